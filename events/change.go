@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// changes are the kinds of change that partners are told of, by the type of the event. They are stored, and part of the
+// changes maps types of events to the kinds of change of which partners are notified. Kinds are stored, and part of the
 // interface.
 var changes = map[string]string{
 	NovelApproved{}.Type():       "novel.approved",
@@ -23,8 +23,7 @@ var changes = map[string]string{
 	KeyExpiring{}.Type():         "key.expiring",
 }
 
-// ChangeOf returns the kind of change that an event is to the partner whom it concerns; "" for an event of which
-// partners are not told.
+// ChangeOf returns the kind of change of an event; "" for an event of which partners are not notified.
 func ChangeOf(e Event) string { return changes[e.Type()] }
 
 // ChangeKinds returns the kinds of change, sorted.

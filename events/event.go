@@ -39,7 +39,8 @@ const (
 	ProjectionStream  = "projection"
 )
 
-// ofIntegration is implemented by events that repeat the integration in their source, which is not stored again.
+// ofIntegration is implemented by events with a field for the integration that is in their source. The field is not
+// stored.
 type ofIntegration interface {
 	setIntegration(id uuid.UUID)
 }
@@ -125,8 +126,7 @@ type Metadata struct {
 func IntegrationActor(id uuid.UUID) string { return "integration:" + id.String() }
 
 // Fingerprint identifies a normalised command without revealing it: SHA-256 over the event's salt and the command, cut
-// to 128 bits. Without the salt, after erasure, a guess cannot be checked against it. The zero Fingerprint stands for
-// none.
+// to 128 bits. After erasure the salt is gone, so nobody can test a guess against it. The zero Fingerprint means none.
 type Fingerprint [16]byte
 
 // FingerprintOf returns the fingerprint of a command in its canonical form.

@@ -9,7 +9,7 @@ import (
 )
 
 // Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type except
-// posts. Two writers that race to create the same thing mint the same identifier and collide on it.
+// posts. Two writers that race to create the same thing derive the same identifier, so one of them fails.
 var (
 	novelNamespace      = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
 	threadNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
@@ -18,35 +18,35 @@ var (
 	projectionNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e10")
 )
 
-// derive mints an identifier for a name in a scope.
+// derive returns the identifier of a name in a scope.
 func derive(namespace uuid.UUID, scope []byte, name string) uuid.UUID {
 	return uuid.NewSHA1(namespace, slices.Concat(scope, []byte(name)))
 }
 
-// NovelID mints the identifier of a new novel with this folded title. Find an existing novel by its title instead:
+// NovelID derives the identifier of a new novel with this folded title. Find an existing novel by its title instead:
 // folding may change with the Unicode version.
 func NovelID(foldedTitle string) uuid.UUID { return derive(novelNamespace, nil, foldedTitle) }
 
-// ThreadID mints the identifier of a novel's discussion thread.
+// ThreadID derives the identifier of a novel's discussion thread.
 func ThreadID(novelID uuid.UUID) uuid.UUID { return derive(threadNamespace, novelID[:], "") }
 
-// PostID mints the identifier of the comment with an integration's idempotency key: UUID version 8 of SHA-256, which
+// PostID derives the identifier of the comment with an integration's idempotency key: UUID version 8 of SHA-256, which
 // the database can compute, too. A constraint of the table events compares its first 48 bits.
 func PostID(integrationID uuid.UUID, key string) uuid.UUID {
 	return uuid.NewHash(sha256.New(), integrationID, []byte(key), 8)
 }
 
-// AuthorID mints the identifier of an author.
+// AuthorID derives the identifier of an author.
 func AuthorID(integrationID uuid.UUID, externalUUID string) uuid.UUID {
 	return derive(authorNamespace, integrationID[:], externalUUID)
 }
 
-// PersonID mints the identifier of a staff user from role and name, ignoring the case of the name.
+// PersonID derives the identifier of a staff user from role and name, ignoring the case of the name.
 func PersonID(role, name string) uuid.UUID {
 	return derive(personNamespace, nil, role+"/"+strings.ToLower(name))
 }
 
-// ProjectionID mints the identifier of the stream of a projection.
+// ProjectionID derives the identifier of the stream of a projection.
 func ProjectionID(name string) uuid.UUID { return derive(projectionNamespace, nil, name) }
 
 // NovelsSource is the source (CloudEvents) of an integration's novel upserts. Source and idempotency key are unique

@@ -118,8 +118,8 @@ type KeyRevoked struct {
 func (KeyRevoked) Type() string { return "integration.key_revoked.v1" }
 func (KeyRevoked) sealed()      {}
 
-// KeyExpiring records that an API key expires within days and that its integration is to be told. There is one for each
-// key and expiry.
+// KeyExpiring records that an API key expires within days, to notify its integration. There is one event for each key
+// and expiry.
 type KeyExpiring struct {
 	KeyID     uuid.UUID `json:"keyId"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -129,7 +129,7 @@ type KeyExpiring struct {
 func (KeyExpiring) Type() string { return "integration.key_expiring.v1" }
 func (KeyExpiring) sealed()      {}
 
-// ImportCompleted records that all lines of a bulk import have an outcome, and how many have which.
+// ImportCompleted records that all lines of a bulk import have an outcome, with the count of each outcome.
 type ImportCompleted struct {
 	ImportID      uuid.UUID `json:"importId"`
 	Lines         int64     `json:"lines"`
@@ -138,7 +138,7 @@ type ImportCompleted struct {
 	Unchanged     int64     `json:"unchanged"`
 	Replayed      int64     `json:"replayed"`
 	Failed        int64     `json:"failed"`
-	ParentMissing int64     `json:"parentMissing"` // of created: replies that are top-level
+	ParentMissing int64     `json:"parentMissing"` // of created: replies stored top-level
 }
 
 // Type implements Event.

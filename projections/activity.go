@@ -20,16 +20,16 @@ import (
 //go:embed activity.sql
 var activitySQL string
 
-// Activity is the projection activity: counts of what partners deliver, per thread (thread_activity) and chapter
+// Activity is the projection activity: counts of deliveries of partners, per thread (thread_activity) and chapter
 // (chapter_activity), per integration (integration_activity) and per UTC day, integration and novel (daily_facts), and
-// when each novel was created and last commented on (novel_activity). Whatever was imported counts, also when it was
-// hidden, rejected or erased later. Of what staff do to novels only their creation does, for novel_activity. Distinct
-// authors are not counted here: the views count them in posts and authors.
+// the times when each novel was created and last commented on (novel_activity). Imported novels and comments count even
+// if they are hidden, rejected or erased later. Of staff actions only the creation of novels counts, in novel_activity.
+// Views count distinct authors in posts and authors.
 //
-// The tables are one projection because the same events make them: reading and decoding the log costs more than
-// counting. They stop together, so they agree with one another at every moment. Batches are summed up here, so that
-// the database adds one row per thread and day rather than one per comment. A count cannot tell by itself what it has
-// counted; activity_applied holds the position up to which everything was.
+// The tables are one projection because they derive from the same events: reading and decoding the log costs more than
+// counting. They stop together, so they always agree. Go code adds up each batch, so that the database adds one row per
+// thread and day rather than one per comment. A count does not show which events it includes; activity_applied stores
+// the position up to which all are included.
 type Activity struct{}
 
 // Name implements Projection.
@@ -49,8 +49,8 @@ func (Activity) Tables() []string {
 // Streams implements Projection.
 func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
 
-// Apply implements Projection. Of a batch that comes again nothing is counted; one of which a part was counted before
-// is refused.
+// Apply implements Projection. It counts nothing of a batch that was counted before, and fails for a batch that was
+// counted in part.
 func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	counted := activityCount{
 		days: map[dayOfNovel]*dayCount{}, threads: map[uuid.UUID]*threadCount{},
@@ -69,9 +69,9 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	return nil
 }
 
-// activityCount is what a batch of events comes to.
+// activityCount has the counts of a batch of events.
 type activityCount struct {
-	first, last  events.Position // of the events that count; zero when there are none
+	first, last  events.Position // of the counted events; zero when there are none
 	days         map[dayOfNovel]*dayCount
 	threads      map[uuid.UUID]*threadCount
 	chapters     map[chapterOfThread]*chapterCount
@@ -96,14 +96,14 @@ type (
 		chapter string // decimal number
 	}
 	chapterCount     struct{ posts, replies int32 }
-	novelMoments     struct{ created, posted time.Time } // zero when there is none in the batch
+	novelMoments     struct{ created, posted time.Time } // zero when the batch has none
 	integrationCount struct {
 		posts, replies, created, updated int32
 		first, last                      time.Time
 	}
 )
 
-// add counts an event, if it is one that counts. Events come in log order.
+// add counts an event if it is relevant. Events come in log order.
 func (c *activityCount) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.PostImported:
@@ -114,7 +114,7 @@ func (c *activityCount) add(recorded *events.Recorded) {
 			c.novel(recorded.StreamID).created = recorded.RecordedAt
 		}
 		integration, _ := events.SplitSource(recorded.Source)
-		if !integration.Valid { // staff did it
+		if !integration.Valid { // an action of staff
 			if !created {
 				return
 			}
@@ -129,7 +129,7 @@ func (c *activityCount) add(recorded *events.Recorded) {
 			of.updated++
 			on.updated++
 		}
-	default: // nothing to count
+	default: // not counted
 		return
 	}
 	if c.first == (events.Position{}) {
@@ -139,7 +139,7 @@ func (c *activityCount) add(recorded *events.Recorded) {
 }
 
 func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImported) {
-	// Two instants within what the database tells apart are one.
+	// At the precision of the database, two times may be equal.
 	at := e.WrittenAt.Truncate(time.Microsecond)
 	of, in := c.integration(e.IntegrationID, recorded.RecordedAt), c.threads[e.ThreadID]
 	if in == nil {
@@ -230,8 +230,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// arguments are the parameters of activitySQL, rows in the order of their keys: neighbours in an index are touched one
-// after another.
+// arguments returns the parameters of activitySQL. Rows are in the order of their keys, so that neighbours in an index
+// are updated together.
 func (c *activityCount) arguments() []any {
 	type (
 		uuids = pgtype.FlatArray[pgtype.UUID]
@@ -304,7 +304,7 @@ func (c *activityCount) novelArguments() []any {
 	return []any{ids, created, posted}
 }
 
-// orNever returns t; -infinity for the zero time.
+// orNever converts a time; the zero time becomes -infinity.
 func orNever(t time.Time) pgtype.Timestamptz {
 	if t.IsZero() {
 		return pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}

@@ -1,15 +1,15 @@
--- Adds what a batch of comments and of creations and updates of novels comes to. It is counted before it gets here. All parts of the
--- statement see the tables as they were before it. Table names are unqualified: search_path decides which generation is written.
+-- Adds the counts of a batch of comments and of creations and updates of novels. All parts of the statement see the tables as they
+-- were before it. Table names are unqualified: search_path selects the generation.
 --
--- $1, $2: place of the batch's first event in the log, $3, $4: of its last. $5 to $10: sums per day, integration and novel, $11 to $20: per
--- thread, $21 to $27: per integration, $28 to $31: per chapter, $32 to $34: moments of novels.
--- Each in the order of its key, but for chapters: the same number may be written in several ways.
+-- $1, $2: position of the batch's first event, $3, $4: of its last. $5 to $10: sums per day, integration and novel, $11 to $20: per
+-- thread, $21 to $27: per integration, $28 to $31: per chapter, $32 to $34: times of novels. Each in the order of its key, except
+-- chapters, because the same number may be written in several ways.
 WITH applied AS (
     INSERT INTO activity_applied AS a (transaction_id, position) VALUES ($3, $4)
     ON CONFLICT (one_row) DO UPDATE SET
         transaction_id = EXCLUDED.transaction_id,
         position = EXCLUDED.position,
-        -- Not null: a batch of which a part was counted before cannot be counted.
+        -- NULL violates the NOT NULL constraint: a batch that was counted in part fails.
         one_row = CASE WHEN (a.transaction_id, a.position) < ($1::xid8, $2::integer) THEN true END
     WHERE (a.transaction_id, a.position) < (EXCLUDED.transaction_id, EXCLUDED.position)
     RETURNING true AS new

@@ -21,10 +21,10 @@ import (
 //go:embed authors.sql
 var authorsSQL string
 
-// Authors is the projection authors: one row per partner's user, under the display name on the comment that was written
-// last; of comments written at the same instant, on the one later in the log. An author was first seen when the first
-// comment of theirs in the log was received, however old it was then. Erased comments count for nothing, and an author
-// who was erased is gone, whether the comments were read before or after that.
+// Authors is the projection authors: one row per author. The display name is that of the comment with the latest
+// WrittenAt; of several, the latest in the log. First seen is the time when the author's first comment in the log was
+// received. Erased comments do not count, and an erased author is removed, whether the comments were read before or
+// after the erasure.
 type Authors struct{}
 
 // Name implements Projection.
@@ -39,7 +39,7 @@ func (Authors) Tables() []string { return []string{"authors"} }
 // Streams implements Projection.
 func (Authors) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
-// Apply implements Projection. What lies between two erasures is one batch.
+// Apply implements Projection. It applies the events between two erasures together.
 func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	begin := 0
 	for i := range batch {
@@ -58,8 +58,8 @@ func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	return upsertAuthors(ctx, tx, batch[begin:])
 }
 
-// eraseAuthorSQL keeps the row of an author who returned after the erasure: its events are later. $1: author; $2, $3:
-// position of the erasure.
+// eraseAuthorSQL keeps the row of an author who commented after the erasure. $1: author; $2, $3: position of the
+// erasure.
 const eraseAuthorSQL = `DELETE FROM authors
 WHERE author_id = $1 AND (display_name_transaction_id, display_name_position) < ($2::xid8, $3::integer)`
 
@@ -90,18 +90,18 @@ func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recor
 	return nil
 }
 
-// author is what some comments say about who wrote them.
+// author has the data about an author in a batch of comments.
 type author struct {
 	id            uuid.UUID
 	integrationID uuid.UUID
-	comment       *events.Comment // written last
+	comment       *events.Comment // the latest by writtenAt
 	writtenAt     time.Time       // of comment
 	position      events.Position // of comment
 	firstSeenAt   time.Time
 }
 
-// foldAuthors returns the authors of a batch, one entry each, in the order of their identifiers: neighbours in the
-// index are touched one after another.
+// foldAuthors returns the authors of a batch, one entry each, in the order of their identifiers, so that neighbours in
+// the index are updated together.
 func foldAuthors(batch []events.Recorded) []*author {
 	byID := make(map[uuid.UUID]*author, len(batch))
 	authors := make([]*author, 0, len(batch))
@@ -126,8 +126,8 @@ func foldAuthors(batch []events.Recorded) []*author {
 	return authors
 }
 
-// The erasure of an author holds a shared advisory lock of its session, so several can run at once. The number is that
-// of hashtextextended.
+// An erasure of an author holds a shared advisory lock of its session, so several can run at once. hashtextextended
+// derives its number.
 const (
 	announceErasureSQL = `SELECT pg_advisory_lock_shared(hashtextextended('novelgate erasure', 0))`
 
@@ -137,11 +137,11 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
   AND (classid::bigint << 32 | objid::bigint) = hashtextextended('novelgate erasure', 0))`
 )
 
-// withdrawTimeout bounds the goodbye to a database that has gone silent.
+// withdrawTimeout limits the wait for a database that does not answer.
 const withdrawTimeout = 5 * time.Second
 
-// AnnounceErasure announces that the log loses personal data of an author that tables still hold, until withdraw is
-// called or the process dies. It opens its own connection: the caller may have taken the last one of the pool.
+// AnnounceErasure announces that the log loses personal data of an author which tables still have, until withdraw is
+// called or the process dies. It opens its own connection, because the caller may have taken the last one of the pool.
 func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {
@@ -150,7 +150,7 @@ func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), 
 	withdraw = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), withdrawTimeout)
 		defer cancel()
-		conn.Close(ctx) //nolint:errcheck // the lock goes with the connection, whatever becomes of the goodbye
+		conn.Close(ctx) //nolint:errcheck // the lock ends with the connection, even if Close fails
 	}
 	if _, err := conn.Exec(ctx, announceErasureSQL); err != nil {
 		withdraw()

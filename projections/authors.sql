@@ -1,6 +1,5 @@
--- Adds authors, or renames those who have commented since. One row per author; whatever the order in which comments
--- are applied, the one that was written last gives the name. Table names are unqualified: search_path decides which
--- generation is written.
+-- Adds authors, and updates the names of known ones. The comment with the latest written_at gives the name, in whatever order comments
+-- are applied. Table names are unqualified: search_path selects the generation.
 INSERT INTO authors (author_id, integration_id, external_uuid, display_name, display_name_at,
                      display_name_transaction_id, display_name_position, first_seen_at)
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at,

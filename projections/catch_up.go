@@ -18,53 +18,54 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Chunks of a projection that catches up. The next ones are read and decoded while some are applied.
+// Sizes of a catch-up. It reads and decodes the next chunks while it applies others.
 const (
 	ChunkSize  = 10_000
 	chunkAhead = 2
 )
 
-// bulkWriters copy rows in side by side: each keeps one process of the database busy.
+// bulkWriters is the number of connections that copy rows concurrently: each keeps one process of the database busy.
 const bulkWriters = 2
 
-// chunkLockTimeout ends waits that the database does not know to be circular: one chunk waits for another in this
-// process.
+// chunkLockTimeout ends deadlocks that the database cannot detect, because one chunk waits for another in this process.
 const chunkLockTimeout = 10 * time.Second
 
-// Target is where a catch-up writes: the tables of a projection in one schema, and the record of how far they are.
+// Target is the destination of a catch-up: the tables of a projection in one schema, and a record of their position.
 type Target interface {
 	// Schema is the name of the schema.
 	Schema() string
-	// Begin queues the statements with which a transaction begins.
+	// Begin queues the first statements of a transaction.
 	Begin(batch *pgx.Batch)
-	// Lock holds the record until the end of the transaction. It fails unless the record is where the chunk starts.
+	// Lock locks the record until the end of the transaction. It fails unless the record is at the start of the chunk.
 	Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.Chunk) error
 	// Save queues the statement that moves the record to the end of the chunk.
 	Save(batch *pgx.Batch, chunk *eventlog.Chunk)
 }
 
-// CatchUp applies large parts of the log to a target, each chunk in one transaction with the record of it. The live
-// tables catch up like this when they are far behind, and a rebuild builds new ones like this.
+// CatchUp applies large parts of the log to a target, each chunk in one transaction together with its position. Live
+// tables that are far behind catch up with it, and a rebuild fills new tables with it.
 //
-// Several connections write chunks of a Bulk projection side by side. They copy what merely adds rows, which costs less
-// than to apply events; then each waits for the one before to commit, applies the rest and commits.
+// For a Bulk projection, several connections write chunks concurrently. They copy the rows of events that only add a
+// row, which costs less than applying events. Then each waits until the previous chunk has committed, applies its other
+// events, and commits.
 type CatchUp struct {
 	Pool       *pgxpool.Pool
 	Projection Projection
 	Target     Target
-	// Writers is how many chunks of a Bulk projection are written side by side. Of others it is one.
+	// Writers is the number of chunks of a Bulk projection that are written concurrently. Other projections have one.
 	Writers int
-	// Pace carries out the work of writing a chunk, and may rest before or afterwards. Default: no rest.
+	// Pace calls work, which writes a chunk, and may pause before or afterwards. Default: no pause.
 	Pace func(ctx context.Context, chunk *eventlog.Chunk, work func() error) error
-	// Alone reports whether a chunk is to wait until those before it are written and paced. Default: it never does.
+	// Alone reports whether a chunk must wait until all earlier ones are written and paced. Default: never.
 	Alone func() bool
-	// Defer queues statements that keep events for later, those that do more than add rows. Default: they are applied.
+	// Defer queues statements that store the events that do more than add rows, to apply them later. Default: they are
+	// applied at once.
 	Defer func(batch *pgx.Batch, rest []events.Recorded)
-	// Done is told of each chunk that was written, in log order.
+	// Done is called for each written chunk, in log order.
 	Done func(chunk *eventlog.Chunk)
 }
 
-// ChunkError says at which chunk a catch-up has stopped.
+// ChunkError is the error of the chunk at which a catch-up stopped.
 type ChunkError struct {
 	End events.Position // of the chunk
 	err error
@@ -73,20 +74,20 @@ type ChunkError struct {
 func (e *ChunkError) Error() string { return fmt.Sprintf("write the chunk up to %s: %v", e.End, e.err) }
 func (e *ChunkError) Unwrap() error { return e.err }
 
-// loadedChunk is a chunk whose events, as far as they merely add rows, have become rows. Where a row is in the way,
-// copying fails and Apply does not.
+// loadedChunk is a chunk with the rows of the events that only add a row. If such a row already exists, copying it
+// fails, and Apply succeeds.
 type loadedChunk struct {
 	eventlog.Chunk
 	rows   []Rows
 	rest   []events.Recorded // to apply
-	failed error             // there are no rows
+	failed error             // loading failed: there are no rows
 }
 
-// turn is the place of a chunk among those that are written side by side. Its channel passed is closed when it has
-// committed, and stays open when that has failed: the context of the chunks after it has ended then.
+// turn orders the chunks that are written concurrently. passed is closed when the chunk has committed. If it fails,
+// passed stays open, and the context of the later chunks ends.
 type turn struct{ before, passed chan struct{} }
 
-// await blocks until the chunk before has committed, or fails because ctx has ended.
+// await blocks until the previous chunk has committed. It fails when ctx ends first.
 func (t turn) await(ctx context.Context) error {
 	if t.before == nil {
 		return nil
@@ -99,9 +100,9 @@ func (t turn) await(ctx context.Context) error {
 	}
 }
 
-// Run writes chunks, which follow one another in the log. It returns when the channel is closed, or with the ChunkError
-// of the first chunk that cannot be written: those before it are, and nothing of it or after it. A transaction that
-// has begun is finished even if ctx ends.
+// Run writes consecutive chunks of the log. It returns when the channel is closed, or with the ChunkError of the first
+// chunk that cannot be written. Then all earlier chunks are written, and nothing of this or later ones. It completes a
+// transaction that has begun even if ctx ends.
 func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -131,7 +132,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 		}
 		turn := turn{before, make(chan struct{})}
 		before = turn.passed
-		// In order, so that no chunk waits for a lock behind a chunk that comes later: they would wait for each other.
+		// In order: otherwise a chunk could wait for a lock of a later one, which waits for this chunk.
 		conn, err := c.begin(working)
 		group.Go(func() error {
 			defer func() { <-slots }()
@@ -139,7 +140,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 				err = c.pace(ctx, &chunk.Chunk, func() error { return c.write(working, conn, &chunk, turn) })
 			}
 			if err != nil {
-				return cmp.Or(turn.await(working), error(&ChunkError{chunk.End, err})) // one before it may be in trouble
+				return cmp.Or(turn.await(working), error(&ChunkError{chunk.End, err})) // an earlier chunk may be the cause
 			}
 			return nil
 		})
@@ -147,8 +148,8 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	return cmp.Or(group.Wait(), unreadable)
 }
 
-// Write writes one chunk. It copies rows only if it has to: Apply copes with rows that are in the way, but needs
-// indexes, without which other events are deferred.
+// Write writes one chunk. It copies rows only if other events are deferred: Apply works with existing rows, but needs
+// indexes, which are missing then.
 func (c *CatchUp) Write(ctx context.Context, chunk *eventlog.Chunk) error {
 	l := loadedChunk{Chunk: *chunk, rest: chunk.Events}
 	if bulk, ok := c.Projection.(Bulk); ok && c.Defer != nil {
@@ -177,7 +178,7 @@ func (c *CatchUp) pace(ctx context.Context, chunk *eventlog.Chunk, work func() e
 	return c.Pace(ctx, chunk, work)
 }
 
-// load makes rows of a chunk while the receiver still writes those of the ones before.
+// load turns events into rows while the receiver still writes earlier chunks.
 func (c *CatchUp) load(ctx context.Context, chunks <-chan eventlog.Chunk) <-chan loadedChunk {
 	loaded := make(chan loadedChunk)
 	go func() {
@@ -190,7 +191,7 @@ func (c *CatchUp) load(ctx context.Context, chunks <-chan eventlog.Chunk) <-chan
 			l := loadedChunk{Chunk: chunk, rest: chunk.Events}
 			if loader != nil {
 				l.rows, l.rest, l.failed = loadRows(loader, chunk.Events)
-				l.Events = nil // while this is written, others are read
+				l.Events = nil // free the memory while the chunk waits
 			}
 			select {
 			case loaded <- l:
@@ -226,8 +227,8 @@ func (c *CatchUp) begin(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// write ends the transaction of begin. Rows are copied ahead of its turn; the rest may depend on what the chunks before
-// have written.
+// write ends the transaction of begin. It copies rows before its turn. The other events may depend on earlier chunks,
+// so they wait.
 func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn turn) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -259,8 +260,8 @@ func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedCh
 	return nil
 }
 
-// catchUp applies large chunks until the projection has come close to the end of the log, or something is in the way:
-// that is left to the next batch, which deals with a single event if it must.
+// catchUp applies large chunks until the projection is near the end of the log or a chunk fails. Then the normal
+// batches continue, down to a single event if necessary.
 func (f *follower) catchUp(ctx context.Context) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -284,14 +285,14 @@ func (f *follower) catchUp(ctx context.Context) {
 	}
 }
 
-// inTrouble leaves what lies before a position to batches.
+// inTrouble leaves the events up to a position to normal batches.
 func (f *follower) inTrouble(end events.Position) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.trouble = end
 }
 
-// liveTables are the tables that are read, with the checkpoint of their projection.
+// liveTables are the live tables and the checkpoint of a projection.
 type liveTables struct{ projection Projection }
 
 func (liveTables) Schema() string { return "public" }

@@ -18,8 +18,8 @@ var changesSQL string
 
 // Changes is the projection changes: the events that concern a partner, by partner. Novels concern the partner that
 // created them, even if another one owns them now; comments and authors concern the partner that sent them. An event of
-// staff does not name the partner; the first event of its stream does, and is read from the log, where it always is
-// before.
+// staff does not name the partner. The first event of its stream does, and precedes it in the log, so it is read from
+// there.
 type Changes struct{}
 
 // Name implements Projection.
@@ -68,7 +68,7 @@ func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	return nil
 }
 
-// concerns returns the partner that an event concerns, or else the novel or comment that it is about.
+// concerns returns the partner that an event concerns, or otherwise the novel or comment.
 func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
 	of := func(id uuid.UUID) (pgtype.UUID, pgtype.UUID) { return present(id), pgtype.UUID{} }
 	switch e := recorded.Event.(type) {
@@ -86,7 +86,7 @@ func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
 		return of(e.IntegrationID)
 	case events.ImportCompleted, events.KeyExpiring:
 		return of(recorded.StreamID)
-	default: // of the stream of a novel or comment
+	default: // the first event of the stream names the partner
 		return pgtype.UUID{}, present(recorded.StreamID)
 	}
 }

@@ -18,18 +18,18 @@ import (
 const (
 	Running  = "running"
 	Failed   = "failed"   // stopped before an event that it cannot apply, until Retry
-	Diverged = "diverged" // its checkpoint is at an event that the log does not have, until it is rebuilt
+	Diverged = "diverged" // its checkpoint is at an event that is not in the log, until a rebuild
 )
 
 // ErrUnknownProjection is returned for a name that has no checkpoint.
 var ErrUnknownProjection = errors.New("unknown projection")
 
-// checkpoint is the row of a projection: what it has applied, by which code, and whether it may go on.
+// checkpoint is the row of a projection in the table projections.
 type checkpoint struct {
 	generation int
 	position   events.Position
 	state      string
-	identity   eventlog.Identity // of the log that is stored beside it
+	identity   eventlog.Identity // identity of the log at that time
 	inLog      bool              // the log has the event at the position
 }
 
@@ -39,11 +39,11 @@ VALUES ($1, $2, '0', 0, 'running', statement_timestamp()) ON CONFLICT (name) DO 
 const readCheckpointSQL = `SELECT generation, transaction_id, position, state, ` + eventlog.IdentitySQL + `, ` + inLogSQL + `
 FROM projections AS p WHERE name = $1`
 
-// inLogSQL says whether the log has the event at a checkpoint: this event, not only one that has its position.
+// inLogSQL reports whether the log has the event of a checkpoint, and not another one at its position.
 const inLogSQL = `(p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
     WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at))`
 
-// loadCheckpoint returns the checkpoint of a projection, which is at the beginning of the log if there was none.
+// loadCheckpoint returns the checkpoint of a projection; without a row, the beginning of the log.
 func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) (checkpoint, error) {
 	if err := CreateCheckpoint(ctx, db, projection); err != nil {
 		return checkpoint{}, err
@@ -54,7 +54,7 @@ func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) 
 	return c, err
 }
 
-// CreateCheckpoint sets a projection that has never run to the beginning of the log.
+// CreateCheckpoint creates the checkpoint of a projection that has never run, at the beginning of the log.
 func CreateCheckpoint(ctx context.Context, db database.DB, projection Projection) error {
 	var exists bool
 	if err := db.QueryRow(ctx, existsSQL, projection.Name()).Scan(&exists); err != nil || exists {
@@ -73,7 +73,7 @@ func wrap(err error, doing string) error {
 	return nil
 }
 
-// scanCheckpoint reads a row that begins with the first five columns of readCheckpointSQL.
+// scanCheckpoint scans a row that starts with the first five columns of readCheckpointSQL.
 func scanCheckpoint(row pgx.Row, more ...any) (checkpoint, error) {
 	var c checkpoint
 	dest := append([]any{&c.generation, &c.position.TransactionID, &c.position.Ordinal, &c.state, &c.identity}, more...)
@@ -83,7 +83,7 @@ func scanCheckpoint(row pgx.Row, more ...any) (checkpoint, error) {
 	return c, nil
 }
 
-// What the transaction does can be done again from the log, so its commit need not wait for the disk.
+// The transaction can be repeated from the log, so its commit need not wait for the disk.
 const (
 	checkpointSQL = `SELECT generation, transaction_id, position, state, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
 FROM projections WHERE name = $1`
@@ -92,9 +92,9 @@ FROM projections WHERE name = $1`
 	// lockCheckpointSQL returns nothing when another session has the lock.
 	lockCheckpointSQL = checkpointSQL + unlessLocked
 
-	// A catch-up holds a shared advisory lock from the beginning of its first chunk on, long before it locks the
-	// checkpoint: otherwise another replica would take the checkpoint for abandoned, and write the same rows. Several
-	// transactions of a catch-up hold the lock side by side.
+	// A catch-up takes a shared advisory lock at the beginning of its first chunk, long before it locks the checkpoint.
+	// Otherwise another replica would find the checkpoint unlocked and write the same rows. Concurrent transactions of a
+	// catch-up share the lock.
 	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
 
 	// lockIdleCheckpointSQL also returns nothing while a catch-up writes chunks.
@@ -105,24 +105,25 @@ FROM projections WHERE name = $1`
 const saveCheckpointSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, error = NULL, unknown_type = NULL, updated_at = statement_timestamp() WHERE name = $1`
 
-// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: why, $7: generation,
-// $8: the log.
+// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: error, $7:
+// generation, $8: identity of the log.
 const failSQL = `UPDATE projections
 SET state = 'failed', failed_transaction_id = $4, failed_position = $5, error = $6, unknown_type = NULL,
     updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND generation = $7 AND ` + eventlog.IdentitySQL + ` = $8`
 
-// noteUnknownSQL says what a running projection waits for. $2, $3: its checkpoint, $4: event type, $5: generation.
+// noteUnknownSQL records the unknown event type for which a running projection waits. $2, $3: its checkpoint, $4: event
+// type, $5: generation.
 const noteUnknownSQL = `UPDATE projections
 SET unknown_type = $4, updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND unknown_type IS DISTINCT FROM $4 AND generation = $5`
 
-// noteTroubleSQL says why a running projection does not go on, while it tries again. $2, $3: its checkpoint, $4: why.
+// noteTroubleSQL records the error that a running projection retries. $2, $3: its checkpoint, $4: error.
 const noteTroubleSQL = `UPDATE projections
 SET error = $4, updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND error IS DISTINCT FROM $4`
 
-// divergeSQL stops a projection whose checkpoint is not in the log. $2, $3: the checkpoint, $4: why.
+// divergeSQL stops a projection whose checkpoint is not in the log. $2, $3: the checkpoint, $4: error.
 const divergeSQL = `UPDATE projections AS p
 SET state = 'diverged', error = $4, failed_transaction_id = NULL, failed_position = NULL, unknown_type = NULL,
     updated_at = statement_timestamp()
@@ -133,8 +134,8 @@ SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_positi
     updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed'`
 
-// Retry lets a failed projection go on with the event at which it stopped; it takes it up within a second. It
-// fails with ErrUnknownProjection or ErrNotFailed.
+// Retry makes a failed projection try its event again, within a second. It fails with ErrUnknownProjection or
+// ErrNotFailed.
 func Retry(ctx context.Context, db database.DB, name string) error {
 	tag, err := db.Exec(ctx, retrySQL, name)
 	if err != nil {
@@ -153,50 +154,49 @@ func Retry(ctx context.Context, db database.DB, name string) error {
 	return fmt.Errorf("retry projection %s: %w", name, ErrNotFailed)
 }
 
-// attemptTimeout bounds one transaction: a database that went silent must not hold a projection for ever.
+// attemptTimeout limits one transaction, in case the database does not answer.
 const attemptTimeout = 2 * time.Minute
 
-// rollbackTimeout bounds the end of one that is given up.
+// rollbackTimeout limits the rollback of a failed transaction.
 const rollbackTimeout = 5 * time.Second
 
 var (
-	// errLost means that another replica has the checkpoint.
+	// errLost means that another replica holds the checkpoint.
 	errLost = fmt.Errorf("%w: it applies this projection", eventlog.ErrStandby)
-	// errMoved means that it has been moved since the events were read: by another replica, or by this one, and they come
-	// again.
+	// errMoved means that another replica, or an earlier delivery to this one, has moved the checkpoint since the events
+	// were read.
 	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errLost)
-	// errGeneration means that the live tables are those of other code.
+	// errGeneration means that code of another generation wrote the live tables.
 	errGeneration = fmt.Errorf("%w: the live tables are of another generation", eventlog.ErrBlocked)
 	// errStopped means that the projection has failed, or diverged from the log.
 	errStopped = fmt.Errorf("%w: the projection has stopped", eventlog.ErrBlocked)
 )
 
-// poisonError is an error of applying events that trying again would not cure.
+// poisonError is an error of applying events that a retry would not fix.
 type poisonError struct{ error }
 
 func (p poisonError) Unwrap() error { return p.error }
 
-// part is a part of the log that is to be applied: the events after start, up to end.
+// part is a part of the log to apply: the events after start, up to end.
 type part struct {
-	identity   eventlog.Identity // of the log that it was read from
+	identity   eventlog.Identity // of the log it was read from
 	start, end events.Position
-	rows       []Rows // that were made of events already
+	rows       []Rows // of events that a loader has turned into rows
 	events     []events.Recorded
 }
 
-// doubtError is an error of applying events that says nothing about them: something is wrong with the database, or with
-// the schema. Trying again helps when that was put right. But it cannot be told from what is wrong with the one event
-// that needs what is missing.
+// doubtError is an error of applying events that may come from the database or the schema, so a retry may succeed. But
+// the cause may also be one event that needs a missing object.
 type doubtError struct{ error }
 
 func (d doubtError) Unwrap() error { return d.error }
 
-// attempt applies a part and moves the checkpoint over it, in one transaction: both or neither, and only if the log is
-// the one that the part was read from, the checkpoint is at its start and of the generation of this code. It costs two
-// round trips.
+// attempt applies a part and moves the checkpoint to its end, in one transaction. It does so only if the log is the one
+// that the part was read from, and the checkpoint is at the start of the part and of this code's generation. It takes
+// two round trips.
 //
-// A poisonError blames the events; a doubtError does when nothing else helps. With any other error nothing was applied,
-// or the outcome of the commit is unknown; the checkpoint tells.
+// After a poisonError the events are to blame; after a doubtError, if retries do not help. After any other error
+// nothing was applied, or the outcome of the commit is unknown; then read the checkpoint.
 func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p part) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -236,7 +236,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p p
 	return nil
 }
 
-// queueWrites queues what applies events and moves the checkpoint to end, up to the commit.
+// queueWrites queues the statements that apply events and move the checkpoint to end, without the commit.
 func queueWrites(
 	ctx context.Context, projection Projection, batch []events.Recorded, end events.Position,
 ) (*pgx.Batch, error) {
@@ -249,8 +249,8 @@ func queueWrites(
 	return &writes, nil
 }
 
-// release gives a connection back. One that is still in a transaction is not fit for the pool; Release closes it if it
-// cannot be ended.
+// release returns a connection to the pool. It rolls back an open transaction; if this fails, Release closes the
+// connection.
 func release(ctx context.Context, conn *pgxpool.Conn) {
 	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
@@ -260,8 +260,8 @@ func release(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// lockAt holds the checkpoint, which must be at start in this log, until the end of the transaction. Statements may go
-// ahead of that in the same round trip.
+// lockAt locks the checkpoint, which must be at start in this log, until the end of the transaction. The batch may have
+// earlier statements.
 func lockAt(
 	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity,
 	start events.Position, ahead ...string,

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// transientLog is how many failures in a row go by before one that may be an event's is logged and put on record.
+	// transientLog is the number of consecutive doubtful errors before one is logged and recorded.
 	transientLog = 3
-	// fullReads is how many full chunks in a row begin a catch-up.
+	// fullReads is the number of consecutive full chunks that start a catch-up.
 	fullReads = 2
-	// fewEvents are applied one by one: to copy their rows takes two round trips more.
+	// fewEvents are applied without copying rows, which takes two more round trips.
 	fewEvents = 50
-	// defaultPatience is how many of them there are before an event is blamed: a quarter of an hour.
+	// defaultPatience is the number of consecutive doubtful errors before an event is blamed: a quarter of an hour.
 	defaultPatience = 200
 )
 
-// follower keeps one projection up to date. Its turns run in one goroutine, handle in one of the router while that
-// waits.
+// follower keeps one projection up to date. Its turns run in one goroutine, which waits while handle runs in a
+// goroutine of the router.
 type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool
@@ -35,20 +35,20 @@ type follower struct {
 	wake       *eventlog.Wake
 	logger     *slog.Logger
 	patience   int
-	begun      func() // called when the checkpoint is there
+	begun      func() // called when the checkpoint exists
 
-	position events.Position   // up to which this turn has applied the log
+	position events.Position   // up to which the log is applied
 	identity eventlog.Identity // of that log
-	left     bool              // the live tables are known to be those of other code
-	doubts   int               // failures in a row that may be an event's
+	left     bool              // other code is known to have written the live tables
+	doubts   int               // consecutive errors that may be caused by an event
 	full     int               // full chunks in a row
-	loader   Loader            // of a Bulk projection; new in each turn, which ends when a part is not applied
+	loader   Loader            // of a Bulk projection; a new one in each turn, which ends when a part is not applied
 
 	mu      sync.Mutex
-	trouble events.Position // end of the chunk that could not be applied as a whole: up to it, batch by batch
+	trouble events.Position // end of the chunk that failed as a whole: up to it, apply small batches
 }
 
-// run follows the log until ctx ends. What is to be applied goes to deliver, which calls handle.
+// run follows the log until ctx ends. It passes chunks to deliver, which calls handle.
 func (f *follower) run(ctx context.Context, deliver func(context.Context, eventlog.Chunk) error) {
 	follow := eventlog.Follow{
 		Wake: f.wake, Logger: f.logger,
@@ -84,7 +84,7 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 	})
 }
 
-// load begins a turn at the checkpoint. It fails with eventlog.ErrBlocked if there is nothing to do.
+// load begins a turn at the checkpoint. It fails with eventlog.ErrBlocked if the projection must not continue.
 func (f *follower) load(ctx context.Context) error {
 	c, err := loadCheckpoint(ctx, f.pool, f.projection)
 	if err != nil {
@@ -114,7 +114,7 @@ func (f *follower) load(ctx context.Context) error {
 	return nil
 }
 
-// diverge stops a projection that has applied an event which the log does not have.
+// diverge stops a projection that has applied an event which is not in the log.
 func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 	cause := fmt.Sprintf("the log does not have event %s, which is the last one that was applied: the log was set back, "+
 		"or is another one", c.position)
@@ -129,9 +129,9 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 	return errStopped
 }
 
-// handle applies a chunk as far as it goes.
+// handle applies as much of a chunk as possible.
 func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
-	ctx = context.WithoutCancel(ctx) // a transaction that has begun is finished even if the subscriber closes
+	ctx = context.WithoutCancel(ctx) // it completes a transaction that has begun, even if the subscriber closes
 	p := part{identity: chunk.Identity, start: chunk.Start, end: chunk.End, events: chunk.Events}
 	at := p.start
 	copied, err := f.copyRows(ctx, p)
@@ -148,8 +148,8 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	return err
 }
 
-// copyRows applies a part as a catch-up does, which costs less than to apply its events, if the projection is Bulk. If
-// an event may be in the way, the part is left to apply.
+// copyRows applies a part of a Bulk projection by copying rows, which costs less than applying events. It returns false
+// if an event may be the cause of a failure.
 func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) {
 	bulk, ok := f.projection.(Bulk)
 	if !ok || len(p.events) < fewEvents || p.start.Compare(f.trouble) < 0 {
@@ -173,7 +173,7 @@ func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) 
 	return false, err
 }
 
-// doubt counts errors that may be an event's, and puts them on record for everybody to see.
+// doubt counts errors that an event may have caused, and records them for projection list.
 func (f *follower) doubt(ctx context.Context, at events.Position, err error) {
 	var doubt doubtError
 	switch {
@@ -193,8 +193,8 @@ func (f *follower) doubt(ctx context.Context, at events.Position, err error) {
 	}
 }
 
-// apply applies a part and returns how far it got. If some event cannot be applied, those before it are, and the
-// projection stops there.
+// apply applies a part and returns the position up to which it succeeded. If an event cannot be applied, the projection
+// applies the earlier ones and stops.
 func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	if p.start == p.end {
 		return p.start, nil
@@ -222,13 +222,13 @@ func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	return f.apply(ctx, second)
 }
 
-// gaveUp reports whether an error that may be an event's has lasted so long that the event is to blame.
+// gaveUp reports whether an error has lasted so long that the event is to blame.
 func (f *follower) gaveUp(err error) bool {
 	var doubt doubtError
 	return errors.As(err, &doubt) && f.doubts >= f.patience
 }
 
-// refuse deals with an event that cannot be decoded: one of an unknown type is for a newer replica.
+// refuse handles an event that cannot be decoded. If its type is unknown, the projection waits for a newer replica.
 func (f *follower) refuse(
 	ctx context.Context, log eventlog.Identity, start events.Position, undecodable *eventlog.UndecodableError,
 ) error {
@@ -247,7 +247,7 @@ func (f *follower) refuse(
 	return fmt.Errorf("%w: %w", eventlog.ErrBlocked, undecodable)
 }
 
-// stop records that the projection, whose checkpoint is at start, cannot get past an event.
+// stop records that the projection, with its checkpoint at start, cannot apply an event.
 func (f *follower) stop(ctx context.Context, log eventlog.Identity, start, at events.Position, cause error) error {
 	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID,
 		at.Ordinal, eventlog.ErrorText(cause),

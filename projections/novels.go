@@ -22,20 +22,20 @@ var (
 	novelsUpdateSQL string
 )
 
-// Novels is the projection novels: one row per novel as it is now, with when and how often it was updated and
-// moderated. An update counts although nothing changed; every move of staff counts as a moderation.
+// Novels is the projection novels: one row per novel with its current state, and the numbers and times of updates and
+// moderations. An update counts even without changes; every change of state by staff counts as a moderation.
 type Novels struct{}
 
 // Name implements Projection.
 func (Novels) Name() string { return "novels" }
 
-// Generation is the generation of this code: a change that makes other rows of the same events raises it.
+// Generation implements Projection.
 func (Novels) Generation() int { return 1 }
 
-// Tables names what the projection writes.
+// Tables implements Projection.
 func (Novels) Tables() []string { return []string{"novels"} }
 
-// Streams names the kinds of stream that the projection looks at.
+// Streams implements Projection.
 func (Novels) Streams() []string { return []string{events.NovelStream} }
 
 // Apply implements Projection.
@@ -55,8 +55,8 @@ func (Novels) Apply(ctx context.Context, tx database.Execer, batch []events.Reco
 	return writeNovels(ctx, tx, novelsUpdateSQL, changed)
 }
 
-// novelChange gathers what a batch does to one novel: its creation, nil when the novel is older than the batch, and
-// what came after it, with version 0 when nothing did.
+// novelChange is the change of one novel by a batch: its creation, nil when the novel is older, and the later changes,
+// with version 0 when there are none.
 type novelChange struct {
 	created *novelRow
 	novelRow
@@ -86,7 +86,7 @@ func foldNovels(batch []events.Recorded) []*novelChange {
 func (c *novelChange) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.NovelCreated:
-		// Whatever the stream holds before it was not about a novel.
+		// Earlier events of the stream barred and freed the title, and do not count.
 		*c = novelChange{novelRow: novelRow{NovelID: c.NovelID}, created: &novelRow{
 			NovelID: c.NovelID, Title: e.Title, Slug: e.Slug, Author: &e.Author, Synopsis: &e.Synopsis, CoverURL: &e.CoverURL,
 			Genres: &e.Genres, Language: &e.Language, ReadingStatus: &e.ReadingStatus, State: &e.State, OwnerID: e.OwnerID,
@@ -106,7 +106,7 @@ func (c *novelChange) add(recorded *events.Recorded) {
 		c.moderate(recorded, "approved")
 	case events.NovelRejected:
 		c.moderate(recorded, "rejected")
-	default: // changes nothing but the version
+	default: // changes only the version
 	}
 	c.StreamVersion = recorded.StreamVersion
 }
@@ -116,8 +116,7 @@ func (c *novelChange) moderate(recorded *events.Recorded, state string) {
 	c.Moderations = append(c.Moderations, recorded.StreamVersion)
 }
 
-// novelRow is a row that novels_insert.sql or novels_update.sql takes as JSON. In an update, null leaves a column as it
-// is.
+// novelRow is a row of novels_insert.sql or novels_update.sql, as JSON. In an update, null leaves a column unchanged.
 type novelRow struct {
 	NovelID       uuid.UUID  `json:"novel_id"`
 	Title         string     `json:"title,omitzero"`
@@ -134,7 +133,7 @@ type novelRow struct {
 	ToHost        bool       `json:"to_host"`
 	UpdatedAt     *time.Time `json:"updated_at"`
 	ModeratedAt   *time.Time `json:"moderated_at"`
-	Updates       []int      `json:"updates"` // versions
+	Updates       []int      `json:"updates"` // versions of the updates
 	Moderations   []int      `json:"moderations"`
 	StreamVersion int        `json:"stream_version"`
 }

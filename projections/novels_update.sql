@@ -1,6 +1,6 @@
--- What a batch changed of novels. $1: rows, each as JSON, in the order of their keys; null leaves a column as it is. updates, moderations: the
--- versions of those in the batch, of which only those are counted that the row does not know yet, since batches may overlap. A set of arrays
--- is planned as ten rows, so that each is a probe of the index, and one of JSON as a hundred.
+-- Applies the changes of novels in a batch. $1: rows, each as JSON, in the order of their keys; null leaves a column unchanged.
+-- updates and moderations are versions: only versions above that of the row count, because batches may overlap. $1 is an array of JSON
+-- because the planner estimates ten rows for an array, which leads to index probes, and a hundred for a JSON document.
 UPDATE novels AS n
 SET author         = coalesce(c.author, n.author),
     synopsis       = coalesce(c.synopsis, n.synopsis),

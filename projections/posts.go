@@ -29,16 +29,17 @@ var (
 	postsEraseSQL string
 )
 
-// Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. A
-// comment that was erased keeps its row, without author and length, whether its event was read before or after that:
-// what was imported before its author was erased is emptied at that event. A comment that staff hid keeps them.
+// Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. An
+// erased comment keeps its row without author and length, whether the projection reads its event before or after the
+// erasure: the event of the erasure clears all earlier comments of the author. A hidden comment keeps author and
+// length.
 type Posts struct{}
 
 // Name implements Projection.
 func (Posts) Name() string { return "posts" }
 
-// Generation implements Projection. Since 2: where a reply stands; since 3: authors are erased; since 4: the length of
-// the text in place of the text.
+// Generation implements Projection. Since 2: root and depth of replies; since 3: authors are erased; since 4: the
+// length of the text instead of the text.
 func (Posts) Generation() int { return 4 }
 
 // Tables implements Projection.
@@ -50,7 +51,7 @@ func (Posts) Streams() []string { return []string{events.PostStream, events.Auth
 // Apply implements Projection.
 func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	rows := newPostRows(len(batch))
-	var places places // of the batch: postsSQL finds what lies before it
+	var places places // only of the batch: postsSQL looks up older posts
 	for i := range batch {
 		if e, ok := batch[i].Event.(events.PostImported); ok {
 			row := newPostRow(&batch[i], &e)
@@ -64,14 +65,14 @@ func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recor
 			return fmt.Errorf("insert posts: %w", err)
 		}
 	}
-	// A decision follows the import in the log, so the row is there by now.
+	// A decision follows the import in the log, so the row exists.
 	if err := moderatePosts(ctx, tx, batch); err != nil {
 		return err
 	}
 	return erasePosts(ctx, tx, batch)
 }
 
-// erasePosts empties the posts of authors who were erased.
+// erasePosts clears the posts of erased authors.
 func erasePosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {
 		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
@@ -85,14 +86,14 @@ func erasePosts(ctx context.Context, tx database.Execer, batch []events.Recorded
 	return nil
 }
 
-// moderatePosts applies what staff decided about posts one by one.
+// moderatePosts applies decisions of staff about single posts.
 func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	latest := map[uuid.UUID]*events.Recorded{}
 	for i := range batch {
 		switch batch[i].Event.(type) {
 		case events.PostHidden, events.PostRestored:
 			latest[batch[i].StreamID] = &batch[i]
-		default: // says nothing about the visibility of a post
+		default: // does not change the visibility of a post
 		}
 	}
 	if len(latest) == 0 {
@@ -117,8 +118,8 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 	return nil
 }
 
-// postRow is what a comment says about itself. The columns of a row lie together: when rows are copied in another order
-// than they are made in, that costs less than a slice per column.
+// postRow has the values of a comment. One struct per row is cheaper than a slice per column when rows are copied in
+// another order.
 type postRow struct {
 	post, thread, novel, integration, author, parent pgtype.UUID
 	chapter                                          pgtype.Text
@@ -143,7 +144,7 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 	return row
 }
 
-// postRows are the parameters of postsSQL, a slice per column.
+// postRows are the parameters of postsSQL, one slice per column.
 type postRows struct {
 	posts, threads, novels, integrations, authors, parents pgtype.FlatArray[pgtype.UUID]
 	chapters                                               pgtype.FlatArray[pgtype.Text]
@@ -192,8 +193,8 @@ type loadedPost struct {
 	number pgtype.Numeric // chapter
 }
 
-// Load implements Loader. The first version of a stream is there once, so what imports a comment there adds a row of
-// its own. Where a reply stands is known if what it replies to was loaded not long ago; otherwise Apply finds out.
+// Load implements Loader. The import is the first event of a stream, so it adds its own row. The place of a reply is
+// known if its parent was loaded recently; otherwise Apply looks it up.
 func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 	rows := make([]loadedPost, 0, len(batch))
 	var rest []events.Recorded
@@ -215,7 +216,7 @@ func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, 
 	next, order := make([]any, len(postColumns)), byThread(rows)
 	values := pgx.CopyFromSlice(len(rows), func(place int) ([]any, error) {
 		r := &rows[order[place]]
-		// Pointers: a value would be copied into an interface each time.
+		// Pointers, because converting a value to an interface would allocate.
 		next[0], next[1], next[2], next[3] = &r.post, &r.thread, &r.novel, &r.integration
 		next[4], next[5], next[6], next[7] = &r.author, &r.parent, &r.number, &r.length
 		next[8], next[9], next[10], next[11] = &r.written, &r.recorded, &r.root, &r.depth
@@ -224,7 +225,7 @@ func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, 
 	return []Rows{{Table: "posts", Columns: postColumns, Values: values}}, rest, nil
 }
 
-// complete adds where the post stands, and the number of its chapter.
+// complete sets the place of the post and the number of its chapter.
 func (p *loadedPost) complete(at place) (err error) {
 	p.root, p.depth = pgtype.UUID{Bytes: at.top, Valid: at.steps > 0}, at.steps
 	if !p.chapter.Valid {
@@ -236,8 +237,8 @@ func (p *loadedPost) complete(at place) (err error) {
 	return nil
 }
 
-// byThread returns the order in which rows of one thread follow one another: indexes that begin with it take them on
-// pages that were just touched, which costs less.
+// byThread returns an order of rows in which those of one thread are adjacent, so that indexes by thread insert into
+// pages that are in memory.
 func byThread(rows []loadedPost) []int {
 	order := make([]int, len(rows))
 	for i := range order {
@@ -248,7 +249,7 @@ func byThread(rows []loadedPost) []int {
 	return order
 }
 
-// parseNumeric reads a JSON number as PostgreSQL does, with as many digits after the point as it was written with.
+// parseNumeric reads a JSON number as PostgreSQL does, with all its digits after the point.
 func parseNumeric(number string) (pgtype.Numeric, error) {
 	mantissa, exponent, scientific := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")
 	power, err := 0, error(nil)
@@ -260,26 +261,26 @@ func parseNumeric(number string) (pgtype.Numeric, error) {
 	if !ok || err != nil {
 		return pgtype.Numeric{}, fmt.Errorf("%s is no number", number)
 	}
-	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec // exponents are bounded where numbers come in
+	// the interface limits exponents
+	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec
 }
 
-// keepPlaces is how many of the latest posts places remembers at least; twice as many at most, 60 bytes or so each.
-// Most replies are to recent comments.
+// keepPlaces is the minimum number of latest posts that places remembers; the maximum is twice as many, at about 60
+// bytes each. Most replies are to recent comments.
 const keepPlaces = 100_000
 
-// place says where a post stands in its discussion: the number of steps below top, its highest known ancestor. The post
-// that top replies to, the anchor, is in the table, or was never imported; NULL when top is a top-level comment.
+// place is the position of a post in its discussion: the number of steps below top, its highest known ancestor. The
+// parent of top is anchor, which is in the table or was never imported; NULL when top is a top-level comment.
 type place struct {
 	top    uuid.UUID
 	anchor pgtype.UUID
 	steps  int32
 }
 
-// places remembers where the latest posts stand. It relies on the order of the log: no reply comes before what it
-// replies to.
+// places remembers the places of the latest posts. It relies on the order of the log: a parent precedes its replies.
 type places struct{ latest, earlier map[uuid.UUID]place }
 
-// add returns where a post stands, and remembers that.
+// add returns the place of a post and remembers it.
 func (p *places) add(id uuid.UUID, parent pgtype.UUID) place {
 	at := place{top: id, anchor: parent}
 	if parent.Valid {

@@ -1,6 +1,6 @@
--- Adds comments. A post is imported once, so a conflict is a second application of the same event; it only matters
--- if the comment was erased since. Table names are unqualified: search_path decides which generation is written.
--- $11, $12, $13: where each stands in the tree, as far as the batch knows it; see type place.
+-- Adds comments. A post is imported once, so a conflict is a redelivery; it only matters if the comment was erased since. Table names
+-- are unqualified: search_path selects the generation. $11, $12, $13: place of each in the tree, as far as the batch knows it; see
+-- type place.
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
                    written_at, recorded_at, root_post_id, depth)
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content_bytes,
@@ -10,7 +10,7 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid
             $9::timestamptz[], $10::timestamptz[], $11::uuid[], $12::uuid[], $13::integer[])
      AS p (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
            written_at, recorded_at, top_id, anchor_id, steps)
--- With its LIMIT a probe of the index for each, never a join that reads the table.
+-- The LIMIT forces one index probe per row instead of a join that reads the table.
 LEFT JOIN LATERAL (SELECT q.post_id, q.root_post_id, q.depth FROM posts q WHERE q.post_id = p.anchor_id LIMIT 1) AS a ON true
 ON CONFLICT (post_id) DO UPDATE SET author_id = NULL, content_bytes = NULL
 WHERE EXCLUDED.author_id IS NULL AND posts.author_id IS NOT NULL

@@ -1,6 +1,6 @@
--- Empties the posts of an author who was erased: those whose import comes before that in the log, which says so itself, because posts
--- that came later may be in the table already. $1: author; $2, $3: place of the erasure in the log. A scalar subquery is a
--- probe of the index at every size of the log. Table names are unqualified: search_path decides which generation is written.
+-- Clears the posts of an erased author whose import precedes the erasure in the log. The subquery reads this from the log, because the
+-- table may already have later posts. $1: author; $2, $3: position of the erasure. A scalar subquery is an index probe whatever the
+-- size of the log. Table names are unqualified: search_path selects the generation.
 UPDATE posts p
 SET author_id = NULL, content_bytes = NULL
 WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[])

@@ -1,9 +1,9 @@
 // Package projections turns events into tables that commands, readers and analysts query.
 //
-// A projection is a name, its SQL, and Apply: batches of events in log order, deterministic, without reading the clock.
-// The inline ones (see Inline) run in the transaction that appends, because the next command reads them; all others
-// follow asynchronously (see Runner). Both kinds can be rebuilt from the log, while they are in use (see package
-// rebuild).
+// A projection has a name, SQL, and Apply, which applies batches of events in log order, deterministically, without
+// reading the clock. Inline projections (see Inline) run in the transaction of the append, because the next command
+// reads them; all others follow asynchronously (see Runner). Both kinds can be rebuilt from the log while they are in
+// use (see package rebuild).
 package projections
 
 import (
@@ -23,23 +23,22 @@ import (
 type Projection interface {
 	// Name identifies the projection and its checkpoint: lower-case letters and underscores.
 	Name() string
-	// Generation is 1, and one more after each change of the code by which the same events would lead to other rows: the
+	// Generation starts at 1 and increases with each change of the code that derives other rows from the same events. The
 	// tables are then rebuilt from the log, beside those in use.
 	Generation() int
 	// Tables names the tables that only this projection writes. Migrations create them in schema public; a rebuild creates
-	// them in another schema, so Apply names them without one.
+	// them in another schema, so Apply uses their names without a schema.
 	Tables() []string
-	// Streams returns the kinds of stream, as in stream_type, that the projection looks at; nil for all. It is not given
-	// events of others, and does not stop when those cannot be read. A change of it is a change of generation.
+	// Streams returns the stream types that the projection reads; nil for all. The projection gets no events of other
+	// types, and does not stop when those cannot be decoded. Changing it needs a new generation.
 	Streams() []string
-	// Apply writes what the events, given in log order, mean for the read model. Applying a batch a second time
-	// changes nothing. One that begins before what was applied and ends after it may be refused; the runner makes none.
-	// tx is a transaction, or a queue of statements that are sent together: statements must not depend on the returned
-	// tag, which a queue does not know yet.
+	// Apply writes the effects of events, given in log order. Applying a batch again changes nothing. Apply may refuse a
+	// batch of which only a first part was applied before; the runner never makes one. tx is a transaction, or a queue of
+	// statements that are sent together: the code must not depend on the returned tag, which a queue does not know yet.
 	Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error
 }
 
-// Apply lets a projection queue its statements, and turns a panic of it into an error.
+// Apply makes a projection queue its statements, and turns its panic into an error.
 func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch []events.Recorded) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -52,7 +51,7 @@ func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch 
 	return nil
 }
 
-// All returns the projections that follow the log asynchronously, one line each.
+// All returns the asynchronous projections, one line each.
 func All() []Projection {
 	return []Projection{
 		Posts{},
@@ -63,8 +62,7 @@ func All() []Projection {
 	}
 }
 
-// Find returns the projection of a name, and whether it is written in the transaction that appends. It fails with
-// ErrUnknownProjection.
+// Find returns the projection with a name, and whether it is inline. It fails with ErrUnknownProjection.
 func Find(name string) (p Projection, inline bool, err error) {
 	for _, p := range All() {
 		if p.Name() == name {
@@ -83,12 +81,12 @@ func Find(name string) (p Projection, inline bool, err error) {
 	return nil, false, fmt.Errorf("%w %q: there are %s", ErrUnknownProjection, name, strings.Join(names, ", "))
 }
 
-// Inline returns the projections that are written in the transaction that appends.
+// Inline returns the inline projections.
 func Inline() []Projection {
 	return []Projection{Titles{}, Threads{}, Integrations{}, Persons{}, AuthorDecisions{}}
 }
 
-// QueueInline adds to a batch the statements with which the inline projections follow the events.
+// QueueInline adds the statements of the inline projections for events to a batch.
 func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error {
 	for _, projection := range Inline() {
 		if err := projection.Apply(ctx, queue{batch}, recorded); err != nil {
@@ -99,7 +97,7 @@ func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Record
 }
 
 // Append appends events in one transaction, with the inline projections, and notifies all processes. It is for programs
-// that append now and then; a service runs eventlog.Wake.Notify.
+// that append rarely; a service runs eventlog.Wake.Notify.
 func Append(ctx context.Context, db interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }, recorded ...events.Recorded,
@@ -126,7 +124,7 @@ func QueueAppend(ctx context.Context, batch *pgx.Batch, recorded []events.Record
 	return nil
 }
 
-// queue is a database.Execer that sends nothing before the batch is sent.
+// queue is a database.Execer that only queues statements in a batch.
 type queue struct{ batch *pgx.Batch }
 
 func (q queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
@@ -134,32 +132,31 @@ func (q queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandT
 	return pgconn.CommandTag{}, nil
 }
 
-// Bulk is implemented by a projection most of whose events do nothing but add rows, each event its own. A catch-up
-// copies such rows in.
+// Bulk is implemented by a projection for which most events add one row each and do nothing else. A catch-up copies
+// such rows.
 type Bulk interface {
 	Projection
-	// NewLoader returns a loader that knows of no events.
+	// NewLoader returns a loader at the beginning of the log.
 	NewLoader() Loader
 }
 
-// Loader turns events into rows. It is given batch after batch in log order and may use what it has learnt of earlier
-// ones, so the rows of a batch are right only in tables that get those of all earlier batches, too. It is used by one
-// goroutine at a time.
+// Loader turns events into rows. It gets successive batches in log order and may use data of earlier ones, so the rows
+// of a batch are only right in tables that get the rows of all earlier batches, too. One goroutine at a time uses it.
 type Loader interface {
-	// Load returns the rows that events add, and the events that do anything else. Those are applied once the rows are
-	// written, at once or when the rows of later batches are there, too, but in log order. Both must come to the same as
-	// applying every event in log order.
+	// Load returns the rows that events add, and the rest: all other events. The rest is applied in log order after the
+	// rows are written, maybe after the rows of later batches. The result must equal that of applying every event in log
+	// order.
 	Load(batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error)
 }
 
-// Rows are for one table.
+// Rows are rows for one table.
 type Rows struct {
 	Table   string
 	Columns []string
 	Values  pgx.CopyFromSource
 }
 
-// loadRows lets a loader turn events into rows, and turns a panic of it into an error.
+// loadRows calls a loader and turns its panic into an error.
 func loadRows(loader Loader, batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

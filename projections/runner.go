@@ -16,55 +16,55 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// closeTimeout is how long Run waits for transactions under way when it is told to end.
+// closeTimeout is how long Run waits for running transactions when ctx ends.
 const closeTimeout = 30 * time.Second
 
-// Config says what a Runner runs.
+// Config configures a Runner.
 type Config struct {
-	// Pool runs the transactions that apply events, one connection per projection at a time, two for a Bulk one that
-	// catches up. One more reads the log, and one for each projection that catches up, opened with the pool's
-	// configuration. Required.
+	// Pool runs the transactions that apply events: one connection per projection at a time, two for a Bulk one that
+	// catches up. One more connection reads the log, and one for each projection that catches up, with the configuration
+	// of the pool. Required.
 	Pool *pgxpool.Pool
-	// Extra has one for each projection that may catch up at a time. Others follow the log in small steps meanwhile.
-	// Default: no limit.
+	// Extra limits the projections that catch up at a time. Others follow the log in small steps meanwhile. Default: no
+	// limit.
 	Extra *semaphore.Weighted
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
-	// Wake is signalled after each append that this process commits. Run also listens for the appends of other
-	// processes. Default: a new one, so that nothing in this process signals.
+	// Wake signals the appends of this process. Run also listens for those of other processes. Default: a new one, which
+	// nothing in this process signals.
 	Wake *eventlog.Wake
-	// Tail reads the log, also for the ledger. Default: one of its own.
+	// Tail reads the log; the ledger may share it. Default: a new one.
 	Tail *eventlog.Tail
-	// Limit is the most events in one transaction, unless there is a Tail. Default: eventlog.DefaultLimit.
+	// Limit is the maximum number of events in one transaction, if Tail is not set. Default: eventlog.DefaultLimit.
 	Limit int
-	// Patience is how often in a row an error that may be an event's, or that of a database in trouble, is met before the
-	// event is blamed. Default: 200, which takes a quarter of an hour.
+	// Patience is the number of consecutive errors, of an event or of a database in trouble, before the event is blamed.
+	// Default: 200, which takes a quarter of an hour.
 	Patience int
-	// Logger gets what goes wrong. Default: slog.Default.
+	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
 
 // Runner keeps asynchronous projections up to date: a Watermill Router with one subscription per projection.
 //
-// Each event is applied exactly once, in log order: a batch is applied in the transaction that moves the checkpoint
-// over it, which holds the checkpoint's row and finds it where the batch starts. Whatever else happens, be it a crash,
-// a redelivery or a second replica, leaves a batch whose start is not the checkpoint, and that is dropped.
+// Each event is applied exactly once, in log order: the transaction that applies a batch locks the checkpoint, requires
+// it at the start of the batch, and moves it to the end. After a crash, a redelivery or the work of another replica,
+// the checkpoint is not at the start, and the batch is dropped.
 //
-// Replicas may all run the same projections. One of them applies, the others stand by; see eventlog.Follow.
+// Replicas may run the same projections. One applies, the others stand by; see eventlog.Follow.
 //
-// An event that cannot be applied stops its projection, in all replicas and until Retry; see List. Errors that say
-// nothing about the event are met again and again, with growing waits, before it is blamed. An event of an unknown type
-// makes a replica wait for a newer one to take over.
+// An event that cannot be applied stops its projection in all replicas until Retry; see List. Errors that may have
+// another cause are retried, with growing waits, before the event is blamed. An event of an unknown type makes a
+// replica wait for a newer one.
 //
-// What was read from one log is not applied to the tables beside another (see eventlog.Identity), and a projection
-// whose checkpoint is at an event that the log does not have stops, until it is rebuilt.
+// Events of one log are never applied to the tables of another (see eventlog.Identity). A projection whose checkpoint
+// is not in the log stops until it is rebuilt.
 type Runner struct {
 	config  Config
 	running chan struct{}
 	started atomic.Bool
 }
 
-// NewRunner returns a runner that does nothing before Run.
+// NewRunner returns a runner; start it with Run.
 func NewRunner(config Config) (*Runner, error) {
 	if config.Pool == nil {
 		return nil, errors.New("create runner: Pool is nil")
@@ -97,8 +97,8 @@ func NewRunner(config Config) (*Runner, error) {
 // Running is closed when all projections follow the log.
 func (r *Runner) Running() <-chan struct{} { return r.running }
 
-// Run keeps the projections up to date until ctx ends; then it finishes the transactions under way and returns nil.
-// While the database is away it waits. A runner runs once.
+// Run keeps the projections up to date until ctx ends. Then it completes running transactions and returns nil. While
+// the database is unreachable it waits. Call it once.
 func (r *Runner) Run(ctx context.Context) (err error) {
 	if r.started.Swap(true) {
 		return errors.New("run projections: this runner was started before")
@@ -144,15 +144,15 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	return r.route(ctx, router)
 }
 
-// route runs the router until ctx ends. The router gets a context that does not end: with one that does, it would not
-// let transactions finish.
+// route runs the router until ctx ends. The context of the router does not end, because it would cancel running
+// transactions.
 func (r *Runner) route(ctx context.Context, router *message.Router) error {
 	ended := make(chan error, 1)
 	go func() { ended <- router.Run(context.WithoutCancel(ctx)) }()
 	select {
 	case err := <-ended:
 		return fmt.Errorf("run router: %w", err)
-	case <-router.Running(): // it cannot be closed before
+	case <-router.Running(): // Close works only after the router runs
 	}
 	select {
 	case err := <-ended:

@@ -15,23 +15,23 @@ import (
 	"novelgate/internal/database"
 )
 
-// Reasons not to skip. The first is one not to retry, too.
+// Reasons not to skip. ErrNotFailed is also a reason not to retry.
 var (
 	ErrNotFailed = errors.New("the projection has not failed")
 	ErrNoReason  = errors.New("skipping an event takes a reason")
 	ErrNoEvent   = errors.New("the event at which the projection stopped is not in the log any more: retry it")
 )
 
-// Delivery identifies an event for ever: its CloudEvents id and source.
+// Delivery identifies an event in any log: its CloudEvents id and source.
 type Delivery struct{ ID, Source string }
 
-// DeliveryOf returns what identifies an event.
+// DeliveryOf returns the Delivery of an event.
 func DeliveryOf(recorded *events.Recorded) Delivery {
 	return Delivery{ID: recorded.ID, Source: recorded.Source}
 }
 
 const (
-	// The log has more to say about the event than its own bytes, which may be what cannot be read.
+	// Columns of the envelope only, because data may be unreadable.
 	failedEventSQL = `SELECT p.state, e.transaction_id, e.position, e.event_id, e.integration_id, e.event_source, e.event_type
 FROM projections AS p
 LEFT JOIN events AS e ON (e.transaction_id, e.position) = (p.failed_transaction_id, p.failed_position)
@@ -39,7 +39,7 @@ WHERE p.name = $1`
 
 	lastVersionSQL = `SELECT coalesce(max(stream_version), 0) FROM events WHERE stream_id = $1`
 
-	// $2, $3: the event that is skipped. Nothing, if the projection has not failed there any more.
+	// $2, $3: the event to skip. It updates no row if the projection no longer stands at this event.
 	skipSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL,
     failed_position = NULL,
@@ -47,12 +47,12 @@ SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_
 WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
 )
 
-// skipAttempts is how often a skip is decided again after a conflict.
+// skipAttempts is the number of decisions of a skip that has conflicts.
 const skipAttempts = 10
 
-// Skip lets a failed projection go on after the event at which it stopped. That this happened, who did it and why is
-// appended to the log in the transaction that moves the checkpoint over the event, and over no other; a rebuild skips
-// the same event. It fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
+// Skip makes a failed projection continue after the event at which it stopped. It records the skip, its actor and the
+// reason in the log, in the transaction that moves the checkpoint past this event. A rebuild skips the same event. It
+// fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
 func Skip(
 	ctx context.Context, db database.Beginner, name, actor, reason string,
 ) (events.ProjectionEventSkipped, error) {
@@ -62,7 +62,7 @@ func Skip(
 	var err error
 	for attempt := range skipAttempts {
 		if attempt > 0 {
-			// Jitter, so that two who collided do not collide again.
+			// Jitter, so that two writers do not collide again.
 			if !eventlog.Sleep(ctx, rand.N(10*time.Millisecond)) { //nolint:gosec // not a secret
 				return events.ProjectionEventSkipped{}, ctx.Err()
 			}
@@ -107,7 +107,7 @@ func skip(
 	return skipped, err
 }
 
-// failedEvent returns what is known of the event at which a projection stopped.
+// failedEvent returns the envelope of the event at which a projection stopped.
 func failedEvent(
 	ctx context.Context, db database.DB, name string,
 ) (events.ProjectionEventSkipped, events.Position, error) {
@@ -138,7 +138,7 @@ func failedEvent(
 	return s, at, nil
 }
 
-// Skipped returns the events that were skipped on record: a rebuild leaves them out.
+// Skipped returns the skipped events, which a rebuild leaves out.
 func Skipped(ctx context.Context, q database.Querier, name string) (map[Delivery]bool, error) {
 	history, err := eventlog.ReadStream(ctx, q, events.ProjectionStream, events.ProjectionID(name), 0)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// Integrations is the inline projection of what integrations may do and which keys they have. Staff change these
-// one at a time, so it writes event by event.
+// Integrations is the inline projection of integrations and their keys. Staff change one at a time, so it writes event
+// by event.
 type Integrations struct{}
 
 // Name implements Projection.
@@ -34,7 +34,7 @@ const (
 SELECT $1, $2, true, false, false, false, 60, 60, 60000, false, $3, $4
 WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
 
-	// A NULL leaves a setting as it is. $2: version, $10: whether the limit of updates is set, to $11.
+	// NULL leaves a setting unchanged. $2: version, $10: whether to set the limit of updates, to $11.
 	integrationUpdateSQL = `UPDATE integrations
 SET stream_version    = $2,
     enabled           = coalesce($3, enabled),
@@ -122,7 +122,7 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		if _, err := tx.Exec(ctx, keyRevokeSQL, e.KeyID, e.RevokedAt); err != nil {
 			return err
 		}
-	default: // no event that changes an integration
+	default: // does not change an integration
 	}
 	var updatesPerMinute *int
 	if s.updates != nil {
@@ -181,7 +181,7 @@ func (Persons) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 				e.ExpiresAt)
 		case events.PersonKeyRevoked:
 			_, err = tx.Exec(ctx, personKeyRevokeSQL, e.KeyID, e.RevokedAt)
-		default: // no event that changes a key
+		default: // does not change a key
 		}
 		if err != nil {
 			return fmt.Errorf("apply %s to person %s: %w", recorded.Event.Type(), recorded.StreamID, err)
@@ -193,7 +193,7 @@ func (Persons) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 //go:embed author_decisions.sql
 var authorDecisionsSQL string
 
-// AuthorDecisions is the inline projection author_decisions: what staff decided about authors. Staff decide one at a
+// AuthorDecisions is the inline projection author_decisions: decisions of staff about authors. Staff decide one at a
 // time, so it writes event by event.
 type AuthorDecisions struct{}
 

@@ -17,40 +17,40 @@ import (
 //go:embed status.sql
 var statusSQL string
 
-// LagLimit is how many events List counts at most.
+// LagLimit is the maximum number of events that List counts.
 const LagLimit = 100_000
 
-// Status says where a projection stands.
+// Status is the status of a projection.
 type Status struct {
 	Name          string  `json:"name"`
 	Generation    int     `json:"generation"`
 	State         string  `json:"state"`         // Running, Failed or Diverged
-	TransactionID uint64  `json:"transactionId"` // with Position: the last event that was applied; 0 if none
+	TransactionID uint64  `json:"transactionId"` // with Position: the last applied event; 0 if none
 	Position      int32   `json:"position"`
-	LagEvents     int64   `json:"lagEvents"`       // settled events that were not applied yet, at most LagLimit
+	LagEvents     int64   `json:"lagEvents"`       // settled events that are not applied yet, at most LagLimit
 	LagCapped     bool    `json:"lagEventsCapped"` // there are more than LagEvents
-	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest of them; 0 when there are none
-	// why it has stopped or, if it is running, why it does not go on at present
+	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest of these events; 0 without any
+	// why it has stopped or, while running, why it does not continue
 	Error       *string `json:"error"`
-	FailedAt    *string `json:"failedAt"`         // where: position of the event, as "transaction/ordinal"
-	UnknownType *string `json:"unknownEventType"` // type of the next event, when it waits for a replica that knows it
-	// UpdatedAt is when one of the above last changed, lag apart.
+	FailedAt    *string `json:"failedAt"`         // position of the failed event, as "transaction/ordinal"
+	UnknownType *string `json:"unknownEventType"` // type of the next event if it waits for a replica that knows the type
+	// UpdatedAt is the time of the last change, except of the lag.
 	UpdatedAt time.Time `json:"updatedAt"`
-	// Rebuild is one that is under way, or was interrupted; nil when there is none.
+	// Rebuild is the unfinished rebuild; nil when there is none.
 	Rebuild *RebuildStatus `json:"rebuild"`
 }
 
-// RebuildStatus says how far a rebuild is.
+// RebuildStatus is the progress of a rebuild.
 type RebuildStatus struct {
-	Generation  int       `json:"generation"` // of the code that builds
+	Generation  int       `json:"generation"` // of the code that rebuilds
 	Phase       string    `json:"phase"`      // loading, indexing or following
 	EventsDone  int64     `json:"eventsDone"`
-	EventsTotal int64     `json:"eventsTotal"` // in the log when it began
+	EventsTotal int64     `json:"eventsTotal"` // in the log at the start
 	StartedAt   time.Time `json:"startedAt"`
-	Error       *string   `json:"error"` // why the latest attempt ended; NULL while it is under way
+	Error       *string   `json:"error"` // that ended the latest attempt; null while it runs
 }
 
-// Share is how much of the events in the log when it began is done, at most 1.
+// Share is the share of EventsTotal that is done, at most 1.
 func (r *RebuildStatus) Share() float64 {
 	if r.EventsTotal <= 0 || r.EventsDone >= r.EventsTotal {
 		return 1
@@ -96,15 +96,15 @@ func List(ctx context.Context, q database.Querier) ([]Status, error) {
 	return list, nil
 }
 
-// Collector exports the lag of the projections to Prometheus. Scrapes within a second of each other share one
-// query; when the database does not answer within two, novelgate_projections_up is 0 and the rest is absent.
+// Collector exports the lag of the projections to Prometheus. Scrapes within a second share one query. If the database
+// does not answer within two seconds, novelgate_projections_up is 0 and the other metrics are absent.
 type Collector struct {
 	list *database.ScrapeCache[[]Status]
 
 	up, lagEvents, lagSeconds, failed, diverged, retrying, generation, rebuilt *prometheus.Desc
 }
 
-// NewCollector returns a collector that asks db. The clock tells how old an answer is.
+// NewCollector returns a collector that queries db. clock measures the age of a result.
 func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 	desc := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)

@@ -28,7 +28,7 @@ var (
 	titlesUpdateSQL string
 )
 
-// Titles is the inline projection title_lookup: what a title stands for now.
+// Titles is the inline projection title_lookup: the current novel of each title.
 type Titles struct{}
 
 // Name implements Projection.
@@ -43,20 +43,20 @@ func (Titles) Tables() []string { return []string{"title_lookup"} }
 // Streams implements Projection.
 func (Titles) Streams() []string { return []string{events.NovelStream} }
 
-// titleRow gathers what a batch does to one novel.
+// titleRow is the change of one novel by a batch.
 type titleRow struct {
 	novelID uuid.UUID
 	opened  bool       // the batch has the first event of the stream
-	title   string     // "" when it stays, which it does once the novel is created
-	slug    string     // of an opened one
-	state   string     // "" when it stays
+	title   string     // "" if unchanged; fixed once the novel is created
+	slug    string     // with opened
+	state   string     // "" if unchanged
 	owner   *uuid.UUID // set by the creation
 	toHost  bool
 	version int
 	details titleDetails
 }
 
-// titleDetails are the members of the details column. A nil member is not touched by an update.
+// titleDetails are the members of the column details. nil: unchanged in an update.
 type titleDetails struct {
 	Author        *string   `json:"author,omitzero"`
 	Synopsis      *string   `json:"synopsis,omitzero"`
@@ -66,8 +66,8 @@ type titleDetails struct {
 	ReadingStatus *string   `json:"readingStatus,omitzero"`
 }
 
-// Apply implements Projection. A novel that is new in the batch must not meet a row with its folded title or its
-// slug: that is a unique violation, and the decision has to be taken again.
+// Apply implements Projection. If the folded title or the slug of a new novel is taken, the unique violation makes the
+// writer decide again.
 func (Titles) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	rows := map[uuid.UUID]*titleRow{}
 	for _, recorded := range batch {
@@ -84,7 +84,7 @@ func (Titles) Apply(ctx context.Context, tx database.Execer, batch []events.Reco
 	if len(rows) == 0 {
 		return nil
 	}
-	// Sorted, so that concurrent writers touch shared rows in one order.
+	// Sorted, so that concurrent writers lock shared rows in the same order.
 	sorted := slices.SortedFunc(maps.Values(rows),
 		func(a, b *titleRow) int { return cmp.Compare(a.novelID.String(), b.novelID.String()) })
 	if err := insertTitles(ctx, tx, sorted); err != nil {
@@ -122,7 +122,7 @@ func (r *titleRow) add(recorded events.Recorded) {
 	}
 }
 
-// newOwner is the owner that the batch gives the novel, NULL when it gives none.
+// newOwner returns the owner that the batch sets, NULL if it sets none.
 func (r *titleRow) newOwner() pgtype.UUID {
 	if r.owner == nil || r.toHost {
 		return pgtype.UUID{}
@@ -170,8 +170,8 @@ func updateTitles(ctx context.Context, tx database.Execer, rows []*titleRow) err
 		versions                []int32
 	)
 	for _, r := range rows {
-		// What was inserted just now is up to date. But where an earlier delivery has inserted the novel, this batch
-		// may know more of it.
+		// A row that was just inserted is up to date. But if an earlier delivery inserted it, this batch may have later
+		// events of the novel.
 		if r.opened && r.version == 1 {
 			continue
 		}
@@ -238,14 +238,14 @@ func (Threads) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	return nil
 }
 
-// Merge reports two novels whose folded titles are equal under newer Unicode tables. Look-ups by title find Kept.
-// Hidden keeps its stream, slug and thread, but is not found by title any more.
+// Merge reports two novels whose folded titles have become equal under newer Unicode tables. Look-ups by title find
+// Kept. Hidden keeps its stream, slug and thread, but is no longer found by title.
 type Merge struct {
 	FoldedTitle  string
 	Kept, Hidden uuid.UUID
 }
 
-// A folded title never begins with white space, so no title reaches these keys.
+// A folded title never begins with white space, so no title equals these keys.
 const (
 	hiddenPrefix = " hidden "
 	asidePrefix  = " aside "
@@ -256,7 +256,8 @@ const (
 	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
 	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-	// Of two novels with one title the older one is kept. A free title, which has no novel, is never kept against a novel.
+	// Of two novels with one title the older one is kept. A free title, which has no novel, is never kept instead of a
+	// novel.
 	titlesByAgeSQL = `SELECT t.novel_id, t.folded_title, t.title
 FROM title_lookup t JOIN events e ON e.stream_id = t.novel_id AND e.stream_version = 1
 ORDER BY t.state = 'free', e.transaction_id, e.position`
@@ -265,8 +266,8 @@ ORDER BY t.state = 'free', e.transaction_id, e.position`
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`
 )
 
-// RefoldTitles folds the keys of title_lookup again if they were made with other Unicode tables than those of this
-// program. Otherwise some titles could not be found. It locks the table against writers until it is done.
+// RefoldTitles folds the keys of title_lookup again if other Unicode tables than those of this program made them.
+// Otherwise some titles could not be found. It locks the table against writers.
 func RefoldTitles(ctx context.Context, db database.Beginner) ([]Merge, error) {
 	var merges []Merge
 	tx, err := db.Begin(ctx)

@@ -1,5 +1,5 @@
--- Novels that a batch changed. $1: novels, sorted; $2, $3: new spellings and states, '' where they stay; $4: owners of those
--- created on a title that was free; $7: members of details that changed.
+-- Applies the changes of novels in a batch. $1: novels, sorted; $2, $3: new titles and states, '' if unchanged; $4: owners of novels
+-- created on a free title; $7: changed members of details.
 UPDATE title_lookup t
 SET title          = coalesce(nullif(c.title, ''), t.title),
     state          = coalesce(nullif(c.state, ''), t.state),

@@ -21,7 +21,7 @@ import (
 	"novelgate/events"
 )
 
-// ErrLostAppend is returned when the database accepted an append but stored another number of rows than were sent.
+// ErrLostAppend is returned when the database accepted an append but stored a different number of rows.
 var ErrLostAppend = errors.New("append stored another number of events than were sent")
 
 // Queue adds the statement that appends the events, in the order given, to a batch. The batch runs as one
@@ -32,10 +32,10 @@ func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
 	return err
 }
 
-// rowBytes is about what a row of the log takes besides its data and what is personal, with its entries in the indexes.
+// rowBytes is the approximate size of a row of the log with its index entries, without data and personal.
 const rowBytes = 450
 
-// QueueMeasured is Queue and returns about how many bytes each event takes in the log.
+// QueueMeasured is Queue, and returns the approximate size of each event in the log, in bytes.
 func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, err error) {
 	stored := make([]events.Stored, len(recorded))
 	bytes = make([]int, len(recorded))
@@ -50,15 +50,15 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
-	// As where the log is read, one message is a batch.
+	// One message is a batch, as in the Subscriber.
 	if err := publisher.Publish(Topic, message.NewMessage("", nil)); err != nil {
 		return nil, fmt.Errorf("append events: %w", err)
 	}
 	return bytes, nil
 }
 
-// queue is what the Publisher executes its statement on: a batch, so that the append costs no round trip of its own.
-// The Publisher calls ExecContext only.
+// queue lets the Publisher execute its statement on a batch, so that the append costs no round trip of its own. The
+// Publisher calls ExecContext only.
 type queue struct {
 	watersql.ContextExecutor
 
@@ -145,8 +145,8 @@ type (
 	texts = pgtype.FlatArray[pgtype.Text]
 )
 
-// nullable makes NULL of zeros.
+// nullable converts zeros to NULL.
 func nullable(id [16]byte) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: id != [16]byte{}} }
 
-// text makes NULL of an empty text.
+// text converts an empty text to NULL.
 func text(s string) pgtype.Text { return pgtype.Text{String: s, Valid: s != ""} }

@@ -86,7 +86,7 @@ func ReadRows(
 var errDisorder = errors.New("events are out of order")
 
 // read calls each with the rows of a statement that selects Columns, and maybe the last two columns of settledSQL. It
-// ends with the row that reaches the bytes of the fetch.
+// ends with the row that reaches MaxFetchBytes.
 func (s *Span) read(
 	ctx context.Context, q database.Querier, fetch *FetchSize, each func(*Row) error, sql string, args ...any,
 ) error {
@@ -208,7 +208,7 @@ func ReadAt(ctx context.Context, q database.Querier, positions []events.Position
 // A full chunk of typical comments is about this large, so only larger events reduce their number.
 const MaxFetchBytes = 8 << 20
 
-// largestEvent is about the size in bytes of the largest event that a partner can cause.
+// largestEvent is the approximate size, in bytes, of the largest event of a partner.
 const largestEvent = 32 << 10
 
 // FetchSize is an adaptive fetch size: it limits each read of the log by events and by bytes. The sizes of events are
@@ -231,8 +231,8 @@ func (f *FetchSize) Limit() int { return max(1, min(f.maxEvents, MaxFetchBytes/f
 // enoughBytes reports whether a read has reached its limit of bytes.
 func enoughBytes(bytes int) bool { return bytes >= MaxFetchBytes }
 
-// adjust learns from a read of some events with their bytes. It reports whether more events may follow: the read
-// reached one of its limits.
+// adjust adapts the size of the next read to a read of some events and bytes. It reports whether more events may
+// follow: the read reached one of its limits.
 func (f *FetchSize) adjust(limit, events, bytes int) (full bool) {
 	if events == 0 {
 		return false
@@ -275,7 +275,7 @@ func position(ctx context.Context, q database.Querier, sql string) (events.Posit
 	return end, nil
 }
 
-// AheadConfig says how to read a large part of the log.
+// AheadConfig configures ReadAhead.
 type AheadConfig struct {
 	Size    int      // events in a chunk; fewer when they are large, see FetchSize
 	Chunks  int      // chunks to read ahead
@@ -325,7 +325,7 @@ func readAhead(
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // there is nothing to lose
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only read
 	fetch := NewFetchSize(ahead.Size)
 	for {
 		chunk, err := ReadChunk(ctx, conn, after, fetch, ahead.Streams)

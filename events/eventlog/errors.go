@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// SQLSTATE codes after which nothing was appended and the command is to be decided again on fresh state.
+// SQLSTATEs that mean: nothing was appended, decide the command again on the current state.
 const (
 	uniqueViolation      = "23505"
 	deadlockDetected     = "40P01"
@@ -29,14 +29,13 @@ func IsConflict(err error) bool {
 	return false
 }
 
-// IsDuplicate reports whether err means that something which is unique was there already: an event's id, a version of a
-// stream, a title, a slug.
+// IsDuplicate reports whether err is a unique violation: of an event's id, a version of a stream, a title or a slug.
 func IsDuplicate(err error) bool { return sqlState(err) == uniqueViolation }
 
-// IsLocked reports whether err means that another session held a lock for longer than lock_timeout.
+// IsLocked reports whether err means that another session held a lock longer than lock_timeout.
 func IsLocked(err error) bool { return sqlState(err) == lockNotAvailable }
 
-// sqlState is the code with which the database refused a statement, "" when err is something else.
+// sqlState returns the SQLSTATE of an error of the database; "" for any other error.
 func sqlState(err error) string {
 	var refused *pgconn.PgError
 	if !errors.As(err, &refused) {
@@ -45,8 +44,8 @@ func sqlState(err error) string {
 	return refused.Code
 }
 
-// IsUnavailable reports whether err means that the database could not be asked or did not answer, rather than that
-// it refused a statement. When err comes from a commit, the outcome is unknown.
+// IsUnavailable reports whether err means that the database was not reached or did not answer, rather than that it
+// refused a statement. When err comes from a commit, the outcome is unknown.
 func IsUnavailable(err error) bool {
 	code := sqlState(err)
 	if code == "" {
@@ -62,10 +61,9 @@ func IsUnavailable(err error) bool {
 	return code == "25006" // read-only: a standby, or a primary that was demoted
 }
 
-// BlamesData reports whether err, which came of writing data, says that the data cannot be written: the database
-// refused a value, a constraint is violated, or the value could not even be encoded. Everything else (a right that is
-// missing, a time-out, a full disk, a damaged index, a broken connection) says nothing about the data: the same may
-// succeed once its cause is gone.
+// BlamesData reports whether an error of a write is caused by the data: the database refused a value, a constraint is
+// violated, or the value could not be encoded. Any other error (a missing right, a time-out, a full disk, a damaged
+// index, a broken connection) says nothing about the data: the same write may succeed later.
 func BlamesData(err error) bool {
 	code := sqlState(err)
 	if code == "" {
@@ -75,9 +73,8 @@ func BlamesData(err error) bool {
 		code[:2] == "23" // integrity constraint violation
 }
 
-// IsAway is the stricter IsUnavailable of answers, where "ask again" must not hide a defect: err must be known to come
-// of a connection that could not be had or has broken, of time that was up, or of a database that said so. What it does
-// not know is a defect, which must be seen.
+// IsAway is a stricter IsUnavailable, for answers to clients, where "try again" must not hide a defect. It accepts only
+// errors of connections, time-outs, and SQLSTATEs of an unavailable database.
 func IsAway(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error
@@ -92,13 +89,13 @@ func IsAway(err error) bool {
 		return true
 	}
 	if errors.As(err, &network) {
-		_, file := network.(syscall.Errno) // bare, not inside of an error of the network: a file fails like this
+		_, file := network.(syscall.Errno) // a bare syscall.Errno comes from a file
 		return !file
 	}
 	return errors.As(err, &connect) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }
 
-// ErrorText makes an error fit into a column of text.
+// ErrorText makes the text of an error fit into a column of type text.
 func ErrorText(err error) string {
 	const limit = 4000
 	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")

@@ -32,25 +32,25 @@ var (
 	ErrBlocked = errors.New("blocked")
 )
 
-// Follow is the one loop of everything that reads the log as it grows; see the documentation of the package. The zero
-// Follow reads once a second.
+// Follow is the loop of all readers that follow the log; see the documentation of the package. The zero Follow reads
+// once a second.
 type Follow struct {
-	// Wake tells of appends. Default: none.
+	// Wake signals appends. Default: none.
 	Wake *Wake
-	// Pace is the longest pause after a read that found events and was not full, so that under load few large reads are
-	// made rather than many small ones. A read of n events is followed by a pause of n × 2 ms, or until Pace after its
-	// beginning: followers with different work then keep reading at about the same time. Default: DefaultPace.
+	// Pace is the longest pause after a read that found events and was not full, so that reads under load are few and
+	// large. A read of n events is followed by a pause of n × 2 ms, which ends at the latest Pace after the start of the
+	// read: so different followers keep reading at about the same time. Default: DefaultPace.
 	Pace time.Duration
 	// Poll is the longest time between two reads. Default: DefaultPoll.
 	Poll time.Duration
-	// Position returns how far all replicas together have come. Run needs it.
+	// Position returns the common progress of all replicas. Run needs it.
 	Position func(context.Context) (events.Position, error)
-	// Logger gets the turns that failed. Default: slog.Default.
+	// Logger gets the failed turns. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Run takes one turn after another until ctx ends. A turn loads from the database where to go on, and works with Each
-// until something is in the way. progress says that it got anything done.
+// Run takes one turn after another until ctx ends. A turn loads its progress from the database and works with Each
+// until an error. progress reports whether it got anything done.
 func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress bool, err error)) {
 	logger := cmp.Or(f.Logger, slog.Default())
 	for failures := 0; ctx.Err() == nil; {
@@ -80,11 +80,11 @@ func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress b
 	}
 }
 
-// standBy returns when the active replica stands still, or cannot be seen.
+// standBy returns when the active replica stops moving, or its position cannot be read.
 func (f *Follow) standBy(ctx context.Context) {
 	last, err := f.Position(ctx)
 	for err == nil {
-		// Replicas that wake together would all step in together.
+		// Jitter, so that replicas do not take over at the same moment.
 		if !Sleep(ctx, standbyWait+rand.N(standbyWait/4)) { //nolint:gosec // not a secret
 			return
 		}
@@ -95,8 +95,7 @@ func (f *Follow) standBy(ctx context.Context) {
 	}
 }
 
-// Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends. read returns what
-// it has found.
+// Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends.
 func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, error)) error {
 	w := waits{pace: cmp.Or(f.Pace, DefaultPace), poll: cmp.Or(f.Poll, DefaultPoll)}
 	var stop func()
@@ -115,15 +114,15 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 	}
 }
 
-// waits is what Each remembers from one wait to the next.
+// waits is the state of Each between two waits.
 type waits struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
-	repeat     time.Duration // the latest wait for hidden events; 0 after a signal or events
+	repeat     time.Duration // latest wait for hidden events; 0 after a signal or events
 	deaf       time.Duration // like repeat, but signals do not reset it
 }
 
-// wait returns when the next read is due. paced fires a pace after the latest one began.
+// wait returns when the next read is due. paced fires a pace after the start of the latest one.
 func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	if found.Read > 0 || found.Full || found.Settled {
 		w.repeat, w.deaf = 0, 0
@@ -142,7 +141,7 @@ func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	}
 	next := w.poll
 	if !found.Settled {
-		// While an older transaction runs, every append sends its signal and none of them is seen.
+		// While an older transaction runs, each append sends a signal although its events are hidden.
 		Sleep(ctx, min(w.deaf, mostDeaf))
 		w.repeat = min(max(firstRepeat, 2*w.repeat), w.poll)
 		w.deaf = min(max(firstRepeat, 2*w.deaf), w.poll)
@@ -158,7 +157,7 @@ func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	}
 }
 
-// Sleep waits for d, or for the end of ctx if that comes first, and reports whether ctx is still alive.
+// Sleep waits for d or until ctx ends, and reports whether ctx is still alive.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -11,29 +11,28 @@ import (
 	"novelgate/internal/database"
 )
 
-// Identity names the log that a position belongs to. Positions of two identities have nothing to do with each other,
-// even if they are equal: after a failover to a standby that lagged behind, the same transaction id is another event.
-// Code that stores a position or events stores their identity too, and writes only under the identity that it read
-// under.
+// Identity identifies the log that a position belongs to. Equal positions of two identities are different: after a
+// failover to a standby that lagged, the same transaction id belongs to another event. Code that stores a position or
+// events stores their identity too, and writes only under the identity under which it read.
 type Identity struct {
-	System   uint64    // of the cluster; its physical copies have the same
+	System   uint64    // of the cluster and all its physical copies
 	Timeline uint32    // changes with each promotion and point-in-time restore
-	Log      uuid.UUID // of the table events; dumps of it have the same
-	// Started is when the server was started, in microseconds since 1970. It changes when the data directory is set back
-	// to a snapshot, which keeps all of the above.
+	Log      uuid.UUID // of the table events and all its dumps
+	// Started is the start time of the server, in microseconds since 1970. It changes when the data directory is set back
+	// to a snapshot, which keeps all other fields.
 	Started int64
 }
 
-// IdentitySQL is an expression for the identity of the log that a statement reads: Identity scans it. It may be part of
-// any statement, so that it holds of the connection that answered, and costs 10 µs.
+// IdentitySQL is an expression for the identity of the log, which Identity scans. In a statement it gives the identity
+// of the connection that answers. It costs 10 µs.
 const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
          ELSE ` + database.TimelineSQL + ` END,
     l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint)
 FROM pg_control_system() AS c, log_identity AS l)`
 
-// ErrOtherLog means that the server behind a connection is another one, or was restarted: what is remembered of the log
-// may not be in it.
+// ErrOtherLog means that a connection leads to another server, or to one that was restarted: data that was read before
+// may not be in its log.
 var ErrOtherLog = errors.New("the log is not the one that was read before: the server was restarted or is another one")
 
 var errNotIdentity = errors.New("not an identity of a log")
@@ -56,7 +55,7 @@ func (i *Identity) Scan(src any) error {
 	return nil
 }
 
-// String returns what IdentitySQL does.
+// String returns the text of IdentitySQL.
 func (i Identity) String() string {
 	return fmt.Sprintf("%d %08X %s %d", i.System, i.Timeline, i.Log, i.Started)
 }
@@ -70,15 +69,15 @@ func Identify(ctx context.Context, q database.Querier) (Identity, error) {
 	return identity, nil
 }
 
-// replicatedSQL writes a mark into the write-ahead log where a commit waits for a synchronous standby. Its own commit
-// waits for all that stands before it there.
+// replicatedSQL writes a message into the write-ahead log. Its commit waits until the synchronous standby has
+// everything before the message.
 const replicatedSQL = `SELECT pg_logical_emit_message(true, 'novelgate', '') WHERE current_setting('synchronous_standby_names') <> ''`
 
-// AwaitReplicated returns when whatever a connection has read outlives a failover to a synchronous standby. Without one
-// it returns at once.
+// AwaitReplicated returns when all data that a connection has read survives a failover to a synchronous standby.
+// Without one it returns at once.
 //
-// A commit that waits for the standby becomes visible when its wait is cancelled, as it is when the time for a command
-// is up. What was read may therefore be on the primary only, and must not be acknowledged or signed yet. The connection
+// A commit that waits for the standby becomes visible when its wait is cancelled, for instance by the time-out of a
+// command. So data that was read may be on the primary only, and must not be acknowledged or signed yet. The connection
 // must not be in a transaction.
 func AwaitReplicated(ctx context.Context, conn database.Execer) error {
 	if _, err := conn.Exec(ctx, replicatedSQL); err != nil {
@@ -87,6 +86,6 @@ func AwaitReplicated(ctx context.Context, conn database.Execer) error {
 	return nil
 }
 
-// QueueReplicated makes a batch end, without an error, only when what the statements in front of it have read outlives
+// QueueReplicated makes a batch end without an error only when all data that its earlier statements have read survives
 // such a failover. The batch is its own transaction, which may be read-only.
 func QueueReplicated(batch *pgx.Batch) { batch.Queue(replicatedSQL) }

@@ -12,36 +12,35 @@ import (
 	"novelgate/internal/database"
 )
 
-// readStreamSQL reads one aggregate. $1: stream, $2: its kind, $3: version to start after, $4: how many at most, NULL
-// for all.
+// readStreamSQL reads one aggregate. $1: stream, $2: its type, $3: version to start after, $4: maximum number of
+// events, NULL for all.
 const readStreamSQL = `SELECT ` + Columns + `
 FROM events WHERE ` + ofKind + ` AND stream_version > $3 ORDER BY stream_version LIMIT $4`
 
-// readLatestSQL reads the end of one aggregate, latest first. $1: stream, $2: its kind, $3: how many at most.
+// readLatestSQL reads the end of one aggregate, latest first. $1: stream, $2: its type, $3: maximum number of events.
 const readLatestSQL = `SELECT ` + Columns + `
 FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
 
-// ofKind reads only the first event to tell the kind of a stream: all its events have the same kind, and a long stream
-// of another kind would take long to read.
+// ofKind reads only the first event to check the type of a stream: all its events have the same type, and a long stream
+// of another type would take long to read.
 const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
-// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, including those that
-// log-order readers do not see yet. A stream that is unknown, or is not of this kind, has no events. Partners decide
-// how long the stream of a novel gets, so this is for the others.
+// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, settled or not. An
+// unknown stream, or one of another type, has no events. Do not use it for a novel: partners may make its stream long.
 func ReadStream(
 	ctx context.Context, q database.Querier, kind string, id uuid.UUID, afterVersion int,
 ) ([]events.Recorded, error) {
 	return readStream(ctx, q, id, readStreamSQL, id, kind, afterVersion, nil)
 }
 
-// ReadStreamStart is ReadStream for the first events of a stream, as many as limit says.
+// ReadStreamStart returns the first events of a stream, up to limit.
 func ReadStreamStart(
 	ctx context.Context, q database.Querier, kind string, id uuid.UUID, limit int,
 ) ([]events.Recorded, error) {
 	return readStream(ctx, q, id, readStreamSQL, id, kind, 0, limit)
 }
 
-// ReadStreamEnd is ReadStream for the latest events of a stream, as many as limit says.
+// ReadStreamEnd returns the latest events of a stream, up to limit, oldest first.
 func ReadStreamEnd(
 	ctx context.Context, q database.Querier, kind string, id uuid.UUID, limit int,
 ) ([]events.Recorded, error) {

@@ -16,7 +16,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// Columns are the columns of the table events that a Row holds, in the order in which it scans them.
+// Columns are the columns of the table events that a Row scans, in this order.
 const Columns = columnsButMetadata + `,
        batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent, personal_digest`
 
@@ -29,7 +29,7 @@ const columnsButMetadata = `transaction_id, position, stream_type, stream_id, st
 
 const columnCount = 22
 
-// Row is an event as the table events holds it: its data is not decoded.
+// Row is a row of the table events, with its data not decoded.
 type Row struct {
 	Position      events.Position
 	StreamType    string
@@ -42,14 +42,14 @@ type Row struct {
 	Personal      []byte          // JSON; nil when the event has no personal part or it was erased
 	Salt          uuid.NullUUID   // erased together with Personal
 	RecordedAt    time.Time       // to the microsecond
-	Metadata      events.Metadata // zero when it was not read
-	// PersonalDigest is what the ledger has committed to instead of Personal, see ledger.Entry; nil unless the event was
-	// erased, and when it was not read.
+	Metadata      events.Metadata // zero when it was not selected
+	// PersonalDigest is the digest of Personal in the ledger (see ledger.Entry), stored at erasure; nil when the event was
+	// not erased or the column was not selected.
 	PersonalDigest []byte
 
-	integration uuid.NullUUID // that of the source
+	integration uuid.NullUUID // of the source
 	path        string        // the rest of the source
-	actor       string        // the integration as an actor
+	actor       string        // the actor that stands for the integration
 }
 
 // Rows returns the rows of a statement that selects Columns. A row and its bytes are valid until the next one.
@@ -77,15 +77,14 @@ func Rows(ctx context.Context, q database.Querier, sql string, args ...any) iter
 	}
 }
 
-// postgresEpoch is where PostgreSQL begins to count, 2000-01-01, in microseconds since 1970.
+// postgresEpoch is the epoch of PostgreSQL's timestamps, 2000-01-01, in microseconds since 1970.
 const postgresEpoch = 946_684_800_000_000
 
 var errRow = errors.New("row of the log has an unexpected form")
 
-// Scan reads the current row of a result: Columns into r, and the columns after them into more. It takes the bytes as
-// they came, which for the types of these columns is the binary format. Data, Personal and PersonalDigest are in the
-// buffer of the connection, valid until its next row; Clone keeps them. Texts that repeat those of the row that r held
-// before are not copied.
+// Scan reads the current row of a result: Columns into r, and the following columns into more. It reads the binary
+// format. Data, Personal and PersonalDigest point into the buffer of the connection, valid until its next row; Clone
+// copies them. Texts equal to those of the previous row in r are not copied.
 func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 	v := row.RawValues()
 	if len(v) != columnCount+len(more) {
@@ -100,7 +99,7 @@ func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 	return nil
 }
 
-// set takes the raw values of Columns.
+// set decodes the raw values of Columns.
 func (r *Row) set(v [][]byte) error {
 	if len(v[0]) != 8 || len(v[1]) != 4 || !isUUID(v[3]) || len(v[4]) != 4 || len(v[12]) != 8 {
 		return errRow
@@ -111,20 +110,21 @@ func (r *Row) set(v [][]byte) error {
 		}
 	}
 	r.Position.TransactionID = binary.BigEndian.Uint64(v[0])
-	r.Position.Ordinal = int32(binary.BigEndian.Uint32(v[1])) //nolint:gosec // it was sent as such
+	r.Position.Ordinal = int32(binary.BigEndian.Uint32(v[1])) //nolint:gosec // the column is an integer
 	r.StreamType = repeated(r.StreamType, v[2])
 	r.StreamID = uuid.UUID(v[3])
-	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[4]))) //nolint:gosec // it was sent as such
+	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[4]))) //nolint:gosec // the column is an integer
 	r.ID, r.Type = repeated(r.ID, v[5]), repeated(r.Type, v[8])
 	r.setSource(nullUUID(v[6]), v[7])
 	r.Data, r.Personal, r.Salt = v[9], v[10], nullUUID(v[11])
-	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec // it was sent as such
+	// the column is a timestamp
+	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec
 	r.setMetadata(v[13:21])
 	r.PersonalDigest = v[21]
 	return nil
 }
 
-// setSource sets the source, unless it is that of the row before, and the integration as an actor.
+// setSource sets the source, unless it equals that of the previous row, and the actor of the integration.
 func (r *Row) setSource(integration uuid.NullUUID, path []byte) {
 	if r.integration == integration && r.path == string(path) {
 		return
@@ -136,7 +136,7 @@ func (r *Row) setSource(integration uuid.NullUUID, path []byte) {
 	}
 }
 
-// setMetadata takes the columns of the metadata, which are all NULL when it was not asked for.
+// setMetadata decodes the columns of the metadata, which are all NULL when they were not selected.
 func (r *Row) setMetadata(v [][]byte) {
 	before := r.Metadata
 	r.Metadata = events.Metadata{}
@@ -156,7 +156,7 @@ func (r *Row) setMetadata(v [][]byte) {
 
 func isUUID(value []byte) bool { return len(value) == len(uuid.UUID{}) }
 
-// nullUUID returns a value that isUUID or is NULL.
+// nullUUID converts the raw value of a uuid column, which may be NULL.
 func nullUUID(value []byte) uuid.NullUUID {
 	if value == nil {
 		return uuid.NullUUID{}
@@ -164,7 +164,7 @@ func nullUUID(value []byte) uuid.NullUUID {
 	return uuid.NullUUID{UUID: uuid.UUID(value), Valid: true}
 }
 
-// repeated returns text as a string, which is the one before if that says the same.
+// repeated returns text as a string; before itself if it is equal.
 func repeated(before string, text []byte) string {
 	if before == string(text) {
 		return before
@@ -172,7 +172,7 @@ func repeated(before string, text []byte) string {
 	return string(text)
 }
 
-// Clone returns a copy that stays valid.
+// Clone returns a copy that does not depend on the connection.
 func (r *Row) Clone() Row {
 	kept := *r
 	kept.Data, kept.Personal = bytes.Clone(r.Data), bytes.Clone(r.Personal)
@@ -183,8 +183,8 @@ func (r *Row) Clone() Row {
 // size is the number of stored bytes of the event.
 func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
 
-// Decode returns the event in the form that this version of the program works with, with its metadata if that was read.
-// It fails with an UndecodableError when the event cannot be decoded.
+// Decode returns the event, upcast to its current version, with its metadata if that was selected. It fails with an
+// UndecodableError when the event cannot be decoded.
 func (r *Row) Decode() (events.Recorded, error) {
 	recorded := r.envelope()
 	integration, _ := events.SplitSource(r.Source)
@@ -198,7 +198,7 @@ func (r *Row) Decode() (events.Recorded, error) {
 	return recorded, nil
 }
 
-// envelope returns what Decode does, without the event and its metadata.
+// envelope returns the Recorded without its event and metadata.
 func (r *Row) envelope() events.Recorded {
 	return events.Recorded{
 		Position: r.Position, StreamType: r.StreamType, StreamID: r.StreamID, StreamVersion: r.StreamVersion,
@@ -206,7 +206,7 @@ func (r *Row) envelope() events.Recorded {
 	}
 }
 
-// UndecodableError says which stored event cannot be read.
+// UndecodableError identifies a stored event that cannot be decoded.
 type UndecodableError struct {
 	Recorded events.Recorded // without its Event
 	Type     string

@@ -19,7 +19,7 @@ type Subscriber struct {
 	close  func()
 }
 
-// delivery is a chunk on its way to the handler.
+// delivery is a chunk for the handler.
 type delivery struct {
 	chunk Chunk
 	err   error // of the handler; set before the message is acked
@@ -29,13 +29,13 @@ type deliveryKey struct{}
 
 var errNacked = errors.New("the handler of the message failed")
 
-// NewSubscriber returns a subscriber that follows the log with a function. That calls deliver with one chunk after
-// another until its context ends; deliver returns what the handler did.
+// NewSubscriber returns a subscriber that runs follow. follow calls deliver with one chunk after another until its
+// context ends; deliver returns the error of the handler.
 func NewSubscriber(follow func(ctx context.Context, deliver func(context.Context, Chunk) error)) *Subscriber {
 	return &Subscriber{follow: follow, close: func() {}}
 }
 
-// Subscribe implements message.Subscriber. A subscriber is subscribed once.
+// Subscribe implements message.Subscriber. It may be called once.
 func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.Message, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	messages, ended := make(chan *message.Message), make(chan struct{})
@@ -48,7 +48,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.M
 	return messages, nil
 }
 
-// Close implements message.Subscriber. It does not wait for a message that is being handled, whose context ends.
+// Close implements message.Subscriber. It cancels the context of a message that is being handled and does not wait for
+// it.
 func (s *Subscriber) Close() error {
 	s.close()
 	return nil
@@ -73,7 +74,7 @@ func deliver(ctx context.Context, chunk Chunk, messages chan<- *message.Message)
 	}
 }
 
-// Handler returns a Watermill handler that applies chunks. It always acks: what was not applied is read again.
+// Handler returns a Watermill handler that applies chunks. It always acks; unapplied events are read again.
 func (*Subscriber) Handler(apply func(context.Context, Chunk) error) message.NoPublishHandlerFunc {
 	return func(m *message.Message) error {
 		if d, ok := m.Context().Value(deliveryKey{}).(*delivery); ok {
@@ -83,7 +84,7 @@ func (*Subscriber) Handler(apply func(context.Context, Chunk) error) message.NoP
 	}
 }
 
-// WatermillLogger passes Watermill's log on. What it calls information is of interest when debugging.
+// WatermillLogger passes Watermill's log on, with its level info as debug.
 func WatermillLogger(logger *slog.Logger) watermill.LoggerAdapter {
 	return watermill.NewSlogLoggerWithLevelMapping(logger, map[slog.Level]slog.Level{
 		slog.LevelInfo:  slog.LevelDebug,

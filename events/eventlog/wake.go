@@ -13,10 +13,10 @@ import (
 	"novelgate/internal/database"
 )
 
-// Wake tells the followers of the log in this process that it may have grown. It carries no data: they read. Create it
-// with NewWake.
+// Wake signals the followers of the log in this process that it may have grown. It carries no data: they read. Create
+// it with NewWake.
 type Wake struct {
-	id    string        // tells this process's notifications from those of others
+	id    string        // distinguishes this process's notifications from those of others
 	local chan struct{} // signals that Notify passes on
 
 	mu        sync.Mutex
@@ -28,8 +28,8 @@ func NewWake() *Wake {
 	return &Wake{id: uuid.NewString(), local: make(chan struct{}, 1), followers: map[chan struct{}]struct{}{}}
 }
 
-// Signal says that this process has committed an append. It never blocks; signals that the follower has not
-// taken yet collapse into one.
+// Signal reports that this process has committed an append. It never blocks; signals that a follower has not received
+// yet are merged.
 func (w *Wake) Signal() {
 	signal(w.local)
 	w.broadcast()
@@ -50,8 +50,8 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// signals returns a channel that receives the signals of this process and of others, at most one ahead, and a function
-// that ends this. A nil Wake never signals.
+// signals returns a channel that receives the signals of this process and of others, with a buffer of one, and a
+// function that stops it. A nil Wake never signals.
 func (w *Wake) signals() (signals <-chan struct{}, stop func()) {
 	if w == nil {
 		return nil, func() {}
@@ -67,23 +67,23 @@ func (w *Wake) signals() (signals <-chan struct{}, stop func()) {
 	}
 }
 
-// AppendedChannel is the NOTIFY channel on which processes tell each other that the log has grown. The payload
-// names the sending process, or is empty.
+// AppendedChannel is the NOTIFY channel on which processes notify each other of appends. The payload is the id of the
+// sending process, or empty.
 const AppendedChannel = "novelgate_appended"
 
-// notifyInterval is the least time between two notifications of one process. A NOTIFY in every append would take a
+// notifyInterval is the minimum time between two notifications of one process. A NOTIFY in every append would take a
 // lock that all appends share and halve their rate.
 const notifyInterval = 50 * time.Millisecond
 
 const notifySQL = `SELECT pg_notify($1, $2)`
 
-// QueueNotification adds to a batch that appends what tells all processes so. It is for programs that append now and
-// then; a service runs Notify.
+// QueueNotification adds the notification of all processes to a batch that appends. It is for programs that append
+// rarely; a service runs Notify.
 func QueueNotification(batch *pgx.Batch) { batch.Queue(notifySQL, AppendedChannel, "") }
 
-// Notify passes the signals of this process on to other processes until ctx ends: the first at once, later ones at most
-// once in 50 ms. A notification that is lost only costs time, since followers also read once a second. It uses one
-// connection, for the moment of each notification. A process runs it once.
+// Notify forwards the signals of this process to other processes until ctx ends: the first at once, later ones at most
+// once in 50 ms. A lost notification only causes a delay, because followers also read once a second. It takes a
+// connection only for the moment of each notification. A process runs it once.
 func (w *Wake) Notify(ctx context.Context, db database.Execer, logger *slog.Logger) {
 	for {
 		select {
@@ -101,8 +101,8 @@ func (w *Wake) Notify(ctx context.Context, db database.Execer, logger *slog.Logg
 	}
 }
 
-// Listen signals when another process says that the log has grown. It holds one connection of its own, replaces it when
-// it breaks, and returns when ctx ends.
+// Listen signals when another process notifies of an append. It keeps its own connection, replaces it when it breaks,
+// and returns when ctx ends.
 func (w *Wake) Listen(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger) {
 	database.Listen(ctx, config, logger, map[string]func(string){AppendedChannel: func(sender string) {
 		if sender != w.id { // own appends were signalled earlier

@@ -1,5 +1,5 @@
--- Counts before anything moves: events, those that move, sealed ones; transactions whose positions are not 0, 1, 2, …; transactions before
--- events.Frozen; transactions at another log index in the ledger, or missing in log or ledger.
+-- Counts before the move: all events, events to move, sealed events; transactions whose positions are not 0, 1, 2, …; transactions
+-- before events.Frozen; transactions at another log index in the ledger, or missing in log or ledger.
 SELECT p.events, p.moving, l.tree_size, p.gaps, p.older, seals.misplaced
 FROM ledger_state AS l
 CROSS JOIN (

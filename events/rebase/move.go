@@ -11,13 +11,13 @@ import (
 	"novelgate/events"
 )
 
-// asideSQL returns statements that set aside, and others that restore, what stands in the way of the move. Other
-// sessions never see it missing: the tables are locked until the transaction ends, and a rollback undoes it.
+// asideSQL returns statements that remove obstacles to the move, and statements that restore them. Other sessions never
+// see them missing: the tables are locked until the transaction ends, and a rollback undoes everything.
 //
-// The guards of log and ledger are the triggers that fire in every session, including replication (ENABLE ALWAYS). Of
-// the unique constraints on columns that do not change, dropping and creating takes half the time of updating the
-// indexes in random order for every moved event, and leaves no dead index entries. events_id_key, which is no
-// constraint, stays: it has no entries of comments.
+// The obstacles are the append-only triggers of log and ledger, which fire even in replication (ENABLE ALWAYS), and
+// unique constraints on columns that do not change. Dropping and creating these takes half the time of updating the
+// indexes in random order for every moved event, and leaves no dead index entries. events_id_key, which is an index and
+// not a constraint, stays: it has no entries of comments.
 const asideSQL = `SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
        format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', tgrelid::regclass, tgname)
 FROM pg_trigger
@@ -50,7 +50,7 @@ SELECT '2', 0, (SELECT sum(events) FROM log_rebase) FROM ledger_state WHERE tree
 var placesSQL string
 
 var (
-	// ErrLost is returned when the number of moved events is wrong.
+	// ErrLost is returned when the number of moved events is not the expected one.
 	ErrLost = errors.New("another number of events has moved than there are")
 	// ErrHalfPlace is returned for a column with a transaction id but without a column with the position.
 	ErrHalfPlace = errors.New("a transaction id without a position beside it")

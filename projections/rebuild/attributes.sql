@@ -1,5 +1,5 @@
--- Statements that give the new tables, in schema $1, what the live ones, $2, have beside their structure: owner, comments, grants,
--- and the setting of autovacuum.
+-- Statements that copy attributes of the live tables, $2, to the new ones in schema $1: owner, comments, grants, and settings of
+-- autovacuum.
 WITH tables AS (
     SELECT c.* FROM pg_class AS c WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY ($2::text[])
 )

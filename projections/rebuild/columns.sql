@@ -1,4 +1,4 @@
--- Columns of a table in schema public, and which of them are its primary key. $1: name of the table. To be run with a search_path of public.
+-- Columns of a table in schema public, with its primary key. $1: name of the table. Run it with search_path = public.
 SELECT a.attname, format_type(a.atttypid, a.atttypmod),
        coalesce(a.attnum = ANY ((i.indkey::smallint[])[0:i.indnkeyatts - 1]), false)
 FROM pg_class AS c

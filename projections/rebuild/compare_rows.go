@@ -20,16 +20,16 @@ var columnsSQL string
 
 // Kinds of difference.
 const (
-	Changed = "changed" // the row is there, with other values
-	Missing = "missing" // events lead to the row, and it is not there
-	Extra   = "extra"   // no event leads to the row
+	Changed = "changed" // the row exists with other values
+	Missing = "missing" // the replay has the row, the live table does not
+	Extra   = "extra"   // the live table has the row, the replay does not
 )
 
-// MaxDifferences is how many differing rows of a table are named. All are counted.
+// MaxDifferences is the maximum number of listed differences of a table. All are counted.
 const MaxDifferences = 5
 
-// TableComparison says whether a live table is what the log leads to. A digest is the SHA-256 of the SHA-256 of all
-// rows, in the order of their keys; of equal rows it is the same in every database.
+// TableComparison is the result of comparing a live table with its replay. A digest is the SHA-256 of the SHA-256 of
+// all rows, in the order of their keys; equal rows have the same digest in every database.
 type TableComparison struct {
 	Name            string       `json:"name"`
 	Rows            int64        `json:"rows"`
@@ -37,18 +37,19 @@ type TableComparison struct {
 	ReplayedRows    int64        `json:"replayedRows"`
 	ReplayedDigest  string       `json:"replayedDigest"`
 	DifferenceCount int64        `json:"differenceCount"`
-	Differences     []Difference `json:"differences"` // the first of them, by key
+	Differences     []Difference `json:"differences"` // the first ones, by key
 }
 
-// Difference is a row of a live table that is not what the log leads to.
+// Difference is a row of a live table that differs from the replay.
 type Difference struct {
-	Kind    string   `json:"kind"`
-	Key     string   `json:"key"`     // column by column
-	Columns []string `json:"columns"` // that differ, of a changed row. What is in them may be personal, and is not told
+	Kind string `json:"kind"`
+	Key  string `json:"key"` // the columns of the key
+	// names of the differing columns; values are left out, because they may be personal data
+	Columns []string `json:"columns"`
 	key     string
 }
 
-// String says it in a line.
+// String returns the difference as one line.
 func (d *Difference) String() string {
 	switch d.Kind {
 	case Missing:
@@ -60,10 +61,10 @@ func (d *Difference) String() string {
 	}
 }
 
-// side is one of the two tables, row by row.
+// side reads one of the two tables, row by row.
 type side struct {
 	rows     pgx.Rows
-	key, sum []byte // of the present row; key is nil after the last one
+	key, sum []byte // of the current row; key is nil after the last one
 	digest   hash.Hash
 	count    int64
 }
@@ -79,7 +80,7 @@ func (s *side) next() {
 	s.count++
 }
 
-// compare walks along both tables.
+// compare merges both tables in the order of their keys.
 func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableComparison, error) {
 	var sides [2]*side
 	for i, tx := range []pgx.Tx{live, replayed} {
@@ -131,7 +132,7 @@ func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableCompar
 	return result, nil
 }
 
-// compareKeys compares as PostgreSQL has ordered them. The end comes behind everything.
+// compareKeys compares keys in the order of PostgreSQL. nil, the end, comes last.
 func compareKeys(a, b []byte) int {
 	switch {
 	case a == nil:
@@ -143,7 +144,7 @@ func compareKeys(a, b []byte) int {
 	}
 }
 
-// nameColumns finds out which columns of a changed row differ.
+// nameColumns finds the differing columns of a changed row.
 func (t *table) nameColumns(ctx context.Context, live, replayed pgx.Tx, d *Difference) error {
 	if d.Kind != Changed {
 		return nil
@@ -167,12 +168,13 @@ func (t *table) nameColumns(ctx context.Context, live, replayed pgx.Tx, d *Diffe
 	return nil
 }
 
-// compareSettingsSQL makes values look the same in both sessions, and lets a whole table be read and sorted as such.
+// compareSettingsSQL gives values the same text form in both sessions, and suits the reading and sorting of whole
+// tables.
 const compareSettingsSQL = `SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL bytea_output = 'hex';
 SET LOCAL extra_float_digits = 1; SET LOCAL enable_seqscan = on; SET LOCAL work_mem = '64MB'`
 
-// compareTables compares the live tables, as a transaction sees them, with the new ones. Only this process writes the
-// new ones.
+// compareTables compares the live tables, as a transaction sees them, with the new ones, which only this process
+// writes.
 func (c *comparison) compareTables(ctx context.Context, live pgx.Tx) error {
 	c.record.phase = Comparing
 	c.advance(0)
@@ -200,7 +202,7 @@ func (c *comparison) compareTables(ctx context.Context, live pgx.Tx) error {
 	})
 }
 
-// table is one to compare.
+// table is a table to compare.
 type table struct {
 	name    string
 	columns []column
@@ -227,12 +229,12 @@ func (t *table) readColumns(ctx context.Context, tx pgx.Tx) (err error) {
 	return nil
 }
 
-// of is the column of the relation, which the statements below call t.
+// of returns the column of the table alias t.
 func (c column) of() string { return "t." + pgx.Identifier{c.name}.Sanitize() }
 
 func (t *table) identifier() string { return pgx.Identifier{t.name}.Sanitize() }
 
-// separator stands between the parts of a key. Only a key of one part may be any text.
+// separator separates the parts of a key. Only keys of a single part may contain any text.
 const separator = "\x1f"
 
 // hashesSQL reads key and hash of every row, ordered by key.
@@ -262,7 +264,7 @@ func (t *table) rowSQL() string {
 		strings.Join(where, " AND "))
 }
 
-// says names a row by its key.
+// says describes a row by its key.
 func (t *table) says(key string) string {
 	names, parts := make([]string, len(t.key)), strings.SplitN(key, separator, len(t.key))
 	for i, c := range t.key {

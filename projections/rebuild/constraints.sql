@@ -1,5 +1,5 @@
--- Statements that make the constraints of the live tables, $2, which the new ones, in schema $1, lack: from their indexes where they have
--- one. To be run with a search_path of pg_catalog.
+-- Statements that add the constraints of the live tables, $2, that the new ones in schema $1 lack, from an existing index if possible.
+-- Run it with search_path = pg_catalog.
 SELECT format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', $1::text, t.relname, c.conname,
               CASE WHEN c.contype IN ('p', 'u') THEN
                   format('%s USING INDEX %I%s%s', CASE c.contype WHEN 'p' THEN 'PRIMARY KEY' ELSE 'UNIQUE' END, x.relname,

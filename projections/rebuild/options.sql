@@ -1,5 +1,5 @@
--- Statements that give the new tables, in schema $1, the storage parameters of those in public, $2, but keep autovacuum away:
--- it would hold locks that the switch needs.
+-- Statements that give the new tables in schema $1 the storage parameters of those in public, $2, and switch off autovacuum, which
+-- would hold locks that the switch needs.
 SELECT format('ALTER TABLE %I.%I SET (%s)', $1::text, c.relname, concat_ws(', ', 'autovacuum_enabled = false', o.list))
 FROM pg_class AS c
 LEFT JOIN pg_class AS toast ON toast.oid = c.reltoastrelid

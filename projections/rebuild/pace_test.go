@@ -49,7 +49,7 @@ type yielding struct {
 func (y yielding) Enabled(context.Context, slog.Level) bool { return true }
 
 func (y yielding) Handle(_ context.Context, record slog.Record) error {
-	if record.Message == "Others append: the rebuild yields to them" {
+	if record.Message == "Clients append: the rebuild slows down" {
 		close(y.begun)
 	}
 	return nil

@@ -2,39 +2,38 @@
 //
 // # Steps
 //
-//	begin    a schema of its own (posts_2) with tables of the same structure as those in public, which migrations made
-//	load     projections.Bulk only: the rows that old events add, while the tables have no index
-//	index    indexes and constraints, made concurrently; then the old events that do more than add rows
-//	follow   the events since
-//	switch   one transaction: hold the checkpoint, apply what is left, exchange the tables, repoint the views, drop the
-//	         old ones
+//	begin    create a schema (such as posts_2) with tables of the same structure as those in public
+//	load     projections.Bulk only: copy the rows that old events add, while the tables have no index
+//	index    make indexes and constraints concurrently; then apply the old events that do more than add rows
+//	follow   apply the events since the start of the rebuild
+//	switch   one transaction: lock the checkpoint, apply the last events, exchange the tables, re-create the views,
+//	         drop the old tables
 //
-// Events are applied by projections.CatchUp, as those of live tables are. Every writing transaction is short, because
-// the oldest one running holds back all readers of the log. Each records how far it got, so a rebuild that was
-// interrupted, by kill -9 too, goes on from there.
+// projections.CatchUp applies the events, as it does for live tables. Every writing transaction is short, because the
+// oldest running one holds back all readers of the log. Each stores its position, so an interrupted rebuild continues
+// from there, even after kill -9.
 //
 // # Readers
 //
-// A statement that names a table or a view sees the rows of one generation: before the switch commits it reads the old
-// tables, or waits for the lock; afterwards the same name means the new ones. Views are bound to tables, not to names;
-// they are replaced in the same transaction and keep their owner, grants and comments. The switch waits only
-// briefly for locks and lets all waiting statements pass before it tries again, so no statement waits long behind it.
+// A statement sees the rows of one generation: before the switch commits it reads the old tables, or waits for the
+// lock; afterwards the same name means the new ones. Views refer to tables, not to names, so the same transaction
+// re-creates them with their owner, grants and comments. The switch waits only briefly for locks and lets all waiting
+// statements pass before it tries again, so no statement waits long behind it.
 //
-// # Who may build
+// # One builder
 //
-// One process at a time: it holds an advisory lock, and its every transaction checks that it is still the builder on
-// record, in case that its connection with the lock has broken unnoticed and another one has taken over.
+// One process at a time rebuilds: it holds an advisory lock. Its connection with the lock may break unnoticed, and
+// another process may take over, so each of its transactions checks that it is still the recorded builder.
 //
 // # Comparing
 //
-// Compare builds tables in the same way and switches nothing: it compares them with the live ones and drops them.
+// Compare builds tables in the same way, compares them with the live ones, and drops them.
 //
-//	create   a schema of its own (posts_replayed) with tables and indexes; what a crash has left there is dropped before
-//	replay   the log up to the position of the live tables; repeated, because these go on: each time less is left
-//	snapshot a read-only transaction that sees the live tables at one position; the replay goes up to exactly that, as
-//	         the transaction sees the log. No other process writes the new tables, so they need not be seen by the same
-//	         snapshot
-//	compare  both tables row by row, in the order of their keys
+//	create   create a schema (such as posts_replayed) with tables and indexes, after dropping that of a crashed process
+//	replay   replay the log up to the position of the live tables; repeat this, because they move on
+//	snapshot begin a read-only transaction that sees the live tables at one position, and replay exactly up to it.
+//	         The new tables need not be read in this snapshot, because no other process writes them
+//	compare  compare both tables row by row, in the order of their keys
 package rebuild
 
 import (
@@ -57,7 +56,7 @@ import (
 	"novelgate/projections"
 )
 
-// Phases of a rebuild, as recorded. Those of a projection that is not projections.Bulk begin with Following.
+// Phases of a rebuild, as stored. A projection that is not projections.Bulk starts with Following.
 const (
 	Loading   = "loading"
 	Indexing  = "indexing"
@@ -67,54 +66,56 @@ const (
 
 // Reasons not to rebuild.
 var (
-	// ErrUnderWay means that another process is at it.
+	// ErrUnderWay means that another process is rebuilding the projection.
 	ErrUnderWay = errors.New("this projection is being rebuilt already")
-	// ErrTakenOver means that another process has gone on with this rebuild.
+	// ErrTakenOver means that another process has continued this rebuild.
 	ErrTakenOver = errors.New("another process has taken over this rebuild")
-	// ErrStructure means that a migration has changed the tables meanwhile. A new rebuild begins again.
+	// ErrStructure means that a migration has changed the tables meanwhile. A new rebuild starts again.
 	ErrStructure = errors.New("the structure of the tables has changed during the rebuild: rebuild again")
 )
 
-// Config says what to rebuild, and how.
+// Config configures a rebuild.
 type Config struct {
-	// Pool is configured to connect to the database. Required.
+	// Pool provides the configuration of connections. Required.
 	Pool *pgxpool.Pool
-	// Connections is how many the rebuild opens, at least Workers + 2: one holds a lock, one reads. Default: Workers + 3.
+	// Connections is the number of connections of the rebuild, at least Workers + 2: one holds a lock, one reads. Default:
+	// Workers + 3.
 	Connections int
-	// Projection is the code that builds. Required.
+	// Projection is the projection to rebuild. Required.
 	Projection projections.Projection
-	// Inline says that the projection is written in the transaction that appends: the switch holds appends for a moment.
+	// Inline says that the projection is inline: the switch then blocks appends for a moment.
 	Inline bool
-	// Workers write side by side; of a projection that is not projections.Bulk there is one. Default: one for each
-	// processor and one more, as each of them waits for the database at times.
+	// Workers is the number of concurrent writers, for projections.Bulk only. Default: one more than processors, because
+	// each waits for the database at times.
 	Workers int
-	// ChunkSize is how many events are written in one transaction. Default: projections.ChunkSize.
+	// ChunkSize is the number of events in one transaction. Default: projections.ChunkSize.
 	ChunkSize int
-	// Now is the clock by which the rebuild yields to others while they append. Default: it does not yield.
+	// Now is the clock that measures by how much the rebuild slows down while clients append. Default: it does not slow
+	// down.
 	Now func() time.Time
-	// Progress is called as the work proceeds, by one goroutine at a time. Default: nothing.
+	// Progress is called during the work, by one goroutine at a time. Default: none.
 	Progress func(Progress)
-	// Logger gets what may interest an operator. Default: slog.Default.
+	// Logger gets messages for operators. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Progress says how far a rebuild is.
+// Progress is the progress of a rebuild.
 type Progress struct {
 	Phase string
 	Done  int // events
-	Total int // events in the log when it began
+	Total int // events in the log at the start
 }
 
-// Result says what a rebuild did.
+// Result is the result of a rebuild.
 type Result struct {
 	Name       string `json:"name"`
 	Generation int    `json:"generation"`
-	Build      int    `json:"build"`   // how many times the tables have been built
-	Resumed    bool   `json:"resumed"` // went on with one that was interrupted
+	Build      int    `json:"build"`   // number of builds of the tables so far
+	Resumed    bool   `json:"resumed"` // it continued an interrupted rebuild
 	Events     int    `json:"events"`  // read by this process
 }
 
-// rebuild is one run. It is the projections.Target of its catch-up.
+// rebuild is one run. It implements projections.Target.
 type rebuild struct {
 	Config
 	pool    *pgxpool.Pool // its own connections
@@ -122,19 +123,19 @@ type rebuild struct {
 	record  record
 	resumed bool
 	skipped map[projections.Delivery]bool
-	appends atomic.Int64        // by others, events a second
-	tail    *eventlog.FetchSize // that the switch itself applies at most
-	scratch string              // schema of tables that are only compared; empty in a rebuild
+	appends atomic.Int64        // appends of clients, in events a second
+	tail    *eventlog.FetchSize // limits the events that the switch itself applies
+	scratch string              // schema of the tables of a comparison; empty in a rebuild
 
-	logMu    sync.Mutex        // apart from mu: new connections must not wait for Progress
-	identity eventlog.Identity // of the log that it reads
+	logMu    sync.Mutex        // not mu: new connections must not wait for Progress
+	identity eventlog.Identity // of the log from which it reads
 
 	mu         sync.Mutex
 	done, read int // events
 }
 
 // Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
-// live tables are what they were, and the next Run goes on where this one ended.
+// live tables are unchanged, and the next Run continues.
 func Run(ctx context.Context, config Config) (Result, error) {
 	r, err := newRebuild(ctx, config)
 	if err != nil {
@@ -189,7 +190,7 @@ func (r *rebuild) build(ctx context.Context) error {
 	return r.switchOver(ctx)
 }
 
-// index makes the indexes that are missing, one after another. No transaction is open meanwhile.
+// index makes the missing indexes, one after another, outside of a transaction.
 func (r *rebuild) index(ctx context.Context) error {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
@@ -228,7 +229,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	}
 	config.Logger = config.Logger.With(slog.String("projection", config.Projection.Name()))
 	settings := config.Pool.Config()
-	settings.MaxConns = int32(cmp.Or(config.Connections, config.Workers+3)) //nolint:gosec // a handful
+	settings.MaxConns = int32(cmp.Or(config.Connections, config.Workers+3)) //nolint:gosec // a small number
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
 	r := &rebuild{Config: config, builder: uuid.New(), tail: eventlog.NewFetchSize(tailSize)}
@@ -238,7 +239,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 				return err
 			}
 		}
-		// What is lost in a crash is built again.
+		// A crash loses nothing that cannot be built again.
 		if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
 			return fmt.Errorf("set synchronous_commit: %w", err)
 		}
@@ -258,8 +259,8 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	return r, nil
 }
 
-// wantLog fails with eventlog.ErrOtherLog unless this is the log that the first connection has led to: what was read
-// there must not be written elsewhere. The next rebuild goes on from what is on record here.
+// wantLog fails with eventlog.ErrOtherLog unless identity is that of the first connection: events of one log must not
+// be written into the database of another. The next rebuild continues from its own record.
 func (r *rebuild) wantLog(identity eventlog.Identity) error {
 	r.logMu.Lock()
 	defer r.logMu.Unlock()
@@ -277,11 +278,11 @@ const (
 	unlockSQL  = `SELECT pg_advisory_unlock(hashtextextended('novelgate rebuild ' || $1, 0))`
 )
 
-// unlockTimeout bounds the goodbye to a database that has gone silent.
+// unlockTimeout limits the wait for a database that does not answer.
 const unlockTimeout = 5 * time.Second
 
-// lock makes this process the only one that rebuilds the projection, until the returned function is called. A
-// projection may be rebuilt and compared at the same time.
+// lock locks the projection against other rebuilds until unlock is called. A projection may be rebuilt and compared at
+// the same time.
 func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {
@@ -306,12 +307,12 @@ func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 		defer cancel()
 		if _, err := conn.Exec(ctx, unlockSQL, purpose); err != nil {
 			r.Logger.DebugContext(ctx, "The lock of a rebuild goes with its connection", slog.Any("error", err))
-			conn.Conn().Close(ctx) //nolint:errcheck // there is nothing to lose
+			conn.Conn().Close(ctx) //nolint:errcheck // closing releases the lock in any case
 		}
 	}, nil
 }
 
-// Schema implements projections.Target: it is where the new tables are built.
+// Schema implements projections.Target: the schema of the new tables.
 func (r *rebuild) Schema() string {
 	if r.scratch != "" {
 		return r.scratch
@@ -319,7 +320,7 @@ func (r *rebuild) Schema() string {
 	return r.Projection.Name() + "_" + strconv.Itoa(r.record.build)
 }
 
-// identifiers returns the tables, as they are in a schema.
+// identifiers returns the names of the tables in a schema.
 func (r *rebuild) identifiers(schema string) []string {
 	var list []string
 	for _, table := range r.Projection.Tables() {

@@ -18,8 +18,8 @@ import (
 type record struct {
 	build, generation int
 	phase, structure  string
-	position          events.Position // of the new tables; while Indexing, of the events that were deferred
-	target            events.Position // at which Loading is to end, and later where it has
+	position          events.Position // of the new tables; while Indexing, of the deferred events
+	target            events.Position // end of Loading
 	done, total       int             // events
 }
 
@@ -39,7 +39,7 @@ VALUES ($1, $2, $3, $4, $5, $6, '0', 0, $7, $8, 0, $9, statement_timestamp())`
 
 	countEventsSQL = `SELECT count(*) FROM events`
 
-	// $2, $3: position, $4: events more.
+	// $2, $3: position, $4: number of further events.
 	saveSQL = `UPDATE projection_rebuilds SET transaction_id = $2, position = $3, events_done = events_done + $4 WHERE name = $1`
 
 	enterSQL = `UPDATE projection_rebuilds
@@ -51,7 +51,7 @@ WHERE name = $1 AND builder = $2`
 	errorSQL = `UPDATE projection_rebuilds SET error = $3 WHERE name = $1 AND builder = $2`
 )
 
-// begin goes on with a rebuild that was interrupted, or begins a new one.
+// begin continues an interrupted rebuild, or starts a new one.
 func (r *rebuild) begin(ctx context.Context) error {
 	tables := r.Projection.Tables()
 	if err := refuseUnsupported(ctx, r.pool, tables); err != nil {
@@ -69,7 +69,7 @@ func (r *rebuild) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// What an earlier process has built must be a part of what this one would build.
+	// Continue only if this process would have built the same so far.
 	if found != nil && found.phase != Finished && found.generation == r.Projection.Generation() &&
 		found.structure == structure {
 		if r.resumed, err = r.logHas(ctx, found.position, found.target); err != nil {
@@ -87,7 +87,7 @@ func (r *rebuild) begin(ctx context.Context) error {
 }
 
 // logHas reports whether the log, which may have been set back, has events at these positions. The beginning of the log
-// is no event.
+// counts as present.
 func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (bool, error) {
 	slices.SortFunc(positions, events.Position.Compare)
 	positions = slices.DeleteFunc(slices.Compact(positions),
@@ -96,7 +96,7 @@ func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (boo
 	return found.Read == len(positions), err
 }
 
-// beginAnew makes empty tables, in the place of those of an earlier attempt.
+// beginAnew creates empty tables, in place of those of an earlier attempt.
 func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string) (err error) {
 	rec := &r.record
 	*rec = record{build: 2, generation: r.Projection.Generation(), phase: Following, structure: structure}
@@ -139,7 +139,7 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 
 // forget drops the new tables and the record.
 func (r *rebuild) forget(ctx context.Context, tx pgx.Tx) error {
-	// The tables first: a builder that still writes to them locks them before the record.
+	// Tables first: a builder that still writes locks them before the record.
 	if err := dropSchema(ctx, tx, r.Schema()); err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	err := r.pool.QueryRow(ctx, readRecordSQL, r.Projection.Name()).Scan(&f.build, &f.generation, &f.phase, &f.structure,
 		&f.position.TransactionID, &f.position.Ordinal, &f.target.TransactionID, &f.target.Ordinal, &f.done, &f.total)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil //nolint:nilnil // no rebuild
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read record: %w", err)
@@ -162,8 +162,7 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	return &f, nil
 }
 
-// enter records that Indexing begins, with the first of the events that were deferred, or that Following does, where
-// Loading has ended.
+// enter records the start of Indexing, at the first deferred event, or of Following, at the end of Loading.
 func (r *rebuild) enter(ctx context.Context, phase string) error {
 	next := r.record
 	next.phase, next.position = phase, r.record.target
@@ -189,25 +188,25 @@ func (r *rebuild) enter(ctx context.Context, phase string) error {
 	return nil
 }
 
-// recordError leaves for projection list why the rebuild has ended.
+// recordError stores the error that ended the rebuild, for projection list.
 func (r *rebuild) recordError(ctx context.Context, cause error) {
 	if _, err := r.pool.Exec(ctx, errorSQL, r.Projection.Name(), r.builder, eventlog.ErrorText(cause)); err != nil {
 		r.Logger.DebugContext(ctx, "The end of a rebuild was not recorded")
 	}
 }
 
-// ErrNothingToDiscard means that no rebuild of the projection was begun and not finished.
+// ErrNothingToDiscard means that the projection has no unfinished rebuild.
 var ErrNothingToDiscard = errors.New("there is no unfinished rebuild of this projection")
 
-// Discarded says what was given up.
+// Discarded describes a discarded rebuild.
 type Discarded struct {
 	Name       string `json:"name"`
-	Generation int    `json:"generation"` // of the code that built
-	Phase      string `json:"phase"`      // in which it was left
-	EventsDone int    `json:"eventsDone"` // how many it had read
+	Generation int    `json:"generation"` // of the code that built it
+	Phase      string `json:"phase"`      // last phase
+	EventsDone int    `json:"eventsDone"` // number of events that were read
 }
 
-// A process that was killed holds no advisory lock any more, but the server may still be at its last statement.
+// A killed process has no advisory lock, but the server may still execute its last statement.
 const discardSettings = `SET LOCAL lock_timeout = '5s'`
 
 // Discard drops the tables and the record of an unfinished rebuild of a projection, of any generation. The next Run

@@ -20,7 +20,7 @@ import (
 	"novelgate/projections"
 )
 
-// PoisonError says which event the projection cannot apply.
+// PoisonError names the event that the projection cannot apply.
 type PoisonError struct {
 	Position events.Position
 	Delivery projections.Delivery
@@ -37,18 +37,18 @@ func poison(event *events.Recorded, err error) *PoisonError {
 	return &PoisonError{event.Position, projections.DeliveryOf(event), err}
 }
 
-// blamesEvent reports whether an event may be the reason that events cannot be written.
+// blamesEvent reports whether an event may be the cause of an error.
 func blamesEvent(err error) bool {
 	return eventlog.BlamesData(err) && !errors.Is(err, ErrTakenOver) && !errors.Is(err, eventlog.ErrOtherLog)
 }
 
-// source reads the chunk of the log that follows a position.
+// source reads the next chunk after a position.
 type source func(ctx context.Context, after events.Position) (eventlog.Chunk, error)
 
 var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxInt32}
 
-// follow applies the settled events behind those that the new tables hold, until few are left, or up to a position and
-// some further.
+// follow applies the settled events after those in the new tables, until few are left. If upTo is set, it stops at the
+// first chunk that reaches this position.
 func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -58,11 +58,11 @@ func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
 	})
 }
 
-// replay applies what a source has after the events that the new tables hold, up to a chunk that is not full. What is
-// skipped on record is left out. It fails with a PoisonError when an event cannot be applied, and with ErrTakenOver.
+// replay applies the events of a source after those in the new tables, up to a chunk that is not full, without skipped
+// events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be applied.
 func (r *rebuild) replay(ctx context.Context, read source) error {
 	c := &projections.CatchUp{
-		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.yield, Alone: r.busy,
+		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.throttle, Alone: r.busy,
 		Done: func(chunk *eventlog.Chunk) {
 			r.record.position = chunk.End
 			r.advance(chunk.Read)
@@ -90,12 +90,12 @@ const (
 	deferSQL = `INSERT INTO projection_rebuild_rest (name, transaction_id, position)
 SELECT $1, e.transaction_id, e.position FROM unnest($2::xid8[], $3::integer[]) AS e (transaction_id, position)`
 
-	// $2, $3: position to start after, $4: how many.
+	// $2, $3: position to start after, $4: maximum number.
 	deferredSQL = `SELECT transaction_id, position FROM projection_rebuild_rest
 WHERE name = $1 AND (transaction_id, position) > ($2, $3) ORDER BY transaction_id, position LIMIT $4`
 )
 
-// deferEvents keeps the events that need indexes for when there are some.
+// deferEvents stores the positions of events that need indexes.
 func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	transactions, ordinals := make([]pgtype.Uint64, len(rest)), make([]int32, len(rest))
 	for i := range rest {
@@ -107,7 +107,7 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	}
 }
 
-// deferred is the source of the events that were deferred. They have been counted.
+// deferred is the source of the deferred events. They are counted already.
 func (r *rebuild) deferred() source {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -128,7 +128,7 @@ func (r *rebuild) deferred() source {
 	}
 }
 
-// catchUp reads chunk after chunk while those before are written.
+// catchUp reads the next chunks while earlier ones are written.
 func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read source) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -137,7 +137,7 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	go func() {
 		defer close(chunks)
 		for {
-			chunk, err := read(ctx, after) // which would take the connection along, were it to end with reading
+			chunk, err := read(ctx, after) // otherwise the end of reading would close the connection
 			if err == nil && chunk.End != after {
 				r.leaveOutSkipped(&chunk)
 				select {
@@ -161,8 +161,8 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	return err
 }
 
-// inParts writes the chunk at which a catch-up has stopped: all events before the first one that cannot be applied,
-// which it finds. That may have been skipped on record since.
+// inParts writes the events of a failed chunk before the first one that cannot be applied, which it finds. That event
+// may have been skipped meanwhile.
 func (r *rebuild) inParts(ctx context.Context, c *projections.CatchUp, read source) error {
 	chunk, err := read(ctx, r.record.position)
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *rebuild) inParts(ctx context.Context, c *projections.CatchUp, read sour
 	return err
 }
 
-// writeHalves writes a chunk, and if that fails one half after the other, down to a single event.
+// writeHalves writes a chunk. If this fails it writes one half after the other, down to a single event.
 func writeHalves(ctx context.Context, c *projections.CatchUp, chunk eventlog.Chunk) error {
 	err := c.Write(ctx, &chunk)
 	if err == nil || len(chunk.Events) == 0 || !blamesEvent(err) {
@@ -224,7 +224,7 @@ func writeHalves(ctx context.Context, c *projections.CatchUp, chunk eventlog.Chu
 	return writeHalves(ctx, c, second)
 }
 
-// leaveOutSkipped removes the events that were skipped on record from a chunk.
+// leaveOutSkipped removes skipped events from a chunk.
 func (r *rebuild) leaveOutSkipped(chunk *eventlog.Chunk) {
 	if len(r.skipped) == 0 {
 		return
@@ -242,17 +242,17 @@ func (r *rebuild) loadSkipped(ctx context.Context) (err error) {
 
 const searchPathSQL = `SELECT set_config('search_path', $1, true)`
 
-// searchPath makes the names of tables without a schema mean the new ones.
+// searchPath selects the new tables for names without a schema.
 func (r *rebuild) searchPath() string { return pgx.Identifier{r.Schema()}.Sanitize() + ", public" }
 
 // Begin implements projections.Target.
 func (r *rebuild) Begin(batch *pgx.Batch) { batch.Queue(searchPathSQL, r.searchPath()) }
 
-// Only the builder on record may write. $3, $4: position.
+// Only the recorded builder may write. $3, $4: position.
 const lockRecordSQL = `SELECT FROM projection_rebuilds
 WHERE name = $1 AND builder = $2 AND (transaction_id, position) = ($3, $4) FOR NO KEY UPDATE`
 
-// Lock implements projections.Target. Only this process writes the tables of a comparison.
+// Lock implements projections.Target. A comparison needs no lock, because only this process writes its tables.
 func (r *rebuild) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.Chunk) error {
 	if r.scratch != "" {
 		return nil
@@ -275,7 +275,7 @@ func (r *rebuild) Save(batch *pgx.Batch, chunk *eventlog.Chunk) {
 	}
 }
 
-// writeTo makes the names of tables without a schema mean the new ones in a transaction.
+// writeTo selects the new tables for names without a schema in a transaction.
 func (r *rebuild) writeTo(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, searchPathSQL, r.searchPath()); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
@@ -283,24 +283,23 @@ func (r *rebuild) writeTo(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// When a rebuild yields. A rebuild at full speed takes all the processor time that it gets; requests of clients come
-// first.
+// Throttling. A rebuild at full speed takes all available processor time; requests of clients come first.
 const (
 	lookEvery   = 200 * time.Millisecond
-	busyAppends = 100 // events a second from which clients count as waiting for answers
-	slowdown    = 3   // of one worker that works and rests
-	overtaking  = 0.8 // highest growth of the log, as a share of the speed of a worker that rests
+	busyAppends = 100 // events a second: from here on, clients count as active
+	slowdown    = 3   // one worker takes this times the time of its work, with the pause
+	overtaking  = 0.8 // throttling stops when the log grows faster than this share of the throttled speed
 )
 
-// grownSQL counts what was appended after ($1, $2), up to $3.
+// grownSQL counts the events after ($1, $2), up to $3.
 const grownSQL = `SELECT count(*) FROM (
     SELECT FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`
 
-// busy reports whether others append.
+// busy reports whether clients append.
 func (r *rebuild) busy() bool { return r.appends.Load() >= busyAppends }
 
-// watch looks at the log until the returned function is called, which waits for the last look.
+// watch measures the growth of the log until stop is called, which waits for the goroutine.
 func (r *rebuild) watch(ctx context.Context) (stop func()) {
 	if r.Now == nil {
 		return func() {}
@@ -314,12 +313,12 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 			grown, err := r.grown(ctx, &end)
 			if err != nil {
 				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
-				continue // as before
+				continue // no growth known
 			}
 			r.appends.Store(int64(grown / lookEvery.Seconds()))
 			if r.busy() && !told {
 				told = true
-				r.Logger.InfoContext(ctx, "Others append: the rebuild yields to them")
+				r.Logger.InfoContext(ctx, "Clients append: the rebuild slows down")
 			}
 		}
 	})
@@ -329,7 +328,7 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 	}
 }
 
-// grown returns how many events were appended since the last look, none at the first one, and moves end.
+// grown returns the number of events since the last call, 0 for the first, and moves end.
 func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, error) {
 	const most = 10_000
 	var n float64
@@ -343,10 +342,10 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 	return n, err
 }
 
-// yield carries out the work of writing a chunk. While others append, chunks are written one at a time, and it then
-// rests twice as long as that took. Behind the events that were in the log at the beginning, it rests only if the work,
-// rests included, is done faster than the log grows.
-func (r *rebuild) yield(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
+// throttle calls work, which writes a chunk. While clients append, chunks are written one at a time, each followed by a
+// pause of twice its time. After the events that were in the log at the start, it pauses only if the rebuild, with
+// pauses, is faster than the growth of the log.
+func (r *rebuild) throttle(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
 	if r.Now == nil {
 		return work()
 	}
@@ -357,7 +356,7 @@ func (r *rebuild) yield(ctx context.Context, chunk *eventlog.Chunk, work func() 
 	took := r.Now().Sub(begun)
 	overtakes := float64(r.appends.Load())*slowdown*took.Seconds() < float64(chunk.Read)*overtaking
 	if r.busy() && (overtakes || r.record.phase != Following) {
-		eventlog.Sleep(ctx, (slowdown-1)*took) // or to the end of ctx, which the caller notices
+		eventlog.Sleep(ctx, (slowdown-1)*took) // ctx may end first; the caller checks it
 	}
 	return nil
 }

@@ -16,22 +16,22 @@ import (
 	"novelgate/projections"
 )
 
-// How the switch waits for locks. While it waits for one, later readers and writers wait behind it, so it waits only
-// briefly. Under a constant load of longer queries that is not enough, so it waits longer from attempt to attempt, but
-// always less than PostgreSQL's deadlock_timeout of a second: in a deadlock the switch gives way.
+// Waits of the switch for locks. Later readers and writers queue behind it, so each wait is brief. Under a constant
+// load of longer queries that is not enough, so the wait grows from attempt to attempt, but stays below PostgreSQL's
+// deadlock_timeout of a second: in a deadlock the switch fails first.
 const (
-	firstLockWait = 50 * time.Millisecond // doubling every fourth attempt up to
+	firstLockWait = 50 * time.Millisecond // doubles every fourth attempt, up to
 	lastLockWait  = 800 * time.Millisecond
-	firstPause    = 20 * time.Millisecond // before it tries again, doubling up to
+	firstPause    = 20 * time.Millisecond // between attempts; doubles, up to
 	lastPause     = 2 * time.Second
 	patience      = 8 // attempts before a warning
-	hiddenFor     = 3 // looks at a log that does not settle before a warning
+	hiddenFor     = 3 // reads of an unsettled log before a warning
 	vacuumWait    = 3 * time.Second
 )
 
 const (
-	tailSize = 1000  // events that the switch itself applies at most
-	scanSize = 10000 // events that it reads at most while it holds appends: most of them may be of other kinds of stream
+	tailSize = 1000  // maximum number of events that the switch itself applies
+	scanSize = 10000 // maximum number of events that it reads while it blocks appends; most may be of other stream types
 )
 
 var errTooFarBehind = errors.New("the log has grown too much for the switch")
@@ -39,8 +39,8 @@ var errTooFarBehind = errors.New("the log has grown too much for the switch")
 const (
 	lockLiveSQL = `SELECT transaction_id, position, state FROM projections WHERE name = $1 FOR NO KEY UPDATE`
 
-	// behindSQL counts what can be seen behind ($1, $2), settled or not, up to $4: all, and what is of the kinds of stream
-	// $3, NULL for all.
+	// behindSQL counts the visible events after ($1, $2), settled or not, up to $4: all, and those of the stream types $3,
+	// NULL for all.
 	behindSQL = `SELECT count(*), count(*) FILTER (WHERE $3::text[] IS NULL OR e.stream_type = ANY ($3)) FROM (
     SELECT stream_type FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
         position LIMIT $4
@@ -60,12 +60,12 @@ SET phase = 'finished', transaction_id = $3, position = $4, events_done = events
 WHERE name = $1 AND builder = $2`
 )
 
-// switchOver makes the new tables the live ones, as soon as it gets all locks at once.
+// switchOver makes the new tables the live ones, once it gets all locks in one attempt.
 func (r *rebuild) switchOver(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.Schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
-	hidden := 0 // attempts for which too much of the log was hidden
+	hidden := 0 // attempts that found too many hidden events
 	for attempt := 1; ; attempt++ {
 		err := r.wantCloseBehind(ctx)
 		if err == nil {
@@ -76,7 +76,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
-			attempt-- // no statement had to wait for it
+			attempt-- // no lock was requested
 			if hidden++; hidden == hiddenFor && r.Inline {
 				r.Logger.WarnContext(ctx,
 					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+
@@ -94,24 +94,23 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			if !eventlog.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
 				return ctx.Err()
 			}
-		case errors.As(err, &poison): // unless it was skipped just now, following says so too
+		case errors.As(err, &poison): // follow returns the same error, unless the event has been skipped since
 		default:
-			// An event among the last may be the reason: following finds out which.
+			// One of the last events may be the cause: follow finds it.
 			if followErr := r.follow(ctx, endOfLog); followErr != nil {
 				return followErr
 			}
 			return fmt.Errorf("switch: %w", err)
 		}
-		// The live tables went on meanwhile.
+		// The live tables have new events.
 		if err := r.follow(ctx, endOfLog); err != nil {
 			return err
 		}
 	}
 }
 
-// wantCloseBehind fails with errTooFarBehind while so much of the log is still to be applied that an inline switch
-// would hold appends for longer than a moment. Following does not get there as long as a transaction, anywhere on the
-// cluster, keeps the log from settling.
+// wantCloseBehind fails with errTooFarBehind if so many events are left that an inline switch would block appends for
+// long. follow cannot help while a transaction anywhere on the cluster keeps events from settling.
 func (r *rebuild) wantCloseBehind(ctx context.Context) error {
 	if !r.Inline {
 		return nil
@@ -150,8 +149,8 @@ func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 	})
 }
 
-// lockOutVacuum waits for a lock that conflicts only with the maintenance of tables, not with readers and writers. The
-// wait for the next lock is too short for an autovacuum to give way: it does so after deadlock_timeout.
+// lockOutVacuum takes a lock that conflicts only with maintenance of the tables, not with readers and writers. An
+// autovacuum gives way after deadlock_timeout, which is longer than the wait for the next lock.
 func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, vacuumWait.Milliseconds())); err != nil {
 		return fmt.Errorf("set lock_timeout: %w", err)
@@ -163,7 +162,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// readTail blocks the writers of the live tables, and returns the events that the new tables lack.
+// readTail blocks the writers of the live tables and returns the events that the new tables lack.
 func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
 	streams := r.Projection.Streams()
 	if !r.Inline {
@@ -174,7 +173,7 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
 		}
 		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tail, streams)
-		// A checkpoint that is not in the log may be behind its end.
+		// A checkpoint that is not in the log may be after its end.
 		if err == nil && (tail.Full || state != projections.Diverged && tail.End.Compare(live) < 0) {
 			err = errTooFarBehind
 		}
@@ -189,13 +188,13 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 		return eventlog.Chunk{}, err
 	}
 	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tail, streams)
-	if err == nil && tail.Full { // appended since wantCloseBehind
+	if err == nil && tail.Full { // events were appended since wantCloseBehind
 		err = errTooFarBehind
 	}
 	return tail, err
 }
 
-// applyTail applies what the new tables lack.
+// applyTail applies the events that the new tables lack.
 func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
 	r.leaveOutSkipped(tail)
 	if len(tail.Undecodable) > 0 {
@@ -214,7 +213,7 @@ func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk
 	return nil
 }
 
-// finish records the switch.
+// finish records the end of the rebuild.
 func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
 	if _, err := tx.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
 		return fmt.Errorf("set search_path: %w", err)

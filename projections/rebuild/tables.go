@@ -29,11 +29,11 @@ var (
 	attributesSQL string
 )
 
-// ErrUnsupported refuses tables on which something hangs that would be lost.
+// ErrUnsupported refuses tables with dependent objects that would be lost.
 var ErrUnsupported = errors.New("tables cannot be rebuilt while these hang on them")
 
-// structureOf returns a digest of the structure of the live tables. It leaves the transaction with the search_path
-// qualified.
+// structureOf returns a digest of the structure of the live tables. It leaves search_path of the transaction as
+// qualified sets it.
 func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error) {
 	if _, err := db.Exec(ctx, qualified); err != nil {
 		return "", fmt.Errorf("set search_path: %w", err)
@@ -46,7 +46,7 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 	if found != len(tables) || digest == nil {
 		return "", fmt.Errorf("%d of the tables %v are in schema public", found, tables)
 	}
-	// A version that builds in another way does not go on with what this one has begun.
+	// The prefix names the method of building: a version with another method starts again.
 	return "catch-up " + *digest, nil
 }
 
@@ -61,13 +61,13 @@ func refuseUnsupported(ctx context.Context, db database.DB, tables []string) err
 	return nil
 }
 
-// Kinds of new tables. Those that are thrown away need not outlive a crash of the database.
+// Kinds of new tables. Tables that are thrown away need not survive a crash of the database.
 const (
 	lasting  = `CREATE TABLE `
 	unlogged = `CREATE UNLOGGED TABLE `
 )
 
-// createTables makes the new tables, in a schema of their own, without indexes.
+// createTables creates the new tables in their own schema, without indexes.
 func createTables(ctx context.Context, tx database.DB, schema string, tables []string, create string) error {
 	statements := []string{`CREATE SCHEMA ` + pgx.Identifier{schema}.Sanitize()}
 	for _, table := range tables {
@@ -81,24 +81,24 @@ func createTables(ctx context.Context, tx database.DB, schema string, tables []s
 	return execute(ctx, tx, append(statements, options...))
 }
 
-// qualified makes PostgreSQL print definitions with the schema of everything, until the end of the transaction or,
-// outside of one, of the statement.
+// qualified makes PostgreSQL print definitions with schemas, until the end of the transaction or, outside of one, of
+// the statement.
 const qualified = `SET LOCAL search_path = pg_catalog`
 
-// index is one that the new tables lack.
+// index is an index that the new tables lack.
 type index struct {
 	table, name, definition   string
 	remains, valid, exclusion bool
 }
 
-// Ways to make indexes. Concurrently takes no transaction id while an index is made, and needs a connection outside of
-// a transaction.
+// Ways to make indexes. concurrently assigns no transaction id while it makes an index, and needs a connection outside
+// of a transaction.
 const (
 	inTransaction = ` INDEX `
 	concurrently  = ` INDEX CONCURRENTLY `
 )
 
-// createIndexes makes the indexes and constraints that the live tables have and the new ones lack.
+// createIndexes creates the indexes and constraints that the new tables lack.
 func createIndexes(ctx context.Context, db database.DB, schema string, tables []string, how string) error {
 	settings := qualified
 	if how == concurrently {
@@ -119,7 +119,7 @@ func createIndexes(ctx context.Context, db database.DB, schema string, tables []
 		if i.valid || i.exclusion {
 			continue
 		}
-		if i.remains { // of an attempt that was interrupted
+		if i.remains { // of an interrupted attempt
 			statements = append(statements, `DROP INDEX `+pgx.Identifier{schema, i.name}.Sanitize())
 		}
 		statements = append(statements, strings.Replace(i.definition, inTransaction, how, 1))
@@ -141,7 +141,7 @@ func dropSchema(ctx context.Context, db database.DB, schema string) error {
 	return nil
 }
 
-// exchange puts the new tables in the place of the live ones, which it drops.
+// exchange replaces the live tables by the new ones and drops the old ones.
 func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 	tables := r.Projection.Tables()
 	if _, err := tx.Exec(ctx, qualified); err != nil {
@@ -151,7 +151,7 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 	if err != nil {
 		return err
 	}
-	// Views first: that is the order in which readers take these locks.
+	// Views first, because readers take these locks in this order.
 	lock := append(append(names, r.identifiers("public")...), r.identifiers(r.Schema())...)
 	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(lock, ", ")+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 		return fmt.Errorf("lock tables: %w", err)
@@ -166,7 +166,7 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 	if err := refuseUnsupported(ctx, tx, tables); err != nil {
 		return err
 	}
-	// Read the views under the lock: no session can add one now.
+	// Read the views under the lock, so that no session can add one.
 	_, repoint, err := views(ctx, tx, tables)
 	if err != nil {
 		return err
@@ -183,13 +183,13 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 			`ALTER TABLE `+pgx.Identifier{r.Schema(), table}.Sanitize()+` SET SCHEMA public`)
 	}
 	statements = append(statements, repoint...)
-	// Without CASCADE: should anything else hang on the old tables, all of this is undone.
+	// Without CASCADE: if another object depends on the old tables, the switch fails and is rolled back.
 	statements = append(statements, `DROP TABLE `+strings.Join(r.identifiers(r.Schema()+"_old"), ", "),
 		`DROP SCHEMA `+old, `DROP SCHEMA `+pgx.Identifier{r.Schema()}.Sanitize())
 	return execute(ctx, tx, statements)
 }
 
-// views returns the names of the views that are bound to the live tables, and what binds them to others.
+// views returns the names of the views on the live tables, and the statements that re-create them.
 func views(ctx context.Context, tx pgx.Tx, tables []string) (names, statements []string, err error) {
 	rows, _ := tx.Query(ctx, viewsSQL, tables) // ForEachRow returns its error
 	var name, statement string

@@ -1,4 +1,4 @@
--- What hangs on tables in schema public and would not follow to the new ones. $1: names of the tables.
+-- Objects that depend on tables in schema public and would not move to the new ones. $1: names of the tables.
 WITH tables AS (
     SELECT c.oid FROM pg_class AS c WHERE c.relnamespace = 'public'::regnamespace AND c.relname = ANY ($1::text[])
 )

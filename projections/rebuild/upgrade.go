@@ -15,48 +15,47 @@ import (
 	"novelgate/projections"
 )
 
-// How long Upgrade waits before it looks again.
+// Waits of Upgrade.
 const (
 	underWayWait      = 5 * time.Second // while another process rebuilds
 	DefaultFailedWait = 30 * time.Second
-	watchWait         = 5 * time.Second // until Watch looks again
+	watchWait         = 5 * time.Second // between two checks of Watch
 )
 
 const builtSQL = `SELECT generation, state FROM projections WHERE name = $1`
 
-// UpgradeConfig says what Upgrade looks after.
+// UpgradeConfig configures Upgrade.
 type UpgradeConfig struct {
-	// Pool is configured to connect to the database. Required.
+	// Pool provides the configuration of connections. Required.
 	Pool *pgxpool.Pool
-	// Extra has the Connections of a rebuild, which waits for them. Default: it does not wait.
+	// Extra limits connections: a rebuild acquires Connections of it, and waits for them. Default: no limit.
 	Extra *semaphore.Weighted
 	// Connections is how many a rebuild opens; see Config. Default: as there.
 	Connections int
-	// Projections are those of this program that follow the log. Default: projections.All().
+	// Projections are the asynchronous projections to upgrade. Default: projections.All().
 	Projections []projections.Projection
-	// Workers load the log. Default: 1, which leaves the processors to those who wait for an answer.
+	// Workers is Config.Workers. Default: 1, which leaves processors to requests.
 	Workers int
-	// Now is the clock by which rebuilds yield to others while they append. Default: they do not yield.
+	// Now is Config.Now.
 	Now func() time.Time
-	// FailedWait is how long to wait after a rebuild that failed. Default: DefaultFailedWait.
+	// FailedWait is the wait after a failed rebuild. Default: DefaultFailedWait.
 	FailedWait time.Duration
-	// Logger gets beginning and end of each rebuild. Default: slog.Default.
+	// Logger gets start and end of each rebuild. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Watch upgrades until ctx ends: a projection may be found to have diverged from the log at any time.
+// Watch calls Upgrade until ctx ends, because a projection may diverge from the log at any time.
 func Watch(ctx context.Context, config UpgradeConfig) {
 	for Upgrade(ctx, config); eventlog.Sleep(ctx, watchWait); {
 		Upgrade(ctx, config)
 	}
 }
 
-// Upgrade rebuilds, one after another, the projections whose live tables an earlier generation of the code has built,
-// and those that have diverged from the log. It returns when there are none, or when ctx ends. A projection that cannot
-// be rebuilt does not hold up the others; it is tried again with all that are left. One replica rebuilds; the others
-// wait until it has finished or stopped.
+// Upgrade rebuilds, one after another, the projections with live tables of an earlier generation, and those that have
+// diverged from the log. It returns when there are none, or when ctx ends. A failed rebuild does not stop the others;
+// it is tried again with the remaining ones. One replica rebuilds; the others wait until it has finished or stopped.
 //
-// Upgrade does not touch tables of a later generation: this program is the older one.
+// Upgrade does not touch tables of a later generation: then this program is the older one.
 func Upgrade(ctx context.Context, config UpgradeConfig) {
 	if config.Projections == nil {
 		config.Projections = projections.All()
@@ -76,8 +75,8 @@ func Upgrade(ctx context.Context, config UpgradeConfig) {
 	}
 }
 
-// upgradeEach tries each projection once. It returns those that are left, and how soon they are worth another try: one
-// that failed is not tried again sooner because another one is under way elsewhere.
+// upgradeEach tries each projection once. It returns the remaining ones and the time until the next try. A rebuild in
+// another process does not shorten the wait of a failed one.
 func (c *UpgradeConfig) upgradeEach(
 	ctx context.Context, all []projections.Projection,
 ) (left []projections.Projection, wait time.Duration) {
@@ -98,7 +97,7 @@ func (c *UpgradeConfig) upgradeEach(
 	return left, wait
 }
 
-// upgrade rebuilds a projection if that is due. It logs what becomes of it.
+// upgrade rebuilds a projection if it is due, and logs the result.
 func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) error {
 	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
 	reason, err := c.isDue(ctx, projection)
@@ -122,7 +121,7 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	return err
 }
 
-// run rebuilds a projection when the connections for that are free.
+// run rebuilds a projection once it gets the connections.
 func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projection) (Result, error) {
 	if c.Extra != nil {
 		if err := c.Extra.Acquire(ctx, int64(c.Connections)); err != nil {
@@ -136,13 +135,13 @@ func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projecti
 	})
 }
 
-// isDue returns why the live tables are due for a rebuild, "" if they are not.
+// isDue returns the reason to rebuild the live tables, "" for none.
 func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (string, error) {
 	var live int
 	var state string
 	err := c.Pool.QueryRow(ctx, builtSQL, projection.Name()).Scan(&live, &state)
 	switch {
-	case errors.Is(err, pgx.ErrNoRows): // it has never run, so nothing is old
+	case errors.Is(err, pgx.ErrNoRows): // the projection has never run
 	case err != nil:
 		return "", fmt.Errorf("read generation: %w", err)
 	case live < projection.Generation():

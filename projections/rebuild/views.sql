@@ -1,6 +1,6 @@
--- The views that are bound to tables in schema public, and the statements that bind them to those that have these names then. To be run
--- with a search_path of pg_catalog, so that the definitions name everything with its schema. $1: names of the tables.
--- The latest view comes first, and so a view of a view before the view that it reads: readers lock them in this order; no deadlock occurs.
+-- The views on tables in schema public, and the statements that re-create them on the tables that have these names then. Run it with
+-- search_path = pg_catalog, so that definitions name schemas. $1: names of the tables. The newest view comes first, so a view comes
+-- before the views that it reads: readers lock them in this order, so no deadlock occurs.
 SELECT format('%I.%I', n.nspname, v.relname) AS name,
        format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname,
               coalesce(' WITH (' || array_to_string(v.reloptions, ', ') || ')', ''), pg_get_viewdef(v.oid)) AS statement
