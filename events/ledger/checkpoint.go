@@ -13,7 +13,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// Checkpoint is a signed statement about the tree at one size.
+// Checkpoint is a signed tree size and root.
 type Checkpoint struct {
 	Origin   string
 	Tree     tlog.Tree
@@ -23,7 +23,7 @@ type Checkpoint struct {
 
 var errCheckpoint = errors.New("not a checkpoint")
 
-// ParseCheckpoint reads a note without looking at its signatures.
+// ParseCheckpoint parses a note without verifying its signatures.
 func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	var body formats.Checkpoint
 	if _, err := body.Unmarshal(signed); err != nil {
@@ -38,10 +38,10 @@ func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	}, nil
 }
 
-// ErrKey is returned for text that is no verifier key.
+// ErrKey is returned for text that is not a verifier key.
 var ErrKey = errors.New("not a verifier key")
 
-// SignedBy reports whether the note bears a valid signature of a key that is named after the origin.
+// SignedBy reports whether the note has a valid signature of a key whose name is the origin.
 func (c Checkpoint) SignedBy(verifierKey string) (bool, error) {
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
@@ -51,16 +51,16 @@ func (c Checkpoint) SignedBy(verifierKey string) (bool, error) {
 	return err == nil && verifier.Name() == c.Origin, nil
 }
 
-// Body is what is signed.
+// Body returns the signed text.
 func (c Checkpoint) Body() string {
 	return string(formats.Checkpoint{Origin: c.Origin, Size: uint64(c.Tree.N), Hash: c.Tree.Hash[:]}.Marshal()) //nolint:gosec // never negative
 }
 
 const checkpointColumns = `origin, tree_size, root_hash, note, signed_at`
 
-// servedSQL finds the checkpoint of the origin in use that is served, with its cosignatures: the newest one that has
-// reached the quorum, until a newer one is 10 seconds old; then, and without witnesses, the newest one. At most one a
-// second is signed, so 16 go back further than that.
+// servedSQL finds the checkpoint to serve for the current origin, with its cosignatures: the newest one with a quorum,
+// unless a newer one is more than 10 seconds old; otherwise, and without witnesses, the newest one. At most one a
+// second is signed, so 16 checkpoints cover this time.
 const servedSQL = `SELECT c.origin, c.tree_size, c.root_hash, c.note || coalesce(w.signatures, ''), c.signed_at
 FROM (
     SELECT ` + checkpointColumns + `, lead(signed_at) OVER (ORDER BY tree_size) AS replaced_at
@@ -76,7 +76,7 @@ CROSS JOIN LATERAL (
 WHERE c.replaced_at IS NULL OR w.quorate AND c.replaced_at > statement_timestamp() - interval '10 seconds'
 ORDER BY w.quorate DESC, c.tree_size DESC LIMIT 1`
 
-// sinceSQL finds checkpoints in their order. $1: origin, $2: size to start after, $3: how many.
+// sinceSQL lists checkpoints by size. $1: origin, $2: size to start after, $3: maximum number.
 const sinceSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
 WHERE origin = $1 AND tree_size > $2 ORDER BY tree_size LIMIT $3`
 
@@ -92,19 +92,19 @@ func scanCheckpoint(row pgx.CollectableRow) (Checkpoint, error) {
 	return c, nil
 }
 
-// UnsignedError means that nothing is signed yet under the origin in use. It is an ErrNotFound.
-type UnsignedError struct{ Origin string } // "" where it is not known
+// UnsignedError means that the current origin has no checkpoint yet. It is an ErrNotFound.
+type UnsignedError struct{ Origin string } // "" if unknown
 
 func (e *UnsignedError) Error() string {
 	return "nothing is signed yet under the origin " + cmp.Or(e.Origin, "in use")
 }
 
-// Unwrap makes it an ErrNotFound.
+// Unwrap returns ErrNotFound.
 func (*UnsignedError) Unwrap() error { return ErrNotFound }
 
-// Latest returns the newest checkpoint of the origin in use, with its cosignatures; while witnesses are asked about
-// that one, the newest that has reached the quorum, so that a later call may return an older checkpoint. It fails with
-// an UnsignedError while nothing was signed.
+// Latest returns the newest checkpoint of the current origin, with its cosignatures. While witnesses cosign that one,
+// it returns the newest one with a quorum, so a later call may return an older checkpoint. It fails with an
+// UnsignedError before the first checkpoint.
 func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
 	rows, _ := s.db.Query(ctx, servedSQL) // CollectExactlyOneRow returns its error
 	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
@@ -117,7 +117,7 @@ func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
 	return c, nil
 }
 
-// unsigned returns the UnsignedError of the origin in use.
+// unsigned returns the UnsignedError of the current origin.
 func (s *Store) unsigned(ctx context.Context) error {
 	var e UnsignedError
 	if err := s.db.QueryRow(ctx, currentOriginSQL).Scan(&e.Origin); err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -126,7 +126,7 @@ func (s *Store) unsigned(ctx context.Context) error {
 	return &e
 }
 
-// since returns up to limit checkpoints of an origin that are larger than size, in their order.
+// since returns up to limit checkpoints of an origin that are larger than size, sorted by size.
 func (s *Store) since(ctx context.Context, origin string, size int64, limit int) ([]Checkpoint, error) {
 	rows, _ := s.db.Query(ctx, sinceSQL, origin, size, limit) // CollectRows returns its error
 	list, err := pgx.CollectRows(rows, scanCheckpoint)
@@ -136,15 +136,15 @@ func (s *Store) since(ctx context.Context, origin string, size int64, limit int)
 	return list, nil
 }
 
-// beforeSQL finds an origin, and its newest checkpoint of those that cover less than $2 entries. $1: origin.
+// beforeSQL finds an origin and its newest checkpoint with fewer than $2 entries. $1: origin.
 const beforeSQL = `SELECT c.note FROM ledger_origins AS o
 LEFT JOIN LATERAL (
     SELECT note FROM ledger_checkpoints WHERE origin = o.origin AND tree_size < $2 ORDER BY tree_size DESC LIMIT 1
 ) AS c ON true
 WHERE o.origin = $1`
 
-// Before returns the newest checkpoint of an origin that covers less than size entries; without a Note if there is
-// none. It fails with ErrNotFound for an origin that the ledger never had.
+// Before returns the newest checkpoint of an origin with fewer than size entries; without a Note if there is none. It
+// fails with ErrNotFound for an unknown origin.
 func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoint, error) {
 	var signed *string
 	err := s.db.QueryRow(ctx, beforeSQL, origin, size).Scan(&signed)
@@ -163,7 +163,7 @@ func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoi
 // keysSQL finds the public keys of an origin, the oldest first.
 const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY first_used_at, verifier_key`
 
-// VerifierKeys returns the public keys that a checkpoint is signed with, in the form of C2SP signed-note.
+// VerifierKeys returns the public keys for the signatures of a checkpoint, in the form of C2SP signed-note.
 func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error) {
 	rows, _ := s.db.Query(ctx, keysSQL, c.Origin) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -179,8 +179,8 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 	return used, nil
 }
 
-// Extends fails with ErrForked unless the tree of a checkpoint is that of an older one, a signed note of the same
-// origin, grown on. The stored hashes prove it; whose signature the older one bears is not looked at.
+// Extends fails with ErrForked unless the tree of a checkpoint extends that of an older one, a signed note of the same
+// origin. The stored hashes prove it; the signatures of the older one are not verified.
 func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) error {
 	before, err := ParseCheckpoint(older)
 	if err != nil {
@@ -192,14 +192,14 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 	return Extends(grown.Tree, before.Tree, s.Hashes(ctx, grown.Tree))
 }
 
-// Tree returns the tree as it is sealed.
+// Tree returns the sealed tree.
 func (s *Store) Tree(ctx context.Context) (tlog.Tree, error) {
 	now, err := readState(ctx, s.db)
 	return tlog.Tree{N: now.size, Hash: now.root}, err
 }
 
-// continues fails with ErrForked unless the tree as it is now is that of a checkpoint grown on. The checkpoint was
-// known before the call, so its tree is in the database.
+// continues fails with ErrForked unless the current tree extends that of a checkpoint. The checkpoint was known before
+// the call, so the database has its tree.
 func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	grown, err := s.Tree(ctx)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	return Extends(grown, c.Tree, s.Hashes(ctx, grown))
 }
 
-// Extends fails with ErrForked unless the tree whose hashes these are is the older one grown on.
+// extends fails with ErrForked unless grown, whose hashes it gets, extends older.
 func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	switch {
 	case older.N > grown.N:

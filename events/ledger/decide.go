@@ -8,21 +8,21 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// facts are all that the decision to sign rests on: what the memory has, read while it is locked, and then one
+// facts are all inputs of the decision to sign: the contents of the memory, read while it is locked, and then one
 // snapshot of the database.
 type facts struct {
-	memory     uuid.UUID     // that this replica has
-	keyMemory  uuid.NullUUID // that the key was made with; none: the key is older than memories
-	bound      uuid.NullUUID // that signs for the origin, by the database
+	memory     uuid.UUID     // of this replica
+	keyMemory  uuid.NullUUID // memory of the key; none: the key is older than memories
+	bound      uuid.NullUUID // memory that the database binds to the origin
 	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
 	last       *tlog.Tree    // newest checkpoint of the origin in the database
 	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen
-	tree       tlog.Tree     // that is sealed
-	unsealed   bool          // the log has events after it
+	tree       tlog.Tree     // the sealed tree
+	unsealed   bool          // the log has more events than the tree
 }
 
-// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or nothing is and it
-// knows all that was signed.
+// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or no memory is and it
+// knows all checkpoints.
 func (f *facts) mayBind() error {
 	switch {
 	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:
@@ -42,9 +42,9 @@ func (f *facts) mayBind() error {
 	return nil
 }
 
-// decide reports whether to sign the tree now. extends fails with ErrForked unless the tree is an older one, not
-// larger, grown on. decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does
-// not extend what was signed, and with what else extends fails with.
+// decide reports whether to sign the tree now. extends fails with ErrForked unless the tree extends an older, not
+// larger, tree. decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does not
+// extend the signed one, and with other errors of extends.
 func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err error) {
 	if err := f.mayBind(); err != nil {
 		return false, err
@@ -52,7 +52,7 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 	if !f.bound.Valid {
 		return false, fmt.Errorf("%w: the database does not know of it; a restart of this replica tells it", ErrMemory)
 	}
-	// A checkpoint is in the memory before it is in the database.
+	// A checkpoint enters the memory before the database.
 	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
 		known := "nothing"
 		if f.remembered != nil {
@@ -68,7 +68,7 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 			if err := extends(*older); err != nil {
 				return false, err
 			}
-		// What was sealed once, and signed, is being sealed again after a crash: the commit of a seal does not wait for the
+		// After a crash, events that were sealed and signed may be sealed again: the commit of a seal does not wait for the
 		// disk, that of an event does.
 		case f.unsealed:
 			return false, nil
@@ -79,5 +79,5 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 	return f.last == nil || f.last.N != f.tree.N, nil
 }
 
-// refused reports whether signing will not mend by itself.
+// refused reports whether signing needs an operator to continue.
 func refused(err error) bool { return errors.Is(err, ErrForked) || errors.Is(err, ErrMemory) }

@@ -14,7 +14,7 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// EntryTag begins every entry: what the bytes are, and in which version of the encoding.
+// EntryTag begins every entry and names the version of its encoding.
 const EntryTag = "novelgate/event/v1\n"
 
 // Entry is what a leaf of the tree says about an event. Its bytes are, with integers big-endian:
@@ -39,7 +39,7 @@ type Entry struct {
 	PersonalForm   PersonalForm
 }
 
-// PersonalForm says how an entry commits to the personal part of its event.
+// PersonalForm is the way in which an entry commits to the personal part of its event.
 type PersonalForm byte
 
 // Forms of the personal part.
@@ -53,12 +53,12 @@ const (
 var (
 	// ErrEntryTooLarge is returned for an event whose identifiers do not fit into an entry.
 	ErrEntryTooLarge = errors.New("entry is too large")
-	// ErrEntry is returned for bytes that are not an entry, or not a bundle of them.
+	// ErrEntry is returned for bytes that are not an entry, or not an entry bundle.
 	ErrEntry = errors.New("is no entry")
 )
 
-// AppendEntry appends the bytes of the entry of an event. An erased event has the entry that it had before. It fails
-// with ErrEntryTooLarge if one of the texts is longer than 65,535 bytes, or the entry is.
+// AppendEntry appends the bytes of the entry of an event. An erased event keeps its entry. It fails with
+// ErrEntryTooLarge if one of the texts, or the entry, is longer than 65,535 bytes.
 func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, EntryTag...)
@@ -66,7 +66,7 @@ func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 		if len(text) > math.MaxUint16 {
 			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
 		}
-		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // it was compared
+		dst = binary.BigEndian.AppendUint16(dst, uint16(len(text))) //nolint:gosec // the length was checked
 		dst = append(dst, text...)
 	}
 	dst = append(dst, e.StreamID[:]...)
@@ -78,7 +78,7 @@ func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 		dst = appendDigest(append(dst, byte(PersonalSalted)), e.Salt.UUID[:], e.Personal)
 	case e.Personal != nil:
 		dst = appendDigest(append(dst, byte(PersonalPlain)), e.Personal)
-	case e.PersonalDigest != nil && !e.Salt.Valid: // an erasure leaves nothing beside the digest
+	case e.PersonalDigest != nil && !e.Salt.Valid: // an erasure keeps only the digest
 		dst = append(dst, e.PersonalDigest...)
 	default:
 		dst = append(dst, byte(PersonalNone))
@@ -108,8 +108,8 @@ func appendDigest(dst []byte, parts ...[]byte) []byte {
 	return append(dst[:end], sum[:]...)
 }
 
-// ParseEntry reads the bytes of an entry, of which it keeps parts. It fails with ErrEntry; what comes before the fault
-// is returned then.
+// ParseEntry parses an entry, which shares memory with raw. It fails with ErrEntry and then returns the fields before
+// the fault.
 func ParseEntry(raw []byte) (Entry, error) {
 	var e Entry
 	rest, ok := bytes.CutPrefix(raw, []byte(EntryTag))
@@ -141,12 +141,12 @@ func ParseEntry(raw []byte) (Entry, error) {
 	return e, nil
 }
 
-// lengthSize is the size of the length in front of each entry of an entry bundle (C2SP tlog-tiles).
+// lengthSize is the size of the length before each entry of an entry bundle (C2SP tlog-tiles).
 const lengthSize = 2
 
-// AppendToBundle appends an entry to an entry bundle. An empty entry stands for an event that is missing.
+// AppendToBundle appends an entry to an entry bundle. An empty entry means a missing event.
 func AppendToBundle(bundle, entry []byte) []byte {
-	bundle = binary.BigEndian.AppendUint16(bundle, uint16(len(entry))) //nolint:gosec // AppendEntry makes no longer ones
+	bundle = binary.BigEndian.AppendUint16(bundle, uint16(len(entry))) //nolint:gosec // AppendEntry limits the length
 	return append(bundle, entry...)
 }
 

@@ -18,58 +18,57 @@ import (
 
 // Errors of Identify.
 var (
-	// ErrOrigin is returned for a name that cannot be an origin.
+	// ErrOrigin is returned for an invalid name of an origin.
 	ErrOrigin = errors.New("not a possible origin of the ledger")
-	// ErrOldOrigin is returned for an origin that the ledger has left.
+	// ErrOldOrigin is returned for an earlier origin of the ledger.
 	ErrOldOrigin = errors.New("the ledger has left this origin")
 )
 
-// Why a replica does not sign.
+// Reasons why a replica does not sign.
 var (
 	errKeyElsewhere    = errors.New("the key of the ledger was made by another replica or is lost")
 	errMemoryElsewhere = errors.New("the memory of the ledger is with another replica or is lost")
 )
 
-// IdentityConfig says under which name and with which keys a replica signs.
+// IdentityConfig configures the origin and the keys of a replica.
 type IdentityConfig struct {
-	// Origin to sign under. One that the database does not know is started, openly. Default: the one in use, or
+	// Origin is the origin to sign for. An unknown one is started and recorded. Default: the current one, or
 	// DefaultOrigin.
 	Origin string
-	// DefaultOrigin is what an empty database takes, with a slash and the first 8 hexadecimal digits of the log's
-	// id after it. Required.
+	// DefaultOrigin is the origin of an empty database, without a suffix: a slash and the first 8 hexadecimal digits of
+	// the log's id. Required.
 	DefaultOrigin string
-	// KeyFile has the private keys. If it does not exist and no key was ever used, one is made, and a memory with
-	// it. Required.
+	// KeyFile has the private keys. If it does not exist and no key was ever used, it is created together with a memory.
+	// Required.
 	KeyFile string
-	// Memory is the directory that keeps, outside of the database, what was signed. Default: DefaultMemory.
+	// Memory is the directory with the newest signed checkpoints, outside of the database. Default: DefaultMemory.
 	Memory string
 }
 
-// DefaultMemory is where the memory is, beside the key, that goes with a key file.
+// DefaultMemory returns the path of the memory of a key file, beside it.
 func DefaultMemory(keyFile string) string { return keyFile + ".memory" }
 
-// Identity is what a replica signs as.
+// Identity is the origin and the keys of a replica.
 type Identity struct {
 	Origin string
-	// Started says that this call started the origin; Previous is the one in use before, if there was one.
+	// Started means that this call started the origin; Previous is the origin before, or "".
 	Started  bool
 	Previous string
-	// VerifierKeys are the public keys that belong to the private ones. None: this replica does not sign, and Reason says
-	// why.
+	// VerifierKeys are the public keys of the private ones. None: this replica does not sign, for the Reason.
 	VerifierKeys []string
 	Reason       error
-	// Memory is the directory that keeps, outside of the database, what was signed.
+	// Memory is the directory with the newest signed checkpoints.
 	Memory string
 
-	keyMemory uuid.NullUUID // id of the memory that the key was made with
+	keyMemory uuid.NullUUID // memory that the key was made with
 	signers   []note.Signer
 }
 
 const (
 	lockOriginsSQL   = `LOCK TABLE ledger_origins, ledger_keys IN SHARE ROW EXCLUSIVE MODE`
 	currentOriginSQL = `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`
-	// recordSQL finds what is on record: the origin in use, the id of the log, whether an origin is known, and whether any
-	// key was ever used. $1: origin.
+	// recordSQL reads the current origin, the id of the log, whether an origin is known, and whether any key was ever
+	// used. $1: origin.
 	recordSQL = `SELECT coalesce((` + currentOriginSQL + `), ''), (SELECT id::text FROM log_identity),
        EXISTS (SELECT FROM ledger_origins WHERE origin = $1), EXISTS (SELECT FROM ledger_keys)`
 	startOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
@@ -79,10 +78,9 @@ SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size
 ON CONFLICT (origin, verifier_key) DO NOTHING`
 )
 
-// Identify finds out as what this replica signs, and puts new origins, the memories that sign for them and keys on
-// record. A replica that does not have the key or the memory is no error: it seals and serves, and Reason says why
-// it does not sign. It fails with ErrOrigin and ErrOldOrigin for a name that cannot be taken, and with ErrKeyFile
-// for a file that is there and is none.
+// Identify determines the origin and the keys of this replica, and records new origins, their memories, and keys. A
+// missing key or memory is not an error: the replica seals and serves, and Reason says why it does not sign. Identify
+// fails with ErrOrigin and ErrOldOrigin for a name that cannot be used, and with ErrKeyFile for an invalid key file.
 func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*Identity, error) {
 	id := &Identity{Memory: cmp.Or(config.Memory, DefaultMemory(config.KeyFile))}
 	for _, origin := range []string{config.Origin, config.DefaultOrigin} {
@@ -97,7 +95,7 @@ func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*
 	return id, nil
 }
 
-// take runs under a lock: of two replicas that start on an empty database, one makes the key.
+// take runs under a lock: if two replicas start on an empty database, one creates the key.
 func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) error {
 	if _, err := tx.Exec(ctx, lockOriginsSQL); err != nil {
 		return fmt.Errorf("lock origins: %w", err)
@@ -107,7 +105,7 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	if err := tx.QueryRow(ctx, recordSQL, config.Origin).Scan(&current, &log, &known, &anyKey); err != nil {
 		return fmt.Errorf("find origin: %w", err)
 	}
-	const digits = 8 // of a UUID, in front of its first hyphen
+	const digits = 8 // of the UUID, before its first hyphen
 	id.Origin, id.Previous = cmp.Or(config.Origin, current, config.DefaultOrigin+"/"+log[:digits]), current
 	switch {
 	case id.Origin == current:
@@ -128,10 +126,10 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 				config.KeyFile)
 			return nil
 		}
-		// If the transaction fails after this, the next start finds the files.
+		// If the transaction fails later, the next start finds the files.
 		if _, err := AddKey(config.KeyFile, id.Memory, id.Origin); err != nil {
 			id.Reason = err
-			return nil //nolint:nilerr // a read-only directory must not keep the service from starting
+			return nil //nolint:nilerr // the service must start although the directory is read-only
 		}
 		keys, err = LoadKeys(config.KeyFile)
 	}
@@ -148,8 +146,8 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	return id.takeKeys(ctx, tx, keys)
 }
 
-// takeMemory binds the origin to the memory of this replica for good, if it is bound to none. It sets Reason if
-// another memory signs.
+// takeMemory binds the origin permanently to the memory of this replica, if it has none. It sets Reason if another
+// memory signs.
 func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) error {
 	var f facts
 	if err := f.readDatabase(ctx, tx, id.Origin); err != nil {
@@ -170,7 +168,7 @@ func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) e
 	return nil
 }
 
-// openMemory adds to the facts what the memory says.
+// openMemory adds the data of the memory to the facts.
 func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	if f.memory, err = readMemoryID(id.Memory); errors.Is(err, fs.ErrNotExist) {
 		f.memory, err = id.memoryOfOldKey(*f, keyFile)
@@ -181,8 +179,8 @@ func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	return f.readMemory(id.Memory, id.Origin)
 }
 
-// memoryOfOldKey makes the memory for a key that is older than memories, of the one checkpoint that such a replica has
-// kept. All other memories come into being with the key, or with `novelgate ledger new-memory`.
+// memoryOfOldKey creates the memory for a key that is older than memories, from the one checkpoint that such a replica
+// has kept. All other memories are created with the key, or by `novelgate ledger new-memory`.
 func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 	old, ok, err := readNote(keyFile + ".checkpoint")
 	if err != nil {
@@ -196,7 +194,7 @@ func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 			"that has it; if it is lost, make one with `novelgate ledger new-memory` and start a new origin",
 			errMemoryElsewhere, id.Memory)
 	}
-	// The id comes last: without it there is no memory.
+	// The id comes last: a directory without it is not a memory.
 	if err := errors.Join(makeLedgerDir(id.Memory), remember(id.Memory, old)); err != nil {
 		return uuid.Nil, err
 	}
@@ -218,7 +216,7 @@ func (id *Identity) takeKeys(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	return nil
 }
 
-// ReadableByOthers reports whether others than its owner can open a key file.
+// ReadableByOthers reports whether other users than the owner can read a key file.
 func ReadableByOthers(file string) bool {
 	const others = 0o077
 	info, err := os.Stat(file)

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// ErrKeyFile is returned for a file that is not one of private keys.
+// ErrKeyFile is returned for a file that is not a key file.
 var ErrKeyFile = errors.New("not a file of ledger keys")
 
 const (
@@ -29,8 +29,8 @@ type Key struct {
 	seed []byte // Ed25519
 }
 
-// signer returns the signer and the public key under the name of an origin. A key file says what name a key was made
-// for; a key that goes on under a new origin signs by its name.
+// signer returns the signer and the public key for an origin. A key file has the name for which a key was made; under a
+// new origin, the key signs with the new name.
 func (k Key) signer(origin string) (_ note.Signer, verifierKey string, err error) {
 	private := ed25519.NewKeyFromSeed(k.seed)
 	public, ok := private.Public().(ed25519.PublicKey)
@@ -52,8 +52,7 @@ func (k Key) signer(origin string) (_ note.Signer, verifierKey string, err error
 }
 
 // LoadKeys reads a key file: a private key in the form of C2SP signed-note on each line; empty lines and those that
-// begin with # are skipped. It fails with fs.ErrNotExist if there is no file, and with ErrKeyFile if one of its lines
-// is no key.
+// begin with # are skipped. It fails with fs.ErrNotExist if there is no file, and with ErrKeyFile for an invalid line.
 func LoadKeys(file string) ([]Key, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -69,7 +68,7 @@ func LoadKeys(file string) ([]Key, error) {
 		if _, err := note.NewSigner(line); err != nil {
 			return nil, fmt.Errorf("%w: line %d of %s", ErrKeyFile, n+1, file)
 		}
-		// From the left: base64 has plus signs of its own.
+		// From the left, because base64 may contain plus signs.
 		fields := strings.SplitN(strings.TrimPrefix(line, privatePrefix), "+", 3)
 		raw, err := base64.StdEncoding.DecodeString(fields[len(fields)-1])
 		if err != nil || len(raw) != 1+ed25519.SeedSize || raw[0] != algEd25519 {
@@ -83,11 +82,10 @@ func LoadKeys(file string) ([]Key, error) {
 	return keys, nil
 }
 
-// memoryPrefix begins the line of a key file that names the memory that the keys sign through. The last one counts.
+// memoryPrefix begins the line of a key file that names the memory of its keys. The last such line counts.
 const memoryPrefix = "# memory "
 
-// memoryOfKeys returns the id of the memory that the keys of a file sign through; none if the file is older than
-// memories.
+// memoryOfKeys returns the id of the memory of a key file; none if the file is older than memories.
 func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -106,8 +104,8 @@ func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 	return memory, nil
 }
 
-// AddKey appends a new private key for an origin to a key file. If there is none, it creates it, readable only by
-// its owner, and creates a memory, if there is none either. It returns the public key.
+// AddKey appends a new private key for an origin to a key file. It creates the file, readable only by its owner, and
+// the memory if they do not exist. It returns the public key.
 func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	private, verifierKey, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {
@@ -124,8 +122,8 @@ func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	return verifierKey, appendKeyLines(file, lines)
 }
 
-// NewMemory makes a memory for keys whose memory is lost, and names it in their file. Origins that were signed
-// through another one it never signs. It fails with fs.ErrExist if there is one.
+// NewMemory creates a memory for keys whose memory is lost, and names it in their file. It will not sign origins of
+// another memory. It fails with fs.ErrExist if a memory exists.
 func NewMemory(file, memory string) error {
 	if _, err := LoadKeys(file); err != nil {
 		return err
@@ -155,11 +153,11 @@ func appendKeyLines(file, lines string) error {
 	return nil
 }
 
-// makeLedgerDir makes the directory of keys or of a memory, and those above it.
+// makeLedgerDir creates the directory of keys or of a memory, and its parents.
 func makeLedgerDir(dir string) error {
 	dirMode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
-		dirMode = 0o755 // in the data directory, the account of the embedded database must come through
+		dirMode = 0o755 // the account of the embedded database needs access to the data directory
 	}
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return fmt.Errorf("make directory of the ledger: %w", err)

@@ -16,18 +16,18 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrMemory is returned for a memory that this replica must not sign with: it is missing, is not the one of the
-// origin or the key, or is behind what was signed.
+// ErrMemory is returned for a memory that must not sign: it is missing, belongs to another origin or key, or lacks a
+// signed checkpoint.
 var ErrMemory = errors.New("the memory of the ledger does not allow it")
 
 // ErrLocked means that another process signs with the memory.
 var ErrLocked = errors.New("another process signs with the memory")
 
-// memoryIDFile has the random id of a memory. It is written once, and locked by who signs.
+// memoryIDFile has the random id of a memory. It is written once, and the signing process locks it.
 const memoryIDFile = "id"
 
-// readMemoryID returns the id of a memory: a directory that has this id, and the newest checkpoint of each origin
-// that was signed through it, in a file named after the origin. It fails with fs.ErrNotExist if there is none.
+// readMemoryID returns the id of a memory. A memory is a directory with this id and, in a file named after each origin,
+// the newest checkpoint that was signed through it. It fails with fs.ErrNotExist if there is none.
 func readMemoryID(dir string) (uuid.UUID, error) {
 	text, err := os.ReadFile(filepath.Join(dir, memoryIDFile))
 	if err != nil {
@@ -44,7 +44,7 @@ func parseMemoryID(dir string, text []byte) (uuid.UUID, error) {
 	return id, nil
 }
 
-// ensureMemory makes a memory if there is none, and returns its id.
+// ensureMemory creates a memory if there is none, and returns its id.
 func ensureMemory(dir string) (uuid.UUID, error) {
 	id, err := readMemoryID(dir)
 	if !errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func ensureMemory(dir string) (uuid.UUID, error) {
 	return readMemoryID(dir)
 }
 
-// checkpointFile is where a memory keeps the newest checkpoint of an origin.
+// checkpointFile returns the file with the newest checkpoint of an origin in a memory.
 func checkpointFile(dir, origin string) string {
 	return filepath.Join(dir, url.PathEscape(origin)+".checkpoint")
 }
@@ -79,15 +79,15 @@ func remember(dir string, c Checkpoint) error {
 	return writeFile(checkpointFile(dir, c.Origin), c.Note, keyFileMode)
 }
 
-// lockMemory excludes all other processes that sign with a memory, on this machine or on others that mount it,
-// until unlock. It fails with ErrLocked if one of them has it.
+// lockMemory locks a memory against all other processes, on this machine or on others that mount it, until unlock. It
+// fails with ErrLocked if another process has the lock.
 func lockMemory(dir string) (id uuid.UUID, unlock func(), err error) {
-	// NFS gives an exclusive lock only to who may write.
+	// NFS grants an exclusive lock only on a file that is open for writing.
 	file, err := os.OpenFile(filepath.Join(dir, memoryIDFile), os.O_RDWR, 0)
 	if err != nil {
 		return uuid.Nil, nil, fmt.Errorf("open the memory of the ledger: %w", err)
 	}
-	unlock = func() { _ = file.Close() } // which ends the lock; nothing was written
+	unlock = func() { _ = file.Close() } // closing releases the lock; nothing was written
 	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = ErrLocked
@@ -121,16 +121,15 @@ func readNote(file string) (c Checkpoint, ok bool, err error) {
 	return c, true, nil
 }
 
-// writeFile replaces a file: a reader, or a crash, sees the old one or the new one. When it returns, the new one is
-// on disk.
+// writeFile replaces a file atomically, also in case of a crash. When it returns, the file is on disk.
 func writeFile(file string, data []byte, mode fs.FileMode) error {
 	return placeFile(file, data, mode, (*renameio.PendingFile).CloseAtomicallyReplace)
 }
 
 var errOtherContent = errors.New("is there with another content")
 
-// createFile writes a file that is not there yet: a reader, or a crash, sees all of it or none. One that is there
-// stays; if its content is another one, createFile fails with errOtherContent.
+// createFile creates a file atomically, also in case of a crash. If the file exists with the same content, it succeeds;
+// with other content, it fails with errOtherContent.
 func createFile(file string, data []byte, mode fs.FileMode) error {
 	there, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -154,8 +153,8 @@ func createFile(file string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// linkOrRename gives a file a new name. A link never replaces a file that another process has written
-// meanwhile, but not every file system has links.
+// linkOrRename gives a file a new name. A link never replaces a file that another process has written meanwhile, but
+// some file systems have no links.
 func linkOrRename(from, to string) error {
 	err := os.Link(from, to)
 	if err == nil || errors.Is(err, fs.ErrExist) {
@@ -164,14 +163,14 @@ func linkOrRename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// placeFile writes a file beside its place, and then puts it there.
+// placeFile writes a temporary file beside its destination and then calls place.
 func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.PendingFile) error) error {
 	dir := filepath.Dir(file)
 	pending, err := renameio.NewPendingFile(file, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))
 	if err != nil {
 		return fmt.Errorf("create file beside %s: %w", file, err)
 	}
-	defer pending.Cleanup() //nolint:errcheck // after a rename it is gone
+	defer pending.Cleanup() //nolint:errcheck // after a rename there is nothing to clean up
 	if _, err = pending.Write(data); err == nil {
 		err = place(pending)
 	}
@@ -184,7 +183,7 @@ func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.
 	return nil
 }
 
-// syncDir puts the names in a directory on disk.
+// syncDir syncs a directory to disk.
 func syncDir(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {

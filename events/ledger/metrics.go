@@ -9,7 +9,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// Metrics of a Sealer, a Signer, Publishers and Witnesses: a registry that others may register.
+// Metrics are the metrics of a Sealer, a Signer, Publishers and Witnesses: a registry that other registries may
+// include.
 type Metrics struct {
 	*prometheus.Registry
 
@@ -24,7 +25,7 @@ type Metrics struct {
 	unwitnessed *prometheus.CounterVec
 }
 
-// NewMetrics returns metrics that no registry knows yet.
+// NewMetrics returns unregistered metrics.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
@@ -70,7 +71,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// sealed notes a batch that was stored between two moments.
+// sealed records a stored batch and its time.
 func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealSeconds.Observe(ended.Sub(began).Seconds())
 	m.waitSeconds.Observe(ended.Sub(b.oldest).Seconds())
@@ -83,7 +84,7 @@ func (m *Metrics) refuseToPublish(target string, refusing bool) {
 	m.unpublished.WithLabelValues(target).Set(truth(refusing))
 }
 
-// truth is how Prometheus says yes and no.
+// truth returns 1 for true and 0 for false.
 func truth(is bool) float64 {
 	if is {
 		return 1
@@ -91,15 +92,15 @@ func truth(is bool) float64 {
 	return 0
 }
 
-// Collector exports how far the ledger has come to Prometheus. Scrapes within a second of each other share one query;
-// when the database does not answer within two, novelgate_ledger_up is 0 and the rest is absent.
+// Collector exports the state of the ledger to Prometheus. Scrapes within a second share one query. If the database
+// does not answer within two seconds, novelgate_ledger_up is 0 and the other metrics are absent.
 type Collector struct {
 	status *database.ScrapeCache[Status]
 
 	up, size, unsealed, lag, failed, checkpointSize, checkpointAge *prometheus.Desc
 }
 
-// NewCollector returns a collector that asks db. The clock tells how old an answer is.
+// NewCollector returns a collector that queries db. clock measures the age of a result.
 func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 	desc := func(name, help string) *prometheus.Desc {
 		return prometheus.NewDesc("novelgate_ledger_"+name, help, nil, nil)

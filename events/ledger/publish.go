@@ -22,16 +22,16 @@ import (
 	"novelgate/internal/database"
 )
 
-// ErrPublished is returned for a target that has what is not of this ledger. It is evidence: nothing in it is replaced,
-// and nothing added.
+// ErrPublished is returned for a target with content of another ledger. That content is evidence: nothing is replaced
+// or added.
 var ErrPublished = errors.New("something else was published there")
 
-// Target is a place outside of the database where checkpoints are kept.
+// Target is a destination for checkpoints outside of the database.
 type Target interface {
-	// Last is the size of the last checkpoint of an origin that the target has taken; -1 for none. It may fail with
+	// Last returns the size of the last checkpoint of an origin that the target has; -1 for none. It may fail with
 	// ErrPublished.
 	Last(ctx context.Context, origin string) (int64, error)
-	// Take keeps a checkpoint. It may come a second time. It may fail with ErrPublished.
+	// Take stores a checkpoint. It may be called again with the same one. It may fail with ErrPublished.
 	Take(ctx context.Context, c Checkpoint) error
 	// String names the target in logs.
 	String() string
@@ -40,32 +40,32 @@ type Target interface {
 // DefaultLongest is the longest interval between attempts to publish.
 const DefaultLongest = time.Minute
 
-// PublisherConfig says how a Publisher works.
+// PublisherConfig configures a Publisher.
 type PublisherConfig struct {
-	// Pool has a connection to spare. Required.
+	// Pool must have one connection for the publisher. Required.
 	Pool *pgxpool.Pool
-	// Origin whose checkpoints are published. Required.
+	// Origin is the origin of the checkpoints to publish. Required.
 	Origin string
-	// Target takes them. Required.
+	// Target gets the checkpoints. Required.
 	Target Target
-	// Interval between looks for new checkpoints. Default: DefaultInterval.
+	// Interval is the interval between checks for new checkpoints. Default: DefaultInterval.
 	Interval time.Duration
 	// Longest is the longest interval after failures. Default: DefaultLongest.
 	Longest time.Duration
-	// Metrics say whether something else was published there. Default: new ones, not registered.
+	// Metrics report a target with other content. Default: new, unregistered ones.
 	Metrics *Metrics
-	// Logger gets what goes wrong. Default: slog.Default.
+	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Publisher hands every checkpoint to a target, in their order and at least once; also those that were signed while
-// neither of them ran.
+// Publisher sends every checkpoint to a target, in order and at least once, including those that were signed while it
+// did not run.
 type Publisher struct {
 	config PublisherConfig
 	store  *Store
 }
 
-// NewPublisher returns a publisher that does nothing before Run.
+// NewPublisher returns a publisher; start it with Run.
 func NewPublisher(config PublisherConfig) *Publisher {
 	config.Interval = cmp.Or(config.Interval, DefaultInterval)
 	config.Longest = cmp.Or(config.Longest, DefaultLongest)
@@ -75,8 +75,7 @@ func NewPublisher(config PublisherConfig) *Publisher {
 	return &Publisher{config: config, store: NewStore(config.Pool)}
 }
 
-// Run publishes until ctx ends. What goes wrong is logged and tried again, at longer and longer intervals of up to
-// the longest.
+// Run publishes until ctx ends. It logs errors and retries, with growing intervals up to the longest.
 func (p *Publisher) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := p.Publish(ctx)
@@ -98,7 +97,7 @@ func (p *Publisher) Run(ctx context.Context) {
 	}
 }
 
-// report logs a failure; as an error if it will not mend by itself.
+// report logs a failure; as an error if an operator must act.
 func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
 	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait),
 		slog.Any("error", err))
@@ -109,7 +108,7 @@ func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
 	logger.WarnContext(ctx, "Publishing a checkpoint failed; trying again")
 }
 
-// Publish hands over what the target does not have yet.
+// Publish sends the checkpoints that the target lacks.
 func (p *Publisher) Publish(ctx context.Context) error {
 	last, err := p.config.Target.Last(ctx, p.config.Origin)
 	if err != nil {
@@ -134,15 +133,14 @@ func (p *Publisher) Publish(ctx context.Context) error {
 }
 
 // Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by
-// its size in the way of tile paths (x001/x234/067 is 1,234,067 entries). It is of one origin and one history: what is
-// in it shows when the database has another one.
+// its size like tile paths (x001/x234/067 is 1,234,067 entries). It has one origin and one history, so it shows when
+// the database has another one.
 type Directory struct {
 	store *Store
 	path  string
 }
 
-// NewDirectory returns a target that writes into an existing directory, and compares it with the ledger that it reads
-// through db.
+// NewDirectory returns a target that writes into an existing directory and compares it with the ledger in db.
 func NewDirectory(db database.Querier, path string) *Directory {
 	return &Directory{store: NewStore(db), path: path}
 }
@@ -152,8 +150,8 @@ func (d *Directory) String() string { return d.path }
 
 func (d *Directory) newest() string { return filepath.Join(d.path, "checkpoint") }
 
-// Last implements Target. It fails with ErrPublished if the newest checkpoint in the directory is not one of the ledger
-// as it is now, and with ErrForked, too, if it is of another history of the same origin.
+// Last implements Target. It fails with ErrPublished if the newest checkpoint in the directory is not one of the
+// current ledger, and with ErrForked, too, if it belongs to another history of the same origin.
 func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	c, ok, err := d.readNewest(origin)
 	if err != nil {
@@ -183,8 +181,8 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	return c.Tree.N, nil
 }
 
-// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrPublished if that is of
-// another origin.
+// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrPublished if it has another
+// origin.
 func (d *Directory) readNewest(origin string) (c Checkpoint, ok bool, err error) {
 	c, ok, err = readNote(d.newest())
 	if err == nil && ok && c.Origin != origin {
@@ -195,7 +193,8 @@ func (d *Directory) readNewest(origin string) (c Checkpoint, ok bool, err error)
 	return c, ok, err
 }
 
-// Take implements Target. It fails with ErrPublished if there is another checkpoint of that size, or of another origin.
+// Take implements Target. It fails with ErrPublished if the directory has a different checkpoint of that size, or one
+// of another origin.
 func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 	newest, ok, err := d.readNewest(c.Origin)
 	if err != nil {
@@ -216,19 +215,19 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	// Another replica may be ahead. If it gets ahead just now, the newest one goes back until the next look for new ones.
+	// Another replica may have published a newer one. If it does so right now, the older one stays until the next check.
 	if ok && newest.Tree.N >= c.Tree.N {
 		return nil
 	}
-	// Last, so that a crash in between repeats the other.
+	// Last, so that after a crash the next call repeats both writes.
 	return writeFile(d.newest(), c.Note, fileMode)
 }
 
-// publishTimeout bounds one request.
+// publishTimeout limits one request.
 const publishTimeout = 10 * time.Second
 
-// Endpoint is a Target: each checkpoint is the body of a request. What the endpoint has taken is on record in the
-// database.
+// Endpoint is a Target: each checkpoint is the body of a request. The database records the checkpoints that the
+// endpoint has accepted.
 type Endpoint struct {
 	pool   *pgxpool.Pool
 	client *http.Client
@@ -245,12 +244,12 @@ func NewEndpoint(pool *pgxpool.Pool, method string, address *url.URL) *Endpoint 
 func newClient(timeout time.Duration) *http.Client {
 	return &http.Client{
 		Timeout: timeout,
-		// A redirect may turn the request into a GET without the checkpoint, and its 200 would count.
+		// A redirect may turn the request into a GET without the checkpoint, whose 200 would count as success.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 }
 
-// mostAnswer is how many bytes of an answer are read.
+// mostAnswer limits the bytes that are read of an answer.
 const mostAnswer = 64 << 10
 
 // String implements Target.
@@ -258,7 +257,7 @@ func (e *Endpoint) String() string { return e.url.Redacted() }
 
 const publishedSQL = `SELECT tree_size FROM ledger_publications WHERE target = $1 AND origin = $2`
 
-// savePublishedSQL never goes back within an origin: another replica may have been faster.
+// savePublishedSQL never sets an origin back, in case another replica was faster.
 const savePublishedSQL = `INSERT INTO ledger_publications AS p (target, origin, tree_size, published_at)
 VALUES ($1, $2, $3, statement_timestamp())
 ON CONFLICT (target) DO UPDATE SET origin = EXCLUDED.origin, tree_size = EXCLUDED.tree_size,
@@ -280,7 +279,7 @@ func (e *Endpoint) Last(ctx context.Context, origin string) (int64, error) {
 
 var errEndpoint = errors.New("the endpoint did not take it")
 
-// Take implements Target. Any status from 200 to 299 means that the endpoint has it. Redirects are not followed.
+// Take implements Target. Any status from 200 to 299 means success. Redirects are not followed.
 func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
 	request, err := http.NewRequestWithContext(ctx, e.method, e.url.String(), bytes.NewReader(c.Note))
 	if err != nil {

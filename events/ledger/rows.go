@@ -25,7 +25,7 @@ const NoLogIndex = -1
 type Event struct {
 	eventlog.Row
 	LogIndex int64
-	// Broken is the error of an unreadable line of a bundle; then there is no event. nil for an event of the database.
+	// Broken is the error of an unreadable line of a bundle, which then has no event. nil for an event of the database.
 	Broken error
 }
 
@@ -67,11 +67,11 @@ func EachEvent(
 	return nil
 }
 
-// SealError means that a seal is missing or wrong, so that no event can be assigned to a log index. It is a
+// SealError means that a seal is missing or wrong, so that no event can be assigned to a log index. It is an
 // ErrDamaged.
 type SealError struct {
 	LogIndex int64 // the first such log index of the requested range
-	twice    bool  // two transactions have it, instead of none
+	twice    bool  // the log index belongs to two transactions instead of none
 }
 
 // Error implements error.
@@ -82,7 +82,7 @@ func (e *SealError) Error() string {
 	return fmt.Sprintf("%v: no transaction has log index %d", ErrDamaged, e.LogIndex)
 }
 
-// Unwrap lets errors.Is find ErrDamaged.
+// Unwrap returns ErrDamaged.
 func (*SealError) Unwrap() error { return ErrDamaged }
 
 // sealsSQL reads the seals of a range of log indexes. $1, $2: first and last log index.
@@ -140,7 +140,7 @@ func (s seals) locate(index int64) events.Position {
 }
 
 // index returns the log index of an event, or NoLogIndex for an event that was never sealed. i is the state of the
-// search across calls, which must be in log order.
+// search across calls, whose events must be in log order.
 func (s seals) index(at events.Position, i *int) int64 {
 	for *i < len(s) && s[*i].transaction < at.TransactionID {
 		*i++

@@ -15,13 +15,13 @@ import (
 	"novelgate/internal/database"
 )
 
-// sealTimeout bounds one seal: a database that went silent must not hold the sealer for ever.
+// sealTimeout limits one seal, in case the database does not answer.
 const sealTimeout = time.Minute
 
 var (
-	// errLost means that another replica seals, or has moved the ledger on.
+	// errLost means that another replica seals, or has moved the ledger.
 	errLost = fmt.Errorf("%w: it seals", eventlog.ErrStandby)
-	// errLostRows means that the database stored another number of rows than were sent.
+	// errLostRows means that the database stored a different number of rows.
 	errLostRows = errors.New("seal stored another number of rows than were sent")
 )
 
@@ -32,9 +32,9 @@ FROM unnest($1::xid8[], $2::bigint[], $3::integer[]) AS seal (transaction_id, fi
 const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
-// seal stores a batch in one transaction: all of it or nothing, and only if the ledger is where the batch starts.
-// It costs two round trips. It fails with errLost if the ledger is elsewhere, and with eventlog.ErrOtherLog if the
-// log is. With any other error nothing was stored, or the outcome of the commit is unknown; the state tells.
+// seal stores a batch in one transaction, and only if the ledger is at the start of the batch. It takes two round
+// trips. It fails with errLost if the ledger is at another size, and with eventlog.ErrOtherLog if the log is another
+// one. After any other error nothing was stored, or the outcome of the commit is unknown; then read the state.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer func() {
-		// A connection that is still in a transaction is not fit for the pool; Release closes it if this fails.
+		// Release closes the connection if the rollback fails.
 		if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
 			_, _ = conn.Exec(ctx, "rollback")
 		}
@@ -58,7 +58,7 @@ func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	return nil
 }
 
-// beginAt starts a transaction that holds the state, which must be this one.
+// beginAt starts a transaction that locks the state, which must equal start.
 func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
 	var begin pgx.Batch
 	begin.Queue("begin")
@@ -83,7 +83,7 @@ func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
 	return nil
 }
 
-// writes are the statements that store a batch, the commit included.
+// writes returns the statements that store a batch, including the commit.
 func (b *batch) writes() *pgx.Batch {
 	var writes pgx.Batch
 	insert := func(rows int, sql string, args ...any) {
@@ -111,21 +111,21 @@ func (b *batch) writes() *pgx.Batch {
 // ErrGap is returned for a transaction whose events are not numbered 0, 1, 2, …: their log indexes would have gaps.
 var ErrGap = errors.New("positions of a transaction have a gap")
 
-// batch is what one seal adds to the ledger, made from events in log order. The tree grows on with every batch.
+// batch is the addition of one seal to the ledger, made from events in log order.
 type batch struct {
 	start, end state
 	events     int
 	oldest     time.Time // recorded_at of the first event
 
-	transactions []uint64 // that begin in the batch
+	transactions []uint64 // transactions that begin in the batch
 	firsts       []int64  // log index of the first event of each
-	counts       []int32  // and how many each has
+	counts       []int32  // number of events of each
 
-	pieces []piece // of the tree, once the batch is closed
-	entry  []byte  // of the latest event
+	pieces []piece // new pieces of the tree, once the batch is closed
+	entry  []byte  // buffer for the latest entry
 }
 
-// add appends an event, whose bytes the batch does not keep.
+// add appends an event. The batch does not keep its bytes.
 func (b *batch) add(t *tree, e *eventlog.Row) error {
 	at := &b.end.position
 	switch {
@@ -156,8 +156,8 @@ func (b *batch) add(t *tree, e *eventlog.Row) error {
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
 const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
 
-// close completes the batch with what the tree has grown by. full: the last transaction may go on after it; what is
-// settled does not change, so its end is known.
+// close completes the batch with the new pieces of the tree. If full, the last transaction may have more events; it is
+// settled, so its end is known.
 func (b *batch) close(ctx context.Context, db database.Querier, t *tree, full bool) error {
 	if last := len(b.counts) - 1; full && last >= 0 {
 		var end int32

@@ -23,36 +23,36 @@ const (
 	DefaultPace  = 100 * time.Millisecond
 )
 
-// SealerConfig says how a Sealer works.
+// SealerConfig configures a Sealer.
 type SealerConfig struct {
-	// Pool has two connections to spare, on which statements are planned as those of database.Pools.General are. Required.
+	// Pool must have two connections for the sealer, with the planner settings of database.Pools.General. Required.
 	Pool *pgxpool.Pool
-	// Tail reads the log, also for the projections. Default: one of its own.
+	// Tail reads the log; projections may share it. Default: a new one.
 	Tail *eventlog.Tail
-	// Wake tells of appends. Without one the log is polled once a second.
+	// Wake signals appends. Default: the log is read once a second.
 	Wake *eventlog.Wake
-	// Limit is the most events in one seal while the sealer is far behind; fewer when they are large, see
+	// Limit is the maximum number of events in one seal while the sealer is far behind; fewer when they are large, see
 	// eventlog.FetchSize. Default: DefaultLimit.
 	Limit int
-	// Pace is that of eventlog.Follow. Default: DefaultPace.
+	// Pace is eventlog.Follow.Pace. Default: DefaultPace.
 	Pace time.Duration
-	// Metrics count. Default: new ones, not registered.
+	// Metrics count seals. Default: new, unregistered ones.
 	Metrics *Metrics
-	// Clock times the seals. Default: none are timed.
+	// Clock measures the time of seals. Default: not measured.
 	Clock func() time.Time
-	// Logger gets what goes wrong. Default: slog.Default.
+	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Sealer gives the settled events of the log their places in the ledger. Any number may run on one database: one seals,
-// the others stand by; see eventlog.Follow.
+// Sealer assigns log indexes to the settled events of the log. Any number may run on one database: one seals, the
+// others stand by; see eventlog.Follow.
 type Sealer struct {
 	config SealerConfig
 	store  *Store
 	follow eventlog.Follow
 }
 
-// NewSealer returns a sealer that does nothing before Run.
+// NewSealer returns a sealer; start it with Run.
 func NewSealer(config SealerConfig) *Sealer {
 	config.Limit = cmp.Or(config.Limit, DefaultLimit)
 	config.Pace = cmp.Or(config.Pace, DefaultPace)
@@ -76,15 +76,13 @@ func NewSealer(config SealerConfig) *Sealer {
 	}
 }
 
-// Run seals until ctx ends. What goes wrong is logged and tried again; what will not mend by itself is also on record
-// in Status.Error.
+// Run seals until ctx ends. It logs errors and retries. Errors that need an operator are also in Status.Error.
 func (s *Sealer) Run(ctx context.Context) {
 	s.follow.Run(ctx, s.turn)
 	s.config.Tail.Close(context.WithoutCancel(ctx))
 }
 
-// turn seals from where the ledger stands until something is in the way. One goroutine reads and hashes ahead while
-// another one stores.
+// turn seals from the current state until an error. One goroutine reads and hashes ahead while another one stores.
 func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	defer func() { s.note(ctx, err) }()
 	at, err := readState(ctx, s.config.Pool)
@@ -105,7 +103,7 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 		defer close(batches)
 		unread <- s.read(working, t, at, batches)
 	}()
-	// What was read before something is in the way of reading is sealed all the same.
+	// Batches that were read before an error of reading are sealed, too.
 	for b := range batches {
 		started := s.config.Clock()
 		if err = seal(working, s.config.Pool, b); err != nil {
@@ -121,12 +119,12 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	return sealed, err
 }
 
-// ErrDiverged is returned for a ledger whose last leaf is not that of an event in the log: the log was changed or set
-// back, or is another one.
+// ErrDiverged is returned for a ledger whose last leaf is not an event of the log: the log was changed or set back, or
+// is another one.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// wantInLog fails with ErrDiverged unless the log has the event of the last leaf: on any other one nothing is to be
-// built.
+// wantInLog fails with ErrDiverged unless the log has the event of the last leaf. Only on that event may the ledger
+// build.
 func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	if at.size == 0 {
 		return nil
@@ -151,10 +149,10 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	return err
 }
 
-// read makes batches of what the log has after a state, as it grows.
+// read makes batches of the events after a state, and follows the log.
 func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *batch) error {
 	fetch := eventlog.NewFetchSize(s.config.Limit)
-	// Other followers of the tail do not wait for reads of an old part of the log.
+	// Reads far behind bypass the tail, so that other followers do not wait.
 	behind := false
 	return s.follow.Each(ctx, func(ctx context.Context) (span eventlog.Span, err error) {
 		b := &batch{start: at, end: at}
@@ -192,7 +190,7 @@ func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row)
 	return span, err
 }
 
-// note logs an error that will not mend by itself, and puts it on record.
+// note logs an error that needs an operator, and records it.
 func (s *Sealer) note(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
 	const integrityViolation = "23"

@@ -15,29 +15,29 @@ import (
 	"novelgate/internal/database"
 )
 
-// state is how far the ledger has come.
+// state is the state of the ledger.
 type state struct {
 	size     int64
 	root     tlog.Hash
-	position events.Position   // of the last event that was sealed
-	log      eventlog.Identity // in which that is the position
+	position events.Position   // of the last sealed event
+	log      eventlog.Identity // log of this position
 }
 
 const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL +
 	` FROM ledger_state`
 
-// lockStateSQL returns nothing when another session seals. What the transaction does can be done again from the log and
-// gives the same bytes, so its commit need not wait for the disk.
+// lockStateSQL returns nothing when another session seals. The transaction can be repeated from the log and gives the
+// same bytes, so its commit need not wait for the disk.
 const lockStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
 FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`
 
 const saveStateSQL = `UPDATE ledger_state
 SET tree_size = $1, root_hash = $2, transaction_id = $3, position = $4, sealed_at = statement_timestamp(), error = NULL, error_at = NULL`
 
-// noteErrorSQL says why sealing stopped. $1: why, $2: the size at which it did.
+// noteErrorSQL records an error of sealing. $1: error, $2: size of the tree.
 const noteErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp() WHERE tree_size = $2`
 
-// scanState reads a row that begins with the columns of readStateSQL, but for the identity of the log.
+// scanState scans a row that begins with the columns of readStateSQL, except the identity of the log.
 func scanState(row pgx.Row, more ...any) (state, error) {
 	var s state
 	var root []byte
@@ -53,7 +53,7 @@ func readState(ctx context.Context, db database.Querier) (state, error) {
 	return scanStateInLog(db.QueryRow(ctx, readStateSQL))
 }
 
-// scanStateInLog reads a row that begins with the columns of readStateSQL.
+// scanStateInLog scans a row that begins with the columns of readStateSQL.
 func scanStateInLog(row pgx.Row, more ...any) (state, error) {
 	var log eventlog.Identity
 	s, err := scanState(row, append([]any{&log}, more...)...)
@@ -64,10 +64,10 @@ func scanStateInLog(row pgx.Row, more ...any) (state, error) {
 //go:embed status.sql
 var statusSQL string
 
-// LagLimit is how many unsealed events ReadStatus counts at most.
+// LagLimit is the maximum number of unsealed events that ReadStatus counts.
 const LagLimit = 100_000
 
-// Status says how far the ledger has come.
+// Status is the status of the ledger.
 type Status struct {
 	Size     int64     `json:"size"` // entries in the tree
 	Root     string    `json:"root"` // their Merkle tree hash, base64
@@ -75,17 +75,17 @@ type Status struct {
 	// settled events that are not in the tree yet, at most LagLimit
 	UnsealedEvents int64      `json:"unsealedEvents"`
 	UnsealedCapped bool       `json:"unsealedEventsCapped"` // there are more than UnsealedEvents
-	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest of them; 0 when there are none
-	Error          *string    `json:"error"`                // why sealing does not go on
+	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest of these events; 0 without any
+	Error          *string    `json:"error"`                // why sealing does not continue
 	Origin         *string    `json:"origin"`               // null before a replica has started
-	Memory         *string    `json:"memory"`               // that signs for the origin; null while none does
-	CheckpointSize *int64     `json:"checkpointSize"`       // entries that are signed; null while nothing is
-	CheckpointAge  *float64   `json:"checkpointAgeSeconds"` // since it was signed
+	Memory         *string    `json:"memory"`               // that signs for the origin; null without one
+	CheckpointSize *int64     `json:"checkpointSize"`       // signed entries; null before the first checkpoint
+	CheckpointAge  *float64   `json:"checkpointAgeSeconds"` // time since it was signed
 	SignedAt       *time.Time `json:"signedAt"`
-	VerifierKeys   []string   `json:"verifierKeys"` // that the checkpoint is signed with
+	VerifierKeys   []string   `json:"verifierKeys"` // of the signatures of the checkpoint
 }
 
-// ReadStatus asks the database.
+// ReadStatus reads the status.
 func ReadStatus(ctx context.Context, db database.Querier) (Status, error) {
 	var st Status
 	var signed *string

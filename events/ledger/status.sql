@@ -1,4 +1,4 @@
--- How far the ledger has come, and its newest checkpoint. $1: the most unsealed events to count.
+-- State of the ledger and its newest checkpoint. $1: maximum number of unsealed events to count.
 SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, s.sealed_at, s.error, lag.events, lag.seconds,
        o.origin, m.memory::text, c.tree_size, c.signed_at, greatest(extract(epoch FROM statement_timestamp() - c.signed_at), 0)::double precision, c.note
 FROM ledger_state AS s

@@ -87,7 +87,7 @@ func (s *Store) bundle(ctx context.Context, first int64, width int) ([]byte, err
 	if !sealed {
 		return nil, fmt.Errorf("entries %d to %d: %w", first, end-1, ErrNotFound)
 	}
-	const usual = 300 // bytes of an entry
+	const usual = 300 // typical bytes of an entry
 	bundle, entry := make([]byte, 0, width*usual), make([]byte, 0, usual)
 	err := EachEvent(ctx, s.db, first, width, end, func(e *Event) (err error) {
 		if e.LogIndex != next {
@@ -122,9 +122,9 @@ func (s *Store) Hashes(ctx context.Context, root tlog.Tree) tlog.HashReader {
 	return tlog.TileHashReader(root, tileReader{ctx: ctx, store: s})
 }
 
-// tileReader lets tlog read tiles.
+// tileReader reads tiles for tlog.
 type tileReader struct {
-	ctx   context.Context //nolint:containedctx // the interface of tlog has none
+	ctx   context.Context //nolint:containedctx // the interface of tlog has no context
 	store *Store
 }
 
@@ -136,7 +136,7 @@ func (r tileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 	return r.store.Tiles(r.ctx, tiles)
 }
 
-// SaveTiles implements tlog.TileReader. There is nothing to save: they came from the database.
+// SaveTiles implements tlog.TileReader. It does nothing, because the tiles came from the database.
 func (tileReader) SaveTiles([]tlog.Tile, [][]byte) {}
 
 // Proof returns the proof that the newest checkpoint covers an entry, in the form of C2SP tlog-proof: index, hashes,

@@ -21,7 +21,7 @@ const (
 	tileSize = TileWidth * tlog.HashSize // bytes of a full tile
 )
 
-// ErrDamaged is returned when what is stored of the tree contradicts itself.
+// ErrDamaged is returned when the stored tree is inconsistent.
 var ErrDamaged = errors.New("stored tree is damaged")
 
 // rfc6962 makes trees with the hashes of RFC 6962. tlog's function takes two allocations less than that of the module
@@ -54,8 +54,8 @@ func (e *Edge) Nodes() []byte { return bytes.Join(e.nodes.Hashes(), nil) }
 // Size is the number of leaves.
 func (e *Edge) Size() int64 { return int64(e.nodes.End()) } //nolint:gosec // far below
 
-// Push appends a complete subtree of 2^level leaves; the size must be a multiple of that. visit, if it is not nil, is
-// called with the root of the subtree, and then with the roots of the larger ones that are complete now.
+// Push appends a complete subtree of 2^level leaves; the size must be a multiple of that. visit, if not nil, is called
+// with the root of the subtree, and then with the roots of the larger subtrees that are now complete.
 func (e *Edge) Push(root tlog.Hash, level uint, visit compact.VisitFn) error {
 	if level == 0 {
 		return e.nodes.Append(root[:], visit)
@@ -74,20 +74,20 @@ func (e *Edge) Push(root tlog.Hash, level uint, visit compact.VisitFn) error {
 // Root is the Merkle tree hash.
 func (e *Edge) Root() tlog.Hash {
 	if e.Size() == 0 {
-		empty, _ := tlog.TreeHash(0, nil) // which never fails
+		empty, _ := tlog.TreeHash(0, nil) // it never fails
 		return empty
 	}
-	root, _ := e.nodes.GetRootHash(nil) // which fails only for a range that begins elsewhere
+	root, _ := e.nodes.GetRootHash(nil) // it fails only for a range with another start
 	return tlog.Hash(root)
 }
 
-// tree is what the sealer keeps of the Merkle tree: its edge, and what was added since the last take.
+// tree is the sealer's part of the Merkle tree: its edge, and the additions since the last take.
 type tree struct {
 	*Edge
-	// tiles has the hashes of the rightmost tile of each level as long as it is partial.
+	// tiles has the hashes of the rightmost tile of each level while it is partial.
 	tiles  [levels][]byte
 	taken  [levels]int // bytes of each tile that take has returned
-	pieces []piece     // of tiles that are full, not taken yet
+	pieces []piece     // of full tiles that take has not returned yet
 }
 
 // piece is a run of consecutive hashes within one tile.
@@ -100,7 +100,7 @@ type piece struct {
 // add appends a leaf.
 func (t *tree) add(leaf tlog.Hash) error { return t.Push(leaf, 0, t.visit) }
 
-// visit puts the root of a complete subtree into its tile, if it belongs into one.
+// visit adds the root of a complete subtree to its tile, if its level has tiles.
 func (t *tree) visit(id compact.NodeID, hash []byte) {
 	if id.Level%TileHeight != 0 {
 		return
@@ -114,7 +114,7 @@ func (t *tree) visit(id compact.NodeID, hash []byte) {
 	}
 }
 
-// cut makes a piece of what is new in the tile of a level that begins with hash number first.
+// cut makes a piece of the new hashes in the tile of a level that begins with hash number first.
 func (t *tree) cut(level int, first int64) {
 	taken := t.taken[level]
 	if fresh := t.tiles[level][taken:]; len(fresh) > 0 {
@@ -123,7 +123,7 @@ func (t *tree) cut(level int, first int64) {
 	}
 }
 
-// take returns all that is new. Growing on appends after it, and changes none of it.
+// take returns the new pieces. Later growth does not change them.
 func (t *tree) take() []piece {
 	for level := range t.tiles {
 		t.cut(level, t.Size()>>(TileHeight*level)&^(TileWidth-1))
@@ -133,7 +133,7 @@ func (t *tree) take() []piece {
 	return pieces
 }
 
-// edgeTiles are the partial tiles of a tree, the lowest first.
+// edgeTiles returns the partial tiles of a tree, the lowest first.
 func edgeTiles(size int64) []tlog.Tile {
 	var tiles []tlog.Tile
 	for level := range levels {
@@ -145,7 +145,7 @@ func edgeTiles(size int64) []tlog.Tile {
 	return tiles
 }
 
-// newTree puts the right edge of a tree together from its partial tiles, and checks that it has this root.
+// newTree builds the right edge of a tree from its partial tiles, and verifies its root.
 func newTree(size int64, root tlog.Hash, tiles []tlog.Tile, data [][]byte) (*tree, error) {
 	t := &tree{Edge: NewEdge()}
 	for i, tile := range slices.Backward(tiles) {

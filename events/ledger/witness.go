@@ -26,7 +26,7 @@ func NewWitnessVerifier(verifierKey string) (note.Verifier, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w of a witness: %q", ErrKey, verifierKey)
 	}
-	// The library does not compare the hash, and takes a key of a log for one of a witness, which has another hash.
+	// The library does not compare the hash, so it accepts a key of a log, which has another hash.
 	if hash := strings.SplitN(verifierKey, "+", 3)[1]; hash != fmt.Sprintf("%08x", verifier.KeyHash()) {
 		return nil, fmt.Errorf("%w of a witness: %q has the hash of another key", ErrKey, verifierKey)
 	}
@@ -35,7 +35,7 @@ func NewWitnessVerifier(verifierKey string) (note.Verifier, error) {
 
 // WitnessConfig describes a witness.
 type WitnessConfig struct {
-	// Pool has a connection to spare. Required.
+	// Pool must have one connection for the witness. Required.
 	Pool *pgxpool.Pool
 	// URL is the submission prefix of the witness. Required.
 	URL *url.URL
@@ -43,12 +43,11 @@ type WitnessConfig struct {
 	VerifierKey string
 	// Quorum is the number of cosignatures with which a checkpoint is served in preference to a newer one. Required.
 	Quorum int
-	// Metrics say how far the witness has cosigned, and count its failures. Default: new ones, not registered.
+	// Metrics report the size that the witness has cosigned, and count its failures. Default: new, unregistered ones.
 	Metrics *Metrics
 }
 
-// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). What it has cosigned is on record in the
-// database.
+// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures.
 type Witness struct {
 	WitnessConfig
 
@@ -57,10 +56,10 @@ type Witness struct {
 	verifier note.Verifier
 }
 
-// witnessTimeout bounds one request.
+// witnessTimeout limits one request.
 const witnessTimeout = 5 * time.Second
 
-// NewWitness returns a target that asks a witness. It fails with ErrKey if the key is not one of a witness.
+// NewWitness returns a target for a witness. It fails with ErrKey if the key is not that of a witness.
 func NewWitness(config WitnessConfig) (*Witness, error) {
 	verifier, err := NewWitnessVerifier(config.VerifierKey)
 	if err != nil {
@@ -93,7 +92,7 @@ func (w *Witness) sizes(ctx context.Context, origin string) (newest, cosigned in
 	return newest, cosigned, nil
 }
 
-// Last implements Target. A witness takes only the newest checkpoint: those before it count as taken.
+// Last implements Target. A witness gets only the newest checkpoint: earlier ones count as taken.
 func (w *Witness) Last(ctx context.Context, origin string) (int64, error) {
 	newest, cosigned, err := w.sizes(ctx, origin)
 	return max(newest-1, cosigned), err
@@ -113,14 +112,14 @@ func (w *Witness) Take(ctx context.Context, c Checkpoint) error {
 
 var errWitness = errors.New("the witness did not cosign")
 
-// cosign asks for the cosignature lines of a checkpoint. None without an error: the witness has cosigned a newer one.
+// cosign requests the cosignature lines of a checkpoint. "" without an error: the witness has cosigned a newer one.
 func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err error) {
 	_, old, err := w.sizes(ctx, c.Origin)
 	if err != nil {
 		return "", err
 	}
 	old = max(old, 0)
-	// A witness that has another size says so. Another replica may ask it meanwhile.
+	// A witness with another size returns it. Another replica may send to it meanwhile.
 	const attempts = 3
 	for range attempts {
 		status, answer, err := w.ask(ctx, c, old)
@@ -192,14 +191,14 @@ func (w *Witness) ask(ctx context.Context, c Checkpoint, old int64) (status int,
 	return response.StatusCode, answer, nil
 }
 
-// verify returns the lines of an answer that are cosignatures of the witness on the checkpoint. Those of other keys are
-// left out.
+// verify returns the lines of an answer that are cosignatures of the witness on the checkpoint, without those of other
+// keys.
 func (w *Witness) verify(c Checkpoint, answer []byte) (lines string, err error) {
 	opened, err := note.Open(append(bytes.Clone(c.Note), answer...), note.VerifierList(w.verifier))
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errWitness, err)
 	}
-	// An answer with an empty line would make the checkpoint itself the beginning of another text.
+	// An answer with an empty line would make the checkpoint the beginning of another text.
 	if opened.Text != c.Body() {
 		return "", fmt.Errorf("%w: the answer is not lines of signatures", errWitness)
 	}

@@ -17,18 +17,18 @@ import (
 // chunk is the result of the checks on up to 4096 consecutive log indexes that need no other events.
 type chunk struct {
 	first, end int64
-	leaves     [trees][]tlog.Hash // before the first missing one
-	roots      [trees][]tlog.Hash // of each full tile of these
-	entries    []entry            // that are as sealed
+	leaves     [trees][]tlog.Hash // before the first missing one, in both trees
+	roots      [trees][]tlog.Hash // of the full tiles of these leaves
+	entries    []entry            // entries that are as sealed
 	stained    bool               // entries and hash tiles differ
 	events     int                // compared with entries or hash tiles
-	erased     int                // of them, without their personal part
+	erased     int                // of these events, without their personal part
 	erasures   []erasure
 	faults     []Fault
 	noEvents   bool
 }
 
-// entry is an entry and its place.
+// entry is an entry with its log index.
 type entry struct {
 	*ledger.Entry
 	index int64
@@ -52,7 +52,7 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	switch {
 	case errors.Is(err, ErrEntriesOnly):
 		c.noEvents = true
-	case errors.Is(err, ledger.ErrNotFound): // every event of it is missing
+	case errors.Is(err, ledger.ErrNotFound): // every event of the chunk is missing
 	case errors.As(err, &seal):
 		c.fault(Fault{Part: Seal, Detail: fmt.Sprintf("%v, so that events %d to %d were not compared", err, first, c.end-1)},
 			seal.LogIndex, nil)
@@ -69,7 +69,7 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		switch {
 		case seal != nil:
 		case c.noEvents, s.event == nil, s.event.Broken != nil:
-			// A bundle of entries that is cut off, or missing, is one fault.
+			// A truncated or missing entry bundle is one fault.
 			told := s.stored == nil && i%ledger.TileWidth > 0 && stored[i-1] == nil
 			c.checkEntry(&s, told)
 		case madeOfEvents:
@@ -95,8 +95,8 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	return c, nil
 }
 
-// storedEntries reads the entries of a chunk, and parses them: nil for those that are missing or no entries. It fails
-// with ErrEventsOnly if the source has none.
+// storedEntries reads and parses the entries of a chunk; nil for a missing entry or one that cannot be parsed. It fails
+// with ErrEventsOnly if the source has no entries.
 func (v *verification) storedEntries(ctx context.Context, first int64, count int) (
 	stored [][]byte, parsed []*ledger.Entry, err error,
 ) {
@@ -107,7 +107,7 @@ func (v *verification) storedEntries(ctx context.Context, first int64, count int
 		if err != nil {
 			return stored, parsed, err
 		}
-		raws, _ := ledger.SplitBundle(data, tile.W) // what follows a fault is missing
+		raws, _ := ledger.SplitBundle(data, tile.W) // entries after a fault count as missing
 		for i, raw := range raws {
 			if len(raw) == 0 {
 				continue // the event was missing when the bundle was exported
@@ -162,7 +162,7 @@ func read(ctx context.Context, source Source, tile tlog.Tile) ([]byte, error) {
 	return data, err
 }
 
-// slot is all that a source has of one log index.
+// slot has all data of a source about one log index.
 type slot struct {
 	index  int64
 	stored []byte        // the entry; nil: missing
@@ -171,17 +171,18 @@ type slot struct {
 	tile   *tlog.Hash    // in the lowest hash tile; nil: missing
 
 	leaf tlog.Hash // of the entry
-	made []byte    // the entry of the event; nil: it has none
+	made []byte    // the entry that the event leads to; nil: none
 }
 
-// make makes the entry of the event. An erased event has the digest of its personal part from its stored entry.
+// make encodes the entry of the event. For an erased event, it takes the digest of the personal part from the stored
+// entry.
 func (s *slot) make(madeOfEvents bool) {
 	if s.event != nil && s.event.Broken == nil {
 		row := &s.event.Row
 		if s.entry != nil && row.Personal == nil && !row.Salt.Valid {
 			addDigest(row, s.entry)
 		}
-		s.made, _ = ledger.AppendEntry(nil, row) // it fails for an event that was never sealed
+		s.made, _ = ledger.AppendEntry(nil, row) // it fails for an event that is too large, which was never sealed
 	}
 	if madeOfEvents && s.made != nil {
 		s.stored = s.made
@@ -201,10 +202,10 @@ func addDigest(row *eventlog.Row, e *ledger.Entry) {
 	}
 }
 
-// sealed reports whether the entry is the one that was sealed, as far as its hash tile tells.
+// sealed reports whether the entry is the sealed one, as far as its hash tile shows.
 func (s *slot) sealed() bool { return s.entry != nil && (s.tile == nil || *s.tile == s.leaf) }
 
-// fault adds a fault at a log index, which is that of an event or of an entry.
+// fault adds a fault of the event or entry with a log index.
 func (c *chunk) fault(f Fault, index int64, e *ledger.Entry) {
 	f.LogIndex, f.Count = &index, 1
 	if e != nil {
@@ -213,7 +214,7 @@ func (c *chunk) fault(f Fault, index int64, e *ledger.Entry) {
 	c.faults = append(c.faults, f)
 }
 
-// checkEntry compares an entry with its hash tile, without an event. told: the fault was reported before.
+// checkEntry compares an entry with its hash tile, without an event. told: the fault is reported already.
 func (c *chunk) checkEntry(s *slot, told bool) {
 	switch {
 	case c.noEvents:
@@ -238,7 +239,8 @@ func (c *chunk) checkEntry(s *slot, told bool) {
 	}
 }
 
-// differs adds the fault of an entry that differs from its hash tile. Which of the two was changed shows at the end.
+// differs adds the fault of an entry that differs from its hash tile. The roots show later which of the two was
+// changed.
 func (c *chunk) differs(s *slot, part Part, detail string) {
 	c.stained = true
 	f := Fault{Part: part, Detail: detail, open: true, found: s.leaf}
@@ -248,7 +250,7 @@ func (c *chunk) differs(s *slot, part Part, detail string) {
 	c.fault(f, s.index, s.entry)
 }
 
-// checkEvent compares an event, from which the entry is made, with its hash tile.
+// checkEvent compares the entry of an event with its hash tile.
 func (c *chunk) checkEvent(s *slot) {
 	c.events++
 	if !s.sealed() {
@@ -258,7 +260,7 @@ func (c *chunk) checkEvent(s *slot) {
 	c.note(s)
 }
 
-// compare compares an event with its stored entry, and this with its hash tile.
+// compare compares an event with its stored entry, and the entry with its hash tile.
 func (c *chunk) compare(s *slot) {
 	same := s.stored != nil && bytes.Equal(s.made, s.stored)
 	if same {
@@ -286,7 +288,7 @@ func (c *chunk) compare(s *slot) {
 	}
 }
 
-// nameDifferences reports an event that its entry does not commit to.
+// nameDifferences reports an event that differs from its entry.
 func (c *chunk) nameDifferences(s *slot) {
 	want, got := s.entry, &s.event.Row
 	parts := []Part{Event}
@@ -303,7 +305,7 @@ func (c *chunk) nameDifferences(s *slot) {
 	c.fault(f, s.index, want)
 }
 
-// note notes an event that is as sealed.
+// note records an event that is as sealed.
 func (c *chunk) note(s *slot) {
 	erased := s.event.Personal == nil && !s.event.Salt.Valid && s.entry.PersonalForm != ledger.PersonalNone
 	if erased {
@@ -316,10 +318,10 @@ func (c *chunk) note(s *slot) {
 
 const missing = "the ledger has its leaf, and the event is not there"
 
-// place puts events at their log indexes, and reports those that do not belong there.
+// place assigns events to their log indexes, and reports the others.
 func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Event {
 	placed := make([]*ledger.Event, len(entries))
-	next, last := 0, c.first-1 // offset of the next event; log index of the last one
+	next, last := 0, c.first-1 // offset of the next event; log index of the last event
 	for i := range list {
 		e := &list[i]
 		at := e.LogIndex - c.first
@@ -338,7 +340,7 @@ func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Ev
 			c.extra(e, c.first+int64(next), "it was never sealed here")
 			continue
 		case placed[at] != nil:
-			// Two events have one log index: the one that the entry names is kept.
+			// Two events have one log index: keep the one that matches the entry.
 			stranger := e
 			if entries[at] != nil && entries[at].ID == e.ID && entries[at].Source == e.Source {
 				placed[at], stranger = e, placed[at]

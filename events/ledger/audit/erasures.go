@@ -21,7 +21,7 @@ type erasures struct {
 // unrecorded counts erased events without a later erasure.
 type unrecorded struct{ count, first int64 }
 
-// erasure is an erased event, or the record of an erasure.
+// erasure is an erased event, or the recorded event of an erasure.
 type erasure struct {
 	index         int64
 	integrationID uuid.UUID
@@ -33,11 +33,11 @@ func newErasures() erasures {
 	return erasures{comments: map[uuid.UUID]unrecorded{}, decisions: map[uuid.UUID]unrecorded{}}
 }
 
-// recordPrefix begins the type of the record in all its versions.
+// recordPrefix begins the type of the erasure event in all its versions.
 const recordPrefix = "author.erased."
 
-// erasureOf returns what an event contributes to the check, and false unless it is erased or the record of an erasure.
-// The event must match its entry.
+// erasureOf returns the data of an event for the check; false unless the event was erased or records an erasure. The
+// event must match its entry.
 func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	record := e.StreamType == events.AuthorStream && strings.HasPrefix(e.Type, recordPrefix)
 	if !erased && !record {
@@ -49,7 +49,7 @@ func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	if source, _ := events.SplitSource(e.Source); source.Valid {
 		of.IntegrationID = source.UUID
 	} else if err := json.Unmarshal(e.Data, &of); err != nil {
-		// Without an integration, an erased event has no record, and a record counts for no event.
+		// Without an integration, an erased event has no recorded erasure, and an erasure event covers no other event.
 		of.IntegrationID = uuid.Nil
 	}
 	x := erasure{index: index, integrationID: of.IntegrationID, record: record}
@@ -59,7 +59,7 @@ func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	return x, true
 }
 
-// take adds the next one, in log order.
+// take adds the next event, in log order.
 func (a *erasures) take(x erasure) {
 	switch {
 	case x.record && x.integrationID == uuid.Nil:

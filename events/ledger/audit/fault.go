@@ -50,14 +50,15 @@ func Projection(name string) Part { return Part("projection " + name) }
 type Fault struct {
 	Part     Part   `json:"part"`
 	LogIndex *int64 `json:"logIndex"` // of the event; null for a fault without an event
-	ID       string `json:"id"`       // of the event in the entry; of the one that is there, if none is stored; of an extra one
-	Source   string `json:"source"`
-	Count    int64  `json:"count"` // of consecutive events, for missing and truncated; of rows, for projections
-	Detail   string `json:"detail"`
+	// of the event in the entry; of the stored event, if there is no entry; of an extra event
+	ID     string `json:"id"`
+	Source string `json:"source"`
+	Count  int64  `json:"count"` // of consecutive events, for missing and truncated; of rows, for projections
+	Detail string `json:"detail"`
 
-	found, wanted tlog.Hash // leaf of what is there, and the sealed one
-	open          bool      // entry and hash tile differ: the roots tell which one was changed
-	withTile      bool      // and the event has the hash of the tile
+	found, wanted tlog.Hash // leaf of the stored data, and the sealed leaf
+	open          bool      // entry and hash tile differ: the roots show which was changed
+	withTile      bool      // the event has the hash of the tile
 }
 
 // String returns the fault as one line.

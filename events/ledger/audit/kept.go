@@ -19,7 +19,7 @@ import (
 type keptTree struct {
 	name   string
 	origin string // of the checkpoint; may be an earlier one of the ledger
-	own    bool   // not kept by the auditor: the ledger's own checkpoint of an earlier origin
+	own    bool   // not kept by the auditor, but the ledger's own checkpoint of an earlier origin
 	tree   tlog.Tree
 	agrees *bool // with the tree that has the signed root
 	each   [trees]*bool
@@ -28,7 +28,7 @@ type keptTree struct {
 // Errors of Verify.
 var (
 	ErrOrigin = errors.New("is of another origin")
-	ErrFirst  = errors.New("the history begins elsewhere") // than Config.First
+	ErrFirst  = errors.New("the history begins elsewhere") // different from Config.First
 )
 
 // open reads the checkpoint, its signatures, and the kept checkpoints.
@@ -87,8 +87,8 @@ func (v *verification) open(ctx context.Context) error {
 	return nil
 }
 
-// keepOwn adds the ledger's newest checkpoint of an earlier origin to the kept ones. Lost events come after it. Only a
-// database knows the earlier origins of the ledger.
+// keepOwn adds the ledger's newest checkpoint of an earlier origin to the kept ones, to detect lost events after it.
+// Only a database knows the earlier origins.
 func (v *verification) keepOwn(ctx context.Context, origin string, size int64) error {
 	db, ok := v.Source.(*Database)
 	if !ok {
@@ -126,12 +126,12 @@ func (v *verification) compareKept(numbers ...int) {
 // keptFaults reports on the kept checkpoints. The first rewritten entry is between the largest checkpoint that agrees
 // and the smallest that does not.
 func (v *verification) keptFaults(ctx context.Context) error {
-	compared := entryTree // unless only the other one has the signed root, or all leaves
+	compared := entryTree // unless only the tree of tiles has the signed root, or all leaves
 	if !v.hasRoot(entryTree) && (v.hasRoot(tileTree) || v.trees[entryTree].broken) {
 		compared = tileTree
 	}
-	from := int64(0)             // of any origin; kept is in the order of sizes
-	shared := map[string]int64{} // the same, by origin
+	from := int64(0)             // entries that agree with a kept checkpoint of any origin; kept is sorted by size
+	shared := map[string]int64{} // the same for each origin
 	told := false
 	var lost []*keptTree
 	var lostFrom int64
@@ -232,7 +232,7 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 			if err != nil {
 				return err
 			}
-			raws, _ := ledger.SplitBundle(entries, int(index-start)+1) // more of them follow
+			raws, _ := ledger.SplitBundle(entries, int(index-start)+1) // more entries follow
 			if n := int(index - start); n < len(raws) {
 				if e, err := ledger.ParseEntry(raws[n]); err == nil {
 					f.ID, f.Source = e.ID, e.Source

@@ -48,8 +48,8 @@ func (g group) cosigned(by map[string]bool) bool {
 // ErrPolicy is returned for text that is not a policy.
 var ErrPolicy = errors.New("not a policy")
 
-// policyParser holds what is defined so far. The parser of transparency-dev/formats does not serve: it demands URLs of
-// witnesses, and accepts policies that demand nothing, such as thresholds of 0 and a witness that counts twice.
+// policyParser has the definitions so far. The parser of transparency-dev/formats is not used, because it demands URLs
+// of witnesses and accepts policies that demand nothing, such as thresholds of 0 and a witness that counts twice.
 type policyParser struct {
 	Policy
 
@@ -123,10 +123,10 @@ func (p *policyParser) line(line string) error {
 	return errPolicyLine
 }
 
-// none is the quorum that demands no witness.
+// none is the quorum without witnesses.
 const none = "none"
 
-// once refuses a public key that the policy has already, also under another name.
+// once refuses a public key that the policy already has, maybe under another name.
 func (p *policyParser) once(kind, key string) error {
 	raw, _ := base64.StdEncoding.DecodeString(strings.SplitN(key, "+", 3)[2]) // the key was parsed before
 	public := kind + string(raw[1:])

@@ -15,7 +15,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// Source is the place of a history: a database, bundles or a running service.
+// Source is a source of history: a database, bundles or a running service.
 type Source interface {
 	// Checkpoint returns the signed note, and Keys its verifier keys.
 	Checkpoint(ctx context.Context) ([]byte, error)
@@ -23,14 +23,14 @@ type Source interface {
 	// First returns the log index of the first event in this source.
 	First() int64
 	// Tile returns a tile, or an entry bundle for level -1. It fails with ledger.ErrNotFound, and with ErrEventsOnly if
-	// the source has no entries apart from its events.
+	// the source has no entries of its own.
 	Tile(ctx context.Context, tile tlog.Tile) ([]byte, error)
 	// Events returns the events stored for count log indexes from first on, below size. It fails with ErrEntriesOnly if
 	// the source has only entries.
 	Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error)
 }
 
-// What a source lacks.
+// Missing data of a source.
 var (
 	ErrEntriesOnly = errors.New("the source has entries only")
 	ErrEventsOnly  = errors.New("the source has events only")

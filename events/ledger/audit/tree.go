@@ -13,19 +13,19 @@ import (
 	"novelgate/events/ledger"
 )
 
-// Two trees are grown: one from the entries, one from the lowest hash tiles. The one with the signed root tells, where
-// they differ, what was changed.
+// The verification builds two trees: one from the entries, one from the lowest hash tiles. Where they differ, the tree
+// with the signed root shows what was changed.
 const (
 	entryTree = iota
 	tileTree
 	trees
 )
 
-// tree is a Merkle tree that is grown from left to right.
+// tree is a Merkle tree that grows from left to right.
 type tree struct {
 	edge   *ledger.Edge
 	upper  [8][]tlog.Hash // hashes of the last tile of each level above the lowest, while it is partial
-	broken bool           // a leaf is missing, so nothing more can be computed
+	broken bool           // a leaf is missing, so the tree cannot grow
 }
 
 // push adds a complete subtree.
@@ -72,7 +72,7 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 	return nil
 }
 
-// growOne adds the leaves of one tile to a tree, up to the first that is missing.
+// growOne adds the leaves of one tile to a tree, up to the first missing leaf.
 func (v *verification) growOne(number int, c *chunk, offset, width int) error {
 	t := v.trees[number]
 	if t.broken {
@@ -94,7 +94,7 @@ func (v *verification) growOne(number int, c *chunk, offset, width int) error {
 }
 
 // compareTiles compares the computed tiles above the lowest level, with at least width hashes, with the stored ones.
-// Once entries and lowest hash tiles have differed they may not match, which is reported already.
+// After a difference between entries and lowest hash tiles they may differ too, which is reported already.
 func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, width int) error {
 	t := v.trees[tileTree]
 	if t.broken {
@@ -130,8 +130,7 @@ func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, 
 
 var errPrefix = errors.New("the hash tiles do not tell what is in front of the first event")
 
-// begin reads the hashes of the tree before the first event from hash tiles. The comparison of the root shows whether
-// they are right.
+// begin reads the hashes of the tree before the first event from hash tiles. The comparison of the root verifies them.
 func (v *verification) begin(ctx context.Context) error {
 	first := v.Source.First()
 	for level := len(v.trees[0].upper) - 1; level >= 1; level-- {

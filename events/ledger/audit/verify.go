@@ -19,8 +19,8 @@ import (
 type Config struct {
 	// Source is the history to verify. Required.
 	Source Source
-	// Keys are the auditor's verifier keys. One of them must have signed. Default: the keys of the source, which prove
-	// only that the source is consistent.
+	// Keys are the auditor's verifier keys. One of them must have signed the checkpoint. Default: the keys of the source,
+	// which prove only that the source is consistent.
 	Keys []string
 	// Policy demands signatures of logs and witnesses. Default: none.
 	Policy *Policy
@@ -78,13 +78,13 @@ type Kept struct {
 // verification is one run.
 type verification struct {
 	Config
-	tree   tlog.Tree // the signed one
+	tree   tlog.Tree // the signed tree
 	seed   maphash.Seed
 	report *Report
 	kept   []keptTree // sorted by size
 
 	trees    [trees]*tree
-	stained  bool // entries and hash tiles differ, so the tiles above may not match
+	stained  bool // entries and hash tiles differ, so the upper tiles may not match
 	versions map[[16]byte]uint32
 	erasures erasures
 	names    []uint64
@@ -111,7 +111,7 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	if err := v.begin(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept(entryTree, tileTree) // those that end at the first event
+	v.compareKept(entryTree, tileTree) // checkpoints that end at the first event
 	if err := v.chunks(ctx); err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (v *verification) chunks(ctx context.Context) error {
 	for result := range results {
 		c, ok := <-result
 		if !ok || taking != nil {
-			continue // the group has the error
+			continue // the error group has the error
 		}
 		if taking = v.take(ctx, c); taking != nil {
 			cancel()
@@ -169,14 +169,14 @@ func (v *verification) chunks(ctx context.Context) error {
 	return errors.Join(taking, group.Wait())
 }
 
-// take joins a chunk to the earlier ones.
+// take appends a chunk to the earlier ones.
 func (v *verification) take(ctx context.Context, c *chunk) error {
 	if err := v.grow(ctx, c); err != nil {
 		return err
 	}
 	for _, e := range c.entries {
 		before, known := v.versions[e.StreamID]
-		// After an entry that is missing or not the sealed one a gap is not a separate fault.
+		// After a missing or changed entry, a gap is not a separate fault.
 		if e.StreamVersion != before+1 && !v.stained && !v.trees[entryTree].broken && (known || v.Source.First() == 0) {
 			c.fault(Fault{Part: Stream, Detail: fmt.Sprintf("version %d of stream %x follows %d", e.StreamVersion,
 				e.StreamID[:], before)}, e.index, nil)
@@ -243,8 +243,7 @@ func (v *verification) end(ctx context.Context) error {
 	return v.keptFaults(ctx)
 }
 
-// blame completes the faults in the report: with what the two trees tell, and with what only the end of the history
-// tells.
+// blame completes the faults in the report with what the two trees and the end of the history show.
 func (v *verification) blame() {
 	wanted := map[tlog.Hash]*Fault{}
 	for i := range v.report.Faults {
@@ -275,12 +274,12 @@ func (v *verification) blame() {
 	}
 }
 
-// nameOf returns a hash of what identifies an event, with a seed of this run.
+// nameOf returns a hash of the identity of an event, with a seed of this run.
 func (v *verification) nameOf(e *ledger.Entry) uint64 {
 	return maphash.Comparable(v.seed, [2]string{e.Source, e.ID})
 }
 
-// duplicates finds pairs of source and id that occur twice. It reads the history again to exclude pairs that only have
+// duplicates finds pairs of source and id that occur twice. It reads the history again to exclude different pairs with
 // the same hash.
 func (v *verification) duplicates(ctx context.Context) error {
 	slices.Sort(v.names)

@@ -83,8 +83,8 @@ type chunkWriter struct {
 	line, entry, entries []byte   // buffers of the previous ones
 }
 
-// write writes the files of a chunk, none if they exist, and returns them with the name that its file of events gets
-// when all are complete.
+// write writes the files of a chunk and returns them with the final name of its file of events. It returns none if they
+// exist.
 func (w *chunkWriter) write(ctx context.Context, first int64) (files []string, events string, err error) {
 	count := width(first, w.size)
 	events, w.files = inside(w.dir, eventsPath(first/eventsPerFile, count)), nil

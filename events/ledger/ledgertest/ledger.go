@@ -1,4 +1,4 @@
-// Package ledgertest makes signed ledgers for tests of what reads them.
+// Package ledgertest makes signed ledgers for tests.
 package ledgertest
 
 import (
@@ -16,10 +16,10 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// Origin is the origin of all of them.
+// Origin is the origin of all test ledgers.
 const Origin = "ledger.example/test"
 
-// Ledger is a database of a test's own with a key. Nothing is sealed or signed before Sign.
+// Ledger is a test database with a key. Call Sign to seal and sign.
 type Ledger struct {
 	Pool    *pgxpool.Pool
 	URL     string
@@ -30,7 +30,7 @@ type Ledger struct {
 	signer  *ledger.Signer
 }
 
-// New returns an empty one.
+// New returns an empty ledger.
 func New(t testing.TB) *Ledger {
 	t.Helper()
 	l := &Ledger{t: t, URL: testdb.New(t), keyFile: filepath.Join(t.TempDir(), "ledger.key")}
@@ -48,7 +48,7 @@ func (l *Ledger) open() {
 	l.t.Cleanup(l.Pool.Close)
 }
 
-// SignAs signs as an origin from now on, which is started if the database does not know it.
+// SignAs signs for another origin from now on, and starts it if it is unknown.
 func (l *Ledger) SignAs(origin string) {
 	l.t.Helper()
 	var err error
@@ -62,8 +62,7 @@ func (l *Ledger) SignAs(origin string) {
 	}
 }
 
-// Backup is the ledger as it is now, in another database: what is appended to this one later, that one has lost.
-// Both have the key and the memory.
+// Backup returns a copy of the ledger in another database, without later events. Both have the key and the memory.
 func (l *Ledger) Backup() *Ledger {
 	l.t.Helper()
 	l.Pool.Close() // PostgreSQL copies only a database without connections
@@ -75,8 +74,7 @@ func (l *Ledger) Backup() *Ledger {
 	return backup
 }
 
-// Forget makes the signer forget what it has signed, as an operator can who forges: it removes the checkpoints that
-// are remembered outside of the database.
+// Forget removes the checkpoints of the memory, as a forging operator could.
 func (l *Ledger) Forget() {
 	l.t.Helper()
 	remembered, err := filepath.Glob(filepath.Join(l.id.Memory, "*.checkpoint"))
@@ -98,7 +96,7 @@ func (l *Ledger) Exec(sql string, args ...any) {
 	}
 }
 
-// Tamper runs SQL as a superuser can who switches the triggers off that guard log and ledger.
+// Tamper runs SQL with the triggers of log and ledger switched off, as a superuser can.
 func (l *Ledger) Tamper(sql string) {
 	l.t.Helper()
 	l.Exec(`DO $do$
@@ -127,8 +125,8 @@ func (l *Ledger) Latest() ledger.Checkpoint {
 	return c
 }
 
-// appendSQL appends comments, in streams of their own, and every seventh time a novel's event, in one of few streams
-// without personal part. $1: how many.
+// appendSQL appends comments, each in its own stream, and as every seventh event one of a novel, in a few streams,
+// without a personal part. $1: number of events.
 const appendSQL = `WITH n AS (SELECT coalesce(max(stream_version), 0) AS before FROM events WHERE stream_id = md5('one novel')::uuid)
 INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
     event_type, data, personal, salt, key_id, request_id, batch_id, fingerprint)
@@ -147,11 +145,11 @@ FROM n, generate_series(0, $1::integer - 1) AS i,
      LATERAL (SELECT CASE i % 7 WHEN 3 THEN 'novel' ELSE 'post' END, 'evt-' || gen_random_uuid(),
                      uuid '3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d') AS k (kind, key, integration)`
 
-// perTransaction is how many events at most are appended together: a long transaction holds up the logs of all tests on
-// the server.
+// perTransaction limits the events that are appended together: a long transaction delays the logs of all tests on the
+// server.
 const perTransaction = 5000
 
-// Append appends a number of events, and signs.
+// Append appends n events, and signs.
 func (l *Ledger) Append(n int) {
 	l.t.Helper()
 	for ; n > perTransaction; n -= perTransaction {
@@ -180,7 +178,7 @@ func (l *Ledger) Sign() int64 {
 		if status.Error != nil {
 			l.t.Fatal(*status.Error)
 		}
-		// A transaction of another test can hold the log back: what has not settled does not count as unsealed.
+		// A transaction of another test may keep events from settling: they do not count as unsealed.
 		var stored int64
 		if err := l.Pool.QueryRow(l.t.Context(), `SELECT count(*) FROM events`).Scan(&stored); err != nil {
 			l.t.Fatal(err)

@@ -23,7 +23,7 @@ import (
 	"novelgate/events/ledger"
 )
 
-// Witness cosigns checkpoints as C2SP tlog-witness and tlog-cosignature say. It shares no code with the client.
+// Witness cosigns checkpoints according to C2SP tlog-witness and tlog-cosignature. It shares no code with the client.
 type Witness struct {
 	URL         *url.URL
 	VerifierKey string
@@ -34,7 +34,7 @@ type Witness struct {
 
 	mu     sync.Mutex
 	known  map[string][]note.Verifier // by origin
-	trees  map[string]tlog.Tree       // by origin: what it has cosigned
+	trees  map[string]tlog.Tree       // by origin: the cosigned tree
 	away   bool
 	tamper func(lines string) string
 	olds   []int64
@@ -64,7 +64,7 @@ func NewWitness(t testing.TB, name, origin string, keys ...string) *Witness {
 	return w
 }
 
-// Trust makes the witness cosign a log.
+// Trust makes the witness cosign the checkpoints of a log.
 func (w *Witness) Trust(t testing.TB, origin string, keys ...string) {
 	t.Helper()
 	w.mu.Lock()
@@ -78,31 +78,31 @@ func (w *Witness) Trust(t testing.TB, origin string, keys ...string) {
 	}
 }
 
-// Away makes the witness answer 503, or not any more.
+// Away makes the witness answer 503, or stop that.
 func (w *Witness) Away(away bool) { w.mu.Lock(); defer w.mu.Unlock(); w.away = away }
 
-// Tamper changes its answers with cosignatures.
+// Tamper changes the cosignatures in its answers.
 func (w *Witness) Tamper(change func(lines string) string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.tamper = change
 }
 
-// SetTree sets what the witness has cosigned of a log.
+// SetTree sets the cosigned tree of a log.
 func (w *Witness) SetTree(origin string, tree tlog.Tree) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.trees[origin] = tree
 }
 
-// Tree is what the witness has cosigned of a log.
+// Tree returns the cosigned tree of a log.
 func (w *Witness) Tree(origin string) tlog.Tree {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.trees[origin]
 }
 
-// Olds are the old sizes of the requests so far.
+// Olds returns the old sizes of all requests so far.
 func (w *Witness) Olds() []int64 { w.mu.Lock(); defer w.mu.Unlock(); return w.olds }
 
 // ServeHTTP handles POST /prefix/add-checkpoint.
