@@ -9,7 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// writeCSV writes rows that the server formats.
+// writeCSV writes rows as CSV, which the server formats.
 func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (int64, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
 	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, progress: progress},

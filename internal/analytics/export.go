@@ -29,8 +29,8 @@ type Export struct {
 	Format Format
 	// CreatedBy names the program in Parquet's form: "novelgate version 1.0.0 (build 0123456)". Default: "novelgate".
 	CreatedBy string
-	// Progress is called from time to time and at the end, with the number of written rows and of all rows. Default: none,
-	// and the rows are not counted in advance.
+	// Progress is called now and then and at the end, with the numbers of written rows and of all rows. Default: none, and
+	// the rows are not counted in advance.
 	Progress func(rows, total int64)
 }
 

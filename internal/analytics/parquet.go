@@ -10,7 +10,7 @@ import (
 	"github.com/parquet-go/parquet-go"
 )
 
-// A row group is in memory until it is complete, which it is at one of these limits.
+// Limits of a row group, which is in memory until it is complete.
 const (
 	rowGroupBytes = 16 << 20
 	rowGroupRows  = 1 << 20
@@ -45,7 +45,7 @@ func writeParquet(
 			}
 			size += len(raw)
 		}
-		// WriteRows copies the values, which the next row overwrites.
+		// WriteRows copies the values, so that the next row may overwrite them.
 		if _, err := writer.WriteRows([]parquet.Row{row}); err != nil {
 			return count, fmt.Errorf("write row: %w", err)
 		}
@@ -69,7 +69,7 @@ func writeParquet(
 	return count, nil
 }
 
-// inOrder is a group with its fields in the order of the view. A plain Group sorts them by name.
+// inOrder is a group with fields in the order of the view. A plain Group sorts them by name.
 type inOrder struct {
 	parquet.Group
 	names []string

@@ -15,9 +15,9 @@ import (
 type parquetColumn struct {
 	node parquet.Node
 	wire int16 // format of the values from the server
-	// convert turns a value that is not NULL into a Parquet value. The result may share its bytes.
+	// convert converts a value that is not NULL to a Parquet value. The result may share its bytes.
 	convert func(raw []byte) (parquet.Value, error)
-	// elements returns the elements of a list that is not NULL. It is nil for a column that is not a list.
+	// elements returns the elements of a list that is not NULL. It is nil for other columns.
 	elements func(raw []byte) ([]string, error)
 }
 

@@ -12,7 +12,7 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// arenaFlags say where and on what is measured.
+// arenaFlags configure the database server and the load.
 type arenaFlags struct {
 	DataDir    string   `name:"data-dir" type:"existingdir" placeholder:"DIR" help:"Directory, on a disk, for the data of the database server; what is made there is deleted afterwards (default: the one for temporary files)."`
 	Binary     string   `type:"existingfile" placeholder:"FILE" help:"The novelgate to measure (default: built from this module)."`
@@ -21,11 +21,11 @@ type arenaFlags struct {
 	ServeFlags []string `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--lanes=4."`
 }
 
-// arena is one database server for all contestants.
+// arena is the database server of a benchmark. Each contestant has its own database.
 type arena struct {
 	arenaFlags
 	dir        string
-	self       string // this program, for peers and loads
+	self       string // path of this program, which starts peers and load generators
 	server     *pgserver.Server
 	admin      *pgx.Conn // to the maintenance database
 	postmaster int
@@ -43,7 +43,8 @@ func (f arenaFlags) run(ctx context.Context, settings map[string]string, use fun
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(a.dir)) }()
-	if err := os.Chmod(a.dir, 0o755); err != nil { //nolint:gosec // the server may run under another account; what is inside is private
+	// the server may run under another account; the directories inside are private
+	if err := os.Chmod(a.dir, 0o755); err != nil { //nolint:gosec
 		return fmt.Errorf("open data directory: %w", err)
 	}
 	if err := onDisk(a.dir); err != nil {
@@ -73,7 +74,7 @@ func (f arenaFlags) run(ctx context.Context, settings map[string]string, use fun
 	return use(a)
 }
 
-// runService is run with one service that is running.
+// runService runs a database server and a service, calls use, and stops both.
 func (f arenaFlags) runService(
 	ctx context.Context, paused bool, settings map[string]string, use func(c *contestant) error,
 ) error {
@@ -86,7 +87,7 @@ func (f arenaFlags) runService(
 	})
 }
 
-// createDatabase returns the URL of a fresh database, which was never analysed.
+// createDatabase creates a database without planner statistics and returns its URL.
 func (a *arena) createDatabase(ctx context.Context, name string) (string, error) {
 	if _, err := a.admin.Exec(ctx, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
 		return "", fmt.Errorf("create database: %w", err)
@@ -95,7 +96,7 @@ func (a *arena) createDatabase(ctx context.Context, name string) (string, error)
 	return fmt.Sprintf("postgres:///%s?host=%s&port=%d&user=%s", name, config.Host, config.Port, config.User), nil
 }
 
-// checkpoint writes all that is in memory to the disk, so that no round has to.
+// checkpoint writes all changes to disk before a round, so that the round does not pay for them.
 func (a *arena) checkpoint(ctx context.Context) error {
 	if _, err := a.admin.Exec(ctx, `CHECKPOINT`); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)

@@ -17,10 +17,10 @@ import (
 // origin identifies a comment of a benchmark: the round, the connection and the ordinal there, packed into 64 bits.
 type origin uint64
 
-// The origins of comments outside rounds.
+// Rounds of comments that no measured round sends.
 const (
-	firstRound   = 0         // one comment on each novel, before all rounds
-	preloadRound = 1<<16 - 1 // comments that are stored without a request
+	firstRound   = 0         // one comment on each novel, sent before all rounds
+	preloadRound = 1<<16 - 1 // comments that are stored without requests
 )
 
 func newOrigin(round uint16, connection, ordinal int) origin {
@@ -28,7 +28,7 @@ func newOrigin(round uint16, connection, ordinal int) origin {
 	return origin(round)<<(connectionBits+ordinalBits) | origin(connection)<<ordinalBits | origin(ordinal) //nolint:gosec // both are small
 }
 
-// appendKey appends the idempotency key of a comment: as unlike its neighbours as the event ids of a partner are.
+// appendKey appends the idempotency key of a comment: a random-looking one, like the event ids of partners.
 func (o origin) appendKey(b []byte) []byte {
 	// The finaliser of SplitMix64 is a bijection, so different origins have different keys.
 	z := uint64(o) + 0x9e3779b97f4a7c15
@@ -53,7 +53,7 @@ var (
 	}
 )
 
-// titleOf returns the title of one of the novels that comments are about. Each i has its own.
+// titleOf returns the title of a novel: each i has its own.
 func titleOf(i int) string {
 	return titleBegin[i%len(titleBegin)] + " " + titleEnd[i/len(titleBegin)%len(titleEnd)] + ", Book " + strconv.Itoa(i+1)
 }
@@ -77,7 +77,7 @@ var contents = sync.OnceValue(func() []string {
 	return list
 })
 
-// comment is what a reader has written.
+// comment is a comment to send.
 type comment struct {
 	user    int
 	content string

@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// processTime returns what a process has used since it began, user and system, without its children.
+// processTime returns the processor time of a process since its start, user and system, without its children.
 func processTime(pid int) (time.Duration, error) {
 	if used, ok := clock(pid); ok {
 		return used, nil
@@ -23,7 +23,7 @@ func processTime(pid int) (time.Duration, error) {
 	return seconds(stat.CPUTime()), nil
 }
 
-// familyTime returns what a process and its children have used, those that have ended included.
+// familyTime returns the processor time of a process and of its children, including those that have ended.
 func familyTime(pid int) (time.Duration, error) {
 	processes, err := procfs.AllProcs()
 	if err != nil {
@@ -33,7 +33,7 @@ func familyTime(pid int) (time.Duration, error) {
 	for _, process := range processes {
 		stat, err := process.Stat()
 		if err != nil || stat.PID != pid && stat.PPID != pid {
-			continue // it has ended, or is another one
+			continue // the process has ended, or its id is another process
 		}
 		if used, ok := clock(stat.PID); ok {
 			total += used
@@ -47,10 +47,10 @@ func familyTime(pid int) (time.Duration, error) {
 	return total, nil
 }
 
-// ticks is USER_HZ, which is 100 on every platform that Go knows Linux on.
+// ticks is USER_HZ, which is 100 on every Linux platform of Go.
 const ticks = 100
 
-// machineTime returns for how long the processors have been busy, all together.
+// machineTime returns the total busy time of all processors.
 func machineTime() (time.Duration, error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -60,7 +60,7 @@ func machineTime() (time.Duration, error) {
 	if err != nil {
 		return 0, fmt.Errorf("read processor time: %w", err)
 	}
-	t := stat.CPUTotal // guests are part of user
+	t := stat.CPUTotal // user includes the time of guests
 	return seconds(t.User + t.Nice + t.System + t.IRQ + t.SoftIRQ + t.Steal), nil
 }
 

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// clock reads the CPU-time clock of a process (clock_getcpuclockid(3)), in nanoseconds where /proc has only ticks.
+// clock reads the CPU-time clock of a process (clock_getcpuclockid(3)) in nanoseconds. /proc has only ticks.
 func clock(pid int) (time.Duration, bool) {
 	const scheduler = 2 // CPUCLOCK_SCHED: the exact sum, user and system
 	var spent unix.Timespec
@@ -20,7 +20,7 @@ func clock(pid int) (time.Duration, bool) {
 
 var errMemory = errors.New("a memory file system: choose a directory on a disk with --data-dir")
 
-// onDisk refuses a directory in memory.
+// onDisk refuses a directory in memory, such as tmpfs.
 func onDisk(dir string) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {

@@ -23,10 +23,10 @@ import (
 	"novelgate/internal/title"
 )
 
-// peerCommand is the process of the peer that the service is measured against: the same comment endpoint as a plain
-// handler over tables, one transaction per request. It is meant to be as good as this shape gets: prepared statements,
-// a pool of a sensible size, one statement per step, time-ordered identifiers, and the same decoder of request bodies
-// as the service, so that only the write path differs. It counts no requests and keeps no metrics.
+// peerCommand runs the peer for comparison with the service: the same comment endpoint as a plain handler over tables,
+// with one transaction per request. It is as fast as this design allows: prepared statements, a pool of a sensible
+// size, one statement per step, time-ordered identifiers, and the same decoder of request bodies as the service, so
+// that only the write path differs. It has no rate limits and no metrics.
 type peerCommand struct {
 	DatabaseURL string    `name:"database-url" required:""`
 	Key         string    `required:"" help:"API key."`
@@ -34,7 +34,7 @@ type peerCommand struct {
 	Pool        int32     `required:"" help:"Database connections."`
 }
 
-// Run serves until a signal comes.
+// Run serves until a signal.
 func (c *peerCommand) Run(ctx context.Context) error {
 	return serve(ctx, func(url string) (http.Handler, func(), error) {
 		config, err := pgxpool.ParseConfig(c.DatabaseURL)
@@ -76,7 +76,7 @@ type peer struct {
 	publicURL   string // prefix of the URLs in answers
 }
 
-// peerAnswer has the members of the service's own answer.
+// peerAnswer has the members of the service's answer.
 type peerAnswer struct {
 	Created      bool       `json:"created"`
 	PostID       uuid.UUID  `json:"postId"`
@@ -87,7 +87,7 @@ type peerAnswer struct {
 	slug string
 }
 
-// handlePost handles the POST /api/integrations/posts route.
+// handlePost handles POST /api/integrations/posts.
 func (p *peer) handlePost(w http.ResponseWriter, r *http.Request) {
 	answer, err := p.post(r)
 	if err != nil {
@@ -108,7 +108,7 @@ func (p *peer) handlePost(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(encoded) //nolint:gosec // JSON; a failing connection is the client's affair
+	_, _ = w.Write(encoded) //nolint:gosec // an error means that the client disconnected
 }
 
 func (p *peer) post(r *http.Request) (answer peerAnswer, err error) {
@@ -167,7 +167,7 @@ FROM posts p JOIN threads t USING (thread_id) JOIN novels n USING (novel_id)
 WHERE p.integration_id = $1 AND p.idempotency_key = $2`
 )
 
-// importPost carries out one command.
+// importPost executes one command.
 func (p *peer) importPost(
 	ctx context.Context, tx pgx.Tx, key string, post request.Post, receivedAt time.Time,
 ) (answer peerAnswer, err error) {
@@ -180,7 +180,7 @@ func (p *peer) importPost(
 		err := tx.QueryRow(ctx, findParentSQL, p.integration, *post.ParentKey, answer.ThreadID).Scan(&parent)
 		if err == nil {
 			answer.ParentPostID = &parent
-		} else if !errors.Is(err, pgx.ErrNoRows) { // an unknown parent makes a top-level comment
+		} else if !errors.Is(err, pgx.ErrNoRows) { // an unknown parent: store the comment as a top-level comment
 			return answer, fmt.Errorf("find parent: %w", err)
 		}
 	}
@@ -199,7 +199,7 @@ func (p *peer) importPost(
 	return answer, nil
 }
 
-// findThread returns the discussion of a novel, and the novel's slug. What does not exist yet is created.
+// findThread returns the discussion and the slug of a novel. It creates both if necessary.
 func findThread(
 	ctx context.Context, tx pgx.Tx, spelling string, now time.Time,
 ) (thread uuid.UUID, slug string, err error) {

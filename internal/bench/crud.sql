@@ -1,4 +1,4 @@
--- The tables of the peer. Foreign keys are left out: they would cost it time, and the event log has none either.
+-- Tables of the peer. They have no foreign keys, which would cost time, and which the event log does not have either.
 CREATE TABLE novels (
     novel_id   uuid        NOT NULL PRIMARY KEY,
     title      text        NOT NULL,

@@ -39,7 +39,7 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 		return fmt.Errorf("connect: %w", err)
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	threads := map[string]uuid.UUID{} // by slug: the peer makes identifiers of its own
+	threads := map[string]uuid.UUID{} // by slug: the peer generates its own identifiers
 	var slug string
 	var thread uuid.UUID
 	rows, _ := conn.Query(ctx, `SELECT slug, thread_id FROM threads JOIN novels USING (novel_id)`) // ForEachRow returns its error
@@ -55,7 +55,7 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 	}
 	return c.copyRows(ctx, c.Titles, n, "posts", columns, func(p *past, _ int) ([]any, error) {
 		key, slug, comment := p.next()
-		chapter, _ := strconv.ParseFloat(string(comment.ChapterNumber), 64) // 0 for none will do here
+		chapter, _ := strconv.ParseFloat(string(comment.ChapterNumber), 64) // 0 if there is none
 		return []any{
 			events.PostID(c.integration, key), c.integration, key, threads[slug], comment.ParentPostID,
 			comment.Comment.ExternalUUID, comment.Comment.Username, chapter, comment.Comment.Content, comment.WrittenAt, p.now,
@@ -63,7 +63,7 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 	})
 }
 
-// copyRows lets two writers copy n rows into a table, as many in one transaction as a busy committer has.
+// copyRows copies n rows into a table with two writers. Its transactions are as large as those of a busy committer.
 func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, columns []string,
 	row func(p *past, position int) ([]any, error),
 ) error {

@@ -1,5 +1,5 @@
--- A discussion of $1 comments, a fifth of them top-level and the others in chains of replies, by 2,000 authors of the only integration.
--- What the projections would have written, and what they read of the events.
+-- A discussion of $1 comments by 2,000 authors of the only integration: a fifth are top-level, the others are chains of replies. Rows
+-- as the projections would write them, with the columns of the events that they read.
 WITH novel AS (
     INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, owner_id, stream_version, details)
     SELECT 'a big discussion', md5('novel')::uuid, 'a-big-discussion', 'A Big Discussion', 'approved', i.integration_id, 1, '{"author": "Unknown"}'

@@ -18,7 +18,7 @@ type growthCommand struct {
 	Duration    time.Duration     `default:"2s" help:"Length of a round of reading."`
 }
 
-// Run prints what comments cost while the database grows, and measures the large database.
+// Run prints the cost of comments while the database grows, and then measures the large database.
 func (c *growthCommand) Run(ctx context.Context) error {
 	return c.run(ctx, c.Settings, func(a *arena) error {
 		s, err := a.newService(ctx, "novelgate", a.Binary, a.ServeFlags)
@@ -29,7 +29,7 @@ func (c *growthCommand) Run(ctx context.Context) error {
 			return err
 		}
 		if c.Discussion > 0 {
-			// Comments arrive while the service is stopped: the projections then have to catch up with them.
+			// Fill the log while the service is stopped, so that the projections have to catch up.
 			if err := s.fillLog(ctx, 1, c.Discussion); err != nil {
 				return err
 			}
@@ -78,14 +78,15 @@ func (c *growthCommand) deliver(ctx context.Context, s *contestant) error {
 	return s.audit(ctx)
 }
 
-// footprint is what the database takes, in bytes, and what the server has counted since it was started.
+// footprint is the size of the database in bytes and the counters of the server since its start.
 type footprint struct {
 	total, events, indexes, posts, ledger float64
 	wal, fullPages                        float64
 	timed, asked                          int
 }
 
-// PostgreSQL counts checkpoints in pg_stat_bgwriter until version 16, and in pg_stat_checkpointer since 17.
+// PostgreSQL has the counters of checkpoints in pg_stat_bgwriter until version 16, and in pg_stat_checkpointer from 17
+// on.
 const footprintSQL = `SELECT pg_database_size(current_database()), pg_table_size('events'), pg_indexes_size('events'),
        pg_total_relation_size('posts'),
        (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c
@@ -110,7 +111,7 @@ func (c *contestant) footprint(ctx context.Context) (f footprint, err error) {
 	return f, nil
 }
 
-// since is what n comments have added to an earlier footprint.
+// since describes the growth since an earlier footprint, per comment of n.
 func (f footprint) since(earlier footprint, n int) string {
 	rest := func(f footprint) float64 { return f.total - f.events - f.indexes - f.posts - f.ledger }
 	per := func(now, then float64) float64 { return (now - then) / float64(n) }
@@ -129,9 +130,9 @@ SELECT t.slug, l.count, (SELECT p.post_id FROM posts p WHERE p.thread_id = l.thr
                          OFFSET l.count / 2 LIMIT 1)::text
 FROM largest l JOIN title_lookup t USING (novel_id)`
 
-// read measures catching up with a discussion, and readers of it.
+// read measures how the projections catch up with a discussion, and its readers.
 func (c *growthCommand) read(ctx context.Context, s *contestant, started time.Time) error {
-	const readers = 8 // at a time
+	const readers = 8 // concurrent
 	if _, err := s.settle(ctx); err != nil {
 		return err
 	}

@@ -20,43 +20,43 @@ import (
 	"time"
 )
 
-// loadConfig says what the load generator does: a closed loop, in which every connection sends its next request as
-// soon as the answer to the last one is in.
+// loadConfig configures the load generator: a closed loop, in which each connection sends its next request as soon as
+// it has the answer to the last one.
 type loadConfig struct {
 	Host, APIKey string
-	Path         string // what readers ask for; "" sends comments
+	Path         string // path that readers request; "" sends comments
 	Connections  int
-	Duration     time.Duration // no request is begun later than this
-	Requests     int           // limit over all connections; 0: none
-	Titles       int           // number of novels that comments are about
-	Replies      float64       // share of comments that answer an earlier one, 0 to 1
-	Round        uint16        // makes the keys unique
+	Duration     time.Duration // no request starts after this
+	Requests     int           // total limit; 0: none
+	Titles       int           // number of novels with comments
+	Replies      float64       // share of comments that are replies, 0 to 1
+	Round        uint16        // part of the keys, so that they are unique
 }
 
-// loadOutcome is what came of it.
+// loadOutcome is the result of a load.
 type loadOutcome struct {
 	Accepted int
-	Failed   map[string]int // everything else, by what it was; empty when all is well
-	Elapsed  time.Duration  // until the last answer was in
+	Failed   map[string]int // all other answers, by description; empty without errors
+	Elapsed  time.Duration  // until the last answer
 	P50, P99 time.Duration
-	Bytes    int // of the body that every reader got
+	Bytes    int // of the body that every reader gets
 }
 
-// The process of a load says loadReady when it is connected, begins when its standard input ends, and says loadResult
+// A load process prints loadReady when it is connected, starts when its standard input ends, and prints loadResult
 // before its loadOutcome.
 const (
 	loadReady  = "ready"
 	loadResult = "result "
 )
 
-// loadCommand is the process of the load generator.
+// loadCommand runs the load generator.
 type loadCommand struct {
 	Config string `arg:""`
 }
 
-// Run connects, waits for the start, and prints the outcome.
+// Run connects, waits for the start, and prints the result.
 func (c *loadCommand) Run(ctx context.Context) error {
-	// One processor is more than enough. Threads that wake each other would take time from those who are measured.
+	// One processor is more than enough. More threads would take time from the measured processes.
 	runtime.GOMAXPROCS(1)
 	var config loadConfig
 	if err := json.Unmarshal([]byte(c.Config), &config); err != nil {
@@ -83,7 +83,7 @@ func (c *loadCommand) Run(ctx context.Context) error {
 type load struct {
 	config  loadConfig
 	titles  []string
-	newest  []atomic.Uint64 // by title: origin of a comment that was accepted
+	newest  []atomic.Uint64 // by title: origin of an accepted comment
 	clients []*client
 }
 
@@ -109,7 +109,7 @@ func openLoad(ctx context.Context, config loadConfig) (*load, error) {
 
 func (l *load) close() {
 	for _, c := range l.clients {
-		_ = c.conn.Close() // nothing is on its way any more
+		_ = c.conn.Close() // no request is in flight
 	}
 }
 
@@ -146,8 +146,8 @@ func (l *load) each(work func(*client) error) error {
 	return errors.Join(errs...)
 }
 
-// prepare sends one comment to each novel, which creates the novel and its discussion and gives the first replies
-// their parents. Repeating it changes nothing.
+// prepare sends one comment to each novel. It creates the novel and its discussion, and is the parent of the first
+// replies. Repeating it changes nothing.
 func prepare(ctx context.Context, config loadConfig) error {
 	config.Connections = 8
 	l, err := openLoad(ctx, config)
@@ -176,8 +176,8 @@ func prepare(ctx context.Context, config loadConfig) error {
 	return nil
 }
 
-// client is one connection with what it has seen. Requests are written and answers parsed by hand: the generator
-// shares the processors with what it measures, and net/http would take several times as much of them.
+// client is one connection with its results. It writes requests and parses answers by hand: the generator shares the
+// processors with the measured processes, and net/http would take several times as much time.
 type client struct {
 	load      *load
 	index     int
@@ -186,12 +186,12 @@ type client struct {
 	reader    *bufio.Reader
 	composer  *composer
 	body      []byte
-	length    int             // of the first body that a reader got
+	length    int             // of the first body of a reader
 	latencies []time.Duration // of accepted requests
 	failed    map[string]int
 }
 
-// repeat works until end. The work returns what went wrong with an answer, "" for nothing.
+// repeat calls work until end. work returns a description of a wrong answer, or "".
 func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, error)) error {
 	const timeToDrain = 10 * time.Second
 	if err := c.conn.SetDeadline(end.Add(timeToDrain)); err != nil {
@@ -220,7 +220,7 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 
 // comment sends the next comment.
 func (c *client) comment(now time.Time) (failure string, err error) {
-	const sampling = 32 // answers that share one look at the body
+	const sampling = 32 // number of answers of which one is checked in full
 	own := newOrigin(c.load.config.Round, c.index, c.ordinal)
 	title := c.composer.rng.IntN(len(c.load.titles))
 	reply := c.composer.rng.Float64() < c.load.config.Replies
@@ -238,7 +238,7 @@ func (c *client) comment(now time.Time) (failure string, err error) {
 	return "", nil
 }
 
-// sane reports whether a body answers an accepted comment; a reply must have found its parent.
+// sane reports whether a body is the answer to an accepted comment; that to a reply must name its parent.
 func sane(body []byte, reply bool) bool {
 	var post struct {
 		Created               bool
@@ -250,7 +250,7 @@ func sane(body []byte, reply bool) bool {
 		(post.ParentPostID != nil) == reply
 }
 
-// read asks for the path. All answers must be of one length.
+// read requests the path. All answers must have the same length.
 func (c *client) read(time.Time) (failure string, err error) {
 	status, body, err := c.exchange(c.composer.get)
 	switch {
@@ -268,7 +268,7 @@ func (c *client) read(time.Time) (failure string, err error) {
 
 var errAnswer = errors.New("not the answer that was expected")
 
-// exchange sends a request and reads an answer with a Content-Length (RFC 9112). The body is valid until the next one.
+// exchange sends a request and reads an answer with a Content-Length (RFC 9112). The body is valid until the next call.
 func (c *client) exchange(request []byte) (status int, body []byte, err error) {
 	if _, err := c.conn.Write(request); err != nil {
 		return 0, nil, fmt.Errorf("send: %w", err)

@@ -66,7 +66,7 @@ func (c *profileCommand) profile(ctx context.Context, s *contestant) error {
 	return s.printStatements(ctx, c.Statements, f.accepted)
 }
 
-// profiled saves a profile of a service in a file while it works.
+// profiled saves a profile of a service in a file while work runs.
 func (c *contestant) profiled(ctx context.Context, kind string, length time.Duration, output string,
 	work func(context.Context) error,
 ) error {
@@ -107,8 +107,8 @@ const statementsSQL = `SELECT query, calls, total_exec_time, total_plan_time, ro
 FROM pg_stat_statements JOIN pg_database d ON d.oid = dbid
 WHERE d.datname LIKE 'bench\_%' ORDER BY total_exec_time + total_plan_time DESC LIMIT $1`
 
-// printStatements shows those that took longest. Their time includes waiting, for locks or the disk. Figures per
-// comment are divided by the number of comments.
+// printStatements prints the statements with the longest total time, which includes waits for locks and the disk.
+// Figures per comment are divided by the number of comments.
 func (a *arena) printStatements(ctx context.Context, limit, comments int) error {
 	perComment := 1 / float64(max(comments, 1))
 	var text strings.Builder
@@ -131,7 +131,7 @@ func (a *arena) printStatements(ctx context.Context, limit, comments int) error 
 	return nil
 }
 
-// brief is the beginning of a statement without its comments, in one line.
+// brief returns the beginning of a statement in one line, without comments.
 func brief(query string) string {
 	var words []string
 	for line := range strings.Lines(query) {

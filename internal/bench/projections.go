@@ -66,8 +66,8 @@ func execute(ctx context.Context, pool *pgxpool.Pool, statements ...string) erro
 	return nil
 }
 
-// round measures the ways to read the log, one after another. Processor time tells more than speed where others use the
-// machine.
+// round measures the ways to read the log, one after another. Where other processes use the machine, processor time is
+// more reliable than speed.
 func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.Pool) error {
 	forget := []string{`DELETE FROM projections`}
 	for _, p := range projections.All() {
@@ -114,8 +114,8 @@ func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.
 	return err
 }
 
-// readLoop reads the log with one connection, a thousand events at a time, and does nothing with them: neither catching
-// up nor a rebuild can be faster with one connection. It returns how many.
+// readLoop reads the log over one connection, a thousand events at a time, and discards them: an upper limit for a
+// catch-up or a rebuild with one connection. It returns the number of events.
 func readLoop(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	const page = 1000
 	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt, recorded_at
@@ -124,7 +124,7 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 	if err != nil {
 		return 0, err
 	}
-	defer conn.Close(ctx) //nolint:errcheck // there is nothing to lose
+	defer conn.Close(ctx) //nolint:errcheck // it only read
 	read := 0
 	for at := (events.Position{}); ; {
 		rows, err := conn.Query(ctx, readSQL, at.TransactionID, at.Ordinal, page)
@@ -149,7 +149,7 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 	}
 }
 
-// catchUp lets a live projection that has never run follow the whole log. It returns how many events there are.
+// catchUp lets a projection that has never run apply the whole log. It returns the number of events.
 func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (n int, err error) {
 	runner, err := projections.NewRunner(projections.Config{
 		Pool: pool, Projections: []projections.Projection{projection}, Logger: slog.New(slog.DiscardHandler),
@@ -184,7 +184,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	return n, nil
 }
 
-// rebuild rebuilds a projection, as projection rebuild does, and prints how long each phase takes.
+// rebuild rebuilds a projection, as projection rebuild does, and prints the time of each phase.
 func (c *projectionsCommand) rebuild(
 	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection,
 ) (int, error) {

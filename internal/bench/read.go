@@ -28,7 +28,7 @@ type readCommand struct {
 	Profile     string        `placeholder:"FILE" help:"Save a CPU profile of the service, half of it pages and half of it JSON."`
 }
 
-// The novel with the large discussion. Its pages of tops top-level comments hold 50 comments.
+// The novel with the large discussion. Its pages have 50 top-level comments.
 const (
 	slug = "a-big-discussion"
 	tops = 10
@@ -37,7 +37,7 @@ const (
 //go:embed fill.sql
 var fillSQL string
 
-// Run prints what JSON and pages of a discussion cost beside printing the rows of the same statement.
+// Run prints the cost of JSON and of pages of a discussion, compared with printing the rows of the same statement.
 func (c *readCommand) Run(ctx context.Context) error {
 	c.Titles = 1
 	c.ServeFlags = append(c.ServeFlags, "--readers", strconv.Itoa(c.Connections)) // no 503 for one too many
@@ -73,13 +73,13 @@ func (c *readCommand) compare(ctx context.Context, all []*contestant) error {
 	return nil
 }
 
-// readPeerCommand is the process of the handler that readers are compared with.
+// readPeerCommand runs a handler for comparison with readers.
 type readPeerCommand struct {
 	DatabaseURL string `name:"database-url" required:""`
 	Slug        string `required:""`
 }
 
-// Run serves until a signal comes, over the same pool as the service has.
+// Run serves until a signal, with a pool like that of the service.
 func (c *readPeerCommand) Run(ctx context.Context) error {
 	return serve(ctx, func(string) (http.Handler, func(), error) {
 		pools, err := database.Open(ctx, c.DatabaseURL, 1, database.DefaultConnections(1))
@@ -90,12 +90,12 @@ func (c *readPeerCommand) Run(ctx context.Context) error {
 	})
 }
 
-// readPeer runs the statement of the first page of a discussion and prints its rows as text, one column after the
-// other: the least that a page can cost which is read and not remembered.
+// readPeer executes the statement of the first page of a discussion and prints its rows as text: the minimum cost of a
+// page that is not cached.
 func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
 	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// One less: the service reads one top-level comment more than it shows, and this handler is spared that.
+		// One less, because the service reads one more top-level comment than it shows.
 		sql, args := readapi.Statement(readapi.DiscussionParams{Slug: slug, Newest: true, Limit: tops - 1})
 		rows, _ := pool.Query(r.Context(), sql, args...) // printRows returns its error
 		buffer, _ := buffers.Get().(*bytes.Buffer)
@@ -107,7 +107,7 @@ func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.Header().Set("Content-Length", strconv.Itoa(buffer.Len()))
-		_, _ = w.Write(buffer.Bytes()) // a failing connection is the client's affair
+		_, _ = w.Write(buffer.Bytes()) // an error means that the client disconnected
 	})
 }
 

@@ -15,21 +15,21 @@ import (
 	"time"
 )
 
-// figures are the result of one round of one contestant.
+// figures are the results of one round of one contestant.
 type figures struct {
 	accepted  int
 	perSecond float64
 	p50, p99  time.Duration
-	// Processor time per accepted request, user and system, up to when the contestant had caught up.
+	// Processor time per accepted request, user and system, until the contestant has caught up.
 	service, database, generator time.Duration
-	catchUp                      time.Duration  // from the last answer to when the contestant had caught up
+	catchUp                      time.Duration  // from the last answer until the contestant has caught up
 	others                       float64        // processors that other processes kept busy: noise
-	bytes                        int            // of the body that every reader got
+	bytes                        int            // of the body that every reader gets
 	failed                       map[string]int // answers other than the expected one
 }
 
-// takeTurns measures contestants in a different order each time: a warm-up round each that does not count, then rounds
-// that do. It returns the rounds of each contestant.
+// takeTurns measures contestants in a different order each time, after a warm-up round of each. It returns the rounds
+// of each contestant.
 func takeTurns(
 	ctx context.Context, contestants []*contestant, connections, rounds int, duration time.Duration,
 ) ([][]figures, error) {
@@ -75,7 +75,7 @@ func (c *contestant) round(ctx context.Context, connections int, duration time.D
 	return f, nil
 }
 
-// load is the configuration of a load without what is different in each round.
+// load returns the configuration of a load without the fields that differ in each round.
 func (c *contestant) load() loadConfig {
 	return loadConfig{
 		Host: strings.TrimPrefix(c.url, "http://"), APIKey: c.apiKey, Path: c.path, Titles: c.Titles, Replies: c.Replies,
@@ -166,7 +166,7 @@ var lines = []struct {
 	name   string
 	format string
 	value  func(figures) float64
-	ratio  bool // of the two means something
+	ratio  bool // a ratio of the two contestants is meaningful
 }{
 	{"accepted/s", "%.0f", func(f figures) float64 { return f.perSecond }, true},
 	{"p50, ms", "%.2f", func(f figures) float64 { return millis(f.p50) }, true},
@@ -180,8 +180,8 @@ var lines = []struct {
 	{"noise: processors busy elsewhere", "%.2f", func(f figures) float64 { return f.others }, false},
 }
 
-// table shows the rounds of two contestants: the median of each figure for both, and the median, least and most of the
-// ratios first/second of the single rounds.
+// table prints the rounds of two contestants: the medians of each figure, and the median, minimum and maximum of the
+// ratios first/second of single rounds.
 func table(names [2]string, first, second []figures) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "median of\t%s\t%s\tratio\tmin\tmax\t\n", names[0], names[1])
@@ -204,16 +204,16 @@ func table(names [2]string, first, second []figures) string {
 	return align(text.String()) + failures(names[0], first...) + failures(names[1], second...)
 }
 
-// align turns the cells of lines, each ended by a tab, into columns.
+// align aligns the cells of lines, each ended by a tab, in columns.
 func align(cells string) string {
 	var text strings.Builder
 	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = io.WriteString(aligned, cells) // a strings.Builder never fails
-	_ = aligned.Flush()                   // likewise
+	_ = aligned.Flush()                   // as above
 	return text.String()
 }
 
-// line shows the figures of one round in one line; CPU is that of the service and its database, per request.
+// line prints the figures of one round in one line; CPU is that of the service and its database, per request.
 func (f figures) line(name string) string {
 	return fmt.Sprintf("%-18s %8.0f/s   p50 %7.2f ms   p99 %7.2f ms   CPU %6.1f + %6.1f µs   noise %.2f\n", name,
 		f.perSecond, millis(f.p50), millis(f.p99), micros(f.service), micros(f.database), f.others) + failures(name, f)
@@ -233,13 +233,13 @@ func failures(name string, rounds ...figures) string {
 	return text.String()
 }
 
-// median of an even number of values is the mean of the middle two.
+// median of an even number of values is the mean of the two middle ones.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// ratios divides pair by pair.
+// ratios divides pairs.
 func ratios(dividends, divisors []float64) []float64 {
 	list := make([]float64, len(dividends))
 	for i := range list {

@@ -12,7 +12,7 @@ import (
 // Status is the result of a check.
 type Status string
 
-// From harmless to what the service refuses or suffers from.
+// From harmless to unusable.
 const (
 	OK   Status = "ok"
 	Warn Status = "warn"
@@ -24,10 +24,10 @@ type Finding struct {
 	Check  string `json:"check"`
 	Status Status `json:"status"`
 	Found  string `json:"found"`
-	Advice string `json:"advice,omitempty"` // what to do, and why; empty when all is well
+	Advice string `json:"advice,omitempty"` // what to do, and why; empty if all is well
 }
 
-// finding is OK with what was found, or has another status with advice.
+// finding returns OK with the found value, or if wrong, another status with advice.
 func finding(check, found string, wrong bool, status Status, advice string) Finding {
 	if !wrong {
 		return Finding{Check: check, Status: OK, Found: found}
@@ -35,7 +35,7 @@ func finding(check, found string, wrong bool, status Status, advice string) Find
 	return Finding{Check: check, Status: status, Found: found, Advice: advice}
 }
 
-// refusal is what became of a check that the service makes at its start.
+// refusal returns the finding of a check that the service makes at its start.
 func refusal(check, found string, err error) Finding {
 	if err != nil {
 		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "the service refuses to start"}
@@ -43,7 +43,7 @@ func refusal(check, found string, err error) Finding {
 	return Finding{Check: check, Status: OK, Found: found}
 }
 
-// What a server needs so that ingest stays fast while the database grows.
+// Requirements for fast ingest in a growing database.
 const (
 	leastWAL        = 4 << 30          // bytes
 	leastBuffers    = 256 << 20        // bytes

@@ -104,10 +104,10 @@ var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// Open connects. lanes is the number of concurrent batches of the committer, and most the number of connections that
-// the process opens at most, at least LeastConnections(lanes). It opens the connections for commands first and keeps
-// them. It fails with ErrTooFew when the server has too few connections for commands. When there are too few for all
-// pools, it makes the other pools smaller.
+// Open connects. lanes is the number of concurrent batches of the committer; most is the maximum number of connections
+// of the process, at least LeastConnections(lanes). Open opens the connections for commands first and keeps them. It
+// fails with ErrTooFew when the server has too few connections for commands. When there are too few for all pools, it
+// makes the other pools smaller.
 func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {

@@ -62,7 +62,7 @@ type standby struct {
 
 	mu   sync.Mutex
 	asOf time.Time // everything committed by then was replayed
-	left error     // why it is not used; nil when it is
+	left error     // reason why it is not used; nil while it is used
 }
 
 // sample is a place in the WAL, after everything that was committed before the time at.
@@ -146,8 +146,8 @@ func (s *Standbys) Close() {
 
 type chosenKey struct{}
 
-// Choose returns a context whose statements go to a standby, and a function to report whether its answer is used. It
-// returns false when no standby may be used.
+// Choose returns a context whose statements go to a standby, and a function that reports whether its answer may be
+// used. It returns false when no standby may be used.
 func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used func(bool), ok bool) {
 	if s == nil {
 		return ctx, nil, false
@@ -225,7 +225,7 @@ func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
 	taken, history := sample{at: s.now()}, history{}
 	err := s.watched.QueryRow(asking, placeSQL).Scan(&taken.lsn, &history.cluster, &history.timeline)
 	if err == nil { // otherwise the samples stay true, and grow old
-		if history != s.history { // another server was promoted: its WAL goes on from an earlier place
+		if history != s.history { // another server was promoted: its WAL continues from an earlier place
 			s.history, s.samples = history, nil
 		}
 		s.samples = append(s.samples, taken)

@@ -26,7 +26,7 @@ func Names(r *http.Request, mediaType string) bool {
 	return closest == named && taken
 }
 
-// named is the specificity of a media range that is the type itself.
+// named is the specificity of a media range without wildcards.
 const named = 3
 
 // covers returns the specificity of the most specific media range in an Accept header that matches a media type, 0 if

@@ -10,19 +10,21 @@ import (
 )
 
 const (
-	// bodyBudget is how many bytes the bodies of all requests that are being answered may take, but for what each caller
-	// may always have. The more is taken, the less a caller may hold: a quarter of what is free.
+	// bodyBudget limits the bytes that bodies of all requests take, besides ownBodies of each caller. The more is taken,
+	// the less a caller may take: a quarter of the free bytes.
 	bodyBudget = 64 << 20
 	bodyShare  = 4
-	// ownBodies is what a caller may always have, however much others hold.
+	// ownBodies is the number of bytes that each caller may always take.
 	ownBodies = 128 << 10
-	// awaitedBody is the least that a body counts for until it is here: goroutine, buffers and header of its connection.
+	// awaitedBody is the minimum that a body counts for until it has arrived: goroutine, buffers and header of its
+	// connection.
 	awaitedBody = 16 << 10
-	// firstPiece is how much memory a body gets before any of it is here. What has arrived may double it.
+	// firstPiece is the memory that a body gets before any of it has arrived. The buffer grows with the bytes that have
+	// arrived, to twice their size.
 	firstPiece = 4 << 10
 )
 
-// Refusals of a body. Nothing of its request was carried out.
+// Refusals of a body. The request had no effect.
 var (
 	errBodyShare = problem.RateLimited(RetryAfter).WithDetail("Too many requests of this integration whose bodies are " +
 		"large, or are still to arrive, are under way. Repeat the request after the time in Retry-After.")
@@ -30,15 +32,15 @@ var (
 		"the time in Retry-After.")
 )
 
-// bodies are the bytes that request bodies take, by caller. The zero value has none.
+// bodies counts the bytes of request bodies by caller.
 type bodies struct {
 	mu   sync.Mutex
 	all  int
 	held map[uuid.UUID]int
 }
 
-// take reserves bytes for a caller, uuid.Nil for staff. The error says whether they are more than the caller may have
-// while there are no others, or more than the others leave.
+// take reserves bytes for a caller, uuid.Nil for staff. The error says whether the caller takes too much, or others
+// leave too little.
 func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -58,7 +60,7 @@ func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	return nil
 }
 
-// release gives bytes back.
+// release returns bytes.
 func (b *bodies) release(caller uuid.UUID, bytes int) {
 	if bytes == 0 {
 		return
@@ -71,8 +73,8 @@ func (b *bodies) release(caller uuid.UUID, bytes int) {
 	}
 }
 
-// read reads up to most bytes, or to the end. It returns with the capacity of the body reserved, and with nothing
-// reserved after an error.
+// read reads up to most bytes, or to the end. It returns with the capacity of the body reserved; after an error,
+// nothing is reserved.
 func (b *bodies) read(caller uuid.UUID, from io.Reader, most int) (body []byte, err error) {
 	reserved := awaitedBody
 	if err := b.take(caller, reserved); err != nil {
@@ -101,7 +103,7 @@ func (b *bodies) read(caller uuid.UUID, from io.Reader, most int) (body []byte, 
 			break
 		}
 		if err != nil {
-			return body, err //nolint:wrapcheck // the caller tells them apart
+			return body, err //nolint:wrapcheck // the caller distinguishes the errors
 		}
 	}
 	return body, nil

@@ -29,9 +29,9 @@ func Bearer(h http.Header, what string) (string, error) {
 }
 
 // ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. It refuses
-// the body with 429 if the bodies of the caller take too much memory, and with 503 if those of others leave too little.
-// A body that has not arrived yet counts as awaitedBody bytes or more. uuid.Nil is the caller for staff, and gets only
-// 503. An incomplete body takes little more memory than what has arrived of it. The error is a *problem.Error. If it is
+// the body with 429 if bodies of the caller take too much memory, and with 503 if those of others leave too little.
+// Until it has arrived, a body counts as at least awaitedBody bytes. For staff the caller is uuid.Nil, and only 503 is
+// possible. An incomplete body takes little more memory than its arrived bytes. The error is a *problem.Error. If it is
 // nil, call ReleaseBody after the answer.
 func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
 	if sent := r.Header.Get("Content-Type"); !IsMediaType(sent, "application/json") {
@@ -41,7 +41,7 @@ func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID,
 		return nil, problem.PayloadTooLarge(limit)
 	}
 	from, most := r.Body, r.ContentLength
-	if most < 0 { // not known
+	if most < 0 { // unknown
 		from, most = http.MaxBytesReader(w, r.Body, limit), limit+1
 	}
 	body, err := k.bodies.read(caller, from, int(most))
@@ -63,7 +63,7 @@ func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID,
 	}
 }
 
-// Reserve takes memory for a body that is read piece by piece, as ReadJSON does. release gives it back.
+// Reserve reserves memory for a body that is read piece by piece, as ReadJSON does. release returns it.
 func (k *Kit) Reserve(caller uuid.UUID, bytes int) (release func(), err error) {
 	if err := k.bodies.take(caller, bytes); err != nil {
 		return nil, err
@@ -71,14 +71,14 @@ func (k *Kit) Reserve(caller uuid.UUID, bytes int) (release func(), err error) {
 	return func() { k.bodies.release(caller, bytes) }, nil
 }
 
-// ReleaseBody ends the use of a body that ReadJSON has returned.
+// ReleaseBody returns the memory of a body of ReadJSON.
 func (k *Kit) ReleaseBody(caller uuid.UUID, body []byte) { k.bodies.release(caller, cap(body)) }
 
-// restTime is how long the rest of a body may take to arrive once its request is refused.
+// restTime limits the arrival of the rest of a body after its request was refused.
 const restTime = 500 * time.Millisecond
 
-// leaveBody is called before a request is refused: net/http reads what is left of its body first, so that the
-// connection can be used again, and would wait for it as long as a request may take to arrive.
+// leaveBody is called before a request is refused. net/http reads the rest of its body first, to reuse the connection,
+// and would wait for it as long as for any request.
 func leaveBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// A writer without this feature, such as a recorder in a test, does not wait either.
@@ -86,8 +86,8 @@ func leaveBody(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// CloseUnread lets the answer to a GET or HEAD with a body close its connection. No route reads such a body. net/http
-// would read it before it sends the answer, and also after that keep the connection until the body arrives.
+// CloseUnread makes the answer to a GET or HEAD with a body close its connection. No route reads such a body. net/http
+// would wait for it, before it sends the answer and afterwards.
 func CloseUnread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
@@ -100,7 +100,7 @@ func CloseUnread(next http.Handler) http.Handler {
 
 // IsMediaType reports whether a Content-Type is a media type, with any parameters.
 func IsMediaType(sent, want string) bool {
-	if sent == want { // nearly always
+	if sent == want { // the usual case
 		return true
 	}
 	got, _, err := mime.ParseMediaType(sent)

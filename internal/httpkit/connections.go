@@ -11,22 +11,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Connections bounds the open connections of one server, and what each may hold: header fields, and bytes in the
-// kernel. When there are as many as may be, the one that has waited longest for its client, to send a request or its
-// body or to take an answer, is closed for a new one, if that is half a second. While the service works on the requests
-// of all others, new ones wait to be accepted, in the order in which they came, and the answers to requests that arrive
-// meanwhile close their connections. Otherwise clients that repeat a request as soon as it is answered would keep all
-// places. Create it with NewConnections.
+// Connections limits the open connections of one server, and the memory of each: header fields, and bytes in the
+// kernel. At the limit, a new connection closes the one that has waited longest for its client (to send a request or
+// body, or to read an answer), if it has waited for half a second. If the service works for all connections, new ones
+// wait to be accepted, in order of arrival, and the answers to current requests close their connections. Otherwise
+// clients that send a request as soon as the last one is answered would keep all connections. Create it with
+// NewConnections.
 type Connections struct {
 	prometheus.GaugeFunc
 
-	open chan struct{} // a place for each
-	full atomic.Bool   // a new one waits for a place
+	open chan struct{} // one slot for each connection
+	full atomic.Bool   // a new connection waits for a slot
 
 	mu      sync.Mutex
-	waiting *list.List                 // of waitingConn, the one that has waited longest in front
+	waiting *list.List                 // of waitingConn, longest wait first
 	places  map[net.Conn]*list.Element // in waiting
-	wanted  bool                       // a new one waits, and none is being closed for it
+	wanted  bool                       // a new connection waits, and none is being closed for it
 }
 
 // waitingConn is a connection that waits for its client.
@@ -35,12 +35,12 @@ type waitingConn struct {
 	since time.Time
 }
 
-// leastWait keeps a connection whose request or answer is on its way.
+// leastWait protects a connection whose request or answer is in transit.
 const leastWait = 500 * time.Millisecond
 
-// The bytes that the kernel holds of what a client has sent, and of what it has not taken. Linux takes up to twice that
-// in memory. By default an answer of two megabytes left its handler, and the bounds on Readers, before the client had
-// read any of it. With half of sendBuffer such an answer takes 0.8 s over the loopback interface rather than 13 ms.
+// Limits of the bytes that the kernel buffers for sending and receiving. Linux takes up to twice that in memory. With
+// the defaults an answer of two megabytes left its handler, and so the limit of Readers, before the client had read any
+// of it. With half of sendBuffer such an answer takes 0.8 s instead of 13 ms over the loopback interface.
 const (
 	receiveBuffer = 32 << 10
 	sendBuffer    = 64 << 10
@@ -55,14 +55,15 @@ func NewConnections(most int) *Connections {
 	return c
 }
 
-// Serve lets a server serve a listener within the bound, as http.Server.Serve does. It is called once.
+// Serve serves a listener within the limit, as http.Server.Serve does. Call it once.
 func (c *Connections) Serve(server *http.Server, listener net.Listener) error {
 	server.ConnState = c.note
 	server.Handler = c.closeWhenFull(server.Handler)
-	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck // it stands for it
+	// the error of http.Server.Serve
+	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck
 }
 
-// closeWhenFull lets an answer close its connection if a new one waits for a place.
+// closeWhenFull makes an answer close its connection if a new one waits for a slot.
 func (c *Connections) closeWhenFull(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.full.Load() {
@@ -72,7 +73,7 @@ func (c *Connections) closeWhenFull(next http.Handler) http.Handler {
 	})
 }
 
-// note keeps track of a connection.
+// note tracks the state of a connection.
 func (c *Connections) note(conn net.Conn, state http.ConnState) {
 	if conn, ok := conn.(*headerConn); ok {
 		conn.note(state)
@@ -87,18 +88,18 @@ func (c *Connections) note(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// startWaiting notes that a connection waits for its client, since a moment.
+// startWaiting records that a connection waits for its client.
 func (c *Connections) startWaiting(conn net.Conn, since time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.remove(conn)
 	c.places[conn] = c.waiting.PushBack(waitingConn{conn, since})
-	if c.waiting.Len() == 1 { // else it is not its turn
+	if c.waiting.Len() == 1 { // otherwise an earlier one goes first
 		c.makePlace()
 	}
 }
 
-// stopWaiting notes that a connection does not wait for its client.
+// stopWaiting records that a connection no longer waits for its client.
 func (c *Connections) stopWaiting(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -112,8 +113,8 @@ func (c *Connections) remove(conn net.Conn) {
 	}
 }
 
-// makePlace closes a connection if a new one wants its place, now or when it has waited long enough. The server notes
-// then that it is closed.
+// makePlace closes a connection if a new one needs its slot, now or once it has waited long enough. The server then
+// reports it as closed.
 func (c *Connections) makePlace() {
 	first := c.waiting.Front()
 	if !c.wanted || first == nil {
@@ -132,7 +133,7 @@ func (c *Connections) makePlace() {
 	_ = conn.Close()
 }
 
-// boundedListener accepts connections when there is a place for them.
+// boundedListener accepts connections while there are free slots.
 type boundedListener struct {
 	net.Listener
 	connections *Connections
@@ -144,7 +145,7 @@ type boundedListener struct {
 func (l *boundedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the server knows it
+		return nil, err //nolint:wrapcheck // net/http expects the error unwrapped
 	}
 	c := l.connections
 	select {
@@ -170,7 +171,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	}
 }
 
-// newConn bounds what a connection may hold.
+// newConn limits the memory of a connection.
 func (c *Connections) newConn(conn net.Conn) net.Conn {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		_ = tcp.SetReadBuffer(receiveBuffer) // fails only when the connection is closed
@@ -182,5 +183,5 @@ func (c *Connections) newConn(conn net.Conn) net.Conn {
 // Close implements net.Listener.
 func (l *boundedListener) Close() error {
 	l.close.Do(func() { close(l.closed) })
-	return l.Listener.Close() //nolint:wrapcheck // the server knows it
+	return l.Listener.Close() //nolint:wrapcheck // net/http expects the error unwrapped
 }

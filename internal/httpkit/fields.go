@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// maxFields is how many header fields a request may have. Browsers and proxies send about 30.
+// maxFields limits the header fields of a request. Browsers and proxies send about 30.
 const maxFields = 64
 
-// LimitFields refuses requests with more header fields than that with 431, before they wait for anything. net/http
-// makes a map of the fields, which for short ones takes many times their bytes: 19 KB took a quarter of a megabyte.
+// LimitFields refuses requests with more than maxFields header fields with 431, before they wait for anything. The map
+// of net/http takes many times the bytes of short fields: 19 KB became a quarter of a megabyte.
 func LimitFields(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fields := 0
@@ -20,7 +20,7 @@ func LimitFields(next http.Handler) http.Handler {
 				r.Header = nil // net/http may still wait for the body
 				leaveBody(w, r)
 				w.Header().Set("Connection", "close")
-				// As net/http refuses a header with too many bytes.
+				// net/http sends the same for a header with too many bytes.
 				const status = http.StatusRequestHeaderFieldsTooLarge
 				http.Error(w, "431 "+http.StatusText(status), status)
 				return
@@ -30,26 +30,25 @@ func LimitFields(next http.Handler) http.Handler {
 	})
 }
 
-// maxLines is how many lines a header may have: those of the fields, the request line, and Host, which is not in the
-// map.
+// maxLines limits the lines of a header: its fields, the request line, and Host, which is not in the map.
 const maxLines = maxFields + 2
 
-// headerConn lets net/http read no more header fields than that, because it has a map of them also while the rest of a
-// header is to arrive.
+// headerConn lets net/http read at most maxLines lines of a header, because net/http already fills its map while the
+// rest of the header arrives.
 type headerConn struct {
 	net.Conn
 	connections *Connections
 
 	inHeader bool
-	lines    int  // of the header, complete
-	text     bool // the line that comes after them is not empty
+	lines    int  // complete lines of the header
+	text     bool // the incomplete next line is not empty
 
-	body time.Time // when the first read of the request's body began that had to wait for bytes; zero: none
+	body time.Time // when the first read of the body that had to wait began; zero: none
 }
 
-// note is told the state of the connection. No Read is under way when that is one of these.
+// note gets the state of the connection. No Read is running in these states.
 func (c *headerConn) note(state http.ConnState) {
-	switch state { //nolint:exhaustive // the others end the connection
+	switch state { //nolint:exhaustive // all other states end the connection
 	case http.StateNew, http.StateIdle:
 		c.inHeader, c.lines, c.text = true, 0, false
 	case http.StateActive:
@@ -57,13 +56,13 @@ func (c *headerConn) note(state http.ConnState) {
 	}
 }
 
-// Read implements net.Conn. After too many lines it reads one that does not end, which net/http refuses with 431.
+// Read implements net.Conn. After too many lines it reads an endless line, which net/http refuses with 431.
 func (c *headerConn) Read(p []byte) (int, error) {
 	if c.inHeader && c.lines > maxLines {
 		clear(p)
 		return len(p), nil
 	}
-	// While it answers a request, net/http reads a single byte, to notice that the client leaves. Anything longer is body.
+	// While a handler runs, net/http reads a single byte, to detect a disconnect. A longer read is for the body.
 	if !c.inHeader && len(p) > 1 {
 		if c.body.IsZero() {
 			c.body = time.Now() //nolint:forbidigo // the clock of the connection
@@ -75,17 +74,17 @@ func (c *headerConn) Read(p []byte) (int, error) {
 	if c.inHeader {
 		n = c.count(p[:n])
 	}
-	return n, err //nolint:wrapcheck // the server knows it
+	return n, err //nolint:wrapcheck // net/http expects the error unwrapped
 }
 
-// Write implements net.Conn. Meanwhile the connection waits for its client.
+// Write implements net.Conn. While it writes, the connection waits for its client.
 func (c *headerConn) Write(p []byte) (int, error) {
 	c.connections.startWaiting(c, time.Now()) //nolint:forbidigo // the clock of the connection
 	defer c.connections.stopWaiting(c)
-	return c.Conn.Write(p) //nolint:wrapcheck // the server knows it
+	return c.Conn.Write(p) //nolint:wrapcheck // net/http expects the error unwrapped
 }
 
-// count counts lines to the end of the header. It returns how many bytes net/http may have.
+// count counts lines up to the end of the header. It returns the number of bytes that net/http may get.
 func (c *headerConn) count(read []byte) int {
 	for from := 0; ; {
 		length := bytes.IndexByte(read[from:], '\n')
@@ -101,7 +100,7 @@ func (c *headerConn) count(read []byte) int {
 		switch {
 		case c.text:
 			c.lines, c.text = c.lines+1, false
-		case c.lines > 0: // empty ones before the first do not count
+		case c.lines > 0: // empty lines before the request line do not count
 			c.inHeader = false
 			return len(read)
 		}
@@ -111,10 +110,10 @@ func (c *headerConn) count(read []byte) int {
 	}
 }
 
-// CloseWrite lets net/http close a connection so that the client gets the answer.
+// CloseWrite lets net/http close a connection after the client has the answer.
 func (c *headerConn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		return tcp.CloseWrite() //nolint:wrapcheck // the server knows it
+		return tcp.CloseWrite() //nolint:wrapcheck // net/http expects the error unwrapped
 	}
 	return nil
 }

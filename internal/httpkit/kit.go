@@ -1,9 +1,8 @@
-// Package httpkit is what all HTTP routes of the service share: request ids, time limits, strict bodies and
-// parameters, cursors, answers, problems and metrics. The packages with routes (commands, readapi and those below
-// them) add who may call, what to do, and which of their errors mean what.
+// Package httpkit has the parts that all HTTP routes share: request ids, time limits, strict bodies and parameters,
+// cursors, answers, problems and metrics. The packages with routes (commands, readapi and packages below them) add
+// authentication, operations, and the meaning of their errors.
 //
-// A route returns an error or an answer. [Kit.Fail] is the one place where an error becomes an answer and a line of
-// the log.
+// A route returns an error or an answer. Only [Kit.Fail] turns an error into an answer and a line of the log.
 package httpkit
 
 import (
@@ -23,27 +22,27 @@ import (
 // Kit is shared by all routes of a process. Its fields are set before the first request.
 type Kit struct {
 	Logger  *slog.Logger
-	Timeout time.Duration    // within which a request is answered, from the end of its body
+	Timeout time.Duration    // for the answer, from the end of the request's body
 	Now     func() time.Time // the clock
-	// Readers bounds how many requests of readers are answered at a time; nil: any number.
+	// Readers limits the concurrent requests of readers; nil: no limit.
 	Readers *Readers
-	// Staff does the same for staff and auditors, beside their streams.
+	// Staff limits those of staff and auditors, except their streams.
 	Staff *Readers
-	// Standbys answer readers instead of the primary where they can; nil: there are none.
+	// Standbys answer readers instead of the primary, if possible; nil: there are none.
 	Standbys *database.Standbys
-	// Problems are asked in turn what an error of the domain means to a client; nil: it is not theirs. Errors of the
+	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
-	quiet    atomic.Bool // a failure of the current outage is in the log
+	quiet    atomic.Bool // the log has a warning about the current outage
 	bodies   bodies
-	refusals Rates // uuid.Nil has those of callers who are not authenticated
+	refusals Rates // uuid.Nil: callers that are not authenticated
 }
 
-// RetryAfter is what Retry-After says while the service cannot answer: the database is away or a queue is full.
+// RetryAfter is the Retry-After while the database is down or a queue is full.
 const RetryAfter = time.Second
 
-// Problem returns what a client is told about an error.
+// Problem returns the problem for an error.
 func (k *Kit) Problem(err error) *problem.Error {
 	if refused, ok := errors.AsType[*problem.Error](err); ok {
 		return refused
@@ -60,7 +59,7 @@ func (k *Kit) Problem(err error) *problem.Error {
 	return problem.Internal(err)
 }
 
-// Fail answers a request with an error. It returns the code that the client was told.
+// Fail answers a request with an error. It returns the code of the answer.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Code {
 	p := k.Failure(r, err)
 	leaveBody(w, r)
@@ -68,8 +67,8 @@ func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Co
 	return p.Code
 }
 
-// Failure returns what a client is told about an error, for routes that write it in a form of their own. It notes the
-// code for the metrics and logs the error if the service is at fault.
+// Failure returns the problem for an error, for routes with their own form of answer. It records the code for the
+// metrics, and logs the error if the service is at fault.
 func (k *Kit) Failure(r *http.Request, err error) *problem.Error {
 	p := k.Problem(err)
 	infoOf(r.Context()).code = p.Code
@@ -77,11 +76,10 @@ func (k *Kit) Failure(r *http.Request, err error) *problem.Error {
 	return p
 }
 
-// quietTime is the least time between two warnings about an outage.
+// quietTime is the minimum time between two warnings about an outage.
 const quietTime = time.Second
 
-// log writes one line for each defect, and one a second for what an outage fails; the others of that second are at the
-// level of debugging.
+// log logs each defect, and one failure a second during an outage; the other failures have level debug.
 func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 	level := slog.LevelError
 	switch p.Code {
@@ -96,25 +94,25 @@ func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 	default: // the client's error
 		return
 	}
-	// The path may name a person; the route does not.
+	// The path may contain personal data; the route does not.
 	k.Logger.LogAttrs(r.Context(), level, "request failed", slog.String("method", r.Method),
 		slog.String("route", routeOf(r)), slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
 }
 
-// WithTimeout limits a request to the time that the service has for an answer. The end of ctx does not end it: a client
-// may close its side of the connection after the request, which ends ctx, and still gets its answer. One that leaves
-// altogether costs no more than one that stays.
+// WithTimeout limits a request to Timeout. It ignores the end of ctx: a client may close its side of the connection
+// after the request, which ends ctx, and still read the answer. A client that disconnects costs no more than one that
+// stays.
 func (k *Kit) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 }
 
-// RecoverPanics answers a request whose handler panicked with 500, and logs the stack. http.ErrAbortHandler passes: a
-// stream that broke off ends with it.
+// RecoverPanics answers a request whose handler panicked with 500, and logs the stack. It passes http.ErrAbortHandler
+// on, with which a broken stream ends.
 func (k *Kit) RecoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { //nolint:contextcheck // the request has it
+		defer func() { //nolint:contextcheck // the request has the context
 			cause := recover()
-			if cause == http.ErrAbortHandler { //nolint:errorlint // it is panicked with as it is
+			if cause == http.ErrAbortHandler { //nolint:errorlint // it is used unwrapped
 				panic(cause)
 			}
 			if cause != nil {
@@ -128,7 +126,8 @@ func (k *Kit) RecoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// SetReplayed says that an answer is that of an earlier delivery, and whether that was another command.
+// SetReplayed sets the headers of a retry: whether the answer is that of an earlier delivery, and whether that was
+// another command.
 func SetReplayed(h http.Header, replayed, mismatch bool) {
 	if replayed {
 		h.Set("Idempotent-Replayed", "true")

@@ -98,9 +98,9 @@ func (l *Lines) Idle() error {
 	return nil
 }
 
-// End ends the answer after a stream has ended with an error or nil. It returns the error while it can still be
-// answered. A stream that broke off is aborted, so that the client detects that it is incomplete; log is told why if it
-// is not the client's doing.
+// End ends the answer after a stream has ended with an error or nil. It returns the error if an error response is still
+// possible. Otherwise it aborts the stream, so that the client detects that it is incomplete, and calls log unless the
+// client is the cause.
 func (l *Lines) End(err error, log func(error)) error {
 	switch {
 	case err == nil, errors.Is(err, ErrDraining):

@@ -15,7 +15,7 @@ type Metrics struct {
 	seconds  *prometheus.HistogramVec
 }
 
-// NewMetrics returns metrics that no registry knows yet.
+// NewMetrics returns unregistered metrics.
 func NewMetrics() *Metrics {
 	return &Metrics{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -41,7 +41,7 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.seconds.Collect(ch)
 }
 
-// observed notes the status of an answer.
+// observed records the status of an answer.
 type observed struct {
 	http.ResponseWriter
 	status int
@@ -60,8 +60,8 @@ func (o *observed) streamed() bool { return o.Header().Get("Content-Type") == "a
 // Unwrap lets http.ResponseController reach the connection.
 func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
 
-// aborted is the status of an answer that broke off: its handler has panicked, so that the client does not take what it
-// has got for all there is (http.ErrAbortHandler). What was sent says 200.
+// aborted is the status of an aborted answer: its handler panicked with http.ErrAbortHandler, so that the client does
+// not take the received part for the whole. The sent status was 200.
 const aborted = "aborted"
 
 // Middleware counts and times the requests of matched routes, however their handlers end.
@@ -70,7 +70,7 @@ func (m *Metrics) Middleware(next http.Handler) http.Handler {
 		start := time.Now() //nolint:forbidigo // a duration for a metric
 		o := &observed{ResponseWriter: w}
 		status := aborted
-		defer func() { //nolint:contextcheck // the request has it
+		defer func() { //nolint:contextcheck // the request has the context
 			route, method := routeOf(r), methodName(r)
 			m.requests.WithLabelValues(route, method, status, string(infoOf(r.Context()).code)).Inc()
 			if !o.streamed() {
@@ -82,7 +82,7 @@ func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// methodName is the method of a request; clients may send any word.
+// methodName returns the method of a request, or a fixed word for unknown methods, because clients may send any.
 func methodName(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

@@ -16,33 +16,33 @@ import (
 	"novelgate/internal/problem"
 )
 
-// maxMembers is the number of members of the largest body.
+// maxMembers is the maximum number of members of a body.
 const maxMembers = 8
 
-// maxErrors is how many errors a refusal lists, where a body could have any number.
+// maxErrors limits the errors in a refusal.
 const maxErrors = 20
 
-// Object is the JSON object of a request body (RFC 8259). Refused are: other top-level values, a byte order mark,
-// trailing data, duplicate members (in nested objects of unknown members too), invalid UTF-8, escaped surrogates
-// without their other half, nesting beyond 10,000 levels, and a member that differs from a known one in case only.
-// Numbers and booleans are never read from strings, or the other way round.
+// Object is the JSON object of a request body (RFC 8259). It refuses: other top-level values, a byte order mark,
+// trailing data, duplicate members (also in nested objects of unknown members), invalid UTF-8, unpaired escaped
+// surrogates, nesting beyond 10,000 levels, and a member that differs from a known one only in case. It never converts
+// between strings and numbers or booleans.
 //
-// Parse finds the known members. Its other methods read one each, in the order of the documentation, so that the errors
-// are in that order too; Err tells what is wrong with them.
+// Parse finds the known members. The other methods read one member each, in the order of the documentation, so that the
+// errors have the same order; Err returns them.
 type Object struct {
-	// Strict refuses unknown members, which are ignored otherwise.
+	// Strict refuses unknown members. Otherwise they are ignored.
 	Strict bool
-	// NoNull refuses null, which otherwise means that an optional member is left out.
+	// NoNull refuses null. Otherwise null means that an optional member is omitted.
 	NoNull bool
 
 	names    []string                   // of the known members
 	raw      [maxMembers]jsontext.Value // parts of the body; nil where a member is absent or null
 	null     [maxMembers]bool
-	miscased [maxMembers]string // a member that differs from names[i] in case only
+	miscased [maxMembers]string // a member that differs from names[i] only in case
 	errs     []problem.FieldError
 }
 
-// scanner is a reusable decoder over a body that is wholly in memory.
+// scanner is a reusable decoder over a body in memory.
 type scanner struct {
 	buffer  bytes.Buffer
 	decoder jsontext.Decoder
@@ -50,7 +50,7 @@ type scanner struct {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// over readies the scanner for a body. A decoder over a bytes.Buffer reads in place.
+// over resets the scanner to a body. A decoder over a bytes.Buffer reads in place.
 func (s *scanner) over(body []byte) *jsontext.Decoder {
 	s.buffer = *bytes.NewBuffer(body)
 	s.decoder.Reset(&s.buffer)
@@ -63,7 +63,7 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-// Parse finds the members with the names, eight at most, in a body. The error is about the body as a whole.
+// Parse finds up to eight members by their names in a body. The error is about the body as a whole.
 func (o *Object) Parse(body []byte, names []string) error {
 	o.names = names
 	s, _ := scanners.Get().(*scanner)
@@ -92,7 +92,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 		case value.Kind() == 'n':
 			o.null[i] = true
 		default:
-			// The decoder's value is only valid until the next read; the body stays.
+			// The decoder's value is only valid until the next read; the body stays valid.
 			end := int(dec.InputOffset())
 			o.raw[i] = body[end-len(value) : end]
 		}
@@ -126,8 +126,8 @@ func begin(dec *jsontext.Decoder, body []byte) error {
 	return nil
 }
 
-// find returns the index of the known member with the quoted name, -1 if none; exact is false when it differs in case,
-// spelled is the name as sent then.
+// find returns the index of the known member with the quoted name, or -1. If it differs in case, exact is false and
+// spelled is the name as sent.
 func (o *Object) find(quoted jsontext.Value) (i int, exact bool, spelled string) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
@@ -139,7 +139,7 @@ func (o *Object) find(quoted jsontext.Value) (i int, exact bool, spelled string)
 		}
 	}
 	for i, known := range o.names {
-		// Folding a letter changes its length by two bytes at most.
+		// Folding changes the length of a letter by at most two bytes.
 		if len(name) <= 3*len(known) && strings.EqualFold(string(name), known) {
 			return i, false, string(name)
 		}
@@ -147,7 +147,7 @@ func (o *Object) find(quoted jsontext.Value) (i int, exact bool, spelled string)
 	return -1, false, ""
 }
 
-// malformed describes a syntax error; it names the member of the body that it is in, however deep, where there is one.
+// malformed describes a syntax error. It names the top-level member that contains the error, if there is one.
 func (o *Object) malformed(err error) error {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok {
@@ -157,7 +157,7 @@ func (o *Object) malformed(err error) error {
 	for member = range syntax.JSONPointer.Tokens() {
 		break
 	}
-	// A field without a name would tell nothing.
+	// A field without a name is useless to the client.
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) && member != "" {
 		where := "duplicate member"
 		if syntax.JSONPointer.Parent() != "" {
@@ -172,12 +172,12 @@ func (o *Object) malformed(err error) error {
 	return problem.MalformedBody("The request body is not valid JSON: " + reason + ".")
 }
 
-// Fail records what is wrong with a member, or with an element of one such as genres[3].
+// Fail records an error of a member, or of an element such as genres[3].
 func (o *Object) Fail(field, format string, args ...any) {
 	o.errs = append(o.errs, problem.FieldError{Field: field, Message: fmt.Sprintf(format, args...)})
 }
 
-// Err returns the refusal that holds every recorded failure, nil without one.
+// Err returns the problem with all recorded errors; nil without any.
 func (o *Object) Err() error {
 	if len(o.errs) == 0 {
 		return nil
@@ -188,11 +188,11 @@ func (o *Object) Err() error {
 // Null reports whether a member is null.
 func (o *Object) Null(name string) bool { return o.null[slices.Index(o.names, name)] }
 
-// Given reports whether a member is there and not null.
+// Given reports whether a member is present and not null.
 func (o *Object) Given(name string) bool { return o.raw[slices.Index(o.names, name)] != nil }
 
-// value returns a member if it is present, not null and of the kind, which want names; it records every other case but
-// that of an optional member left out.
+// value returns a member that is present, not null and of the kind, which want describes. It records an error in all
+// other cases except an omitted optional member.
 func (o *Object) value(name string, kind jsontext.Kind, want string, required bool) (jsontext.Value, bool) {
 	i := slices.Index(o.names, name)
 	if sent := o.miscased[i]; sent != "" {
@@ -248,7 +248,7 @@ func (o *Object) Bool(name string) (value, ok bool) {
 	return kind == 't', ok
 }
 
-// Text returns a string without NUL, the one character that PostgreSQL cannot store in text.
+// Text returns a string without NUL, which PostgreSQL cannot store in text.
 func (o *Object) Text(name string, required bool) (string, bool) {
 	raw, ok := o.value(name, '"', "a string", required)
 	if !ok {
@@ -266,9 +266,9 @@ func (o *Object) text(field string, quoted jsontext.Value) (string, bool) {
 	return s, true
 }
 
-// Texts calls element for each string of an array, and says what is wrong with the others; field is genres[3], for
-// instance. It reads no more than most elements, and records that an array has fewer than least or more than most.
-// It returns false when there is no array.
+// Texts calls element for each string of an array, with a field such as genres[3], and records an error for other
+// elements. It reads at most most elements, and records an error if there are fewer than least or more than most. It
+// returns false when there is no array.
 func (o *Object) Texts(name string, required bool, least, most int, element func(field, text string)) bool {
 	raw, ok := o.value(name, '[', "an array", required)
 	if !ok {
@@ -296,7 +296,7 @@ func (o *Object) Texts(name string, required bool, least, most int, element func
 	return true
 }
 
-// elements yields the elements of an array that the decoder has found valid. Each is valid until the next.
+// elements yields the elements of an array that the decoder has validated. Each is valid until the next one.
 func elements(array jsontext.Value) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {
 		s, _ := scanners.Get().(*scanner)
@@ -314,20 +314,20 @@ func elements(array jsontext.Value) iter.Seq[jsontext.Value] {
 	}
 }
 
-// unquote decodes a string that the decoder has found valid.
+// unquote decodes a string that the decoder has validated.
 func unquote(quoted jsontext.Value) string {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
 	s, err := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted)
 	if err != nil {
-		// The decoder refuses what AppendUnquote would replace.
+		// The decoder refuses everything that AppendUnquote would replace.
 		return strings.ToValidUTF8(string(s), "\uFFFD")
 	}
 	return string(s)
 }
 
-// describe names a kind of JSON value with its article.
+// describe returns the name of a kind of JSON value with its article.
 func describe(kind jsontext.Kind) string {
 	switch kind {
 	case '{':
@@ -345,7 +345,7 @@ func describe(kind jsontext.Kind) string {
 	}
 }
 
-// Clip shortens what a message quotes from a request.
+// Clip shortens text of a request for a message.
 func Clip(s string) string {
 	const limit = 40
 	n := 0
@@ -357,7 +357,7 @@ func Clip(s string) string {
 	return s
 }
 
-// Thousands writes n with separators: 20,000.
+// Thousands formats n with separators: 20,000.
 func Thousands(n int) string {
 	s := strconv.Itoa(n)
 	for i := len(s) - 3; i > 0; i -= 3 {

@@ -16,26 +16,26 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Refusal answers a request with an error, in the form that its readers expect.
+// Refusal answers a request with an error, as JSON or as a page.
 type Refusal func(w http.ResponseWriter, r *http.Request, err error)
 
-// Refuse is the Refusal of programs.
+// Refuse is the Refusal for programs.
 func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, err error) { k.Fail(w, r, err) }
 
-// Public lets handler answer readers, who need no key: no more of them at a time than Readers allows, and with gzip for
-// those who take it (Accept-Encoding). What handler sets as ETag must be a weak one, because both forms have it. It is
-// for answers that hold no secret: beside what a request says, their size would tell it (BREACH).
+// Public lets handler answer readers without a key: within the limit of Readers, and with gzip for clients that accept
+// it. handler must set only weak ETags, because both forms of an answer have the same one. Answers must contain no
+// secret: the size of a compressed answer that also quotes the request could reveal it (BREACH).
 func (k *Kit) Public(handler http.Handler, refuse Refusal) http.Handler {
-	return k.Readers.Limit(compress(handler), refuse) // encoders take memory, so the limit is around them
+	return k.Readers.Limit(compress(handler), refuse) // the limit includes the memory of encoders
 }
 
 // Rendering writes the body of an answer.
 type Rendering func(w io.Writer) error
 
-// Reading reads what a request asks for. Rendering it takes several times its size in memory.
+// Reading reads the data of an answer. Rendering the data takes several times its size in memory.
 type Reading func(ctx context.Context, r *http.Request) (Rendering, error)
 
-// Rendered is Public with answers that are read and then rendered. Readers get them with a validator.
+// Rendered is Public for answers that are read and then rendered. They get an ETag.
 func (k *Kit) Rendered(contentType string, read Reading, refuse Refusal) http.Handler {
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := k.WithTimeout(r.Context())
@@ -56,7 +56,8 @@ func (k *Kit) Rendered(contentType string, read Reading, refuse Refusal) http.Ha
 }
 
 // read reads from a standby, if one may be used, and from the primary if that fails for any reason: a standby may go
-// away, cancel a statement for its recovery, or lack what a client has just written. It has half of the time.
+// down, cancel a statement for its recovery, or lack a row that the client has just written. The standby gets half of
+// the time.
 func (k *Kit) read(ctx context.Context, r *http.Request, read Reading) (Rendering, error) {
 	if standby, used, ok := k.Standbys.Choose(ctx); ok {
 		standby, cancel := context.WithTimeout(standby, k.Timeout/2)
@@ -70,8 +71,8 @@ func (k *Kit) read(ctx context.Context, r *http.Request, read Reading) (Renderin
 	return read(ctx, r)
 }
 
-// keptBuffer is the largest buffer that is used again. A few larger answers, kept for later ones that are not, would be
-// most of the memory that the service takes.
+// keptBuffer limits the size of buffers that are reused. A few larger ones, kept for smaller answers, would be most of
+// the service's memory.
 const keptBuffer = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
@@ -83,11 +84,11 @@ func release(buffer *bytes.Buffer) {
 	}
 }
 
-// compressFrom is the size, in bytes, from which an answer is compressed: a smaller one fits into a packet either way.
+// compressFrom is the minimum size, in bytes, of a compressed answer: a smaller one fits into one packet uncompressed.
 const compressFrom = 1024
 
-// compress is gzip at its fastest: of a page of 40 kB it makes 7 (BenchmarkCompress). Neither zstd, whose encoders take
-// megabytes each, nor brotli, which is slow, gains much on that.
+// compress is gzip at its fastest: it makes 7 kB of a page of 40 kB (BenchmarkCompress). zstd, whose encoders take
+// megabytes each, and brotli, which is slow, are not much better.
 var compress = newCompress()
 
 func newCompress() func(http.Handler) http.HandlerFunc {
@@ -99,16 +100,16 @@ func newCompress() func(http.Handler) http.HandlerFunc {
 	return wrapper
 }
 
-// caching lets browsers and proxies keep an answer for a few seconds: so long may a comment that staff hid still be
-// seen.
+// caching lets browsers and proxies keep an answer for a few seconds. For this time, readers may still see a comment
+// that staff hid.
 const caching = "public, max-age=5"
 
-// Send answers a reader with body, or with 304 when the client has it already. It may be kept for five seconds, unless
-// Cache-Control is set. The ETag is a digest of the bytes, the
-// same on all replicas, and a weak one, because the compressed form has it too.
+// Send answers a reader with body, or with 304 when the client has it already. Unless Cache-Control is set, the answer
+// may be cached for five seconds. The ETag is a digest of the bytes, the same on all replicas, and weak, because the
+// compressed form has the same.
 func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	digest := sha256.Sum256(body)
-	var quoted [4 + 22]byte // 128 bits of it
+	var quoted [4 + 22]byte // 128 bits of the digest
 	copy(quoted[:], weak+`"`)
 	quoted[len(quoted)-1] = '"'
 	base64.RawURLEncoding.Encode(quoted[len(weak)+1:], digest[:16])
@@ -127,14 +128,14 @@ func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byt
 	h.Set("Content-Type", contentType)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body) // a failing connection is the client's affair
+		_, _ = w.Write(body) // an error means that the client disconnected
 	}
 }
 
-// weak begins a weak tag.
+// weak is the prefix of a weak tag.
 const weak = "W/"
 
-// matches reports whether If-None-Match holds the tag, by weak comparison (RFC 9110, section 13.1.2).
+// matches reports whether If-None-Match has the tag, by weak comparison (RFC 9110, section 13.1.2).
 func matches(header []string, tag string) bool {
 	tag = strings.TrimPrefix(tag, weak)
 	for _, line := range header {

@@ -15,11 +15,11 @@ import (
 	"novelgate/internal/problem"
 )
 
-// maxParameter is the longest value of a parameter, in bytes: a title of 300 characters and a cursor made from it fit.
+// maxParameter is the maximum length of a value, in bytes: enough for a title of 300 characters and a cursor with it.
 const maxParameter = 4096
 
-// Query is the parameters in the query of an address. Its methods return the zero value for a parameter that is absent,
-// and collect what is wrong with those that are there; Err tells.
+// Query has the parameters of an address. Its methods return the zero value for an absent parameter, and record errors
+// of the others; Err returns them.
 type Query struct {
 	values url.Values
 	wrong  []problem.FieldError
@@ -34,9 +34,8 @@ func ReadQuery(address *url.URL) (*Query, error) {
 	return &Query{values: values}, nil
 }
 
-// ReadStrictQuery is ReadQuery for an address that has no other parameters than names: it refuses every other one, and
-// what is wrong with those whatever they mean. A filter with a typing error must not look like one that lets everything
-// through.
+// ReadStrictQuery is ReadQuery that also refuses all parameters except names: a filter with a misspelled name must not
+// look like one that matches everything.
 func ReadStrictQuery(address *url.URL, names ...string) (*Query, error) {
 	q, err := ReadQuery(address)
 	if err != nil {
@@ -61,12 +60,12 @@ func (q *Query) All() map[string]string {
 	return all
 }
 
-// Refuse records what is wrong with a parameter.
+// Refuse records an error of a parameter.
 func (q *Query) Refuse(name, message string) {
 	q.wrong = append(q.wrong, problem.FieldError{Field: strings.ToValidUTF8(name, "?"), Message: message})
 }
 
-// Err returns the refusal that names every wrong parameter, nil without one.
+// Err returns the problem with all invalid parameters; nil without any.
 func (q *Query) Err() error {
 	if len(q.wrong) > 0 {
 		return problem.InvalidRequest(q.wrong...)
@@ -74,7 +73,7 @@ func (q *Query) Err() error {
 	return nil
 }
 
-// Given reports whether a parameter is there, empty or not.
+// Given reports whether a parameter is present, empty or not.
 func (q *Query) Given(name string) bool { return q.values.Has(name) }
 
 // Text returns a parameter.
@@ -95,10 +94,10 @@ func (q *Query) Text(name string) string {
 	return ""
 }
 
-// IsText reports whether the database can be asked about a text: UTF-8 without the character NUL.
+// IsText reports whether a text can be sent to the database: UTF-8 without the character NUL.
 func IsText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// OneOf returns a parameter that has one of few values.
+// OneOf returns a parameter with one of a few values.
 func (q *Query) OneOf(name string, allowed ...string) string {
 	text := q.Text(name)
 	if text != "" && !slices.Contains(allowed, text) {
@@ -146,7 +145,7 @@ func (q *Query) Index(name string) *int64 {
 	return &index
 }
 
-// ID returns a parameter that is a UUID in its one form.
+// ID returns a parameter that is a UUID in its canonical form.
 func (q *Query) ID(name string) uuid.NullUUID {
 	text := q.Text(name)
 	if text == "" {
@@ -159,7 +158,7 @@ func (q *Query) ID(name string) uuid.NullUUID {
 	return uuid.NullUUID{UUID: id, Valid: true}
 }
 
-// Time returns a parameter that is a moment; nil when it is absent. The zero time is a moment like any other.
+// Time returns a parameter that is a time; nil when it is absent.
 func (q *Query) Time(name string) *time.Time {
 	text := q.Text(name)
 	if text == "" {
@@ -172,7 +171,7 @@ func (q *Query) Time(name string) *time.Time {
 	return &moment
 }
 
-// Cursor returns the place that a parameter cursor names in a list, "" for the first page.
+// Cursor returns the sort key in the parameter cursor of a list; "" for the first page.
 func (q *Query) Cursor(list string) string {
 	text := q.Text("cursor")
 	if text == "" {
@@ -185,7 +184,7 @@ func (q *Query) Cursor(list string) string {
 	return place
 }
 
-// RefuseCursor records that the parameter cursor was not given by a page of this list.
+// RefuseCursor records that the parameter cursor is not from a page of this list.
 func (q *Query) RefuseCursor() { q.Refuse("cursor", "is not the nextCursor of a page of this list") }
 
 // Sizes of a page of a list of partners.

@@ -13,12 +13,12 @@ import (
 	"novelgate/internal/problem"
 )
 
-// takeTime is how long a reader may take for an answer, after the time in which the service makes it. Half a megabyte
-// in that time is a connection of 400 kbit/s.
+// takeTime is how long a client may take to receive an answer, in addition to the time in which the service makes it.
+// Half a megabyte in that time needs 400 kbit/s.
 const takeTime = 10 * time.Second
 
-// Readers bounds how many requests of readers, or of staff and auditors, are answered at a time, until the last byte
-// is on its way: a client that does not read holds a page in memory. Create it with NewReaders.
+// Readers limits the concurrent requests of readers, or of staff and auditors, until the last byte is sent: a slow
+// client keeps a page in memory. Create it with NewReaders.
 type Readers struct {
 	slots   chan struct{}
 	making  chan struct{}
@@ -27,9 +27,9 @@ type Readers struct {
 	current prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers that answer so many requests of an audience at a time and make so many of the answers at
-// a time, 0 for half of the processors. Each answer is made within the timeout, and taken by the client within ten
-// seconds more.
+// NewReaders returns Readers that answer most requests of an audience at a time, and make making answers at a time, 0
+// for half of the processors. Each answer is made within the timeout, and received by the client within ten seconds
+// more.
 func NewReaders(audience string, most, making int, timeout time.Duration) *Readers {
 	making = cmp.Or(making, (runtime.GOMAXPROCS(0)+1)/2)
 	r := &Readers{slots: make(chan struct{}, most), making: make(chan struct{}, making), timeout: timeout}
@@ -54,11 +54,11 @@ func (r *Readers) Collect(ch chan<- prometheus.Metric) {
 	r.current.Collect(ch)
 }
 
-// errBusy tells a reader that there are too many.
+// errBusy refuses a reader above the limit.
 var errBusy = problem.Unavailable(RetryAfter).WithDetail(
 	"Too many readers are being answered. Repeat the request after the time in Retry-After.")
 
-// Limit lets next answer while there is room, and refuse otherwise. Without Readers there is no limit.
+// Limit calls next within the limit, and refuse above it. With nil Readers there is no limit.
 func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 	if r == nil {
 		return next
@@ -72,15 +72,16 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 			refuse(w, request, errBusy)
 			return
 		}
-		// Cut off a client that does not take the answer. A writer without deadlines (a recorder in a test) is never slow.
+		// Disconnect a client that does not receive the answer. A writer without deadlines (a recorder in a test) is never
+		// slow.
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.timeout + takeTime)) //nolint:forbidigo // the clock of the connection
 		next.ServeHTTP(w, request)
 	})
 }
 
-// Make lets a function make an answer when it is its turn, which takes several times the memory of the answer. Without
-// that bound 64 large pages at once took all that the collector allows, and commands waited for seconds. It fails when
-// ctx ends first.
+// Make calls answer when it is its turn. Making an answer takes several times its memory. Without this limit 64
+// concurrent large pages took all the memory that the garbage collector allows, and commands waited for seconds. It
+// fails when ctx ends first.
 func (r *Readers) Make(ctx context.Context, answer func() error) error {
 	if r == nil {
 		return answer()

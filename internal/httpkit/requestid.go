@@ -9,11 +9,11 @@ import (
 	"novelgate/internal/problem"
 )
 
-// maxRequestID is the longest X-Request-Id that is kept, in bytes.
+// maxRequestID is the maximum length of an accepted X-Request-Id, in bytes.
 const maxRequestID = 128
 
-// WithRequestID gives every request an id: the client's own X-Request-Id when it is 1 to 128 visible ASCII
-// characters, a new UUID otherwise. The answer carries it.
+// WithRequestID gives every request an id: the client's own X-Request-Id if it is 1 to 128 visible ASCII characters,
+// otherwise a new UUID. The answer has the same id.
 func WithRequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id := r.Header.Get("X-Request-Id")
@@ -25,10 +25,10 @@ func WithRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// info is what one request carries through its handlers.
+// info is the data of one request for its handlers.
 type info struct {
 	id   string
-	code problem.Code // of the error that it is answered with, for the metrics
+	code problem.Code // of the error in the answer, for metrics
 }
 
 type infoKey struct{}
@@ -40,7 +40,7 @@ func infoOf(ctx context.Context) *info {
 	return &info{}
 }
 
-// RequestID returns the id that WithRequestID gave.
+// RequestID returns the id that WithRequestID set.
 func RequestID(ctx context.Context) string { return infoOf(ctx).id }
 
 func validRequestID(id string) bool {

@@ -13,7 +13,7 @@ import (
 // NotFound answers a request for an unknown path.
 func (k *Kit) NotFound(w http.ResponseWriter, r *http.Request) { k.Fail(w, r, problem.NotFound()) }
 
-// MethodNotAllowed answers a request for a path that router has for other methods.
+// MethodNotAllowed answers a request whose path exists for other methods.
 func (k *Kit) MethodNotAllowed(router *mux.Router) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -30,7 +30,7 @@ func (k *Kit) MethodNotAllowed(router *mux.Router) http.Handler {
 	})
 }
 
-// PathID returns an identifier from the path.
+// PathID returns a UUID of the path.
 func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	id, err := uuid.Parse(mux.Vars(r)[name])
 	if err != nil {
@@ -39,7 +39,7 @@ func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// routeOf is the path of the matched route as docs/openapi.yaml spells it.
+// routeOf returns the path of the matched route as in docs/openapi.yaml.
 func routeOf(r *http.Request) string {
 	if route := mux.CurrentRoute(r); route != nil {
 		if template, err := route.GetPathTemplate(); err == nil {
@@ -49,7 +49,7 @@ func routeOf(r *http.Request) string {
 	return "unmatched"
 }
 
-// withoutPatterns makes {name} of each {name:pattern} in a template of mux.
+// withoutPatterns replaces {name:pattern} by {name} in a template of mux.
 func withoutPatterns(template string) string {
 	if !strings.Contains(template, ":") {
 		return template

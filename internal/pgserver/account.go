@@ -13,16 +13,16 @@ import (
 	"syscall"
 )
 
-// account is whom the server runs as.
+// account is the user of the server process.
 type account struct {
 	name     string
 	uid, gid int
-	drop     bool // we are root and must become this account
+	drop     bool // this process is root and must change to the account
 }
 
-// chooseAccount is this process's own account, unless that is root: PostgreSQL refuses to run as root.
-// Then it is the owner of the existing data at cluster (so that root may work on a user's data without
-// taking it away), else "postgres", else "nobody".
+// chooseAccount returns the user of this process, unless that is root, as which PostgreSQL refuses to run. For root it
+// is the owner of the existing data at cluster (so that root may work on a user's data and leave it to the user),
+// otherwise "postgres", otherwise "nobody".
 func chooseAccount(cluster string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil
@@ -60,15 +60,15 @@ func accountName(uid uint32) string {
 	return "uid " + id
 }
 
-// credential is nil when the account is our own.
+// credential returns the user to change to; nil if this process runs as the account.
 func (a account) credential() *syscall.Credential {
 	if !a.drop {
 		return nil
 	}
-	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids come from the system and fit
+	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids of the system fit
 }
 
-// own makes path belong to the account.
+// own changes the owner of path to the account.
 func (a account) own(path string) error {
 	if !a.drop {
 		return nil
@@ -79,8 +79,8 @@ func (a account) own(path string) error {
 	return nil
 }
 
-// privateDir makes sure that path is a directory of mode 0700 that belongs to the account. A directory
-// of someone else, or a link in its place, is refused: in /tmp anybody may have put it there.
+// privateDir makes sure that path is a directory of mode 0700 owned by the account. It refuses a directory of another
+// user, or a link: in /tmp anybody can create them.
 func (a account) privateDir(path string) error {
 	err := os.Mkdir(path, 0o700)
 	if err == nil {
@@ -103,10 +103,10 @@ func (a account) privateDir(path string) error {
 	return a.own(path)
 }
 
-// ensureReach makes sure that the account can run the programs and enter the data directory. Running a
-// program there answers that with certainty, access control lists and mounts included. Where directories
-// of root's are in the way (a data directory below /root, or below one made by mktemp), the account is
-// allowed to pass through them, and only it, and only through.
+// ensureReach makes sure that the account can run the programs and enter the data directory. Running a program there is
+// the only reliable test, because it includes access control lists and mounts. If directories of root block the path (a
+// data directory below /root, or below one made by mktemp), the account gets the right to pass through them, and no
+// other right.
 func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) error {
 	if !who.drop {
 		return nil
@@ -121,7 +121,7 @@ func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) err
 	return nil
 }
 
-// ensurePassage tries to run a program in dir, and opens the way to path if that fails.
+// ensurePassage tries to run a program in dir. If that fails it lets the account pass to path.
 func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, dir, path string) error {
 	tryOut := func() error { return run(command(ctx, who, dir, bin.postgres(), "--version")) }
 	failure := tryOut()
@@ -149,8 +149,7 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 	return tryOut()
 }
 
-// enterable judges only by the mode bits, which stay what they were when a list is added, except that
-// those of the group then stand for its mask.
+// enterable checks only the mode bits. After an access control list is added, the bits of the group show its mask.
 func enterable(who account, info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -166,7 +165,7 @@ func enterable(who account, info os.FileInfo) bool {
 	return info.Mode().Perm()&bit != 0
 }
 
-// ancestors returns the directories from the root down to path, path itself included.
+// ancestors returns the directories from the root down to path, including path.
 func ancestors(path string) []string {
 	dir := filepath.Clean(path)
 	if parent := filepath.Dir(dir); parent != dir {

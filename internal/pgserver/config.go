@@ -11,30 +11,30 @@ import (
 	"time"
 )
 
-// startTimeout bounds a start, crash recovery included.
+// startTimeout limits a start, including crash recovery.
 const startTimeout = 5 * time.Minute
 
-// Config says where and how a server runs. The zero value works.
+// Config configures a server. The zero value works.
 type Config struct {
-	// DataDir holds everything that must survive. Default: DefaultDataDir().
+	// DataDir has all data of the server. Default: DefaultDataDir().
 	DataDir string
 
-	// Settings are added to the command line of the server, after its own, as `-c name=value`.
-	// With fsync=off, initdb does not sync either.
+	// Settings are added to the command line of the server, after its other settings, as `-c name=value`. With fsync=off,
+	// initdb does not sync either.
 	Settings map[string]string
 
-	// StopTimeout is how long a fast shutdown may take before Stop demands an immediate one, from
-	// which the next start recovers. Default: 30 seconds.
+	// StopTimeout limits a fast shutdown. Afterwards Stop requests an immediate shutdown, after which the next start runs
+	// crash recovery. Default: 30 seconds.
 	StopTimeout time.Duration
 
-	// Logger hears of starts, stops and downloads. Default: silence.
+	// Logger gets starts, stops and downloads. Default: none.
 	Logger *slog.Logger
 
-	// Only tests set the others.
-	cacheDir    string              // receives what npm installs
-	searchGlobs []string            // see defaultSearchGlobs; an empty, non-nil slice searches nowhere
+	// Only tests set these.
+	cacheDir    string              // npm installs into it
+	searchGlobs []string            // see defaultSearchGlobs; an empty, non-nil slice: no search
 	getenv      func(string) string // looks up PG_BINDIR and PATH
-	logInterval time.Duration       // how often the size of the server's log is looked at
+	logInterval time.Duration       // interval between checks of the size of the server's log
 }
 
 func (c Config) withDefaults() (Config, error) {
@@ -67,7 +67,7 @@ func DefaultDataDir() string {
 	return defaultDir("/var/lib/novelgate", "data", "XDG_DATA_HOME", filepath.Join(".local", "share"))
 }
 
-// defaultCacheDir is the same for what can be downloaded again.
+// defaultCacheDir is the same for downloads.
 func defaultCacheDir() string {
 	inHome := ".cache"
 	if runtime.GOOS == "darwin" {
@@ -89,7 +89,7 @@ func defaultDir(ofRoot, purpose, variable, inHome string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("novelgate-%s-%d", purpose, os.Geteuid()))
 }
 
-// DiskFree returns the bytes that are free for a data directory ("": the default one), 0 if that cannot be told.
+// DiskFree returns the free bytes for a data directory ("": the default one), 0 if unknown.
 func DiskFree(dataDir string) uint64 {
 	_, free := disk(cmp.Or(dataDir, DefaultDataDir()))
 	return free
@@ -103,21 +103,20 @@ func isDir(path string) bool {
 const (
 	mebibyte = 1 << 20
 
-	leastBuffers = 128 * mebibyte  // what the server takes by itself
-	mostBuffers  = 1024 * mebibyte // memory that a server beside other programs may well use
+	leastBuffers = 128 * mebibyte  // the server's own default
+	mostBuffers  = 1024 * mebibyte // reasonable for a server beside other programs
 	memoryShare  = 8
 
-	leastWAL  = 1024 * mebibyte // what the server takes by itself
-	mostWAL   = 8192 * mebibyte // of what it reads again after a crash, before it answers
+	leastWAL  = 1024 * mebibyte // the server's own default
+	mostWAL   = 8192 * mebibyte // limits the WAL that a crash recovery reads
 	diskShare = 16
 )
 
-// sizes returns the settings that depend on the machine, and those that the server's own defaults set for one of the
-// last century.
+// sizes returns the settings that depend on the machine, and replacements for outdated defaults of PostgreSQL.
 //
-// Identifiers are spread evenly over the indexes, so that most appends touch pages that no other has touched for a
-// while. Pages that do not fit in shared_buffers are written and read again and again; each page that is touched for
-// the first time after a checkpoint goes to the WAL as a whole. docs/decisions/0016-database-settings.md has figures.
+// Identifiers are spread evenly over the indexes, so most appends touch pages that were not used recently. Pages that
+// do not fit in shared_buffers are written and read repeatedly; the first change of a page after a checkpoint writes
+// the whole page to the WAL. docs/decisions/0016-database-settings.md has figures.
 func sizes(memory, disk uint64) map[string]string {
 	buffers := min(max(memory/memoryShare, leastBuffers), mostBuffers)
 	return map[string]string{

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// initCluster runs initdb in a directory aside and renames it into place. Call it under the lock.
+// initCluster runs initdb in a temporary directory and renames it. Call it under the lock.
 func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who account) error {
 	cfg.Logger.InfoContext(ctx, "creating a PostgreSQL data directory", slog.String("directory", l.cluster(bin.major)),
 		slog.String("user", who.name))
@@ -21,7 +21,7 @@ func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who ac
 	if err != nil {
 		return fmt.Errorf("make directory for initdb: %w", err)
 	}
-	defer func() { _ = os.RemoveAll(temp) }() // gone already when all went well
+	defer func() { _ = os.RemoveAll(temp) }() // renamed already, unless something failed
 	if err := who.own(temp); err != nil {
 		return err
 	}
@@ -42,8 +42,8 @@ func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who ac
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// removeUnfinished deletes what an initdb that was cut short has left. Call it under the lock. The
-// initdb of an owner that has just been killed may still be tidying up in there, hence the patience.
+// removeUnfinished deletes the directory of an interrupted initdb. Call it under the lock. It retries, because the
+// initdb of an owner that was just killed may still be cleaning up there.
 func removeUnfinished(ctx context.Context, l layout) error {
 	leftovers, err := fs.Glob(os.DirFS(l.dir), "pg*.init-*")
 	if err != nil {
@@ -64,7 +64,7 @@ func removeUnfinished(ctx context.Context, l layout) error {
 	return nil
 }
 
-// checkCluster makes sure that the directory holds what its name says.
+// checkCluster checks that the directory has the version in its name.
 func checkCluster(l layout, major int) error {
 	content, err := os.ReadFile(filepath.Join(l.cluster(major), "PG_VERSION"))
 	if err != nil {

@@ -21,19 +21,18 @@ const (
 	socketPort   = "5432"
 	socketName   = ".s.PGSQL." + socketPort
 
-	// The shortest limit of the systems we know: sun_path has 104 bytes on macOS, 108 on Linux,
-	// the closing NUL included.
+	// The limit of sun_path including the closing NUL is 104 bytes on macOS and 108 on Linux.
 	maxSocketPath = 103
 )
 
-// layout names the files below one data directory.
+// layout names the files of a data directory.
 type layout struct{ dir string }
 
 func (l layout) lock() string             { return filepath.Join(l.dir, "lock") }
 func (l layout) log() string              { return filepath.Join(l.dir, "postgres.log") }
 func (l layout) cluster(major int) string { return filepath.Join(l.dir, "pg"+strconv.Itoa(major)) }
 
-// clusters returns the major versions of which data exists, the newest first.
+// clusters returns the major versions with data, the newest first.
 func (l layout) clusters() ([]int, error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -53,8 +52,8 @@ func (l layout) clusters() ([]int, error) {
 	return majors, nil
 }
 
-// socketDir is the directory of the socket: run/ in the data directory, or, where that path would be
-// too long or not fit into unix_socket_directories, a short one named after the data directory.
+// socketDir is the directory of the socket: run/ in the data directory. If that path is too long or has characters that
+// unix_socket_directories does not allow, it is a short path derived from the data directory.
 func (l layout) socketDir() string {
 	dir := filepath.Join(l.dir, "run")
 	if len(dir)+1+len(socketName) <= maxSocketPath && !strings.ContainsAny(dir, `,"'`) && strings.TrimSpace(dir) == dir {
@@ -64,8 +63,8 @@ func (l layout) socketDir() string {
 	return "/tmp/novelgate-" + hex.EncodeToString(sum[:8])
 }
 
-// tryLock takes the lock file at path for this process, or returns nil when another one has it. The
-// kernel frees it when the returned file is closed or the process dies, however it dies.
+// tryLock locks the file at path for this process, or returns nil when another process has the lock. The kernel
+// releases the lock when the file is closed or the process dies.
 func tryLock(path string) (*os.File, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -82,9 +81,8 @@ func tryLock(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// pidFile is what postmaster.pid says. Its lines are fixed by PostgreSQL's src/include/utils/pidfile.h:
-// 1 process, 2 data directory, 3 start time, 4 port, 5 socket directory, 6 listen address,
-// 7 shared memory, 8 status.
+// pidFile is the contents of postmaster.pid. PostgreSQL's src/include/utils/pidfile.h defines its lines: 1 process, 2
+// data directory, 3 start time, 4 port, 5 socket directory, 6 listen address, 7 shared memory, 8 status.
 type pidFile struct {
 	pid       int
 	port      string
@@ -95,7 +93,7 @@ type pidFile struct {
 
 func pidFilePath(cluster string) string { return filepath.Join(cluster, "postmaster.pid") }
 
-// readPIDFile returns found = false when there is no file, or one that is just being written.
+// readPIDFile returns found = false when there is no file, or an incomplete one.
 func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	content, err := os.ReadFile(pidFilePath(cluster))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -105,10 +103,10 @@ func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 		return pidFile{}, false, fmt.Errorf("read postmaster.pid: %w", err)
 	}
 	lines := strings.Split(string(content), "\n")
-	// A server started by hand in single-user mode writes its process number negated.
+	// A server in single-user mode writes its process id negated.
 	pid, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(lines[0]), "-"))
 	if err != nil {
-		return pidFile{}, false, nil //nolint:nilerr // an empty file is one that is about to be filled
+		return pidFile{}, false, nil //nolint:nilerr // an empty file is about to be written
 	}
 	line := func(number int) string {
 		if number > len(lines) {
@@ -119,12 +117,12 @@ func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	return pidFile{pid: pid, port: line(4), socketDir: line(5), status: line(8), lines: lines}, true, nil
 }
 
-// ready reports whether the server takes connections: "standby" is what one says that follows another server.
+// ready reports whether the server accepts connections: a standby has the status "standby".
 func (f pidFile) ready() bool {
 	return (f.status == "ready" || f.status == "standby") && f.socketDir != ""
 }
 
-// url addresses a database of the server that wrote the file.
+// url returns the address of a database of the server that wrote the file.
 func (f pidFile) url(database string) string {
 	return socketURL(f.socketDir, f.port, database)
 }

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttributes puts the child into its own process group, so that a Ctrl-C meant for us does not
-// shut the server down before we are done with it, and ties its life to ours.
+// childAttributes puts the child into its own process group, so that a Ctrl-C for this process does not stop the server
+// too early, and makes the child stop when this process dies.
 func childAttributes(who account) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Setpgid:    true,
@@ -26,16 +26,16 @@ func childAttributes(who account) *syscall.SysProcAttr {
 	}
 }
 
-// cgroupLimit says how much memory the container may use (cgroups(7), version 2); there is none outside of one.
+// cgroupLimit is the memory limit of a container (cgroups(7), version 2).
 const cgroupLimit = "/sys/fs/cgroup/memory.max"
 
-// memory returns the bytes of memory of this machine or container, 0 if that cannot be told.
+// memory returns the bytes of memory of this machine or container, 0 if unknown.
 func memory() uint64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {
 		return 0
 	}
-	total := uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // the types differ between architectures
+	total := uint64(info.Totalram) * uint64(info.Unit) //nolint:unconvert // the types depend on the architecture
 	if text, err := os.ReadFile(cgroupLimit); err == nil {
 		if limit, err := strconv.ParseUint(strings.TrimSpace(string(text)), 10, 64); err == nil {
 			total = min(total, limit)
@@ -44,7 +44,7 @@ func memory() uint64 {
 	return total
 }
 
-// disk returns the bytes of the file system of a directory, and those that are free; 0 if that cannot be told.
+// disk returns the size and the free bytes of the file system of a directory; 0 if unknown.
 func disk(dir string) (size, free uint64) {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(dir, &fs); err != nil {
@@ -54,7 +54,7 @@ func disk(dir string) (size, free uint64) {
 	return fs.Blocks * block, fs.Bavail * block
 }
 
-// A POSIX access control list as the kernel stores it: a version, then entries sorted by tag and id
+// Constants of a POSIX access control list in the kernel's format: a version, then entries sorted by tag and id
 // (include/uapi/linux/posix_acl_xattr.h).
 const (
 	aclAttribute = "system.posix_acl_access"
@@ -76,7 +76,7 @@ type aclEntry struct {
 	ID        uint32
 }
 
-// grantPassage lets one user enter a directory, and nothing more: `setfacl -m u:UID:x DIR`.
+// grantPassage lets one user enter a directory, without any other right: `setfacl -m u:UID:x DIR`.
 func grantPassage(dir string, uid int) error {
 	entries, err := readACL(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func grantPassage(dir string, uid int) error {
 		if entry.Tag == aclMask {
 			masked = true
 			if entry.Perm&aclExecute == 0 {
-				// Widening the mask would also let in those whom it keeps out.
+				// A wider mask would also give rights to other entries.
 				return errors.New("its access control list has a mask without x")
 			}
 		}
@@ -118,7 +118,7 @@ func grantPassage(dir string, uid int) error {
 	return nil
 }
 
-// readACL returns the list of a directory, or, if it has none, what its mode bits amount to.
+// readACL returns the access control list of a directory, or the equivalent of its mode bits if it has none.
 func readACL(dir string) ([]aclEntry, error) {
 	encoded := make([]byte, aclMaxSize)
 	size, err := syscall.Getxattr(dir, aclAttribute, encoded)

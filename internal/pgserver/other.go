@@ -7,18 +7,17 @@ import (
 	"syscall"
 )
 
-// grantPassage is for Linux, where root starts servers.
+// grantPassage is only implemented on Linux.
 func grantPassage(string, int) error { return errors.ErrUnsupported }
 
-// memory returns 0: it cannot be told here.
+// memory returns 0: unknown.
 func memory() uint64 { return 0 }
 
-// disk returns 0: it cannot be told here.
+// disk returns 0: unknown.
 func disk(string) (size, free uint64) { return 0, 0 }
 
-// childAttributes puts the child into its own process group, so that a Ctrl-C meant for us does not
-// shut the server down before we are done with it. Where the kernel cannot tie its life to ours, the
-// next owner stops an orphan (see awaitPredecessor).
+// childAttributes puts the child into its own process group, so that a Ctrl-C for this process does not stop the server
+// too early. If this process dies, the next owner stops the server (see awaitPredecessor).
 func childAttributes(who account) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Credential: who.credential()}
 }

@@ -18,16 +18,15 @@ import (
 	"time"
 )
 
-// process is a child that dies with us.
+// process is a child process that stops when this process dies.
 type process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when the child has been waited for
-	err  error         // how it ended; read after done
+	done chan struct{} // closed when the child has ended
+	err  error         // of the child; valid after done
 }
 
-// launch starts cmd and waits for it in one goroutine that keeps its thread: on Linux the kernel sends
-// the parent-death signal when the thread that forked the child ends, not when the process does
-// (prctl(2), PR_SET_PDEATHSIG).
+// launch starts cmd and waits for it in a goroutine with its own thread: on Linux the kernel sends the parent-death
+// signal when the thread that forked the child ends, not when the process does (prctl(2), PR_SET_PDEATHSIG).
 func launch(cmd *exec.Cmd) (*process, error) {
 	p := &process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -50,12 +49,12 @@ func launch(cmd *exec.Cmd) (*process, error) {
 func (p *process) pid() int { return p.cmd.Process.Pid }
 
 func (p *process) signal(sig syscall.Signal) {
-	// The only error is that the child has ended already, and then done says so.
+	// The only possible error is that the child has ended; then done is closed.
 	_ = p.cmd.Process.Signal(sig)
 }
 
-// stop sends SIGINT (fast shutdown), after the time-out or when ctx is done SIGQUIT (immediate
-// shutdown), and when even that does not help SIGKILL. It returns when the child has ended.
+// stop sends SIGINT (fast shutdown). After the time-out or when ctx is done it sends SIGQUIT (immediate shutdown), and
+// finally SIGKILL. It returns when the child has ended.
 func (p *process) stop(ctx context.Context, timeout time.Duration) error {
 	const patience = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
 	p.signal(syscall.SIGINT)
@@ -76,7 +75,8 @@ func (p *process) stop(ctx context.Context, timeout time.Duration) error {
 	return errors.New("PostgreSQL had to be killed; the next start recovers")
 }
 
-// command is a program of PostgreSQL that an account runs in dir. The end of ctx interrupts it, so that it tidies up.
+// command returns a program of PostgreSQL that an account runs in dir. The end of ctx interrupts it, so that it cleans
+// up.
 func command(ctx context.Context, who account, dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // chosen by findBinaries
 	cmd.Dir = dir
@@ -87,7 +87,7 @@ func command(ctx context.Context, who account, dir, program string, args ...stri
 	return cmd
 }
 
-// run runs a command that must not outlive us. Its error has what the program said last.
+// run runs a command that stops when this process dies. Its error includes the last output.
 func run(cmd *exec.Cmd) error {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
@@ -101,7 +101,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// childEnv is all that PostgreSQL's programs get to see: PG… variables of ours would change what they do.
+// childEnv is the environment of PostgreSQL's programs, without PG… variables, which would change their behaviour.
 func childEnv() []string {
 	env := []string{"LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	for _, name := range []string{"LD_LIBRARY_PATH", "TMPDIR"} {
@@ -115,13 +115,13 @@ func childEnv() []string {
 const (
 	pollInterval = 10 * time.Millisecond
 
-	// orphanGrace is how long a server without an owner may look undisturbed before it is told to stop.
+	// orphanGrace is how long a server without an owner may run before it is stopped.
 	orphanGrace = time.Second
 )
 
-// awaitPredecessor waits until no server runs on the cluster and leaves nothing behind that would keep
-// the next one from starting. Call it under the lock: a server that still runs then has lost its owner. On
-// Linux it has been told to stop already; a server without an owner is told here.
+// awaitPredecessor waits until no server runs on the cluster, and removes files that would prevent a start. Call it
+// under the lock: a server that still runs has lost its owner. On Linux the kernel has stopped it already; elsewhere it
+// is stopped here.
 func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string) error {
 	var told bool
 	started := time.NewTimer(orphanGrace)
@@ -155,8 +155,8 @@ func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string
 		case <-time.After(pollInterval):
 		}
 	}
-	// The directory is only for this server, so what a killed server left in it is dead. PostgreSQL would take the
-	// lock file of the socket seriously if another process has its number now.
+	// The directory is only for this server, so files of a killed server are stale. PostgreSQL would respect the lock file
+	// of the socket if another process has the same id now.
 	for _, name := range []string{socketName, socketName + ".lock"} {
 		if err := os.Remove(filepath.Join(socketDir, name)); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove stale socket: %w", err)
@@ -165,14 +165,14 @@ func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string
 	return nil
 }
 
-// isPostmaster tells whether the process is the server of this cluster. Process numbers are reused,
-// above all in containers, so that being alive proves nothing.
+// isPostmaster reports whether the process is the server of this cluster. Process ids are reused, especially in
+// containers, so a living process proves nothing.
 func isPostmaster(pid int, cluster string) bool {
 	if pid <= 0 || syscall.Kill(pid, 0) == syscall.ESRCH {
 		return false
 	}
 	if runtime.GOOS != "linux" {
-		return true // as PostgreSQL itself judges
+		return true // PostgreSQL assumes the same
 	}
 	proc := "/proc/" + strconv.Itoa(pid)
 	commandLine, err := os.ReadFile(proc + "/cmdline")
@@ -183,7 +183,7 @@ func isPostmaster(pid int, cluster string) bool {
 	if slices.Contains(args[1:], cluster) {
 		return true
 	}
-	// A server started by hand may spell the directory in another way; it works inside of it.
+	// A server that was started by hand may have another spelling of the directory; its working directory is the cluster.
 	work, err := os.Stat(proc + "/cwd")
 	if err != nil {
 		return false
@@ -192,9 +192,9 @@ func isPostmaster(pid int, cluster string) bool {
 	return err == nil && os.SameFile(work, data)
 }
 
-// disarmPIDFile replaces the process number of a dead server by one that no process has. PostgreSQL
-// refuses to start while any process has the number. The file stays otherwise, because
-// PostgreSQL checks with its shared-memory line that no backend has survived.
+// disarmPIDFile replaces the id of a dead server by one that no process has. PostgreSQL refuses to start while any
+// process has the id. The file must stay, because PostgreSQL uses its shared-memory line to check that no backend has
+// survived.
 func disarmPIDFile(cluster string, file pidFile) error {
 	const nobodysPID = "2147483647" // above the largest possible pid_max
 	if syscall.Kill(file.pid, 0) == syscall.ESRCH {
@@ -204,12 +204,12 @@ func disarmPIDFile(cluster string, file pidFile) error {
 	handle, err := os.OpenFile(path, os.O_RDWR, 0)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil // the server was not dead yet: it has removed its file as the last thing it did
+		return nil // the server was still ending, and removed its file
 	case err != nil:
 		return fmt.Errorf("open stale postmaster.pid: %w", err)
 	}
 	file.lines[0] = nobodysPID
-	// Longer than before or equally long, so that nothing of the old content is left.
+	// At least as long as before, so that no old bytes are left.
 	_, err = handle.WriteAt([]byte(strings.Join(file.lines, "\n")), 0)
 	if closeErr := handle.Close(); err == nil {
 		err = closeErr

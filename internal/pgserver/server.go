@@ -1,29 +1,29 @@
-// Package pgserver runs PostgreSQL as a child of this process, so that Novelgate works without a
-// database server at hand.
+// Package pgserver runs PostgreSQL as a child of this process, so that Novelgate works without an existing database
+// server.
 //
-// The server is a real one. Its programs are those already installed, else a download from npm. It
-// listens on a unix socket in a directory of mode 0700 and nowhere else, and trusts every account that reaches
-// that socket: the account it runs as, and root.
+// It runs unmodified programs of PostgreSQL: installed ones, or else a download from npm. The server listens only on a
+// unix socket in a directory of mode 0700, and trusts every account that can reach the socket: its own account, and
+// root.
 //
 // # Layout of a data directory
 //
-//	lock           flock, held by the process that owns the server, for as long as it owns it
+//	lock           flock, held by the process that owns the server
 //	pg15/          the PostgreSQL data directory, named after the major version
-//	pg15.init-…/   an initdb in progress; removed by the next start
+//	pg15.init-…/   an unfinished initdb; removed by the next start
 //	run/           the socket (in a short directory below /tmp when the path would be too long)
-//	postgres.log   what the server says; what it has said before is in postgres.log.1 once it has grown
+//	postgres.log   log of the server; when it has grown, its contents move to postgres.log.1
 //
 // # Invariants
 //
-//   - One owner. The process that holds the lock starts and stops the server; others attach to it. When the
-//     owner leaves, attached processes lose their connections and see Done closed.
-//   - The server never outlives its owner. Stop sends SIGINT (fast shutdown). If the owner is killed,
-//     the kernel sends the SIGINT (Linux, PR_SET_PDEATHSIG); elsewhere the next owner does.
-//   - Data is never wiped. A directory that holds data of another major version is refused. An initdb
-//     that was cut short leaves nothing that looks like data, because it happens aside and is renamed.
-//   - Nothing runs as root. Root starts the server as the owner of the existing data, else as
-//     "postgres", else as "nobody".
-//   - fsync stays on unless Settings say otherwise. Memory and WAL are sized for the machine.
+//   - One owner. The process with the lock starts and stops the server; others attach to it. When the owner ends,
+//     attached processes lose their connections, and Done is closed.
+//   - The server never outlives its owner. Stop sends SIGINT (fast shutdown). If the owner is killed, the kernel sends
+//     the SIGINT (Linux, PR_SET_PDEATHSIG); elsewhere the next owner does.
+//   - Data is never deleted. A directory with data of another major version is refused. An interrupted initdb leaves
+//     nothing that looks like data, because it runs in a temporary directory, which is renamed at the end.
+//   - Nothing runs as root. Root starts the server as the owner of the existing data, otherwise as "postgres",
+//     otherwise as "nobody".
+//   - fsync stays on unless Settings switch it off. Memory and WAL are sized for the machine.
 package pgserver
 
 import (
@@ -41,7 +41,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Server is a running PostgreSQL, our own child or that of another process.
+// Server is a running PostgreSQL, a child of this process or of another one.
 type Server struct {
 	cfg     Config
 	layout  layout
@@ -57,17 +57,17 @@ type Server struct {
 	stopErr  error
 }
 
-// URL addresses the database "novelgate" over the unix socket.
+// URL returns the address of the database "novelgate" on the unix socket.
 func (s *Server) URL() string { return s.url }
 
-// Owned is false when another process runs the server and this one only uses it.
+// Owned reports whether this process runs the server, and not another one.
 func (s *Server) Owned() bool { return s.process != nil }
 
-// Fresh is true when this Start created the data directory.
+// Fresh reports whether this Start created the data directory.
 func (s *Server) Fresh() bool { return s.fresh }
 
-// Done is closed when the server has ended, whether by Stop, by a crash, or because its owner left.
-// A process that goes on may call Start again.
+// Done is closed when the server has ended, by Stop, by a crash, or because its owner ended. The process may call Start
+// again.
 func (s *Server) Done() <-chan struct{} {
 	if s.process != nil {
 		return s.process.done
@@ -75,9 +75,9 @@ func (s *Server) Done() <-chan struct{} {
 	return s.done
 }
 
-// Stop shuts an owned server down and waits for it; when ctx ends or Config.StopTimeout is over, it
-// demands an immediate shutdown, waits for that and says so in an error. The data is safe in any case.
-// It does not stop an attached server. Further calls return what the first one did.
+// Stop shuts an owned server down and waits for it. When ctx ends or after Config.StopTimeout, it requests an immediate
+// shutdown, waits for it and returns an error. The data is safe in any case. It does not stop an attached server.
+// Further calls return the result of the first one.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		if !s.Owned() {
@@ -87,10 +87,10 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 		s.stopErr = s.process.stop(ctx, s.cfg.StopTimeout)
 		s.watch.Wait()
-		// Empty now; the next start makes it again. One below /tmp would be litter.
+		// It is empty, and the next start creates it again.
 		_ = os.Remove(s.layout.socketDir())
 		s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL has stopped", slog.String("directory", s.layout.dir))
-		// Only now may another process start a server on the directory.
+		// After this another process may start a server on the directory.
 		if err := s.lock.Close(); err != nil && s.stopErr == nil {
 			s.stopErr = fmt.Errorf("free data directory: %w", err)
 		}
@@ -98,7 +98,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// watchOwner closes done when the owner of the server has gone, or on Stop.
+// watchOwner closes done when the owner of the server has ended, or on Stop.
 func (s *Server) watchOwner() {
 	defer close(s.done)
 	tick := time.NewTicker(500 * time.Millisecond)
@@ -120,12 +120,12 @@ func (s *Server) watchOwner() {
 	}
 }
 
-// ErrNotRunning says that no server runs on a data directory.
+// ErrNotRunning means that no server runs on a data directory.
 var ErrNotRunning = errors.New("embedded PostgreSQL is not running")
 
-// Find returns the URL of the server that runs on dataDir (empty = DefaultDataDir()), with any owner.
-// It starts nothing and changes nothing. ErrNotRunning when there is none that answers; another error
-// when dataDir may not be read.
+// Find returns the URL of the server that runs on dataDir (empty = DefaultDataDir()), with any owner. It starts and
+// changes nothing. It fails with ErrNotRunning when no server answers, and with another error when dataDir is not
+// readable.
 func Find(ctx context.Context, dataDir string) (string, error) {
 	abs, err := filepath.Abs(cmp.Or(dataDir, DefaultDataDir()))
 	if err != nil {
@@ -175,7 +175,7 @@ func ping(ctx context.Context, url string) error {
 	return nil
 }
 
-// createDatabase makes the database that url names, unless it exists.
+// createDatabase creates the database of url, unless it exists.
 func createDatabase(ctx context.Context, url string) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

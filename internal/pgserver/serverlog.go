@@ -13,15 +13,16 @@ import (
 )
 
 const (
-	maxLogSize  = 16 << 20 // bytes, beyond which the log is moved aside
+	maxLogSize  = 16 << 20 // bytes; a larger log is moved
 	logInterval = time.Minute
-	tailSize    = 16 << 10 // bytes read back for an error message
+	tailSize    = 16 << 10 // bytes that are read for an error message
 )
 
-// The server's own logging_collector does not bound the log: a new file that it begins because of the size of the old
-// one takes another name, and only one that it begins after some time replaces an older file.
+// PostgreSQL's logging_collector does not limit the log: after rotation by size the new file has a new name; only
+// rotation by age replaces an older file.
 
-// openLog opens the log for appending and returns its size, from which a failed start is quoted.
+// openLog opens the log for appending and returns its size, so that the error of a failed start can quote the new
+// lines.
 func openLog(path string, owner account) (file *os.File, size int64, err error) {
 	if err := emptyLog(path, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
@@ -40,7 +41,7 @@ func openLog(path string, owner account) (file *os.File, size int64, err error) 
 	return file, info.Size(), nil
 }
 
-// watchLog keeps the log from growing for as long as the server runs.
+// watchLog limits the size of the log while the server runs.
 func (s *Server) watchLog(ctx context.Context, who account) {
 	tick := time.NewTicker(s.cfg.logInterval)
 	defer tick.Stop()
@@ -56,16 +57,15 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 	}
 }
 
-// emptyLog copies a log that has grown, or its end if it has grown far, to the place of the one before, and empties it.
-// The server writes on to the same file, which it has open: renaming it would change nothing. It appends, so it begins
-// at the beginning again. What it writes between the last look at the file and the moment when that is emptied, is
-// lost.
+// emptyLog copies the log, or the end of a very large one, to the previous log and truncates it. The server keeps the
+// file open and appends, so it continues at the new end; renaming the file would change nothing. Lines between the end
+// of the copy and the truncation are lost.
 func emptyLog(path string, owner account) error {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("open server log: %w", err)
 	}
-	defer func() { _ = log.Close() }() // nothing of it is written through this
+	defer func() { _ = log.Close() }() // it is only read
 	info, err := log.Stat()
 	if err != nil {
 		return fmt.Errorf("look at server log: %w", err)
@@ -85,7 +85,7 @@ func emptyLog(path string, owner account) error {
 	return nil
 }
 
-// keep writes what is left to read of a log to a file of its own, in the place of what was there.
+// keep writes the rest of a log to another file, replacing it.
 func keep(log io.Reader, path string, owner account) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -98,7 +98,7 @@ func keep(log io.Reader, path string, owner account) error {
 	return errors.Join(err, file.Close(), owner.own(path))
 }
 
-// tailLog returns the last lines that the log has gained since it had size bytes.
+// tailLog returns the last lines of the log after its first size bytes.
 func tailLog(path string, size int64) string {
 	file, err := os.Open(path)
 	if err != nil {

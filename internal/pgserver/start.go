@@ -14,9 +14,9 @@ import (
 	"time"
 )
 
-// Start returns the server of cfg.DataDir: the one that another process runs there already, or a new
-// child. It returns when the server answers and the database "novelgate" exists. ctx bounds the start,
-// not the life of the server. Errors carry what the server said last.
+// Start returns the server of cfg.DataDir: that of another process if it runs already, or a new child. It returns when
+// the server answers and the database "novelgate" exists. ctx limits the start, not the life of the server. Errors
+// include the last lines of the server's log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -59,9 +59,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 }
 
-// makeDataDir returns the directory with links resolved. An existing one is left as it is: what lies
-// inside is private by its own modes. As root, the directory itself must let the account of the server
-// through.
+// makeDataDir creates the directory and returns it with links resolved. It does not change an existing one, whose files
+// have their own private modes. As root, the new directory must let the server's account pass.
 func makeDataDir(dir string) (string, error) {
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
@@ -118,13 +117,13 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	for {
 		err := server.launch(ctx, bin, who)
 		if err == nil {
-			server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx bounds the start
+			server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx only limits the start
 			return server, nil
 		}
 		if !errors.Is(err, errOldBackends) {
 			return nil, err
 		}
-		// PostgreSQL has checked and refused, nothing has happened to the data.
+		// PostgreSQL has refused to start, and the data is unchanged.
 		select {
 		case <-ctx.Done():
 			return nil, err
@@ -133,8 +132,8 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	}
 }
 
-// errOldBackends says that the main process of the server was killed and some of its children are still busy. They
-// notice, and end, when they are done with what they are doing.
+// errOldBackends means that the main process of an earlier server was killed and some of its children still run. They
+// end when their current work is done.
 var errOldBackends = errors.New("processes of an earlier PostgreSQL are still at work")
 
 const (
@@ -142,7 +141,7 @@ const (
 	backendsMessage  = "pre-existing shared memory block"
 )
 
-// launch starts the child and waits until it takes connections.
+// launch starts the child and waits until it accepts connections.
 func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 	cluster := s.layout.cluster(bin.major)
 	log, size, err := openLog(s.layout.log(), who)

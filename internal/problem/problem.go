@@ -193,7 +193,7 @@ func OffsetMismatch(expected int64) *Error {
 	}
 }
 
-// ImportClosed means that an import takes no more lines, or cannot be completed or cancelled any more.
+// ImportClosed means that an import accepts no more lines, or can no longer be completed or cancelled.
 func ImportClosed(state string) *Error {
 	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
 }

@@ -10,9 +10,9 @@ import (
 	"novelgate/events"
 )
 
-// activity counts what partners deliver.
+// activity counts deliveries of partners.
 type activity struct {
-	applied      map[bool]*appliedRow // one row at most
+	applied      map[bool]*appliedRow // at most one row
 	days         map[dayKey]*dailyFactsRow
 	threads      map[uuid.UUID]*threadActivityRow
 	chapters     map[chapterKey]*chapterActivityRow
@@ -63,7 +63,7 @@ type threadActivityRow struct {
 
 type chapterKey struct {
 	thread  uuid.UUID
-	chapter string // without zeros at its end
+	chapter string // without trailing zeros
 }
 
 type chapterActivityRow struct {
@@ -89,7 +89,7 @@ type integrationActivityRow struct {
 	LastActivityAt  moment    `json:"last_activity_at"`
 }
 
-// momentIfAny is a moment that is -infinity rather than zero.
+// momentIfAny is a time; the zero value is written as -infinity.
 type momentIfAny time.Time
 
 func (m momentIfAny) MarshalText() ([]byte, error) {
@@ -113,7 +113,7 @@ func later(a, b moment) moment {
 	return b
 }
 
-// rowOf returns the row of a key. A new one is as first says.
+// rowOf returns the row of a key, a new one with the value first.
 func rowOf[K comparable, R any](rows map[K]*R, key K, first R) *R {
 	if rows[key] == nil {
 		rows[key] = &first
@@ -152,7 +152,7 @@ func (a *activity) chapter(e *events.PostImported) *chapterActivityRow {
 		chapterActivityRow{ThreadID: e.ThreadID, ChapterNumber: jsontext.Value(number)})
 }
 
-// novel counts what partners do to novels; of what staff do, only that they create them.
+// novel counts actions of partners on novels; of staff actions, only creations.
 func (a *activity) novel(r *events.Recorded) {
 	if _, created := r.Event.(events.NovelCreated); created {
 		a.novelRow(r.StreamID).CreatedAt = momentIfAny(r.RecordedAt)

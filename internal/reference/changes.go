@@ -59,6 +59,6 @@ func (f *Fold) change(r *events.Recorded) {
 		tell(r.StreamID, "import.completed")
 	case events.KeyExpiring:
 		tell(r.StreamID, "key.expiring")
-	default: // no partner is told
+	default: // not a change for partners
 	}
 }

@@ -1,11 +1,11 @@
 // Package reference is the reference model of the projections, for tests: it folds the log one event at a time into
 // plain maps, without batches, redelivery or SQL, and shares no code with package projections. The tables of the
-// projections must hold what it says.
+// projections must equal its tables.
 //
-// A row is compared as text: a JSON object with the column names as members, in the canonical form of RFC 8785 but for
-// numbers, which keep all their digits. A table is the sorted list of its rows.
+// Rows are compared as text: a JSON object with the column names as members, in the canonical form of RFC 8785, except
+// that numbers keep all their digits. A table is the sorted list of its rows.
 //
-// It applies every event, also those that an operator let a projection skip.
+// It applies every event, including those that an operator let a projection skip.
 package reference
 
 import (
@@ -23,7 +23,7 @@ import (
 	"novelgate/events"
 )
 
-// Fold is what the log comes to so far. The zero Fold is not ready: see New.
+// Fold is the state after the events so far. Create it with New.
 type Fold struct {
 	titles       map[uuid.UUID]*titleRow
 	novels       map[uuid.UUID]*novelRow
@@ -86,12 +86,12 @@ func (f *Fold) Add(r *events.Recorded) {
 	case events.PersonKeyIssued, events.PersonKeyRevoked:
 		f.person(r)
 	case events.ProjectionEventSkipped: // about a projection
-	default: // all others are about an integration
+	default: // all other events are about an integration
 		f.integration(r)
 	}
 }
 
-// erase forgets an author in all that was imported before.
+// erase removes the author from all earlier comments and decisions.
 func (f *Fold) erase(r *events.Recorded) {
 	for _, p := range f.posts {
 		if p.AuthorID != nil && *p.AuthorID == r.StreamID {
@@ -101,7 +101,7 @@ func (f *Fold) erase(r *events.Recorded) {
 	delete(f.authors, r.StreamID)
 }
 
-// Tables returns the rows of every table, by its name, as text and sorted.
+// Tables returns the rows of each table as text, sorted, by table name.
 func (f *Fold) Tables() (map[string][]string, error) {
 	w := &writer{tables: map[string][]string{}}
 	writeAll(w, "title_lookup", f.titles)
@@ -121,7 +121,7 @@ func (f *Fold) Tables() (map[string][]string, error) {
 	return w.done()
 }
 
-// canonical is one row as it is compared.
+// canonical returns the text of a row for comparison.
 func canonical(row []byte) (string, error) {
 	v := jsontext.Value(row)
 	if err := v.Canonicalize(jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)); err != nil {
@@ -130,7 +130,7 @@ func canonical(row []byte) (string, error) {
 	return string(v), nil
 }
 
-// moment is a time as PostgreSQL writes it into JSON while its time zone is UTC.
+// moment is a time in PostgreSQL's JSON format with time zone UTC.
 type moment time.Time
 
 func (m moment) MarshalText() ([]byte, error) {
@@ -146,10 +146,10 @@ func atOrNull(t *time.Time) *moment {
 	return at(*t)
 }
 
-// bytesText is a bytea as PostgreSQL writes it.
+// bytesText returns the text of a bytea.
 func bytesText(b []byte) string { return `\x` + hex.EncodeToString(b) }
 
-// textOrNull is a text that is NULL rather than empty.
+// textOrNull converts an empty text to NULL.
 func textOrNull(text string) *string {
 	if text == "" {
 		return nil
@@ -157,14 +157,14 @@ func textOrNull(text string) *string {
 	return &text
 }
 
-// writer collects the rows of tables.
+// writer collects rows of tables.
 type writer struct {
 	tables map[string][]string
 	err    error
 }
 
 func writeAll[K comparable, R any](w *writer, table string, rows map[K]R) {
-	w.tables[table] = []string{} // also when there are none
+	w.tables[table] = []string{} // the table may have no rows
 	for _, row := range rows {
 		w.add(table, row)
 	}
@@ -194,7 +194,7 @@ type beginner interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Read returns the rows that a table holds now, with all of its columns.
+// Read returns all rows of a table, with all columns, in the same form.
 func Read(ctx context.Context, db beginner, table string) ([]string, error) {
 	rows := []string{}
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

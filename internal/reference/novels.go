@@ -131,9 +131,9 @@ func (f *Fold) novel(r *events.Recorded) {
 		moderate("approved")
 	case events.NovelRejected:
 		moderate("rejected")
-	default: // changes nothing but the version
+	default: // changes only the version
 	}
 }
 
-// transaction is a transaction id as PostgreSQL writes it into JSON.
+// transaction returns a transaction id in PostgreSQL's JSON format.
 func transaction(p events.Position) string { return strconv.FormatUint(p.TransactionID, 10) }

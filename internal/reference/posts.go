@@ -84,18 +84,17 @@ func (f *Fold) author(r *events.Recorded, e events.PostImported) {
 	}
 }
 
-// numeric is a JSON number as PostgreSQL keeps it: 1.50e1 is 15.0, with as many digits after the point as it was
-// written with.
+// numeric converts a JSON number to the form of PostgreSQL: 1.50e1 becomes 15.0, with all digits after the point.
 func numeric(number jsontext.Value) jsontext.Value {
 	if number == nil {
 		return nil
 	}
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(string(number)), "e")
 	_, fraction, _ := strings.Cut(mantissa, ".")
-	power, _ := strconv.Atoi(exponent) // 0 without one
+	power, _ := strconv.Atoi(exponent) // 0 without an exponent
 	value, ok := new(big.Rat).SetString(string(number))
 	if !ok {
-		return number // no number: it will differ
+		return number // not a number: the comparison will fail
 	}
 	return jsontext.Value(value.FloatString(max(0, len(fraction)-power)))
 }

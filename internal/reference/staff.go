@@ -114,7 +114,7 @@ func (f *Fold) integration(r *events.Recorded) {
 		if k := f.keys[e.KeyID]; k.RevokedAt == nil {
 			k.RevokedAt = at(e.RevokedAt)
 		}
-	default: // changes nothing but the version
+	default: // changes only the version
 	}
 }
 
@@ -129,7 +129,7 @@ func (f *Fold) person(r *events.Recorded) {
 		if k := f.persons[e.KeyID]; k.RevokedAt == nil {
 			k.RevokedAt = at(e.RevokedAt)
 		}
-	default: // Add sends no others
+	default: // Add passes no other events
 	}
 }
 
@@ -165,6 +165,6 @@ func (f *Fold) decide(r *events.Recorded) {
 		d.PostsHiddenUntil = nil
 	case events.AuthorErased:
 		d.IntegrationID, d.ExternalUUID, d.MemberID, d.PostsHiddenUntil = e.IntegrationID, nil, nil, nil
-	default: // Add sends no others
+	default: // Add passes no other events
 	}
 }

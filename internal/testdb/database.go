@@ -20,11 +20,11 @@ import (
 
 const (
 	maintenanceDatabase = "postgres"
-	patience            = time.Minute // for one statement; a crowded machine is slow
+	patience            = time.Minute // for one statement, also on a busy machine
 )
 
-// New returns the URL of a fresh database with the migrated schema. It belongs only to this test and is
-// dropped when the test ends, together with connections still open.
+// New returns the URL of a new database with the migrated schema. It belongs only to this test. When the test ends, it
+// is dropped, even with open connections.
 func New(t testing.TB) string {
 	t.Helper()
 	server := ServerURL(t)
@@ -43,8 +43,8 @@ func NewEmpty(t testing.TB) string {
 	return create(t, ServerURL(t), emptyTemplate)
 }
 
-// Copy returns the URL of a copy of a database that New has returned: a backup, restored. It must have no connections
-// meanwhile.
+// Copy returns the URL of a copy of a database of New, as a restored backup would be. The database must have no
+// connections meanwhile.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -54,8 +54,8 @@ func Copy(t testing.TB, database string) string {
 	return create(t, ServerURL(t), config.Database)
 }
 
-// ServerURL is the URL of the maintenance database of the server that New uses, for tests that look
-// after several databases or the server itself. Other tests share the server.
+// ServerURL returns the URL of the maintenance database of the server, for tests with several databases or of the
+// server itself. Other tests share the server.
 func ServerURL(t testing.TB) string {
 	t.Helper()
 	server, err := serverURL()
@@ -83,8 +83,8 @@ func create(t testing.TB, server, template string) string {
 	return created
 }
 
-// createStatement copies files instead of replaying every page through the log: the template is small
-// and no session writes to it.
+// createStatement copies files, which is faster than replaying every page through the WAL: the template is small and no
+// session writes to it.
 func createStatement(name, template string) string {
 	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` +
 		pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
@@ -94,8 +94,8 @@ func createStatement(name, template string) string {
 	return statement
 }
 
-// execute runs one statement on a connection of its own. It has its own context because a cleanup runs
-// when the context of its test is over.
+// execute runs one statement on its own connection. It has its own context because a cleanup runs after the context of
+// its test has ended.
 func execute(server, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -110,7 +110,7 @@ func execute(server, statement string) error {
 	return nil
 }
 
-// databaseName is unique, tells the test, and fits into the 63 bytes of a PostgreSQL name.
+// databaseName returns a unique name with the name of the test, within the 63 bytes of a PostgreSQL name.
 func databaseName(test string) string {
 	const room = 63 - len("novelgate_test_") - len("_") - 12
 	sane := strings.Map(func(r rune) rune {
@@ -128,7 +128,7 @@ func databaseName(test string) string {
 	return "novelgate_test_" + sane[:min(len(sane), room)] + "_" + hex.EncodeToString(random[:])
 }
 
-// databaseURL is server with another database.
+// databaseURL returns the URL of another database of the server.
 func databaseURL(server, database string) (string, error) {
 	parsed, err := url.Parse(server)
 	if err != nil {
@@ -139,7 +139,7 @@ func databaseURL(server, database string) (string, error) {
 	}
 	parsed.Path = "/" + database
 	query := parsed.Query()
-	// a busy machine may take seconds to fork a process
+	// a busy machine may need seconds to fork a process
 	query.Set("connect_timeout", strconv.Itoa(int(patience/time.Second)))
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil
@@ -150,7 +150,7 @@ const (
 	templatePrefix = "novelgate_template_"
 )
 
-// templates remembers which templates are known to exist.
+// templates caches the names of existing templates.
 var templates = templateCache{names: map[string]string{}}
 
 type templateCache struct {
@@ -158,7 +158,7 @@ type templateCache struct {
 	names map[string]string // by server and hash
 }
 
-// get returns the name of the template for hash, after building it with migrate if it does not exist.
+// get returns the name of the template for hash. If it does not exist, get builds it with migrate.
 func (c *templateCache) get(
 	ctx context.Context, server, hash string, migrate func(ctx context.Context, url string) error,
 ) (string, error) {
@@ -176,8 +176,8 @@ func (c *templateCache) get(
 	return name, nil
 }
 
-// ensureTemplate builds the template under a lock that all test processes share. It is marked as a
-// template only when it is complete: an unmarked one is what a killed process has left.
+// ensureTemplate builds the template under a lock that all test processes share. It is marked as a template when it is
+// complete: an unmarked one was left by a killed process.
 func ensureTemplate(
 	ctx context.Context, server, name string, migrate func(ctx context.Context, url string) error,
 ) error {
@@ -185,7 +185,7 @@ func ensureTemplate(
 	if err != nil {
 		return fmt.Errorf("connect to test server: %w", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // and with it goes the lock
+	defer func() { _ = conn.Close(ctx) }() // closing releases the lock
 	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended($1, 0))`, name); err != nil {
 		return fmt.Errorf("lock template: %w", err)
 	}
@@ -229,7 +229,7 @@ func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error
 	return nil
 }
 
-// awaitLastConnection waits for the backends of closed connections: a database in use cannot be cloned.
+// awaitLastConnection waits for the backends of closed connections, because a database in use cannot be copied.
 func awaitLastConnection(ctx context.Context, conn *pgx.Conn, database string) error {
 	for busy := true; busy; time.Sleep(2 * time.Millisecond) {
 		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1)`,

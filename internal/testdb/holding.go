@@ -13,8 +13,7 @@ import (
 	"testing"
 )
 
-// columnsSQL lists every column in which something is stored, each with a query that says whether it holds one of the
-// words $1.
+// columnsSQL lists every stored column, each with a query that reports whether it contains one of the words $1.
 const columnsSQL = `SELECT ARRAY[concat_ws('.', n.nspname, c.relname, a.attname),
     format('SELECT EXISTS (SELECT FROM %I.%I, unnest($1::text[]) AS word WHERE ' || CASE a.atttypid
         WHEN 'bytea'::regtype THEN 'position(convert_to(word, ''UTF8'') IN %I)' ELSE 'strpos(%I::text, word)'
@@ -24,8 +23,8 @@ WHERE c.relkind IN ('r', 'p', 'm') AND a.attnum > 0 AND NOT a.attisdropped AND n
     AND n.nspname !~ '^pg_'
 ORDER BY n.nspname, c.relname, a.attname`
 
-// sampledSQL lists the columns and expressions of which the planner's statistics hold one of the words, as they are or
-// as bytes are printed. $1: words.
+// sampledSQL lists the columns and expressions whose planner statistics contain one of the words, as text or as printed
+// bytes. $1: words.
 const sampledSQL = `SELECT format('statistics of %s.%s.%s', s.schemaname, s.tablename, s.attname)
 FROM pg_stats AS s, concat_ws(' ', s.most_common_vals::text, s.histogram_bounds::text,
     s.most_common_elems::text) AS samples
@@ -34,10 +33,9 @@ WHERE s.schemaname <> 'information_schema' AND s.schemaname !~ '^pg_' AND EXISTS
     WHERE strpos(samples, word) > 0 OR strpos(samples, encode(convert_to(word, 'UTF8'), 'hex')) > 0)
 ORDER BY 1`
 
-// Holding names where a database holds one of the words: every column of every table, as schema.table.column; what
-// ANALYZE has kept of one, as "statistics of schema.table.column"; and every table in what pg_dump makes of it, as
-// "pg_dump of schema.table". Words are printable ASCII without a backslash. Where there is no pg_dump that knows the
-// server (see Dump), dumps are not searched.
+// Holding lists the places in a database that contain one of the words: columns, as schema.table.column; planner
+// statistics, as "statistics of schema.table.column"; and the dumped data of tables, as "pg_dump of schema.table".
+// Words are printable ASCII without a backslash. If there is no suitable pg_dump (see Dump), dumps are not searched.
 func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	t.Helper()
 	conn := Connect(t, databaseURL)
@@ -55,8 +53,8 @@ func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	return held
 }
 
-// Dump returns what pg_dump writes of a database: plain text, all schemas. It is the pg_dump beside the server's own
-// programs, or one on PATH; false when there is none that is as new as the server.
+// Dump returns the output of pg_dump for a database: plain text, all schemas. It uses the pg_dump beside the server's
+// programs, or one on PATH; false when none is as new as the server.
 func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -64,7 +62,7 @@ func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	conn := Connect(t, databaseURL)
 	defer func() { _ = conn.Close(ctx) }()
 	programs := []string{"pg_dump"}
-	var bindir string // the server may be on another machine, or its role not allowed to know
+	var bindir string // it fails if the server is on another machine, or the role may not read it
 	if err := conn.QueryRow(ctx, `SELECT setting FROM pg_config WHERE name = 'BINDIR'`).Scan(&bindir); err == nil {
 		programs = append([]string{filepath.Join(bindir, "pg_dump")}, programs...)
 	}
@@ -84,8 +82,7 @@ func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	return nil, false
 }
 
-// holdingDump names the tables in whose data a dump holds one of the words, as they are or as bytes are dumped, in
-// hexadecimal digits.
+// holdingDump lists the tables whose dumped data contains one of the words, as text or as bytes in hexadecimal digits.
 func holdingDump(dump []byte, words []string) (held []string) {
 	sought := make([][]byte, 0, 2*len(words))
 	for _, word := range words {

@@ -15,7 +15,7 @@ type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
 }
 
-// Querier is one that reads.
+// Querier is a pool, a connection or a transaction that queries.
 type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
@@ -50,7 +50,7 @@ func Exec(t testing.TB, db Execer, sql string, args ...any) {
 	}
 }
 
-// Value returns the one value that a query selects, the zero value when it selects none.
+// Value returns the single value of a query; the zero value when it has no row.
 func Value[T any](t testing.TB, db Querier, sql string, args ...any) (value T) {
 	t.Helper()
 	rows, _ := db.Query(context.Background(), sql, args...) // CollectOneRow returns its error
@@ -61,7 +61,7 @@ func Value[T any](t testing.TB, db Querier, sql string, args ...any) (value T) {
 	return value
 }
 
-// Values returns the values that a query selects, one of each row.
+// Values returns the value of each row of a query.
 func Values[T any](t testing.TB, db Querier, sql string, args ...any) []T {
 	t.Helper()
 	rows, _ := db.Query(context.Background(), sql, args...) // CollectRows returns its error

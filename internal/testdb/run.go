@@ -18,10 +18,10 @@ import (
 // shared one.
 const DatabaseURLVariable = "NOVELGATE_TEST_DATABASE_URL"
 
-// shared is this process's part in the shared server, made by the first test that needs a database.
+// shared is the connection of this process to the shared server. The first test that needs a database sets it.
 var shared struct {
 	sync.Mutex
-	running bool // Run is under way
+	running bool // Run has started
 	users   *os.File
 	url     string
 	err     error
@@ -42,7 +42,7 @@ func Run(m *testing.M) int {
 		if flag.Lookup(name) == nil {
 			continue // the package does not import rapid
 		}
-		if err := flag.Set(name, value); err != nil { // m.Run parses the command line later
+		if err := flag.Set(name, value); err != nil { // before m.Run, which parses the command line
 			panic(err)
 		}
 	}
@@ -56,7 +56,7 @@ func Run(m *testing.M) int {
 		_ = shared.users.Close()
 	}
 	if code != 0 {
-		return code // a failed test rarely tidies up
+		return code // a failed test may leave goroutines
 	}
 	if err := goleak.Find(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: the tests have left goroutines behind:", err)
@@ -81,12 +81,11 @@ func serverURL() (string, error) {
 	return shared.url, shared.err
 }
 
-// UntilSettled is how long a test waits for what waits in turn for all transactions on the server, such as that an
-// event is projected or sealed. Other tests have long ones: filling a table takes some of them a minute on a busy
-// machine.
+// UntilSettled limits waits that end only after all transactions on the server, such as waits for projecting or
+// sealing. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
 const UntilSettled = 3 * time.Minute
 
-// Eventually polls until ok holds, and fails the test when that takes longer than any transaction of another test does.
+// Eventually polls until ok returns true. It fails the test after UntilSettled.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	wait := time.Millisecond
@@ -100,8 +99,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 
 const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
 
-// AwaitSettled waits until readers of the log see all that was appended to a database: transactions of other tests on
-// the same server hide it for a while. It fails after UntilSettled.
+// AwaitSettled waits until readers of the log see all appended events, which transactions of other tests on the same
+// server may hide. It fails after UntilSettled.
 func AwaitSettled(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
@@ -116,8 +115,8 @@ func AwaitSettled(ctx context.Context, db interface {
 	return nil
 }
 
-// Lose turns the log into one that lacks the events for which an SQL condition holds, as a failover to a standby does
-// that lagged behind: they are gone, and the log has another identity.
+// Lose removes the events that match an SQL condition from the log, as a failover to a lagging standby does, and gives
+// the log another identity.
 func Lose(t testing.TB, db Execer, condition string) {
 	t.Helper()
 	const alter = `ALTER TABLE events DISABLE TRIGGER USER; ALTER TABLE log_identity DISABLE TRIGGER USER; `

@@ -82,7 +82,7 @@ func mistake(ctx context.Context, c *api.ClientWithResponses, title string) erro
 	return nil
 }
 
-// deliveries asks what the service has on record.
+// deliveries queries the recorded deliveries.
 func deliveries(ctx context.Context, c *api.ClientWithResponses, _ string) error {
 	shown, err := c.ShowDeliveryWithResponse(ctx, "evt/1", &api.ShowDeliveryParams{Operation: api.OperationPosts})
 	if err != nil {
@@ -116,7 +116,7 @@ func deliveries(ctx context.Context, c *api.ClientWithResponses, _ string) error
 	return nil
 }
 
-// tile reads from the ledger with an address whose slash is escaped.
+// tile reads a tile of the ledger, whose path has an escaped slash.
 func tile(ctx context.Context, c *api.ClientWithResponses, _ string) error {
 	found, err := c.LedgerTileWithResponse(ctx, "entries/000.p/1")
 	if err != nil {

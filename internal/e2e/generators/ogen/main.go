@@ -69,7 +69,7 @@ func commands(ctx context.Context, c *api.Client, title string) error {
 	return nil
 }
 
-// mistake sends a key that was used with another title. A body that the description forbids would not leave the client.
+// mistake reuses a key for another title. The client would not send a body that the description forbids.
 func mistake(ctx context.Context, c *api.Client, title string) error {
 	bad, err := c.UpsertNovel(ctx, &api.NovelUpsert{Novel: api.NovelTitle(title + " II")},
 		api.UpsertNovelParams{IdempotencyKey: "novel-1"})
@@ -82,7 +82,7 @@ func mistake(ctx context.Context, c *api.Client, title string) error {
 	return nil
 }
 
-// deliveries asks what the service has on record.
+// deliveries queries the recorded deliveries.
 func deliveries(ctx context.Context, c *api.Client, _ string) error {
 	shown, err := c.ShowDelivery(ctx, api.ShowDeliveryParams{IdempotencyKey: "evt/1", Operation: api.OperationPosts})
 	if err != nil {
