@@ -111,6 +111,9 @@ func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Heade
 	}
 	if r.key != "" {
 		sent.Header.Set("Idempotency-Key", r.key)
+		if s.fault != "" {
+			sent.Header.Set("Novelgate-Simulate", s.fault)
+		}
 	}
 	response, err := s.http.Do(sent)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands/access"
@@ -58,6 +59,8 @@ type API struct {
 	Records   Records
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	Addresses httpkit.Addresses      // in responses
+	// Sandbox is the database of a sandbox, where faults can be simulated; nil outside of sandboxes.
+	Sandbox *pgxpool.Pool
 
 	guard     *guard // set by Register
 	readiness readiness
@@ -77,6 +80,7 @@ func (a *API) Register(router *mux.Router) {
 	a.guard = newGuard(a.Now)
 	for _, r := range []*route{
 		a.novelsRoute(), a.postsRoute(), a.meRoute(), a.reconcileRoute(), a.deliveryRoute(), a.resolveRoute(),
+		a.certificationRoute(),
 	} {
 		router.Handle(r.path, a.handler(r)).Methods(r.method)
 	}
@@ -101,6 +105,7 @@ type input struct {
 	requestID   string
 	traceParent string
 	key         string // of a command
+	fault       fault  // that is simulated
 	body        []byte
 	receivedAt  time.Time
 }
@@ -178,7 +183,12 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		defer a.guard.turns.Return(in.IntegrationID)
 	} else {
 		// Deferred, so that the headers count the permit of this request.
-		defer func() { a.setRateLimit(w.Header(), in.Integration, rt.limits...) }()
+		defer func() {
+			a.setRateLimit(w.Header(), in.Integration, rt.limits...)
+			if in.fault == rateLimited {
+				exhaust(w.Header())
+			}
+		}()
 	}
 
 	if rt.maxBody > 0 {
@@ -203,6 +213,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 			return nil, err //nolint:wrapcheck // already a problem
 		}
 		in.traceParent = traceParent(r)
+		return a.execute(ctx, in, rt)
 	}
 	return rt.handle(ctx, in)
 }

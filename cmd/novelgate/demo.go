@@ -18,7 +18,7 @@ import (
 // creates a staff key when there is no usable one. Later starts on an embedded database log this command instead of
 // printing it.
 func (s *service) welcome(ctx context.Context, out streams) {
-	commands := &staff.Staff{Pool: s.db.pools.General, Actor: actor(), Now: s.now}
+	commands := newStaff(s.db.pools.General, s.now)
 	first, err := s.offerDemo(ctx, out, commands)
 	if err != nil {
 		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))

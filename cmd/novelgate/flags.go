@@ -15,6 +15,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
+	"novelgate/internal/sandbox"
 )
 
 // CommonFlags are the flags of most commands.
@@ -27,6 +28,7 @@ type CommonFlags struct {
 type DatabaseFlags struct {
 	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"URL of the PostgreSQL database. It takes precedence over --data-dir. Empty: the embedded PostgreSQL."`
 	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL (default: ${data_dir})."`
+	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead."`
 }
 
 // ProvidePool opens the database on the first call.
@@ -45,14 +47,32 @@ func (f DatabaseFlags) ProvidePool(ctx context.Context, open *resources) (*pgxpo
 	return open.pool, nil
 }
 
-// ProvideStaff opens the database for commands of staff. The actor is the operating system's user.
+// ProvideStaff opens the database for commands of staff.
 func (f DatabaseFlags) ProvideStaff(ctx context.Context, open *resources, now clock) (*staff.Staff, error) {
 	pool, err := f.ProvidePool(ctx, open)
-	return &staff.Staff{Pool: pool, Actor: actor(), Now: now}, err
+	if err != nil {
+		return nil, err
+	}
+	return newStaff(pool, now), nil
 }
 
-// url returns the URL of the database. An embedded database must be running.
+// newStaff returns the commands of staff on a database. The actor is the operating system's user.
+func newStaff(pool *pgxpool.Pool, now clock) *staff.Staff {
+	return &staff.Staff{
+		Pool: pool, Actor: actor(), Now: now, Sandbox: sandbox.Of(pool.Config().ConnConfig.Database),
+	}
+}
+
+// url returns the URL of the database, or of that of the sandbox. An embedded database must be running.
 func (f DatabaseFlags) url(ctx context.Context) (string, error) {
+	main, err := f.mainURL(ctx)
+	if err != nil || f.Sandbox == "" {
+		return main, err
+	}
+	return sandbox.URL(main, f.Sandbox)
+}
+
+func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 	if f.DatabaseURL != "" {
 		return f.DatabaseURL, nil
 	}
@@ -69,8 +89,10 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 // start starts the embedded database until the command ends, unless --database-url names a database or the embedded one
 // is running already. It sets DatabaseURL.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
-	if f.DatabaseURL != "" {
-		return nil
+	if f.DatabaseURL != "" || f.Sandbox != "" {
+		url, err := f.url(ctx)
+		f.DatabaseURL, f.Sandbox = url, ""
+		return err
 	}
 	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: s.logger(slog.LevelInfo)})
 	if err != nil {

@@ -61,6 +61,9 @@ func (s *service) publicHandler(
 		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
 	}
+	if s.isSandbox {
+		s.partners.Sandbox = pools.General
+	}
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
 		&imports.API{
@@ -88,7 +91,7 @@ func (s *service) publicHandler(
 	p.Register(router)
 	router.NotFoundHandler = requests.Middleware(p.Missing())
 	router.MethodNotAllowedHandler = requests.Middleware(kit.MethodNotAllowed(router))
-	return s.closeConnections(httpkit.WithRequestID(router))
+	return router
 }
 
 // authenticateAuditor returns the staff user or auditor who reads the event history.

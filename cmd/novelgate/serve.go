@@ -34,6 +34,7 @@ import (
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/pgserver"
+	"novelgate/internal/sandbox"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 	"novelgate/readapi/covers"
@@ -55,6 +56,7 @@ type serveCommand struct {
 	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
 	ImportRetention       time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept after its end, and an import without any change stays open (default: ${default})."`
 	Webhooks              webhookFlags  `embed:""`
+	Sandboxes             int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes of partners that are open at a time, with up to 15 database connections each; 0: keys of sandboxes are refused (default: ${default})."`
 	Ledger                LedgerFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
@@ -129,6 +131,12 @@ func (c *serveCommand) Validate() error {
 	if c.Readers < 1 {
 		return errors.New("--readers must be at least 1")
 	}
+	if c.Sandboxes < 0 {
+		return errors.New("--sandboxes must not be negative")
+	}
+	if c.Sandbox != "" {
+		return errors.New("--in-sandbox is not for serve: every serve serves the sandboxes beside its database")
+	}
 	if c.Connections < 1 {
 		return errors.New("--connections must be at least 1")
 	}
@@ -161,7 +169,13 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	if err := db.open(ctx, c.Lanes, c.DatabaseConnections, c.AllowUnsafeDurability); err != nil {
 		return err
 	}
+	if sandbox.Of(db.pools.General.Config().ConnConfig.Database) != "" {
+		return fmt.Errorf("%w, whose content is not public: serve the main database", sandbox.ErrNested)
+	}
 	s := &service{logger: logger, now: now, db: db}
+	if err := s.listen(ctx, c); err != nil {
+		return err
+	}
 	if err := s.wire(ctx, c); err != nil {
 		return err
 	}
@@ -200,6 +214,7 @@ type service struct {
 	standbys      *database.Standbys // nil without --read-database-url
 	imports       *imports.Worker
 	webhooks      *webhooks.Worker
+	sandboxes     *sandboxes // nil in a sandbox
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
@@ -207,25 +222,28 @@ type service struct {
 	tail          *eventlog.Tail
 	background    []func(context.Context) // each runs until its context ends
 
+	isSandbox                   bool
+	handler                     http.Handler // of all public routes
 	publicURL                   *url.URL
 	public, ops                 *http.Server
 	connections                 *httpkit.Connections // of public
 	publicListener, opsListener net.Listener
 }
 
-// wire opens the listeners and creates all parts. Steps that may fail come first, so that after a failure only the
-// listeners are open, which end with the process.
-func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
+// listen opens the listeners, which end with the process.
+func (s *service) listen(ctx context.Context, c *serveCommand) (err error) {
 	if s.publicListener, err = listen(ctx, c.Listen); err != nil {
 		return err
 	}
 	if s.opsListener, err = listen(ctx, c.OpsListen); err != nil {
 		return err
 	}
-	if s.publicURL, err = publicURL(c.PublicURL, s.publicListener.Addr()); err != nil {
-		return err
-	}
+	s.publicURL, err = publicURL(c.PublicURL, s.publicListener.Addr())
+	return err
+}
 
+// wire creates all parts. Steps that may fail come first, so that a failure leaves nothing behind.
+func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	// Background work.
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
@@ -276,7 +294,13 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	partnerStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, c.RequestTimeout)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	kit := s.newKit(c.RequestTimeout, readers, staff)
-	s.public = newServer(s.publicHandler(c.Site.site(s.now), kit, streams, partnerStreams, requests, outcomes), s.logger,
+	s.handler = s.publicHandler(c.Site.site(s.now), kit, streams, partnerStreams, requests, outcomes)
+	if s.isSandbox {
+		return nil
+	}
+	s.sandboxes = newSandboxes(s, c, kit)
+	s.background = append(s.background, s.sandboxes.watch)
+	s.public = newServer(s.closeConnections(httpkit.WithRequestID(s.sandboxes.route(s.handler))), s.logger,
 		publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
 	registry := s.metrics(requests, outcomes, committed, readers, staff, streams, partnerStreams,
@@ -387,15 +411,20 @@ func (s *service) saveUsage(ctx context.Context) {
 	}
 }
 
+// work runs the background work in group until ctx ends.
+func (s *service) work(ctx context.Context, group *errgroup.Group) {
+	for _, work := range s.background {
+		group.Go(func() error { work(ctx); return nil })
+	}
+	if s.runner != nil {
+		group.Go(func() error { return s.runner.Run(ctx) })
+	}
+}
+
 // run starts all parts, prints the addresses, and runs until ctx ends. Then it drains.
 func (s *service) run(ctx context.Context, out streams) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	for _, work := range s.background {
-		group.Go(func() error { work(groupCtx); return nil })
-	}
-	if s.runner != nil {
-		group.Go(func() error { return s.runner.Run(groupCtx) })
-	}
+	s.work(groupCtx, group)
 	group.Go(func() error { return served(s.opsListener, s.ops.Serve(s.opsListener)) })
 	group.Go(func() error { return served(s.publicListener, s.connections.Serve(s.public, s.publicListener)) })
 
@@ -426,6 +455,7 @@ const lastRequestsTime = 200 * time.Millisecond
 // drain stops accepting requests, completes the accepted ones, and stops all parts.
 func (s *service) drain(ctx context.Context) {
 	s.draining.Store(true)
+	s.sandboxes.drain()
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	// After Shutdown begins, net/http drops newly read requests without a response. So first close the listener, and let
@@ -436,12 +466,18 @@ func (s *service) drain(ctx context.Context) {
 		s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
 		s.public.Close() //nolint:errcheck // drainTimeout has passed
 	}
+	s.sandboxes.closeAll()
+	s.finish(ctx)
+	if err := s.ops.Shutdown(ctx); err != nil {
+		s.ops.Close() //nolint:errcheck // drainTimeout has passed
+	}
+}
+
+// finish stops the parts that commands need, after the last request.
+func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
 	s.limiter.Close()
 	if err := s.keys.SaveUsage(ctx); err != nil {
 		s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
-	}
-	if err := s.ops.Shutdown(ctx); err != nil {
-		s.ops.Close() //nolint:errcheck // drainTimeout has passed
 	}
 }

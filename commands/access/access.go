@@ -97,7 +97,7 @@ func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
 // Authenticate returns the integration of a key. It fails with a refusal of this package or with a database error. It
 // refuses the key of a staff user with ErrMalformed.
 func (k *Keys) Authenticate(ctx context.Context, key string) (*Integration, error) {
-	e, err := k.authenticate(ctx, key, k.integrations, apikey.Partner, apikey.Partner)
+	e, err := k.authenticate(ctx, key, k.integrations, apikey.Partner, apikey.Sandbox)
 	return e.integration, err
 }
 

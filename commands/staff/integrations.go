@@ -11,6 +11,7 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 )
 
@@ -46,6 +47,24 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change princ
 		settings, err := principal.FoldIntegration(id, []events.Recorded{{Event: registered[0]}}).Change(change)
 		return append(registered, settings...), err
 	})
+}
+
+// CopyIntegrations appends the events of all integrations in another log, with those of their keys.
+func (s *Staff) CopyIntegrations(ctx context.Context, from *Staff) error {
+	list, err := from.ListIntegrations(ctx, SortKey{}, 0)
+	if err != nil {
+		return err
+	}
+	for _, i := range list {
+		history, err := eventlog.ReadStream(ctx, from.Pool, events.IntegrationStream, i.ID, 0)
+		if err != nil {
+			return fmt.Errorf("read integration: %w", err)
+		}
+		if err := s.append(ctx, history); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ChangeIntegration changes settings of an integration.

@@ -70,6 +70,9 @@ func (s *Staff) issueKey(
 // newKey generates a key without issuing it.
 func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
 	secret, err := apikey.New(kind)
+	if s.Sandbox != "" && kind == apikey.Partner {
+		secret = apikey.NewSandbox(s.Sandbox)
+	}
 	if err != nil {
 		return events.KeyIssued{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
 	}

@@ -4,6 +4,8 @@
 //
 //	ngp_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
 //
+// In the key of a sandbox the first 4 of the random characters are the name of the sandbox.
+//
 // All 36 are base62 (0-9, A-Z, a-z). The checksum is the CRC-32 (IEEE) of everything before it, most significant digit
 // first. So a mistyped or truncated key is refused without a database query, and secret scanners report no false
 // positives.
@@ -25,11 +27,12 @@ const (
 	Partner Kind = "ngp"
 	Staff   Kind = "ngs"
 	Auditor Kind = "nga"
+	Sandbox Kind = "ngt" // of an integration in a sandbox
 )
 
 // Pattern is a regular expression for secret scanners. Confirm what it finds with
 // Parse.
-const Pattern = `\bng[psa]_[0-9A-Za-z]{36}\b`
+const Pattern = `\bng[psat]_[0-9A-Za-z]{36}\b`
 
 var form = regexp.MustCompile(Pattern)
 
@@ -52,17 +55,26 @@ const (
 	keyLen      = headLen + randomLen + checksumLen
 )
 
-// New makes a key from crypto/rand. It fails only for an unknown kind.
+// New makes a key from crypto/rand. It fails for an unknown kind, and for Sandbox.
 func New(k Kind) (Secret, error) {
-	if !k.valid() {
+	if !k.valid() || k == Sandbox {
 		return Secret{}, fmt.Errorf("make key: unknown kind %q", string(k))
 	}
+	return build(k, ""), nil
+}
+
+// NewSandbox makes a key for an integration in a sandbox from crypto/rand. name is a valid name of a sandbox.
+func NewSandbox(name string) Secret { return build(Sandbox, name) }
+
+// build makes a key whose 30 random characters begin with start.
+func build(k Kind, start string) Secret {
 	key := make([]byte, 0, keyLen)
 	key = append(key, k...)
 	key = append(key, '_')
-	key = appendRandom(key, randomLen)
+	key = append(key, start...)
+	key = appendRandom(key, randomLen-len(start))
 	key = appendChecksum(key, crc32.ChecksumIEEE(key))
-	return newSecret(string(key)), nil
+	return newSecret(string(key))
 }
 
 // Parse checks the form of a key. The error is ErrMalformed, without any part of s.
@@ -83,7 +95,7 @@ func Parse(s string) (Secret, error) {
 	return newSecret(s), nil
 }
 
-func (k Kind) valid() bool { return k == Partner || k == Staff || k == Auditor }
+func (k Kind) valid() bool { return k == Partner || k == Staff || k == Auditor || k == Sandbox }
 
 // appendRandom appends n characters of the alphabet, each equally likely: it discards bytes from the largest multiple
 // of 62 on.

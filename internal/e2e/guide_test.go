@@ -21,14 +21,14 @@ func TestGuideForPartners(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := Start(t, testdb.New(t))
-	p := s.NewPartner(t)
+	p, box := s.NewPartner(t), s.NewSandbox(t)
 	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
 	if len(blocks) < 6 {
 		t.Fatalf("%d commands", len(blocks))
 	}
 	for _, block := range blocks {
 		command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block[1])
-		command.Env = append(os.Environ(), "NOVELGATE="+s.URL, "KEY="+p.APIKey)
+		command.Env = append(os.Environ(), "NOVELGATE="+s.URL, "KEY="+p.APIKey, "SANDBOX_KEY="+box.APIKey)
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s\n%s", err, block[1], out)
 		}

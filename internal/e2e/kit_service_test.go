@@ -248,7 +248,7 @@ func Shared(t testing.TB) *Service {
 				lease.life.end(t)
 			}
 		}()
-		lease.service = Start(lease.life, testdb.New(lease.life))
+		lease.service = Start(lease.life, testdb.New(lease.life), "--sandboxes", "8")
 	}
 	lease.users++
 	service := lease.service

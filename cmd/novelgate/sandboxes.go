@@ -1,0 +1,285 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/apikey"
+	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+	"novelgate/internal/sandbox"
+)
+
+// sandboxes serves requests with keys of sandboxes, whatever their path. Each sandbox gets a service of its own on its
+// database, opened with the first request, so that no handler and no query knows of sandboxes. Create it with
+// newSandboxes.
+type sandboxes struct {
+	main     *service
+	kit      *httpkit.Kit
+	settings serveCommand // of each sandbox, without its URL
+	most     int          // open at a time
+
+	mu      sync.Mutex
+	open    map[string]*openSandbox
+	closing sync.WaitGroup
+}
+
+// openSandbox is the service of one sandbox. All fields but opened belong to sandboxes.mu until opened is closed.
+type openSandbox struct {
+	id       uint32 // of the database
+	requests int    // under way
+	usedAt   time.Time
+
+	opened  chan struct{} // closed when service or err is set
+	service *service
+	err     error
+	stop    func() // ends the background work and waits for it
+}
+
+func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
+	settings := *c
+	settings.Lanes, settings.DatabaseConnections = 1, database.LeastConnections(1)
+	settings.Standbys.URL, settings.Site.Covers = "", "none"
+	settings.Ledger.Pause, settings.PauseProjections = true, false
+	return &sandboxes{main: main, kit: kit, settings: settings, most: c.Sandboxes, open: map[string]*openSandbox{}}
+}
+
+// route sends requests with a valid key of a sandbox to its service, and all others to next.
+func (b *sandboxes) route(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		key, err := httpkit.Bearer(r.Header, "API key")
+		if err != nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		secret, err := apikey.Parse(key)
+		if err != nil || secret.Kind() != apikey.Sandbox {
+			next.ServeHTTP(w, r)
+			return
+		}
+		s, leave, err := b.enter(r.Context(), secret.SandboxName())
+		if err == nil {
+			defer leave()
+			err = s.partners.StillAdmitted(r.Context(), r)
+		}
+		switch refused, ok := errors.AsType[*problem.Error](err); {
+		case err == nil:
+			s.handler.ServeHTTP(&uncached{w}, r)
+		case ok && refused.Code == problem.CodeUnauthorized: // a key as unknown as any other
+			next.ServeHTTP(w, r)
+		default:
+			b.kit.DelayRefusal(r, uuid.Nil, err)
+			b.kit.Fail(w, r, err)
+		}
+	})
+}
+
+// uncached is the answer to a request with the key of a sandbox. Shared caches must not keep it: at the same address is
+// a public page for everyone else.
+type uncached struct{ http.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (u *uncached) WriteHeader(status int) {
+	u.Header().Set("Cache-Control", "private, no-store")
+	u.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (u *uncached) Write(b []byte) (int, error) {
+	u.Header().Set("Cache-Control", "private, no-store") // before the header is written; no effect later
+	return u.ResponseWriter.Write(b)                     //nolint:wrapcheck // as it is
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (u *uncached) Unwrap() http.ResponseWriter { return u.ResponseWriter }
+
+// enter returns the service of a sandbox, opened if necessary. If err is nil, call leave after the answer.
+func (b *sandboxes) enter(ctx context.Context, name string) (s *service, leave func(), err error) {
+	b.mu.Lock()
+	box := b.open[name]
+	b.mu.Unlock()
+	var id uint32
+	if box == nil { // watch closes sandboxes that are gone
+		list, err := sandbox.List(ctx, b.main.db.pools.General)
+		if err != nil {
+			return nil, nil, err //nolint:wrapcheck // it says what it did
+		}
+		if id = list[name]; id == 0 || b.most == 0 {
+			return nil, nil, problem.Unauthorized("The API key is not valid.")
+		}
+	}
+	b.mu.Lock()
+	if box = b.open[name]; box == nil {
+		if b.main.draining.Load() || !b.makeRoom() {
+			b.mu.Unlock()
+			return nil, nil, problem.Unavailable(httpkit.RetryAfter)
+		}
+		box = &openSandbox{id: id, opened: make(chan struct{})}
+		b.open[name] = box
+		b.closing.Add(1) // until it is closed
+		go b.start(context.WithoutCancel(ctx), name, box)
+	}
+	box.requests++
+	box.usedAt = b.main.now()
+	b.mu.Unlock()
+	leave = func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		box.requests--
+	}
+	select {
+	case <-box.opened:
+		err = box.err
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	if err != nil {
+		leave()
+		return nil, nil, problem.Unavailable(httpkit.RetryAfter).WithCause(err)
+	}
+	return box.service, leave, nil
+}
+
+// makeRoom closes the sandbox that was not used for the longest time, if as many are open as may be. It reports whether
+// there is room for another one. b.mu is locked.
+func (b *sandboxes) makeRoom() bool {
+	if len(b.open) < b.most {
+		return true
+	}
+	oldest := ""
+	for name, box := range b.open {
+		if box.requests == 0 && (oldest == "" || box.usedAt.Before(b.open[oldest].usedAt)) {
+			oldest = name
+		}
+	}
+	if oldest == "" {
+		return false
+	}
+	b.close(oldest)
+	return true
+}
+
+// start opens a sandbox.
+func (b *sandboxes) start(ctx context.Context, name string, box *openSandbox) {
+	defer close(box.opened)
+	if box.err = b.serve(ctx, name, box); box.err == nil {
+		return
+	}
+	b.main.logger.ErrorContext(ctx, "a sandbox does not open", slog.String("sandbox", name),
+		slog.Any("error", box.err))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.open[name] == box { // the next request tries again
+		delete(b.open, name)
+		b.closing.Done()
+	}
+}
+
+// serve sets service and stop of a sandbox.
+func (b *sandboxes) serve(ctx context.Context, name string, box *openSandbox) error {
+	ctx, cancel := context.WithCancel(ctx)
+	url, err := sandbox.URL(b.main.db.pools.General.Config().ConnString(), name)
+	if err != nil {
+		cancel()
+		return err //nolint:wrapcheck // it says why
+	}
+	logger := b.main.logger.With(slog.String("sandbox", name))
+	settings, db := b.settings, &databaseServer{url: url, logger: logger}
+	s := &service{logger: logger, now: b.main.now, db: db, isSandbox: true, publicURL: b.main.publicURL}
+	err = db.open(ctx, settings.Lanes, settings.DatabaseConnections, settings.AllowUnsafeDurability)
+	if err == nil {
+		err = s.wire(ctx, &settings)
+	}
+	if err != nil {
+		cancel()
+		db.stop(context.WithoutCancel(ctx))
+		return fmt.Errorf("open sandbox: %w", err)
+	}
+	group, work := errgroup.WithContext(ctx)
+	s.work(work, group)
+	box.service = s
+	box.stop = func() {
+		s.draining.Store(true) // ends streams
+		s.finish(ctx)
+		cancel()
+		if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+			logger.WarnContext(ctx, "a sandbox ended with an error", slog.Any("error", err))
+		}
+		db.stop(context.WithoutCancel(ctx))
+	}
+	return nil
+}
+
+// close closes a sandbox without waiting for it. b.mu is locked.
+func (b *sandboxes) close(name string) {
+	box := b.open[name]
+	delete(b.open, name)
+	go func() {
+		defer b.closing.Done()
+		<-box.opened
+		if box.stop != nil {
+			box.stop()
+		}
+	}()
+}
+
+// watchInterval is how often watch looks.
+const watchInterval = time.Second
+
+// watch closes sandboxes that were deleted or wiped, until ctx ends.
+func (b *sandboxes) watch(ctx context.Context) {
+	for eventlog.Sleep(ctx, watchInterval) {
+		b.mu.Lock()
+		idle := len(b.open) == 0
+		b.mu.Unlock()
+		if idle {
+			continue
+		}
+		list, err := sandbox.List(ctx, b.main.db.pools.General)
+		if err != nil {
+			continue // the pools report that the database is away
+		}
+		b.mu.Lock()
+		for name, box := range b.open {
+			if list[name] != box.id {
+				b.close(name)
+			}
+		}
+		b.mu.Unlock()
+	}
+}
+
+// drain ends the streams of all sandboxes. None is opened any more.
+func (b *sandboxes) drain() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, box := range b.open {
+		select {
+		case <-box.opened:
+			if box.service != nil {
+				box.service.draining.Store(true)
+			}
+		default: // it has no streams yet
+		}
+	}
+}
+
+// closeAll closes all sandboxes, after their last request, and waits for them.
+func (b *sandboxes) closeAll() {
+	b.mu.Lock()
+	for name := range b.open {
+		b.close(name)
+	}
+	b.mu.Unlock()
+	b.closing.Wait()
+}

@@ -1,0 +1,156 @@
+package commands
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
+)
+
+// Results of a fault.
+const (
+	survived    = "survived"
+	notSurvived = "not_survived"
+	notTried    = "not_tried"
+)
+
+// certification says which simulated faults the client of an integration has survived.
+type certification struct {
+	Certified bool         `json:"certified"` // all survived
+	Faults    []faultProof `json:"faults"`    // all, in a fixed order
+}
+
+// faultProof is the result of the newest command with a fault.
+type faultProof struct {
+	Fault          fault      `json:"fault"`
+	Result         string     `json:"result"`
+	Reason         string     `json:"reason"`
+	Operation      *string    `json:"operation"` // nil, as the two below, when the fault was not tried
+	IdempotencyKey *string    `json:"idempotencyKey"`
+	At             *time.Time `json:"at"`
+}
+
+// received is a request of a command, as recorded.
+type received struct {
+	Operation, Key string
+	Body           []byte // SHA-256
+	Fault          fault
+	At             time.Time
+	AnsweredAt     *time.Time
+	Status         int // 0 without an answer
+}
+
+func (r received) succeeded() bool {
+	return r.Status >= http.StatusOK && r.Status < http.StatusMultipleChoices
+}
+
+// judgedRequests is how many of the newest requests count.
+const judgedRequests = 10_000
+
+const receivedListSQL = `SELECT operation, idempotency_key, body_sha256, coalesce(fault, ''), received_at, answered_at, coalesce(status, 0)
+FROM (SELECT * FROM sandbox_requests WHERE integration_id = $1 ORDER BY request_id DESC LIMIT $2) AS r ORDER BY request_id`
+
+func (a *API) certificationRoute() *route {
+	return &route{method: http.MethodGet, path: "/api/integrations/certification", handle: a.certification}
+}
+
+// certification handles GET /api/integrations/certification. Outside of sandboxes no fault was tried.
+func (a *API) certification(ctx context.Context, in *input) (*output, error) {
+	requests, err := database.Collect(ctx, a.Records, "requests", pgx.RowToStructByPos[received], receivedListSQL,
+		in.IntegrationID, judgedRequests)
+	if err != nil {
+		return nil, err
+	}
+	answer := certification{Certified: true}
+	for _, f := range []fault{unavailable, rateLimited, lostResponse, slow} {
+		proof := judge(f, requests)
+		answer.Faults = append(answer.Faults, proof)
+		answer.Certified = answer.Certified && proof.Result == survived
+	}
+	return &output{status: http.StatusOK, body: answer}, nil
+}
+
+// Tolerances of a repetition: earlier than Retry-After, for inaccurate clocks, and later, for the pauses of a patient
+// client.
+const (
+	earlyTolerance = 100 * time.Millisecond
+	lateTolerance  = 5 * time.Minute
+)
+
+// judge returns the result of a fault from the requests of an integration, oldest first.
+func judge(f fault, requests []received) faultProof {
+	at := len(requests) - 1
+	for at >= 0 && requests[at].Fault != f {
+		at--
+	}
+	if at < 0 {
+		return faultProof{Fault: f, Result: notTried, Reason: "No command has asked for this fault."}
+	}
+	first := requests[at]
+	proof := faultProof{
+		Fault: f, Result: notSurvived, Operation: &first.Operation, IdempotencyKey: &first.Key, At: &first.At,
+	}
+	var repetitions []received
+	for i, r := range requests {
+		switch {
+		case r.Operation != first.Operation, i <= at:
+		case r.Key == first.Key:
+			repetitions = append(repetitions, r)
+		case r.At.Sub(first.At) < lateTolerance && slices.Equal(r.Body, first.Body) && isNew(r, requests[:i]):
+			proof.Reason = fmt.Sprintf("The same body came under another key, %q: the command may be stored twice.", r.Key)
+			return proof
+		}
+	}
+	if first.succeeded() { // a slow answer
+		proof.Result, proof.Reason = survived, "The client waited for the answer."
+		return proof
+	}
+	proof.Reason = repeated(first, repetitions)
+	if proof.Reason == "" {
+		proof.Result, proof.Reason = survived, "The command came again with the same key, and was answered."
+	}
+	return proof
+}
+
+// isNew reports whether a request is the first one of its key.
+func isNew(r received, before []received) bool {
+	return !slices.ContainsFunc(before, func(b received) bool { return b.Key == r.Key && b.Operation == r.Operation })
+}
+
+// repeated returns what is wrong with the repetitions of a request, or "".
+func repeated(first received, repetitions []received) string {
+	if len(repetitions) == 0 {
+		if first.Status >= http.StatusBadRequest && first.Fault == slow {
+			return fmt.Sprintf("The command was refused with %d.", first.Status)
+		}
+		return "The command has not come again with the same key."
+	}
+	begun := first.At
+	if first.AnsweredAt != nil && first.Fault.retryAfter() > 0 {
+		begun = *first.AnsweredAt
+	}
+	pause := repetitions[0].At.Sub(begun).Round(100 * time.Millisecond)
+	switch wait := first.Fault.retryAfter(); {
+	case pause < wait-earlyTolerance:
+		return fmt.Sprintf("The command came again after %v; Retry-After was %v.", pause, wait)
+	case pause > wait+lateTolerance:
+		return fmt.Sprintf("The command came again only after %v.", pause)
+	}
+	answered := slices.ContainsFunc(repetitions, received.succeeded)
+	last := repetitions[len(repetitions)-1]
+	switch {
+	case slices.ContainsFunc(repetitions, func(r received) bool { return !slices.Equal(r.Body, first.Body) }):
+		return "The command came again with another body."
+	case answered:
+		return ""
+	case last.Status == 0:
+		return "The repetition has not been answered."
+	default:
+		return fmt.Sprintf("The repetition was answered with %d.", last.Status)
+	}
+}

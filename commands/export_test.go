@@ -1,0 +1,20 @@
+package commands
+
+import (
+	"time"
+)
+
+// Received is a recorded request of a command.
+type Received = received
+
+// SetFault sets the fault that was simulated.
+func (r *received) SetFault(f string) { r.Fault = fault(f) }
+
+// Judge returns the result of a fault, and its reason.
+func Judge(f string, requests []Received) (result, reason string) {
+	proof := judge(fault(f), requests)
+	return proof.Result, proof.Reason
+}
+
+// LateTolerance is how long a client may take beyond Retry-After.
+const LateTolerance time.Duration = lateTolerance

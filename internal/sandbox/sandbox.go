@@ -1,0 +1,205 @@
+// Package sandbox keeps the databases of sandboxes. A sandbox is an installation on a database of its own, on the
+// server of the main database, with a log, tables and views of its own. Nothing that reads the main database can show
+// what is in a sandbox. See docs/decisions/0023-sandbox.md.
+//
+// The database of the sandbox "k3f9" beside the main database "novelgate" is "novelgate_sandbox_k3f9". No table lists
+// the sandboxes: they are the databases with such names.
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/database"
+	"novelgate/migrations"
+)
+
+// Refusals.
+var (
+	ErrName    = errors.New("the name of a sandbox has four characters: a-z and 0-9")
+	ErrUnknown = errors.New("no such sandbox")
+	ErrNested  = errors.New("this is the database of a sandbox")
+)
+
+const (
+	infix    = "_sandbox_"
+	unnamed  = "_sandbox-new_" // a database that is not complete yet
+	nameLen  = 4
+	longest  = 63 - len(unnamed) - nameLen // PostgreSQL cuts longer names
+	alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+)
+
+var of = regexp.MustCompile(infix + `([0-9a-z]{4})$`)
+
+// Of returns the name of the sandbox that a database belongs to, "" for the main database.
+func Of(databaseName string) string {
+	if found := of.FindStringSubmatch(databaseName); found != nil {
+		return found[1]
+	}
+	return ""
+}
+
+// URL returns the URL of the database of a sandbox. mainURL is that of the main database.
+func URL(mainURL, name string) (string, error) {
+	config, err := database.ParseConfig(mainURL, nil)
+	if err != nil {
+		return "", err
+	}
+	main := config.ConnConfig.Database
+	switch {
+	case Of(main) != "":
+		return "", ErrNested
+	case Of(infix+name) != name:
+		return "", ErrName
+	case len(main) > longest:
+		return "", fmt.Errorf("sandboxes need a database with a name of at most %d bytes, not %q", longest, main)
+	}
+	return withDatabase(mainURL, main+infix+name), nil
+}
+
+// withDatabase returns a valid URL with another database, in either form that PostgreSQL's clients take.
+func withDatabase(databaseURL, name string) string {
+	u, err := url.Parse(databaseURL)
+	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return databaseURL + " dbname=" + name // the last one counts
+	}
+	query := u.Query()
+	query.Del("dbname")
+	u.Path, u.RawPath, u.RawQuery = "/"+name, "", query.Encode()
+	return u.String()
+}
+
+// List returns the sandboxes beside the main database with the ids of their databases. A sandbox that was wiped has
+// another one.
+func List(ctx context.Context, main *pgxpool.Pool) (map[string]uint32, error) {
+	type row struct {
+		Name string
+		ID   uint32
+	}
+	rows, err := database.Collect(ctx, main, "sandboxes", pgx.RowToStructByPos[row], `SELECT datname, oid FROM pg_database
+WHERE starts_with(datname, current_database() || '`+infix+`')`)
+	list := map[string]uint32{}
+	for _, r := range rows {
+		if name := Of(r.Name); r.Name == main.Config().ConnConfig.Database+infix+name {
+			list[name] = r.ID
+		}
+	}
+	return list, err
+}
+
+// Create makes a sandbox. fill completes the database of the given URL, before which nobody uses
+// it.
+func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name string) error) error {
+	random := make([]byte, nameLen)
+	_, _ = rand.Read(random) // never fails: it aborts the program instead
+	for i, c := range random {
+		random[i] = alphabet[int(c)%len(alphabet)]
+	}
+	name := string(random)
+	return build(ctx, main, name, func(sandboxURL string) error { return fill(sandboxURL, name) })
+}
+
+// Wipe replaces the database of a sandbox with an empty one. fill gets the URLs of both and copies what stays.
+func Wipe(
+	ctx context.Context, main *pgxpool.Pool, name string, fill func(oldURL, newURL string) error,
+) error {
+	old, err := existing(ctx, main, name)
+	if err != nil {
+		return err
+	}
+	return build(ctx, main, name, func(newURL string) error {
+		if err := fill(old, newURL); err != nil {
+			return err
+		}
+		return drop(ctx, main, infix, name)
+	})
+}
+
+// Delete removes a sandbox.
+func Delete(ctx context.Context, main *pgxpool.Pool, name string) error {
+	if _, err := existing(ctx, main, name); err != nil {
+		return err
+	}
+	return drop(ctx, main, infix, name)
+}
+
+// existing returns the URL of a sandbox that exists.
+func existing(ctx context.Context, main *pgxpool.Pool, name string) (string, error) {
+	sandboxURL, err := URL(main.Config().ConnString(), name)
+	if err != nil {
+		return "", err
+	}
+	list, err := List(ctx, main)
+	if err == nil && list[name] == 0 {
+		err = fmt.Errorf("%w: %s", ErrUnknown, name)
+	}
+	return sandboxURL, err
+}
+
+// build makes a database, has it completed, and gives it the name of the sandbox.
+func build(
+	ctx context.Context, main *pgxpool.Pool, name string, complete func(url string) error,
+) (err error) {
+	mainURL := main.Config().ConnString()
+	if _, err := URL(mainURL, name); err != nil {
+		return err
+	}
+	made := quoted(main, unnamed, name)
+	if err := drop(ctx, main, unnamed, name); err != nil { // of a process that was killed
+		return err
+	}
+	if err := execute(ctx, main, `CREATE DATABASE `+made+` TEMPLATE template0 ENCODING 'UTF8'`); err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, drop(context.WithoutCancel(ctx), main, unnamed, name))
+		}
+	}()
+	// Analysts may connect to the main database only.
+	if err := execute(ctx, main, `REVOKE ALL ON DATABASE `+made+` FROM PUBLIC`); err != nil {
+		return err
+	}
+	newURL := withDatabase(mainURL, main.Config().ConnConfig.Database+unnamed+name)
+	if err := migrations.Up(ctx, newURL); err != nil {
+		return fmt.Errorf("migrate the sandbox: %w", err)
+	}
+	if err := complete(newURL); err != nil {
+		return err
+	}
+	return execute(ctx, main, `ALTER DATABASE `+made+` RENAME TO `+quoted(main, infix, name))
+}
+
+// drop drops a database and disconnects who uses it.
+func drop(ctx context.Context, main *pgxpool.Pool, infix, name string) error {
+	return execute(ctx, main, `DROP DATABASE IF EXISTS `+quoted(main, infix, name)+` WITH (FORCE)`)
+}
+
+func quoted(main *pgxpool.Pool, infix, name string) string {
+	return pgx.Identifier{main.Config().ConnConfig.Database + infix + name}.Sanitize()
+}
+
+// insufficientPrivilege is the SQLSTATE of a role that may not create databases.
+const insufficientPrivilege = "42501"
+
+func execute(ctx context.Context, main *pgxpool.Pool, sql string) error {
+	_, err := main.Exec(ctx, sql)
+	var refused *pgconn.PgError
+	if errors.As(err, &refused) && refused.Code == insufficientPrivilege {
+		return fmt.Errorf("the role of the service may not create databases (ALTER ROLE … CREATEDB allows it): %w", err)
+	}
+	if err != nil {
+		verb, _, _ := strings.Cut(sql, ` "`)
+		return fmt.Errorf("%s: %w", strings.ToLower(verb), err)
+	}
+	return nil
+}
