@@ -1,12 +1,12 @@
--- Where a comment stands in a discussion. $1: slug; $2: comment; $3: moment after which nothing counts; $4: how many replies a page shows
--- at first; $5: how far to count.
+-- The place of a comment in a discussion. $1: slug; $2: comment; $3: time: later comments do not count; $4: number of first replies on
+-- a page; $5: maximum count.
 SELECT n.state, root.post_id, root.written_at, p.post_id, p.recorded_at, p.depth,
-       -- whether it is none of the replies that a page shows at first
+       -- whether it comes after the first replies on a page
        coalesce((SELECT (w.recorded_at, w.depth, w.post_id) < (p.recorded_at, p.depth, p.post_id)
                  FROM (SELECT q.recorded_at, q.depth, q.post_id FROM posts q
                        WHERE q.root_post_id = root.post_id AND q.recorded_at <= $3
                        ORDER BY q.recorded_at, q.depth, q.post_id OFFSET $4 - 1 LIMIT 1) AS w), false) AND p.root_post_id IS NOT NULL,
-       -- top-level comments before and after it, counted up to $5
+       -- number of top-level comments before and after it, up to $5
        (SELECT count(*) FROM (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND q.recorded_at <= $3
                               AND (q.written_at, q.post_id) < (root.written_at, root.post_id) LIMIT $5) AS before),
        (SELECT count(*) FROM (SELECT FROM posts q WHERE q.thread_id = t.thread_id AND q.root_post_id IS NULL AND q.recorded_at <= $3

@@ -1,7 +1,6 @@
--- Under which name authors were known at a moment: that on the comment that was written last of those received by then; of comments
--- written at the same instant, the one later in the log. $1: authors; $2: the moment.
--- Who goes by the name on a comment that was there already still has the name of then, if authors knows all that posts knows. Only for the
--- others their comments are gone through.
+-- Names of authors at a past time: the name on their latest comment of those received by then; of comments written at the same
+-- instant, of the later one in the log. $1: authors; $2: time. If the comment of an author's current name existed at that time, and
+-- authors is not behind posts, that name is the right one. Only for other authors the comments are searched.
 WITH named AS (
     SELECT a.author_id, v.event_type, v.data, v.personal
     FROM unnest($1::uuid[]) AS k (author_id)

@@ -1,4 +1,4 @@
--- A novel of any state; a title that was declined before there was a novel is none. $1: slug.
+-- A novel in any state, without titles that were barred before their first import. $1: slug.
 SELECT n.novel_id, n.slug, n.title, n.state, coalesce(i.name, ''), n.details,
        coalesce(v.posts, 0), v.last_post_at
 FROM title_lookup n

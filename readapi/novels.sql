@@ -1,8 +1,8 @@
--- Novels that the public may see, in one of three orders; at least one row, without a novel when there is none. $1: one state, or NULL; $2: folded
--- text in the title, or ''; $3: name of the partner platform that owns them, NULL for any, '' for the host platform; $4: genre, or ''; $5:
--- language, or ''; $6: number of novels; $7: number of novels to examine, NULL for no limit; from $8: key of the novel to start after.
--- :source is the table with the order as s, :key what it is sorted by, :after the condition on it; :folded the
--- folded title, from the source if that has it, because it is examined before the join.
+-- Public novels in one of three orders; without any, one row without a novel. $1: one state, or NULL; $2: folded text in the title, or
+-- ''; $3: name of the owning partner platform, NULL for any, '' for the host platform; $4: genre, or ''; $5: language, or ''; $6:
+-- number of novels; $7: number of novels to examine, NULL for no limit; from $8: key of the novel to start after. Go code replaces
+-- :source by the ordered table s, :key by its sort key, :after by the condition on the key, and :folded by the folded title, from s if
+-- it has one, because it is examined before the join.
 SELECT m.folded_title, m.posted_at, m.created_at, m.novel_id, n.folded_title, n.posted_at, n.created_at, n.novel_id,
        n.slug, n.title, n.state, coalesce(i.name, ''), n.details, coalesce(v.posts, 0), v.last_post_at
 FROM (SELECT (SELECT o.integration_id FROM integrations o WHERE lower(o.name) = lower($3)) AS owner_id OFFSET 0) AS w

@@ -1,5 +1,5 @@
--- Begins the next round of the imports whose chunks have all been visited, and ends those without lines left. A round without progress
--- is repeated after a growing pause while the import is open. Once it is complete, a final round follows.
+-- Begins the next round of imports whose chunks have all been visited, and ends imports without remaining lines. While an import is
+-- open, a round without progress is repeated after a growing pause. Once it is complete, a final round follows.
 UPDATE imports AS i SET
     state = CASE WHEN n.unsettled THEN i.state ELSE 'completed' END,
     ended_at = CASE WHEN n.unsettled THEN i.ended_at ELSE now() END,

@@ -1,5 +1,5 @@
--- Leases a chunk of the import that has waited longest. $1: worker; $2: length of the lease. The first chunk in turn is not taken while
--- it must wait for an earlier one; then those behind it must, too. 1099511627776 is 2^40, see import_chunks.turn.
+-- Leases a chunk of the import that has waited longest. $1: worker; $2: length of the lease. If the first chunk in turn must wait for
+-- an earlier one, so must all chunks after it. 1099511627776 is 2^40, see import_chunks.turn.
 WITH due AS (
     SELECT c.import_id, c.first_line, i.integration_id, i.key_id, i.round, i.final, g.can_post, g.can_create_novels, g.review,
            g.lines_per_minute

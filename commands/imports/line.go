@@ -14,8 +14,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// maxLine is the longest line that is kept, in bytes: the largest body, its key, and room for members that are ignored.
-// Of a longer line one byte more is kept, so that it is known for what it is.
+// maxLine is the maximum length of a stored line in bytes: the largest body, its key, and room for ignored members. A
+// longer line is cut after one more byte, which marks it as too long.
 const maxLine = 64 << 10
 
 // Line is a line of an import: a command.
@@ -26,9 +26,9 @@ type Line struct {
 	Post      *request.Post  // of a comment
 }
 
-// ParseLine reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}}, as strictly as the live interface
-// reads a body and its key. Other members are ignored. allowed checks the capability for the operation. The error is a
-// *problem.Error, the one that the live interface would answer with; the line then has what could be read.
+// ParseLine parses {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}}, as strictly as the live interface
+// parses a body and its key. It ignores other members. allowed checks the capability for the operation. The error is
+// the *problem.Error of the live interface; the line then has the members that could be read.
 func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operation) error) (line Line, err error) {
 	if len(raw) > maxLine {
 		return line, problem.PayloadTooLarge(request.MaxBody).WithDetail(
@@ -95,21 +95,21 @@ func (l *Line) awaitsParent() bool {
 // erasedLine replaces a line whose author was erased.
 const erasedLine = `{"erased":true}`
 
-// envelope is the members of a line, with the body as sent.
+// envelope has the members of a line, with the body as sent.
 type envelope struct {
 	operation, key text
 	body           []byte // nil when there is none
 	erased         bool
 }
 
-// text is a member that should be a string.
+// text is a member that must be a string.
 type text struct {
 	given, isText bool
 	text          string
 }
 
-// readEnvelope reads a line. The decoder checks only where values end, so that the body is refused with the same words
-// as on the live interface.
+// readEnvelope parses a line. It checks only where values end, so that the body gets the same error text as on the live
+// interface.
 func readEnvelope(raw []byte) (envelope, error) {
 	var e envelope
 	if len(bytes.TrimSpace(raw)) == 0 {

@@ -30,8 +30,8 @@ func (a *API) results(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, false, "status", "after", "limit")
 }
 
-// failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves. It leaves out lines that are
-// not kept as a whole.
+// failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves, without those that were too
+// long to be stored.
 func (a *API) failed(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, true, "after", "limit")
 }

@@ -11,16 +11,16 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// When imports yield. A command of the live interface waits for the batch in its lane, so batches must be small while
-// there are such commands, and leave them the processors.
+// Throttling of imports. A command of the live interface waits for the current batch of its lane. So while there are
+// such commands, imports use small batches and leave processors to them.
 const (
 	lookEvery   = 250 * time.Millisecond
-	busyCommand = 20          // events a second of other commands from which imports yield
-	fullGroup   = chunkLines  // lines under way at a time; the committer's share of an integration bounds them, too
-	smallGroup  = 32          // the same while others append
-	restFactor  = 2           // rest so many times as long as the work took
-	stayBusy    = time.Second // after the latest look that found others
-	mostGrowth  = 10_000      // events that a look counts
+	busyCommand = 20          // events a second of other commands from which imports are throttled
+	fullGroup   = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
+	smallGroup  = 32          // the same while throttled
+	restFactor  = 2           // length of a pause, as a multiple of the work before it
+	stayBusy    = time.Second // after the last measured busy interval
+	mostGrowth  = 10_000      // limit of a count
 )
 
 // grownSQL counts the events after ($1, $2), up to $3, that no line of an import has caused.
@@ -28,12 +28,13 @@ const grownSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT starts
     SELECT request_id FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`
 
-// pace lets the workers of a replica yield to commands of the live interface, of any replica: it looks at the log.
+// pace throttles the workers of a replica while any replica executes commands of the live interface, which the log
+// shows.
 type pace struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
 
-	working sync.Mutex // held by the one worker of the replica that works and rests while others append
+	working sync.Mutex // held by the one active worker while throttled
 
 	mu        sync.Mutex
 	end       events.Position
@@ -43,7 +44,7 @@ type pace struct {
 
 func newPace(pool *pgxpool.Pool, now func() time.Time) *pace { return &pace{pool: pool, now: now} }
 
-// group returns how many lines may be under way.
+// group returns the number of lines to execute concurrently.
 func (p *pace) group(ctx context.Context) int {
 	if p.busy(ctx) {
 		return smallGroup
@@ -51,7 +52,7 @@ func (p *pace) group(ctx context.Context) int {
 	return fullGroup
 }
 
-// turn waits for the other worker while others append. leave ends the turn.
+// turn waits for the other worker while throttled. leave ends the turn.
 func (p *pace) turn(ctx context.Context) (leave func()) {
 	if !p.busy(ctx) {
 		return func() {}
@@ -60,7 +61,7 @@ func (p *pace) turn(ctx context.Context) (leave func()) {
 	return p.working.Unlock
 }
 
-// rest pauses after work that took a time, if others append.
+// rest pauses after work that took a time, while throttled.
 func (p *pace) rest(ctx context.Context, took time.Duration) {
 	if p.busy(ctx) {
 		eventlog.Sleep(ctx, restFactor*took)
@@ -81,7 +82,7 @@ func (p *pace) busy(ctx context.Context) bool {
 	return now.Before(p.busyUntil)
 }
 
-// grown returns how many events others have appended since the last look, none at the first one.
+// grown returns the number of events of other commands since the last call; 0 for the first call.
 func (p *pace) grown(ctx context.Context) (n int, err error) {
 	if p.end != (events.Position{}) {
 		if err := p.pool.QueryRow(ctx, grownSQL, p.end.TransactionID, p.end.Ordinal, mostGrowth).Scan(&n); err != nil {

@@ -19,7 +19,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// purgeBatch is how many chunks one transaction deletes.
+// purgeBatch is the number of chunks that one transaction deletes.
 const purgeBatch = 100
 
 const (
@@ -35,7 +35,8 @@ WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LI
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
 )
 
-// purge deletes lines and results of the imports that have ended a time ago, and ends those without any change since.
+// purge deletes the lines and results of imports that ended before the retention time, and ends imports without any
+// change in that time.
 func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
@@ -67,7 +68,7 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 }
 
 const (
-	// spooledSQL lists chunks that hold words: of lines that have no outcome, or that failed.
+	// spooledSQL lists chunks with personal data: of lines that have no outcome, or that failed.
 	spooledSQL = `SELECT c.import_id, c.first_line, c.body FROM imports AS i JOIN import_chunks AS c USING (import_id)
 WHERE i.integration_id = $1 AND i.purged_at IS NULL AND (c.unsettled > 0 OR c.failed > 0)
   AND (c.import_id, c.first_line) > ($2, $3)
@@ -82,8 +83,8 @@ WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 // holdPause is the time between attempts to lease a chunk.
 const holdPause = 50 * time.Millisecond
 
-// EraseAuthor erases the words of an author from the spool, and returns the number of lines. It leases each chunk with
-// lines of theirs, so when it returns, none that was spooled before is under way: what was stored is on record.
+// EraseAuthor erases the lines of an author from the spool and returns their number. It leases each chunk with such
+// lines. So when it returns, no line that was spooled before is being executed: what was stored is on record.
 func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
 	erased, holder := 0, uuid.New()
 	var id uuid.UUID
@@ -117,7 +118,7 @@ func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID,
 	}
 }
 
-// eraseFrom erases the words of an author from a chunk.
+// eraseFrom erases the lines of an author from a chunk.
 func eraseFrom(
 	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64, author string,
 ) (erased int, err error) {
@@ -171,8 +172,7 @@ func eraseFrom(
 // errErased is the outcome of a line whose author was erased.
 var errErased = problem.Gone().WithDetail("The staff of the host platform erased the author of this comment.")
 
-// isBy reports whether a line is by an author. A line whose author cannot be read counts as theirs if it has the
-// identifier anywhere.
+// isBy reports whether a line is by an author. A line that cannot be parsed counts if it contains the identifier.
 func isBy(line []byte, author string) bool {
 	e, err := readEnvelope(line)
 	if err != nil || e.body == nil {

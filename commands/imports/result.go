@@ -30,7 +30,7 @@ const (
 // parentNotFound is the warning of a reply that was stored top-level.
 const parentNotFound = "parent_not_found"
 
-// Result is the outcome of a line, as partners see it.
+// Result is the outcome of a line for partners.
 type Result struct {
 	Line           int64               `json:"line"` // the first line is 1
 	Operation      ratelimit.Operation `json:"operation,omitzero"`

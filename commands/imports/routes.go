@@ -22,7 +22,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Partners admits requests of partners: a *commands.API. After nil, leave must be called.
+// Partners admits requests of partners: a *commands.API. If err is nil, the caller must call leave.
 type Partners interface {
 	Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (p *access.Integration, leave func(), err error)
 }
@@ -37,12 +37,12 @@ type API struct {
 	Wake     func() // called when there may be work; must not block
 }
 
-// Limits tells what is left of limits: a *ratelimit.Limiter.
+// Limits returns remaining limits: a *ratelimit.Limiter.
 type Limits interface {
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
-// linesLeft returns what is left of the integration's limit of lines.
+// linesLeft returns the remaining lines of the integration's limit.
 func (a *API) linesLeft(c *call) ratelimit.Decision {
 	return a.Limits.Status(c.IntegrationID, ratelimit.Lines, c.LinesPerMinute)
 }
@@ -68,7 +68,7 @@ func (a *API) Register(router *mux.Router) {
 	}
 }
 
-// call is a request that has passed the checks that all routes share.
+// call is a request that has passed the common checks.
 type call struct {
 	*access.Integration
 	w http.ResponseWriter
@@ -120,7 +120,7 @@ func (c *call) allowed() error {
 	}
 }
 
-// mediaType is that of lines.
+// mediaType is the media type of lines.
 const mediaType = "application/x-ndjson"
 
 // open handles POST /api/integrations/imports.
@@ -201,10 +201,10 @@ func (a *API) complete(ctx context.Context, c *call) error {
 // cancel handles DELETE /api/integrations/imports/{importId}.
 func (a *API) cancel(ctx context.Context, c *call) error { return a.withImport(ctx, c, a.Store.cancel) }
 
-// action finds or changes an import of an integration.
+// action reads or changes an import of an integration.
 type action func(ctx context.Context, integration, id uuid.UUID) (Import, error)
 
-// withImport answers with what an action returns for the import in the path.
+// withImport answers with the result of an action on the import in the path.
 func (a *API) withImport(ctx context.Context, c *call, do action) error {
 	found, err := c.onImport(ctx, do)
 	if err != nil {
@@ -214,7 +214,7 @@ func (a *API) withImport(ctx context.Context, c *call, do action) error {
 	return httpkit.SendJSON(c.w, http.StatusOK, found)
 }
 
-// onImport carries out an action on the import in the path.
+// onImport executes an action on the import in the path.
 func (c *call) onImport(ctx context.Context, do action) (Import, error) {
 	id, err := httpkit.PathID(c.r, "importId")
 	if err != nil {
@@ -223,7 +223,7 @@ func (c *call) onImport(ctx context.Context, do action) (Import, error) {
 	return do(ctx, c.IntegrationID, id)
 }
 
-// number reads a parameter that counts lines.
+// number reads a parameter with a number of lines.
 func number(q *httpkit.Query, name string) int64 {
 	text := q.Text(name)
 	n, err := strconv.ParseInt(text, 10, 64)
@@ -233,7 +233,7 @@ func number(q *httpkit.Query, name string) int64 {
 	return n
 }
 
-// Times of a part: its body may take longer than that of a command.
+// Times of a part, whose body may take longer than that of a command.
 const (
 	receiveTime = time.Minute
 	answerTime  = receiveTime + 10*time.Second
@@ -274,7 +274,7 @@ func (a *API) receive(ctx context.Context, c *call) error {
 		return err //nolint:wrapcheck // already a problem
 	}
 	defer release()
-	// What does not support deadlines (a recorder in a test) is not slow either.
+	// A writer without deadlines (a recorder in a test) is never slow.
 	connection, now := http.NewResponseController(c.w), time.Now() //nolint:forbidigo // the clock of the connection
 	_ = connection.SetReadDeadline(now.Add(receiveTime))
 	_ = connection.SetWriteDeadline(now.Add(answerTime))
@@ -325,7 +325,7 @@ func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, erro
 	}
 }
 
-// refusal says why a chunk was not stored: another request has changed the import.
+// refusal returns the reason why a chunk was not stored: another request has changed the import.
 func (a *API) refusal(c *call, id uuid.UUID) error {
 	ctx, cancel := a.WithTimeout(c.r.Context())
 	defer cancel()
@@ -340,7 +340,7 @@ func (a *API) refusal(c *call, id uuid.UUID) error {
 	}
 }
 
-// recognize compares a part with the one that is stored at its offset.
+// recognize compares a part with the stored part at its offset.
 func (a *API) recognize(c *call, i Import, p *part, coding string) (int64, error) {
 	ctx, cancel := a.WithTimeout(c.r.Context())
 	defer cancel()
@@ -364,7 +364,7 @@ func (a *API) recognize(c *call, i Import, p *part, coding string) (int64, error
 	return p.before + lines, nil
 }
 
-// broken says why a body in a content coding could not be read. The lines before next are stored.
+// broken returns the error for a body that could not be read in a content coding. The lines before next are stored.
 func broken(err error, coding string, next int64) error {
 	p, ok := errors.AsType[*problem.Error](err)
 	switch {

@@ -1,7 +1,8 @@
--- Saves the outcomes of a chunk, if the worker still holds the lease. $1: import; $2: chunk; $3: worker; $4: body; $5: results; $6: lines
--- without outcome; $7: failed lines; $8: turn of the next visit, NULL to keep the lease; $9: length of the lease; $10 to $15: new
--- outcomes; $16: lines that wait no longer; $17, $18, $19: lines that wait from now on, their comments and parents; $20: how long the
--- import rests, because its limit is used up.
+-- Saves the outcomes of a chunk, if the worker still holds the lease.
+--
+-- $1 import; $2 chunk; $3 worker; $4 body; $5 results; $6 lines without outcome; $7 failed lines; $8 turn of the next visit, NULL to
+-- keep the lease; $9 length of the lease; $10 to $15 counts of new outcomes; $16 lines that no longer wait; $17, $18, $19 lines that
+-- wait from now on, their comments and parents; $20 pause of the import when its limit is used up
 WITH c AS (
     UPDATE import_chunks SET body = $4, results = $5, unsettled = $6, failed = $7, turn = coalesce($8, turn),
         holder = CASE WHEN $8::bigint IS NULL THEN holder END, leased_until = now() + $9::interval
@@ -30,7 +31,7 @@ UPDATE imports AS i SET created = i.created + $10, updated = i.updated + $11, un
         THEN i.created + i.updated + i.unchanged + i.replayed + i.failed + n.settled
         ELSE i.measured_lines END,
     measured_at = CASE WHEN i.measured_at < now() - interval '3 seconds' THEN now() ELSE i.measured_at END
--- Only the row that is updated has the counts of a concurrent save. Another reference to imports would read those before it.
+-- Use i.…: only the row to be updated has the counts of a concurrent save. A subquery on imports would read older ones.
 FROM c, LATERAL (SELECT $10::bigint + $11 + $12 + $13 + $14 AS settled) AS n
 WHERE i.import_id = c.import_id
 RETURNING i.state

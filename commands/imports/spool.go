@@ -29,10 +29,10 @@ const (
 	chunkBytes = 1 << 20
 )
 
-// maxWindow bounds the memory of a zstd decoder. It is the largest window that a decoder must support (RFC 8878).
+// maxWindow limits the memory of a zstd decoder: the largest window that a decoder must support (RFC 8878).
 const maxWindow = 8 << 20
 
-// Memory that a part takes while it is received, in bytes: its chunk, and what its decoder needs.
+// Memory for the receipt of a part, in bytes: its chunk and its decoder.
 const (
 	plainMemory = 2*chunkBytes + 2*maxLine
 	zstdMemory  = plainMemory + maxWindow
@@ -70,12 +70,12 @@ var errCoding = (&problem.Error{Code: problem.CodeUnsupportedMediaType}).WithDet
 // part reads the lines of a part, chunk by chunk.
 type part struct {
 	lines  *LineReader
-	sha256 hash.Hash // of what was read
+	sha256 hash.Hash // of the lines read so far
 	before int64     // lines of the import before the part
 
 	count   int64 // lines read
 	pending []byte
-	more    bool // pending is a line that begins the next chunk
+	more    bool // pending is the first line of the next chunk
 }
 
 func newPart(unpacked io.ReadCloser, before int64) *part {
@@ -84,7 +84,7 @@ func newPart(unpacked io.ReadCloser, before int64) *part {
 	return p
 }
 
-// chunk is some consecutive lines of an import.
+// chunk is a number of consecutive lines of an import.
 type chunk struct {
 	first   int64 // lines of the import before it
 	lines   [][]byte
@@ -140,8 +140,8 @@ func NewLineReader(from io.Reader) *LineReader {
 
 var byteOrderMark = []byte("\ufeff")
 
-// Next returns the next line, without its end and a byte order mark, or io.EOF. A line that is too long is cut, and
-// still is too long.
+// Next returns the next line, without its end and a byte order mark, or io.EOF. A line that is too long is cut to
+// maxLine plus one byte.
 func (r *LineReader) Next() ([]byte, error) {
 	line, err := r.from.ReadSlice('\n')
 	switch {
@@ -151,10 +151,10 @@ func (r *LineReader) Next() ([]byte, error) {
 			_, err = r.from.ReadSlice('\n')
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err //nolint:wrapcheck // the caller tells them apart
+			return nil, err //nolint:wrapcheck // the caller distinguishes the errors
 		}
 		return kept, nil
-	case errors.Is(err, io.EOF) && len(line) > 0: // the last line has no end
+	case errors.Is(err, io.EOF) && len(line) > 0: // the last line has no line end
 	case err != nil:
 		return nil, err //nolint:wrapcheck // as above
 	}

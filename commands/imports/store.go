@@ -21,11 +21,11 @@ type State string
 
 // States. The last three are final.
 const (
-	Open       State = "open"       // takes lines
+	Open       State = "open"       // accepts lines
 	Processing State = "processing" // complete, and lines have no outcome yet
 	Completed  State = "completed"
 	Cancelled  State = "cancelled"
-	Abandoned  State = "failed" // without any change for the retention time
+	Abandoned  State = "failed" // no change for the retention time
 )
 
 // Import is an import as its partner sees it.
@@ -41,20 +41,20 @@ type Import struct {
 	Waiting       int64     `json:"waiting"`
 	Pending       int64     `json:"pending"`
 	ParentMissing int64     `json:"parentMissing"`
-	// LinesPerSecond is the rate of the last seconds, SecondsLeft an estimate from it and from the limit of the
-	// integration (see estimate); nil while nothing is executed.
+	// LinesPerSecond is the recent rate. SecondsLeft is estimated from it and from the limit of the integration (see
+	// estimate); nil while no line is executed.
 	LinesPerSecond float64    `json:"linesPerSecond"`
 	SecondsLeft    *int64     `json:"secondsLeft"`
 	OpenedAt       time.Time  `json:"openedAt"`
 	EndedAt        *time.Time `json:"endedAt"`
-	// PurgedAt is when its lines and results were deleted.
+	// PurgedAt is the time when its lines and results were deleted.
 	PurgedAt *time.Time `json:"purgedAt"`
 
-	resting bool // until there are permits again
+	resting bool // paused until there are permits again
 }
 
-// estimate sets SecondsLeft: the time that the remaining lines take at the present rate or, if that is longer, until
-// there are permits for all of them.
+// estimate sets SecondsLeft: the time for the remaining lines at the current rate or, if longer, until there are
+// permits for all of them.
 func (i *Import) estimate(limit ratelimit.Decision) {
 	remaining := i.Pending + i.Waiting
 	if i.EndedAt != nil || remaining == 0 {
@@ -76,7 +76,7 @@ func (i *Import) estimate(limit ratelimit.Decision) {
 // Store is the imports and their spool in the database.
 type Store struct{ Pool *pgxpool.Pool }
 
-// An import that rests, because its limit is used up for instance, has no rate.
+// A paused import has no rate.
 const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing,
 CASE WHEN worked_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at, resume_at > now()`
 
@@ -93,7 +93,7 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	return i, err
 }
 
-// one runs a statement that returns an import, and fails with pgx.ErrNoRows when it returns none.
+// one runs a statement that returns one import. It fails with pgx.ErrNoRows when it returns none.
 func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Import, error) {
 	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
@@ -103,7 +103,7 @@ func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Import,
 	return i, nil
 }
 
-// maxUnfinished is how many imports of an integration may be open or in processing.
+// maxUnfinished limits the unfinished imports of an integration.
 const maxUnfinished = 20
 
 var errTooMany = problem.Conflict(fmt.Sprintf(
@@ -118,7 +118,7 @@ RETURNING ` + importColumns
 	openedSQL = `SELECT ` + importColumns + ` FROM imports WHERE integration_id = $1 AND idempotency_key = $2`
 )
 
-// open creates an import, or returns the one that the key has opened before.
+// open creates an import, or returns the one that the key opened before.
 func (s *Store) open(ctx context.Context, integration, keyID uuid.UUID, key string) (
 	i Import, replayed bool, err error,
 ) {
@@ -165,8 +165,8 @@ WHERE import_id = $1 AND state = 'open' AND lines = coalesce($2, lines) RETURNIN
 WHERE import_id = $1 AND state IN ('open', 'processing') RETURNING ` + importColumns
 )
 
-// complete ends the taking of lines, if the import has as many as its partner has sent; nil means any number. It is
-// idempotent.
+// complete ends the upload, if the import has the number of lines that its partner has sent; nil means any number. It
+// is idempotent.
 func (s *Store) complete(ctx context.Context, integration, id uuid.UUID, lines *int64) (Import, error) {
 	i, err := s.move(ctx, integration, id, completeSQL, []any{lines}, Processing, Completed)
 	if err != nil && i.State == Open {
@@ -199,8 +199,9 @@ func (s *Store) move(
 	return i, problem.ImportClosed(string(i.State))
 }
 
-// appendSQL stores a chunk in one short transaction. $1: import; $2: lines before it; $3: lines; $4: whether it is
-// ordered; $5: body; $6, $7, $8: offset, lines and SHA-256 of a part that ends with the chunk, or NULL.
+// appendSQL stores a chunk in one short transaction. $1: import; $2: number of lines before it; $3: number of lines;
+// $4: whether it is ordered; $5: body; $6, $7, $8: offset, number of lines and SHA-256 of a part that ends with the
+// chunk, or NULL.
 const appendSQL = `WITH i AS (
     UPDATE imports SET lines = lines + $3, changed_at = now() WHERE import_id = $1 AND lines = $2 AND state = 'open'
     RETURNING import_id
@@ -213,8 +214,8 @@ const appendSQL = `WITH i AS (
 )
 SELECT count(*) FROM i`
 
-// append stores a chunk of a part, and with the last one that the part is stored. It is false when the import has
-// another number of lines or takes none.
+// append stores a chunk of a part, and with the last chunk also records the part. It returns false when the import has
+// another number of lines or is no longer open.
 func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) (bool, error) {
 	var sum []byte
 	if c.last {

@@ -14,11 +14,11 @@ import (
 	"novelgate/internal/database"
 )
 
-// lease is how long a worker may be silent before another one takes its chunk.
+// lease is how long a worker may take between saves before another one may take its chunk.
 const lease = 10 * time.Second
 
-// submitTime is how long after the last save a worker submits lines. What it has submitted by then ends before its
-// lease does, so no line is executed behind the back of who takes the chunk next, such as an erasure.
+// submitTime is how long after the last save a worker submits lines. These end before the lease does, so no line is
+// executed after the chunk is leased by another worker or an erasure.
 const submitTime = lease / 2
 
 var (
@@ -32,14 +32,14 @@ var (
 	advanceSQL string
 )
 
-// errLeaseLost ends a visit: another worker has taken the chunk, or a failover has. The server that was promoted may
-// lack lines that this visit has stored, so it must not get their outcomes.
+// errLeaseLost ends a visit: another worker has leased the chunk, or a failover has lost the lease. After a failover,
+// the new primary may lack lines that this visit has stored, so their outcomes must not be saved.
 var errLeaseLost = errors.New("the lease of the chunk has expired")
 
-// visit is a chunk in the hands of a worker.
+// visit is a chunk that a worker has leased.
 type visit struct {
 	importID, integrationID, keyID uuid.UUID
-	server                         database.Server // whose chunk it is
+	server                         database.Server // from which the chunk was leased
 	first, turn, round             int64
 	final                          bool
 	receivedAt                     time.Time
@@ -54,23 +54,23 @@ type visit struct {
 
 	// since the last save
 	fresh         map[Status]int64 // outcomes
-	parentMissing int64            // of them, replies that were stored top-level
-	gone          []int64          // lines in import_waiting that wait no longer
+	parentMissing int64            // of these, replies that were stored top-level
+	gone          []int64          // lines in import_waiting that no longer wait
 	leasedAt      time.Time
 }
 
-// waiter is a reply that waits.
+// waiter is a waiting reply.
 type waiter struct {
 	post, parent uuid.UUID
 	ready        bool
-	saved        bool // in import_waiting
+	saved        bool // it is in import_waiting
 }
 
 // number returns the number of a line in the import, from 1.
 func (v *visit) number(index int) int64 { return v.first + int64(index) + 1 }
 
-// requestID is the request id of the events of a line. It tells an attempt at this line from any other delivery of its
-// key.
+// requestID returns the request id of the events of a line. It distinguishes an attempt at this line from other
+// deliveries of its key.
 func (v *visit) requestID(index int) string { return requestID(v.importID, v.number(index)) }
 
 // requestPrefix begins the request ids of lines.
@@ -95,7 +95,7 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 	err = conn.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.first, &v.turn, &v.receivedAt,
 		&v.integrationID, &v.keyID, &v.round, &v.final, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // said above
+		return nil, nil //nolint:nilnil // as documented above
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease a chunk: %w", err)
@@ -109,7 +109,7 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 	return v, load(ctx, conn, v)
 }
 
-// idle reports whether all lines of the chunk that have no outcome go on waiting.
+// idle reports whether all lines without an outcome continue to wait.
 func (v *visit) idle() bool {
 	for _, w := range v.waiting {
 		if w.ready {
@@ -121,7 +121,7 @@ func (v *visit) idle() bool {
 
 const loadSQL = `SELECT body, results FROM import_chunks WHERE import_id = $1 AND first_line = $2`
 
-// load reads the lines, and the outcomes that were saved before.
+// load reads the lines and their saved outcomes.
 func load(ctx context.Context, db database.Querier, v *visit) error {
 	var body, packed []byte
 	if err := db.QueryRow(ctx, loadSQL, v.importID, v.first).Scan(&body, &packed); err != nil {
@@ -185,7 +185,7 @@ func (v *visit) due() []int {
 	return due
 }
 
-// settle records the outcome of a line. The words of a line that was stored are not needed any more.
+// settle records the outcome of a line, and drops a line that was stored.
 func (v *visit) settle(index int, r *Result) error {
 	encoded, err := r.encode()
 	if err != nil {
@@ -216,7 +216,7 @@ func (v *visit) settle(index int, r *Result) error {
 // turns is 2^40: more than the lines of an import. See import_chunks.turn.
 const turns = 1 << 40
 
-// nextTurn is the place of the chunk in the next round, which goes from the end to the beginning if its number is odd.
+// nextTurn is the turn of the chunk in the next round, which goes from the end to the beginning if its number is odd.
 func (v *visit) nextTurn() int64 {
 	next := v.round + 1
 	if next%2 == 1 {
@@ -227,7 +227,7 @@ func (v *visit) nextTurn() int64 {
 
 const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 
-// release gives an idle chunk back.
+// release ends the lease of an idle chunk.
 func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
 	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.first, worker, v.nextTurn()); err != nil {
 		return fmt.Errorf("give a chunk back: %w", err)
@@ -235,8 +235,8 @@ func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
 	return nil
 }
 
-// save stores the outcomes since the last save and renews the lease, or, at the end of the visit, gives it back. The
-// import rests for a time if its limit is used up. It returns the state of the import.
+// save stores the outcomes since the last save. It renews the lease or, at the end of the visit, ends it. It pauses the
+// import if its limit is used up. It returns the state of the import.
 func (s *Store) save(
 	ctx context.Context, v *visit, worker uuid.UUID, now time.Time, end bool, rest time.Duration,
 ) (state State, err error) {
@@ -295,7 +295,8 @@ WHERE state = 'processing' AND final AND progress = 0
   AND NOT EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0
       AND c.turn < (i.round + 1) * 1099511627776)`
 
-// advance begins the next rounds of imports, and ends imports that are done. It is false when there was none.
+// advance begins the next rounds of imports, and ends imports that are done. It returns false when there was nothing to
+// do.
 func (s *Store) advance(ctx context.Context) (bool, error) {
 	advanced, err := s.Pool.Exec(ctx, advanceSQL)
 	if err != nil {
@@ -314,7 +315,8 @@ func (s *Store) advance(ctx context.Context) (bool, error) {
 }
 
 const (
-	// ancestorsSQL follows the first waiting line of an import up to the comment that closes the circle. UNION ends it.
+	// ancestorsSQL follows the parents of the first waiting line of an import until a line repeats. UNION, unlike UNION
+	// ALL, then stops.
 	ancestorsSQL = `WITH RECURSIVE up AS (
     (SELECT line, post_id, parent_post_id FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT 1)
     UNION
@@ -329,7 +331,7 @@ SELECT line, post_id, parent_post_id FROM up`
 UPDATE imports AS i SET progress = 1 FROM w WHERE i.import_id = w.import_id`
 )
 
-// breakCircle lets the first line of a circle of replies wait no longer.
+// breakCircle makes the first line of a cycle of replies wait for nothing.
 func (s *Store) breakCircle(ctx context.Context, id uuid.UUID) error {
 	type reply struct {
 		Line   int64
@@ -343,7 +345,7 @@ func (s *Store) breakCircle(ctx context.Context, id uuid.UUID) error {
 	if len(up) == 0 || !up[len(up)-1].Parent.Valid {
 		return nil // another worker has broken it
 	}
-	// The last ancestor answers the one that begins the circle.
+	// The last ancestor is a reply to the first comment of the cycle.
 	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
 	circle := up[max(begin, 0):]
 	first := slices.MinFunc(circle, func(a, b reply) int { return int(a.Line - b.Line) })

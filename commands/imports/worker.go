@@ -36,8 +36,9 @@ type Worker struct {
 	Committer Committer
 	Limiter   Limiter
 	Addresses httpkit.Addresses
-	Problem   func(error) *problem.Error // what an error of a command means to a partner
-	Retention time.Duration              // of lines and results after the end of an import, and of an idle import
+	Problem   func(error) *problem.Error // maps an error of a command to a problem
+	// of lines and results after the end of an import, and of an import without changes
+	Retention time.Duration
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Metrics   *prometheus.CounterVec // from NewMetrics
@@ -52,20 +53,20 @@ func NewMetrics() *prometheus.CounterVec {
 	}, []string{"outcome"})
 }
 
-// How a worker spends its time.
+// Times and limits of a worker.
 const (
-	visits       = 2               // chunks at a time: one is committed while the outcomes of the other are saved
-	idlePause    = time.Second     // between looks for work that another replica has received
-	retryPause   = time.Second     // after a failure of the database, and before lines are tried again
+	visits       = 2               // concurrent chunks: one is committed while the outcomes of the other are saved
+	idlePause    = time.Second     // between checks for work that another replica has received
+	retryPause   = time.Second     // after a failure of the database, and before lines are retried
 	saveInterval = 2 * time.Second // between saves of a chunk
 	endTime      = 5 * time.Second // for the last save of a worker that stops
-	purgeEvery   = time.Minute     // at most, between searches for imports whose time is over
+	purgeEvery   = time.Minute     // minimum time between purges
 )
 
-// NewWorker returns a Worker without its other fields.
+// NewWorker returns a Worker; set its other fields.
 func NewWorker(store *Store) *Worker { return &Worker{Store: store, wake: make(chan struct{}, visits)} }
 
-// Wake tells the worker that there may be work. It does not block.
+// Wake notifies the worker of possible work. It does not block.
 func (w *Worker) Wake() {
 	select {
 	case w.wake <- struct{}{}:
@@ -73,7 +74,7 @@ func (w *Worker) Wake() {
 	}
 }
 
-// Run executes lines until ctx ends. It then saves the outcomes so far and gives its chunks back.
+// Run executes lines until ctx ends. Then it saves the outcomes so far and ends its leases.
 func (w *Worker) Run(ctx context.Context) {
 	done := make(chan struct{})
 	pace := newPace(w.Store.Pool, w.Now)
@@ -118,7 +119,7 @@ func (w *Worker) work(ctx context.Context, id uuid.UUID, pace *pace) {
 	}
 }
 
-// step visits one chunk. It is false when there was none.
+// step visits one chunk. It returns false when there was none.
 func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, error) {
 	v, err := w.Store.claim(ctx, id, w.Now())
 	if err != nil {
@@ -146,7 +147,7 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		group := due[:min(len(due), pace.group(ctx))]
 		taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, len(group))
 		if err != nil {
-			break // the limiter is away, or ctx has ended: to be continued
+			break // the limiter failed, or ctx has ended: another visit continues
 		}
 		if taken.Granted < len(group) {
 			rest = max(taken.RetryAfter, time.Second)
@@ -160,7 +161,7 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		if err != nil {
 			return err
 		}
-		// A line takes a permit when it gets its outcome, so none for a line that waits or is tried again.
+		// A line uses a permit when it gets its outcome. Return those of lines that wait or are retried.
 		if unused := len(group) - (len(v.results) - settled); unused > 0 {
 			if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
 				break
@@ -170,7 +171,7 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 		if refused {
 			eventlog.Sleep(ctx, retryPause)
 		}
-		due = v.due() // also replies to what was stored, and what was refused, before the lines after it
+		due = v.due() // including replies to lines that are now stored, and refused lines, before later lines
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
 			state, err := w.Store.save(ctx, v, id, now, false, 0)
 			if err != nil {
@@ -188,16 +189,16 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 	return err
 }
 
-// sent is a line under way.
+// sent is a submitted line.
 type sent struct {
 	index   int
 	line    Line
 	command committer.Submitted
-	err     error // it was not submitted
+	err     error // of Submit
 }
 
-// execute carries out lines in order, up to the second upsert of a title: if the first were refused, it would come
-// after the second. It reports whether a line was refused that may succeed in a moment.
+// execute submits lines in order, up to the second upsert of a title, because a retry of the first would come after it.
+// It reports whether a line was refused that may succeed later.
 func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bool, err error) {
 	under := make([]sent, 0, len(group))
 	upserts := map[string]struct{}{}
@@ -221,7 +222,7 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 			upserts[line.Novel.FoldedTitle] = struct{}{}
 		}
 		s := sent{index: index, line: line}
-		// Not with ctx: what was submitted is waited for, so that its outcome is saved.
+		// Not with ctx: wait for submitted lines, so that their outcomes are saved.
 		s.command, s.err = w.Committer.Submit(context.WithoutCancel(ctx), v.command(index, &line))
 		under = append(under, s)
 	}
@@ -235,7 +236,7 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 	return refused, nil
 }
 
-// conclude waits for a line, and records its outcome. It is true when the line is to be tried again.
+// conclude waits for a line and records its outcome. It returns true when the line must be retried.
 func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, err error) {
 	number, id, err := v.number(s.index), v.requestID(s.index), s.err
 	var got committer.Result

@@ -1,4 +1,5 @@
--- Leases the webhook that has waited longest among those with something to send. $1: worker; $2: length of the lease; $3: whether it is slow.
+-- Leases the webhook that has waited longest among those with changes to send. $1: worker; $2: length of the lease; $3: whether to
+-- lease a slow one.
 WITH due AS (
     SELECT w.webhook_id FROM webhooks AS w JOIN integrations AS g ON g.integration_id = w.integration_id AND g.enabled
     WHERE w.disabled IS NULL AND w.slow = $3 AND w.rest_until <= now() AND (w.holder IS NULL OR w.leased_until < now())

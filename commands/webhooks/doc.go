@@ -4,10 +4,10 @@
 // # Outbox
 //
 // The log is the outbox. A webhook has a position in it, up to which every change of its partner has been attempted. A
-// change whose attempt failed becomes a row with the time of the next one, and the position goes on. After
-// twenty failures without a success the endpoint gets one request every five minutes, so the position all but rests and
-// few rows are made. The first success makes all of them due. Nothing is given up before the endpoint has taken
-// something else: what an endpoint has missed is there when it comes back.
+// change whose attempt failed becomes a row with the time of its next attempt, and the position moves on. After twenty
+// failures without a success the endpoint gets one request every five minutes, so the position hardly moves and few rows
+// are added. The first success makes all of them due. A change is given up only while the endpoint accepts others, so an
+// endpoint that was down gets all changes.
 //
 // # Workers
 //
@@ -16,7 +16,7 @@
 // the visit by taking the lease away. A worker that is killed between the request and the save leads to a second
 // request with the same webhook-id: delivery is at least once.
 //
-// Endpoints that were slow at last have places of their own, so they do not delay the others.
+// Endpoints whose last attempt was slow have their own limit, so they do not delay the others.
 //
 // # Where requests go
 //

@@ -16,7 +16,7 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// Partners admits requests of partners: a *commands.API. After nil, leave must be called.
+// Partners admits requests of partners: a *commands.API. If err is nil, the caller must call leave.
 type Partners interface {
 	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
 		leave func(), err error)
@@ -58,7 +58,7 @@ func (a *API) Register(router *mux.Router) {
 	}
 }
 
-// call is a request that has passed the checks that all routes share.
+// call is a request that has passed the common checks.
 type call struct {
 	w           http.ResponseWriter
 	r           *http.Request
@@ -101,12 +101,12 @@ func (a *API) serve(
 	return handle(ctx, c)
 }
 
-// answer sends what an action on a webhook returns.
+// answer sends the result of an action on a webhook.
 func (c *call) answer(status int, body any, err error) error {
 	if err != nil {
 		return err
 	}
-	return httpkit.SendJSON(c.w, status, body) //nolint:wrapcheck // it says what it did
+	return httpkit.SendJSON(c.w, status, body) //nolint:wrapcheck // the error names the operation
 }
 
 // withSecret is a webhook with its new secret, which is not shown again.
@@ -234,10 +234,10 @@ func (a *API) replay(ctx context.Context, c *call) error {
 	return c.answer(http.StatusOK, replayed, err)
 }
 
-// testType is the type of the message of a test. Its id is no change's.
+// testType is the type of the message of a test. It is not a change.
 const testType = "webhook.test"
 
-// test handles POST /api/integrations/webhooks/{webhookId}/test: sends a message now, and says how that ended.
+// test handles POST /api/integrations/webhooks/{webhookId}/test: it sends a message at once and returns the outcome.
 func (a *API) test(ctx context.Context, c *call) error {
 	address, secrets, err := a.Store.secrets(ctx, c.integration, c.id)
 	if err != nil {
@@ -250,9 +250,9 @@ func (a *API) test(ctx context.Context, c *call) error {
 	if err != nil {
 		return fmt.Errorf("encode test: %w", err)
 	}
-	// What does not support deadlines (a recorder in a test) is not slow either.
+	// A writer without deadlines (a recorder in a test) is never slow.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(a.Now().Add(attemptTime + testAnswer))
-	//nolint:contextcheck // the endpoint has more time than an answer
+	//nolint:contextcheck // the endpoint gets more time than other requests
 	return c.answer(http.StatusOK, a.Sender.send(c.r.Context(), address, id, body, secrets...), nil)
 }
 

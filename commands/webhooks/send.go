@@ -27,7 +27,7 @@ const (
 	maxHeader     = 16 << 10
 	idleTime      = 30 * time.Second
 	maxIdle       = 64
-	drained       = 4 << 10 // bytes of an answer that are read so that the connection can be used again
+	drained       = 4 << 10 // bytes of an answer that are read, to reuse the connection
 	longestRetry  = 24 * time.Hour
 	maxURL        = 2000
 	userAgent     = "Novelgate"
@@ -41,20 +41,21 @@ const (
 type Sender struct {
 	client *http.Client
 	rules  map[string]rule // by scheme
-	http   bool            // addresses with the scheme http are possible
+	http   bool            // http addresses are allowed
 	now    func() time.Time
 }
 
-// rule fails for an address to which nothing is sent. It decides about an address in a URL and about every connection.
+// rule fails for an address to which nothing may be sent. It checks an address in a URL, and the address of every
+// connection.
 type rule func(netip.Addr) error
 
-// network is how a Sender finds and verifies endpoints. Zero fields are those of the system.
+// network resolves and verifies endpoints. Zero fields use the system's defaults.
 type network struct {
 	resolver *net.Resolver
 	roots    *x509.CertPool
 }
 
-// NewSender returns a Sender to public addresses and to those in allowed, to which http may be used, too.
+// NewSender returns a Sender to public addresses, and to those in allowed, for which http is possible, too.
 func NewSender(allowed []netip.Prefix, now func() time.Time) *Sender {
 	return newSender(allowed, now, network{})
 }
@@ -117,8 +118,8 @@ func transport(permits rule, through network) *http.Transport {
 	}
 }
 
-// checkURL says what is wrong with the address of an endpoint; "" for nothing. Where a name leads is checked when a
-// connection is made.
+// checkURL returns the error text for the address of an endpoint, "" for a valid one. The addresses of a name are
+// checked when a connection is made.
 func (s *Sender) checkURL(text string) string {
 	u, err := url.Parse(text)
 	wrong := ""
@@ -139,7 +140,7 @@ func (s *Sender) checkURL(text string) string {
 	return wrong
 }
 
-// Outcome is how an attempt ended, as its partner sees it.
+// Outcome is the outcome of an attempt for its partner.
 type Outcome struct {
 	Delivered    bool    `json:"delivered"`
 	Status       *int    `json:"status"` // nil without an answer
@@ -149,10 +150,10 @@ type Outcome struct {
 	retryAfter time.Duration
 }
 
-// gone reports that the endpoint wants no more requests.
+// gone reports whether the endpoint asked to stop (410).
 func (o *Outcome) gone() bool { return o.Status != nil && *o.Status == http.StatusGone }
 
-// send attempts a message once.
+// send sends a message once.
 func (s *Sender) send(ctx context.Context, address, id string, body []byte, secrets ...[]byte) Outcome {
 	began := s.now()
 	status, retryAfter, err := s.post(ctx, address, id, body, secrets)
@@ -183,14 +184,14 @@ func (s *Sender) post(
 	if err != nil {
 		return 0, 0, fmt.Errorf("send: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // its status is known
+	defer response.Body.Close() //nolint:errcheck // the status is known already
 	if response.ContentLength <= drained {
 		_, _ = io.CopyN(io.Discard, response.Body, response.ContentLength)
 	}
 	return response.StatusCode, s.retryAfter(response.Header.Get("Retry-After")), nil
 }
 
-// retryAfter reads the header Retry-After: seconds or a date. It is a day at most.
+// retryAfter parses the header Retry-After: seconds or a date, at most a day.
 func (s *Sender) retryAfter(text string) time.Duration {
 	seconds, err := strconv.ParseInt(text, 10, 32)
 	wait := time.Duration(seconds) * time.Second
@@ -204,7 +205,8 @@ func (s *Sender) retryAfter(text string) time.Duration {
 	return min(max(wait, 0), longestRetry)
 }
 
-// failure says what was wrong, without what only the network of the host platform knows: addresses, names, answers.
+// failure returns the error text of an attempt, without internals of the host platform's network: addresses, names,
+// answers.
 func failure(status int, err error) string {
 	var unresolved *net.DNSError
 	var certificate *tls.CertificateVerificationError

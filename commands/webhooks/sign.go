@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// secretPrefix begins secrets, in the form of Standard Webhooks.
+// secretPrefix is the prefix of secrets in Standard Webhooks.
 const secretPrefix = "whsec_"
 
 // secretBytes is the size of a secret.
 const secretBytes = 32
 
-// newSecret returns a new secret, and how its partner sees it.
+// newSecret returns a new secret and its text form for the partner.
 func newSecret() (secret []byte, shown string) {
 	secret = make([]byte, secretBytes)
 	rand.Read(secret) // never fails

@@ -23,16 +23,16 @@ type Webhook struct {
 	URL            string     `json:"url"`
 	Types          *[]string  `json:"types"` // nil: all
 	Enabled        bool       `json:"enabled"`
-	Disabled       *string    `json:"disabled"` // why: partner, staff, gone or failing; nil while enabled
+	Disabled       *string    `json:"disabled"` // partner, staff, gone or failing; nil while enabled
 	DisabledAt     *time.Time `json:"disabledAt"`
 	DisabledReason *string    `json:"disabledReason"` // of staff
 	CreatedAt      time.Time  `json:"createdAt"`
-	FailingSince   *time.Time `json:"failingSince"` // since the last success; nil when that was the last attempt
-	Retrying       int        `json:"retrying"`     // changes that will be attempted again
-	Waiting        int        `json:"waiting"`      // changes that were not attempted yet, counted up to 1,000
+	FailingSince   *time.Time `json:"failingSince"` // first failure since the last success; nil without one
+	Retrying       int        `json:"retrying"`     // number of changes to retry
+	Waiting        int        `json:"waiting"`      // number of changes not sent yet, up to 1,000
 }
 
-// Listed is a webhook as staff see it.
+// Listed is a webhook for staff.
 type Listed struct {
 	Webhook
 	IntegrationID uuid.UUID `json:"integrationId"`
@@ -58,7 +58,7 @@ type Attempt struct {
 const (
 	Delivered = "delivered"
 	Retrying  = "retrying"
-	Failed    = "failed" // given up: the endpoint takes others
+	Failed    = "failed" // given up while the endpoint accepted others
 )
 
 // Store is the webhooks in the database.
@@ -72,7 +72,7 @@ var (
 	errByStaff = problem.Conflict("The staff of the host platform switched this webhook off.")
 )
 
-// maxWebhooks is how many webhooks an integration may have.
+// maxWebhooks limits the webhooks of an integration.
 const maxWebhooks = 10
 
 const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w.disabled_at, w.disabled_reason, w.created_at,
@@ -133,7 +133,7 @@ func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed,
 	return found, nil
 }
 
-// createSQL adds a webhook after all that has settled. $6: the most of an integration.
+// createSQL adds a webhook after all settled events. $6: maximum number of webhooks of an integration.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
 SELECT $1, $2, $3, $4, $5, coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.recorded_at
 FROM (SELECT) AS one LEFT JOIN LATERAL (
@@ -158,7 +158,7 @@ func (s *Store) create(
 	return w.Webhook, shown, err
 }
 
-// change is what a partner changes; nil stays.
+// change is a change of settings by a partner; nil: unchanged.
 type change struct {
 	url      *string
 	types    []string
@@ -166,8 +166,8 @@ type change struct {
 	enabled  *bool
 }
 
-// changeSQL ends the lease, so that a visit that is under way saves nothing by the old settings. A webhook that is
-// enabled begins as if nothing had failed.
+// changeSQL ends the lease, so that a running visit saves nothing under the old settings. Enabling a webhook resets its
+// failures.
 const changeSQL = `WITH w AS (
     UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
         types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
@@ -182,7 +182,7 @@ const changeSQL = `WITH w AS (
 )
 SELECT ` + columns + ` FROM w`
 
-// uniqueViolation is PostgreSQL's error for an address that another webhook of the integration has.
+// uniqueViolation is the SQLSTATE for an address that another webhook of the integration has.
 const uniqueViolation = "23505"
 
 // change changes a webhook of an integration.
@@ -204,7 +204,7 @@ func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change)
 // byStaff is the value of disabled after a decision of staff.
 const byStaff = "staff"
 
-// Switch lets staff switch a webhook off, or on again.
+// Switch disables or enables a webhook for staff.
 func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (Listed, error) {
 	if !on && strings.TrimSpace(reason) == "" {
 		return Listed{}, staff.ErrReasonRequired
@@ -232,14 +232,14 @@ func (s *Store) delete(ctx context.Context, integration, id uuid.UUID) error {
 const rotateSQL = `UPDATE webhooks AS w SET previous_secret = secret, previous_until = now() + $4::interval, secret = $3, holder = NULL
 WHERE webhook_id = $1 AND integration_id = $2 RETURNING ` + columns
 
-// rotate gives a webhook a new secret, which it returns. The old one signs as well for a time.
+// rotate sets a new secret and returns it. For a time the old secret signs too.
 func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap time.Duration) (Webhook, string, error) {
 	secret, shown := newSecret()
 	w, err := s.one(ctx, "rotate secret", rotateSQL, id, integration, secret, overlap)
 	return w.Webhook, shown, err
 }
 
-// replaySQL sets the position in front of the first change since a time. What is sent again from there needs no retry.
+// replaySQL sets the position to before the first change since a time. It cancels the retries of later changes.
 const replaySQL = `WITH p AS (
     SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
     WHERE w.webhook_id = $1 AND c.recorded_at < $3 ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
@@ -267,7 +267,7 @@ FROM webhook_attempts WHERE webhook_id = $1 AND (transaction_id, position) < ($2
     AND ($4 = '' OR $4 = CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END)
 ORDER BY transaction_id DESC, position DESC LIMIT $5`
 
-// attempts returns changes that were sent to a webhook, before a place, newest first.
+// attempts returns changes that were sent to a webhook, before a position, newest first.
 func (s *Store) attempts(
 	ctx context.Context, id uuid.UUID, before events.Position, state string, limit int,
 ) ([]Attempt, error) {
@@ -290,7 +290,7 @@ func (s *Store) attempts(
 const signersSQL = `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
 WHERE webhook_id = $1 AND integration_id = $2`
 
-// secrets returns the address of a webhook and the secrets that sign at present.
+// secrets returns the address of a webhook and its current secrets.
 func (s *Store) secrets(ctx context.Context, integration, id uuid.UUID) (address string, secrets [][]byte, err error) {
 	var secret, previous []byte
 	err = s.Pool.QueryRow(ctx, signersSQL, id, integration).Scan(&address, &secret, &previous)

@@ -18,7 +18,7 @@ import (
 	"novelgate/events"
 )
 
-// Message is a change of the feed, as it is sent.
+// Message is a change of the feed to send.
 type Message struct {
 	ID, Type   string
 	Body       []byte // JSON
@@ -28,7 +28,7 @@ type Message struct {
 
 // Feed reads the changes of partners.
 type Feed interface {
-	// Read returns up to limit changes of an integration after a place in the log, in its order.
+	// Read returns up to limit changes of an integration after a position, in log order.
 	Read(ctx context.Context, integration uuid.UUID, after events.Position, limit int) ([]Message, error)
 }
 
@@ -37,7 +37,7 @@ type Worker struct {
 	Store   *Store
 	Feed    Feed
 	Sender  *Sender
-	Retries []time.Duration // waits between the attempts of a change; the last one repeats while the endpoint is away
+	Retries []time.Duration // waits between the attempts of a change; the last one repeats while the endpoint fails
 	Logger  *slog.Logger
 	Metrics *Metrics
 }
@@ -50,24 +50,24 @@ func DefaultRetries() []time.Duration {
 	}
 }
 
-// How a worker spends its time.
+// Times and limits of a worker.
 const (
-	quickVisits  = 32                     // at a time, to endpoints that were quick
-	slowVisits   = 16                     // to the others
-	idlePause    = 500 * time.Millisecond // between looks for work
+	quickVisits  = 32                     // concurrent, to endpoints that were fast
+	slowVisits   = 16                     // concurrent, to other endpoints
+	idlePause    = 500 * time.Millisecond // between checks for work
 	retryPause   = 5 * time.Second        // after a failure of the database
-	lease        = time.Minute            // more than the longest attempt and its save take
-	visitTime    = 10 * time.Second       // after which the place goes to another webhook
-	slowTime     = 2 * time.Second        // of an attempt that is slow
+	lease        = time.Minute            // more than the longest attempt and its save
+	visitTime    = 10 * time.Second       // of a visit, before another webhook's turn
+	slowTime     = 2 * time.Second        // an attempt counts as slow from here on
 	endTime      = 5 * time.Second        // for the last save
-	portion      = 20                     // changes that are read at a time
-	awayAfter    = 20                     // failures without a success
-	awayPause    = 5 * time.Minute        // between attempts while the endpoint is away
-	patience     = 5 * 24 * time.Hour     // of failures only
-	retention    = 7 * 24 * time.Hour     // of attempts that are over
+	portion      = 20                     // changes read at a time
+	awayAfter    = 20                     // failures without a success, before awayPause
+	awayPause    = 5 * time.Minute        // between attempts while the endpoint fails
+	patience     = 5 * 24 * time.Hour     // with failures only, before a webhook is disabled
+	retention    = 7 * 24 * time.Hour     // of finished attempts
 	purgeEvery   = 10 * time.Minute
-	rewind       = 10 * time.Minute // before the loss of the position
-	jitterShares = 10               // a wait is longer by up to one of so many shares of it
+	rewind       = 10 * time.Minute // before the lost position
+	jitterShares = 10               // a wait is extended by up to 1/jitterShares
 )
 
 var (
@@ -77,10 +77,10 @@ var (
 	recordSQL string
 )
 
-// errLeaseLost ends a visit: the webhook was changed, or another worker has it.
+// errLeaseLost ends a visit: the webhook was changed, or another worker has leased it.
 var errLeaseLost = errors.New("the lease of the webhook has ended")
 
-// Metrics are what a worker counts.
+// Metrics are the metrics of a worker.
 type Metrics struct{ attempts *prometheus.CounterVec }
 
 // NewMetrics returns metrics at zero.
@@ -108,7 +108,7 @@ func (w *Worker) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// dispatch visits webhooks, up to a number at a time.
+// dispatch visits webhooks, up to places at a time.
 func (w *Worker) dispatch(ctx context.Context, slow bool, places int) {
 	var visits sync.WaitGroup
 	defer visits.Wait()
@@ -157,7 +157,7 @@ func (w *Worker) purge(ctx context.Context) {
 	}
 }
 
-// visit is a webhook in the hands of a worker.
+// visit is a webhook that a worker has leased.
 type visit struct {
 	id, integration, holder uuid.UUID
 	url                     string
@@ -166,7 +166,7 @@ type visit struct {
 	place                   events.Position
 	failures                int
 	failingSince            *time.Time
-	inLog                   bool // the log has the event at place
+	inLog                   bool // the log has the event at the position
 }
 
 // claim leases a webhook; nil when there is none.
@@ -176,7 +176,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	err := w.Store.Pool.QueryRow(ctx, claimSQL, v.holder, lease, slow).Scan(&v.id, &v.integration, &v.url, &v.types,
 		&secret, &previous, &v.place.TransactionID, &v.place.Ordinal, &v.failures, &v.failingSince, &v.inLog)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // said above
+		return nil, nil //nolint:nilnil // as documented above
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease a webhook: %w", err)
@@ -185,7 +185,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	return v, nil
 }
 
-// visit sends what is due of a webhook, and gives the lease back.
+// visit sends the due changes of a webhook, and ends the lease.
 func (w *Worker) visit(ctx context.Context, v *visit) {
 	until, cancel := context.WithTimeout(ctx, visitTime)
 	defer cancel()
@@ -193,7 +193,7 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errLeaseLost) {
 		w.Logger.WarnContext(ctx, "a webhook is not sent at present", slog.String("webhook", v.id.String()),
 			slog.Any("error", err))
-		select { // or it would be visited again at once
+		select { // otherwise it would be visited again at once
 		case <-ctx.Done():
 		case <-time.After(retryPause):
 		}
@@ -207,10 +207,10 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 	}
 }
 
-// errEnough ends a visit before its time.
+// errEnough ends a visit that has used its time.
 var errEnough = errors.New("the visit has taken long enough")
 
-// work sends retries and then new changes, until there is nothing left to do or until ends.
+// work sends retries and then new changes, until none is left or until ends.
 func (w *Worker) work(ctx, until context.Context, v *visit) error {
 	if !v.inLog {
 		if err := w.rewind(ctx, v); err != nil {
@@ -244,8 +244,8 @@ UPDATE webhooks SET transaction_id = coalesce((SELECT transaction_id FROM p), '0
     position = coalesce((SELECT position FROM p), 0), event_recorded_at = (SELECT recorded_at FROM p)
 WHERE webhook_id = $1 AND holder = $2 RETURNING transaction_id, position`
 
-// rewind sets a webhook back whose position is at an event that the log does not have, because the database was set
-// back. Some changes are sent again.
+// rewind moves a webhook back if the log no longer has the event at its position, because the database was set back.
+// Some changes are then sent again.
 func (w *Worker) rewind(ctx context.Context, v *visit) error {
 	w.Logger.InfoContext(ctx, "the log was set back: a webhook goes on from before that",
 		slog.String("webhook", v.id.String()), slog.Any("position", v.place))
@@ -259,7 +259,7 @@ func (w *Worker) rewind(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// retried is a change that is sent again.
+// retried is a change to send again.
 type retried struct {
 	Place      events.Position
 	RecordedAt time.Time
@@ -270,7 +270,7 @@ type retried struct {
 const dueSQL = `SELECT transaction_id, position, recorded_at, attempts, first_at FROM webhook_attempts
 WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
 
-// retry sends changes again whose time has come. It reports whether there may be more.
+// retry sends changes again that are due. It reports whether there may be more.
 func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
 	rows, err := w.Store.Pool.Query(ctx, dueSQL, v.id, portion)
 	if err != nil {
@@ -287,7 +287,7 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 		before.Ordinal--
 		found, err := w.Feed.Read(ctx, v.integration, before, 1)
 		if err != nil {
-			return false, err //nolint:wrapcheck // it says what it did
+			return false, err //nolint:wrapcheck // the error names the operation
 		}
 		if len(found) == 0 || found[0].Place != r.Place || !found[0].OccurredAt.Equal(r.RecordedAt) {
 			// The log has lost the change.
@@ -308,7 +308,7 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err error) {
 	found, err := w.Feed.Read(ctx, v.integration, v.place, portion)
 	if err != nil {
-		return false, err //nolint:wrapcheck // it says what it did
+		return false, err //nolint:wrapcheck // the error names the operation
 	}
 	passed := -1
 	for i := range found {
@@ -329,7 +329,7 @@ func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err e
 	return len(found) == portion, nil
 }
 
-// pass moves the position over changes that are not sent.
+// pass moves the position past changes that are not sent.
 func (w *Worker) pass(ctx context.Context, v *visit, last *Message) error {
 	tag, err := w.Store.Pool.Exec(ctx, `UPDATE webhooks SET transaction_id = $3, position = $4, event_recorded_at = $5
 WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID, last.Place.Ordinal, last.OccurredAt)
@@ -343,8 +343,8 @@ WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID
 	return nil
 }
 
-// attempt sends a change and saves the outcome. again is nil for a new change. It fails with errEnough when the visit
-// is to end, with everything saved.
+// attempt sends a change and saves the outcome. again is nil for a new change. It fails with errEnough, after the save,
+// when the visit must end.
 func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again *retried) error {
 	if until.Err() != nil {
 		return errEnough
@@ -396,8 +396,8 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	return nil
 }
 
-// next returns the time to the next attempt after a failure; nil when the change is given up, which it is only while
-// the endpoint takes others.
+// next returns the time to the next attempt after a failure; nil to give the change up, which happens only while the
+// endpoint accepts others.
 func (w *Worker) next(v *visit, again *retried, retryAfter time.Duration) *time.Duration {
 	attempts := 1
 	if again != nil {

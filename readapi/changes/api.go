@@ -22,7 +22,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// Partners admits requests of partners. If err is nil, leave must be called.
+// Partners admits requests of partners. If err is nil, the caller must call leave.
 type Partners interface {
 	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
 		leave func(), err error)
@@ -64,7 +64,7 @@ func Problem(err error) *problem.Error {
 	return nil
 }
 
-// Elsewhere refuses a cursor after a change that the service has lost, by the name of its parameter.
+// Elsewhere refuses a cursor after a change that the service has lost. parameter is the name of the cursor's parameter.
 func Elsewhere(parameter string) error {
 	return problem.InvalidField(parameter, "is behind a change that this service no longer has, because its database was "+
 		"set back: read the feed from its beginning, without a cursor, and pass over the ids that you know")
@@ -110,7 +110,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	return httpkit.SendJSON(w, http.StatusOK, body)
 }
 
-// parse reads the parameters. limited says that the limit was given.
+// parse reads the parameters. limited reports whether the limit was given.
 func (a *API) parse(ctx context.Context, r *http.Request, lines bool) (q Query, limited, follow bool, err error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "cursor", "types", "limit", "follow")
 	if err != nil {
@@ -169,10 +169,10 @@ func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	return page, err
 }
 
-// streamPoll is how often a stream looks for changes.
+// streamPoll is the interval at which a stream reads changes.
 const streamPoll = 400 * time.Millisecond
 
-// errEnd ends a stream that has come to its end.
+// errEnd ends a stream at its end.
 var errEnd = errors.New("end of the stream")
 
 // stream sends one change per line, up to the newest one or, with follow, without end.
@@ -212,7 +212,7 @@ func (a *API) stream(
 	}
 	err := out.Unlimited()
 	if err == nil {
-		// Not with the wake-up of the log, which comes with every comment.
+		// Without the wake-up of the log, because every comment causes one.
 		if err = (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step); errors.Is(err, errEnd) {
 			err = nil
 		}

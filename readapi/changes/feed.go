@@ -1,9 +1,9 @@
-// Package changes tells partners what happens to their own novels, comments, authors, imports and keys: the change
-// feed, GET /api/integrations/changes, a page at a time or live. docs/partners.md and docs/openapi.yaml describe it.
+// Package changes is the change feed for partners, GET /api/integrations/changes, in pages or live: changes of their
+// own novels, comments, authors, imports and keys. docs/partners.md and docs/openapi.yaml describe it.
 //
-// The projection changes says which events concern which partner, in the order of the log. What they say is read from
-// the log, so the feed shows nothing of an author who was erased. Cursors are those of package history: a reader that
-// goes on from its last one misses nothing and gets nothing twice, and one from before the log was set back is refused.
+// The projection changes has the events that concern each partner, in log order. Their contents are read from the log,
+// so the feed shows nothing of an erased author. Cursors are those of package history: a reader that continues from its
+// last cursor gets every change once, and a cursor from before the log was set back is refused.
 package changes
 
 import (
@@ -22,16 +22,16 @@ import (
 	"novelgate/readapi/history"
 )
 
-// ErrBehind refuses to read while the table holds events that the log has lost, until it is rebuilt.
+// ErrBehind refuses to read while the table has events that the log has lost. A rebuild fixes this.
 var ErrBehind = errors.New("the projection changes is not of this log")
 
 // Change is a change as partners see it: an item of the feed, and the body of a webhook.
 type Change struct {
-	// ID names the change for ever, in every answer and delivery.
+	// ID identifies the change in every answer and delivery.
 	ID         string         `json:"id"`
 	Type       string         `json:"type"`
 	OccurredAt time.Time      `json:"occurredAt"`
-	Cursor     string         `json:"cursor"` // the place after it in the feed
+	Cursor     string         `json:"cursor"` // continues after this change
 	Data       any            `json:"data"`
 	Place      history.Cursor `json:"-"`
 }
@@ -39,14 +39,14 @@ type Change struct {
 // Page is a part of a feed.
 type Page struct {
 	Changes []Change
-	Next    history.Cursor // where reading goes on
+	Next    history.Cursor // continues after this page
 	More    bool
 }
 
 // Feed reads changes from the database.
 type Feed struct{ DB database.DB }
 
-// Query says which changes a page has.
+// Query selects changes.
 type Query struct {
 	Integration uuid.UUID
 	After       history.Cursor
@@ -64,18 +64,18 @@ const soundSQL = `SELECT coalesce((SELECT p.transaction_id = '0' OR EXISTS (SELE
     WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at)
 FROM projections AS p WHERE p.name = 'changes'), true)`
 
-// pageBytes is from which size on a page takes no further change.
+// pageBytes is the size at which a page is full.
 const pageBytes = 512 << 10
 
-// Page reads a page in one round trip. It fails with history.ErrElsewhere when the cursor is of another log, or of this
-// one before it was set back, and with ErrBehind.
+// Page reads a page in one round trip. It fails with ErrBehind, and with history.ErrElsewhere when the cursor is of
+// another log or of a lost part of this one.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	var batch pgx.Batch
 	q.After.QueueCheck(&batch)
 	return f.read(ctx, &batch, q)
 }
 
-// Read is Page for a place of which the caller knows that the log has it. It is no cursor of a client.
+// Read is Page for a position that the caller knows to be in the log, and that is not a cursor of a client.
 func (f *Feed) Read(ctx context.Context, q Query) (Page, error) { return f.read(ctx, &pgx.Batch{}, q) }
 
 func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error) {
@@ -110,7 +110,7 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 	return page, nil
 }
 
-// Now is the cursor after everything that has happened so far.
+// Now returns the cursor after all settled events.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
 	reader, err := history.NewReader(ctx, f.DB, history.Filter{})
 	if err != nil {
@@ -120,7 +120,7 @@ func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
 	return horizon.Cursor(), err
 }
 
-// row is what feed.sql returns of a change.
+// row is a row of feed.sql.
 type row struct {
 	stream      uuid.UUID
 	key, thread *string // of a comment
@@ -175,7 +175,7 @@ type authorData struct {
 	Reason   string    `json:"reason"`
 }
 
-// data returns what a change says: nothing that was erased, nothing of other partners.
+// data returns the contents of a change, without erased data and data of other partners.
 func (r *row) data(event events.Event) any {
 	novel := novelData{NovelID: r.novelID, Novel: r.title, Slug: r.slug}
 	because := func(reason string) novelData {
@@ -215,7 +215,7 @@ func (r *row) data(event events.Event) any {
 		return author(e.AuthorRef, e.Reason)
 	case events.AuthorErased:
 		return author(events.AuthorRef{}, e.Reason)
-	default: // the event has nothing but what the partner may see
+	default: // the partner may see the whole event
 		return e
 	}
 }

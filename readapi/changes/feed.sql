@@ -1,6 +1,6 @@
--- A page of changes: what the events that concern a partner say. $1: partner; $2, $3: position to start after; $4: kinds, NULL for all; $5: how
--- many. The event must be the one that the projection saw: after a failover another one may have its position. o: first event of a comment; n:
--- creation of the novel.
+-- A page of changes with the contents of their events. $1: partner; $2, $3: position to start after; $4: kinds, NULL for all; $5:
+-- maximum number. The event must be the one that the projection applied: after a failover another one may have its position. o: first
+-- event of a comment; n: creation of the novel.
 SELECT c.kind, e.recorded_at, e.stream_id, e.event_type, e.data, e.personal, o.event_id, o.data ->> 'threadId',
        n.stream_id, n.data ->> 'slug', n.data ->> 'title', /* cursor */
 FROM (

@@ -1,9 +1,9 @@
-// Package covers fetches the covers of novels from the hosts of partners, so that the browsers of readers send no
-// request to these.
+// Package covers fetches the covers of novels from the hosts of partners, so that readers' browsers do not connect to
+// these hosts.
 //
-// A partner chooses the address, so it is hostile: only public addresses on the standard ports are connected to, also
-// after a redirect and whatever a name resolves to at that moment, over https, without a proxy. An answer is taken only
-// if it is a picture by its content, in a format that cannot run anything, and no larger than MaxSize.
+// A partner chooses the address, so it is not trusted. The package connects only to public addresses, on the standard
+// ports, over https, without a proxy. This also holds after redirects, and is checked after name resolution. It accepts
+// an answer only if its content is a picture in a format without scripts, of at most MaxSize.
 package covers
 
 import (
@@ -24,14 +24,14 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Limits.
+// Limits of fetches and of the cache.
 const (
 	MaxSize = 1 << 20 // bytes of a picture
 
 	fetchTime    = 5 * time.Second // for a fetch with its redirects
 	maxRedirects = 3
 	maxHeader    = 16 << 10 // bytes
-	fetches      = 16       // at a time
+	fetches      = 16       // concurrent fetches
 	keptBytes    = 32 << 20
 	keptEntries  = 4096 // pictures and failures
 	failureTime  = 5 * time.Minute
@@ -51,14 +51,14 @@ type Picture struct {
 	Content []byte
 }
 
-// entry is a picture, or a failure of a moment.
+// entry is a cached picture, or a recent failure.
 type entry struct {
 	Picture
 	err error
 	at  time.Time
 }
 
-// Proxy fetches covers and keeps the ones that were asked for last, up to 32 MiB. Create it with New.
+// Proxy fetches covers and caches the most recently used ones, up to 32 MiB. Create it with New.
 type Proxy struct {
 	client *http.Client
 	now    func() time.Time
@@ -77,7 +77,7 @@ func New(now func() time.Time) *Proxy { return newProxy(ssrf.New().Safe, now) }
 func newProxy(control func(network, address string, c syscall.RawConn) error, now func() time.Time) *Proxy {
 	p := &Proxy{now: now, slots: semaphore.NewWeighted(fetches)}
 	forget := func(_ string, old entry) { p.bytes -= len(old.Content) }
-	p.kept, _ = simplelru.NewLRU(keptEntries, forget) // it fails for a negative size only
+	p.kept, _ = simplelru.NewLRU(keptEntries, forget) // it fails only for a negative size
 	p.client = &http.Client{
 		Timeout: fetchTime,
 		Transport: &http.Transport{
@@ -86,7 +86,7 @@ func newProxy(control func(network, address string, c syscall.RawConn) error, no
 			MaxIdleConnsPerHost:    1,
 			MaxIdleConns:           fetches,
 			IdleConnTimeout:        time.Minute,
-			DisableCompression:     true, // pictures are compressed, and a small answer stays small
+			DisableCompression:     true, // pictures are compressed already, and a small answer cannot expand
 		},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
 			if len(via) > maxRedirects || r.URL.Scheme != "https" {
@@ -98,12 +98,13 @@ func newProxy(control func(network, address string, c syscall.RawConn) error, no
 	return p
 }
 
-// Cover returns the picture at an address. It fails with ErrNoPicture, which it remembers for five minutes, or ErrBusy.
+// Cover returns the picture at an address. It fails with ErrBusy, or with ErrNoPicture, which it caches for five
+// minutes.
 func (p *Proxy) Cover(ctx context.Context, address string) (Picture, error) {
 	if e, ok := p.recall(address); ok {
 		return e.Picture, e.err
 	}
-	// One fetch for all who wait. It goes on without them, and is kept for who comes next.
+	// One fetch serves all waiting requests. It continues if they disconnect, and fills the cache.
 	result := p.flight.DoChan(address, func() (any, error) {
 		if !p.slots.TryAcquire(1) {
 			return entry{err: ErrBusy}, nil
@@ -146,7 +147,7 @@ func (p *Proxy) keep(address string, e entry) {
 	}
 }
 
-// types are the formats that browsers show and that run nothing. An SVG may hold scripts.
+// types are the picture formats of browsers without scripts. An SVG may contain scripts.
 var types = []string{"image/jpeg", "image/png", "image/webp", "image/gif"}
 
 func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {

@@ -27,7 +27,8 @@ type API struct {
 	DB   database.DB    // a pool with the settings of database.Pools.History
 	Wake *eventlog.Wake // signals new events to streams that follow the log
 
-	// Authenticate returns who sends a request. An error other than *problem.Error means that the look-up failed.
+	// Authenticate returns the person who sends a request. An error other than *problem.Error means that the look-up
+	// failed.
 	Authenticate func(ctx context.Context, h http.Header) (Person, error)
 	Draining     func() bool   // the process is shutting down, so streams end
 	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s

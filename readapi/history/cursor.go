@@ -19,25 +19,24 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// Cursor is a place in the log; reading goes on after it. The zero Cursor is before the first event.
+// Cursor is a position in the log to read after. The zero Cursor is before the first event.
 //
-// A cursor is the position of an event, a digest of that event, and how many events the log had up to there.
-// Transaction ids come again after a failover or a restore that has lost events, and another log has them too, so the
-// position may be that of another event: going on there would pass over those in front of it. A log that has the very
-// event has given every later event a later position. It may have lost events in front of it: positions are in the
-// order in which transactions began, and one that committed later than the event may not have reached the standby that
-// the log failed over to. Then the count is another one.
+// A cursor has the position of an event, a digest of that event, and the number of events in the log up to it. The
+// digest identifies the event, because its position may belong to another event: a failover or a restore that loses
+// events reuses transaction ids, and another log has the same ones. Reading from there would miss events. If the log
+// has the event, all later events have later positions. But it may have lost earlier ones: positions follow the order
+// in which transactions begin, so a transaction may commit later than the event and be missing on the standby after a
+// failover. Then the number of events differs.
 type Cursor struct {
 	events.Position
 
 	digest digest
-	count  int64 // 0: not known
-	// in the form without a digest: how many events had moved to another cluster; 0 for a place among them, which stays
+	count  int64 // 0: unknown
+	// without a digest: the number of events that have moved to another cluster; 0 for one of these, whose position stays
 	moved int32
 }
 
-// digest tells an event from every other one, whatever is erased of it. It is zero in cursors of before there were
-// digests.
+// digest identifies an event, also after erasure. It is zero in old cursors, from before there were digests.
 type digest [8]byte
 
 // ScanBytes reads a digest from a row.
@@ -47,12 +46,12 @@ func (d *digest) ScanBytes(from []byte) error {
 	return nil
 }
 
-// digestSQL is the digest of an event e. An append has a batch id of its own, and a command that is repeated another
-// recorded_at.
+// digestSQL is the digest of an event e. It differs for each append, which has its own batch id, and for each
+// repetition, which has another recorded_at.
 const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.stream_version, e.event_id, e.event_type,
            extract(epoch FROM e.recorded_at), e.batch_id), 'UTF8')) FOR 8)`
 
-// ErrCursor refuses a text that is no cursor.
+// ErrCursor refuses text that is not a cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")
 
 // ErrElsewhere refuses a cursor that does not match the log: the log does not have its event there, or has lost events
@@ -60,7 +59,7 @@ var ErrCursor = errors.New("is not a cursor that this service has given")
 var ErrElsewhere = errors.New("does not match the log, which was set back by a failover or a restore, has moved " +
 	"to another cluster, or is another one; continue from a log index (after)")
 
-// String returns the cursor as clients see it: text that they do not look into.
+// String returns the cursor as opaque text for clients.
 func (c Cursor) String() string {
 	if c.Position == (events.Position{}) {
 		return ""
@@ -78,7 +77,7 @@ func (c Cursor) String() string {
 	return httpkit.EncodeCursor("", text)
 }
 
-// ParseCursor reads what String returned, and what it returned before there were counts, or digests.
+// ParseCursor parses the result of String, also of older versions without counts or digests.
 func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
@@ -123,18 +122,18 @@ func ParseCursor(text string) (Cursor, error) {
 	return c, nil
 }
 
-// CursorSQL is the columns that Fields scans, of an event e.
+// CursorSQL has the columns of an event e that Fields scans.
 var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, coalesce(` +
 	countSQL("e.transaction_id", "e.position") + `, 0)`
 
-// Fields are the destinations of a row with CursorSQL, which makes this the cursor after the event.
+// Fields returns scan targets for CursorSQL, which set this to the cursor after the event.
 func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
 
-// Event tells the event that the cursor is behind from every other one, in any log: 16 hexadecimal digits.
+// Event returns an identifier, in any log, of the event before the cursor: 16 hexadecimal digits.
 func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
 
-// QueueCheck adds to a batch that it fails with ErrElsewhere unless the log has given the cursor, and has kept all that
-// was in front of it.
+// QueueCheck makes a batch fail with ErrElsewhere unless the cursor comes from this log and all earlier events are
+// still there.
 func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	batch.Queue(checkCountSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
 		_, err := c.check(Horizon{}, row)
@@ -142,22 +141,22 @@ func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	})
 }
 
-// Cursor is the place after the event.
+// Cursor returns the cursor after the event.
 func (e *Event) Cursor() Cursor {
 	return Cursor{Position: e.Position, digest: e.digest, count: e.count}
 }
 
-// Horizon is the border between what has settled and what has not, at one moment.
+// Horizon separates settled events from others at one moment.
 type Horizon struct {
 	xmin    uint64 // every transaction below it has ended
-	settled bool   // and no other one had begun
-	end     Cursor // after the last event below it
+	settled bool   // no other transaction had begun
+	end     Cursor // after the last settled event
 }
 
-// Cursor is the place after everything that has settled.
+// Cursor returns the cursor after all settled events.
 func (h Horizon) Cursor() Cursor { return h.end }
 
-// checkSQL looks at what stands at a place, and at the horizon. $1, $2: transaction and ordinal.
+// checkSQL reads the event at a position, and the horizon. $1, $2: transaction and ordinal.
 const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL + `,
        (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), `
 
@@ -166,11 +165,11 @@ var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
 // movedSQL counts the events that have moved to another cluster: their positions are dense.
 const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
-// uncounted is how many events may be there that the ledger has not sealed yet for counts to be known.
+// uncounted is the maximum number of unsealed events with which counts are computed.
 const uncounted = 5000
 
-// countSQL is an expression for how many events the log has up to an event: its log index and one, also while it is not
-// sealed. It is NULL when too many are not.
+// countSQL is an expression for the number of events up to an event, its log index plus one, also for unsealed events.
+// It is NULL when too many events are unsealed.
 func countSQL(transaction, position string) string {
 	return fmt.Sprintf(`(SELECT CASE WHEN s.transaction_id = %[1]s THEN s.first_log_index + %[2]s + 1
     ELSE coalesce(s.first_log_index + s.event_count, 0) + (SELECT nullif(count(*), %[3]d) FROM (
@@ -180,9 +179,8 @@ FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.
     ORDER BY s.transaction_id DESC LIMIT 1) AS s ON true)`, transaction, position, uncounted+1)
 }
 
-// check reads the row of checkCountSQL. It fails with ErrElsewhere unless the log that answers, as it is now, has given
-// cursor and horizon, and has kept all that was in front of the cursor. It returns how many events the log has up to
-// the cursor, nil when that is not known.
+// check scans the row of checkCountSQL. It fails with ErrElsewhere unless cursor and horizon come from this log and all
+// events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown.
 func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 	var xmin uint64
 	var moved int32
@@ -192,7 +190,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 		return nil, fmt.Errorf("check cursor: %w", err)
 	}
 	if found == nil && c != (Cursor{}) {
-		count = nil // of nothing
+		count = nil // there is no event at the cursor
 	}
 	var sound bool
 	switch {
@@ -202,7 +200,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 	case c.digest != digest{}:
 		sound = bytes.Equal(found, c.digest[:]) && (c.count == 0 || count == nil || *count == c.count)
 	case c.TransactionID > events.Frozen && c.moved != moved:
-	case c.Ordinal == math.MaxInt32: // after all that had settled, whatever that was
+	case c.Ordinal == math.MaxInt32: // after all events that had settled at that time
 		sound = true
 	default:
 		sound = found != nil
@@ -213,7 +211,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 	return count, nil
 }
 
-// Point is a moment of the history: after the event with a log index, or after what was recorded at a time.
+// Point is a moment of the history: after the event with a log index, or after the events recorded up to a time.
 type Point struct {
 	position *events.Position
 	time     time.Time
@@ -235,8 +233,7 @@ func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error)
 	return Point{time: t}, nil
 }
 
-// After reports whether a point is behind another one of its kind. What a time is to a log index only events can tell:
-// see Until.
+// After reports whether a point is after another one of the same kind. To compare a time with a log index, use Until.
 func (p Point) After(other Point) bool {
 	if p.position != nil && other.position != nil {
 		return p.position.Compare(*other.position) > 0
@@ -244,8 +241,8 @@ func (p Point) After(other Point) bool {
 	return p.position == nil && other.position == nil && p.time.After(other.time)
 }
 
-// Until returns those of events in log order that are not after the point. What is kept of a stream is always its
-// beginning, also when the clock of the database was set back.
+// Until returns the events up to the point from a list in log order. It returns a prefix of each stream, even if the
+// clock of the database was set back.
 func (p Point) Until(list []events.Recorded) []events.Recorded {
 	var kept []events.Recorded
 	ended := map[uuid.UUID]bool{}

@@ -9,30 +9,30 @@ import (
 	"github.com/google/uuid"
 )
 
-// Filter says which events are wanted: those that every field set says. The zero Filter wants all.
+// Filter selects the events that match every set field. The zero Filter selects all.
 type Filter struct {
 	After       *int64        // after the event with this log index
-	Before      *int64        // in front of the event with this log index
+	Before      *int64        // before the event with this log index
 	Stream      uuid.NullUUID // of this aggregate
-	StreamType  string        // of aggregates of this kind
+	StreamType  string        // of this stream type
 	Type        string        // of this type, such as "novel.created.v1"
-	Integration uuid.NullUUID // that this integration caused, of its own stream, and about its users
+	Integration uuid.NullUUID // that this integration caused, of its own stream, and about its authors
 	Novel       uuid.NullUUID // of this novel, of its thread and of its comments
-	From        *time.Time    // recorded at this moment or later
-	To          *time.Time    // recorded before this moment
-	Correlation string        // of this undertaking
+	From        *time.Time    // recorded at this time or later
+	To          *time.Time    // recorded before this time
+	Correlation string        // of this operation
 }
 
 // query collects the parameters of a statement.
 type query struct{ args []any }
 
-// arg adds a parameter and returns its place-holder.
+// arg adds a parameter and returns its placeholder.
 func (q *query) arg(value any) string {
 	q.args = append(q.args, value)
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// rowConditions returns what no index decides, as SQL on an event e; "" when there is nothing of the kind.
+// rowConditions returns the conditions that no index supports, as SQL on an event e; "" without any.
 func (f *Filter) rowConditions(q *query) string {
 	var conditions []string
 	add := func(format string, values ...any) {
@@ -63,8 +63,8 @@ func (f *Filter) rowConditions(q *query) string {
 			id, id.String())
 	}
 	if f.Novel.Valid {
-		// The first event of a thread and of a comment names the novel; later ones need not. Not EXISTS, which PostgreSQL
-		// would look up in a table of all first events.
+		// The first event of a thread or of a comment names the novel; later ones may not. Not EXISTS, because PostgreSQL
+		// would build a table of all first events.
 		id := f.Novel.UUID
 		add(`(e.stream_id = %s::uuid OR e.stream_type IN ('thread', 'post') AND CASE WHEN e.stream_version = 1
     THEN e.data->>'novelId' = %s::text

@@ -14,19 +14,19 @@ const (
 	poll = 400 * time.Millisecond
 )
 
-// streamPage is how many events a stream holds in memory at a time.
+// streamPage is the number of events that a stream holds in memory.
 const streamPage = 500
 
-// Stream is a walk along the log that ends at the horizon, or goes on with it.
+// Stream reads the log up to the horizon, or follows it.
 type Stream struct {
 	Reader *Reader
 	Limit  int            // number of events after which it ends; 0: no limit
-	Follow bool           // goes on when the end is reached
-	Wake   *eventlog.Wake // says that the log may have grown; nil: it is looked at every 400 ms
+	Follow bool           // continue at the end of the log
+	Wake   *eventlog.Wake // signals appends; nil: the log is read every 400 ms
 }
 
-// Run calls emit with what follows a cursor, page by page and in short transactions, and idle between pages and while
-// it waits, every 400 ms. It ends when there is no more, ctx ends, or one of the two returns an error.
+// Run calls emit with the events after a cursor, page by page, in short transactions. It calls idle between pages and
+// every 400 ms while it waits. It ends at the end of the stream, when ctx ends, or when emit or idle returns an error.
 func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error, idle func() error) error {
 	w := walk{Stream: s, after: after, left: s.Limit, emit: emit, idle: idle}
 	follow := eventlog.Follow{Wake: s.Wake, Pace: pace, Poll: poll}
@@ -36,30 +36,30 @@ func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error
 	return nil
 }
 
-// errEnd ends a walk that has come to its end.
+// errEnd ends a stream at its end.
 var errEnd = errors.New("end of the stream")
 
-// walk is how far a stream has come.
+// walk is the state of a running stream.
 type walk struct {
 	*Stream
 
 	after   Cursor
 	horizon Horizon
 	begun   bool
-	more    bool // below the horizon
+	more    bool // more events are below the horizon
 	left    int  // of Limit
 	emit    func([]Event) error
 	idle    func() error
 }
 
-// step emits a page, or looks for a horizon that is further.
+// step emits a page, or reads a new horizon.
 func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if !w.more {
 		horizon, err := w.Reader.Horizon(ctx)
 		if err != nil {
 			return eventlog.Span{}, err
 		}
-		// It is another one when it is further, or when the log was set back.
+		// The horizon has changed if it moved on, or if the log was set back.
 		if w.begun && horizon.xmin == w.horizon.xmin {
 			return eventlog.Span{Settled: horizon.settled}, w.idle()
 		}

@@ -60,7 +60,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 	})
 }
 
-// appendStored appends an event as a line of a bundle, which has all that its entry in the ledger is made of.
+// appendStored appends an event as a line of a bundle, which has all data for its entry in the ledger.
 func appendStored(buffer []byte, e *Event) ([]byte, error) {
 	stored := ledger.Event{Row: e.Row, LogIndex: ledger.NoLogIndex}
 	if e.LogIndex != nil {

@@ -161,7 +161,7 @@ func (a *API) send(
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(body)))
-	_, _ = w.Write(body)                      // an error means that the client has gone
+	_, _ = w.Write(body)                      // an error means that the client disconnected
 	_ = http.NewResponseController(w).Flush() // before the entry is completed, so that the client does not wait for it
 	a.end(rd, entry, rows)
 	return nil

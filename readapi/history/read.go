@@ -14,13 +14,13 @@ import (
 	"novelgate/internal/database"
 )
 
-// ScanRows is how many rows of the log one page looks at, at most, when no index serves its filter.
+// ScanRows is the maximum number of rows that one page examines for a filter without an index.
 const ScanRows = 20_000
 
-// ErrBeyond refuses a log index that no event has yet.
+// ErrBeyond refuses a log index without an event.
 var ErrBeyond = errors.New("no event has this log index yet")
 
-// ErrNotFound says that there is no such event.
+// ErrNotFound is returned for an event that does not exist.
 var ErrNotFound = errors.New("no such event")
 
 // Reader reads the log with a filter. Create it with NewReader.
@@ -28,20 +28,20 @@ type Reader struct {
 	db     database.DB
 	filter Filter
 	start  Cursor  // from Filter.After
-	end    *Cursor // from Filter.Before: the place of the first event that is not wanted
+	end    *Cursor // from Filter.Before: position of the first event after the range
 
 	scanRows int
 }
 
-// Page is a part of what a filter lets through.
+// Page is a page of events that match a filter.
 type Page struct {
 	Events []Event
-	Looked int    // how many events of the log it has looked at
-	Next   Cursor // where reading goes on
-	More   bool   // whether there may be more below the horizon
+	Looked int    // number of events that it examined
+	Next   Cursor // continues after this page
+	More   bool   // more events may follow below the horizon
 }
 
-// NewReader finds the places in the log that the filter's log indexes stand for. It fails with ErrBeyond.
+// NewReader resolves the log indexes of the filter to positions. It fails with ErrBeyond.
 func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, error) {
 	r := &Reader{db: db, filter: filter, scanRows: ScanRows}
 	if filter.After != nil {
@@ -64,11 +64,11 @@ func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, err
 	return r, nil
 }
 
-// locateSQL finds the transaction whose events have a log index. $1: log index.
+// locateSQL finds the transaction of a log index. $1: log index.
 const locateSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
 WHERE first_log_index <= $1 ORDER BY first_log_index DESC LIMIT 1`
 
-// locate returns the place of the event with a log index.
+// locate returns the position of the event with a log index.
 func locate(ctx context.Context, db database.DB, index int64) (events.Position, error) {
 	var p events.Position
 	var first int64
@@ -86,7 +86,7 @@ func locate(ctx context.Context, db database.DB, index int64) (events.Position, 
 
 const sealedEndSQL = `SELECT transaction_id, event_count FROM ledger_seals ORDER BY first_log_index DESC LIMIT 1`
 
-// sealedEnd returns the place of the first event that has no log index yet.
+// sealedEnd returns the position of the first event without a log index.
 func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
 	var p events.Position
 	err := db.QueryRow(ctx, sealedEndSQL).Scan(&p.TransactionID, &p.Ordinal)
@@ -104,7 +104,7 @@ FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
         e.position DESC LIMIT 1
 ) AS e ON true`
 
-// Horizon returns the horizon of this moment.
+// Horizon returns the current horizon.
 func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	var h Horizon
 	var sum []byte
@@ -116,10 +116,10 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
 	return h, nil
 }
 
-// pageBytes is from which size on a page takes no further event.
+// pageBytes is the size at which a page is full.
 const pageBytes = 512 << 10
 
-// collect reads events until they are enough for a page. It reports whether there may be more.
+// collect reads events until the page is full. cut reports whether more may follow.
 func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 	defer rows.Close()
 	list = []Event{}
@@ -140,8 +140,8 @@ func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 }
 
 // Page returns up to limit events after a cursor and below the horizon, fewer when they are large. It fails with
-// ErrElsewhere when cursor or horizon are of another log, or of this one before it was set back. All of it is one
-// batch, which one server answers.
+// ErrElsewhere when cursor or horizon come from another log, or from before this one was set back. It runs as one batch
+// on one server.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
 	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statement(after, horizon, limit)
@@ -159,7 +159,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 		return err
 	})
 	if st.lastSQL != "" {
-		// What is below the horizon does not change, so that this statement looks at the same rows.
+		// Events below the horizon do not change, so this statement examines the same rows.
 		batch.Queue(st.lastSQL, st.lastArgs...).QueryRow(func(row pgx.Row) error {
 			var last Cursor
 			var sum []byte
@@ -186,7 +186,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	return page, nil
 }
 
-// statement is how a page is read.
+// statement is the statement of a page.
 type statement struct {
 	sql  string
 	args []any
@@ -195,13 +195,13 @@ type statement struct {
 	lastSQL  string
 	lastArgs []any
 
-	// Counts in its rows are those after start. A stream has counts of the log in its rows.
+	// Counts in its rows are relative to start; for a stream they are absolute.
 	start    Cursor
 	relative bool
-	base     *int64 // count of start; nil: not known
+	base     *int64 // count of start; nil: unknown
 }
 
-// countFrom notes where the page starts, when the log has count events up to after.
+// countFrom sets the start of the page, where count is the number of events up to after.
 func (st *statement) countFrom(after Cursor, count *int64) {
 	switch {
 	case st.start.Position != after.Position:
@@ -213,7 +213,7 @@ func (st *statement) countFrom(after Cursor, count *int64) {
 	}
 }
 
-// count returns how many events the log has up to a row with a count; 0: not known.
+// count returns the number of events up to a row with a count; 0: unknown.
 func (st *statement) count(found int64) int64 {
 	switch {
 	case !st.relative:
@@ -225,7 +225,7 @@ func (st *statement) count(found int64) int64 {
 	}
 }
 
-// looked returns how many events a page has looked at. Where counts are not known, many events are not sealed yet.
+// looked returns the number of events that a page has examined. If counts are unknown, many events are unsealed.
 func (st *statement) looked(page *Page) int {
 	switch {
 	case st.lastSQL == "":
@@ -274,7 +274,7 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	return st
 }
 
-// bounds returns which part of the log a page may look at, and the order that an index gives it.
+// bounds returns the conditions for the part of the log that a page may examine, and the order of a suitable index.
 func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, order string) {
 	transaction, ordinal := q.arg(after.TransactionID), q.arg(after.Ordinal)
 	conditions = fmt.Sprintf("(e.transaction_id, e.position) > (%s::xid8, %s::integer) AND e.transaction_id < %s::xid8",
@@ -285,8 +285,7 @@ func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, or
 			q.arg(r.end.Ordinal))
 	}
 	if r.filter.Stream.Valid {
-		// In a stream the order of versions is that of the log. The first condition spares a second page what the first has
-		// read.
+		// In a stream, versions are in log order. The first condition lets a later page skip the versions of earlier ones.
 		stream := q.arg(r.filter.Stream.UUID)
 		conditions = fmt.Sprintf(`e.stream_id = %s::uuid AND e.stream_version > coalesce((SELECT p.stream_version FROM events AS p
     WHERE p.transaction_id = %s::xid8 AND p.position = %s::integer AND p.stream_id = %[1]s::uuid), 0) AND `, stream, transaction, ordinal) + conditions
@@ -297,7 +296,7 @@ func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, or
 
 var oneSQL = "SELECT " + countedColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
 
-// At returns the event with a log index, ErrNotFound when there is none.
+// At returns the event with a log index; ErrNotFound when there is none.
 func At(ctx context.Context, db database.DB, index int64) (Event, error) {
 	position, err := locate(ctx, db, index)
 	if errors.Is(err, ErrBeyond) {
@@ -311,8 +310,8 @@ func At(ctx context.Context, db database.DB, index int64) (Event, error) {
 
 const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND stream_version = 1`
 
-// StreamType returns what kind of aggregate a stream is, also while its first event has not settled; ErrNotFound when
-// there is no such stream.
+// StreamType returns the type of a stream, also before its first event has settled; ErrNotFound when there is no such
+// stream.
 func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, error) {
 	var kind string
 	err := db.QueryRow(ctx, streamTypeSQL, stream).Scan(&kind)
@@ -325,11 +324,11 @@ func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, 
 	return kind, nil
 }
 
-// What this finds is found by readers of the log, too.
+// It finds only settled events.
 var versionSQL = "SELECT " + countedColumns + `
 FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
 
-// Version returns one version of a stream, ErrNotFound when there is none.
+// Version returns one version of a stream; ErrNotFound when there is none.
 func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int) (Event, error) {
 	return one(ctx, db, versionSQL, stream, version)
 }
@@ -348,23 +347,23 @@ func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, e
 	return e, nil
 }
 
-// Event is an event as it is stored: its data is not decoded.
+// Event is an event with its stored bytes.
 type Event struct {
 	eventlog.Row
-	LogIndex *int64 // place in the ledger; nil until it is sealed
+	LogIndex *int64 // nil until it is sealed
 
 	digest digest // see Cursor
 	count  int64
 }
 
-// columns are what scan reads, in its order, of an event e; a count follows.
+// columns are the columns of an event e that scan reads, followed by a count.
 const columns = eventlog.Columns + `,
        (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
 
-// countedColumns are columns with the count, which may be NULL.
+// countedColumns are columns with a computed count, which may be NULL.
 var countedColumns = columns + ", " + countSQL("e.transaction_id", "e.position")
 
-// scan reads an event. It reuses the texts of row, which has the event before it, if any.
+// scan scans an event. It reuses texts of row, which has the previous event.
 func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 	var e Event
 	var sum []byte
@@ -380,7 +379,8 @@ func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 	return e, nil
 }
 
-// Correlation is the same for all events of one undertaking: what was recorded, or else the id of the request.
+// Correlation returns the identifier of the operation that caused the event: the recorded one, or otherwise the request
+// id.
 func (e *Event) Correlation() string {
 	if e.Metadata.Correlation != "" {
 		return e.Metadata.Correlation

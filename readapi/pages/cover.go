@@ -11,11 +11,12 @@ import (
 	"novelgate/readapi/covers"
 )
 
-// coverReaders is how many requests for covers are answered at a time. They have a limit of their own: one that waits
-// for a partner's host must take no place of a page.
+// coverReaders limits the concurrent requests for covers, separately from pages: a request that waits for a partner's
+// host must not block a page.
 const coverReaders = 64
 
-// noCover stands in for a cover that cannot be shown: behind it, the page has the first letter of the title.
+// noCover replaces a cover that cannot be shown. It is transparent: the page shows the first letter of the title behind
+// it.
 const noCover = `<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>`
 
 // covers handles GET /novels/{slug}/cover.
@@ -45,9 +46,9 @@ func (p *Pages) coverOf(ctx context.Context, slug string) (covers.Picture, error
 	n, err := p.Reader.Novel(ctx, slug, nil)
 	switch {
 	case err != nil:
-		return covers.Picture{}, err //nolint:wrapcheck // refuse says what it means
+		return covers.Picture{}, err //nolint:wrapcheck // refuse maps it
 	case n.CoverURL == "" || p.Site.Covers != ProxiedCovers:
 		return covers.Picture{}, covers.ErrNoPicture
 	}
-	return p.Site.Proxy.Cover(ctx, n.CoverURL) //nolint:wrapcheck // says what failed
+	return p.Site.Proxy.Cover(ctx, n.CoverURL) //nolint:wrapcheck // the error names the operation
 }

@@ -165,7 +165,7 @@ func (p *Pages) book(n *readapi.Novel) linkedData {
 	return d
 }
 
-// describedPostings limits what the description adds to a page.
+// describedPostings limits the comments in the description of a page.
 const describedPostings = 10
 
 // postings describes the first comments of a page that readers may see.

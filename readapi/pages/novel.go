@@ -25,7 +25,7 @@ type catalogueBody struct {
 	Filtered    bool
 	Kept        []field // parameters that a search keeps
 	Sorts       []choice
-	Filters     []choice // the current ones, with the path of the list without them
+	Filters     []choice // current filters, each with the path of the list without it
 	Novels      []novelView
 	First, Next string // paths of other pages; "" for none
 }
@@ -149,7 +149,7 @@ type novelView struct {
 	Last                 *moment // when the latest comment was written
 }
 
-// cover is the picture of a novel, or a letter where there is none.
+// cover is the picture of a novel; without one, a letter.
 type cover struct{ Image, Letter, Size string }
 
 func (p *Pages) cover(n *readapi.Novel) cover {
@@ -162,8 +162,8 @@ func (p *Pages) cover(n *readapi.Novel) cover {
 	return cover{Image: image}
 }
 
-// image returns where the cover of a novel is, on this platform behind base; "" for none. The digest in its address
-// changes with the cover.
+// image returns the address of a novel's cover, on this platform with prefix base; "" for none. Its digest changes with
+// the cover.
 func (p *Pages) image(base, slug, address string) string {
 	switch {
 	case address == "" || p.Site.Covers == NoCovers:
@@ -194,7 +194,7 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 	return v
 }
 
-// remark is the beginning of a comment, in a list outside of its discussion.
+// remark is the beginning of a comment, for lists outside of its discussion.
 type remark struct {
 	Author, Text, Path string
 	Title, NovelPath   string // "" on the page of the novel
@@ -227,10 +227,10 @@ type bar struct {
 	Percent           int // of the most discussed chapter
 }
 
-// newest is how many comments the page of a novel shows.
+// newest is the number of comments on the page of a novel.
 const newest = 3
 
-// about adds what readers say about a novel.
+// about adds the chapters and comments of a novel.
 func (p *Pages) about(ctx context.Context, body *novelBody) error {
 	chapters, err := p.Reader.Chapters(ctx, body.ID)
 	if err != nil {

@@ -2,8 +2,8 @@
 // partners.
 //
 // Text of partners is untrusted: html/template escapes it, <bdi> and dir=auto isolate its direction, and the style
-// sheet limits its size. These pages run no scripts, and their Content-Security-Policy forbids them; their descriptions
-// for programs (JSON-LD) are data. A script makes the API reference, which shows nothing of partners.
+// sheet limits its size. These pages run no scripts, and their Content-Security-Policy forbids them; their schema.org
+// descriptions (JSON-LD) are data. Only the API reference uses a script, and it shows no text of partners.
 package pages
 
 import (
@@ -35,7 +35,7 @@ type Pages struct {
 	Site      Site
 }
 
-// Site is what the operator decides about the pages.
+// Site has the operator's settings of the pages.
 type Site struct {
 	Name           string        // of the platform; "" for Novelgate
 	Accent         string        // colour of the line at the top, such as #1a4fc4; "" for none
@@ -44,14 +44,14 @@ type Site struct {
 	Proxy          *covers.Proxy // for ProxiedCovers
 }
 
-// Covers is how pages show covers, which are on hosts that partners choose.
+// Covers is the way in which pages show covers, which are on hosts of the partners' choice.
 type Covers string
 
-// The ways.
+// Ways to show covers.
 const (
 	DirectCovers  Covers = "direct" // browsers load them
 	ProxiedCovers Covers = "proxy"  // this process loads them for the browsers
-	NoCovers      Covers = "none"   // the first letter of the title stands in their place
+	NoCovers      Covers = "none"   // pages show the first letter of the title instead
 )
 
 // Register adds the routes to router.
@@ -109,7 +109,7 @@ func (p *Pages) handler(read query) http.Handler {
 	})
 }
 
-// linkJSON tells programs where the data of a page is (RFC 8288).
+// linkJSON adds a link to the JSON form of a page (RFC 8288).
 func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
 	target := url.URL{Path: path, RawQuery: query.Encode()}
 	h.Add("Link", "<"+p.Addresses.Base()+target.String()+`>; rel="alternate"; type="application/json"`)

@@ -10,9 +10,9 @@ import (
 	"novelgate/readapi"
 )
 
-// commentWriter writes comments as HTML. A template takes 0.76 ms for the fifty comments of a page, this 0.09 ms; the
-// whole page costs the service 0.7 ms. Its text goes through html/template's own escaping; there is nothing but text
-// and attributes in double quotes to escape.
+// commentWriter writes comments as HTML. It takes 0.09 ms for the fifty comments of a page, a template 0.76 ms; the
+// whole page takes the service 0.7 ms. It escapes text with html/template, which is safe because text is only in
+// elements and quoted attributes.
 type commentWriter struct {
 	strings.Builder
 
@@ -21,7 +21,7 @@ type commentWriter struct {
 	unfold bool // show the replies of the first thread
 
 	names map[uuid.UUID]string // of the authors of this thread
-	above uuid.UUID            // the comment right above
+	above uuid.UUID            // the comment directly above
 }
 
 // markup is the approximate size of the HTML around the text of a comment, in bytes.
@@ -44,8 +44,8 @@ func (w *commentWriter) page(page *readapi.Page) template.HTML {
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-// Replies are folded when there are more than openReplies of them. Within a thread, the replies to one reply can be
-// folded from foldable on.
+// A thread with more than openReplies replies is folded. Within a thread, replies to one reply can be folded from
+// foldable replies on.
 const (
 	openReplies = 5
 	foldable    = 3
@@ -82,7 +82,7 @@ func (w *commentWriter) thread(t *readapi.Thread, unfold bool) {
 	w.raw("</details>\n")
 }
 
-// tree returns how many replies are below each reply of a thread. Those are right behind it.
+// tree returns the number of replies below each reply of a thread, which directly follow it.
 func tree(t *readapi.Thread) []int {
 	below, at := make([]int, len(t.Replies)), map[uuid.UUID]int{}
 	for i := range t.Replies {
@@ -165,7 +165,7 @@ func (w *commentWriter) author(p *readapi.Post) {
 	w.raw(`via <bdi>`, escape(p.Author.Platform), `</bdi></span>`)
 }
 
-// parent writes a link to the comment's parent, which is not right above.
+// parent writes a link to the comment's parent, if that is not directly above.
 func (w *commentWriter) parent(id uuid.UUID) {
 	name, shown := w.names[id]
 	link := "#post-" + id.String()

@@ -13,7 +13,7 @@ import (
 const redocIntegrity = "sha384-w447zOpYfw/1Tv/5AK9NfHTlQIqE3RVR6KY62jCyy9zNDgO64cMwGGP1Fj0zJVf5"
 
 // referencePolicy lets the API reference load Redoc and the description from this host. Redoc inserts style sheets and
-// searches in a worker of its own. Its logo, on another host, is not loaded.
+// starts its own worker for searching. Its logo, on another host, is not loaded.
 const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; " +
 	"connect-src 'self'; worker-src blob:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 
