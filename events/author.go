@@ -128,3 +128,19 @@ type AuthorErased struct {
 // Type implements Event.
 func (AuthorErased) Type() string { return "author.erased.v1" }
 func (AuthorErased) sealed()      {}
+
+// SearchedAt returns the position after which the erasure, recorded at a position, may have left comments.
+//
+// Searched is a position of the cluster that recorded the erasure. A move to another cluster does not translate it,
+// because stored events never change. For an erasure before a move the whole log before it is searched, which takes as
+// long as reading it.
+func (e AuthorErased) SearchedAt(at Position) (Position, error) {
+	searched, err := ParsePosition(e.Searched)
+	if err != nil {
+		return Position{}, err
+	}
+	if at.TransactionID <= Frozen || searched.Compare(at) >= 0 {
+		return Position{}, nil
+	}
+	return searched, nil
+}

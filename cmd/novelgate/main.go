@@ -48,6 +48,7 @@ type program struct {
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
+	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show how far that is."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server: settings, rights, connections, clock, disk. Exit code 1 if a check fails."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`

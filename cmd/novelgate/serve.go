@@ -31,6 +31,7 @@ import (
 	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/events/relay"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/pgserver"
@@ -58,6 +59,7 @@ type serveCommand struct {
 	Webhooks              webhookFlags  `embed:""`
 	Sandboxes             int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes of partners that are open at a time, with up to 15 database connections each; 0: keys of sandboxes are refused (default: ${default})."`
 	Ledger                LedgerFlags   `embed:""`
+	Relay                 RelayFlags    `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
@@ -154,7 +156,7 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
-	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate())
+	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate(), c.Relay.validate())
 }
 
 // Run serves until a signal or a fatal error.
@@ -218,6 +220,7 @@ type service struct {
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
+	relayMetrics  *relay.Metrics
 	wake          *eventlog.Wake
 	tail          *eventlog.Tail
 	background    []func(context.Context) // each runs until its context ends
@@ -269,6 +272,9 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		}
 	}
 
+	if err := s.workOnRelay(ctx, &c.Relay); err != nil {
+		return err
+	}
 	if c.Standbys.URL != "" {
 		if s.standbys, err = database.OpenStandbys(
 			ctx, c.Standbys.URL, pools, c.Standbys.MaxLag, s.now, s.logger,
@@ -371,6 +377,7 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 		database.NewReadyCollector(s.probe),
 		projections.NewCollector(s.db.pools.General, s.now),
 		s.ledgerMetrics,
+		s.relayMetrics,
 		s.imports.Metrics,
 		s.webhooks.Metrics,
 		ledger.NewCollector(s.db.pools.General, s.now),

@@ -201,7 +201,7 @@ func (e eraser) complete(ctx context.Context) (Erasure, error) {
 			continue
 		}
 		done.ErasedAt = history[i].RecordedAt.UTC()
-		searched, err := searchedBefore(erased, history[i].Position)
+		searched, err := erased.SearchedAt(history[i].Position)
 		if err != nil {
 			return Erasure{}, fmt.Errorf("read erasure of author %s: %w", e.name.id(), err)
 		}
@@ -220,22 +220,6 @@ func (e eraser) complete(ctx context.Context) (Erasure, error) {
 		return Erasure{}, ErrNoSuchAuthor
 	}
 	return done, nil
-}
-
-// searchedBefore returns the position after which an erasure, recorded at a position, may have left comments.
-//
-// Searched is a position of the cluster that recorded the erasure. A move to another cluster does not translate it,
-// because stored events never change. For an erasure before a move the whole log before it is searched, which takes as
-// long as reading it.
-func searchedBefore(erased events.AuthorErased, at events.Position) (events.Position, error) {
-	searched, err := events.ParsePosition(erased.Searched)
-	if err != nil {
-		return events.Position{}, err
-	}
-	if at.TransactionID <= events.Frozen || searched.Compare(at) >= 0 {
-		return events.Position{}, nil
-	}
-	return searched, nil
 }
 
 const (

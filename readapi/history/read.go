@@ -378,12 +378,3 @@ func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 	e.Row = row.Clone()
 	return e, nil
 }
-
-// Correlation returns the identifier of the operation that caused the event: the recorded one, or otherwise the request
-// id.
-func (e *Event) Correlation() string {
-	if e.Metadata.Correlation != "" {
-		return e.Metadata.Correlation
-	}
-	return e.Metadata.RequestID
-}

@@ -162,6 +162,16 @@ func (l *Ledger) Append(n int) {
 // Sign seals and signs everything and returns the number of entries.
 func (l *Ledger) Sign() int64 {
 	l.t.Helper()
+	size := l.Seal()
+	if err := l.signer.Sign(l.t.Context()); err != nil {
+		l.t.Fatal(err)
+	}
+	return size
+}
+
+// Seal seals everything and returns the number of entries.
+func (l *Ledger) Seal() int64 {
+	l.t.Helper()
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -185,8 +195,5 @@ func (l *Ledger) Sign() int64 {
 		}
 		return status.Size == stored
 	})
-	if err := l.signer.Sign(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
 	return status.Size
 }

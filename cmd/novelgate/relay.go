@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/nats-io/nats.go"
+	"golang.org/x/sync/errgroup"
+
+	"novelgate/events/eventlog"
+	"novelgate/events/relay"
+)
+
+// RelayFlags say where events are published.
+type RelayFlags struct {
+	URL         string `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream), separated by commas: nats:// or tls://. One replica of the service is active."`
+	Credentials string `name:"relay-credentials" env:"NOVELGATE_RELAY_CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user: JWT and key."`
+	CA          string `name:"relay-ca" env:"NOVELGATE_RELAY_CA" type:"existingfile" placeholder:"FILE" help:"Certificates that sign those of the NATS servers (default: those of the system)."`
+	Certificate string `name:"relay-cert" env:"NOVELGATE_RELAY_CERT" type:"existingfile" placeholder:"FILE" help:"Certificate that the relay shows to the NATS servers."`
+	Key         string `name:"relay-key" env:"NOVELGATE_RELAY_KEY" type:"existingfile" placeholder:"FILE" help:"Private key of --relay-cert."`
+	Replicas    int    `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N" help:"NATS servers that store each message, for streams that the relay makes: 1, 3 or 5 (default: ${default}; 1 for a single server)."`
+}
+
+// validate checks the flags before anything starts. No error quotes the URL, which may have a password.
+func (f *RelayFlags) validate() error {
+	if f.URL != "" {
+		for address := range strings.SplitSeq(f.URL, ",") {
+			u, err := url.Parse(strings.TrimSpace(address))
+			if err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Host == "" {
+				return errors.New("--relay must be addresses such as nats://host:4222, separated by commas")
+			}
+		}
+	}
+	if (f.Certificate == "") != (f.Key == "") {
+		return errors.New("--relay-cert and --relay-key go together")
+	}
+	if !slices.Contains([]int{1, 3, 5}, f.Replicas) {
+		return errors.New("--relay-replicas must be 1, 3 or 5")
+	}
+	return nil
+}
+
+// connect connects to NATS. once: it fails if no server answers.
+func (f *RelayFlags) connect(ctx context.Context, logger *slog.Logger, once bool) (*nats.Conn, error) {
+	return relay.Connect(ctx, relay.Connection{
+		URL: f.URL, Credentials: f.Credentials, CA: f.CA, Certificate: f.Certificate, Key: f.Key, Once: once, Logger: logger,
+	})
+}
+
+// workOnRelay adds the relay to the background work.
+func (s *service) workOnRelay(ctx context.Context, flags *RelayFlags) error {
+	s.relayMetrics = relay.NewMetrics()
+	if flags.URL == "" {
+		return nil
+	}
+	conn, err := flags.connect(ctx, s.logger, false)
+	if err != nil {
+		return err
+	}
+	s.relayMetrics.AddLag(s.db.pools.General, s.now)
+	r, err := relay.New(relay.Config{
+		Database: s.db.pools.General.Config().ConnConfig, Conn: conn, Replicas: flags.Replicas, Wake: s.wake,
+		Metrics: s.relayMetrics, Logger: s.logger,
+	})
+	if err != nil {
+		return err
+	}
+	s.background = append(s.background, func(ctx context.Context) { defer conn.Close(); r.Run(ctx) })
+	return nil
+}
+
+type relayCommand struct {
+	Run    relayRun    `cmd:"" default:"withargs" help:"Relay until a signal: what serve --relay does, in a process of its own."`
+	Status relayStatus `cmd:"" help:"Show the streams, and how far they are behind the ledger."`
+}
+
+// relayArgs are RelayFlags that must name servers.
+type relayArgs struct{ RelayFlags }
+
+// Validate refuses flags that lead nowhere; kong calls it.
+func (f *relayArgs) Validate() error {
+	if f.URL == "" {
+		return errors.New("--relay must name the NATS servers")
+	}
+	return f.validate()
+}
+
+type relayRun struct {
+	DatabaseFlags
+	relayArgs `embed:""`
+	LogLevel  logLevel `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+}
+
+// Run relays until ctx ends.
+func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) error {
+	logger := out.logger(slog.Level(c.LogLevel))
+	conn, err := c.connect(ctx, logger, false)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	config, wake := pool.Config().ConnConfig, eventlog.NewWake()
+	r, err := relay.New(relay.Config{
+		Database: config, Conn: conn, Replicas: c.Replicas, Wake: wake, Logger: logger,
+	})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out.stdout, "Novelgate relays the event log to NATS")
+	var group errgroup.Group
+	group.Go(func() error { wake.Listen(ctx, config, logger); return nil })
+	group.Go(func() error { r.Run(ctx); return nil })
+	return group.Wait()
+}
+
+type relayStatus struct {
+	CommonFlags
+	relayArgs `embed:""`
+}
+
+// Run prints streams and lag.
+func (c *relayStatus) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+	conn, err := c.connect(ctx, out.logger(slog.LevelError), true)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	s, err := relay.ReadStatus(ctx, conn, pool)
+	if err != nil {
+		return err
+	}
+	return out.print(s, func() {
+		out.table([][]any{
+			{"RELAY", ""},
+			{"origin", s.Origin},
+			{"stream", s.Stream},
+			{"personal stream", s.PersonalStream},
+			{"replicas", s.Replicas},
+			{"relayed events", s.Relayed},
+			{"lag events", s.Events},
+			{"lag seconds", fmt.Sprintf("%.3f", s.Seconds)},
+			{"erased messages", s.Erased},
+		})
+	})
+}

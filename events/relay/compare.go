@@ -1,0 +1,110 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"novelgate/events/ledger"
+)
+
+// compare fails with a RefusedError unless what the streams have is the beginning of the ledger. The leaf of a message
+// commits to all of its event, and a relay only continues a stream that it has compared. So the last message stands for
+// all in front of it.
+func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
+	state := t.main.CachedInfo().State
+	if state.Msgs != state.LastSeq {
+		return &RefusedError{
+			Stream: t.main.name, LogIndex: -1,
+			reason: fmt.Sprintf("it has %d messages up to sequence %d: some were deleted", state.Msgs, state.LastSeq),
+		}
+	}
+	known := min(t.main.logIndex(), sealed.Size)
+	if err := t.compareBelow(ctx, t.main, known, sealed.Size); err != nil {
+		return err
+	}
+	// The last messages of the personal stream may be deleted; what is in front of them tells as much.
+	last := min(t.personal.logIndex(), sealed.Size)
+	for ; last > 0; last-- {
+		_, err := t.personal.GetMsg(ctx, uint64(last))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return fmt.Errorf("read message %d of %s: %w", last, t.personal.name, err)
+		}
+	}
+	if err := t.compareBelow(ctx, t.personal, last, sealed.Size); err != nil {
+		return err
+	}
+	for _, s := range []*stream{t.main, t.personal} {
+		switch {
+		case s.logIndex() <= sealed.Size:
+		case sealed.Unsealed:
+			return fmt.Errorf("%w: it has %d entries, and %s has %d; the log is being sealed", errSetBack, sealed.Size,
+				s.name, s.last)
+		default:
+			return &RefusedError{
+				Stream: s.name, LogIndex: sealed.Size,
+				reason: fmt.Sprintf("the log ends there, and the stream has events up to log index %d", s.last-1),
+			}
+		}
+	}
+	return nil
+}
+
+// compareBelow compares the last message below a log index with the ledger.
+func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) error {
+	if end == 0 {
+		return nil
+	}
+	same, err := t.same(ctx, s, end-1, size)
+	if err != nil || same {
+		return err
+	}
+	first := sort.Search(int(end-1), func(i int) bool {
+		equal, failed := t.same(ctx, s, int64(i), size)
+		err = errors.Join(err, failed)
+		return !equal
+	})
+	if err != nil {
+		return err
+	}
+	return &RefusedError{
+		Stream: s.name, LogIndex: int64(first),
+		reason: "their events differ from there on; the database was set back, or the stream is of another history",
+	}
+}
+
+// same reports whether the message of a log index is of the event that the ledger has there. A message that was deleted
+// says nothing else.
+func (t *active) same(ctx context.Context, s *stream, index, size int64) (bool, error) {
+	list, err := t.read(ctx, index, 1, size)
+	if err != nil {
+		return false, err
+	}
+	found, err := s.GetMsg(ctx, uint64(index+1)) //nolint:gosec // a log index
+	if s == t.personal && errors.Is(err, jetstream.ErrMsgNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read message %d of %s: %w", index+1, s.name, err)
+	}
+	m := &list[0]
+	want := m.event
+	if s == t.personal {
+		want = m.personal
+		if len(want) == 0 {
+			want = found.Data // erased in the log, maybe not yet here
+		}
+		if len(found.Data) == 0 {
+			want = nil // it was erased before it was published, and the log was restored since
+		}
+	}
+	return found.Subject == s.prefix+m.subject && found.Header.Get(LeafHeader) == m.leaf &&
+		bytes.Equal(found.Data, want), nil
+}

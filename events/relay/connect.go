@@ -1,0 +1,61 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+// Connection says how to connect to NATS.
+type Connection struct {
+	// URL has the addresses of the servers, separated by commas; tls:// demands TLS. Required.
+	URL string
+	// Credentials is a file with the JWT and the key of a user. Default: none.
+	Credentials string
+	// CA is a file with the certificates that sign those of the servers. Default: those of the system.
+	CA string
+	// Certificate and Key are files with the certificate of the relay. Default: none.
+	Certificate, Key string
+	// Once makes Connect fail if no server answers. Otherwise the connection keeps trying.
+	Once bool
+	// Logger gets lost connections. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+// Connect opens a connection. ctx is for what it logs.
+func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
+	logger := cmp.Or(c.Logger, slog.Default())
+	const reconnectWait = 500 * time.Millisecond
+	options := []nats.Option{
+		nats.Name("novelgate relay"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.RetryOnFailedConnect(!c.Once),
+		// What could not be sent is read from the log again. Sent later, it might be what a failover has lost meanwhile.
+		nats.ReconnectBufSize(-1),
+		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {
+			if !conn.IsClosed() {
+				logger.WarnContext(ctx, "The connection to NATS is lost; trying again", slog.Any("error", err))
+			}
+		}),
+		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+			logger.WarnContext(ctx, "NATS reports an error", slog.Any("error", err))
+		}),
+	}
+	if c.Credentials != "" {
+		options = append(options, nats.UserCredentials(c.Credentials))
+	}
+	if c.CA != "" {
+		options = append(options, nats.RootCAs(c.CA))
+	}
+	if c.Certificate != "" {
+		options = append(options, nats.ClientCert(c.Certificate, c.Key))
+	}
+	conn, err := nats.Connect(c.URL, options...)
+	if err != nil {
+		return nil, fmt.Errorf("connect to NATS: %w", err)
+	}
+	return conn, nil
+}

@@ -1,0 +1,195 @@
+package relay_test
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/events"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/relay"
+	"novelgate/internal/testdb"
+)
+
+// secret is planted in what is erased.
+const secret = "a secret that nobody may find"
+
+// record is the event that records an erasure which has searched the log up to a position.
+func record(author string, searched events.Position) events.Recorded {
+	return staffEvent(events.AuthorStream, events.AuthorID(integrationID, author), 1, events.AuthorErased{
+		IntegrationID: integrationID, Reason: "asked for", Searched: searched.String(),
+	})
+}
+
+// eraseInLog erases comments in the log, as the staff action does.
+func (b *bundle) eraseInLog(author string, erased ...events.Recorded) {
+	b.t.Helper()
+	streams := make([]uuid.UUID, len(erased))
+	for i := range erased {
+		streams[i] = erased[i].StreamID
+	}
+	if n := testdb.Value[int](b.t, b.Pool, `SELECT erase_author_events($1, $2, $3)`, integrationID, author, streams); n != len(erased) {
+		b.t.Fatalf("%d of %d events were erased", n, len(erased))
+	}
+}
+
+// end is the position of the last event.
+func (b *bundle) end() events.Position {
+	b.t.Helper()
+	p, err := events.ParsePosition(testdb.Value[string](b.t, b.Pool,
+		`SELECT transaction_id || '/' || position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return p
+}
+
+// files returns the files below a directory that contain a text.
+func files(t testing.TB, dir, text string) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(text)) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+// Whoever is erased is gone from the files of the server when the record of the erasure is in the stream: what was
+// erased before that, and what the erasure has still to erase in the log. Others keep their words.
+func TestErases(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	searched, late, other := comment("eve", secret+" 1"), comment("eve", secret+" 2"), comment("ada", "words that stay")
+	b.append(comments(50)...)
+	b.append(searched, other)
+	position := b.end()
+	b.append(comments(50)...)
+	b.append(late)
+	b.Seal()
+	b.relayOnce()
+	if len(files(t, b.nats.StoreDir(0), secret)) == 0 {
+		t.Fatal("the words are not in the files before the erasure")
+	}
+
+	b.eraseInLog("eve", searched)
+	b.append(record("eve", position)) // the erasure of the late comment is interrupted
+	back := comment("eve", "after the erasure")
+	b.append(back)
+	b.Seal()
+	b.relayOnce()
+	if found := files(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+		t.Errorf("found in %v", found)
+	}
+	for _, kept := range []string{"words that stay", "after the erasure"} {
+		if len(files(t, b.nats.StoreDir(0), kept)) == 0 {
+			t.Errorf("%q is lost", kept)
+		}
+	}
+	b.eraseInLog("eve", late)
+	b.wantAll()
+}
+
+// What was erased before it was published is published without a personal part.
+func TestPublishesErasedEventsEmpty(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	erased := comment("eve", secret)
+	b.append(erased, comment("ada", "words"))
+	b.eraseInLog("eve", erased)
+	b.append(record("eve", b.end()))
+	b.Seal()
+	b.relayOnce()
+	if found := files(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+		t.Errorf("found in %v", found)
+	}
+	b.wantAll()
+}
+
+// Decisions about the author are erased with the comments.
+func TestErasesDecisions(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	author := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: secret}}
+	blocked := staffEvent(events.AuthorStream, events.AuthorID(integrationID, secret), 1,
+		events.AuthorBlocked{AuthorRef: author, Reason: "r"})
+	blocked.Salt = uuid.NullUUID{UUID: uuid.New(), Valid: true}
+	b.append(blocked)
+	b.Seal()
+	b.relayOnce()
+	erasure := record(secret, b.end())
+	erasure.StreamVersion = 2
+	b.append(erasure)
+	b.Seal()
+	b.relayOnce()
+	if found := files(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+		t.Errorf("found in %v", found)
+	}
+}
+
+// A relay that ends between an erasure and its record repeats the erasure; so does one that starts on a stream that was
+// restored from a backup.
+func TestErasesAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	erased := comment("eve", secret)
+	b.append(comments(10)...)
+	b.append(erased)
+	b.Seal()
+	b.relayOnce()
+	b.eraseInLog("eve", erased)
+	stop := b.start(b.Ledger, 1, nil) // there is nothing to publish
+	testdb.Eventually(t, "the words are gone", func() bool { return len(files(t, b.nats.StoreDir(0), secret)) == 0 })
+	stop()
+	b.append(record("eve", b.end()))
+	b.Seal()
+	b.relayOnce()
+	b.wantAll()
+}
+
+// In a cluster the words are gone from the files of the stream when the record of the erasure is in the main stream.
+// The servers' Raft logs have them until the next snapshot, which is at most three minutes away.
+func TestErasesInCluster(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 3)
+	erased := comment("eve", secret)
+	b.append(comments(200)...)
+	b.append(erased)
+	b.seal()
+	b.start(b.Ledger, 3, nil)
+	b.awaitRelayed()
+	b.eraseInLog("eve", erased)
+	b.append(record("eve", b.end()))
+	b.awaitRelayed()
+	for i := range 3 {
+		stream := filepath.Join(b.nats.StoreDir(i), "jetstream", "$G", "streams", relay.PersonalStreamName(ledgertest.Origin))
+		testdb.Eventually(t, fmt.Sprint("the stream of server ", i, " has lost the words"), func() bool {
+			return len(files(t, stream, secret)) == 0
+		})
+	}
+	if os.Getenv(commentsVariable) == "" {
+		return // the rest takes minutes
+	}
+	for i := range 3 {
+		for looks := 4 * 60; len(files(t, b.nats.StoreDir(i), secret)) > 0; looks-- {
+			if looks == 0 {
+				t.Fatalf("server %d has it in %v", i, files(t, b.nats.StoreDir(i), secret))
+			}
+			time.Sleep(time.Second)
+		}
+	}
+}

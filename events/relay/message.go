@@ -1,0 +1,143 @@
+package relay
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events"
+	"novelgate/events/cloudevent"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+)
+
+// Headers of messages.
+const (
+	// LeafHeader has the leaf of the event in the Merkle tree, in base64.
+	LeafHeader = "Novelgate-Leaf"
+	// SaltHeader has the salt (UUID) of a personal part: the entry of the ledger has SHA-256(salt ‖ personal).
+	SaltHeader = "Novelgate-Salt"
+)
+
+// Partitions is the number of partitions, by which consumers can divide the novels among them.
+const Partitions = 64
+
+// Partition returns the partition of a novel, or of an aggregate that belongs to none.
+func Partition(id uuid.UUID) int { return int(id[0]) % Partitions }
+
+// message is an event as the streams have it.
+type message struct {
+	index    int64
+	leaf     string
+	subject  string // without the prefix of a stream
+	event    []byte // CloudEvent
+	personal []byte // JSON; nil: none, or erased
+	salt     uuid.NullUUID
+
+	erases     bool // it records an erasure
+	row        eventlog.Row
+	novel      uuid.UUID // Nil: not known from the event itself
+	recordedAt time.Time
+}
+
+func (m *message) mainPart() *nats.Msg {
+	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {cloudevent.MediaType}}}
+}
+
+func (m *message) personalPart() *nats.Msg {
+	part := &nats.Msg{Data: m.personal, Header: nats.Header{}}
+	if m.personal != nil && m.salt.Valid {
+		part.Header.Set(SaltHeader, m.salt.UUID.String())
+	}
+	return part
+}
+
+// read reads the events of a range of log indexes, below the size of the tree.
+func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([]message, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	list := make([]message, 0, count)
+	var entry []byte
+	err := ledger.EachEvent(ctx, r.db, first, count, size, func(e *ledger.Event) (err error) {
+		if e.LogIndex != first+int64(len(list)) {
+			return nil // it was never sealed; novelgate events verify reports it
+		}
+		if entry, err = ledger.AppendEntry(entry[:0], &e.Row); err != nil {
+			return err
+		}
+		leaf := tlog.RecordHash(entry)
+		m := message{
+			index: e.LogIndex, leaf: base64.StdEncoding.EncodeToString(leaf[:]), row: e.Clone(), salt: e.Salt,
+			recordedAt: e.RecordedAt, erases: strings.HasPrefix(e.Type, erasedPrefix),
+		}
+		m.personal = m.row.Personal
+		if m.event, err = cloudevent.Append(nil, &m.row, cloudevent.Attributes{LogIndex: &m.index}); err != nil {
+			return err
+		}
+		m.novel, err = novelOf(&m.row)
+		list = append(list, m)
+		return err
+	})
+	if err == nil && len(list) < count {
+		err = fmt.Errorf("%w: the log does not have the event of log index %d", ledger.ErrDamaged, first+int64(len(list)))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return list, r.address(ctx, list)
+}
+
+// novelOf returns the novel that an event names, Nil for a later event of a thread or comment, and the aggregate itself
+// for an event that belongs to no novel.
+func novelOf(row *eventlog.Row) (uuid.UUID, error) {
+	if row.StreamType != events.ThreadStream && row.StreamType != events.PostStream {
+		return row.StreamID, nil
+	}
+	var of struct {
+		NovelID uuid.UUID `json:"novelId"`
+	}
+	if row.StreamVersion > 1 {
+		return uuid.Nil, nil
+	}
+	if err := json.Unmarshal(row.Data, &of); err != nil {
+		return uuid.Nil, fmt.Errorf("find the novel of event %s: %w", row.Position, err)
+	}
+	return of.NovelID, nil
+}
+
+// firstSQL finds the novels of threads and comments: their first events name them. $1: streams.
+const firstSQL = `SELECT stream_id, data ->> 'novelId' FROM events WHERE stream_id = ANY ($1) AND stream_version = 1`
+
+// address completes the subjects.
+func (r *Relay) address(ctx context.Context, list []message) error {
+	var unknown []uuid.UUID
+	novels := map[uuid.UUID]uuid.UUID{} // by stream
+	for i := range list {
+		if list[i].novel == uuid.Nil {
+			unknown = append(unknown, list[i].row.StreamID)
+		}
+	}
+	if len(unknown) > 0 {
+		rows, _ := r.db.Query(ctx, firstSQL, unknown) // ForEachRow returns its error
+		var of, novel uuid.UUID
+		if _, err := pgx.ForEachRow(rows, []any{&of, &novel}, func() error { novels[of] = novel; return nil }); err != nil {
+			return fmt.Errorf("find the novels of comments: %w", err)
+		}
+	}
+	for i := range list {
+		m := &list[i]
+		if m.novel == uuid.Nil {
+			m.novel = novels[m.row.StreamID]
+		}
+		m.subject = fmt.Sprintf("%02d.%s", Partition(m.novel), m.row.Type)
+	}
+	return nil
+}

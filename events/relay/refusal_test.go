@@ -1,0 +1,249 @@
+package relay_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/relay"
+	"novelgate/internal/testdb"
+)
+
+// refuses fails the test unless a relay stops with a reason, and changes nothing.
+func (b *bundle) refuses(of *ledgertest.Ledger, reason string) {
+	b.t.Helper()
+	name := relay.StreamName(ledgertest.Origin)
+	before := b.last(name)
+	metrics, known := relay.NewMetrics(), len(b.log.String())
+	stop := b.start(of, 1, metrics)
+	testdb.Eventually(b.t, "the log says "+reason, func() bool { return strings.Contains(b.log.String()[known:], reason) })
+	stop()
+	if after := b.last(name); after != before {
+		b.t.Errorf("the stream went from sequence %d to %d", before, after)
+	}
+	if value := gauge(b.t, metrics, "novelgate_relay_refused"); value != 1 {
+		b.t.Errorf("novelgate_relay_refused is %v", value)
+	}
+}
+
+// gauge is the value of a metric.
+func gauge(t testing.TB, metrics *relay.Metrics, name string) float64 {
+	t.Helper()
+	families, err := metrics.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, family := range families {
+		if family.GetName() == name {
+			return family.GetMetric()[0].GetGauge().GetValue()
+		}
+	}
+	t.Fatalf("no metric is called %s", name)
+	return 0
+}
+
+// relayOnce relays all there is.
+func (b *bundle) relayOnce() {
+	b.t.Helper()
+	stop := b.start(b.Ledger, 1, nil)
+	b.awaitRelayed()
+	stop()
+}
+
+func partAt(index int) string { return fmt.Sprintf("part at log index %d:", index) }
+
+// A failover that has lost events leaves a stream that has more than the log, and then differs from it.
+func TestRefusesLogThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(40)...)
+	restored := b.Backup()
+	b.appendSealed(comments(25)...)
+	b.relayOnce()
+
+	b.refuses(restored, partAt(40))
+	appendTo(t, restored, comments(3)...)
+	restored.Seal()
+	b.refuses(restored, partAt(40)+" their events differ")
+	appendTo(t, restored, comments(60)...)
+	restored.Seal()
+	b.refuses(restored, partAt(40)+" their events differ")
+
+	// The relay of the stream's own log still continues.
+	b.appendSealed(comments(5)...)
+	b.relayOnce()
+	b.wantAll()
+}
+
+// When only the personal stream has what the log has lost, its words would belong to other comments.
+func TestRefusesPersonalStreamThatIsAhead(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(10)...)
+	restored := b.Backup()
+	b.appendSealed(comments(10)...)
+	b.relayOnce()
+	if err := b.js.DeleteStream(t.Context(), relay.StreamName(ledgertest.Origin)); err != nil {
+		t.Fatal(err)
+	}
+	appendTo(t, restored, comments(30)...)
+	restored.Seal()
+	b.refuses(restored, "-personal and the log "+partAt(10))
+}
+
+// A crash of the database may lose seals, whose commits do not wait for the disk. They come again.
+func TestWaitsForSealsThatComeAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(10)...)
+	earlier := b.Backup()
+	appendTo(t, earlier, comments(1)...) // not sealed
+	b.appendSealed(comments(1)...)
+	b.relayOnce()
+	stop := b.start(earlier, 1, nil)
+	b.awaitLog("the log is being sealed")
+	stop()
+	if text := b.log.String(); strings.Contains(text, "part at") {
+		t.Errorf("the relay has refused:\n%s", text)
+	}
+}
+
+func TestRefusesTamperedMessage(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(20)...)
+	b.relayOnce()
+	name := relay.StreamName(ledgertest.Origin)
+	last := b.messages(name)[20]
+	b.appendSealed(comments(20)...)
+	for what, change := range map[string]func(m *nats.Msg){
+		"another leaf": func(m *nats.Msg) {
+			m.Header.Set(relay.LeafHeader, base64.StdEncoding.EncodeToString(make([]byte, 32)))
+		},
+		"another payload": func(m *nats.Msg) { m.Data = []byte(strings.Replace(string(m.Data), `"1.0"`, `"1.1"`, 1)) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			forged := setup(t, 1)
+			forged.Ledger = b.Ledger
+			forged.relayOnce()
+			if err := forged.js.DeleteStream(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := forged.js.CreateStream(t.Context(), configOf(t, b.js, name)); err != nil {
+				t.Fatal(err)
+			}
+			for sequence, m := range ordered(b.messages(name)) {
+				copied := &nats.Msg{Subject: m.Subject(), Data: m.Data(), Header: nats.Header{}}
+				copied.Header.Set(relay.LeafHeader, m.Headers().Get(relay.LeafHeader))
+				if sequence == 20 {
+					change(copied)
+				}
+				if _, err := forged.js.PublishMsg(t.Context(), copied); err != nil {
+					t.Fatal(err)
+				}
+			}
+			forged.refuses(b.Ledger, partAt(19))
+		})
+	}
+	if string(last.Data()) == "" {
+		t.Error("the message is empty")
+	}
+}
+
+func configOf(t testing.TB, js jetstream.JetStream, name string) jetstream.StreamConfig {
+	t.Helper()
+	found, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := found.CachedInfo().Config
+	config.Metadata = map[string]string{"novelgate-origin": config.Metadata["novelgate-origin"]}
+	return config
+}
+
+// ordered yields messages by sequence.
+func ordered(list map[uint64]jetstream.Msg) func(func(uint64, jetstream.Msg) bool) {
+	return func(yield func(uint64, jetstream.Msg) bool) {
+		for sequence := uint64(1); list[sequence] != nil; sequence++ {
+			if !yield(sequence, list[sequence]) {
+				return
+			}
+		}
+	}
+}
+
+// A stream that an operator or another ledger has made differently is left alone.
+func TestRefusesOtherStreams(t *testing.T) {
+	t.Parallel()
+	for what, c := range map[string]struct {
+		change func(*jetstream.StreamConfig)
+		reason string
+	}{
+		"another ledger": {
+			func(c *jetstream.StreamConfig) {
+				c.Name, c.Metadata = "other", map[string]string{"novelgate-origin": "other"}
+			},
+			`it takes novelgate.v1.> and belongs to \"other\"`,
+		},
+		"another origin": {
+			func(c *jetstream.StreamConfig) { c.Metadata = map[string]string{"novelgate-origin": "other"} }, `it belongs to \"other\"`,
+		},
+		"messages expire": {
+			func(c *jetstream.StreamConfig) { c.MaxMsgs = 1000 }, "does not keep all messages",
+		},
+		"messages can be deleted": {
+			func(c *jetstream.StreamConfig) { c.DenyDelete = false }, "deny_delete",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, 1)
+			b.appendSealed(comments(3)...)
+			config := jetstream.StreamConfig{
+				Name: relay.StreamName(ledgertest.Origin), Subjects: []string{"novelgate.v1.>"}, DenyDelete: true, DenyPurge: true,
+				AllowAtomicPublish: true, Metadata: map[string]string{"novelgate-origin": ledgertest.Origin},
+			}
+			c.change(&config)
+			if _, err := b.js.CreateStream(t.Context(), config); err != nil {
+				t.Fatal(err)
+			}
+			b.refuses(b.Ledger, c.reason)
+		})
+	}
+}
+
+// A new origin is a new stream, with the whole log. The stream of the former origin keeps its messages.
+func TestNewOrigin(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(10)...)
+	b.start(b.Ledger, 1, nil)
+	b.awaitRelayed()
+	const next = "ledger.example/next"
+	b.SignAs(next)
+	b.appendSealed(comments(5)...)
+	testdb.Eventually(t, "the new stream has the whole log", func() bool { return b.last(relay.StreamName(next)) == 15 })
+	former, current := b.messages(relay.StreamName(ledgertest.Origin)), b.messages(relay.StreamName(next))
+	if len(former) != 10 {
+		t.Errorf("the former stream has %d messages", len(former))
+	}
+	for sequence, m := range former {
+		if string(m.Data()) != string(current[sequence].Data()) {
+			t.Errorf("sequence %d differs", sequence)
+		}
+	}
+	// Consumers of the former stream go on by the subjects of its messages.
+	consumer, err := b.js.CreateConsumer(t.Context(), relay.StreamName(ledgertest.Origin),
+		jetstream.ConsumerConfig{FilterSubject: "novelgate.v1.*.novel.>"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := consumer.Next(); err != nil || m.Subject() == "" {
+		t.Errorf("the former stream does not deliver: %v", err)
+	}
+}

@@ -1,0 +1,166 @@
+// Package relaytest runs NATS servers with JetStream inside a test process.
+package relaytest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"novelgate/internal/testdb"
+)
+
+// Cluster is NATS servers on loopback addresses. Each has a directory of its own.
+type Cluster struct {
+	t       testing.TB
+	options []*server.Options
+	servers []*server.Server // nil: stopped
+}
+
+// New starts a cluster of n servers, or one server without a cluster. They stop when the test ends. change adapts the
+// options of each server.
+func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
+	t.Helper()
+	c := &Cluster{t: t, servers: make([]*server.Server, n)}
+	ports := freePorts(t, 2*n)
+	dir := t.TempDir()
+	for i := range n {
+		name := fmt.Sprint("n", i)
+		options := &server.Options{
+			ServerName: name, Host: "127.0.0.1", Port: ports[i], NoLog: true, NoSigs: true,
+			JetStream: true, StoreDir: filepath.Join(dir, name), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
+		}
+		if n > 1 {
+			options.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[n+i]}
+			for j := range n {
+				if j != i { // from the number of routes a server tells the size of the cluster
+					options.Routes = append(options.Routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", ports[n+j])})
+				}
+			}
+		}
+		for _, adapt := range change {
+			adapt(options)
+		}
+		c.options = append(c.options, options)
+	}
+	t.Cleanup(c.StopAll)
+	for i := range n {
+		c.Start(i)
+	}
+	testdb.Eventually(t, "the NATS servers are ready", c.ready)
+	return c
+}
+
+// freePorts returns ports that nothing listened at a moment ago.
+func freePorts(t testing.TB, n int) (ports []int) {
+	t.Helper()
+	for range n {
+		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer listener.Close() //nolint:errcheck // it has only found the port
+		address, ok := listener.Addr().(*net.TCPAddr)
+		if !ok {
+			t.Fatalf("%v is no TCP address", listener.Addr())
+		}
+		ports = append(ports, address.Port)
+	}
+	return ports
+}
+
+// patience is how long a crowded machine may take.
+const patience = 2 * time.Minute
+
+// Start starts server i, which finds what it has stored.
+func (c *Cluster) Start(i int) {
+	c.t.Helper()
+	s, err := server.NewServer(c.options[i].Clone())
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.servers[i] = s
+	s.Start()
+	if !s.ReadyForConnections(patience) {
+		c.t.Fatalf("server %d does not accept connections", i)
+	}
+}
+
+// Stop stops server i.
+func (c *Cluster) Stop(i int) {
+	if c.servers[i] != nil {
+		c.servers[i].Shutdown()
+		c.servers[i].WaitForShutdown()
+		c.servers[i] = nil
+	}
+}
+
+// StopAll stops all servers.
+func (c *Cluster) StopAll() {
+	for i := range c.servers {
+		c.Stop(i)
+	}
+}
+
+// ready reports whether the servers answer requests of JetStream as one cluster.
+func (c *Cluster) ready() bool {
+	if len(c.servers) == 1 {
+		return c.servers[0].JetStreamEnabled()
+	}
+	return slices.ContainsFunc(c.servers, func(s *server.Server) bool {
+		return s.JetStreamIsLeader() && len(s.JetStreamClusterPeers()) == len(c.servers)
+	})
+}
+
+// URL returns the addresses of all servers.
+func (c *Cluster) URL() string {
+	addresses := make([]string, len(c.options))
+	for i, o := range c.options {
+		addresses[i] = fmt.Sprintf("nats://127.0.0.1:%d", o.Port)
+	}
+	return strings.Join(addresses, ",")
+}
+
+// StoreDir returns the directory of server i.
+func (c *Cluster) StoreDir(i int) string { return c.options[i].StoreDir }
+
+// Connect returns a connection that looks for its servers until the test ends.
+func (c *Cluster) Connect() (*nats.Conn, jetstream.JetStream) {
+	c.t.Helper()
+	conn, err := nats.Connect(c.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(20*time.Millisecond))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return conn, js
+}
+
+// Leader returns the number of the server that leads a stream; -1: none does.
+func (c *Cluster) Leader(ctx context.Context, js jetstream.JetStream, stream string) int {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	found, err := js.Stream(ctx, stream)
+	if err != nil || found.CachedInfo().Cluster == nil {
+		return -1
+	}
+	for i, o := range c.options {
+		if o.ServerName == found.CachedInfo().Cluster.Leader {
+			return i
+		}
+	}
+	return -1
+}

@@ -1,0 +1,258 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"novelgate/events"
+	"novelgate/events/cloudevent"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/relay"
+	"novelgate/events/relay/relaytest"
+	"novelgate/internal/testdb"
+)
+
+// bundle is a ledger and NATS.
+type bundle struct {
+	t testing.TB
+	*ledgertest.Ledger
+
+	nats *relaytest.Cluster
+	js   jetstream.JetStream
+	log  *logged
+}
+
+func setup(t testing.TB, servers int) *bundle {
+	t.Helper()
+	b := &bundle{t: t, Ledger: ledgertest.New(t), nats: relaytest.New(t, servers), log: &logged{}}
+	_, b.js = b.nats.Connect()
+	return b
+}
+
+// logged keeps what is logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+// Write implements io.Writer.
+func (l *logged) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(line)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// start runs a relay of a ledger; the returned function ends it and waits for that. The test's end does so, too.
+func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metrics) (stop func()) {
+	b.t.Helper()
+	logger := slog.New(slog.NewTextHandler(b.log, nil))
+	conn, err := relay.Connect(context.Background(), relay.Connection{URL: b.nats.URL(), Logger: logger})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r, err := relay.New(relay.Config{
+		Database: of.Pool.Config().ConnConfig, Conn: conn, Replicas: replicas, Metrics: metrics, Logger: logger,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(conn.Close)
+	return run(b.t, r.Run)
+}
+
+// run lets something work; the returned function ends it and waits for that. The test's end does so too.
+func run(t testing.TB, work func(context.Context)) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { work(ctx); close(ended) }()
+	stop = func() { cancel(); <-ended }
+	t.Cleanup(stop)
+	return stop
+}
+
+// seal runs a sealer until the test ends.
+func (b *bundle) seal() {
+	b.t.Helper()
+	run(b.t, ledger.NewSealer(ledger.SealerConfig{
+		Pool: b.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	}).Run)
+}
+
+var (
+	integrationID = uuid.UUID{7}
+	novelID       = uuid.UUID{200, 1}
+)
+
+// comment is a comment of an author.
+func comment(author, content string) events.Recorded {
+	key := "key-" + uuid.NewString()
+	return events.Recorded{
+		StreamType: events.PostStream, StreamID: events.PostID(integrationID, key), StreamVersion: 1, ID: key,
+		Source: events.PostsSource(integrationID),
+		Event: events.PostImported{
+			NovelID: novelID, ThreadID: events.ThreadID(novelID), WrittenAt: time.Unix(1, 0).UTC(),
+			Comment: &events.Comment{ExternalUUID: author, Username: "name of " + author, Content: content},
+		},
+		Salt:     uuid.NullUUID{UUID: uuid.New(), Valid: true},
+		Metadata: events.Metadata{Actor: events.IntegrationActor(integrationID)},
+	}
+}
+
+// staffEvent is an event without a personal part.
+func staffEvent(streamType string, stream uuid.UUID, version int, e events.Event) events.Recorded {
+	return events.Recorded{
+		StreamType: streamType, StreamID: stream, StreamVersion: version, ID: uuid.NewString(), Source: "staff", Event: e,
+		Metadata: events.Metadata{Actor: "staff:ada"},
+	}
+}
+
+// comments are comments of several authors with a few other events.
+func comments(n int) []events.Recorded {
+	recorded := make([]events.Recorded, n)
+	for i := range recorded {
+		recorded[i] = comment(fmt.Sprint("author-", i%7), fmt.Sprint("words of comment ", i))
+		if i%5 == 3 {
+			recorded[i] = staffEvent(events.NovelStream, uuid.New(), 1, events.NovelApproved{Reason: "r"})
+		}
+	}
+	return recorded
+}
+
+// append appends events in one transaction.
+func (b *bundle) append(recorded ...events.Recorded) {
+	b.t.Helper()
+	appendTo(b.t, b.Ledger, recorded...)
+}
+
+func appendTo(t testing.TB, of *ledgertest.Ledger, recorded ...events.Recorded) {
+	t.Helper()
+	var batch pgx.Batch
+	if err := eventlog.Queue(&batch, recorded); err != nil {
+		t.Fatal(err)
+	}
+	if err := of.Pool.SendBatch(context.Background(), &batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// appendSealed appends events and seals them.
+func (b *bundle) appendSealed(recorded ...events.Recorded) {
+	b.t.Helper()
+	b.append(recorded...)
+	b.Sign()
+}
+
+// last returns the last sequence of a stream; 0: it cannot be asked.
+func (b *bundle) last(name string) uint64 {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	found, err := b.js.Stream(ctx, name)
+	if err != nil {
+		return 0
+	}
+	return found.CachedInfo().State.LastSeq
+}
+
+// awaitRelayed waits until the main stream has all events of the log.
+func (b *bundle) awaitRelayed() {
+	b.t.Helper()
+	want := testdb.Value[int64](b.t, b.Pool, `SELECT count(*) FROM events`)
+	testdb.Eventually(b.t, fmt.Sprint(want, " events are relayed"), func() bool {
+		return b.last(relay.StreamName(ledgertest.Origin)) == uint64(want)
+	})
+}
+
+// awaitLog waits until something is logged.
+func (b *bundle) awaitLog(text string) {
+	b.t.Helper()
+	testdb.Eventually(b.t, "the log says "+text, func() bool { return strings.Contains(b.log.String(), text) })
+}
+
+// messages reads a stream from its beginning, by sequence.
+func (b *bundle) messages(name string) map[uint64]jetstream.Msg {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), testdb.UntilSettled)
+	defer cancel()
+	var consumer jetstream.Consumer
+	testdb.Eventually(b.t, "the cluster reads "+name, func() (ok bool) {
+		var err error
+		consumer, err = b.js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{})
+		return err == nil
+	})
+	list := map[uint64]jetstream.Msg{}
+	messages, err := consumer.Messages()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer messages.Stop()
+	for {
+		m, err := messages.Next(jetstream.NextContext(ctx))
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		metadata, err := m.Metadata()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		list[metadata.Sequence.Stream] = m
+		if metadata.NumPending == 0 {
+			return list
+		}
+	}
+}
+
+// wantAll fails the test unless the streams have exactly the log: sequence is log index and one, the CloudEvent is the
+// one of the history without what is personal, and the personal part is the stored one.
+func (b *bundle) wantAll() {
+	b.t.Helper()
+	main := b.messages(relay.StreamName(ledgertest.Origin))
+	personal := b.messages(relay.PersonalStreamName(ledgertest.Origin))
+	size := testdb.Value[int64](b.t, b.Pool, `SELECT tree_size FROM ledger_state`)
+	if int64(len(main)) != size {
+		b.t.Fatalf("the stream has %d messages, the ledger %d entries", len(main), size)
+	}
+	err := ledger.EachEvent(context.Background(), b.Pool, 0, int(size), size, func(e *ledger.Event) error {
+		m := main[uint64(e.LogIndex+1)]
+		want, err := cloudevent.Append(nil, &e.Row, cloudevent.Attributes{LogIndex: &e.LogIndex})
+		if err != nil {
+			return err
+		}
+		if got := string(m.Data()); got != string(want) {
+			b.t.Fatalf("log index %d is\n%s\ninstead of\n%s", e.LogIndex, got, want)
+		}
+		if !strings.HasPrefix(m.Subject(), "novelgate.v1.") || !strings.HasSuffix(m.Subject(), "."+e.Type) {
+			b.t.Fatalf("log index %d is published as %s", e.LogIndex, m.Subject())
+		}
+		part, found := personal[uint64(e.LogIndex+1)]
+		switch {
+		case e.PersonalDigest != nil && found && len(part.Data()) > 0:
+			b.t.Fatalf("log index %d was erased, and has %s", e.LogIndex, part.Data())
+		case e.PersonalDigest == nil && !found:
+			b.t.Fatalf("log index %d has no message in the personal stream", e.LogIndex)
+		case e.PersonalDigest == nil && string(part.Data()) != string(e.Personal):
+			b.t.Fatalf("the personal part of log index %d is %s instead of %s", e.LogIndex, part.Data(), e.Personal)
+		}
+		return nil
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+}

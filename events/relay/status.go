@@ -1,0 +1,159 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+)
+
+// Lag is how far the main stream is behind the ledger.
+type Lag struct {
+	Size    int64   `json:"size"`       // entries in the ledger
+	Events  int64   `json:"lagEvents"`  // of them that the stream does not have
+	Seconds float64 `json:"lagSeconds"` // age of the oldest of those; 0 when there are none
+}
+
+// lagSQL finds the age of the event with a log index. $1: log index.
+const lagSQL = `SELECT l.tree_size, coalesce((
+    SELECT greatest(extract(epoch FROM statement_timestamp() - e.recorded_at), 0)::double precision
+    FROM (SELECT transaction_id, first_log_index FROM ledger_seals WHERE first_log_index <= $1
+        ORDER BY first_log_index DESC LIMIT 1) AS s
+    JOIN events AS e ON e.transaction_id = s.transaction_id AND e.position = $1 - s.first_log_index
+    WHERE l.tree_size > $1), 0)
+FROM ledger_state AS l`
+
+// readLag asks the database, for a stream with a number of messages.
+func readLag(ctx context.Context, db database.Querier, relayed int64) (lag Lag, err error) {
+	if err := db.QueryRow(ctx, lagSQL, relayed).Scan(&lag.Size, &lag.Seconds); err != nil {
+		return Lag{}, fmt.Errorf("read the lag of the relay: %w", err)
+	}
+	lag.Events = max(0, lag.Size-relayed)
+	return lag, nil
+}
+
+// Status says how far the streams of the current origin are.
+type Status struct {
+	Origin         string `json:"origin"`
+	Stream         string `json:"stream"`
+	PersonalStream string `json:"personalStream"`
+	Replicas       int    `json:"replicas"`
+	Relayed        int64  `json:"relayed"`  // events in the main stream
+	Personal       int64  `json:"personal"` // events in the personal stream, erased ones included
+	Erased         int    `json:"erased"`   // messages that the personal stream has lost for good
+	Lag
+}
+
+// ReadStatus asks the database and NATS.
+func ReadStatus(ctx context.Context, conn *nats.Conn, db database.DB) (Status, error) {
+	sealed, err := ledger.ReadSealed(ctx, db)
+	if err != nil {
+		return Status{}, err
+	}
+	if len(sealed.Origins) == 0 {
+		return Status{}, errNoOrigin
+	}
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(natsTimeout))
+	if err != nil {
+		return Status{}, fmt.Errorf("use JetStream: %w", err)
+	}
+	s := Status{
+		Origin: sealed.Origin(), Stream: StreamName(sealed.Origin()), PersonalStream: PersonalStreamName(sealed.Origin()),
+	}
+	for _, name := range []string{s.Stream, s.PersonalStream} {
+		found, err := js.Stream(ctx, name)
+		if err != nil {
+			return Status{}, fmt.Errorf("open stream %s: %w", name, err)
+		}
+		info := found.CachedInfo()
+		if name == s.PersonalStream {
+			s.Personal, s.Erased = int64(info.State.LastSeq), info.State.NumDeleted //nolint:gosec // a log index and one
+			continue
+		}
+		s.Relayed, s.Replicas = int64(info.State.LastSeq), info.Config.Replicas //nolint:gosec // a log index and one
+	}
+	s.Lag, err = readLag(ctx, db, s.Relayed)
+	return s, err
+}
+
+// Metrics of a Relay: a registry that others may register.
+type Metrics struct {
+	*prometheus.Registry
+
+	active   prometheus.Gauge
+	refused  prometheus.Gauge
+	events   prometheus.Counter
+	erasures prometheus.Counter
+	relayed  atomic.Int64 // events in the main stream; -1: not known
+}
+
+// NewMetrics returns metrics that no registry knows yet.
+func NewMetrics() *Metrics {
+	m := &Metrics{
+		Registry: prometheus.NewRegistry(),
+		active: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "novelgate_relay_active", Help: "1 while this process relays; 0 while it stands by or tries again.",
+		}),
+		refused: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "novelgate_relay_refused",
+			Help: "1 since this process refused to continue the stream, which is of another history; the log says why.",
+		}),
+		events: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_relay_events_total", Help: "Events that this process has published.",
+		}),
+		erasures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_relay_erasures_total", Help: "Messages that this process has erased from the personal stream.",
+		}),
+	}
+	m.relayed.Store(-1)
+	m.MustRegister(m.active, m.refused, m.events, m.erasures)
+	return m
+}
+
+// published notes events that were published, and how many the main stream has now.
+func (m *Metrics) published(count int, relayed int64) {
+	m.events.Add(float64(count))
+	m.relayed.Store(relayed)
+}
+
+// AddLag registers the lag, which scrapes read from a database. It is absent in a process that stands by.
+func (m *Metrics) AddLag(db database.Querier, clock func() time.Time) {
+	m.MustRegister(&lagCollector{
+		metrics: m,
+		lag: database.NewScrapeCache(clock, func(ctx context.Context) (Lag, error) {
+			return readLag(ctx, db, m.relayed.Load())
+		}),
+		events: prometheus.NewDesc("novelgate_relay_lag_events", "Sealed events that the stream does not have.", nil, nil),
+		seconds: prometheus.NewDesc("novelgate_relay_lag_seconds",
+			"Age of the oldest sealed event that the stream does not have; 0 when there is none.", nil, nil),
+	})
+}
+
+type lagCollector struct {
+	metrics         *Metrics
+	lag             *database.ScrapeCache[Lag]
+	events, seconds *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (c *lagCollector) Describe(descs chan<- *prometheus.Desc) { descs <- c.events; descs <- c.seconds }
+
+// Collect implements prometheus.Collector.
+func (c *lagCollector) Collect(metrics chan<- prometheus.Metric) {
+	if c.metrics.relayed.Load() < 0 {
+		return
+	}
+	lag, err := c.lag.Get()
+	if err != nil {
+		return
+	}
+	metrics <- prometheus.MustNewConstMetric(c.events, prometheus.GaugeValue, float64(lag.Events))
+	metrics <- prometheus.MustNewConstMetric(c.seconds, prometheus.GaugeValue, lag.Seconds)
+}

@@ -1,0 +1,179 @@
+package relay
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
+
+	"novelgate/events/ledger"
+)
+
+// Prefixes of the subjects in the two streams. A partition and the type of the event follow.
+const (
+	MainPrefix     = "novelgate.v1."
+	PersonalPrefix = "novelgate.personal.v1."
+)
+
+// originMetadata is the name under which a stream says to which origin it belongs.
+const originMetadata = "novelgate-origin"
+
+// StreamName returns the name of the main stream of an origin. Origins have characters that names of streams must not
+// have.
+func StreamName(origin string) string {
+	const digits = 16
+	sum := sha256.Sum256([]byte(origin))
+	return "novelgate-" + hex.EncodeToString(sum[:])[:digits]
+}
+
+// PersonalStreamName returns the name of the stream with the personal parts of an origin.
+func PersonalStreamName(origin string) string { return StreamName(origin) + "-personal" }
+
+func mainConfig(origin string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: StreamName(origin), Description: "Events of the ledger " + origin, Subjects: []string{MainPrefix + ">"},
+		DenyDelete: true, DenyPurge: true,
+	}
+}
+
+func personalConfig(origin string) jetstream.StreamConfig {
+	return jetstream.StreamConfig{
+		Name: PersonalStreamName(origin), Description: "Personal parts of the events of the ledger " + origin,
+		Subjects: []string{PersonalPrefix + ">"},
+	}
+}
+
+// stream is one of the two streams.
+type stream struct {
+	jetstream.Stream
+	name   string
+	prefix string // of its subjects
+	last   uint64 // sequence of the last message
+}
+
+// logIndex returns that of the next message.
+func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a log index and one
+
+// open opens a stream of the current origin, which it makes if it does not exist, and finds its last sequence. It fails
+// with a RefusedError if the stream is not as the relay makes it.
+func (r *Relay) open(
+	ctx context.Context, configure func(origin string) jetstream.StreamConfig, sealed ledger.Sealed,
+) (*stream, error) {
+	want := configure(sealed.Origin())
+	want.Retention, want.Storage, want.Discard = jetstream.LimitsPolicy, jetstream.FileStorage, jetstream.DiscardNew
+	want.Replicas, want.AllowAtomicPublish = r.config.Replicas, true
+	want.Metadata = map[string]string{originMetadata: sealed.Origin()}
+	found, err := r.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		if err := r.retire(ctx, &want, configure, sealed.Origins); err != nil {
+			return nil, err
+		}
+		found, err = r.js.CreateStream(ctx, want)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
+	}
+	info := found.CachedInfo()
+	if reason := differs(&info.Config, &want); reason != "" {
+		return nil, &RefusedError{Stream: want.Name, LogIndex: -1, reason: reason}
+	}
+	return &stream{
+		Stream: found, name: want.Name, prefix: want.Subjects[0][:len(want.Subjects[0])-1], last: info.State.LastSeq,
+	}, nil
+}
+
+// differs says in what a stream differs from how the relay makes it; "" if in nothing that matters. The number of
+// replicas, placement and compression are the operator's.
+func differs(found, want *jetstream.StreamConfig) string {
+	switch {
+	case found.Metadata[originMetadata] != want.Metadata[originMetadata]:
+		return fmt.Sprintf("it belongs to %q", found.Metadata[originMetadata])
+	case !slices.Equal(found.Subjects, want.Subjects) || found.SubjectTransform != nil || found.RePublish != nil ||
+		found.Mirror != nil || len(found.Sources) > 0:
+		return fmt.Sprintf("it takes other subjects than %s", want.Subjects[0])
+	case found.Retention != want.Retention || found.MaxAge > 0 || found.MaxMsgs > 0 || found.MaxBytes > 0 ||
+		found.MaxMsgsPerSubject > 0 || found.Sealed || found.Storage != want.Storage:
+		return "it does not keep all messages in files"
+	case found.DenyDelete != want.DenyDelete || found.DenyPurge != want.DenyPurge || found.AllowDirect ||
+		!found.AllowAtomicPublish:
+		return "deny_delete, deny_purge, allow_direct or allow_atomic differs from what the relay needs"
+	}
+	return ""
+}
+
+// retire takes the subjects from the streams of former origins, which keep their messages. It fails with a RefusedError
+// if a stream of another ledger has them.
+func (r *Relay) retire(
+	ctx context.Context, want *jetstream.StreamConfig, configure func(string) jetstream.StreamConfig, origins []string,
+) error {
+	subjects := want.Subjects[0]
+	names := r.js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
+	for name := range names.Name() {
+		if name == want.Name {
+			continue // another relay has made it meanwhile
+		}
+		found, err := r.js.Stream(ctx, name)
+		if err != nil {
+			return fmt.Errorf("open stream %s: %w", name, err)
+		}
+		config := found.CachedInfo().Config
+		origin := config.Metadata[originMetadata]
+		if !slices.Contains(origins, origin) || configure(origin).Name != name {
+			return &RefusedError{
+				Stream: name, LogIndex: -1, reason: fmt.Sprintf("it takes %s and belongs to %q", subjects, origin),
+			}
+		}
+		config.Subjects = []string{name}
+		if _, err := r.js.UpdateStream(ctx, config); err != nil {
+			return fmt.Errorf("retire stream %s: %w", name, err)
+		}
+	}
+	if err := names.Err(); err != nil {
+		return fmt.Errorf("find the streams of %s: %w", subjects, err)
+	}
+	return nil
+}
+
+var errAck = errors.New("the server stored a batch at other sequences than expected")
+
+// publish stores what the stream does not have yet of events in log order, as one batch: all of it or nothing, and only
+// behind the message that the relay knows as the last one. When it fails the outcome is unknown; the next turn asks.
+func (s *stream) publish(
+	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
+) error {
+	var batch []*nats.Msg
+	for i := range list {
+		if list[i].index < s.logIndex() {
+			continue
+		}
+		m := part(&list[i])
+		m.Subject = s.prefix + list[i].subject
+		m.Header.Set(LeafHeader, list[i].leaf)
+		if len(batch) == 0 {
+			m.Header.Set(jetstream.ExpectedStreamHeader, s.name)
+			m.Header.Set(jetstream.ExpectedLastSeqHeader, fmt.Sprint(s.last))
+		}
+		batch = append(batch, m)
+	}
+	if len(batch) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, natsTimeout)
+	defer cancel()
+	ack, err := jetstreamext.PublishMsgBatch(ctx, js, batch)
+	if err != nil {
+		return fmt.Errorf("publish %d events from log index %d to %s: %w", len(batch), s.last, s.name, err)
+	}
+	end := s.last + uint64(len(batch))
+	if ack.Stream != s.name || ack.Sequence != end {
+		return fmt.Errorf("%w: %s/%d instead of %s/%d", errAck, ack.Stream, ack.Sequence, s.name, end)
+	}
+	s.last = end
+	return nil
+}
