@@ -1,0 +1,100 @@
+package relay_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/relay"
+	"novelgate/events/relay/relaytest"
+	"novelgate/internal/testdb"
+)
+
+// The permissions in docs/events.md are enough for the relay and for consumers, and keep names and words from those who
+// have no permission for them.
+func TestDocumentedPermissions(t *testing.T) {
+	t.Parallel()
+	document, err := os.ReadFile("../../docs/events.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, config, _ := strings.Cut(string(document), "```\naccounts {")
+	config, _, _ = strings.Cut("accounts {"+config, "```")
+	name := relay.StreamName(ledgertest.Origin)
+	config = strings.ReplaceAll(config, "EVENTS", name)
+	file := filepath.Join(t.TempDir(), "nats.conf")
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	access, err := server.ProcessConfigFile(file)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, config)
+	}
+	cluster := relaytest.New(t, 1, func(o *server.Options) { o.Accounts, o.Users = access.Accounts, access.Users })
+	b := &bundle{t: t, Ledger: ledgertest.New(t), nats: cluster, log: &logged{}}
+	as := func(user string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
+		t.Helper()
+		options = append(options, nats.UserInfo(user, strings.ToUpper(user)+"_PASSWORD"))
+		conn, err := nats.Connect(cluster.URL(), options...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Second))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return conn, js
+	}
+	_, b.js = as("relay")
+	b.appendSealed(comments(4)...)
+	conn, err := relay.Connect(t.Context(), relay.Connection{
+		URL: strings.Replace(cluster.URL(), "nats://", "nats://relay:RELAY_PASSWORD@", 1),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	r, err := relay.New(relay.Config{Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	run(t, r.Run)
+	b.awaitRelayed()
+
+	for _, user := range []string{"counts", "search"} {
+		denied := make(chan error, 100)
+		conn, js := as(user, nats.CustomInboxPrefix("_INBOX_"+user),
+			nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) { denied <- err }))
+		read := &bundle{t: t, js: js}
+		if n := len(read.messages(name)); n != 4 {
+			t.Errorf("%s reads %d events", user, n)
+		}
+		words := fmt.Sprintf(`{"seq":%d}`, 1)
+		reply, err := conn.Request("$JS.API.STREAM.MSG.GET."+relay.PersonalStreamName(ledgertest.Origin), []byte(words),
+			time.Second)
+		if may := err == nil && strings.Contains(string(reply.Data), `"data"`); may != (user == "search") {
+			t.Errorf("%s may read words: %v, %v", user, may, err)
+		}
+		for _, subject := range []string{"novelgate.personal.v1.>", "_INBOX.>", ">"} {
+			before := len(denied)
+			if _, err := conn.SubscribeSync(subject); err != nil {
+				t.Fatal(err)
+			}
+			testdb.Eventually(t, user+" may not subscribe to "+subject, func() bool { return len(denied) > before })
+		}
+		before := len(denied)
+		if err := conn.Publish("novelgate.v1.00.forged", nil); err != nil {
+			t.Fatal(err)
+		}
+		testdb.Eventually(t, user+" may not publish events", func() bool { return len(denied) > before })
+	}
+}
