@@ -1,8 +1,8 @@
--- The event log: one append-only table, the truth that everything else is derived from.
+-- The event log: one append-only table, from which everything else is derived.
 
 -- +goose Up
 CREATE TABLE events (
-    -- Columns of a fixed width first: no byte goes into alignment.
+    -- Columns of fixed width first, to avoid padding.
     transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
     position       integer     NOT NULL CHECK (position >= 0),
     stream_version integer     NOT NULL CHECK (stream_version > 0),
@@ -29,37 +29,38 @@ CREATE TABLE events (
     CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version),
     CONSTRAINT events_digest_of_erased CHECK (personal_digest IS NULL
         OR personal IS NULL AND salt IS NULL AND length(personal_digest) = 33),
-    -- Makes events_stream_key refuse a second comment with the same key. Without an integration there is no such id, and NULL would pass.
+    -- With it, events_stream_key refuses a second comment with the same key. Without an integration, the comparison would be NULL and
+    -- pass.
     CONSTRAINT events_post_id_is_of_key CHECK (stream_type <> 'post' OR stream_version > 1 OR integration_id IS NOT NULL
         AND substring(uuid_send(stream_id) FOR 6) = substring(sha256(uuid_send(integration_id) || convert_to(event_id, 'UTF8')) FOR 6))
 );
 
--- event_id first: with the source first, `event_id = ANY (…)` would scan a whole source. An index on comments would say what
--- events_stream_key says, and grow by 80 random bytes with each.
+-- event_id first: with event_source first, `event_id = ANY (…)` would scan a whole source. Comments are left out, because
+-- events_stream_key covers them, and an entry of 80 random bytes would be added for each.
 CREATE UNIQUE INDEX events_id_key ON events (event_id, event_source, integration_id) NULLS NOT DISTINCT
     WHERE stream_type <> 'post' OR stream_version > 1;
-COMMENT ON INDEX events_id_key IS 'One event for each key and source. For comments events_stream_key says so, because their stream_id derives from integration and key.';
+COMMENT ON INDEX events_id_key IS 'One event for each key and source. For comments events_stream_key ensures this, because their stream_id derives from integration and key.';
 
 COMMENT ON TABLE events IS 'Append-only event log. Readers see rows below pg_snapshot_xmin(pg_current_snapshot()), ordered by (transaction_id, position).';
-COMMENT ON COLUMN events.transaction_id IS 'Transaction that appended the event; first half of the log order.';
-COMMENT ON COLUMN events.position IS 'Ordinal in decision order inside its transaction, from 0; second half of the log order.';
+COMMENT ON COLUMN events.transaction_id IS 'Transaction that appended the event: first part of the log order.';
+COMMENT ON COLUMN events.position IS 'Ordinal in decision order inside its transaction, from 0: second part of the log order.';
 COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post, integration.';
-COMMENT ON COLUMN events.stream_id IS 'The aggregate.';
+COMMENT ON COLUMN events.stream_id IS 'Identifier of the aggregate.';
 COMMENT ON COLUMN events.stream_version IS 'Version of the aggregate after this event: 1, 2, 3, … without gaps.';
 COMMENT ON COLUMN events.event_id IS 'CloudEvents id: the Idempotency-Key of the command that caused the event.';
 COMMENT ON COLUMN events.integration_id IS 'Integration whose command caused the event; NULL when it was staff.';
-COMMENT ON COLUMN events.event_source IS 'CloudEvents source. With an integration_id only what follows integrations/<integration_id>/ in it: novels, posts, posts/thread, posts/novel. Otherwise staff/….';
+COMMENT ON COLUMN events.event_source IS 'CloudEvents source. With an integration_id, without the prefix integrations/<integration_id>/: novels, posts, posts/thread, posts/novel. Otherwise staff/….';
 COMMENT ON COLUMN events.event_type IS 'Literal, versioned name such as novel.created.v1.';
-COMMENT ON COLUMN events.data IS 'What happened, as the exact bytes written; never changed.';
-COMMENT ON COLUMN events.personal IS 'What identifies or was written by a person; may be erased.';
-COMMENT ON COLUMN events.personal_digest IS 'Of an erased event, what the ledger has committed to instead of personal: a byte 1 and SHA-256 of salt and personal, or a byte 2 and SHA-256 of personal if there was no salt.';
-COMMENT ON COLUMN events.salt IS 'Random; keys the fingerprint, so that erasing it leaves nothing to guess by.';
-COMMENT ON COLUMN events.fingerprint IS '128 bits of SHA-256 over salt and normalised command, in the form of a uuid, which is the shortest.';
+COMMENT ON COLUMN events.data IS 'Contents of the event, as the exact bytes written; never changed.';
+COMMENT ON COLUMN events.personal IS 'Personal data; may be erased.';
+COMMENT ON COLUMN events.personal_digest IS 'Of an erased event: the digest of its personal data in the ledger, a byte 1 and SHA-256 of salt and personal, or a byte 2 and SHA-256 of personal if there was no salt.';
+COMMENT ON COLUMN events.salt IS 'Random bytes in the fingerprint. Without them, after erasure, nobody can test guesses against the fingerprint.';
+COMMENT ON COLUMN events.fingerprint IS '128 bits of SHA-256 over salt and normalised command, as a uuid, the most compact type.';
 COMMENT ON COLUMN events.batch_id IS 'Batch of commands that was committed together.';
 COMMENT ON COLUMN events.key_id IS 'API key of the integration.';
 COMMENT ON COLUMN events.request_id IS 'X-Request-Id of the command.';
-COMMENT ON COLUMN events.actor IS 'Who caused the event, such as staff:ada; NULL for the integration itself.';
-COMMENT ON COLUMN events.correlation IS 'Shared by all events of one operation; NULL when it is the request_id.';
+COMMENT ON COLUMN events.actor IS 'Actor, such as staff:ada; NULL for the integration itself.';
+COMMENT ON COLUMN events.correlation IS 'Common to all events of one operation; NULL when it is the request_id.';
 COMMENT ON COLUMN events.causation IS 'On side effects: source of the command''s own event.';
 COMMENT ON COLUMN events.traceparent IS 'W3C trace context of the request.';
 COMMENT ON COLUMN events.recorded_at IS 'Start of the inserting statement, on the clock of the database.';
@@ -77,10 +78,9 @@ SELECT transaction_id, position, stream_type, stream_id, stream_version, event_i
        recorded_at
 FROM events;
 
-COMMENT ON VIEW event_log IS 'The event log for people: with whole sources, and the metadata as one JSON object.';
+COMMENT ON VIEW event_log IS 'The event log for human readers: with complete sources, and the metadata as one JSON object.';
 
--- Tuples never change, so one early freeze is all that vacuum ever has to do here; the visibility map that
--- it keeps makes counting the lag of projections cheap.
+-- Rows never change, so vacuum freezes them once, early. The visibility map makes counting the lag of projections cheap.
 ALTER TABLE events SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- +goose StatementBegin
@@ -95,7 +95,7 @@ $$;
 
 CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
--- ALWAYS: session_replication_role = replica does not get around it.
+-- ALWAYS: also with session_replication_role = replica.
 ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
 
 -- +goose Down

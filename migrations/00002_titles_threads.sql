@@ -1,4 +1,4 @@
--- The two projections that are updated in the transaction that appends: the next command reads them.
+-- The inline projections titles and threads.
 
 -- +goose Up
 CREATE TABLE title_lookup (
@@ -19,7 +19,7 @@ CREATE TABLE title_lookup (
 COMMENT ON TABLE title_lookup IS 'Inline projection: folded title to novel. Rebuildable from events.';
 COMMENT ON COLUMN title_lookup.owner_id IS 'Integration that owns the novel; NULL when the host platform does.';
 COMMENT ON COLUMN title_lookup.stream_version IS 'Version of the novel''s stream that this row reflects.';
-COMMENT ON COLUMN title_lookup.details IS 'Current author, synopsis, coverUrl, genres, language, readingStatus: what an update is compared with.';
+COMMENT ON COLUMN title_lookup.details IS 'Current author, synopsis, coverUrl, genres, language, readingStatus, with which an update is compared.';
 
 CREATE TABLE threads (
     novel_id  uuid NOT NULL,

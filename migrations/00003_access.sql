@@ -1,4 +1,4 @@
--- Who may post, with which key, how much: inline projections of the integration streams.
+-- Integrations, their keys and limits: inline projections of the integration streams.
 
 -- +goose Up
 CREATE TABLE integrations (
@@ -13,7 +13,7 @@ CREATE TABLE integrations (
     stream_version   integer     NOT NULL CHECK (stream_version > 0),
     registered_at    timestamptz NOT NULL
 );
--- Names are how staff type an integration: unique whatever the case.
+-- Staff type names on the command line, so they are unique, ignoring case.
 CREATE UNIQUE INDEX integrations_name_key ON integrations (lower(name));
 
 COMMENT ON TABLE integrations IS 'Inline projection of integration streams: what an integration may do. Rebuildable from events.';
@@ -32,7 +32,7 @@ CREATE INDEX api_keys_integration ON api_keys (integration_id);
 COMMENT ON TABLE api_keys IS 'Inline projection: API keys by SHA-256. The key itself is shown once and stored nowhere.';
 COMMENT ON COLUMN api_keys.prefix IS 'First characters of the key, enough to recognise it.';
 
--- Not derived from events: a hint for staff about which keys are still in use.
+-- Not derived from events: shows staff which keys are in use.
 CREATE TABLE api_key_use (
     key_id       uuid        NOT NULL PRIMARY KEY,
     last_used_at timestamptz NOT NULL

@@ -1,4 +1,4 @@
--- Where each asynchronous projection stands, and facts about this database that must outlive a process.
+-- Checkpoints of the asynchronous projections, and settings of this database.
 
 -- +goose Up
 CREATE TABLE projections (
@@ -15,7 +15,7 @@ CREATE TABLE projections (
 );
 
 COMMENT ON TABLE projections IS 'Checkpoint of each asynchronous projection: the last event it has applied, in log order.';
-COMMENT ON COLUMN projections.error IS 'Why the projection stopped at (failed_transaction_id, failed_position).';
+COMMENT ON COLUMN projections.error IS 'Error of the event at (failed_transaction_id, failed_position).';
 
 CREATE TABLE settings (
     name  text NOT NULL PRIMARY KEY,

@@ -2,9 +2,9 @@
 
 -- +goose Up
 ALTER TABLE projections ADD COLUMN unknown_type text;
-COMMENT ON COLUMN projections.unknown_type IS 'Event type right after the checkpoint that the replicas running now do not know: the projection waits for a newer one.';
+COMMENT ON COLUMN projections.unknown_type IS 'Type of the event after the checkpoint if the running replicas do not know it: the projection waits for a newer replica.';
 
--- A function, so that it is planned by itself: inside a larger query the planner takes it for expensive enough to compile.
+-- A function, so that it has its own plan: inside a larger query the planner overestimates its cost and compiles the query (JIT).
 -- +goose StatementBegin
 CREATE FUNCTION projection_lag(
     p_transaction_id xid8,
@@ -26,10 +26,10 @@ CREATE FUNCTION projection_lag(
             ORDER BY e.transaction_id, e.position LIMIT 1), 0)
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION projection_lag IS 'Settled events behind a position in the log, counted up to p_most, and the age of the oldest of them; 0 when there are none.';
+COMMENT ON FUNCTION projection_lag IS 'Settled events after a position in the log, counted up to p_most, and the age of the oldest one; 0 when there are none.';
 
--- One row per comment. Texts stay in the event, which readers join by (stream_id, stream_version) = (post_id, 1): to store them again would
--- double what a comment takes. Columns of a fixed width come first, so that no byte goes into alignment.
+-- One row per comment. The text is only in the event, which readers join by (stream_id, stream_version) = (post_id, 1): storing it
+-- again would double the size of a comment. Columns of fixed width first, to avoid padding.
 CREATE TABLE posts (
     written_at        timestamptz NOT NULL,
     recorded_at       timestamptz NOT NULL,
@@ -54,28 +54,28 @@ COMMENT ON TABLE posts IS 'Projection: one row per imported comment, without its
 COMMENT ON COLUMN posts.author_id IS 'See authors; NULL once the comment was erased.';
 COMMENT ON COLUMN posts.content_bytes IS 'Length of the text in UTF-8, by which pages are cut; NULL once the comment was erased.';
 COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
-COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment by itself. Whether readers see it: post_is_hidden.';
-COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment by itself; NULL when they never did.';
-COMMENT ON COLUMN posts.moderated_version IS 'Version of the post''s stream that hidden and moderated_at reflect; NULL when staff never decided.';
-COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment under which this reply stands, directly or not; NULL when the comment is top-level itself.';
-COMMENT ON COLUMN posts.depth IS 'How many replies up the top-level comment is: 0 for that itself, 1 for an answer to it.';
+COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
+COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment individually; NULL if never.';
+COMMENT ON COLUMN posts.moderated_version IS 'Version of the post''s stream that hidden and moderated_at reflect; NULL without a decision.';
+COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';
+COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment: 0 for a top-level comment, 1 for a direct reply.';
 
--- A discussion is paged by its top-level comments, in the order in which they were written. No chapter is -1, because an order
--- behind IS NULL would not be read from an index.
+-- A discussion is paged by its top-level comments in the order of writing. No chapter is -1, because an index cannot provide an order
+-- that starts with chapter_number IS NULL.
 CREATE INDEX posts_top_level ON posts (thread_id, written_at, post_id) WHERE root_post_id IS NULL;
 CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, post_id) WHERE root_post_id IS NULL;
--- The replies below a top-level comment are paged in the order in which they arrived: none comes before what it replies to. Of those
--- that arrived at the same instant, the deeper one is the reply.
+-- Replies to a top-level comment are paged in the order of receipt: a parent precedes its replies. Of comments received at the same
+-- instant, the deeper one is the reply.
 CREATE INDEX posts_replies ON posts (root_post_id, recorded_at, depth, post_id) WHERE root_post_id IS NOT NULL;
--- The comments of an author are looked for seldom, and added all the time. A GIN index takes new rows in the order in which they come and
--- sorts them in by the thousand, at less than half of what a B-tree costs that finds the place of each among many authors at once.
+-- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by
+-- the thousand, at less than half the cost of a B-tree, which searches the place of each row.
 CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE author_id IS NOT NULL;
 
--- Only a bitmap scan reads such an index, and readers have those switched off; while the table is small, or has never been analysed, a plan
--- that is kept would read all of it. In the body, search_path decides which generation is read.
+-- Only a bitmap scan reads such an index, and the sessions of readers have it switched off. A cached plan from when the table was
+-- small or never analysed would read the whole table. In the body, search_path selects the generation.
 --
--- A statement that calls this names posts itself, too. That locks the table before the statement gets its snapshot: otherwise a rebuild could
--- exchange it in between, and rows that it has just written would be missing.
+-- A statement that calls this function must also name posts. Then the table is locked before the statement gets its snapshot.
+-- Otherwise a rebuild could exchange the table in between, and rows that the rebuild has just written would be missing.
 -- +goose StatementBegin
 CREATE FUNCTION posts_of_authors(p_authors uuid[]) RETURNS uuid[]
     LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = on SET jit = off AS $$
@@ -83,9 +83,9 @@ CREATE FUNCTION posts_of_authors(p_authors uuid[]) RETURNS uuid[]
     WHERE p.author_id IS NOT NULL AND ARRAY[p.author_id] && p_authors
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION posts_of_authors IS 'The comments that posts shows as those of some authors, by the index posts_by_author. For statements that name posts, too.';
+COMMENT ON FUNCTION posts_of_authors IS 'The comments of some authors in posts, by the index posts_by_author. Statements that call it must also name posts.';
 
--- Most batches update authors in place: room on the page keeps that out of the index.
+-- Most batches update authors in place: free room on the page avoids index updates.
 CREATE TABLE authors (
     author_id                   uuid        NOT NULL,
     integration_id              uuid        NOT NULL,
@@ -100,9 +100,9 @@ CREATE TABLE authors (
 
 COMMENT ON TABLE authors IS 'Projection: one row per partner''s user who has commented. Rebuildable from events.';
 COMMENT ON COLUMN authors.external_uuid IS 'The partner''s identifier of the user.';
-COMMENT ON COLUMN authors.display_name IS 'User name on the comment that was written last; of two written at the same instant, on the one later in the log.';
+COMMENT ON COLUMN authors.display_name IS 'User name on the comment with the latest written_at; of several, on the latest in the log.';
 COMMENT ON COLUMN authors.display_name_at IS 'When that comment was written.';
-COMMENT ON COLUMN authors.display_name_transaction_id IS 'Place of that comment in the log, with display_name_position.';
+COMMENT ON COLUMN authors.display_name_transaction_id IS 'Position of that comment in the log, with display_name_position.';
 COMMENT ON COLUMN authors.first_seen_at IS 'When the first comment of the author was received, however old it was then.';
 
 CREATE SCHEMA analytics;

@@ -16,8 +16,8 @@ CREATE TABLE person_keys (
 COMMENT ON TABLE person_keys IS 'Inline projection: API keys of staff and auditors by SHA-256. Rebuildable from events. The key itself is shown once and stored nowhere; api_key_use has when it was last used.';
 COMMENT ON COLUMN person_keys.prefix IS 'First characters of the key, enough to recognise it.';
 COMMENT ON COLUMN person_keys.person_id IS 'Stream of the person; derived from role and name.';
-COMMENT ON COLUMN person_keys.role IS 'What the key opens: staff or auditor.';
-COMMENT ON COLUMN person_keys.name IS 'Who the key belongs to, as spelled when it was issued.';
+COMMENT ON COLUMN person_keys.role IS 'Role of the key: staff or auditor.';
+COMMENT ON COLUMN person_keys.name IS 'Name of the owner, as spelled when the key was issued.';
 
 -- +goose Down
 DROP TABLE person_keys;

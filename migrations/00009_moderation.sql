@@ -1,4 +1,4 @@
--- Moderation: what staff decided about authors and posts.
+-- Moderation: decisions of staff about authors and posts.
 
 -- +goose Up
 CREATE TABLE author_decisions (
@@ -10,24 +10,24 @@ CREATE TABLE author_decisions (
     posts_hidden_until timestamptz,
     stream_version     integer NOT NULL
 );
--- The committer asks for every comment, and nearly nobody is blocked.
+-- The committer reads it for every comment, and few authors are blocked.
 CREATE INDEX author_decisions_blocked_idx ON author_decisions (author_id) WHERE blocked;
--- Staff page through the authors of an integration.
+-- For the list of an integration's authors.
 CREATE INDEX author_decisions_external_idx ON author_decisions (integration_id, external_uuid COLLATE "C");
 CREATE INDEX authors_external_idx ON authors (integration_id, external_uuid COLLATE "C");
 
-COMMENT ON TABLE author_decisions IS 'Inline projection: authors about whom staff have decided something, whether they have commented or not. Rebuildable from events.';
+COMMENT ON TABLE author_decisions IS 'Inline projection: authors with decisions of staff, with or without comments. Rebuildable from events.';
 COMMENT ON COLUMN author_decisions.author_id IS 'The author, as in authors; derived from integration_id and external_uuid.';
 COMMENT ON COLUMN author_decisions.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL once erased.';
-COMMENT ON COLUMN author_decisions.member_id IS 'Member of the host platform to whom the author''s comments are attributed; NULL while they are the partner platform''s.';
+COMMENT ON COLUMN author_decisions.member_id IS 'Member of the host platform to whom the author''s comments are attributed; NULL: the partner platform.';
 COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused.';
-COMMENT ON COLUMN author_decisions.posts_hidden_until IS 'Comments of the author that were received up to then are hidden, except those restored since; NULL when none are. See post_is_hidden.';
+COMMENT ON COLUMN author_decisions.posts_hidden_until IS 'Comments of the author received up to this time are hidden, except those restored since; NULL: none. See post_is_hidden.';
 COMMENT ON COLUMN author_decisions.stream_version IS 'Version of the author''s stream that the row reflects.';
 
 COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post, author, integration, person.';
 
--- The one definition for all readers. SQL and of one expression, so that it becomes a part of the query.
+-- The only definition, for all readers. A single SQL expression, so that the planner inlines it.
 -- +goose StatementBegin
 CREATE FUNCTION post_is_hidden(
     hidden             boolean,
@@ -40,7 +40,7 @@ $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION post_is_hidden IS 'Whether readers must not see a comment: hidden, moderated_at and recorded_at from posts, posts_hidden_until from author_decisions (NULL without a row). The latest decision holds.';
 
--- The join is left out of queries that ask for neither text nor key, because the event is at most one.
+-- The planner removes the join from queries that select neither text nor key, because there is at most one event.
 CREATE VIEW analytics.posts AS
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number,
        CASE WHEN p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)

@@ -18,10 +18,10 @@ CREATE TABLE ledger_seals (
     event_count     integer NOT NULL CHECK (event_count > 0)
 );
 
-COMMENT ON TABLE ledger_seals IS 'Place in the ledger of each transaction of the event log. The log index of an event is first_log_index + position.';
+COMMENT ON TABLE ledger_seals IS 'Log indexes of the transactions of the event log. The log index of an event is first_log_index + position.';
 COMMENT ON COLUMN ledger_seals.transaction_id IS 'Transaction that appended the events.';
 COMMENT ON COLUMN ledger_seals.first_log_index IS 'Log index of the event at position 0.';
-COMMENT ON COLUMN ledger_seals.event_count IS 'How many events the transaction appended. An event is sealed once its log index is below ledger_state.tree_size: the last events of a very large transaction follow a moment after this row.';
+COMMENT ON COLUMN ledger_seals.event_count IS 'Number of events that the transaction appended. An event is sealed once its log index is below ledger_state.tree_size: the last events of a very large transaction follow shortly after this row.';
 
 CREATE TABLE ledger_tiles (
     level      smallint NOT NULL CHECK (level BETWEEN 0 AND 7),
@@ -33,7 +33,7 @@ ALTER TABLE ledger_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE ledger_tiles IS 'Merkle tree tiles of height 8, in pieces: a tile is the concatenation of the pieces from node 256 n on, up to 256 hashes.';
 COMMENT ON COLUMN ledger_tiles.level IS 'Level of the tile: its hashes are those of complete subtrees of 256^level entries.';
-COMMENT ON COLUMN ledger_tiles.first_node IS 'Number within the level of the first hash of the piece. No piece crosses the end of a tile.';
+COMMENT ON COLUMN ledger_tiles.first_node IS 'Number within the level of the first hash of the piece. A piece is within one tile.';
 COMMENT ON COLUMN ledger_tiles.hashes IS 'SHA-256 hashes, 32 bytes each.';
 
 CREATE TABLE ledger_state (
@@ -48,16 +48,16 @@ CREATE TABLE ledger_state (
     CONSTRAINT ledger_state_error_has_time CHECK ((error IS NULL) = (error_at IS NULL))
 ) WITH (fillfactor = 20); -- one row, rewritten with every seal
 
-COMMENT ON TABLE ledger_state IS 'Checkpoint of the sealer, one row: how far the ledger has come. Whoever seals holds the row.';
+COMMENT ON TABLE ledger_state IS 'Checkpoint of the sealer, one row: the progress of the ledger. The active sealer locks the row.';
 COMMENT ON COLUMN ledger_state.tree_size IS 'Number of entries: all log indexes below it are sealed.';
 COMMENT ON COLUMN ledger_state.root_hash IS 'Merkle tree hash of those entries.';
-COMMENT ON COLUMN ledger_state.transaction_id IS 'With position: the last event that was sealed, in log order.';
+COMMENT ON COLUMN ledger_state.transaction_id IS 'With position: the last sealed event, in log order.';
 COMMENT ON COLUMN ledger_state.position IS 'See transaction_id.';
 COMMENT ON COLUMN ledger_state.sealed_at IS 'When the last event was sealed.';
-COMMENT ON COLUMN ledger_state.error IS 'Why the sealer cannot go on, NULL while it can. It tries again every few seconds.';
-COMMENT ON COLUMN ledger_state.error_at IS 'When it last tried.';
+COMMENT ON COLUMN ledger_state.error IS 'Error that stops the sealer; NULL without one. It retries every few seconds.';
+COMMENT ON COLUMN ledger_state.error_at IS 'Time of its last attempt.';
 
--- The root of the empty tree is the SHA-256 of nothing.
+-- The root of the empty tree is the SHA-256 of the empty string.
 INSERT INTO ledger_state (tree_size, root_hash, transaction_id, position, sealed_at)
 VALUES (0, sha256(''), '0', -1, statement_timestamp());
 
@@ -84,7 +84,7 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION ledger_state_only_grows IS 'Refuses a tree that shrinks, that has two roots at one size, or whose end is not the index of its last event.';
+COMMENT ON FUNCTION ledger_state_only_grows IS 'Refuses a tree that shrinks, that has two roots at one size, or whose size does not match the log index of its last event.';
 CREATE TRIGGER ledger_state_only_grows BEFORE UPDATE ON ledger_state FOR EACH ROW EXECUTE FUNCTION ledger_state_only_grows();
 CREATE TRIGGER ledger_state_stays BEFORE DELETE OR TRUNCATE ON ledger_state FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 
@@ -95,7 +95,7 @@ CREATE TABLE ledger_origins (
     started_at timestamptz NOT NULL
 );
 
-COMMENT ON TABLE ledger_origins IS 'Names under which the ledger has been signed; the highest ordinal is the one in use. A new one is started openly, for instance after a restore that lost signed events.';
+COMMENT ON TABLE ledger_origins IS 'Names under which the ledger has been signed; the highest ordinal is the current one. A new one is started, and recorded here, for instance after a restore that lost signed events.';
 COMMENT ON COLUMN ledger_origins.ordinal IS '1, 2, 3, …';
 COMMENT ON COLUMN ledger_origins.origin IS 'Origin line of the checkpoints.';
 COMMENT ON COLUMN ledger_origins.tree_size IS 'Entries in the tree when the origin was started.';
@@ -108,10 +108,10 @@ CREATE TABLE ledger_keys (
     CONSTRAINT ledger_keys_pkey PRIMARY KEY (origin, verifier_key)
 );
 
-COMMENT ON TABLE ledger_keys IS 'Public keys that checkpoints were ever signed with. The private keys are in files, never here.';
+COMMENT ON TABLE ledger_keys IS 'Public keys that ever signed checkpoints. The private keys are only in files.';
 COMMENT ON COLUMN ledger_keys.origin IS 'Origin that the key signs for.';
 COMMENT ON COLUMN ledger_keys.verifier_key IS 'Public key in the form of C2SP signed-note: name+hash+base64.';
-COMMENT ON COLUMN ledger_keys.first_used_at IS 'When a replica first came with the key.';
+COMMENT ON COLUMN ledger_keys.first_used_at IS 'When a replica first used the key.';
 
 CREATE TABLE ledger_checkpoints (
     origin        text        NOT NULL REFERENCES ledger_origins (origin),
@@ -121,19 +121,19 @@ CREATE TABLE ledger_checkpoints (
     note          text        NOT NULL,
     signed_at     timestamptz NOT NULL,
     CONSTRAINT ledger_checkpoints_pkey PRIMARY KEY (origin, tree_size),
-    -- Each checkpoint follows one that is smaller, and no two follow the same: the sizes of an origin form one chain that only grows.
+    -- Each checkpoint follows a smaller one, and no two follow the same one: the sizes of an origin form one growing chain.
     CONSTRAINT ledger_checkpoints_chain UNIQUE NULLS NOT DISTINCT (origin, previous_size),
     CONSTRAINT ledger_checkpoints_previous FOREIGN KEY (origin, previous_size) REFERENCES ledger_checkpoints (origin, tree_size),
     CONSTRAINT ledger_checkpoints_grow CHECK (previous_size < tree_size)
 );
 
-COMMENT ON TABLE ledger_checkpoints IS 'Every checkpoint that was ever signed, in one chain per origin.';
+COMMENT ON TABLE ledger_checkpoints IS 'All signed checkpoints, in one chain per origin.';
 COMMENT ON COLUMN ledger_checkpoints.origin IS 'Origin line.';
 COMMENT ON COLUMN ledger_checkpoints.tree_size IS 'Number of entries that the checkpoint covers.';
-COMMENT ON COLUMN ledger_checkpoints.previous_size IS 'Size of the checkpoint before it; NULL for the first of an origin.';
+COMMENT ON COLUMN ledger_checkpoints.previous_size IS 'Size of the previous checkpoint; NULL for the first of an origin.';
 COMMENT ON COLUMN ledger_checkpoints.root_hash IS 'Merkle tree hash of those entries.';
-COMMENT ON COLUMN ledger_checkpoints.note IS 'The signed note (C2SP tlog-checkpoint) as it is served.';
-COMMENT ON COLUMN ledger_checkpoints.signed_at IS 'When it was stored, on the clock of the database.';
+COMMENT ON COLUMN ledger_checkpoints.note IS 'The signed note (C2SP tlog-checkpoint).';
+COMMENT ON COLUMN ledger_checkpoints.signed_at IS 'When it was stored, by the clock of the database.';
 
 CREATE TABLE ledger_publications (
     target       text        NOT NULL PRIMARY KEY,
@@ -142,18 +142,18 @@ CREATE TABLE ledger_publications (
     published_at timestamptz NOT NULL
 );
 
-COMMENT ON TABLE ledger_publications IS 'How far the checkpoints have been sent to an HTTP endpoint outside.';
+COMMENT ON TABLE ledger_publications IS 'The last checkpoint that was sent to each HTTP endpoint.';
 COMMENT ON COLUMN ledger_publications.target IS 'Address of the endpoint, without password.';
-COMMENT ON COLUMN ledger_publications.origin IS 'Origin of the last checkpoint that the endpoint has taken.';
-COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint that the endpoint has taken.';
-COMMENT ON COLUMN ledger_publications.published_at IS 'When it took it.';
+COMMENT ON COLUMN ledger_publications.origin IS 'Origin of the last checkpoint that the endpoint accepted.';
+COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint that the endpoint accepted.';
+COMMENT ON COLUMN ledger_publications.published_at IS 'When the endpoint accepted it.';
 
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_seals FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_tiles FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_origins FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_keys FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
--- ALWAYS: session_replication_role = replica does not get around it.
+-- ALWAYS: also with session_replication_role = replica.
 ALTER TABLE ledger_seals ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_tiles ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_origins ENABLE ALWAYS TRIGGER ledger_append_only;
@@ -162,7 +162,7 @@ ALTER TABLE ledger_checkpoints ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
 ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_stays;
 
--- Rows never change: an early freeze is all that vacuum ever has to do.
+-- Rows never change, so vacuum freezes them once, early.
 ALTER TABLE ledger_seals SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 ALTER TABLE ledger_tiles SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 

@@ -1,4 +1,4 @@
--- The asynchronous projections novels and activity, the views that analysts query, and the role that may.
+-- The asynchronous projections novels and activity, the views for analysts, and the role of analysts.
 
 -- +goose Up
 CREATE TABLE novels (
@@ -23,16 +23,16 @@ CREATE TABLE novels (
     CONSTRAINT novels_pkey PRIMARY KEY (novel_id)
 ) WITH (fillfactor = 80);
 
-COMMENT ON TABLE novels IS 'Projection novels: one row per novel, as it is now, with a summary of its history. Rebuildable from events.';
+COMMENT ON TABLE novels IS 'Projection novels: one row per novel with its current state and a summary of its history. Rebuildable from events.';
 COMMENT ON COLUMN novels.synopsis IS 'Empty when there is none; so are cover_url, language and reading_status.';
 COMMENT ON COLUMN novels.owner_id IS 'Integration that owns the novel now; NULL when the host platform does.';
 COMMENT ON COLUMN novels.created_by IS 'Integration that created the novel; NULL when the host platform did.';
-COMMENT ON COLUMN novels.updates IS 'How often it was updated, those times included at which nothing changed.';
-COMMENT ON COLUMN novels.moderations IS 'How often staff approved, rejected or published it after it was created.';
-COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: events up to it are not applied again.';
+COMMENT ON COLUMN novels.updates IS 'Number of updates, including those without changes.';
+COMMENT ON COLUMN novels.moderations IS 'Number of approvals, rejections and publications by staff after its creation.';
+COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: earlier events are not applied again.';
 
--- The counters below are one projection, activity: the same events make them all, so they are read once, and the counters always
--- agree with one another. Each row is rewritten in place as long as its page has room (HOT): no counter is in an index.
+-- The counters below are one projection, activity: the same events change all of them, so the events are read once, and the counters
+-- always agree. A row is updated in place while its page has room (HOT), because no index has a counter.
 CREATE TABLE activity_applied (
     one_row        boolean NOT NULL DEFAULT true CHECK (one_row),
     transaction_id xid8    NOT NULL,
@@ -40,7 +40,7 @@ CREATE TABLE activity_applied (
     CONSTRAINT activity_applied_pkey PRIMARY KEY (one_row)
 ) WITH (fillfactor = 10);
 
-COMMENT ON TABLE activity_applied IS 'Projection activity: the last event that its tables have counted. Events up to it are not counted again.';
+COMMENT ON TABLE activity_applied IS 'Projection activity: the last event that its tables have counted. Earlier events are not counted again.';
 
 CREATE TABLE daily_facts (
     day            date    NOT NULL,
@@ -52,7 +52,7 @@ CREATE TABLE daily_facts (
     CONSTRAINT daily_facts_pkey PRIMARY KEY (day, integration_id, novel_id)
 ) WITH (fillfactor = 70);
 
-COMMENT ON TABLE daily_facts IS 'Projection activity: what each integration did to each novel on each UTC day. Rebuildable from events.';
+COMMENT ON TABLE daily_facts IS 'Projection activity: counts per UTC day, integration and novel. Rebuildable from events.';
 
 CREATE TABLE thread_activity (
     thread_id         uuid        NOT NULL,
@@ -68,7 +68,7 @@ CREATE TABLE thread_activity (
     CONSTRAINT thread_activity_pkey PRIMARY KEY (thread_id)
 ) WITH (fillfactor = 50);
 
-COMMENT ON TABLE thread_activity IS 'Projection activity: what was imported into each thread. Rebuildable from events.';
+COMMENT ON TABLE thread_activity IS 'Projection activity: counts of imports per thread. Rebuildable from events.';
 
 CREATE TABLE integration_activity (
     integration_id    uuid        NOT NULL,
@@ -81,7 +81,7 @@ CREATE TABLE integration_activity (
     CONSTRAINT integration_activity_pkey PRIMARY KEY (integration_id)
 ) WITH (fillfactor = 20);
 
-COMMENT ON TABLE integration_activity IS 'Projection activity: what each integration delivered. Rebuildable from events.';
+COMMENT ON TABLE integration_activity IS 'Projection activity: counts of deliveries per integration. Rebuildable from events.';
 
 CREATE VIEW analytics.novels AS
 SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(cover_url, '') AS cover_url, genres,
@@ -89,28 +89,28 @@ SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(c
        created_at, updated_at, updates, moderated_at, moderations, stream_version AS version
 FROM novels;
 
-COMMENT ON VIEW analytics.novels IS 'One row per novel, as it is now, with a summary of its history. Projection: novels.';
+COMMENT ON VIEW analytics.novels IS 'One row per novel with its current state and a summary of its history. Projection: novels.';
 COMMENT ON COLUMN analytics.novels.novel_id IS 'The novel, as the API returned it (novelId).';
 COMMENT ON COLUMN analytics.novels.title IS 'Title as first spelled; never changes.';
 COMMENT ON COLUMN analytics.novels.slug IS 'Part of the novel''s URL; never changes.';
-COMMENT ON COLUMN analytics.novels.author IS 'Author of the novel; Unknown when nobody said.';
+COMMENT ON COLUMN analytics.novels.author IS 'Author of the novel; Unknown if not given.';
 COMMENT ON COLUMN analytics.novels.synopsis IS 'Plain text; NULL when there is none.';
 COMMENT ON COLUMN analytics.novels.cover_url IS 'Address of the cover; NULL when there is none.';
 COMMENT ON COLUMN analytics.novels.genres IS 'Genres in the order given; empty when there are none.';
-COMMENT ON COLUMN analytics.novels.language IS 'Original language as given; NULL when nobody said.';
-COMMENT ON COLUMN analytics.novels.reading_status IS 'ongoing, completed or hiatus; NULL when nobody said.';
+COMMENT ON COLUMN analytics.novels.language IS 'Original language as given; NULL if not given.';
+COMMENT ON COLUMN analytics.novels.reading_status IS 'ongoing, completed or hiatus; NULL if not given.';
 COMMENT ON COLUMN analytics.novels.state IS 'pending, approved (a partner''s), published (the host platform''s, canonical) or rejected.';
 COMMENT ON COLUMN analytics.novels.owner_id IS 'Integration that owns the novel now: analytics.integrations.integration_id. NULL when the host platform does.';
 COMMENT ON COLUMN analytics.novels.created_by IS 'Integration that created the novel; NULL when the host platform did. Stays when the host platform adopts the novel.';
 COMMENT ON COLUMN analytics.novels.created_at IS 'When the novel was created.';
-COMMENT ON COLUMN analytics.novels.updated_at IS 'When it was last updated, though perhaps nothing changed; NULL when never.';
-COMMENT ON COLUMN analytics.novels.updates IS 'How often it was updated, those times included at which nothing changed.';
-COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL when never since it was created.';
-COMMENT ON COLUMN analytics.novels.moderations IS 'How often staff approved, rejected or published it since it was created.';
+COMMENT ON COLUMN analytics.novels.updated_at IS 'When it was last updated, maybe without changes; NULL if never.';
+COMMENT ON COLUMN analytics.novels.updates IS 'Number of updates, including those without changes.';
+COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL if never since its creation.';
+COMMENT ON COLUMN analytics.novels.moderations IS 'Number of approvals, rejections and publications by staff since its creation.';
 COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of its title.';
 
--- Distinct authors are counted when they are asked for: to keep the counts took as much processor time as to keep the table posts. Each
--- subquery has one row at most for a row of its view, so the planner leaves it out of queries that do not ask.
+-- Distinct authors are counted at query time: maintaining the counts took as much processor time as maintaining the table posts. Each
+-- subquery returns at most one row per row of its view, so the planner removes it from queries that do not select it.
 CREATE VIEW analytics.thread_activity AS
 SELECT t.thread_id, t.novel_id, t.posts, t.replies, coalesce(p.participants, 0) AS participants, t.first_post_id, t.first_post_at,
        t.last_post_id, t.last_post_at, t.first_received_at, t.last_received_at
@@ -120,12 +120,12 @@ LEFT JOIN (
     FROM (SELECT DISTINCT thread_id, author_id FROM posts WHERE author_id IS NOT NULL) AS distinct_authors GROUP BY thread_id
 ) AS p USING (thread_id);
 
-COMMENT ON VIEW analytics.thread_activity IS 'One row per thread with comments: how many, by how many, from when to when. What staff hid and what was erased counts: it was imported. Projection: activity.';
+COMMENT ON VIEW analytics.thread_activity IS 'One row per thread with comments: numbers of comments and authors, and times. Hidden and erased comments count, because they were imported. Projection: activity.';
 COMMENT ON COLUMN analytics.thread_activity.thread_id IS 'Discussion thread, as the API returned it (threadId).';
 COMMENT ON COLUMN analytics.thread_activity.novel_id IS 'Novel that the thread discusses; a novel has one thread.';
-COMMENT ON COLUMN analytics.thread_activity.posts IS 'Imported comments, replies, hidden and erased ones included.';
-COMMENT ON COLUMN analytics.thread_activity.replies IS 'Those of them that reply to another comment.';
-COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments, counted in analytics.posts when they are asked for. A person who writes on two partner platforms is two authors.';
+COMMENT ON COLUMN analytics.thread_activity.posts IS 'Imported comments, including replies, and hidden and erased comments.';
+COMMENT ON COLUMN analytics.thread_activity.replies IS 'Comments among these that are replies.';
+COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments, counted in analytics.posts at query time. A person who writes on two partner platforms is two authors.';
 COMMENT ON COLUMN analytics.thread_activity.first_post_id IS 'Comment that was written first; of several at the same instant, the one received first.';
 COMMENT ON COLUMN analytics.thread_activity.first_post_at IS 'When it was written, according to the partner.';
 COMMENT ON COLUMN analytics.thread_activity.last_post_id IS 'Comment that was written last; of several at the same instant, the one received last.';
@@ -139,25 +139,25 @@ SELECT i.integration_id, i.posts, i.replies, coalesce(a.authors, 0) AS authors, 
 FROM integration_activity AS i
 LEFT JOIN (SELECT integration_id, count(*) AS authors FROM authors GROUP BY integration_id) AS a USING (integration_id);
 
-COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration that has delivered something: how much, from when to when. What staff hid, rejected or erased later counts: it was delivered. Projection: activity.';
+COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration with deliveries: numbers and times. Deliveries that staff hid, rejected or erased later count. Projection: activity.';
 COMMENT ON COLUMN analytics.integration_activity.integration_id IS 'Partner integration: analytics.integrations has its name.';
-COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, replies, hidden and erased ones included.';
-COMMENT ON COLUMN analytics.integration_activity.replies IS 'Those of them that reply to another comment.';
-COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented, counted in analytics.authors when they are asked for.';
-COMMENT ON COLUMN analytics.integration_activity.novels_created IS 'Novels that the integration created, those included that came into being with a comment.';
-COMMENT ON COLUMN analytics.integration_activity.novels_updated IS 'Updates of novels by the integration, those included that changed nothing.';
-COMMENT ON COLUMN analytics.integration_activity.first_activity_at IS 'When the first of all this was received.';
-COMMENT ON COLUMN analytics.integration_activity.last_activity_at IS 'When the latest of all this was received.';
+COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, including replies, and hidden and erased comments.';
+COMMENT ON COLUMN analytics.integration_activity.replies IS 'Comments among these that are replies.';
+COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented, counted in analytics.authors at query time.';
+COMMENT ON COLUMN analytics.integration_activity.novels_created IS 'Novels that the integration created, including those created by a comment.';
+COMMENT ON COLUMN analytics.integration_activity.novels_updated IS 'Updates of novels by the integration, including those without changes.';
+COMMENT ON COLUMN analytics.integration_activity.first_activity_at IS 'When the first of these deliveries was received.';
+COMMENT ON COLUMN analytics.integration_activity.last_activity_at IS 'When the latest of these deliveries was received.';
 
 CREATE VIEW analytics.daily_authors AS
 SELECT DISTINCT (written_at AT TIME ZONE 'UTC')::date AS day, integration_id, novel_id, author_id
 FROM posts WHERE author_id IS NOT NULL;
 
-COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day on which the author wrote at least one comment on the novel: the set to count distinct authors in, over any span of days. Projection: posts.';
+COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day on which the author wrote at least one comment on the novel. Count distinct authors over any period here. Projection: posts.';
 COMMENT ON COLUMN analytics.daily_authors.day IS 'UTC day on which the comments were written.';
 COMMENT ON COLUMN analytics.daily_authors.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN analytics.daily_authors.novel_id IS 'Novel that the comments are about.';
-COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. An author who is erased is gone from here, too.';
+COMMENT ON COLUMN analytics.daily_authors.author_id IS 'The author: analytics.authors.author_id. Erased authors are not included.';
 
 CREATE VIEW analytics.daily_facts AS
 SELECT f.day, f.integration_id, f.novel_id, f.posts, coalesce(a.authors, 0)::integer AS authors, f.novels_created, f.novels_updated
@@ -166,14 +166,14 @@ LEFT JOIN (
     SELECT day, integration_id, novel_id, count(*) AS authors FROM analytics.daily_authors GROUP BY day, integration_id, novel_id
 ) AS a USING (day, integration_id, novel_id);
 
-COMMENT ON VIEW analytics.daily_facts IS 'One row per UTC day, partner integration and novel with anything to count. A comment counts on the day on which it was written, according to the partner: one that is delivered late or backdated adds to a day long past, so no day is ever final. What staff hid and what was erased counts. Projection: activity.';
+COMMENT ON VIEW analytics.daily_facts IS 'One row per UTC day, partner integration and novel with at least one count. A comment counts on the day on which it was written, according to the partner: a late or backdated delivery adds to a past day, so no day is final. Hidden and erased comments count. Projection: activity.';
 COMMENT ON COLUMN analytics.daily_facts.day IS 'UTC day on which the comments were written, and on which creations and updates of novels were received.';
-COMMENT ON COLUMN analytics.daily_facts.integration_id IS 'Partner integration that delivered them. What staff do to novels is not counted here.';
+COMMENT ON COLUMN analytics.daily_facts.integration_id IS 'Partner integration that delivered them. Actions of staff on novels do not count.';
 COMMENT ON COLUMN analytics.daily_facts.novel_id IS 'Novel that they are about.';
-COMMENT ON COLUMN analytics.daily_facts.posts IS 'Comments written that day, replies, hidden and erased ones included.';
-COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments, counted in analytics.daily_authors when they are asked for. Not to be added up over days or novels: count those instead.';
-COMMENT ON COLUMN analytics.daily_facts.novels_created IS '1 when the integration created the novel that day, else 0.';
-COMMENT ON COLUMN analytics.daily_facts.novels_updated IS 'Updates of the novel by the integration that day, those included that changed nothing.';
+COMMENT ON COLUMN analytics.daily_facts.posts IS 'Comments written that day, including replies, and hidden and erased comments.';
+COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments, counted in analytics.daily_authors at query time. Do not add these numbers up over days or novels: count in analytics.daily_authors instead.';
+COMMENT ON COLUMN analytics.daily_facts.novels_created IS '1 when the integration created the novel that day, otherwise 0.';
+COMMENT ON COLUMN analytics.daily_facts.novels_updated IS 'Updates of the novel by the integration that day, including those without changes.';
 
 CREATE VIEW analytics.integrations AS
 SELECT integration_id, name, enabled, can_create_novels, can_post, review, registered_at
@@ -182,13 +182,14 @@ FROM integrations;
 COMMENT ON VIEW analytics.integrations IS 'One row per partner integration. Always current: written together with the events.';
 COMMENT ON COLUMN analytics.integrations.integration_id IS 'The integration.';
 COMMENT ON COLUMN analytics.integrations.name IS 'Name of the partner platform, as staff call it.';
-COMMENT ON COLUMN analytics.integrations.enabled IS 'Whether anything is accepted from it.';
+COMMENT ON COLUMN analytics.integrations.enabled IS 'Whether the service accepts requests from it.';
 COMMENT ON COLUMN analytics.integrations.can_create_novels IS 'Whether it may create novels.';
 COMMENT ON COLUMN analytics.integrations.can_post IS 'Whether it may import comments.';
 COMMENT ON COLUMN analytics.integrations.review IS 'Whether its new novels wait for staff.';
-COMMENT ON COLUMN analytics.integrations.registered_at IS 'When the partner platform was taken on.';
+COMMENT ON COLUMN analytics.integrations.registered_at IS 'When the integration was registered.';
 
--- Not by projection_lag: a function that a view calls runs with the rights of whoever asks, and analysts have none on events.
+-- Not with projection_lag: a function in a view runs with the rights of the user who queries the view, and analysts have no rights on
+-- events.
 CREATE VIEW analytics.freshness AS
 SELECT p.name AS projection, p.generation, p.state, p.transaction_id::text || '/' || p.position AS position,
        behind.events AS lag_events,
@@ -205,18 +206,18 @@ LEFT JOIN LATERAL (
     ORDER BY e.transaction_id, e.position LIMIT 1
 ) AS oldest ON true;
 
-COMMENT ON VIEW analytics.freshness IS 'One row per projection: how far behind the events the views are that it feeds. The description of each view names its projection.';
+COMMENT ON VIEW analytics.freshness IS 'One row per projection: the lag of the views that depend on it. The description of each view names its projection.';
 COMMENT ON COLUMN analytics.freshness.projection IS 'Name of the projection.';
-COMMENT ON COLUMN analytics.freshness.generation IS 'Generation of the code that its tables were built with; a program with a later one builds them anew.';
-COMMENT ON COLUMN analytics.freshness.state IS 'running, or why not: failed means that it has stopped before an event that it cannot apply, until an operator intervenes.';
-COMMENT ON COLUMN analytics.freshness.position IS 'Last event that it has applied, transaction/ordinal in the event log; 0/0 before the first.';
+COMMENT ON COLUMN analytics.freshness.generation IS 'Generation of the code that built its tables; a program with a later one rebuilds them.';
+COMMENT ON COLUMN analytics.freshness.state IS 'running or failed. failed: stopped at an event that it cannot apply, until an operator intervenes.';
+COMMENT ON COLUMN analytics.freshness.position IS 'Last applied event, as transaction/ordinal in the event log; 0/0 before the first.';
 COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet, at most 100000.';
-COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of them; 0 when there are none.';
-COMMENT ON COLUMN analytics.freshness.as_of IS 'What was committed before this moment is in the views. What was being stored at that moment is not, and may have a received_at of before it.';
+COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of these events; 0 without any.';
+COMMENT ON COLUMN analytics.freshness.as_of IS 'Everything committed before this time is in the views. Transactions that were running at this time are not, and may have an earlier received_at.';
 
--- The role of analysts: reads schema analytics, and nothing else. Roles belong to the whole cluster, and other databases may be
--- migrated at this very moment. Without the right to make one, or to change what everybody may do, this step says so and
--- goes on; docs/operations.md has the statements for whoever has that right.
+-- The role of analysts may only read the schema analytics. Roles belong to the whole cluster, and other databases may be migrated at
+-- the same time. If this role lacks the right to create roles, or to change the rights of PUBLIC, this step prints a notice and
+-- continues; docs/operations.md has the statements for a role with that right.
 -- +goose StatementBegin
 DO $$
 DECLARE
@@ -238,9 +239,8 @@ BEGIN
         ALTER DEFAULT PRIVILEGES IN SCHEMA analytics GRANT SELECT ON TABLES TO novelgate_analytics;
     END IF;
 
-    -- Everybody may execute a function unless told otherwise; those of extensions are not ours to restrict. A function that a view
-    -- calls runs with the rights of whoever reads the view: those of the views here stay as they are, and a later one needs
-    -- GRANT EXECUTE TO PUBLIC.
+    -- By default PUBLIC may execute every function. Functions of extensions are left unchanged. A function in a view runs with the rights
+    -- of the user who queries the view: functions of the present views keep theirs, and a later one needs GRANT EXECUTE TO PUBLIC.
     FOR routine IN
         SELECT p.oid::regprocedure FROM pg_proc AS p
         WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)

@@ -1,4 +1,4 @@
--- Who read the event history.
+-- The access log of the event history.
 
 -- +goose Up
 CREATE TABLE access_log (
@@ -17,7 +17,7 @@ CREATE TABLE access_log (
     CONSTRAINT access_log_keys_belong_to_persons CHECK ((person_id IS NULL) = (role = 'cli') AND (key_id IS NULL) = (role = 'cli'))
 );
 
-COMMENT ON TABLE access_log IS 'Who read the event history. An entry is written before the first byte of the answer; its count follows at the end. Nothing is ever changed or deleted otherwise. Not part of the history.';
+COMMENT ON TABLE access_log IS 'Reads of the event history. An entry is written before the first byte of the answer; its count is added at the end. Otherwise entries are never changed or deleted. Not part of the history.';
 COMMENT ON COLUMN access_log.began_at IS 'When the read began.';
 COMMENT ON COLUMN access_log.role IS 'staff, auditor, or cli for the command line.';
 COMMENT ON COLUMN access_log.name IS 'Name of the person; for the command line, the user of the operating system.';
@@ -25,9 +25,9 @@ COMMENT ON COLUMN access_log.person_id IS 'Stream of the person; NULL for the co
 COMMENT ON COLUMN access_log.key_id IS 'API key that was used; NULL for the command line.';
 COMMENT ON COLUMN access_log.request_id IS 'X-Request-Id of the request.';
 COMMENT ON COLUMN access_log.route IS 'Template of the path, or the command.';
-COMMENT ON COLUMN access_log.parameters IS 'What was asked for: an object of parameters and their values, as sent.';
-COMMENT ON COLUMN access_log.rows_returned IS 'How many rows the answer had; NULL while it is being sent, and when it is not known.';
-COMMENT ON COLUMN access_log.ended_at IS 'When the answer ended; NULL while it is being sent, and when it is not known.';
+COMMENT ON COLUMN access_log.parameters IS 'Parameters of the request: an object with their values, as sent.';
+COMMENT ON COLUMN access_log.rows_returned IS 'Number of rows in the answer; NULL while it is being sent, and if unknown.';
+COMMENT ON COLUMN access_log.ended_at IS 'When the answer ended; NULL while it is being sent, and if unknown.';
 
 -- +goose StatementBegin
 CREATE FUNCTION access_log_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -50,7 +50,7 @@ CREATE TRIGGER access_log_counted_once BEFORE UPDATE ON access_log
            (NEW.entry_id, NEW.began_at, NEW.role, NEW.name, NEW.person_id, NEW.key_id, NEW.request_id, NEW.route, NEW.parameters::text)
     )
     EXECUTE FUNCTION access_log_is_append_only();
--- ALWAYS: session_replication_role = replica does not get around them.
+-- ALWAYS: also with session_replication_role = replica.
 ALTER TABLE access_log ENABLE ALWAYS TRIGGER access_log_append_only;
 ALTER TABLE access_log ENABLE ALWAYS TRIGGER access_log_counted_once;
 

@@ -1,11 +1,11 @@
--- Erasing what is personal in the events of one author: the only change that the log allows.
+-- Erasing personal data in the events of one author: the only change that the log allows.
 
 -- +goose Up
 CREATE FUNCTION personal_digest(p_salt uuid, p_personal json) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN p_salt IS NULL THEN '\x02'::bytea || sha256(convert_to(p_personal::text, 'UTF8'))
                 ELSE '\x01'::bytea || sha256(uuid_send(p_salt) || convert_to(p_personal::text, 'UTF8')) END
 $$;
-COMMENT ON FUNCTION personal_digest IS 'What an entry of the ledger says about the personal part of an event.';
+COMMENT ON FUNCTION personal_digest IS 'Digest of the personal part of an event in its ledger entry.';
 
 -- +goose StatementBegin
 CREATE FUNCTION events_lose_what_is_personal() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -37,14 +37,14 @@ COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a s
 DROP TRIGGER events_append_only ON events;
 CREATE TRIGGER events_append_only BEFORE DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
--- Without the marker an update is refused also when it hits no row, …
+-- Without the marker an update is refused, even if it matches no row, …
 CREATE TRIGGER events_no_update BEFORE UPDATE ON events
     FOR EACH STATEMENT WHEN (coalesce(current_setting('novelgate.erasure', true), '') = '')
     EXECUTE FUNCTION events_are_append_only();
--- … and the marker, whoever sets it, opens no more than this.
+-- … and the marker alone allows no other change.
 CREATE TRIGGER events_only_erasure BEFORE UPDATE ON events
     FOR EACH ROW EXECUTE FUNCTION events_lose_what_is_personal();
--- ALWAYS: session_replication_role = replica does not get around them.
+-- ALWAYS: also with session_replication_role = replica.
 ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
 ALTER TABLE events ENABLE ALWAYS TRIGGER events_no_update;
 ALTER TABLE events ENABLE ALWAYS TRIGGER events_only_erasure;
@@ -60,7 +60,7 @@ BEGIN
     UPDATE events AS e SET personal = NULL, salt = NULL, personal_digest = personal_digest(e.salt, e.personal)
     WHERE e.stream_id = ANY (p_streams) AND e.personal IS NOT NULL
       AND coalesce(e.integration_id::text, e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
-      -- What was decided after the erasure is a new beginning.
+      -- Decisions after the erasure are kept.
       AND (e.stream_type <> 'author' OR EXISTS (
           SELECT FROM events AS later
           WHERE later.stream_id = e.stream_id AND later.stream_version > e.stream_version AND later.event_type LIKE 'author.erased.%'));
@@ -70,10 +70,10 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of those events in the streams that are of the author whom integration and identifier name, and returns how many. Call it with few streams at a time: every writing transaction holds up the readers of the log.';
+COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of the events in these streams that belong to the author of an integration with an identifier, and returns their number. Call it with few streams at a time: every writing transaction delays the readers of the log.';
 
-COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL once erased, until something new is decided.';
-COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused. Outlives an erasure.';
+COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL after erasure, until a new decision.';
+COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused. An erasure does not change it.';
 
 -- +goose Down
 DROP FUNCTION erase_author_events;

@@ -1,14 +1,14 @@
--- What happened to novels of late: a lane of the committer remembers titles and has to hear of what staff and others decide about them.
+-- Recent changes of novels: the lanes of the committer cache titles and must learn of changes by staff and other replicas.
 
 -- +goose NO TRANSACTION
 -- +goose Up
--- Appends go on while the log is read for it. An attempt that was interrupted has left an invalid one behind.
+-- Appends continue while the index is built. An interrupted attempt leaves an invalid index.
 SET client_min_messages = warning;
 DROP INDEX CONCURRENTLY IF EXISTS events_novel_decisions;
 RESET client_min_messages;
 CREATE INDEX CONCURRENTLY events_novel_decisions ON events (transaction_id)
     WHERE stream_type = 'novel' AND event_type <> 'novel.updated.v1';
-COMMENT ON INDEX events_novel_decisions IS 'Events of novels that may change what a title stands for, which an update does not, by their transaction.';
+COMMENT ON INDEX events_novel_decisions IS 'Events of novels that may change the novel of a title, by transaction; an update of a novel does not.';
 
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION refuse_memory() RETURNS void LANGUAGE plpgsql AS $$
@@ -18,7 +18,7 @@ BEGIN
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION refuse_memory IS 'Ends a transaction that was decided on what the service remembered, and that has changed since.';
+COMMENT ON FUNCTION refuse_memory IS 'Fails a transaction that was decided on cached data that has changed since.';
 
 -- +goose Down
 DROP FUNCTION IF EXISTS refuse_memory();

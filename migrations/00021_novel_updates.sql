@@ -1,4 +1,4 @@
--- How many updates of its novels an integration may do in any minute. Replicas from before this version do not count updates.
+-- Limit of an integration's updates of its novels per minute. Replicas before this version do not count updates.
 
 -- +goose Up
 ALTER TABLE integrations ADD COLUMN novel_updates_per_minute integer CHECK (novel_updates_per_minute >= 0);

@@ -1,4 +1,4 @@
--- What the lists of the public pages are sorted by, and how many comments each chapter has.
+-- Sort keys of the lists on public pages, and the number of comments of each chapter.
 -- +goose Up
 -- posted_at is in whole minutes, so that a busy discussion rarely moves in the index.
 CREATE TABLE novel_activity (
@@ -20,10 +20,10 @@ CREATE TABLE chapter_activity (
     replies        bigint  NOT NULL,
     CONSTRAINT chapter_activity_pkey PRIMARY KEY (thread_id, chapter_number)
 ) WITH (fillfactor = 50);
-COMMENT ON TABLE chapter_activity IS 'Projection activity: what was imported on each chapter. Rebuildable from events.';
+COMMENT ON TABLE chapter_activity IS 'Projection activity: counts of imports per chapter. Rebuildable from events.';
 COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whole.';
 
--- The days of a novel, for what is discussed most this week.
+-- The days of a novel, for the most discussed novels of the week.
 CREATE INDEX daily_facts_novel ON daily_facts (novel_id, day);
 
 -- +goose Down

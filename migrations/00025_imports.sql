@@ -47,21 +47,21 @@ CREATE INDEX imports_spooled ON imports (ended_at) WHERE ended_at IS NOT NULL AN
 COMMENT ON TABLE imports IS 'Bulk imports. Not derived from events; holds no personal data.';
 COMMENT ON COLUMN imports.idempotency_key IS 'Idempotency-Key of the request that opened the import.';
 COMMENT ON COLUMN imports.key_id IS 'API key of that request.';
-COMMENT ON COLUMN imports.state IS 'open: takes lines; processing: complete, and lines have no outcome yet; completed; cancelled by the partner; failed: abandoned.';
-COMMENT ON COLUMN imports.lines IS 'Lines in the spool, and so the offset of the next part. The counts that follow are lines by their outcome.';
+COMMENT ON COLUMN imports.state IS 'open: accepts lines; processing: complete, and lines have no outcome yet; completed; cancelled by the partner; failed: abandoned.';
+COMMENT ON COLUMN imports.lines IS 'Lines in the spool: the offset of the next part. The following columns count lines by outcome.';
 COMMENT ON COLUMN imports.unchanged IS 'Upserts of novels that the integration does not own.';
 COMMENT ON COLUMN imports.waiting IS 'Replies whose parent is not stored yet.';
 COMMENT ON COLUMN imports.parent_missing IS 'Comments stored top-level because their parent is unknown in the discussion. Counted in created as well.';
-COMMENT ON COLUMN imports.round IS 'Rounds over the chunks: round 0 executes the lines, later ones the replies that wait.';
+COMMENT ON COLUMN imports.round IS 'Rounds over the chunks: round 0 executes the lines, later ones the waiting replies.';
 COMMENT ON COLUMN imports.progress IS 'Lines that got their outcome in this round.';
-COMMENT ON COLUMN imports.stalls IS 'Rounds without progress since the last progress.';
+COMMENT ON COLUMN imports.stalls IS 'Consecutive rounds without progress.';
 COMMENT ON COLUMN imports.final IS 'In this round replies do not wait for a parent that is neither stored nor waiting.';
-COMMENT ON COLUMN imports.rate IS 'Lines a second that got their outcome, as measured last.';
+COMMENT ON COLUMN imports.rate IS 'Latest measured rate: lines with a new outcome per second.';
 COMMENT ON COLUMN imports.measured_lines IS 'Lines with an outcome at measured_at.';
 COMMENT ON COLUMN imports.changed_at IS 'Latest request or outcome; an import without any for the retention time fails.';
 COMMENT ON COLUMN imports.advanced_at IS 'Start of the round.';
 COMMENT ON COLUMN imports.worked_at IS 'Latest outcome. Workers take the import that has waited longest.';
-COMMENT ON COLUMN imports.resume_at IS 'Until then the limit of lines per minute is used up.';
+COMMENT ON COLUMN imports.resume_at IS 'The limit of lines per minute is used up until this time.';
 COMMENT ON COLUMN imports.purged_at IS 'When its lines and results were deleted.';
 
 CREATE TABLE import_parts (
@@ -73,7 +73,7 @@ CREATE TABLE import_parts (
 );
 COMMENT ON TABLE import_parts IS 'Parts that are stored completely, to recognize a part that is sent again.';
 COMMENT ON COLUMN import_parts.first_line IS 'Offset of the part: the number of lines before it.';
-COMMENT ON COLUMN import_parts.sha256 IS 'SHA-256 of its lines, unpacked.';
+COMMENT ON COLUMN import_parts.sha256 IS 'SHA-256 of its uncompressed lines.';
 
 CREATE TABLE import_chunks (
     import_id    uuid        NOT NULL REFERENCES imports,
@@ -96,13 +96,13 @@ CREATE INDEX import_chunks_turn ON import_chunks (import_id, turn) WHERE unsettl
 
 COMMENT ON TABLE import_chunks IS 'The spool: up to a thousand lines each, with their outcomes. Deleted some days after the end of the import.';
 COMMENT ON COLUMN import_chunks.first_line IS 'Lines of the import before the chunk.';
-COMMENT ON COLUMN import_chunks.turn IS 'Place in the order of work: first_line at first, 2^40 times the round and a place in it later.';
+COMMENT ON COLUMN import_chunks.turn IS 'Place in the order of work: first_line at first; in later rounds 2^40 times the round, plus a place in it.';
 COMMENT ON COLUMN import_chunks.unsettled IS 'Lines without an outcome.';
 COMMENT ON COLUMN import_chunks.failed IS 'Lines that failed.';
 COMMENT ON COLUMN import_chunks.ordered IS 'Whether it holds upserts of novels, which are executed in the order of the import.';
 COMMENT ON COLUMN import_chunks.received_at IS 'Time of receipt: the time of comments without a timestamp.';
 COMMENT ON COLUMN import_chunks.holder IS 'The worker that holds the lease; NULL for none.';
-COMMENT ON COLUMN import_chunks.leased_until IS 'Afterwards any worker may take the chunk.';
+COMMENT ON COLUMN import_chunks.leased_until IS 'Then any worker may take the chunk.';
 COMMENT ON COLUMN import_chunks.body IS 'Personal data: the lines, as zstd of NDJSON. A line that was stored is empty.';
 COMMENT ON COLUMN import_chunks.results IS 'Outcomes in the order of lines, as zstd of NDJSON.';
 
@@ -118,7 +118,7 @@ CREATE INDEX import_waiting_post ON import_waiting (import_id, post_id);
 
 COMMENT ON TABLE import_waiting IS 'Replies that wait for their parent.';
 COMMENT ON COLUMN import_waiting.first_line IS 'The chunk of the line.';
-COMMENT ON COLUMN import_waiting.parent_post_id IS 'NULL: waits for nothing any more, because the replies in question form a cycle.';
+COMMENT ON COLUMN import_waiting.parent_post_id IS 'NULL: waits for nothing, because the replies form a cycle.';
 
 -- +goose Down
 DROP TABLE import_waiting, import_chunks, import_parts, imports;

@@ -1,11 +1,11 @@
--- Readers look for a title by its first letter or digit.
+-- The order of titles by their first letter or digit.
 -- +goose Up
 -- +goose StatementBegin
 CREATE FUNCTION title_order(p_folded_title text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT ltrim(p_folded_title, ' !"#$%&''()*+,-./:;<=>?@[\]^_`{|}~¡¿«»‹›‘’‚“”„…–—·•′″「」『』《》〈〉【】（）')
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION title_order IS 'A folded title without the punctuation at its beginning: the order of the catalogue.';
+COMMENT ON FUNCTION title_order IS 'A folded title without leading punctuation: the order of the catalogue.';
 CREATE INDEX title_lookup_order ON title_lookup ((title_order(folded_title)), folded_title);
 
 -- +goose Down

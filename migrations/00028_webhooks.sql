@@ -1,4 +1,4 @@
--- Webhooks of partners: where changes are sent, how far each is, and what was attempted. Configuration, not derived from events.
+-- Webhooks of partners: endpoints, positions, and attempts. Configuration, not derived from events.
 
 -- +goose Up
 CREATE TABLE webhooks (
@@ -29,25 +29,25 @@ CREATE TABLE webhooks (
 );
 COMMENT ON TABLE webhooks IS 'Webhooks of partners. Not derived from events; holds no personal data.';
 COMMENT ON COLUMN webhooks.integration_id IS 'The partner whose changes are sent.';
-COMMENT ON COLUMN webhooks.url IS 'Where they are sent.';
+COMMENT ON COLUMN webhooks.url IS 'Address of the endpoint.';
 COMMENT ON COLUMN webhooks.types IS 'Kinds of change that are sent; NULL for all.';
-COMMENT ON COLUMN webhooks.secret IS 'Key of the signatures, as it is: the service must sign with it.';
-COMMENT ON COLUMN webhooks.previous_secret IS 'Signs as well until previous_until, after a rotation.';
+COMMENT ON COLUMN webhooks.secret IS 'Key of the signatures, in plain text, because the service signs with it.';
+COMMENT ON COLUMN webhooks.previous_secret IS 'Previous secret, which also signs until previous_until after a rotation.';
 COMMENT ON COLUMN webhooks.previous_until IS 'End of the rotation.';
 COMMENT ON COLUMN webhooks.disabled IS 'Why nothing is sent: switched off by the partner or staff; gone: the endpoint answered 410; failing: five days of failures. NULL while enabled.';
-COMMENT ON COLUMN webhooks.disabled_at IS 'Since when nothing is sent.';
-COMMENT ON COLUMN webhooks.disabled_reason IS 'What staff said.';
-COMMENT ON COLUMN webhooks.disabled_by IS 'Who switched it off, such as staff:ada.';
-COMMENT ON COLUMN webhooks.transaction_id IS 'Position in the log up to which changes have been attempted, first half.';
-COMMENT ON COLUMN webhooks.position IS 'Position in the log up to which changes have been attempted, second half.';
-COMMENT ON COLUMN webhooks.event_recorded_at IS 'When the event there was recorded. Tells whether the log still has it. NULL at the beginning of the log.';
+COMMENT ON COLUMN webhooks.disabled_at IS 'When it was disabled.';
+COMMENT ON COLUMN webhooks.disabled_reason IS 'Reason given by staff.';
+COMMENT ON COLUMN webhooks.disabled_by IS 'Actor who disabled it, such as staff:ada.';
+COMMENT ON COLUMN webhooks.transaction_id IS 'Position in the log up to which changes have been attempted, first part.';
+COMMENT ON COLUMN webhooks.position IS 'Position in the log up to which changes have been attempted, second part.';
+COMMENT ON COLUMN webhooks.event_recorded_at IS 'When the event at this position was recorded. Shows whether the log still has it. NULL at the beginning of the log.';
 COMMENT ON COLUMN webhooks.failures IS 'Failed attempts since the last success.';
-COMMENT ON COLUMN webhooks.failing_since IS 'First of them.';
-COMMENT ON COLUMN webhooks.rest_until IS 'Nothing is sent before: the endpoint is away, or asked for it (Retry-After).';
-COMMENT ON COLUMN webhooks.slow IS 'The last attempt was slow, so the next ones take a place reserved for slow endpoints.';
+COMMENT ON COLUMN webhooks.failing_since IS 'First of these failed attempts.';
+COMMENT ON COLUMN webhooks.rest_until IS 'No change is sent before this time: the endpoint fails, or has asked for a pause (Retry-After).';
+COMMENT ON COLUMN webhooks.slow IS 'The last attempt was slow, so the next ones count against the limit for slow endpoints.';
 COMMENT ON COLUMN webhooks.visited_at IS 'Latest lease. Workers take the webhook that has waited longest.';
 COMMENT ON COLUMN webhooks.holder IS 'The worker that holds the lease; NULL for none.';
-COMMENT ON COLUMN webhooks.leased_until IS 'Afterwards any worker may take the webhook.';
+COMMENT ON COLUMN webhooks.leased_until IS 'Then any worker may take the webhook.';
 
 CREATE TABLE webhook_attempts (
     webhook_id     uuid        NOT NULL REFERENCES webhooks ON DELETE CASCADE,
@@ -68,20 +68,20 @@ CREATE TABLE webhook_attempts (
 );
 CREATE INDEX webhook_attempts_due ON webhook_attempts (webhook_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX webhook_attempts_old ON webhook_attempts (last_at) WHERE next_at IS NULL;
-COMMENT ON TABLE webhook_attempts IS 'Changes that were sent to a webhook: those to be sent again, and the others of the last days.';
-COMMENT ON COLUMN webhook_attempts.transaction_id IS 'Position of the change in the log, first half.';
-COMMENT ON COLUMN webhook_attempts.position IS 'Position of the change in the log, second half.';
-COMMENT ON COLUMN webhook_attempts.recorded_at IS 'When the event was recorded. Tells whether the log still has it.';
-COMMENT ON COLUMN webhook_attempts.message_id IS 'Its id in the feed.';
+COMMENT ON TABLE webhook_attempts IS 'Changes that were sent to a webhook: those to retry, and all others of the last days.';
+COMMENT ON COLUMN webhook_attempts.transaction_id IS 'Position of the change in the log, first part.';
+COMMENT ON COLUMN webhook_attempts.position IS 'Position of the change in the log, second part.';
+COMMENT ON COLUMN webhook_attempts.recorded_at IS 'When the event was recorded. Shows whether the log still has it.';
+COMMENT ON COLUMN webhook_attempts.message_id IS 'Id of the change in the feed.';
 COMMENT ON COLUMN webhook_attempts.kind IS 'Kind of change.';
 COMMENT ON COLUMN webhook_attempts.attempts IS 'Attempts so far.';
 COMMENT ON COLUMN webhook_attempts.first_at IS 'First attempt.';
 COMMENT ON COLUMN webhook_attempts.last_at IS 'Latest attempt.';
 COMMENT ON COLUMN webhook_attempts.next_at IS 'Next attempt; NULL when there is none.';
-COMMENT ON COLUMN webhook_attempts.delivered IS 'The latest attempt was answered with 2xx.';
-COMMENT ON COLUMN webhook_attempts.status IS 'Its status; NULL without an answer.';
-COMMENT ON COLUMN webhook_attempts.error IS 'What was wrong with the latest attempt.';
-COMMENT ON COLUMN webhook_attempts.milliseconds IS 'How long it took.';
+COMMENT ON COLUMN webhook_attempts.delivered IS 'Whether the latest attempt was answered with 2xx.';
+COMMENT ON COLUMN webhook_attempts.status IS 'Status of the latest answer; NULL without an answer.';
+COMMENT ON COLUMN webhook_attempts.error IS 'Error of the latest attempt.';
+COMMENT ON COLUMN webhook_attempts.milliseconds IS 'Duration of the latest attempt.';
 
 -- +goose Down
 DROP TABLE webhook_attempts, webhooks;

@@ -18,8 +18,8 @@ COMMENT ON COLUMN ledger_cosignatures.origin IS 'Origin line of the checkpoint.'
 COMMENT ON COLUMN ledger_cosignatures.tree_size IS 'Number of entries that the checkpoint covers.';
 COMMENT ON COLUMN ledger_cosignatures.witness IS 'Public key of the witness (C2SP signed-note).';
 COMMENT ON COLUMN ledger_cosignatures.signature IS 'Signature line of the note, with its line feed, verified with that key.';
-COMMENT ON COLUMN ledger_cosignatures.quorum IS 'Cosignatures that the replica wanted that asked for this one. A checkpoint with as many has reached the quorum.';
-COMMENT ON COLUMN ledger_cosignatures.cosigned_at IS 'When it was stored, on the clock of the database.';
+COMMENT ON COLUMN ledger_cosignatures.quorum IS 'Quorum of the replica that requested this cosignature. A checkpoint with as many cosignatures has reached the quorum.';
+COMMENT ON COLUMN ledger_cosignatures.cosigned_at IS 'When it was stored, by the clock of the database.';
 
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_cosignatures FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 ALTER TABLE ledger_cosignatures ENABLE ALWAYS TRIGGER ledger_append_only;
