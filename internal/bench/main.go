@@ -9,6 +9,7 @@
 //	go run ./internal/bench read                             # pages and JSON of a large discussion
 //	go run ./internal/bench projections                      # how fast projections read the log
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
+//	go run ./internal/bench cells                            # how evenly several logs would share the comments
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
 // (A B, B A, A B, …), so that drift of the machine and of the tables affects all alike, and ratios are taken per round.
@@ -37,6 +38,7 @@ type program struct {
 	Projections projectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
 	Read        readCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	Growth      growthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
+	Cells       cellsCommand       `cmd:"" help:"Simulate how evenly comments spread when novels are split over independent logs by title."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load        loadCommand        `cmd:"" hidden:"" help:"Be the load generator."`
