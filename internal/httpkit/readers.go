@@ -58,7 +58,9 @@ func (r *Readers) Collect(ch chan<- prometheus.Metric) {
 var errBusy = problem.Unavailable(RetryAfter).WithDetail(
 	"Too many readers are being answered. Repeat the request after the time in Retry-After.")
 
-// Limit calls next within the limit, and refuse above it. With nil Readers there is no limit.
+// Limit calls next within the limit, and refuse above it. A refusal closes the connection, which drops pipelined
+// requests: 800 clients with 60 of those each delayed a comment of another client by 4 s on a busy machine. With nil
+// Readers there is no limit.
 func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 	if r == nil {
 		return next
@@ -69,6 +71,7 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 			defer func() { <-r.slots }()
 		default:
 			r.refused.Inc()
+			w.Header().Set("Connection", "close")
 			refuse(w, request, errBusy)
 			return
 		}
