@@ -23,6 +23,9 @@ type Health struct {
 	// Projections returns the state of each projection for /readyz. A failed projection does not make the process unready,
 	// because commands still work. Nil: not shown.
 	Projections func(ctx context.Context) (any, error)
+	// Mirror returns the state of a mirror for /readyz. One that has stopped is ready: it serves what was verified. Nil:
+	// not shown.
+	Mirror func() any
 }
 
 // Register adds the health routes to router.
@@ -37,6 +40,7 @@ type healthResponse struct {
 
 	Probes      map[string]string `json:"probes,omitempty"` // failed probes with their errors
 	Projections any               `json:"projections,omitempty"`
+	Mirror      any               `json:"mirror,omitempty"`
 }
 
 // live handles GET /healthz: the process serves requests.
@@ -71,6 +75,9 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 			list = "unknown: the database did not say in time"
 		}
 		response.Projections = list
+	}
+	if h.Mirror != nil {
+		response.Mirror = h.Mirror()
 	}
 	writeHealth(w, http.StatusOK, response)
 }

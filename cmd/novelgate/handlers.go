@@ -56,7 +56,7 @@ func (s *service) publicHandler(
 	}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
-	router.Use(requests.Middleware, kit.RecoverPanics)
+	router.Use(requests.Middleware, kit.RecoverPanics, s.misdirected(kit))
 	s.partners = &commands.API{
 		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
@@ -111,6 +111,9 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 	router := mux.NewRouter()
 	health := s.health()
 	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
+	if s.mirror != nil {
+		health.Mirror = func() any { return s.mirror.Status() }
+	}
 	health.Register(router)
 	router.Handle("/metrics",
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))

@@ -199,12 +199,16 @@ func (f *LedgerFlags) validateWitnesses() error {
 }
 
 // workOnLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
-// seals and publishes.
+// seals and publishes. A mirror only seals.
 func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})
+	s.background = append(s.background, sealer.Run)
+	if s.mirror != nil {
+		return nil
+	}
 	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
@@ -221,7 +225,6 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 	if ledger.ReadableByOthers(file) {
 		s.logger.WarnContext(ctx, "others can read the private key of the ledger", slog.String("file", file))
 	}
-	s.background = append(s.background, sealer.Run)
 	signer, err := ledger.NewSigner(ledger.SignerConfig{
 		Pool: pool, Identity: id, Metrics: s.ledgerMetrics, Logger: s.logger,
 	})

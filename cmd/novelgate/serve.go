@@ -31,6 +31,7 @@ import (
 	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/events/mirror"
 	"novelgate/events/relay"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
@@ -60,6 +61,7 @@ type serveCommand struct {
 	Sandboxes             int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes of partners that are open at a time, with up to 15 database connections each; 0: keys of sandboxes are refused (default: ${default})."`
 	Ledger                LedgerFlags   `embed:""`
 	Relay                 RelayFlags    `embed:""`
+	Mirror                mirrorFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
@@ -156,7 +158,8 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
-	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate(), c.Relay.validate())
+	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate(), c.Relay.validate(),
+		c.Mirror.validate(&c.Ledger))
 }
 
 // Run serves until a signal or a fatal error.
@@ -216,7 +219,8 @@ type service struct {
 	standbys      *database.Standbys // nil without --read-database-url
 	imports       *imports.Worker
 	webhooks      *webhooks.Worker
-	sandboxes     *sandboxes // nil in a sandbox
+	sandboxes     *sandboxes     // nil in a sandbox
+	mirror        *mirror.Mirror // nil unless this is a mirror
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
@@ -250,8 +254,13 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	// Background work.
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
-	s.background = append(s.background, s.db.watch, s.notify,
-		s.forgetKeys, s.saveUsage, s.announce)
+	s.background = append(s.background, s.db.watch, s.notify, s.forgetKeys)
+	if err := s.workOnMirror(ctx, &c.Mirror); err != nil {
+		return err
+	}
+	if s.mirror == nil {
+		s.background = append(s.background, s.saveUsage, s.announce)
+	}
 	if !c.PauseProjections {
 		s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
 		if s.runner, err = projections.NewRunner(projections.Config{
@@ -321,7 +330,9 @@ func (s *service) workOnImports(retention time.Duration) {
 	s.imports.Committer, s.imports.Limiter, s.imports.Retention = s.committer, s.limiter, retention
 	s.imports.Now, s.imports.Logger, s.imports.Metrics = s.now, s.logger, imports.NewMetrics()
 	s.imports.Addresses = httpkit.NewAddresses(s.publicURL)
-	s.background = append(s.background, s.imports.Run)
+	if s.mirror == nil {
+		s.background = append(s.background, s.imports.Run)
+	}
 }
 
 // Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
@@ -365,6 +376,9 @@ func (s *service) metrics(requests ...prometheus.Collector) *prometheus.Registry
 	registry.MustRegister(requests...)
 	if s.standbys != nil {
 		registry.MustRegister(s.standbys)
+	}
+	if s.mirror != nil {
+		registry.MustRegister(s.mirror)
 	}
 	registry.MustRegister(
 		collectors.NewGoCollector(),
@@ -437,7 +451,9 @@ func (s *service) run(ctx context.Context, out streams) error {
 
 	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	s.welcome(ctx, out)
+	if s.mirror == nil {
+		s.welcome(ctx, out)
+	}
 
 	group.Go(func() error {
 		<-groupCtx.Done()
@@ -484,7 +500,9 @@ func (s *service) drain(ctx context.Context) {
 func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
 	s.limiter.Close()
-	if err := s.keys.SaveUsage(ctx); err != nil {
-		s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
+	if s.mirror == nil {
+		if err := s.keys.SaveUsage(ctx); err != nil {
+			s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
+		}
 	}
 }

@@ -115,10 +115,6 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 	for row, i := range order {
 		r, m := &s.recorded[i], &s.recorded[i].Metadata
 		integration, path := events.SplitSource(r.Source)
-		actor := m.Actor
-		if integration.Valid && actor == events.IntegrationActor(integration.UUID) {
-			actor = ""
-		}
 		positions[row] = int32(i)              //nolint:gosec // a batch has far fewer than 2^31 events
 		versions[row] = int32(r.StreamVersion) //nolint:gosec // the column is an integer; its check refuses overflow
 		streamTypes[row], streamIDs[row] = r.StreamType, r.StreamID
@@ -127,7 +123,8 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 		integrations[row] = pgtype.UUID{Bytes: integration.UUID, Valid: integration.Valid}
 		salts[row] = pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid}
 		batches[row], keys[row], fingerprints[row] = m.Batch, nullable(m.KeyID), nullable(m.Fingerprint)
-		requests[row], actors[row], traces[row] = text(m.RequestID), text(actor), text(m.TraceParent)
+		requests[row], traces[row] = text(m.RequestID), text(m.TraceParent)
+		actors[row] = text(storedActor(m.Actor, integration))
 		correlations[row], causes[row] = text(m.Correlation), text(m.Causation)
 	}
 	return watersql.Query{
@@ -137,6 +134,14 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 			batches, keys, fingerprints, requests, actors, correlations, causes, traces,
 		},
 	}, nil
+}
+
+// storedActor returns the column actor, which is empty for the integration of the source.
+func storedActor(actor string, integration uuid.NullUUID) string {
+	if integration.Valid && actor == events.IntegrationActor(integration.UUID) {
+		return ""
+	}
+	return actor
 }
 
 // Columns that may be NULL.

@@ -31,6 +31,7 @@ const (
 	CodeConflict              Code = "conflict"
 	CodeOffsetMismatch        Code = "offset_mismatch"
 	CodeImportClosed          Code = "import_closed"
+	CodeMisdirected           Code = "misdirected"
 	CodeInternal              Code = "internal"
 )
 
@@ -64,6 +65,7 @@ var kinds = [...]kind{
 	{CodeConflict, http.StatusConflict, "Conflict", false},
 	{CodeOffsetMismatch, http.StatusConflict, "Conflict", false},
 	{CodeImportClosed, http.StatusConflict, "Conflict", false},
+	{CodeMisdirected, http.StatusMisdirectedRequest, "Misdirected Request", false},
 	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
 }
 

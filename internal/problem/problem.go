@@ -32,6 +32,7 @@ type Error struct {
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
 	Offset     *int64        // of the next part, for a part of an import
+	Origin     string        // where to send the request, for misdirected
 
 	cause error // for logs and errors.Is; never rendered
 }
@@ -198,6 +199,14 @@ func ImportClosed(state string) *Error {
 	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
 }
 
+// Misdirected means that this is a mirror, which does not serve such requests, of the service at the URL origin.
+func Misdirected(origin string) *Error {
+	return &Error{
+		Code: CodeMisdirected, Origin: origin,
+		Detail: "This is a mirror, which only serves readers. Send the request to " + origin + ".",
+	}
+}
+
 // Internal is a 500 that does not show cause to the client.
 func Internal(cause error) *Error {
 	return &Error{
@@ -275,6 +284,8 @@ type body struct {
 	Errors    []FieldError `json:"errors,omitempty"`
 	// of the next part of an import
 	ExpectedOffset *int64 `json:"expectedOffset,omitzero"`
+	// of the service that a mirror mirrors
+	Origin string `json:"origin,omitzero"`
 }
 
 // JSON returns err as the body of a response to the request with an id.
@@ -283,6 +294,7 @@ func (e *Error) JSON(requestID string) []byte {
 	out := body{
 		Type: "about:blank", Title: k.title, Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
 		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset,
+		Origin: e.Origin,
 	}
 	if len(e.Fields) > 0 {
 		out.Field = e.Fields[0].Field

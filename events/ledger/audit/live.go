@@ -131,12 +131,15 @@ func Complete(ctx context.Context, source Source, list []ledger.Event, first, si
 	bundle, entries := int64(-1), [][]byte(nil)
 	for i := range list {
 		row, index := &list[i].Row, first+int64(i)
-		if row.Personal != nil || row.Salt.Valid || list[i].Broken != nil {
+		if row.Personal != nil || row.Salt.Valid || row.PersonalDigest != nil || list[i].Broken != nil {
 			continue
 		}
 		if n := index / ledger.TileWidth; n != bundle {
 			tile := tileAt(-1, n*ledger.TileWidth, size)
 			data, err := source.Tile(ctx, tile)
+			if errors.Is(err, ErrEventsOnly) {
+				return nil // they have it
+			}
 			if err != nil {
 				return err
 			}

@@ -1,0 +1,75 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+const (
+	// adoptOriginSQL starts an origin that others sign, unless it is known. $1: origin.
+	adoptOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
+SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size, statement_timestamp() FROM ledger_state
+WHERE NOT EXISTS (SELECT FROM ledger_origins WHERE origin = $1)`
+	// adoptMemorySQL binds it to no memory of this database's replicas: they never sign for it. $1: origin.
+	adoptMemorySQL = `INSERT INTO ledger_memories (origin, memory, bound_at)
+VALUES ($1, '00000000-0000-0000-0000-000000000000', statement_timestamp()) ON CONFLICT (origin) DO NOTHING`
+	// adoptCheckpointSQL stores a checkpoint that is larger than all others of its origin. $1: origin, $2: size, $3: root,
+	// $4: note.
+	adoptCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
+SELECT $1, $2, last.size, $3, $4, m.memory, statement_timestamp()
+FROM (SELECT max(tree_size) AS size FROM ledger_checkpoints WHERE origin = $1) AS last, ledger_memories AS m
+WHERE m.origin = $1 AND (last.size IS NULL OR last.size < $2)`
+)
+
+// Adopt stores a checkpoint that another service has signed with these keys over the same tree, so that it is served.
+// It returns false while the tree is smaller. It fails with ErrForked for a checkpoint of another tree.
+func Adopt(ctx context.Context, pool *pgxpool.Pool, c Checkpoint, keys []string) (bool, error) {
+	store := NewStore(pool)
+	grown, err := store.Tree(ctx)
+	if err != nil || grown.N < c.Tree.N {
+		return false, err
+	}
+	if err := Extends(grown, c.Tree, store.Hashes(ctx, grown)); err != nil {
+		return false, err
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		var batch pgx.Batch
+		batch.Queue(lockOriginsSQL)
+		batch.Queue(adoptOriginSQL, c.Origin)
+		batch.Queue(adoptMemorySQL, c.Origin)
+		for _, key := range keys {
+			if signed, err := c.SignedBy(key); err != nil {
+				return err
+			} else if signed {
+				batch.Queue(addKeySQL, c.Origin, key)
+			}
+		}
+		batch.Queue(adoptCheckpointSQL, c.Origin, c.Tree.N, c.Tree.Hash[:], string(c.Note))
+		return tx.SendBatch(ctx, &batch).Close()
+	})
+	if err != nil {
+		return false, fmt.Errorf("adopt a checkpoint over %d entries: %w", c.Tree.N, err)
+	}
+	return true, nil
+}
+
+// ErrSigner is returned for a checkpoint that none of the keys has signed.
+var ErrSigner = errors.New("the checkpoint is not signed with a key that was given")
+
+// OpenCheckpoint reads a note and fails with ErrSigner unless one of the keys has signed it, under its name.
+func OpenCheckpoint(signed []byte, keys []string) (Checkpoint, error) {
+	c, err := ParseCheckpoint(signed)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", ErrSigner, err)
+	}
+	for _, key := range keys {
+		if ok, err := c.SignedBy(key); ok || err != nil {
+			return c, err
+		}
+	}
+	return Checkpoint{}, fmt.Errorf("%w: it covers %d entries of %s", ErrSigner, c.Tree.N, c.Origin)
+}

@@ -1,0 +1,269 @@
+// Package mirror makes a database a replica of another service's log that proves all the time that it is one: see
+// docs/mirrors.md.
+//
+// # Order of the work
+//
+// A mirror reads the newest checkpoint of its origin, which must be signed with a key that its operator knows. It reads
+// the next events that the checkpoint covers, at most one bounded batch, makes their entries, and grows its tree by
+// them in memory. Only if the grown tree is a part of the signed one does it append the batch, in one transaction that
+// moves its checkpoint, the table mirror. So an event that does not belong is never applied, and the log index of the
+// first one is known.
+//
+// The log has one writer, so its order is that of the origin. Projections, views, readers and sealer run as on any
+// other log. Once the sealer has sealed what a checkpoint covers, the mirror proves from its own hash tiles that its
+// tree is the signed one, and stores the checkpoint, which is then served. A mirror signs nothing.
+//
+// # Failure
+//
+// Batch and checkpoint are one transaction, so that a crash at any point leaves no gap and no event twice. Any number of
+// replicas may run on one database: who finds the row locked or moved stands by, see eventlog.Follow. After an error
+// the mirror starts again from the row. What does not belong is read again every second, and applied as soon as the
+// origin delivers what was signed.
+package mirror
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
+)
+
+// Config says what a Mirror follows.
+type Config struct {
+	// Pool has two connections to spare. Required.
+	Pool *pgxpool.Pool
+	// URL is the public URL of the origin, for status and errors. Required.
+	URL string
+	// Source is the history of the origin: an audit.Live, or another one whose events come in another way. Required.
+	Source audit.Source
+	// Bundles has the beginning of the history. Default: Source has all of it.
+	Bundles audit.Bundles
+	// Keys are the public keys of the origin's ledger. One of them must have signed. Required.
+	Keys []string
+	// Inline queues what else is written in the transaction that appends. InlineStreams are the types of stream of which it
+	// must be able to read every event. Required.
+	Inline        func(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error
+	InlineStreams []string
+	// Erase erases, in the transaction that has appended it, what an AuthorErased erased at the origin. Required.
+	Erase func(ctx context.Context, tx pgx.Tx, erased *events.Recorded) error
+	// Wake tells the followers of the log. Default: they poll.
+	Wake *eventlog.Wake
+	// Now is the clock. Required.
+	Now func() time.Time
+	// Logger gets what goes wrong. Default: slog.Default.
+	Logger *slog.Logger
+}
+
+const (
+	batchEvents = 4096                   // at most, in one transaction
+	poll        = 500 * time.Millisecond // between two looks at the checkpoint of the origin, which signs once a second
+	applyLimit  = 5 * time.Minute        // for one transaction: a silent database must not hold the mirror for ever
+)
+
+// Mirror keeps a database a replica of its origin.
+type Mirror struct {
+	config  Config
+	store   *ledger.Store
+	follow  eventlog.Follow
+	pending *ledger.Checkpoint // that the log has grown to, and that is not served yet
+
+	mu     sync.Mutex
+	status Status
+}
+
+// New returns a mirror that does nothing before Run.
+func New(config Config) *Mirror {
+	config.Logger = cmp.Or(config.Logger, slog.Default())
+	m := &Mirror{
+		config: config, store: ledger.NewStore(config.Pool),
+		status: Status{Origin: config.URL},
+	}
+	m.follow = eventlog.Follow{
+		Poll: poll, Logger: config.Logger.With(slog.String("of", "mirror")),
+		Position: func(ctx context.Context) (events.Position, error) {
+			at, err := m.load(ctx)
+			return events.Position{TransactionID: uint64(at.Size())}, err //nolint:gosec // never negative
+		},
+	}
+	return m
+}
+
+// Run mirrors until ctx ends. What goes wrong is logged, shown by Status, and tried again.
+func (m *Mirror) Run(ctx context.Context) {
+	m.follow.Run(ctx, func(ctx context.Context) (progress bool, err error) {
+		if live, ok := m.config.Source.(interface{ Close() }); ok {
+			defer live.Close()
+		}
+		edge, err := m.load(ctx)
+		if err == nil {
+			m.note(func(s *Status) { s.Entries = edge.Size() })
+			err = m.follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
+				next, more, err := m.step(ctx, edge)
+				if err != nil {
+					return eventlog.Span{}, err
+				}
+				read := int(next.Size() - edge.Size())
+				progress, edge = progress || read > 0, next
+				return eventlog.Span{Read: read, Full: more, Settled: true}, nil
+			})
+		}
+		m.stop(ctx, err)
+		return progress, err
+	})
+}
+
+// inBundles reports whether the bundles have the event of a log index.
+func (m *Mirror) inBundles(index int64) bool {
+	return len(m.config.Bundles) > 0 && index < m.config.Bundles.Size()
+}
+
+// source returns where the events from a log index on are read.
+func (m *Mirror) source(next int64) audit.Source {
+	if m.inBundles(next) {
+		return m.config.Bundles
+	}
+	return m.config.Source
+}
+
+// step applies at most one batch, and serves a checkpoint when the ledger has come to it. It returns the edge of the
+// tree after it, and whether more events are signed.
+func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge, more bool, err error) {
+	if err := m.adopt(ctx); err != nil {
+		return nil, false, err
+	}
+	from := m.source(edge.Size())
+	signed, err := from.Checkpoint(ctx)
+	if err != nil {
+		return nil, false, fmt.Errorf("read the checkpoint of the origin: %w", err)
+	}
+	c, err := ledger.OpenCheckpoint(signed, m.config.Keys)
+	if err != nil {
+		return nil, false, &StoppedError{LogIndex: edge.Size(), Reason: err}
+	}
+	next = edge
+	if c.Tree.N > edge.Size() {
+		b, err := m.read(ctx, from, edge, c)
+		if err != nil {
+			return nil, false, err
+		}
+		if err := m.apply(ctx, edge, b); err != nil {
+			return nil, false, err
+		}
+		next = b.edge
+	} else if err := m.compare(ctx, from, edge, c); err != nil {
+		return nil, false, err
+	}
+	if more = c.Tree.N > next.Size(); !more {
+		m.pending = &c
+	}
+	m.note(func(s *Status) {
+		s.Entries, s.OriginEntries, s.Stopped, s.StoppedAt = next.Size(), c.Tree.N, "", nil
+		if !more {
+			s.VerifiedAt = m.config.Now()
+		}
+	})
+	return next, more || m.inBundles(edge.Size()), nil
+}
+
+// adopt serves the newest checkpoint that the log has grown to, once it is sealed. That proves that the log as it is
+// stored is the origin's.
+func (m *Mirror) adopt(ctx context.Context) error {
+	if m.pending == nil {
+		return nil
+	}
+	adopted, err := ledger.Adopt(ctx, m.config.Pool, *m.pending, m.config.Keys)
+	if errors.Is(err, ledger.ErrForked) {
+		return m.stopped(ctx, m.source(m.pending.Tree.N), *m.pending, err)
+	}
+	if adopted {
+		m.pending = nil
+	}
+	return err
+}
+
+// batch is a part of the history that was verified.
+type batch struct {
+	rows     []eventlog.Row
+	recorded []events.Recorded
+	edge     *ledger.Edge // behind it
+}
+
+// read reads the next events that a checkpoint covers, and verifies them.
+func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint) (*batch, error) {
+	first := edge.Size()
+	list, err := from.Events(ctx, first, int(min(batchEvents, c.Tree.N-first)), c.Tree.N)
+	if err == nil && len(list) == 0 {
+		err = fmt.Errorf("event of log index %d: %w", first, ledger.ErrNotFound)
+	}
+	if err == nil {
+		err = audit.Complete(ctx, from, list, first, c.Tree.N)
+	}
+	if err != nil {
+		return nil, m.missing(ctx, from, edge, c, err)
+	}
+	b := &batch{rows: make([]eventlog.Row, len(list))}
+	if b.edge, err = ledger.OpenEdge(first, edge.Nodes()); err != nil {
+		return nil, err
+	}
+	leaves := make([]tlog.Hash, len(list))
+	var entry []byte
+	for i := range list {
+		e, index := &list[i], first+int64(i)
+		if e.Broken != nil {
+			return nil, &StoppedError{LogIndex: index, Reason: fmt.Errorf("the event cannot be read: %w", e.Broken)}
+		}
+		if e.LogIndex != ledger.NoLogIndex && e.LogIndex != index {
+			return nil, &StoppedError{LogIndex: index, Reason: fmt.Errorf("%w: that of log index %d", errOrder, e.LogIndex)}
+		}
+		if entry, err = ledger.AppendEntry(entry[:0], &e.Row); err != nil {
+			return nil, &StoppedError{LogIndex: index, Reason: err}
+		}
+		leaves[i], b.rows[i] = tlog.RecordHash(entry), e.Row
+		if err := b.edge.Push(leaves[i], 0, nil); err != nil {
+			return nil, err
+		}
+	}
+	hashes := audit.Hashes(ctx, from, c.Tree)
+	grown := tlog.Tree{N: b.edge.Size(), Hash: b.edge.Root()}
+	if err := ledger.Extends(c.Tree, grown, hashes); errors.Is(err, ledger.ErrForked) {
+		return nil, m.locate(ctx, from, edge, c, leaves)
+	} else if err != nil {
+		return nil, m.missing(ctx, from, edge, c, err)
+	}
+	return b, m.decode(b, first)
+}
+
+// decode decodes the events of a batch, as they are appended. One that only asynchronous projections read may be
+// undecodable: they stop at it, as at the origin.
+func (m *Mirror) decode(b *batch, first int64) error {
+	inline := map[string]bool{}
+	for _, name := range m.config.InlineStreams {
+		inline[name] = true
+	}
+	for i := range b.rows {
+		recorded, err := b.rows[i].Decode()
+		if err != nil && inline[b.rows[i].StreamType] {
+			return &StoppedError{
+				LogIndex: first + int64(i),
+				Reason:   fmt.Errorf("this version of the program cannot read the event, install that of the origin: %w", err),
+			}
+		}
+		if err == nil {
+			recorded.Position.Ordinal = int32(i)
+			b.recorded = append(b.recorded, recorded)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package mirror_test
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/events/mirror"
+	"novelgate/internal/testdb"
+)
+
+// TestMirrorStops: an event that does not belong is not applied, nor is any behind it; the mirror names the first one,
+// and goes on when the origin delivers what was signed.
+func TestMirrorStops(t *testing.T) {
+	t.Parallel()
+	another := ledgertest.New(t)
+	another.Append(60)
+	for name, test := range map[string]struct {
+		at     int64
+		change func(o *origin)
+	}{
+		"tampered data": {44, func(o *origin) {
+			o.events = at(44, func(list []ledger.Event, i int) []ledger.Event { list[i].Data = []byte(`{}`); return list })
+		}},
+		"tampered text": {46, func(o *origin) {
+			o.events = at(46, func(list []ledger.Event, i int) []ledger.Event {
+				list[i].Personal = bytes.Replace(list[i].Personal, []byte("words"), []byte("Words"), 1)
+				return list
+			})
+		}},
+		"another actor": {40, func(o *origin) {
+			o.events = at(40, func(list []ledger.Event, i int) []ledger.Event {
+				list[i].Metadata.Actor = "staff:eve"
+				return list
+			})
+		}},
+		"another time": {41, func(o *origin) {
+			o.events = at(41, func(list []ledger.Event, i int) []ledger.Event {
+				list[i].RecordedAt = list[i].RecordedAt.Add(time.Microsecond)
+				return list
+			})
+		}},
+		"erased without a digest": {42, func(o *origin) {
+			o.events = at(42, func(list []ledger.Event, i int) []ledger.Event {
+				list[i].Personal, list[i].Salt.Valid = nil, false
+				return list
+			})
+		}},
+		"swapped": {47, func(o *origin) {
+			o.events = at(47, func(list []ledger.Event, i int) []ledger.Event {
+				list[i].Row, list[i+1].Row = list[i+1].Row, list[i].Row
+				return list
+			})
+		}},
+		"left out": {50, func(o *origin) {
+			o.events = at(50, func(list []ledger.Event, i int) []ledger.Event { return append(list[:i:i], list[i+1:]...) })
+		}},
+		"twice": {51, func(o *origin) {
+			o.events = at(50, func(list []ledger.Event, i int) []ledger.Event {
+				return append(list[:i+1:i+1], list[i:]...)
+			})
+		}},
+		"unreadable": {52, func(o *origin) {
+			o.events = at(52, func(list []ledger.Event, i int) []ledger.Event {
+				list[i].Broken = errors.New("cut off")
+				return list
+			})
+		}},
+		"cut off": {40, func(o *origin) {
+			o.events = func([]ledger.Event, int64) []ledger.Event { return nil }
+		}},
+		"checkpoint of another key": {40, func(o *origin) {
+			o.checkpoint = func([]byte) []byte { return another.Latest().Note }
+		}},
+		"forged size": {40, func(o *origin) {
+			o.checkpoint = func(note []byte) []byte { return bytes.Replace(note, []byte("\n60\n"), []byte("\n61\n"), 1) }
+		}},
+		"no checkpoint": {40, func(o *origin) {
+			o.checkpoint = func([]byte) []byte { return []byte("<html>") }
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			o := &origin{ledger: ledgertest.New(t)}
+			o.ledger.Append(40)
+			r := follow(t, o, o.ledger.Keys)
+			r.wantServed(t, 40)
+			o.change(test.change)
+			o.ledger.Append(20)
+			r.wantStopped(t, test.at, 40)
+			if c, err := ledger.NewStore(r.pool).Latest(t.Context()); err != nil || c.Tree.N != 40 {
+				t.Errorf("readers get a checkpoint over %d entries, %v", c.Tree.N, err)
+			}
+			o.change(func(o *origin) { o.checkpoint, o.events = nil, nil })
+			r.wantServed(t, 60)
+		})
+	}
+}
+
+// at changes the events that are read together with that of a log index.
+func at(
+	index int64, change func(list []ledger.Event, i int) []ledger.Event,
+) func(list []ledger.Event, first int64) []ledger.Event {
+	return func(list []ledger.Event, first int64) []ledger.Event {
+		if i := index - first; i >= 0 && i < int64(len(list)) {
+			return change(list, int(i))
+		}
+		return list
+	}
+}
+
+// TestMirrorOfAnOriginThatWasSetBack: the origin has lost events that were signed and mirrored, and goes on with other
+// ones; it signs again once it has forgotten what was signed.
+func TestMirrorOfAnOriginThatWasSetBack(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(300)
+	backup := o.ledger.Backup()
+	o.ledger.Append(200)
+	r := follow(t, o, o.ledger.Keys)
+	r.wantServed(t, 500)
+	o.change(func(o *origin) { o.ledger = backup })
+	r.wantStopped(t, 300, 500)
+	backup.Forget()
+	backup.Tamper(`DELETE FROM ledger_checkpoints`)
+	backup.Append(100)
+	backup.Append(350)
+	testdb.Eventually(t, "it has seen the other history", func() bool {
+		return strings.Contains(r.Status().Stopped, "another event than the one that was mirrored")
+	})
+	r.wantStopped(t, 300, 500)
+}
+
+// TestMirrorOfAForkedOrigin: the key of the origin has signed another history, which shows only behind what was
+// mirrored.
+func TestMirrorOfAForkedOrigin(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(270)
+	backup := o.ledger.Backup()
+	o.ledger.Append(1)
+	r := follow(t, o, o.ledger.Keys)
+	r.wantServed(t, 271)
+	backup.Forget()
+	backup.Tamper(`DELETE FROM ledger_checkpoints`)
+	backup.Append(600)
+	o.change(func(o *origin) { o.ledger = backup })
+	r.wantStopped(t, 270, 271)
+}
+
+// TestMirrorProvesItself: an event that was changed in the mirror's own database before it is sealed is found before
+// a checkpoint over it is served.
+func TestMirrorProvesItself(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(30)
+	pool := begin(t)
+	testdb.Exec(t, pool, `CREATE FUNCTION tampered() RETURNS trigger LANGUAGE plpgsql AS
+		$$ BEGIN IF NEW.position = 17 THEN NEW.data = '{"chapterNumber":18}'; END IF; RETURN NEW; END $$`)
+	testdb.Exec(t, pool, `CREATE TRIGGER tampered BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION tampered()`)
+	r := run(t, config(pool, o, o.ledger.Keys))
+	r.wantStopped(t, 17, 30)
+	if _, err := ledger.NewStore(pool).Latest(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
+		t.Errorf("a checkpoint is served: %v", err)
+	}
+}
+
+// TestMirrorFromBundles: the beginning comes from bundles, what follows from the origin, and one that does not match
+// the key stops it.
+func TestMirrorFromBundles(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	var paths []string
+	for _, n := range []int{5000, 4000} {
+		o.ledger.Append(n)
+		x := audit.Export{DB: o.ledger.Pool, Dir: t.TempDir() + "/bundle", Now: time.Now}
+		if len(paths) > 0 {
+			x.From = 5000
+		}
+		if _, err := x.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, x.Dir)
+	}
+	o.ledger.Append(100)
+	bundles, err := audit.OpenBundles(paths)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := int64(0)
+	o.events = func(list []ledger.Event, first int64) []ledger.Event {
+		if first < 9000 {
+			read++
+		}
+		return list
+	}
+	c := config(begin(t), o, o.ledger.Keys)
+	c.Bundles = bundles[:1]
+	// The mirror has a part of a file already.
+	early := run(t, c)
+	testdb.Eventually(t, "the first bundle is mirrored", func() bool { return early.Status().Entries >= 4096 })
+	early.stop()
+	c.Bundles = bundles
+	r := run(t, c)
+	r.wantServed(t, 9100)
+	c = config(begin(t), o, ledgertest.New(t).Keys)
+	c.Bundles = bundles
+	run(t, c).wantStopped(t, 0, 0)
+}
+
+// TestMirrorsOfOneDatabase: several processes mirror into one database, and each event is there once.
+func TestMirrorsOfOneDatabase(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	c := config(begin(t), o, o.ledger.Keys)
+	replicas := []*replica{run(t, c), run(t, c), run(t, c)}
+	for range 5 {
+		o.ledger.Append(300)
+	}
+	replicas[0].stop()
+	o.ledger.Append(300)
+	replicas[1].wantServed(t, 1800)
+	replicas[2].wantServed(t, 1800)
+	if gaps := testdb.Value[int](t, c.Pool, `SELECT count(*) FROM (SELECT tree_size FROM mirror WHERE tree_size <> 1800) AS m`); gaps > 0 {
+		t.Error("the checkpoint of the mirror is elsewhere")
+	}
+}
+
+// TestOnlyTheMirrorAppends: the database refuses every other append, and one that has a log does not become a mirror.
+func TestOnlyTheMirrorAppends(t *testing.T) {
+	t.Parallel()
+	pool := begin(t)
+	_, err := pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source,
+		event_type, data, batch_id) VALUES (0, 'novel', gen_random_uuid(), 1, 'x', 'staff', 'novel.barred.v1', '{}', gen_random_uuid())`)
+	var refused *pgconn.PgError
+	if !errors.As(err, &refused) || !strings.Contains(refused.Message, "this database is a mirror") {
+		t.Errorf("an append: %v", err)
+	}
+	if err := mirror.Begin(t.Context(), pool, "https://moved.example"); err != nil {
+		t.Errorf("the origin has moved: %v", err)
+	}
+	if origin, err := mirror.Origin(t.Context(), pool); err != nil || origin != "https://moved.example" {
+		t.Errorf("it mirrors %q, %v", origin, err)
+	}
+	own := ledgertest.New(t)
+	if err := mirror.Begin(t.Context(), own.Pool, "https://origin.example"); !errors.Is(err, mirror.ErrInUse) {
+		t.Errorf("a ledger of its own: %v", err)
+	}
+	if origin, err := mirror.Origin(t.Context(), own.Pool); err != nil || origin != "" {
+		t.Errorf("it mirrors %q, %v", origin, err)
+	}
+	own.Append(1) // which is not refused
+}

@@ -1,0 +1,85 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Status says how far a mirror is, as this process knows it.
+type Status struct {
+	Origin        string    `json:"origin"`              // public URL
+	Entries       int64     `json:"entries"`             // events that were verified and applied
+	OriginEntries int64     `json:"originEntries"`       // that the newest checkpoint of the origin covers
+	VerifiedAt    time.Time `json:"verifiedAt,omitzero"` // when the mirror last had all that the origin had signed
+	Stopped       string    `json:"stopped,omitempty"`   // why it applies nothing more
+	StoppedAt     *int64    `json:"stoppedAt,omitzero"`  // log index of the first event that does not belong
+}
+
+// Status returns how far the mirror is.
+func (m *Mirror) Status() Status {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.status
+}
+
+func (m *Mirror) note(change func(s *Status)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	change(&m.status)
+}
+
+// stop notes why a turn has ended, and logs it once if the origin delivers what does not belong.
+func (m *Mirror) stop(ctx context.Context, err error) {
+	stopped, ok := errors.AsType[*StoppedError](err)
+	if !ok {
+		return
+	}
+	told := false
+	m.note(func(s *Status) {
+		told = s.Stopped == stopped.Reason.Error() && s.StoppedAt != nil && *s.StoppedAt == stopped.LogIndex
+		s.Stopped, s.StoppedAt = stopped.Reason.Error(), &stopped.LogIndex
+	})
+	if !told {
+		m.config.Logger.ErrorContext(ctx, "The mirror has stopped: the origin delivers what does not belong to the history",
+			slog.Int64("logIndex", stopped.LogIndex), slog.Any("error", stopped.Reason))
+	}
+}
+
+var (
+	entriesDesc = prometheus.NewDesc("novelgate_mirror_entries",
+		"Events that the mirror has verified and applied.", nil, nil)
+	originDesc = prometheus.NewDesc("novelgate_mirror_origin_entries",
+		"Events that the newest checkpoint of the origin covers.", nil, nil)
+	verifiedDesc = prometheus.NewDesc("novelgate_mirror_verified_timestamp_seconds",
+		"When the mirror last had all that the origin had signed; 0 before.", nil, nil)
+	stoppedDesc = prometheus.NewDesc("novelgate_mirror_stopped",
+		"1 while the mirror applies nothing because the origin delivers what does not belong to the history.", nil, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (m *Mirror) Describe(descs chan<- *prometheus.Desc) {
+	for _, desc := range []*prometheus.Desc{entriesDesc, originDesc, verifiedDesc, stoppedDesc} {
+		descs <- desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (m *Mirror) Collect(metrics chan<- prometheus.Metric) {
+	s := m.Status()
+	verified, stopped := 0.0, 0.0
+	if !s.VerifiedAt.IsZero() {
+		verified = float64(s.VerifiedAt.UnixMilli()) / float64(time.Second/time.Millisecond)
+	}
+	if s.Stopped != "" {
+		stopped = 1
+	}
+	for desc, value := range map[*prometheus.Desc]float64{
+		entriesDesc: float64(s.Entries), originDesc: float64(s.OriginEntries), verifiedDesc: verified, stoppedDesc: stopped,
+	} {
+		metrics <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value)
+	}
+}

@@ -1,0 +1,137 @@
+package mirror
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/internal/database"
+)
+
+// Errors of the start.
+var (
+	// ErrInUse is returned for a database that has events, or a ledger, of its own.
+	ErrInUse = errors.New("the database has a log of its own; a mirror needs an empty one")
+	// ErrMirror is returned for the database of a mirror.
+	ErrMirror = errors.New("the database is a mirror")
+)
+
+const (
+	lockLogSQL = `LOCK TABLE events, ledger_origins IN SHARE ROW EXCLUSIVE MODE`
+	// beginSQL makes an empty database a mirror. $1: URL of the origin.
+	beginSQL = `INSERT INTO mirror (origin_url, tree_size, edge, started_at, applied_at)
+SELECT $1, 0, '', statement_timestamp(), statement_timestamp()
+WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins) AND NOT EXISTS (SELECT FROM mirror)`
+	moveSQL    = `UPDATE mirror SET origin_url = $1 WHERE origin_url <> $1`
+	guardSQL   = `ALTER TABLE events ENABLE ALWAYS TRIGGER events_only_mirrored`
+	originSQL  = `SELECT origin_url FROM mirror`
+	loadSQL    = `SELECT tree_size, edge FROM mirror`
+	holdSQL    = loadSQL + ` FOR NO KEY UPDATE SKIP LOCKED`
+	mirrorsSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
+	saveSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
+)
+
+// Begin makes an empty database the mirror of the service at a URL. One that is a mirror stays one, also when the
+// service has moved to another URL: what was mirrored shows whether it is the same. Begin fails with ErrInUse.
+func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
+	origin, err := Origin(ctx, pool)
+	if err != nil || origin == originURL {
+		return err
+	}
+	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		if origin != "" {
+			_, err := tx.Exec(ctx, moveSQL, originURL)
+			return err
+		}
+		if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, beginSQL, originURL); err != nil {
+			return err
+		}
+		if now, err := Origin(ctx, tx); err != nil || now == "" {
+			return errors.Join(ErrInUse, err)
+		}
+		_, err := tx.Exec(ctx, guardSQL)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("begin a mirror: %w", err)
+	}
+	return nil
+}
+
+// Origin returns the public URL of the service that a database mirrors; "" if it is none.
+func Origin(ctx context.Context, db database.Querier) (url string, err error) {
+	err = db.QueryRow(ctx, originSQL).Scan(&url)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return "", fmt.Errorf("read what is mirrored: %w", err)
+	}
+	return url, nil
+}
+
+// load reads how far the mirror has come.
+func (m *Mirror) load(ctx context.Context) (*ledger.Edge, error) {
+	return scanEdge(m.config.Pool.QueryRow(ctx, loadSQL))
+}
+
+func scanEdge(row pgx.Row) (*ledger.Edge, error) {
+	var size int64
+	var nodes []byte
+	if err := row.Scan(&size, &nodes); err != nil {
+		return ledger.NewEdge(), fmt.Errorf("read how far the mirror is: %w", err)
+	}
+	return ledger.OpenEdge(size, nodes)
+}
+
+// apply appends a batch in one transaction: all of it or nothing, and only if the mirror is where the batch begins.
+// It fails with eventlog.ErrStandby if it is elsewhere.
+func (m *Mirror) apply(ctx context.Context, edge *ledger.Edge, b *batch) error {
+	ctx, cancel := context.WithTimeout(ctx, applyLimit)
+	defer cancel()
+	err := pgx.BeginFunc(ctx, m.config.Pool, func(tx pgx.Tx) error {
+		found, err := scanEdge(tx.QueryRow(ctx, holdSQL))
+		if errors.Is(err, pgx.ErrNoRows) || err == nil && (found.Size() != edge.Size() || found.Root() != edge.Root()) {
+			return fmt.Errorf("%w: it mirrors", eventlog.ErrStandby)
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, mirrorsSQL); err != nil {
+			return fmt.Errorf("open the log of a mirror: %w", err)
+		}
+		if err := eventlog.CopyRows(ctx, tx, b.rows); err != nil {
+			return err
+		}
+		var writes pgx.Batch
+		if err := m.config.Inline(ctx, &writes, b.recorded); err != nil {
+			return err
+		}
+		writes.Queue(saveSQL, b.edge.Size(), b.edge.Nodes())
+		if err := tx.SendBatch(ctx, &writes).Close(); err != nil {
+			return fmt.Errorf("write inline projections: %w", err)
+		}
+		for i := range b.recorded {
+			if _, ok := b.recorded[i].Event.(events.AuthorErased); !ok {
+				continue
+			}
+			if err := m.config.Erase(ctx, tx, &b.recorded[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("apply %d events from log index %d on: %w", len(b.rows), edge.Size(), err)
+	}
+	if m.config.Wake != nil {
+		m.config.Wake.Signal()
+	}
+	return nil
+}

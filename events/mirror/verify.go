@@ -1,0 +1,153 @@
+package mirror
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"sort"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
+)
+
+var (
+	errOrder    = errors.New("another event is in its place")
+	errEvent    = errors.New("the event is not the one that was signed")
+	errRewriten = errors.New("the origin has signed another event than the one that was mirrored")
+	errLost     = errors.New("the origin has lost the event, or has another one in its place")
+)
+
+// StoppedError says why a mirror does not apply any more events: what the origin delivers is not what was signed, or
+// what was mirrored. It is an eventlog.ErrBlocked.
+type StoppedError struct {
+	LogIndex int64 // of the first event that does not belong
+	Reason   error
+}
+
+func (e *StoppedError) Error() string { return fmt.Sprintf("log index %d: %v", e.LogIndex, e.Reason) }
+
+// Unwrap makes it an eventlog.ErrBlocked.
+func (e *StoppedError) Unwrap() []error { return []error{eventlog.ErrBlocked, e.Reason} }
+
+// locate returns the error of a batch that does not belong to a signed tree: of its first leaf that is another one,
+// or of an earlier event.
+func (m *Mirror) locate(
+	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, leaves []tlog.Hash,
+) error {
+	hashes := audit.Hashes(ctx, from, c.Tree)
+	before := tlog.Tree{N: edge.Size(), Hash: edge.Root()}
+	if err := ledger.Extends(c.Tree, before, hashes); errors.Is(err, ledger.ErrForked) {
+		return m.stopped(ctx, from, c, err)
+	}
+	indexes := make([]int64, len(leaves))
+	for i := range leaves {
+		indexes[i] = tlog.StoredHashIndex(0, edge.Size()+int64(i))
+	}
+	signed, err := hashes.ReadHashes(indexes)
+	if err != nil {
+		return fmt.Errorf("read the leaves that were signed: %w", err)
+	}
+	for i := range leaves {
+		if leaves[i] != signed[i] {
+			return &StoppedError{LogIndex: edge.Size() + int64(i), Reason: errEvent}
+		}
+	}
+	return &StoppedError{LogIndex: edge.Size(), Reason: ledger.ErrForked} // the origin delivers other tiles each time
+}
+
+// missing returns the error of events or tiles that a source does not have although a checkpoint covers them; any other
+// error as it is.
+func (m *Mirror) missing(
+	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, err error,
+) error {
+	if !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, audit.ErrTiles) {
+		return err
+	}
+	if errors.Is(err, ledger.ErrNotFound) {
+		if err := m.wantKept(ctx, from, edge.Size(), c.Tree.N); err != nil {
+			return err
+		}
+	}
+	return &StoppedError{LogIndex: edge.Size(), Reason: err}
+}
+
+// compare compares the log with a checkpoint that covers no more of it.
+func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint) error {
+	if c.Tree.N == edge.Size() {
+		if c.Tree.Hash != edge.Root() {
+			return m.stopped(ctx, from, c, ledger.ErrForked)
+		}
+		return nil
+	}
+	// An older checkpoint may be a cached one, or that of an origin that was set back.
+	if grown, err := m.store.Tree(ctx); err != nil {
+		return err
+	} else if grown.N >= c.Tree.N {
+		if err := ledger.Extends(grown, c.Tree, m.store.Hashes(ctx, grown)); errors.Is(err, ledger.ErrForked) {
+			return m.stopped(ctx, from, c, err)
+		} else if err != nil {
+			return err
+		}
+	}
+	return m.wantKept(ctx, from, edge.Size(), c.Tree.N)
+}
+
+// stopped returns the error of a log that is not the beginning of a signed tree, or a longer one: its first event that
+// is another one. Roots at more and more sizes are compared, from the hash tiles of both, as far as the log is sealed.
+func (m *Mirror) stopped(ctx context.Context, from audit.Source, c ledger.Checkpoint, reason error) error {
+	sealed, err := m.store.Tree(ctx)
+	if err != nil {
+		return err
+	}
+	theirs, ours := audit.Hashes(ctx, from, c.Tree), m.store.Hashes(ctx, sealed)
+	var failed error
+	size := int(min(sealed.N, c.Tree.N))
+	index := sort.Search(size, func(i int) bool {
+		their, err := tlog.TreeHash(int64(i)+1, theirs)
+		our, ourErr := tlog.TreeHash(int64(i)+1, ours)
+		failed = errors.Join(failed, err, ourErr)
+		return their != our
+	})
+	if failed != nil {
+		return fmt.Errorf("find the first event that differs from what was signed: %w", errors.Join(reason, failed))
+	}
+	return &StoppedError{LogIndex: int64(index), Reason: fmt.Errorf("%w: %w", errRewriten, reason)}
+}
+
+// wantKept fails with a StoppedError unless the origin has the events of the mirror from log index first on, by its
+// lowest hash tiles. Behind the first event that it has lost, all have another place.
+func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first int64) error {
+	sealed, err := m.store.Tree(ctx)
+	if err != nil {
+		return err
+	}
+	if size = min(size, sealed.N); first >= size {
+		return nil
+	}
+	lost := func(index int64) bool {
+		tile := tlog.Tile{H: ledger.TileHeight, N: index / ledger.TileWidth, W: int(index%ledger.TileWidth) + 1}
+		ours, ourErr := m.store.Tile(ctx, tile)
+		theirs, theirErr := from.Tile(ctx, tile)
+		if !errors.Is(theirErr, ledger.ErrNotFound) {
+			err = errors.Join(err, theirErr)
+		}
+		err = errors.Join(err, ourErr)
+		if err != nil || theirErr != nil || len(theirs) < len(ours) {
+			return err == nil
+		}
+		last := (tile.W - 1) * tlog.HashSize
+		return !bytes.Equal(theirs[last:][:tlog.HashSize], ours[last:])
+	}
+	if !lost(size-1) || err != nil {
+		return err
+	}
+	index := first + int64(sort.Search(int(size-first), func(i int) bool { return lost(first + int64(i)) }))
+	if err != nil {
+		return err
+	}
+	return &StoppedError{LogIndex: index, Reason: errLost}
+}

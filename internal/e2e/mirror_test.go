@@ -1,0 +1,356 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
+
+	"novelgate/events"
+	"novelgate/internal/testdb"
+	"novelgate/projections"
+)
+
+// mirrorFlags are the flags that make serve a mirror of a service.
+func mirrorFlags(t testing.TB, origin *Service, databaseURL string) []string {
+	t.Helper()
+	auditor := &Person{}
+	(&Service{DatabaseURL: databaseURL}).runJSON(t, auditor, "auditor", "create", Unique("mirror"))
+	key := filepath.Join(t.TempDir(), "origin.pub")
+	var keys string
+	testdb.Eventually(t, "the origin has signed a checkpoint", func() (signed bool) {
+		var status int
+		status, keys = Get(t, origin.URL+"/ledger/key")
+		return status == http.StatusOK
+	})
+	if err := os.WriteFile(key, []byte(keys), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return []string{"--mirror", origin.URL, "--origin-key", key, "--auditor-key", auditor.APIKey}
+}
+
+// startMirror starts a mirror on a database of its own.
+func startMirror(t testing.TB, origin *Service, flags ...string) *Service {
+	t.Helper()
+	return Start(t, testdb.New(t), append(mirrorFlags(t, origin, origin.DatabaseURL), flags...)...)
+}
+
+// loggedSQL shows the log without positions, which belong to a cluster.
+const loggedSQL = `SELECT (to_jsonb(l) - 'transaction_id' - 'position')::text || coalesce(encode(e.personal_digest, 'hex'), '')
+FROM event_log AS l JOIN events AS e USING (transaction_id, position) ORDER BY transaction_id, position`
+
+// wantMirrored waits until a mirror has all events of its origin and serves a checkpoint over them, and compares the
+// two: the logs, the ledgers as they are served, and the tables of the mirror with its log. Call it when nobody sends.
+func wantMirrored(t testing.TB, originURL, originDatabase, mirrorURL, mirrorDatabase string) {
+	t.Helper()
+	awaitSealed(t, originDatabase)
+	size := value[int64](t, originDatabase, `SELECT count(*) FROM events`)
+	testdb.Eventually(t, fmt.Sprintf("the mirror serves a checkpoint over %d entries", size), func() bool {
+		return value[int64](t, mirrorDatabase, `SELECT coalesce(max(tree_size), 0) FROM ledger_checkpoints`) == size
+	})
+	logged := func(url string) []string { return testdb.Values[string](t, connect(t, url), loggedSQL) }
+	if diff := cmp.Diff(logged(originDatabase), logged(mirrorDatabase)); diff != "" {
+		t.Errorf("the log (-origin +mirror)\n%.3000s", diff)
+	}
+	paths := []string{"/ledger/checkpoint", "/ledger/key", fmt.Sprintf("/ledger/proof?logIndex=%d", size/2)}
+	for level, n := 0, size; n > 0; level, n = level+1, n/256 {
+		paths = append(paths, tilePaths(fmt.Sprint(level), n)...)
+	}
+	for _, path := range append(paths, tilePaths("entries", size)...) {
+		wantStatus, want := Get(t, originURL+path)
+		status, got := Get(t, mirrorURL+path)
+		if status != http.StatusOK || wantStatus != http.StatusOK || got != want {
+			t.Errorf("%s: the origin answers %d, the mirror %d, or they differ", path, wantStatus, status)
+		}
+	}
+	wantSoundLog(t, mirrorDatabase)
+}
+
+// tilePaths are the addresses of the tiles with n hashes or entries.
+func tilePaths(level string, n int64) (paths []string) {
+	for tile := int64(0); tile*256 < n; tile++ {
+		path := fmt.Sprintf("/ledger/tile/%s/%03d", level, tile)
+		if width := n - tile*256; width < 256 {
+			path += fmt.Sprintf(".p/%d", width)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+// mirrorStatus is what /readyz says about a mirror.
+type mirrorStatus struct {
+	Origin        string
+	Entries       int64
+	OriginEntries int64
+	Stopped       string
+	StoppedAt     *int64
+}
+
+func mirrorState(t testing.TB, s *Service) mirrorStatus {
+	t.Helper()
+	var ready struct{ Mirror mirrorStatus }
+	status, body := Get(t, s.OpsURL+"/readyz")
+	if status != http.StatusOK {
+		t.Errorf("/readyz of the mirror is %d: %s", status, body)
+	}
+	if err := json.Unmarshal([]byte(body), &ready); err != nil {
+		t.Fatal(err)
+	}
+	return ready.Mirror
+}
+
+// everyEvent makes an event of every type at a service, before and after erasures, and returns a title with comments.
+func everyEvent(t *testing.T, s *Service) (title string) {
+	t.Helper()
+	p, ada := s.NewPartner(t), s.NewStaff(t)
+	title = Unique("Mirrored")
+	planted := Comment(title).With(Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords})
+	p.Import(t, Key(), planted).WantPost(t, 201)
+	s.MustCLI(t, "author", "link", p.Name, plantedUUID, plantedMember)
+	s.MustCLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked")
+	p.Import(t, Key(), planted).WantPost(t, 201) // what is written after the erasure stays
+	var post string
+	for n := range 300 {
+		comment := Comment(title).With(Fields{"uuid": fmt.Sprint("member-", n%7), "content": "é – 世界"})
+		post = p.Import(t, Key(), comment).WantPost(t, 201).PostID
+	}
+	p.Upsert(t, Key(), Fields{"novel": title, "synopsis": "A line.\nAnother \u2028 <one>."})
+	for _, args := range [][]string{
+		{"author", "link", p.Name, "member-1", "host-1"},
+		{"author", "unlink", p.Name, "member-1", "--reason", "fine"},
+		{"author", "block", p.Name, "member-2", "--reason", "spam"},
+		{"author", "unblock", p.Name, "member-2", "--reason", "fine"},
+		{"author", "hide-posts", p.Name, "member-3", "--reason", "spam"},
+		{"author", "restore-posts", p.Name, "member-3", "--reason", "fine"},
+		{"post", "hide", post, "--reason", "spam"},
+		{"post", "restore", post, "--reason", "fine"},
+		{"integration", "review", p.Name, "on"},
+		{"integration", "review", p.Name, "off"},
+		{"integration", "limit", p.Name, "--posts-per-minute", "70000"},
+		{"integration", "capability", p.Name, "--disable", "novels"},
+		{"integration", "disable", p.Name},
+		{"integration", "enable", p.Name},
+		{"integration", "rename", p.Name, Unique("renamed")},
+		{"novel", "publish", title},
+		{"novel", "edit", title, "--author", "Somebody"},
+		{"novel", "reject", Unique("Barred"), "--reason", "no"},
+		{"staff", "revoke", ada.KeyID, "--reason", "gone"},
+	} {
+		s.MustCLI(t, args...)
+	}
+	barred := Unique("Free again")
+	s.MustCLI(t, "novel", "reject", barred, "--reason", "no")
+	s.MustCLI(t, "novel", "approve", barred, "--reason", "fine")
+	reviewed, rejected := s.NewPartner(t, Fields{"review": true}), Unique("Rejected")
+	reviewed.Upsert(t, Key(), Fields{"novel": rejected})
+	s.MustCLI(t, "novel", "approve", rejected, "--reason", "fine")
+	s.MustCLI(t, "novel", "reject", rejected, "--reason", "no")
+	var key struct{ KeyID string }
+	s.runJSON(t, &key, "key", "issue", reviewed.Name)
+	s.MustCLI(t, "key", "rotate", key.KeyID)
+	s.MustCLI(t, "key", "revoke", key.KeyID, "--reason", "lost")
+	connection := testdb.Connect(t, s.DatabaseURL)
+	for _, e := range []struct {
+		stream string
+		id     uuid.UUID
+		event  events.Event
+	}{
+		{events.IntegrationStream, uuid.MustParse(p.IntegrationID), events.ImportCompleted{}},
+		{events.IntegrationStream, uuid.MustParse(p.IntegrationID), events.KeyExpiring{}},
+		{events.ProjectionStream, events.ProjectionID("other"), events.ProjectionEventSkipped{Projection: "other"}},
+	} {
+		version := value[int](t, s.DatabaseURL, `SELECT count(*) FROM events WHERE stream_id = $1`, e.id) + 1
+		if err := projections.Append(t.Context(), connection, events.Recorded{
+			StreamType: e.stream, StreamID: e.id, StreamVersion: version, ID: Key(), Source: "tests", Event: e.event,
+			Metadata: events.Metadata{Actor: "service"},
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	made := testdb.Values[string](t, connection, `SELECT DISTINCT event_type FROM events`)
+	for _, name := range events.Types() {
+		if !slices.Contains(made, name) {
+			t.Errorf("make an event %s", name)
+		}
+	}
+	return title
+}
+
+// TestMirror: a mirror of a log with events of all types equals its origin, from the start of the stream and from a
+// bundle, and goes on after a restart; its readers get what those of the origin get.
+func TestMirror(t *testing.T) {
+	t.Parallel()
+	origin := Start(t, testdb.New(t))
+	title := everyEvent(t, origin)
+	bundle := filepath.Join(t.TempDir(), "bundle")
+	exportSigned(t, origin, bundle)
+	flags := mirrorFlags(t, origin, origin.DatabaseURL)
+	otto := origin.NewAuditor(t)
+	p := origin.NewPartner(t)
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	fromBundle := Start(t, testdb.New(t), append(flags, "--mirror-bundle", bundle)...)
+	mirror := Start(t, testdb.New(t), flags...)
+	for _, m := range []*Service{mirror, fromBundle} {
+		wantMirrored(t, origin.URL, origin.DatabaseURL, m.URL, m.DatabaseURL)
+	}
+	if held := testdb.Holding(t, mirror.DatabaseURL, plantedMember); len(held) > 0 {
+		t.Errorf("what was erased before the mirror began is in %v", held)
+	}
+	mirror.Stop(t)
+	for range 20 {
+		p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	}
+	mirror = Start(t, mirror.DatabaseURL, flags...)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+
+	slug := strings.ReplaceAll(strings.ToLower(title), " ", "-")
+	for _, path := range []string{
+		"/", "/novels", "/novels/" + slug, "/novels/" + slug + "/discussion", "/feed.atom", "/docs", "/openapi.yaml",
+		"/api/novels", "/api/novels/" + slug, "/api/novels/" + slug + "/discussion", "/api/activity", "/healthz", "/readyz",
+	} {
+		wantStatus, want := Get(t, origin.URL+path)
+		status, got := Get(t, mirror.URL+path)
+		got = strings.ReplaceAll(got, mirror.URL, origin.URL) // links lead to the mirror
+		if status != wantStatus || plainPage(got) != plainPage(want) {
+			t.Errorf("%s: %d at the origin, %d at the mirror\n%s", path, wantStatus, status,
+				cmp.Diff(plainPage(want), plainPage(got)))
+		}
+	}
+	// The key of an auditor is in the mirrored history, and what they read is recorded where they read it.
+	page := mirror.Send(t, Request{Path: "/api/events?type=author.erased.v1", Bearer: otto.APIKey})
+	if page.Status != http.StatusOK || strings.Count(string(page.Body), "author.erased.v1") != 1 {
+		t.Errorf("an auditor at the mirror: %d %s", page.Status, page.Body)
+	}
+	if reads := value[int](t, mirror.DatabaseURL, `SELECT count(*) FROM access_log WHERE name = $1`, otto.Name); reads != 1 {
+		t.Errorf("%d reads are on record", reads)
+	}
+	state := mirrorState(t, mirror)
+	if state.Origin != origin.URL || state.Stopped != "" || state.Entries != state.OriginEntries || state.Entries == 0 {
+		t.Errorf("/readyz: %+v", state)
+	}
+	if said := mirror.metrics(t); !strings.Contains(said, fmt.Sprintf("novelgate_mirror_entries %d\n", state.Entries)) ||
+		!strings.Contains(said, "novelgate_mirror_stopped 0\n") {
+		t.Error("/metrics does not show the mirror")
+	}
+	if status := ledgerStatus(t, mirror); *status.Origin != *ledgerStatus(t, origin).Origin {
+		t.Errorf("the ledger of the mirror: %+v", status)
+	}
+	mirror.MustCLI(t, "events", "verify", "--key", flags[3])
+}
+
+// changing is what differs from one answer to the next.
+var changing = regexp.MustCompile(`"(requestId|nonce)":"[^"]*"|nonce="[^"]*"|"(nextCursor|cursor|next)":"[^"]*"|cursor=[^"&]*|"mirror":\{[^}]*\}`)
+
+func plainPage(text string) string { return changing.ReplaceAllString(text, "") }
+
+// TestMirrorRefusesCommands: commands, and whatever partners and staff ask, are answered with 421 and the address of
+// the origin; the command line appends nothing; and without --mirror, or on a database in use, nothing starts.
+func TestMirrorRefusesCommands(t *testing.T) {
+	t.Parallel()
+	origin := Start(t, testdb.New(t))
+	p := origin.NewPartner(t)
+	ada := origin.NewStaff(t)
+	title := Unique("Mirrored")
+	p.Upsert(t, Key(), Fields{"novel": title})
+	flags := mirrorFlags(t, origin, origin.DatabaseURL)
+	mirror := Start(t, testdb.New(t), flags...)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	for name, r := range map[string]Request{
+		"upsert":  p.Request(NovelsPath, Key(), Fields{"novel": title}.JSON(t)),
+		"comment": p.Request(PostsPath, Key(), Comment(title).JSON(t)),
+		"no key":  {Method: http.MethodPost, Path: PostsPath},
+		"query":   {Path: "/api/integrations/me", Bearer: p.APIKey},
+		"feed":    {Path: "/api/integrations/changes", Bearer: p.APIKey},
+		"import":  {Method: http.MethodPost, Path: "/api/integrations/imports", Bearer: p.APIKey},
+		"webhook": {Path: "/api/integrations/webhooks", Bearer: p.APIKey},
+		"staff":   {Path: "/api/admin/novels", Bearer: ada.APIKey},
+		"publish": {Method: http.MethodPost, Path: "/api/admin/novels", Bearer: ada.APIKey, Key: Key(), Body: []byte(`{}`)},
+		"erase": {
+			Method: http.MethodDelete, Path: "/api/admin/integrations/" + p.IntegrationID + "/authors/x?reason=r",
+			Bearer: ada.APIKey,
+		},
+	} {
+		answer := mirror.Send(t, r)
+		var problem struct{ Code, Origin string }
+		if err := json.Unmarshal(answer.Body, &problem); answer.Status != http.StatusMisdirectedRequest || err != nil ||
+			problem.Code != "misdirected" || problem.Origin != origin.URL {
+			t.Errorf("%s: %d %s", name, answer.Status, answer.Body)
+		}
+	}
+	refused := mirror.Refused(t, "integration", "create", "local")
+	if !strings.Contains(refused.Stderr, "this database is a mirror") {
+		t.Errorf("the command line: %s", refused.Stderr)
+	}
+	for _, command := range [][]string{
+		{"--database-url", mirror.DatabaseURL},
+		append([]string{"--database-url", origin.DatabaseURL}, flags...),
+		append([]string{"--ledger-origin", "another"}, flags...),
+		flags[:4],
+	} {
+		out := RunCLI(t, "", append([]string{
+			"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability",
+		}, command...)...)
+		if out.Code == 0 || !strings.Contains(out.Stderr, "mirror") {
+			t.Errorf("serve %v ended with %d: %s", command, out.Code, out.Stderr)
+		}
+	}
+}
+
+// TestMirroredErasure: what an author wrote was mirrored before the origin erased it; the mirror erases it, too, and
+// after a vacuum nothing is left. What they write later stays.
+func TestMirroredErasure(t *testing.T) {
+	t.Parallel()
+	origin := Start(t, testdb.New(t))
+	p := origin.NewPartner(t)
+	title := Unique("Erased")
+	planted := Comment(title).With(Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords})
+	mirror := startMirror(t, origin)
+	behind := startMirror(t, origin, "--pause-projections") // which has the log only
+	for range 30 {
+		p.Import(t, Key(), planted).WantPost(t, 201)
+	}
+	p.Import(t, Key(), Comment(title).With(Fields{"content": neighboursWord})).WantPost(t, 201)
+	origin.MustCLI(t, "author", "link", p.Name, plantedUUID, plantedMember)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	personal := []string{plantedUUID, plantedName, plantedWords, plantedMember}
+	if held := testdb.Holding(t, mirror.DatabaseURL, personal...); len(held) < 4 {
+		t.Fatalf("the search finds what is planted in %v only", held)
+	}
+	mirrored := func(s *Service) bool {
+		return value[int](t, s.DatabaseURL, `SELECT count(*) FROM events`) == value[int](t, origin.DatabaseURL, `SELECT count(*) FROM events`)
+	}
+	testdb.Eventually(t, "the other mirror has the log", func() bool { return mirrored(behind) })
+	testdb.Eventually(t, "the origin has erased the author", func() bool {
+		return origin.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked").Code == 0
+	})
+	for range 3 {
+		p.Import(t, Key(), planted.With(Fields{"content": "Later"})).WantPost(t, 201)
+	}
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	testdb.Eventually(t, "the other mirror has the log", func() bool { return mirrored(behind) })
+	for _, s := range []*Service{mirror, behind} {
+		execute(t, s.DatabaseURL, `VACUUM FULL`, `ANALYZE`)
+		if held := testdb.Holding(t, s.DatabaseURL, plantedWords, plantedMember); len(held) > 0 {
+			t.Errorf("what was erased is still in %v", held)
+		}
+		if kept := value[int](t, s.DatabaseURL, `SELECT count(*) FROM events WHERE personal ->> 'uuid' = $1`, plantedUUID); kept != 3 {
+			t.Errorf("%d comments of the author are left, want the 3 after the erasure", kept)
+		}
+		if kept := value[int](t, s.DatabaseURL, `SELECT count(*) FROM events WHERE personal ->> 'content' = $1`, neighboursWord); kept != 1 {
+			t.Errorf("%d comments of the neighbour are left", kept)
+		}
+	}
+	want := testdb.Values[string](t, connect(t, origin.DatabaseURL), loggedSQL)
+	if diff := cmp.Diff(want, testdb.Values[string](t, connect(t, behind.DatabaseURL), loggedSQL)); diff != "" {
+		t.Errorf("the log (-origin +mirror)\n%.3000s", diff)
+	}
+}
