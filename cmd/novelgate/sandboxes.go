@@ -51,7 +51,11 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	settings.Lanes, settings.DatabaseConnections = 1, database.LeastConnections(1)
 	settings.Standbys.URL, settings.Site.Covers = "", "none"
 	settings.Ledger.Pause, settings.PauseProjections = true, false
-	return &sandboxes{main: main, kit: kit, settings: settings, most: c.Sandboxes, open: map[string]*openSandbox{}}
+	most := c.Sandboxes
+	if main.mirror != nil {
+		most = 0 // sandboxes are at the origin
+	}
+	return &sandboxes{main: main, kit: kit, settings: settings, most: most, open: map[string]*openSandbox{}}
 }
 
 // route sends requests with a valid key of a sandbox to its service, and all others to next.
