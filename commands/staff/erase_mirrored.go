@@ -37,7 +37,8 @@ func EraseMirrored(ctx context.Context, tx pgx.Tx, erased *events.Recorded) erro
 	var streams []uuid.UUID
 	var stream uuid.UUID
 	var external *string
-	rows, _ := tx.Query(ctx, eraseMirroredSQL, erased.StreamID, of.IntegrationID, skipped, erased.Position.Ordinal) // ForEachRow returns its error
+	// ForEachRow returns the error.
+	rows, _ := tx.Query(ctx, eraseMirroredSQL, erased.StreamID, of.IntegrationID, skipped, erased.Position.Ordinal)
 	_, err = pgx.ForEachRow(rows, []any{&stream, &external}, func() error {
 		if external != nil && events.AuthorID(of.IntegrationID, *external) == erased.StreamID {
 			name, streams = external, append(streams, stream)

@@ -25,10 +25,9 @@ func CopyRows(ctx context.Context, tx pgx.Tx, rows []Row) error {
 			r, m := &rows[i], &rows[i].Metadata
 			integration, path := events.SplitSource(r.Source)
 			return []any{
-				int32(i), r.StreamType, r.StreamID, int32(r.StreamVersion), r.ID,
+				i, r.StreamType, r.StreamID, r.StreamVersion, r.ID,
 				pgtype.UUID{Bytes: integration.UUID, Valid: integration.Valid},
-				path, r.Type, //nolint:gosec // far below 2^31
-				r.Data, r.Personal,
+				path, r.Type, r.Data, r.Personal,
 				pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid},
 				r.RecordedAt, m.Batch, nullable(m.KeyID), nullable(m.Fingerprint), text(m.RequestID),
 				text(storedActor(m.Actor, integration)), text(m.Correlation), text(m.Causation), text(m.TraceParent),

@@ -11,8 +11,7 @@ import (
 
 const (
 	// adoptOriginSQL starts an origin that others sign, unless it is known. $1: origin.
-	adoptOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
-SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size, statement_timestamp() FROM ledger_state
+	adoptOriginSQL = startOriginSQL + `
 WHERE NOT EXISTS (SELECT FROM ledger_origins WHERE origin = $1)`
 	// adoptMemorySQL binds it to no memory of this database's replicas: they never sign for it. $1: origin.
 	adoptMemorySQL = `INSERT INTO ledger_memories (origin, memory, bound_at)

@@ -208,7 +208,7 @@ func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	return Extends(grown, c.Tree, s.Hashes(ctx, grown))
 }
 
-// extends fails with ErrForked unless grown, whose hashes it gets, extends older.
+// Extends fails with ErrForked unless grown, whose hashes it gets, extends older.
 func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	switch {
 	case older.N > grown.N:

@@ -15,8 +15,8 @@
 //
 // # Failure
 //
-// Batch and checkpoint are one transaction, so that a crash at any point leaves no gap and no event twice. Any number of
-// replicas may run on one database: who finds the row locked or moved stands by, see eventlog.Follow. After an error
+// Batch and checkpoint are one transaction, so that a crash at any point leaves no gap and no event twice. Any number
+// of replicas may run on one database: who finds the row locked or moved stands by, see eventlog.Follow. After an error
 // the mirror starts again from the row. What does not belong is read again every second, and applied as soon as the
 // origin delivers what was signed.
 package mirror
@@ -52,8 +52,8 @@ type Config struct {
 	Bundles audit.Bundles
 	// Keys are the public keys of the origin's ledger. One of them must have signed. Required.
 	Keys []string
-	// Inline queues what else is written in the transaction that appends. InlineStreams are the types of stream of which it
-	// must be able to read every event. Required.
+	// Inline queues what else is written in the transaction that appends. InlineStreams are the types of stream of which
+	// it must be able to read every event. Required.
 	Inline        func(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error
 	InlineStreams []string
 	// Erase erases, in the transaction that has appended it, what an AuthorErased erased at the origin. Required.
