@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -22,15 +21,7 @@ import (
 // failovers is how many failovers a test makes: a few, or as many as NOVELGATE_TEST_FAILOVERS says.
 func failovers(t testing.TB, few int) int {
 	t.Helper()
-	text := os.Getenv("NOVELGATE_TEST_FAILOVERS")
-	if text == "" {
-		return few
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("NOVELGATE_TEST_FAILOVERS: %v", err)
-	}
-	return n
+	return scaled(t, "NOVELGATE_TEST_FAILOVERS", few)
 }
 
 // TestFailoverLosesEvents fails over to an asynchronous standby that lacks the newest events, under a living service.

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,19 +37,51 @@ func TestImportStoresLinesAsTheLiveInterface(t *testing.T) {
 	}
 }
 
-// thread returns lines with comments of which each but the first of a thread answers another one.
+// thread returns lines with comments in random order, of which two in three answer another one, as the map says. Each
+// ten thousand of them are about a novel of their own.
 func thread(t testing.TB, title string, n int) (lines []string, parents map[string]string) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
 	parents = map[string]string{}
+	novels := 1 + n/10_000
 	for k := range n {
-		key, fields := fmt.Sprintf("c%d", k), Comment(title)
-		if k > 0 && random.IntN(3) > 0 {
-			parents[key] = fmt.Sprintf("c%d", random.IntN(k))
+		key, fields := fmt.Sprintf("c%d", k), Comment(fmt.Sprintf("%s, %d", title, k%novels))
+		fields["uuid"] = fmt.Sprintf("member-%d", k%997)
+		if earlier := k / novels; earlier > 0 && random.IntN(3) > 0 {
+			parents[key] = fmt.Sprintf("c%d", k%novels+novels*random.IntN(earlier))
 			fields["parent_uuid"] = parents[key]
 		}
 		lines = append(lines, PostLine(t, key, fields))
 	}
 	random.Shuffle(n, func(a, b int) { lines[a], lines[b] = lines[b], lines[a] })
 	return lines, parents
+}
+
+// spoil returns lines among which one in a hundred of the given ones has a byte order mark, ends with CRLF, or comes
+// after a line that fails. The last line has no end. wants has the status of each line.
+func spoil(t testing.TB, lines []string) (spoiled, wants []string) {
+	t.Helper()
+	bad := []string{
+		PostLine(t, "33-kb", Comment("Bad").With(Fields{"content": strings.Repeat("x", 33_000)})),
+		strings.Replace(PostLine(t, "utf-8", Comment("Bad")), "A comment.", "A \xff.", 1),
+		strings.Replace(PostLine(t, "twice", Comment("Bad")), `"username"`, `"novel":"Bad","username"`, 1),
+		`{"operation":"posts","idempotencyKey":"a","idempotencyKey":"b","body":{}}` + "\n",
+		"\n", PostLine(t, "cut", Comment("Bad"))[:60] + "\n",
+	}
+	for k, line := range lines {
+		if k%100 == 99 {
+			switch kind := k / 100 % (len(bad) + 2); kind {
+			case len(bad):
+				line = "\ufeff" + line
+			case len(bad) + 1:
+				line = strings.TrimSuffix(line, "\n") + "\r\n"
+			default:
+				spoiled, wants = append(spoiled, bad[kind]), append(wants, "failed")
+			}
+		}
+		spoiled, wants = append(spoiled, line), append(wants, "created")
+	}
+	last := len(spoiled) - 1
+	spoiled[last] = strings.TrimSuffix(spoiled[last], "\n")
+	return spoiled, wants
 }

@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -334,12 +335,13 @@ const storedComments = `SELECT concat_ws('|', e.event_id, e.personal, n.title, p
 	(SELECT r.event_id FROM events r WHERE r.stream_id = p.root_post_id AND r.stream_version = 1))
 FROM posts p JOIN events e ON e.stream_id = p.post_id AND e.stream_version = 1 JOIN novels n ON n.novel_id = p.novel_id ORDER BY 1`
 
-// TestImportSurvivesKills kills the service while it processes an import that two replicas share, and compares what is
-// left with the same comments sent live.
+// TestImportSurvivesKills kills the service at random moments while it processes an import that two replicas share, and
+// compares what is left with the same comments sent live. NOVELGATE_TEST_IMPORT_LINES sets the number of comments.
 func TestImportSurvivesKills(t *testing.T) {
 	t.Parallel()
+	n := scaled(t, "NOVELGATE_TEST_IMPORT_LINES", 12_000)
+	kills := min(10, max(4, n/100_000))
 	databaseURL, liveURL := testdb.New(t), testdb.New(t)
-	const n = 12_000
 	title := Unique("Killed")
 	lines, parents := thread(t, title, n)
 	for k, line := range lines {
@@ -347,18 +349,22 @@ func TestImportSurvivesKills(t *testing.T) {
 		lines[k] = strings.Replace(line, `"uuid"`, written, 1)
 	}
 
-	live := Start(t, liveURL).NewImporter(t)
+	began := time.Now()
+	live := Start(t, liveURL).NewImporter(t, Fields{"postsPerMinute": 100_000_000})
 	sendLive(t, live, lines, parents)
+	t.Logf("%d comments sent live in %v", n, time.Since(began))
 
 	replicas := []*Service{Start(t, databaseURL), Start(t, databaseURL)}
 	p := replicas[0].NewImporter(t)
 	i := p.OpenImport(t)
-	for offset := 0; offset < n; offset += 4_000 {
-		i.Put(t, strings.Join(lines[offset:offset+4_000], ""))
+	began = time.Now()
+	spoiled, wants := spoil(t, lines)
+	for part := range slices.Chunk(spoiled, 4_000) {
+		i.Put(t, strings.Join(part, ""))
 	}
 	i.Complete(t)
-	for round := range 4 {
-		done := round * n / 8
+	for round := range kills {
+		done := round*n/(2*kills) + rand.IntN(n/(2*kills))
 		i.await(t, "lines are processed", func(now BulkImport) bool {
 			return now.Created+now.Waiting > done || now.State == "completed"
 		})
@@ -367,17 +373,22 @@ func TestImportSurvivesKills(t *testing.T) {
 		replicas[victim] = Start(t, databaseURL)
 		p.Service = replicas[victim]
 	}
+	for step := range 10 { // an end may be further away than a test waits for
+		i.await(t, "lines are processed", func(now BulkImport) bool { return now.Created > n*step/10 })
+	}
 	ended := i.Finish(t)
-	if ended.Created != n || ended.ParentMissing != 0 {
+	t.Logf("%d lines imported with %d kills in %v; most memory %v", len(spoiled), kills, time.Since(began),
+		[]string{replicas[0].mostMemory(t), replicas[1].mostMemory(t)})
+	if ended.Created != n || ended.Failed != len(spoiled)-n || ended.ParentMissing != 0 {
 		t.Errorf("import %+v", ended)
 	}
 	results := i.Results(t, "")
-	if len(results) != n {
-		t.Errorf("%d outcomes, want %d", len(results), n)
+	if len(results) != len(spoiled) {
+		t.Errorf("%d outcomes, want %d", len(results), len(spoiled))
 	}
 	for k, r := range results {
-		if r.Line != k+1 || r.Status != "created" {
-			t.Fatalf("outcome %d is %+v", k+1, r)
+		if r.Line != k+1 || r.Status != wants[k] {
+			t.Fatalf("outcome %d is %+v, want %s", k+1, r, wants[k])
 		}
 	}
 	wantReference(t, databaseURL, settledLog(t, databaseURL), "posts")
@@ -413,14 +424,11 @@ func sendLive(t testing.TB, p *Partner, lines []string, parents map[string]strin
 		}
 		keys := make(chan string)
 		var senders sync.WaitGroup
-		for range 16 {
+		for range 64 {
 			senders.Go(func() {
 				for key := range keys {
-					for {
-						r := p.Service.Send(t, p.Request(PostsPath, key, byKey[key]))
-						if r.Status == http.StatusCreated {
-							break
-						}
+					for a := (answer{}); !a.succeeded(); {
+						a = p.send(t, p.Service.URL, PostsPath, key, byKey[key], false)
 					}
 				}
 			})

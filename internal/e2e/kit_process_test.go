@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -173,4 +174,18 @@ func (s *Service) Refused(t testing.TB, args ...string) Output {
 			strings.Join(args, " "), out.Code, out.Stderr)
 	}
 	return out
+}
+
+// scaled returns the number in a variable of the environment, or else few.
+func scaled(t testing.TB, variable string, few int) int {
+	t.Helper()
+	text := os.Getenv(variable)
+	if text == "" {
+		return few
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("%s: %v", variable, err)
+	}
+	return n
 }
