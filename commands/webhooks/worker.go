@@ -60,7 +60,8 @@ const (
 	visitTime    = 10 * time.Second       // of a visit, before another webhook's turn
 	slowTime     = 2 * time.Second        // an attempt counts as slow from here on
 	endTime      = 5 * time.Second        // for the last save
-	portion      = 20                     // changes read at a time
+	portion      = 20                     // new changes read at a time
+	retries      = 10                     // retries between them; fewer than awayAfter
 	awayAfter    = 20                     // failures without a success, before awayPause
 	awayPause    = 5 * time.Minute        // between attempts while the endpoint fails
 	patience     = 5 * 24 * time.Hour     // with failures only, before a webhook is disabled
@@ -210,7 +211,8 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 // errEnough ends a visit that has used its time.
 var errEnough = errors.New("the visit has taken long enough")
 
-// work sends retries and then new changes, until none is left or until ends.
+// work sends new changes and retries in turns, until none is left or until ends. New changes come first, so that retries
+// of changes that an endpoint always refuses do not delay them.
 func (w *Worker) work(ctx, until context.Context, v *visit) error {
 	if !v.inLog {
 		if err := w.rewind(ctx, v); err != nil {
@@ -218,9 +220,9 @@ func (w *Worker) work(ctx, until context.Context, v *visit) error {
 		}
 	}
 	for more := true; more; {
-		retried, err := w.retry(ctx, until, v)
+		advanced, err := w.advance(ctx, until, v)
 		if err == nil {
-			more, err = w.advance(ctx, until, v)
+			more, err = w.retry(ctx, until, v)
 		}
 		if errors.Is(err, errEnough) {
 			return nil
@@ -228,7 +230,7 @@ func (w *Worker) work(ctx, until context.Context, v *visit) error {
 		if err != nil {
 			return err
 		}
-		more = more || retried
+		more = more || advanced
 	}
 	return nil
 }
@@ -272,7 +274,7 @@ WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
 
 // retry sends changes again that are due. It reports whether there may be more.
 func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
-	rows, err := w.Store.Pool.Query(ctx, dueSQL, v.id, portion)
+	rows, err := w.Store.Pool.Query(ctx, dueSQL, v.id, retries)
 	if err != nil {
 		return false, fmt.Errorf("find retries: %w", err)
 	}
@@ -301,7 +303,7 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 			return false, err
 		}
 	}
-	return len(due) == portion, nil
+	return len(due) == retries, nil
 }
 
 // advance sends new changes. It reports whether there may be more.

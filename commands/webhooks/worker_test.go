@@ -169,6 +169,26 @@ func TestAMessageIsGivenUp(t *testing.T) {
 	}
 }
 
+// TestBadMessagesDoNotHoldOthers: an endpoint that refuses some changes for good, and rests therefore, gets new ones.
+func TestBadMessagesDoNotHoldOthers(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusUnprocessableEntity) })
+	w := d.hook(t, e.URL, "")
+	e.trust(w.Secret)
+	d.happen(t, 20)
+	d.worker(t, time.Millisecond)
+	testdb.Eventually(t, "it rests", func() bool { return d.show(t, w.ID).Retrying == 20 })
+	e.behave(func(w http.ResponseWriter, attempt int) {
+		if attempt > 1 {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+		}
+	})
+	want := d.happen(t, 3)
+	d.execute(t, `UPDATE webhooks SET rest_until = now()`) // five minutes later
+	e.wantTaken(t, want)
+}
+
 // TestEndpointsAreDisabled by 410, and by five days of failures only; the partner switches them on again.
 func TestEndpointsAreDisabled(t *testing.T) {
 	t.Parallel()

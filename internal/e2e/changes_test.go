@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"novelgate/client"
 	"novelgate/internal/testdb"
@@ -18,7 +17,7 @@ import (
 func (p *Partner) feed(t testing.TB) (changes []client.Change) {
 	t.Helper()
 	c := p.Client(t, p.Service.URL)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for cursor := ""; ; {
 		page, err := c.Changes.Page(ctx, cursor)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -45,16 +46,19 @@ type badEndpoint struct {
 	*httptest.Server
 	t *testing.T
 
-	mu       sync.Mutex
-	secret   string
-	attempts map[string]int
-	took     map[string]string // message by id
-	within   int               // requests to the address within
+	late time.Duration // of an answer that comes late
+
+	mu         sync.Mutex
+	secret     string
+	attempts   map[string]int
+	took       map[string]string // message by id
+	duplicates int               // messages that came after it had taken them
+	within     int               // requests to the address within
 }
 
-func newBadEndpoint(t *testing.T) *badEndpoint {
+func newBadEndpoint(t *testing.T, late time.Duration) *badEndpoint {
 	t.Helper()
-	e := &badEndpoint{t: t, attempts: map[string]int{}, took: map[string]string{}}
+	e := &badEndpoint{t: t, late: late, attempts: map[string]int{}, took: map[string]string{}}
 	e.Server = httptest.NewServer(e)
 	e.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	t.Cleanup(e.Close)
@@ -76,8 +80,11 @@ func (e *badEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	id := r.Header.Get("Webhook-Id")
 	e.attempts[id]++
-	bad := len(e.attempts)%3 == 0 && e.attempts[id] < 3
-	kind := len(e.attempts) / 3 % 4
+	bad := e.attempts[id] < 3 && rand.IntN(3) == 0
+	kind := rand.IntN(4)
+	if _, again := e.took[id]; again {
+		e.duplicates++
+	}
 	if !bad {
 		e.took[id] = string(body)
 	}
@@ -90,7 +97,7 @@ func (e *badEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case kind == 1:
 		http.Redirect(w, r, "http://10.0.0.1/", http.StatusFound)
 	case kind == 2:
-		time.Sleep(300 * time.Millisecond) // late
+		time.Sleep(e.late)
 		w.WriteHeader(http.StatusInternalServerError)
 	default:
 		connection, _, err := http.NewResponseController(w).Hijack()
@@ -104,14 +111,15 @@ func (e *badEndpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestWebhooksReachABadEndpoint while a replica is killed: every change arrives, verified, and nothing connects to
-// private addresses.
+// private addresses or tells a partner of another one's changes. NOVELGATE_TEST_WEBHOOK_CHANGES sets their number.
 func TestWebhooksReachABadEndpoint(t *testing.T) {
 	t.Parallel()
+	changes := scaled(t, "NOVELGATE_TEST_WEBHOOK_CHANGES", 60)
 	databaseURL := testdb.New(t)
 	flags := []string{"--webhook-allow-cidr", "127.0.0.1/32", "--webhook-retries", "100ms,200ms,300ms"}
 	s, second := Start(t, databaseURL, flags...), Start(t, databaseURL, flags...)
-	ada, p := s.NewStaff(t), s.NewPartner(t)
-	e := newBadEndpoint(t)
+	ada, p, q := s.NewStaff(t), s.NewPartner(t), s.NewPartner(t)
+	e := newBadEndpoint(t, min(300*time.Millisecond, 60*time.Second/time.Duration(changes)))
 	// What is not in the allowed net.
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
 	if err != nil {
@@ -139,25 +147,55 @@ func TestWebhooksReachABadEndpoint(t *testing.T) {
 	execute(t, databaseURL, fmt.Sprintf(`UPDATE webhooks SET url = 'http://%s' WHERE webhook_id = '%s'`, listener.Addr(),
 		private.WebhookID))
 	unresolved := p.NewWebhook(t, "https://localhost:1")
-	novel := p.Upsert(t, "n", Fields{"novel": Unique("Hooked")}).WantNovel(t, 201)
-	const changes = 60
-	for n := range changes {
-		verb := []string{"reject", "approve"}[n%2]
-		ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/"+verb, Key(), Fields{"reason": fmt.Sprint(n)}).
-			WantJSON(t, 200, &struct{}{})
-		if n == changes/2 {
-			second.kill()
-			second.wait(t)
-		}
+	began := time.Now()
+	var sending sync.WaitGroup
+	const novels = 10
+	for k := range novels {
+		novel := p.Upsert(t, Key(), Fields{"novel": Unique("Hooked")}).WantNovel(t, 201)
+		other := q.Upsert(t, Key(), Fields{"novel": Unique("Not hooked")}).WantNovel(t, 201)
+		sending.Go(func() {
+			for n := range changes / novels {
+				verb := []string{"reject", "approve"}[n%2]
+				about := []string{novel.NovelID}
+				if n%20 < 2 {
+					about = append(about, other.NovelID)
+				}
+				for _, id := range about {
+					ada.Post(t, "/api/admin/novels/"+id+"/"+verb, Key(), Fields{"reason": fmt.Sprint(n)}).
+						WantJSON(t, 200, &struct{}{})
+				}
+				if k == 0 && n == changes/novels/2 {
+					second.kill()
+					second.wait(t)
+				}
+			}
+		})
 	}
-	told := p.feed(t)
-	testdb.Eventually(t, "the feed has all", func() bool { told = p.feed(t); return len(told) == changes })
-	testdb.Eventually(t, "the endpoint has all", func() bool {
-		e.mu.Lock()
-		defer e.mu.Unlock()
-		return len(e.took) == changes
+	sending.Wait()
+	made := time.Since(began)
+	testdb.Eventually(t, "the feed has all", func() bool {
+		return value[int](t, databaseURL, `SELECT count(*) FROM changes WHERE integration_id = $1`, p.IntegrationID) == changes
 	})
+	told := p.feed(t)
+	for got := -1; got < changes; { // each while longer than a test waits
+		was := got
+		testdb.Eventually(t, fmt.Sprint("the endpoint has more than ", was), func() bool {
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			got = len(e.took)
+			return got > was
+		})
+	}
 	e.mu.Lock()
+	attempts := 0
+	for _, n := range e.attempts {
+		attempts += n
+	}
+	t.Logf("%d changes made in %v, delivered after %v by %d attempts, %d of them duplicates; most memory %s", changes, made,
+		time.Since(began), attempts, e.duplicates, s.mostMemory(t))
+	if len(e.took) != changes {
+		t.Errorf("the endpoint was told of %d changes, want %d", len(e.took), changes)
+	}
 	for _, c := range told {
 		var got client.Change
 		if err := json.Unmarshal([]byte(e.took[c.ID]), &got); err != nil || got.Type != c.Type || got.Cursor != c.Cursor ||
@@ -173,10 +211,10 @@ func TestWebhooksReachABadEndpoint(t *testing.T) {
 	for _, id := range []string{private.WebhookID, unresolved.WebhookID} {
 		testdb.Eventually(t, "the webhook fails", func() bool { return p.Webhook(t, id).FailingSince != nil })
 	}
-	attempts := p.Inquire(t, "/api/integrations/webhooks/"+private.WebhookID+"/attempts?limit=1")
-	if !strings.Contains(string(attempts.Body), "the address is not public") ||
-		strings.Contains(string(attempts.Body), "127.0.0") {
-		t.Errorf("%s", attempts.Body)
+	tried := p.Inquire(t, "/api/integrations/webhooks/"+private.WebhookID+"/attempts?limit=1")
+	if !strings.Contains(string(tried.Body), "the address is not public") ||
+		strings.Contains(string(tried.Body), "127.0.0") {
+		t.Errorf("%s", tried.Body)
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
