@@ -117,6 +117,15 @@ func newComposer(config loadConfig, connection int) *composer {
 
 // compose returns the request that delivers a comment, valid until the next call. parent is only used for a reply.
 func (c *composer) compose(own origin, title string, reply bool, parent origin, now time.Time) []byte {
+	c.write(title, reply, parent, now)
+	r := own.appendKey(append(c.request[:0], c.head...))
+	r = fmt.Appendf(r, "\r\nContent-Length: %d\r\n\r\n", len(c.body))
+	c.request = append(r, c.body...)
+	return c.request
+}
+
+// write writes the body of a comment.
+func (c *composer) write(title string, reply bool, parent origin, now time.Time) {
 	made := newComment(c.rng, now, time.Hour)
 	b := fmt.Appendf(c.body[:0], `{"uuid":"user-%d","username":"Reader %[1]d","novel":"%s","content":"%s","timestamp":"%s"`,
 		made.user, title, made.content, made.written.Format(time.RFC3339))
@@ -128,10 +137,6 @@ func (c *composer) compose(own origin, title string, reply bool, parent origin, 
 		b = append(parent.appendKey(b), '"')
 	}
 	c.body = append(b, '}')
-	r := own.appendKey(append(c.request[:0], c.head...))
-	r = fmt.Appendf(r, "\r\nContent-Length: %d\r\n\r\n", len(c.body))
-	c.request = append(r, c.body...)
-	return c.request
 }
 
 // past makes comments that are stored without a request, for one writer of them.

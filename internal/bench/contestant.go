@@ -52,7 +52,7 @@ func (a *arena) newService(ctx context.Context, name, binary string, flags []str
 	}
 	out, err := command(ctx, binary, "integration", "create", "bench", "--database-url", url, "--json",
 		"--posts-per-minute", unlimited, "--novels-per-minute", unlimited,
-		"--capability", "novels", "--capability", "posts").Output()
+		"--lines-per-minute", unlimited, "--capability", "novels", "--capability", "posts", "--capability", "import").Output()
 	if err != nil {
 		return nil, fmt.Errorf("novelgate integration create: %w", err)
 	}

@@ -20,14 +20,15 @@ import (
 	"time"
 )
 
-// loadConfig configures the load generator: a closed loop, in which each connection sends its next request as soon as
-// it has the answer to the last one.
+// loadConfig configures the load generator: with a rate, requests at regular times; otherwise a closed loop, in which
+// each connection sends its next request as soon as it has the answer to the last one.
 type loadConfig struct {
 	Host, APIKey string
 	Path         string // path that readers request; "" sends comments
 	Connections  int
 	Duration     time.Duration // no request starts after this
 	Requests     int           // total limit; 0: none
+	Rate         float64       // requests per second of all connections; 0: a closed loop
 	Titles       int           // number of novels with comments
 	Replies      float64       // share of comments that are replies, 0 to 1
 	Round        uint16        // part of the keys, so that they are unique
@@ -201,7 +202,16 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 	if all := c.load.config; all.Requests > 0 {
 		most = (all.Requests + c.index) / all.Connections // the sum over all connections is Requests
 	}
-	for begin := time.Now(); begin.Before(end) && c.ordinal < most; {
+	begin, interval := time.Now(), time.Duration(0)
+	if all := c.load.config; all.Rate > 0 {
+		interval = time.Duration(float64(time.Second) * float64(all.Connections) / all.Rate)
+		begin = begin.Add(interval * time.Duration(c.index) / time.Duration(all.Connections))
+	}
+	for next := begin; begin.Before(end) && c.ordinal < most; {
+		if interval > 0 { // the time of a late request counts from when it was due
+			time.Sleep(time.Until(next))
+			begin, next = next, next.Add(interval)
+		}
 		c.ordinal++
 		failure, err := work(c, begin)
 		if err != nil {

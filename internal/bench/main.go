@@ -8,6 +8,7 @@
 //	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
 //	go run ./internal/bench read                             # pages and JSON of a large discussion
 //	go run ./internal/bench projections                      # how fast projections read the log
+//	go run ./internal/bench import --lines 1000000           # bulk import, alone and beside live comments
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //	go run ./internal/bench cells                            # how evenly several logs would share the comments
 //
@@ -39,6 +40,7 @@ type program struct {
 	Read        readCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	Growth      growthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
 	Cells       cellsCommand       `cmd:"" help:"Simulate how evenly comments spread when novels are split over independent logs by title."`
+	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load        loadCommand        `cmd:"" hidden:"" help:"Be the load generator."`

@@ -64,6 +64,11 @@ func (c *contestant) round(ctx context.Context, connections int, duration time.D
 	c.rounds++
 	config := c.load()
 	config.Connections, config.Duration, config.Requests = connections, duration, n
+	return c.counted(ctx, config)
+}
+
+// counted runs a load, and counts the comments that must be stored.
+func (c *contestant) counted(ctx context.Context, config loadConfig) (figures, error) {
 	f, err := c.loaded(ctx, config)
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", c.name, err)
