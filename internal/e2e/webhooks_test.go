@@ -191,8 +191,8 @@ func TestWebhooksReachABadEndpoint(t *testing.T) {
 	for _, n := range e.attempts {
 		attempts += n
 	}
-	t.Logf("%d changes made in %v, delivered after %v by %d attempts, %d of them duplicates; most memory %s", changes, made,
-		time.Since(began), attempts, e.duplicates, s.mostMemory(t))
+	t.Logf("%d changes made in %v, delivered after %v by %d attempts, %d of them duplicates; most memory %s", changes,
+		made, time.Since(began), attempts, e.duplicates, s.mostMemory(t))
 	if len(e.took) != changes {
 		t.Errorf("the endpoint was told of %d changes, want %d", len(e.took), changes)
 	}
