@@ -37,12 +37,13 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// described answers with the examples of docs/openapi.yaml, and with 500 to a request that is not as described.
+// described answers requests with the examples of docs/openapi.yaml. It answers 500 to a request that violates the
+// description.
 type described struct {
 	doc    *openapi3.T
 	router routers.Router
 
-	status, example string // of the answer; "" is the first of success, and any
+	status, example string // of the answer; "": the first successful status, any example
 }
 
 func load() (*described, error) {
@@ -108,7 +109,7 @@ func (d *described) RoundTrip(r *http.Request) (*http.Response, error) {
 	return recorder.Result(), nil
 }
 
-// call is a call of the client that reaches one operation, and returns its answer.
+// call calls the client method of one operation and returns its answer.
 type call func(ctx context.Context, c *client.Client) (any, error)
 
 var full = client.Novel{
@@ -143,7 +144,7 @@ var calls = map[string]call{
 	},
 }
 
-// TestAnswersAreAsDescribed: the client has every member of every answer of success, by the name that it has there.
+// TestAnswersAreAsDescribed: the client's types have every member of every successful answer.
 func TestAnswersAreAsDescribed(t *testing.T) {
 	t.Parallel()
 	d, err := load()
@@ -165,7 +166,7 @@ func TestAnswersAreAsDescribed(t *testing.T) {
 						continue
 					}
 					answered, described := members(t, got), members(t, example.Value.Value)
-					for member := range answered { // one type for the deliveries of both operations
+					for member := range answered { // Delivery has the members of both operations
 						if _, ok := described[member]; !ok && path == "/api/integrations/deliveries/{idempotencyKey}" {
 							delete(answered, member)
 						}
@@ -191,7 +192,7 @@ func members(t testing.TB, value any) (m map[string]any) {
 	return m
 }
 
-// TestErrorsAreAsDescribed: every described error of every operation arrives as what it is.
+// TestErrorsAreAsDescribed: the client returns every described error of every operation.
 func TestErrorsAreAsDescribed(t *testing.T) {
 	t.Parallel()
 	d, err := load()
@@ -206,7 +207,7 @@ func TestErrorsAreAsDescribed(t *testing.T) {
 					continue
 				}
 				for name, example := range content.Examples {
-					synctest.Test(t, func(t *testing.T) { // the clock leaps over the pauses
+					synctest.Test(t, func(t *testing.T) { // with a fake clock, so that pauses take no time
 						ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 						defer cancel()
 						_, err := call(ctx, newClient(t, &described{d.doc, d.router, status, name}))

@@ -17,23 +17,23 @@ import (
 	"novelgate/client"
 )
 
-// reply is an answer to one attempt.
+// reply is the answer to one attempt.
 type reply struct {
 	status     int
 	body       string
 	retryAfter string
 	problem    bool
-	repetition bool // with the headers of one
-	cut        bool // the connection ends instead
-	silent     bool // the body does not come
+	repetition bool // with the headers of a repetition
+	cut        bool // the connection breaks
+	silent     bool // the body never arrives
 }
 
-// attempts replies to one request after the other, and to all further ones as to the last.
+// attempts answers requests with its replies in order, and repeats the last one.
 type attempts struct {
 	replies []reply
-	keys    []string // that came
+	keys    []string // of the received requests
 	bodies  []string
-	at      []time.Duration // since the first
+	at      []time.Duration // since the first request
 	start   time.Time
 }
 
@@ -67,7 +67,7 @@ func (a *attempts) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: reply.status, Header: h, Body: io.NopCloser(content)}, nil
 }
 
-// never is a body that does not come.
+// never is a body that never arrives.
 type never struct{ ctx context.Context }
 
 func (n never) Read([]byte) (int, error) {
@@ -99,7 +99,7 @@ func newClient(t testing.TB, transport http.RoundTripper) *client.Client {
 	return c
 }
 
-// TestAttempts: what is worth another attempt gets one, with the same key and the same body, and not too early.
+// TestAttempts: a retryable failure is retried with the same key and body, and not too early.
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -112,7 +112,7 @@ func TestAttempts(t *testing.T) {
 		"unavailable":             {problem(503, "unavailable", true, "1"), time.Second, 2 * time.Second},
 		"request_timeout":         {problem(408, "request_timeout", true, ""), 0, time.Second},
 		"a proxy's 502":           {reply{status: 502, body: "<html>"}, 0, time.Second},
-		"a proxy's date": { // the clock of a bubble begins with the year 2000
+		"a proxy's date": { // the clock of synctest starts in the year 2000
 			reply{status: 503, retryAfter: "Sat, 01 Jan 2000 00:00:30 GMT"}, 30 * time.Second, 31 * time.Second,
 		},
 		"an error that never comes": {reply{status: 400, silent: true}, 20 * time.Second, 21 * time.Second},
@@ -144,7 +144,7 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// TestFinalAnswers: other answers are not asked for again.
+// TestFinalAnswers: other failures are not retried.
 func TestFinalAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -172,8 +172,8 @@ func TestFinalAnswers(t *testing.T) {
 	}
 }
 
-// TestContextBoundsAttempts: a service that is away is asked again, ever less often, until the time is up. The error
-// tells both why it ended and what the last attempt brought.
+// TestContextBoundsAttempts: the client retries at growing intervals until its context ends. The error has the cause
+// and the error of the last attempt.
 func TestContextBoundsAttempts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -191,7 +191,7 @@ func TestContextBoundsAttempts(t *testing.T) {
 	})
 }
 
-// TestNoAttemptAfterTheDeadline: a pause that would outlast the context is not waited for.
+// TestNoAttemptAfterTheDeadline: the client does not wait if the pause ends after the deadline.
 func TestNoAttemptAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -222,7 +222,7 @@ func TestCancel(t *testing.T) {
 	})
 }
 
-// TestMistakesAreNotSent: what no service can accept does not leave the program.
+// TestMistakesAreNotSent: the client does not send what no service can accept.
 func TestMistakesAreNotSent(t *testing.T) {
 	t.Parallel()
 	for _, address := range []string{"", "novels.example", "ftp://h", "https://", "https://h/?a=b", "https://h/%zz"} {

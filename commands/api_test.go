@@ -26,7 +26,7 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// TestTimeout lets each thing that a request waits for hang: the answer is a 503 and comes in time.
+// TestTimeout blocks each dependency of a request in turn: the answer is a 503 in time.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	hang := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("wait: %w", ctx.Err()) }
@@ -69,7 +69,7 @@ func TestErrors(t *testing.T) {
 		code       string
 		retryAfter string
 	}
-	anywhere := []row{ // the database is away, or a defect
+	anywhere := []row{ // an unreachable database, or a defect
 		{fmt.Errorf("read: %w", io.ErrUnexpectedEOF), 503, "unavailable", "1"},
 		{context.DeadlineExceeded, 503, "unavailable", "1"},
 		{&pgconn.PgError{Code: "57P03"}, 503, "unavailable", "1"},
@@ -124,7 +124,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestAnswers renders what the committer returns.
+// TestAnswers tests the answers to results of the committer.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const address = "https://host.example/books/novels/a-title"
@@ -209,8 +209,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestPanic lets a handler panic: the answer is a problem, and the request is counted. Paths and methods of scanners
-// become no labels.
+// TestPanic: a panic of a handler is answered with a problem and counted. Unknown paths and methods do not become
+// labels.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -263,7 +263,7 @@ func TestTraceParent(t *testing.T) {
 	}
 }
 
-// TestRateLimitHeaders looks for the limit's state on every answer to an authenticated request.
+// TestRateLimitHeaders: every answer to an authenticated request has the state of the limit.
 func TestRateLimitHeaders(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -292,7 +292,7 @@ func TestRateLimitHeaders(t *testing.T) {
 	}
 }
 
-// TestCaller passes on who sends a command.
+// TestCaller: the committer gets the caller of a command.
 func TestCaller(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -313,7 +313,7 @@ func TestCaller(t *testing.T) {
 	}
 }
 
-// exposed returns the metrics as operators see them.
+// exposed returns metrics in the text format.
 func exposed(t testing.TB, metrics ...prometheus.Collector) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -324,7 +324,7 @@ func exposed(t testing.TB, metrics ...prometheus.Collector) string {
 	return w.Body.String()
 }
 
-// TestCommandsThatFailShow walks through an outage that no connection shows.
+// TestCommandsThatFailShow: failing commands make the service unready, even with working connections.
 func TestCommandsThatFailShow(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -337,7 +337,7 @@ func TestCommandsThatFailShow(t *testing.T) {
 	api := newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(clock.Load())) })
 	handler := routes(api)
 	for i, step := range []struct {
-		after   time.Duration // the step before
+		after   time.Duration // since the step before
 		outcome error
 		failing bool
 	}{
@@ -345,7 +345,7 @@ func TestCommandsThatFailShow(t *testing.T) {
 		{time.Second, committer.ErrUnavailable, false},
 		{time.Second, committer.ErrOutcomeUnknown, false}, // for one second
 		{time.Second, committer.ErrUnavailable, true},
-		{time.Second, post.ErrNovelNotFound, true}, // a refusal shows nothing
+		{time.Second, post.ErrNovelNotFound, true}, // a refusal does not count
 		{time.Second, nil, false},
 		{time.Second, committer.ErrUnavailable, false},
 		{3 * time.Second, errors.New("a defect"), false}, // of one command

@@ -8,12 +8,12 @@ import (
 	"novelgate/commands"
 )
 
-// TestJudge: a fault is survived by the same command with the same key, in time, and by nothing else.
+// TestJudge: only a retry of the same command with the same key, in time, survives a fault.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	const body, other = "body", "other"
-	// received is a request of the key "k", so many milliseconds after noon.
+	// received returns a request with the key "k", ms milliseconds after noon.
 	received := func(ms int, change func(r *commands.Received)) commands.Received {
 		at := noon.Add(time.Duration(ms) * time.Millisecond)
 		r := commands.Received{Operation: "posts", Key: "k", Body: []byte(body), At: at, AnsweredAt: &at, Status: 201}

@@ -58,7 +58,7 @@ func TestDeliveryOfNovel(t *testing.T) {
 	want["state"] = "published"
 	check()
 
-	// Neither the canonical and the foreign outcome nor the other operation nor another integration has these.
+	// Other outcomes, the other operation and another integration have no such delivery.
 	p.upsert(t, "canonical", "Genji")
 	p.upsert(t, "mine", "Heike")
 	other.upsert(t, "foreign", "Heike")
@@ -137,7 +137,7 @@ func TestReconcile(t *testing.T) {
 		}
 	}
 
-	// As many and as long as may be: over the 32 KB of a command.
+	// The maximum number and length of keys, which exceed the 32 KB of a command.
 	var body strings.Builder
 	body.WriteString(`{"operation":"posts","idempotencyKeys":["c1"`)
 	for i := range 999 {
@@ -197,7 +197,7 @@ func TestResolve(t *testing.T) {
 	if near := p.resolve(t, "Freed")["nearTitles"].([]any); len(near) != 0 {
 		t.Errorf("a free title is near: %v", near)
 	}
-	// What was announced is what happens.
+	// An upsert has the announced outcome.
 	for key, title := range map[string]string{"3": "Straße", "4": "Free"} {
 		if got := p.upsert(t, key, title); got["created"] != true {
 			t.Errorf("upsert: %v", got)
@@ -242,7 +242,7 @@ func TestNearTitles(t *testing.T) {
 	}
 }
 
-// TestDeliveryOfHiddenPost: partners learn at once what readers see of their post, and why.
+// TestDeliveryOfHiddenPost: partners see at once whether their post is hidden, and why.
 func TestDeliveryOfHiddenPost(t *testing.T) {
 	t.Parallel()
 	s := newService(t)
@@ -266,8 +266,8 @@ func TestDeliveryOfHiddenPost(t *testing.T) {
 	check("restore by itself", "visible", nil)
 }
 
-// TestNearTitlesProbeIndexes: among 10,000 titles no more rows are read than the limits say, whether the planner has
-// statistics or not, and a slip in the first letter is found among titles that share their end.
+// TestNearTitlesProbeIndexes: among 10,000 titles, a search reads no more rows than its limits, with and without
+// planner statistics. It finds a title with a typing error in the first letter.
 func TestNearTitlesProbeIndexes(t *testing.T) {
 	t.Parallel()
 	s := newService(t)

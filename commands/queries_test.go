@@ -30,7 +30,7 @@ const (
 	resolvePath   = "/api/integrations/resolve"
 )
 
-// inquiries are one request to each route.
+// inquiries has one request to each query route.
 var inquiries = []struct{ method, path, body string }{
 	{http.MethodGet, mePath, ""},
 	{http.MethodGet, deliveryPath, ""},
@@ -86,7 +86,7 @@ func TestMe(t *testing.T) {
 	}
 }
 
-// TestInquiriesRefused has what is refused before anything is read.
+// TestInquiriesRefused tests refusals before any read.
 func TestInquiriesRefused(t *testing.T) {
 	t.Parallel()
 	keys := func(list string) string { return `{"operation":"posts","idempotencyKeys":` + list + `}` }
@@ -197,7 +197,7 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 	}
 }
 
-// failing is a database that answers nothing.
+// failing is a database whose queries fail.
 type failing struct {
 	database.Querier
 	error
@@ -237,7 +237,7 @@ type failedBatch struct {
 
 func (f failedBatch) Close() error { return f.err }
 
-// TestInquiriesWithoutADatabase tells a database that is away from a defect.
+// TestInquiriesWithoutADatabase distinguishes an unreachable database from a defect.
 func TestInquiriesWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
@@ -271,7 +271,7 @@ func serveRecords(t testing.TB, f *fake, records commands.Records) http.Handler 
 	return routes(api)
 }
 
-// TestRateOfQueries asks as fast as it can, by a clock that stands still.
+// TestRateOfQueries sends queries as fast as possible, with a fake clock.
 func TestRateOfQueries(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -319,7 +319,7 @@ func TestRateOfQueries(t *testing.T) {
 	limited()
 }
 
-// TestRefusalsAreHeldBack lets a caller be refused as fast as it can, by a clock that stands still.
+// TestRefusalsAreHeldBack sends refused requests as fast as possible, with a fake clock.
 func TestRefusalsAreHeldBack(t *testing.T) {
 	t.Parallel()
 	f := newFake()
@@ -354,7 +354,7 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 	}
 }
 
-// stuck is a database that does not answer until it is released.
+// stuck is a database that answers only when released.
 type stuck struct {
 	commands.Records
 	asked    atomic.Int64
@@ -367,7 +367,7 @@ func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 	return failedBatch{err: context.DeadlineExceeded}
 }
 
-// TestQueriesUnderWay lets one integration ask a database that does not answer.
+// TestQueriesUnderWay: one integration queries a database that does not answer.
 func TestQueriesUnderWay(t *testing.T) {
 	t.Parallel()
 	f, db := newFake(), &stuck{released: make(chan struct{})}
@@ -388,7 +388,7 @@ func TestQueriesUnderWay(t *testing.T) {
 		got.header.Get("Retry-After") != "1" {
 		t.Errorf("the ninth, when its time was up: %+v", got)
 	}
-	f.integration.IntegrationID = uuid.New() // read when a request is authenticated, which all those have been
+	f.integration.IntegrationID = uuid.New() // the fake reads it at authentication, which all earlier requests have passed
 	wg.Go(ask)
 	testdb.Eventually(t, "another integration asks", func() bool { return db.asked.Load() == 9 })
 	close(db.released)

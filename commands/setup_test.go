@@ -31,7 +31,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// fake stands for all that the HTTP side calls. Its zero value says yes to everything.
+// fake implements all dependencies of the HTTP side. Its zero value accepts everything.
 type fake struct {
 	authenticate func(context.Context) error
 	execute      func(context.Context, *committer.Command) (committer.Result, error)
@@ -89,10 +89,10 @@ const (
 	postBody  = `{"uuid":"u","username":"n","novel":"A title","content":"c"}`
 )
 
-// timeout is that of the API under test.
+// timeout is the time-out of the tested API.
 const timeout = 100 * time.Millisecond
 
-// newKit returns a kit as the service wires it, without a log.
+// newKit returns the service's kit without a log.
 func newKit(timeout time.Duration, now func() time.Time) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: slog.New(slog.DiscardHandler), Timeout: timeout, Now: now,
@@ -117,7 +117,7 @@ func routes(api *commands.API) http.Handler {
 	return httpkit.WithRequestID(router)
 }
 
-// serve returns the routes over a fake, wired as the service wires them, and their metrics.
+// serve returns the routes over a fake, wired as in the service, and their metrics.
 func serve(t testing.TB, f *fake) (http.Handler, []prometheus.Collector) {
 	t.Helper()
 	metrics := httpkit.NewMetrics()
@@ -137,7 +137,7 @@ type reply struct {
 	body   map[string]any
 }
 
-// send sends a valid request; header pairs override its own, "" removes.
+// send sends a valid request; pairs of headers override its own, "" removes one.
 func send(t testing.TB, handler http.Handler, method, path, body string, header ...string) reply {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -219,7 +219,7 @@ func (s *service) partner(t *testing.T, name string, change principal.Change) *p
 	return &partner{s, created, secret.Reveal()}
 }
 
-// send returns status and body of an answer.
+// send returns the status and the body of an answer.
 func (p *partner) send(t *testing.T, method, path, key, body string) (int, map[string]any) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
@@ -237,7 +237,7 @@ func (p *partner) send(t *testing.T, method, path, key, body string) (int, map[s
 	return w.Code, answer
 }
 
-// must is send for what has to succeed.
+// must is send for a request that must succeed.
 func (p *partner) must(t *testing.T, method, path, key, body string) map[string]any {
 	t.Helper()
 	status, answer := p.send(t, method, path, key, body)
@@ -268,7 +268,7 @@ func (p *partner) resolve(t *testing.T, title string) map[string]any {
 	return p.must(t, http.MethodPost, "/api/integrations/resolve", "", `{"novel":"`+title+`"}`)
 }
 
-// done returns a function that takes the results of a call that has to succeed.
+// done returns a function that checks the results of a call that must succeed.
 func done(t *testing.T) func(any, error) {
 	t.Helper()
 	return func(_ any, err error) {
@@ -279,7 +279,7 @@ func done(t *testing.T) func(any, error) {
 	}
 }
 
-// events counts the log.
+// events returns the number of events.
 func (s *service) events(t *testing.T) int {
 	t.Helper()
 	return testdb.Value[int](t, s.pool, `SELECT count(*) FROM events`)

@@ -8,8 +8,8 @@ import (
 	"novelgate/projections"
 )
 
-// Whoever writes chunks moves the checkpoint late. Meanwhile no other replica takes it for abandoned, and when the
-// writer is gone one steps in.
+// TestChunksUnderWayAreLeftAlone: a catch-up moves the checkpoint late. Meanwhile no other replica takes over; after
+// the writer has ended, one does.
 func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -24,7 +24,7 @@ func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 		Pool: pool, Logger: quiet(), Projections: []projections.Projection{projections.Posts{}, projections.Authors{}},
 	})
 	testdb.Eventually(t, "the other projection has caught up", caughtUp(t, pool, "authors"))
-	time.Sleep(time.Second) // several looks of a standby
+	time.Sleep(time.Second) // several checks of a standby
 	if n := count(t, pool, "posts"); n > 0 {
 		t.Errorf("%d posts were written beside a chunk", n)
 	}

@@ -10,7 +10,7 @@ import (
 	"novelgate/projections"
 )
 
-// backlog returns comments of which a third reply to earlier ones, near and far, and some are hidden later.
+// backlog returns comments, a third of which reply to earlier ones; some are hidden later.
 func backlog(seed uint64, n int) (log []events.Recorded) {
 	random := seeded(seed)
 	imported := comments(random, "key", n)
@@ -36,8 +36,8 @@ func backlog(seed uint64, n int) (log []events.Recorded) {
 	return log
 }
 
-// A backlog of many chunks comes to what the log says, comment by comment, although chunks are written side by side;
-// also when a row is in the way of one of them while the next ones are under way.
+// TestCatchUpAcrossChunks: a backlog of many chunks gives the right rows although chunks are written concurrently, also
+// when a row of one of them already exists.
 func TestCatchUpAcrossChunks(t *testing.T) {
 	t.Parallel()
 	const size = 24_000

@@ -15,7 +15,7 @@ import (
 	"novelgate/projections"
 )
 
-// changesLog is a log in which everything happens of which partners are told, and much of which they are not.
+// changesLog returns a log with every kind of change, and many other events.
 func changesLog(seed uint64, n int) []events.Recorded {
 	random := seeded(seed)
 	versions := map[uuid.UUID]int{}
@@ -42,7 +42,7 @@ func changesLog(seed uint64, n int) []events.Recorded {
 				}[random.IntN(4)])
 				break
 			}
-			if random.IntN(3) == 0 { // of nobody, at first
+			if random.IntN(3) == 0 { // not owned by an integration at first
 				add(events.NovelStream, novel, "staff/novels", events.NovelBarred{Title: "T", Slug: novel.String()})
 			}
 			owner := &integration
@@ -84,7 +84,8 @@ func changesLog(seed uint64, n int) []events.Recorded {
 	return log
 }
 
-// However the log is cut into batches and whichever come again, changes equals the reference model.
+// TestChangesEqualTheReferenceModel: changes equals the reference model, however the log is cut into batches and
+// redelivered.
 func TestChangesEqualTheReferenceModel(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

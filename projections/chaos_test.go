@@ -21,13 +21,13 @@ import (
 	"novelgate/projections"
 )
 
-// meetings is a logger that counts the lines with a text.
+// meetings is a logger that counts lines with a text.
 type meetings struct {
 	text string
 	n    atomic.Int64
 }
 
-// foundElsewhere is said when a replica has found a checkpoint elsewhere than where its events begin.
+// foundElsewhere is the error text of a replica that finds another checkpoint than the start of its events.
 const foundElsewhere = "moved the checkpoint"
 
 func (m *meetings) Write(line []byte) (int, error) {
@@ -41,8 +41,7 @@ func (m *meetings) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(m, &slog.HandlerOptions{Level: slog.LevelDebug}))
 }
 
-// dawdling is a counting projection of one replica that waits between reading its first events and applying them, while
-// another one goes on.
+// dawdling is a counting projection that, in one replica, waits between reading its first events and applying them.
 type dawdling struct {
 	counting
 	wait func()
@@ -54,8 +53,8 @@ func (d *dawdling) Apply(ctx context.Context, tx database.Execer, batch []events
 	return d.counting.Apply(ctx, tx, batch)
 }
 
-// Events whose checkpoint another replica has moved, between the reading and the applying, are not applied a second
-// time.
+// TestMovedCheckpointIsMet: if another replica moves the checkpoint between reading and applying, the events are not
+// applied again.
 func TestMovedCheckpointIsMet(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -77,8 +76,8 @@ func TestMovedCheckpointIsMet(t *testing.T) {
 	p.assertAll(t, pool)
 }
 
-// Writers append, some of them committing late; two replicas come and go, and compete; connections are cut. In the end
-// every event was applied once, in order.
+// TestExactlyOnceInChaos: writers append, some commit late; two replicas start, stop and compete; connections are cut.
+// Every event is applied once, in order.
 func TestExactlyOnceInChaos(t *testing.T) {
 	t.Parallel()
 	const writers, transactions = 4, 120 // of each
@@ -105,7 +104,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 				stop := run(t, projections.Config{
 					Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: met.logger(),
 				})
-				select { // a busy machine takes its time to get there
+				select { // a busy machine may need longer
 				case <-begun:
 					pause(calm, time.Duration(50+random.IntN(300))*time.Millisecond)
 				case <-calm:
@@ -131,7 +130,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 		}
 	})
 	writersDone.Wait()
-	// In the rush whoever comes second finds the checkpoint locked. Now there is time between one batch and the next.
+	// So far the later replica found the checkpoint locked. Now leave time between batches.
 	random := seeded(99)
 	n := 0
 	testdb.Eventually(t, "a replica meets a checkpoint that another one has moved", func() bool {
@@ -161,7 +160,7 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	t.Logf("replicas have met %d checkpoints that others had moved", met.n.Load())
 }
 
-// write appends transactions of up to 20 comments. Every eighth holds its commit back, so that later ones overtake it.
+// write appends transactions of up to 20 comments. Every eighth commits late, after later ones.
 func write(t *testing.T, pool *pgxpool.Pool, wake *eventlog.Wake, writer uint64, transactions int) {
 	random := seeded(writer)
 	for i := range transactions {
@@ -189,7 +188,7 @@ func appendLate(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded, la
 	}
 }
 
-// polls counts the polls of a runner that have begun.
+// polls counts the started polls of a runner.
 type polls struct{ n atomic.Int64 }
 
 func (p *polls) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryStartData) context.Context {
@@ -201,7 +200,7 @@ func (p *polls) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Trace
 
 func (p *polls) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// An event of an older transaction that commits after a younger one is applied before it, not skipped.
+// TestLateCommitIsNotSkipped: an event of an older transaction that commits after a younger one is applied first.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(testdb.New(t))
@@ -230,7 +229,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 		append1(t, pool, comments(random, fmt.Sprintf("younger-%d", i), 2)...)
 		wake.Signal()
 	}
-	// One poll may have begun before the last append; a later one begins when the events of the one before are applied.
+	// One poll may have begun before the last append; later ones begin after the earlier events are applied.
 	for seen, enough := polled.n.Load(), polled.n.Load()+4; seen < enough; seen = polled.n.Load() {
 		wake.Signal()
 		testdb.Eventually(t, "the log is polled again", func() bool { return polled.n.Load() > seen })
@@ -245,7 +244,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	p.assertAll(t, pool)
 }
 
-// A second replica takes over from one that ends.
+// TestStandbyStepsIn: a second replica takes over when the first one ends.
 func TestStandbyStepsIn(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

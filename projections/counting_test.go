@@ -16,8 +16,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// counting writes one row for every application of an event, in the order of application: what is applied twice, not at
-// all or out of order shows.
+// counting writes one row for each application of an event, which shows events that are applied twice, out of order or
+// not at all.
 type counting struct{ name string }
 
 func (c counting) Name() string { return c.name }
@@ -48,7 +48,7 @@ func newCounting(t testing.TB, pool *pgxpool.Pool, name string) counting {
 	return counting{name: name}
 }
 
-// applied returns the positions that were applied, in the order of application.
+// applied returns the applied positions in the order of application.
 func (c counting) applied(t testing.TB, pool *pgxpool.Pool) []events.Position {
 	t.Helper()
 	rows, err := pool.Query(context.Background(),
@@ -65,7 +65,7 @@ func (c counting) applied(t testing.TB, pool *pgxpool.Pool) []events.Position {
 	return positions
 }
 
-// assertAll fails unless each event of the log was applied exactly once, in order.
+// assertAll checks that each event of the log was applied exactly once, in order.
 func (c counting) assertAll(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	if diff := cmp.Diff(positions(readAll(t, pool)), c.applied(t, pool)); diff != "" {
@@ -73,7 +73,7 @@ func (c counting) assertAll(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// readAll returns the log, once all of it is settled.
+// readAll returns the log once it is settled.
 func readAll(t testing.TB, pool *pgxpool.Pool) (all []events.Recorded) {
 	t.Helper()
 	testdb.Eventually(t, "settled", func() bool {

@@ -21,7 +21,7 @@ import (
 
 const poisonKey = "poison"
 
-// allergic is a counting projection that cannot take one event until it is cured.
+// allergic is a counting projection that cannot apply one event until it is cured.
 type allergic struct {
 	counting
 	reaction func(ctx context.Context, tx database.Execer) error
@@ -121,13 +121,13 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 	}
 }
 
-// What may go away by itself is tried again, and does not stop the projection.
+// TestTransientErrorsDoNotStop: temporary errors are retried and do not stop the projection.
 func TestTransientErrorsDoNotStop(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{
 		"deadlock_detected", "serialization_failure", "lock_not_available", "query_canceled", "disk_full",
 		"read_only_sql_transaction", "io_error",
-		// Nothing says that these go away by themselves, nor that an event is to blame.
+		// These do not show whether they are temporary, or whether an event is to blame.
 		"idle_in_transaction_session_timeout", "insufficient_privilege", "internal_error", "index_corrupted",
 		"undefined_table", "feature_not_supported",
 	} {
@@ -155,8 +155,7 @@ func TestTransientErrorsDoNotStop(t *testing.T) {
 	}
 }
 
-// What may be an event's fault, or that of a database in trouble, is on record while it is tried again, until it has
-// gone away.
+// TestTroubleIsOnRecord: an error that may be caused by an event is recorded while it is retried, until it disappears.
 func TestTroubleIsOnRecord(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -192,7 +191,7 @@ func TestTroubleIsOnRecord(t *testing.T) {
 	}
 }
 
-// When an error that may be an event's has lasted, the event is found and blamed.
+// TestPatienceEnds: when such an error persists, the event is found and blamed.
 func TestPatienceEnds(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -233,7 +232,7 @@ func assertFailed(t *testing.T, pool *pgxpool.Pool, at events.Position, want str
 	}
 }
 
-// insertRaw appends an event past the package that knows events.
+// insertRaw inserts an event with any type and data.
 func insertRaw(t *testing.T, pool *pgxpool.Pool, eventType, data string) {
 	t.Helper()
 	testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
@@ -263,8 +262,8 @@ func TestUnreadableEventIsPoison(t *testing.T) {
 	}
 }
 
-// An event of a type that only a newer version knows: this replica applies what is before it and waits, without
-// failing, until a newer one has moved on.
+// TestUnknownTypeWaitsForNewerReplica: this replica applies the events before an event of unknown type and waits,
+// without failing, until a newer replica has moved the checkpoint.
 func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -281,7 +280,7 @@ func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 		s.LagSeconds <= 0 {
 		t.Errorf("status of a waiting projection: %+v", s)
 	}
-	// What a newer replica does.
+	// As a newer replica does.
 	testdb.Exec(t, pool, `UPDATE projections AS p SET transaction_id = e.transaction_id, position = e.position, unknown_type = NULL
 		FROM events AS e WHERE e.event_source = 'test'`)
 	testdb.Eventually(t, "caught up", caughtUp(t, pool, "old"))
@@ -310,8 +309,8 @@ func TestNewRunnerRefusesTwoOfOneName(t *testing.T) {
 	}
 }
 
-// An event deep in a backlog that cannot be applied, or read, is found exactly, although large chunks are applied
-// before it.
+// TestPoisonInABacklog: an event in a large backlog that cannot be applied or decoded is found exactly, although chunks
+// are large.
 func TestPoisonInABacklog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

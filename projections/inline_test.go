@@ -19,9 +19,9 @@ import (
 	"novelgate/projections"
 )
 
-// world is what a history has led to so far.
+// world is the state of a random history.
 type world struct {
-	prefix       string // of titles and names, so that runs do not meet
+	prefix       string // of titles and names, unique to the run
 	owners       []uuid.UUID
 	novels       map[string]novel.Novel
 	threads      map[string]uuid.UUID
@@ -49,7 +49,7 @@ func (w *world) record(streamType string, id uuid.UUID, version int, event event
 	return recorded
 }
 
-// step is something that a partner or staff does; refusals are fine.
+// step is a random command of a partner or staff, which may be refused.
 func (w *world) step(t *rapid.T) {
 	spelled := w.prefix + " " + rapid.SampledFrom([]string{"Straße", "STRASSE", "Ὀδύσσεια", "novel", "NOVEL", "x"}).Draw(t,
 		"title")
@@ -141,7 +141,7 @@ func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 	w.integrations[id] = past
 }
 
-// decideAuthor is something that staff decide about one of a few authors, of whom parts may be erased later.
+// decideAuthor is a random decision of staff about one of a few authors, whose events may be erased later.
 func (w *world) decideAuthor(t *rapid.T, integrationID uuid.UUID) {
 	ref, err := author.Ref(integrationID, rapid.SampledFrom([]string{"a", "b/é \\", "c"}).Draw(t, "uuid"))
 	if err != nil {
@@ -175,8 +175,8 @@ func (w *world) decideAuthor(t *rapid.T, integrationID uuid.UUID) {
 	w.authors[id] = past
 }
 
-// For any history, however it was cut into transactions, and though parts of it are delivered again, the tables that
-// are written with the events equal the reference model.
+// TestInlineFollowsAnyHistory: for any history, however it is cut into transactions and redelivered, the inline
+// projections equal the reference model.
 func TestInlineFollowsAnyHistory(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

@@ -21,8 +21,8 @@ import (
 	"novelgate/projections"
 )
 
-// However the log is cut into batches, whichever come again and however they overlap, the read models equal the
-// reference model; also when comments are read after their author was erased.
+// TestModelsEqualTheReferenceModel: for any batches, redeliveries and overlaps the read models equal the reference
+// model, also when comments are read after their author was erased.
 func TestModelsEqualTheReferenceModel(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -46,7 +46,7 @@ func TestModelsEqualTheReferenceModel(t *testing.T) {
 				if from >= done || to <= done {
 					t.Fatalf("apply to activity: %v", err)
 				}
-				// What was counted in part is refused as a whole.
+				// A batch that was counted in part is refused.
 				if err := (projections.Activity{}).Apply(context.Background(), pool, applied[done:max(done, to)]); err != nil {
 					t.Fatalf("apply to activity: %v", err)
 				}
@@ -59,7 +59,7 @@ func TestModelsEqualTheReferenceModel(t *testing.T) {
 	})
 }
 
-// TestModelsFollowTheLog: through the runner, from the log itself. Distinct authors are counted in the views.
+// TestModelsFollowTheLog uses a runner and a stored log. The views count distinct authors.
 func TestModelsFollowTheLog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -96,8 +96,8 @@ func TestModelsFollowTheLog(t *testing.T) {
 	}
 }
 
-// distinctAuthors counts authors as the views show them: per thread, per integration and, in two views, per day,
-// integration and novel.
+// distinctAuthors counts authors like the views: per thread, per integration and, in two views, per day, integration
+// and novel.
 func distinctAuthors(log []events.Recorded) map[string][]int {
 	sets := map[string]map[uuid.UUID]bool{}
 	for _, r := range log {
@@ -134,12 +134,12 @@ func distinctAuthors(log []events.Recorded) map[string][]int {
 	return counts
 }
 
-// modelTables are those of the projections novels and activity.
+// modelTables returns the tables of the projections novels and activity.
 func modelTables() []string {
 	return slices.Concat(projections.Novels{}.Tables(), projections.Activity{}.Tables())
 }
 
-// modelsDiff compares tables with the reference model, and shows the rows where they differ.
+// modelsDiff compares tables with the reference model and returns the differing rows.
 func modelsDiff(t testing.TB, pool *pgxpool.Pool, log []events.Recorded, tables ...string) string {
 	t.Helper()
 	want, err := reference.Of(log).Tables()
@@ -163,9 +163,8 @@ func truncateModels(t *testing.T, pool *pgxpool.Pool) {
 	testdb.Exec(t, pool, `TRUNCATE `+strings.Join(modelTables(), ", "))
 }
 
-// catalogueLog is a log of three partners and of staff, who create, change and moderate a handful of novels, and of few
-// authors who comment within few days, around midnight, often at the same instant. Some comments are erased, and some
-// authors are, who may begin anew.
+// catalogueLog returns a log of three partners and staff with a handful of novels. Few authors comment within few days,
+// around midnight, often at the same instant. Some comments and authors are erased; these authors may comment again.
 func catalogueLog(seed uint64, n int) []events.Recorded {
 	random := seeded(seed)
 	versions := map[uuid.UUID]int{}
@@ -204,8 +203,7 @@ func catalogueLog(seed uint64, n int) []events.Recorded {
 
 func someone(random *rand.Rand) string { return fmt.Sprintf("user-%d", random.IntN(4)) }
 
-// withoutErased is the log as it is read once all of it has happened: the comments of those who were erased later are
-// without content.
+// withoutErased returns the log as it is read at the end: comments of authors who were erased later have no content.
 func withoutErased(log []events.Recorded) []events.Recorded {
 	erased := map[uuid.UUID]bool{}
 	read := slices.Clone(log)
@@ -218,7 +216,7 @@ func withoutErased(log []events.Recorded) []events.Recorded {
 				e.Comment = nil
 				read[i].Event = e
 			}
-		default: // holds nothing of an author
+		default: // has no data of an author
 		}
 	}
 	return read
@@ -276,7 +274,7 @@ func moderated(random *rand.Rand, novel uuid.UUID) events.Recorded {
 	}
 }
 
-// TestFreshness: analysts see how far a projection has come, whatever rights they have.
+// TestFreshness: analysts see the lag of projections without further rights.
 func TestFreshness(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

@@ -13,7 +13,7 @@ import (
 	"novelgate/projections"
 )
 
-// TestPostIsHidden: the database and the aggregate agree on every order of what may happen.
+// TestPostIsHidden: the database function and the aggregate agree for every order of decisions.
 func TestPostIsHidden(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -53,7 +53,7 @@ func TestPostIsHidden(t *testing.T) {
 	}
 }
 
-// TestAuthorsPostsInAnalytics: what is decided about an author shows on all of their posts at once, and theirs alone.
+// TestAuthorsPostsInAnalytics: a decision about an author affects all of their posts at once, and no others.
 func TestAuthorsPostsInAnalytics(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

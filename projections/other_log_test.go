@@ -11,8 +11,8 @@ import (
 	"novelgate/projections"
 )
 
-// hooked is a counting projection that does something once, when it is given its first events: they have been read, and
-// the transaction that applies them has not begun.
+// hooked is a counting projection that calls a hook once, before it applies its first events: they are read, and the
+// transaction has not begun.
 type hooked struct {
 	counting
 	hook func()
@@ -25,8 +25,8 @@ func (h hooked) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	return h.counting.Apply(ctx, tx, batch)
 }
 
-// Events that were read from a log are not applied to the tables beside another one, neither batch by batch nor in the
-// chunks of a catch-up.
+// TestEventsOfAnotherLogAreNotApplied: events of one log are not applied to the tables of another, neither in batches
+// nor in chunks of a catch-up.
 func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]int{"batch": 0, "chunk": 10} {
@@ -58,8 +58,8 @@ func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
 	}
 }
 
-// A follower whose position lies behind the end of another log goes on from its checkpoint there, and not only once the
-// log has grown past that position.
+// TestFollowerGoesOnInAnotherLog: a follower whose position is after the end of the new log continues from the
+// checkpoint there at once.
 func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -83,7 +83,7 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	testdb.Exec(t, tx, `DELETE FROM applied_moved AS a USING events AS e
 		WHERE (e.transaction_id, e.position) = (a.transaction_id, a.position) AND e.event_id LIKE 'lost%'`)
 	testdb.Lose(t, tx, `event_id LIKE 'lost%'`)
-	// An event that is behind the checkpoint, and before the position that the follower remembers.
+	// An event after the checkpoint and before the follower's position.
 	testdb.Exec(t, tx, `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		SELECT transaction_id, position + 1, 'thread', gen_random_uuid(), 1, 'new', 'test', 'thread.opened.v1', '{}', 'test',
 			gen_random_uuid()

@@ -13,7 +13,7 @@ func numbered(n int) (id uuid.UUID) {
 	return id
 }
 
-// A reply is placed as long as what it replies to is among the latest; what is kept is bounded.
+// TestPlacesKeepTheLatest: a reply has a place as long as its parent is among the latest posts; memory is limited.
 func TestPlacesKeepTheLatest(t *testing.T) {
 	t.Parallel()
 	var p places

@@ -13,10 +13,10 @@ import (
 	"novelgate/projections"
 )
 
-// postsOfAuthorsSQL is how statements use the function.
+// postsOfAuthorsSQL calls the function as statements must.
 const postsOfAuthorsSQL = `SELECT p.author_id, p.post_id FROM posts p WHERE p.post_id = ANY ((SELECT posts_of_authors($1))::uuid[])`
 
-// The comments of some authors are found by the index, with the settings of readers, too, and on a table that was never
+// TestPostsOfAuthors: the function uses the index, also with the settings of readers, and on a table that was never
 // analysed.
 func TestPostsOfAuthors(t *testing.T) {
 	t.Parallel()
@@ -73,7 +73,7 @@ func TestPostsOfAuthors(t *testing.T) {
 	}
 }
 
-// A statement that waits for whoever exchanges the tables sees what that one has written.
+// TestPostsOfAuthorsAfterAnExchange: a statement that waits for an exchange of the tables sees the new rows.
 func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

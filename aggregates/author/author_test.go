@@ -33,7 +33,7 @@ func given(history ...events.Event) author.Author {
 	return author.Fold(ref, recorded)
 }
 
-// TestDecisions goes through every decision in every state that matters to it.
+// TestDecisions tests every decision in every relevant state.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	var (

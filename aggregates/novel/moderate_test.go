@@ -10,7 +10,7 @@ import (
 	"novelgate/events"
 )
 
-// status is where a title stands: a state, or one of those in which there is no novel.
+// status is the status of a title: a state, or one of those without a novel.
 type status string
 
 const (
@@ -47,9 +47,9 @@ func statusOf(n novel.Novel) status {
 	}
 }
 
-// move is something that staff or a partner do about a title.
+// move is a command of staff or of a partner about a title.
 type move struct {
-	to     novel.State // what it is about, as a refusal names it; "" for those that are refused in other words
+	to     novel.State // target state in the refusal; "" for refusals with another text
 	decide func(novel.Novel) ([]events.Event, error)
 }
 
@@ -86,13 +86,13 @@ var moves = map[string]move{
 	}},
 }
 
-// outcome is what a move comes to.
+// outcome is the result of a move.
 type outcome struct {
 	then []events.Event
 	is   status
 }
 
-// outcomes has every pair of a status and a move that is not refused.
+// outcomes has every allowed pair of a status and a move.
 func outcomes() map[status]map[string]outcome {
 	hosts := events.NovelCreated{Title: "GENJI", Slug: "genji", Author: "Unknown", State: "published", Reason: "why"}
 	withFields := hosts
@@ -131,7 +131,7 @@ func outcomes() map[status]map[string]outcome {
 	}
 }
 
-// TestModeration goes through every status and every move.
+// TestModeration tests every move in every status.
 func TestModeration(t *testing.T) {
 	t.Parallel()
 	allowed := outcomes()
@@ -171,7 +171,7 @@ func TestModeration(t *testing.T) {
 	}
 }
 
-// checkRefusal: a refusal names both states, or says what to do first, and decides nothing.
+// checkRefusal checks that a refusal names both states, or the necessary step, and decides nothing.
 func checkRefusal(t *testing.T, n novel.Novel, to novel.State, decided []events.Event, err error) {
 	t.Helper()
 	if decided != nil {

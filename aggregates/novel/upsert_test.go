@@ -16,7 +16,7 @@ var (
 	stranger = uuid.UUID{2}
 )
 
-// given is a novel with this history.
+// given returns a novel with a history.
 func given(history ...events.Event) novel.Novel {
 	n := novel.Novel{ID: uuid.UUID{9}}
 	for _, event := range history {
@@ -33,7 +33,7 @@ func created(state novel.State) events.NovelCreated {
 	return e
 }
 
-// every are all fields with a value.
+// every returns fields that all have a value.
 func every(value string) novel.Fields {
 	return novel.Fields{
 		Author: &value, Synopsis: new("s" + value), CoverURL: new("c" + value), Language: new("l" + value),
@@ -41,7 +41,7 @@ func every(value string) novel.Fields {
 	}
 }
 
-// updated is the event that sets every field.
+// updated returns the event that sets every field.
 func updated(value string) events.NovelUpdated {
 	f := every(value)
 	return events.NovelUpdated{
@@ -175,7 +175,7 @@ func TestUpsert(t *testing.T) {
 	}
 }
 
-// TestUpsertKeepsItsDistance holds that a decision shares no memory with the command that it came from.
+// TestUpsertKeepsItsDistance: a decision shares no memory with its command.
 func TestUpsertKeepsItsDistance(t *testing.T) {
 	t.Parallel()
 	genres := []string{"a", "b"}

@@ -52,8 +52,8 @@ func TestRegister(t *testing.T) {
 	}
 }
 
-// TestTheNameOfTheHost: owner=host asks for the novels of the host platform, so no partner may be called that. One that
-// is called so since before keeps the name until it gets another.
+// TestTheNameOfTheHost: owner=host selects novels of the host platform, so no partner may have that name. An older one
+// that has it keeps it until it is renamed.
 func TestTheNameOfTheHost(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"host", "Host", " HOST\t", "ho\u017ft"} {

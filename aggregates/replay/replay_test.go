@@ -19,7 +19,7 @@ var (
 	noon    = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 )
 
-// recorded is a history: the n-th event came n minutes past noon.
+// recorded returns a history: event n was recorded n minutes after noon.
 func recorded(list ...events.Event) []events.Recorded {
 	history := make([]events.Recorded, len(list))
 	for i, event := range list {
@@ -122,7 +122,7 @@ func TestThread(t *testing.T) {
 			IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon, ParentPostID: &postID,
 			ChapterNumber: jsontext.Value("1.5"),
 		},
-		events.NovelRejected{}, // stands for whatever staff may decide about a comment
+		events.NovelRejected{}, // an event of another kind
 	)
 	history[1].StreamID, history[1].StreamVersion = postID, 1
 	history[2].StreamID, history[2].StreamVersion = partner, 1
@@ -167,7 +167,7 @@ func TestDiff(t *testing.T) {
 	if err != nil || len(same) != 0 {
 		t.Errorf("alike: %v, %v", same, err)
 	}
-	// What is absent and what is null are the same: nothing.
+	// Absent and null are the same.
 	nothing, err := replay.Diff(struct{}{}, replay.Key{})
 	if err != nil {
 		t.Fatal(err)

@@ -34,7 +34,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestMalformedKeysNeverReachTheDatabase: there is none to reach.
+// TestMalformedKeysNeverReachTheDatabase: the test has no database.
 func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 	t.Parallel()
 	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
@@ -92,7 +92,7 @@ func TestAnswersAreRememberedForAMoment(t *testing.T) {
 	}
 }
 
-// TestRevocation holds within a second, though its notification was lost, and at once after Forget.
+// TestRevocation: a revocation takes effect within a second if its notification is lost, and at once after Forget.
 func TestRevocation(t *testing.T) {
 	t.Parallel()
 	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
@@ -128,8 +128,8 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 	}
 }
 
-// TestForgetOvertakesALookUp that has read the key before it was revoked and is still on its way: a request
-// after Forget does not get its answer, and the answer is not cached.
+// TestForgetOvertakesALookUp: a look-up has read a key before its revocation and is still running. A request after
+// Forget does not get its result, and the result is not cached.
 func TestForgetOvertakesALookUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -174,7 +174,7 @@ func TestWaitingRequestsShareALookUp(t *testing.T) {
 			b.want(t, secret, nil)
 		})
 	}
-	leave() // the one that began the look-up goes away; the others must not fail with it
+	leave() // the request that began the look-up is cancelled; the others must not fail
 	if err := <-left; !errors.Is(err, context.Canceled) {
 		t.Errorf("the one that left: %v", err)
 	}
@@ -196,7 +196,7 @@ func TestExpiry(t *testing.T) {
 			{0, nil},
 			{9900 * time.Millisecond, nil},
 			{99 * time.Millisecond, nil},
-			{time.Millisecond, access.ErrExpired}, // remembered since 100 ms ago, and expired all the same
+			{time.Millisecond, access.ErrExpired}, // cached for 100 ms, and still refused as expired
 			{time.Hour, access.ErrExpired},
 		} {
 			b.clock.advance(step.after)
@@ -205,7 +205,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestGuessedKeysDoNotFillTheMemory: the cache starts over rather than grow.
+// TestGuessedKeysDoNotFillTheMemory: the cache is limited.
 func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -239,7 +239,8 @@ func TestAuthenticateStaffUser(t *testing.T) {
 	}
 }
 
-// TestKeysOpenTheirSideOnly: whatever is remembered of them, they open the other side neither before nor after.
+// TestKeysOpenTheirSideOnly: a key of an integration does not authenticate a staff user, nor the reverse, whatever is
+// cached.
 func TestKeysOpenTheirSideOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -263,7 +264,7 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 	}
 }
 
-// TestAKeyThatIsRememberedCostsNoMemory beyond what parsing it takes.
+// TestAKeyThatIsRememberedCostsNoMemory: a cached key allocates nothing beyond parsing.
 func TestAKeyThatIsRememberedCostsNoMemory(t *testing.T) {
 	b := setup(t)
 	_, secret := b.issue(t, 0)
@@ -296,7 +297,7 @@ func wantUsageWrittenDown(t *testing.T, b *bundle, h holder) {
 			t.Errorf("last used at %v, want %s", got, b.clock.Now())
 		}
 	}
-	b.clock.advance(-30 * time.Minute) // another replica, whose news come late
+	b.clock.advance(-30 * time.Minute) // another replica with a slow clock
 	h.want(t, secret, nil)
 	b.saveUsage(t)
 	if got := lastUsed(); got == nil || !got.Equal(b.clock.Now().Add(30*time.Minute)) {

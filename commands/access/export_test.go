@@ -1,16 +1,16 @@
 package access
 
-// Remembered returns how many keys are in memory.
+// Remembered returns the number of cached keys.
 func (k *Keys) Remembered() int {
 	k.mu.RLock()
 	defer k.mu.RUnlock()
 	return len(k.entries)
 }
 
-// FindAttempts is how often a look-up is tried that times out.
+// FindAttempts is the maximum number of attempts at a look-up.
 const FindAttempts = findAttempts
 
-// Waiting returns how many keys of integrations wait for a query.
+// Waiting returns the number of keys of integrations that wait for a query.
 func (k *Keys) Waiting() int {
 	k.integrations.mu.Lock()
 	defer k.integrations.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestGuessesShareQueries: a good key does not wait for each guess before it.
+// TestGuessesShareQueries: a valid key does not wait for each earlier guess.
 func TestGuessesShareQueries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -24,7 +24,7 @@ func TestGuessesShareQueries(t *testing.T) {
 	}
 	var wg sync.WaitGroup
 	var holds []*held
-	for range 2 { // as many queries as there may be at a time
+	for range 2 { // the maximum number of concurrent queries
 		h := b.queries.holdNext()
 		wg.Go(guess)
 		<-h.answered
@@ -46,7 +46,7 @@ func TestGuessesShareQueries(t *testing.T) {
 		close(h.release)
 	}
 	wg.Wait()
-	// Two that were held, and one for all that waited: more only if the test was held up.
+	// Two that were blocked, and one for all others; more only if the test was slow.
 	if got := b.queries.count.Load(); got > 3*access.FindAttempts {
 		t.Errorf("%d queries, want 3", got)
 	}

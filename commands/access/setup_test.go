@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// bundle is a replica that authenticates, an integration, and staff who look after it.
+// bundle is a replica that authenticates, an integration, and staff.
 type bundle struct {
 	keys        *access.Keys
 	pool        *pgxpool.Pool // of keys
@@ -92,7 +92,7 @@ func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) 
 	return key, secret
 }
 
-// want authenticates an integration, and fails unless the error is as wanted.
+// want authenticates an integration and checks the error.
 func (b *bundle) want(t testing.TB, secret apikey.Secret, want error) {
 	t.Helper()
 	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
@@ -115,7 +115,7 @@ type holder struct {
 	lastUsed     func(t *testing.T) *time.Time // of the only key
 }
 
-// want authenticates, and fails unless the error is as wanted.
+// want authenticates and checks the error.
 func (h holder) want(t *testing.T, secret apikey.Secret, want error) {
 	t.Helper()
 	if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
@@ -123,7 +123,7 @@ func (h holder) want(t *testing.T, secret apikey.Secret, want error) {
 	}
 }
 
-// eachHolder tests the keys of every kind of owner.
+// eachHolder runs a test with keys of each kind of owner.
 func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 	t.Helper()
 	t.Run("partner", func(t *testing.T) {
@@ -178,7 +178,7 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 	}
 }
 
-// clock is moved by hand.
+// clock is a fake clock.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -196,7 +196,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// queries counts look-ups, and can hold the next one when the database has answered it.
+// queries counts look-ups, and can block the next one after the database has answered.
 type queries struct {
 	count atomic.Int64
 	held  atomic.Pointer[held]

@@ -12,19 +12,19 @@ import (
 	"novelgate/events"
 )
 
-func (d *desk) authors() string { return "/api/admin/integrations/" + d.integrationID + "/authors" }
+func (d *fixture) authors() string { return "/api/admin/integrations/" + d.integrationID + "/authors" }
 
-// author is the address of an author, whatever their identifier.
-func (d *desk) author(external string) string { return d.authors() + "/" + segment(external) }
+// author returns the path of an author with any identifier.
+func (d *fixture) author(external string) string { return d.authors() + "/" + segment(external) }
 
-// segment encodes every byte that a path might give a meaning to.
+// segment percent-encodes every special byte.
 func segment(s string) string {
 	return strings.NewReplacer(".", "%2E").Replace(url.PathEscape(s))
 }
 
 func TestAuthorOverHTTP(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	path := d.author("user-1")
 	if a := d.get(t, path); a.code() != "not_found" {
 		t.Errorf("unknown: %d %s", a.status, a.text)
@@ -99,10 +99,10 @@ func TestAuthorOverHTTP(t *testing.T) {
 	}
 }
 
-// TestAuthorAddresses: the partner's identifier may hold anything that a comment may carry, and nothing else.
+// TestAuthorAddresses: the path accepts exactly the identifiers that comments may have.
 func TestAuthorAddresses(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	names := []string{
 		"a/b", "/", "//", ".", "..", "../..", "a/../b", "%", "%2F", "a%2Fb", "?", "#", "a b", "+", ";=,", "{uuid}", "member",
 		"block", "日本", "a\nb", "\\", `"'<>`,
@@ -141,7 +141,7 @@ func TestAuthorAddresses(t *testing.T) {
 		}
 	}
 	for _, request := range [][2]string{
-		{http.MethodGet, d.authors() + "/a/b"}, // not encoded: another address
+		{http.MethodGet, d.authors() + "/a/b"}, // not encoded: another path
 		{http.MethodGet, "/api/admin/integrations/" + uuid.NewString() + "/authors"},
 		{http.MethodPut, "/api/admin/integrations/" + uuid.NewString() + "/authors/u/member"},
 		{http.MethodGet, "/api/admin/integrations/unknown/authors/u"},

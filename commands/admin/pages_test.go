@@ -16,7 +16,7 @@ import (
 
 func TestBadCursors(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.post(t, "/api/admin/novels", `{"novel":"A"}`)
 	d.post(t, "/api/admin/novels", `{"novel":"B"}`)
 	d.post(t, "/api/admin/integrations", `{"name":"Second"}`)
@@ -48,10 +48,10 @@ func TestBadCursors(t *testing.T) {
 	}
 }
 
-// TestCursorsOfOtherLists: the place in one list says nothing about another, be it one of the same kind.
+// TestCursorsOfOtherLists: a cursor of one list is refused by every other list.
 func TestCursorsOfOtherLists(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	novels, integrations := "/api/admin/novels", "/api/admin/integrations"
 	lists := []string{novels, integrations}
 	d.post(t, novels, `{"novel":"A"}`)
@@ -80,12 +80,12 @@ func TestCursorsOfOtherLists(t *testing.T) {
 	}
 }
 
-// TestPagesOfLargeItems: a page takes no more than half a megabyte and one item more, and the next goes on after it. A
-// novel's history is as long.
+// TestPagesOfLargeItems: a page has at most half a megabyte and one more item, and the next one continues. So has a
+// novel's history.
 func TestPagesOfLargeItems(t *testing.T) {
 	t.Parallel()
 	const novels, most = 60, 512<<10 + 30<<10
-	d := newDesk(t)
+	d := newFixture(t)
 	synopsis := strings.Repeat("🜁", 5_000) // 20 KB
 	for n := range novels {
 		d.post(t, "/api/admin/novels", fmt.Sprintf(`{"novel":"Large %02d","synopsis":%q}`, n, synopsis))
@@ -116,10 +116,10 @@ func TestPagesOfLargeItems(t *testing.T) {
 	}
 }
 
-// TestAReasonIsNotLost: a key stays when the reason to revoke it cannot be read, or has another name.
+// TestAReasonIsNotLost: a key is not revoked if the reason is invalid or has another name.
 func TestAReasonIsNotLost(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
 	key := d.post(t, keys, `{}`).str("keyId")
 	for _, query := range []string{
@@ -141,11 +141,10 @@ func TestAReasonIsNotLost(t *testing.T) {
 	}
 }
 
-// TestParametersAreDescribed sends to every route the parameters that docs/openapi.yaml gives it, and one that it does
-// not.
+// TestParametersAreDescribed sends every route the parameters of docs/openapi.yaml, and an unknown one.
 func TestParametersAreDescribed(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
 	if err != nil {
 		t.Fatal(err)
@@ -177,10 +176,10 @@ func TestParametersAreDescribed(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoText sends what PostgreSQL takes for no text wherever an address or a body holds any.
+// TestWhatIsNoText sends text that PostgreSQL cannot store, in every path and body.
 func TestWhatIsNoText(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	novel := d.post(t, "/api/admin/novels", `{"novel":"One"}`).str("novelId")
 	key := d.post(t, "/api/admin/integrations/"+d.integrationID+"/keys", `{}`).str("keyId")
 	if novel == "" || key == "" {

@@ -10,7 +10,7 @@ import (
 
 func TestIntegrationLife(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	const path = "/api/admin/integrations"
 	body := `{"name":"Reader App","capabilities":["novels"],"postsPerMinute":7,"novelsPerMinute":3,"review":true}`
 	made := d.send(t, d.ada, http.MethodPost, path, "create-1", body)
@@ -65,7 +65,7 @@ func TestIntegrationLife(t *testing.T) {
 
 func TestKeyLife(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	path := "/api/admin/integrations/" + d.integrationID + "/keys"
 	made := d.send(t, d.ada, http.MethodPost, path, "key-1", `{"expiresInSeconds":3600}`)
 	if made.status != http.StatusCreated || made.str("apiKey") == "" || made.str("expiresAt") == "" {
@@ -107,7 +107,7 @@ func TestKeyLife(t *testing.T) {
 
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	keys := "/api/admin/integrations/" + d.integrationID + "/keys"
 	id, _ := d.get(t, keys).items(t)[0]["keyId"].(string)
 	path := "/api/admin/keys/" + id + "/rotate"
@@ -130,10 +130,10 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRefusals has the rules of each route. What a JSON object or a query may not hold, httpkit and request test.
+// TestRefusals tests the rules of each route. httpkit and request test those of JSON objects and queries.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	const integrations, novels = "/api/admin/integrations", "/api/admin/novels"
 	integration, unknown := integrations+"/"+d.integrationID, uuid.NewString()
 	keys, member, posts := integration+"/keys", d.author("u")+"/member", "/api/admin/posts/"

@@ -16,10 +16,10 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestMismatches repeats every POST: with the same command in other words, and with another command.
+// TestMismatches repeats every POST: with another form of the same command, and with another command.
 func TestMismatches(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	key := d.send(t, d.ada, http.MethodPost, "/api/admin/integrations/"+d.integrationID+"/keys", "made", `{}`).str("keyId")
 	barred := d.send(t, d.ada, http.MethodPost, "/api/admin/novels/reject", "made", `{"novel":"Barred","reason":"r"}`).str(
 		"novelId")
@@ -60,17 +60,17 @@ func TestMismatches(t *testing.T) {
 			}
 		}
 	}
-	// What is kept is no use for guessing what the command was.
+	// The stored fingerprint must not allow guesses of the command.
 	if plain := testdb.Value[int](t, d.staff.Pool,
 		`SELECT count(*) FROM events WHERE event_id = 'repeated' AND (fingerprint IS NULL OR salt IS NULL) AND event_source !~ '#'`); plain != 0 {
 		t.Errorf("%d commands without a fingerprint or a salt", plain)
 	}
 }
 
-// TestDefectIsNoOutage: what repeating the request would not cure is a 500 and is logged.
+// TestDefectIsNoOutage: an error that a retry would not fix is a 500 and is logged.
 func TestDefectIsNoOutage(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	const integrations = "/api/admin/integrations"
 	id := d.post(t, integrations, `{"name":"Site"}`).str("integrationId")
 	testdb.Exec(t, d.staff.Pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
@@ -94,10 +94,10 @@ func TestUnsettledErasureIsRetryable(t *testing.T) {
 	}
 }
 
-// TestStalledBodies: a body that does not arrive keeps no other member of staff from being answered.
+// TestStalledBodies: a body that does not arrive delays no other request.
 func TestStalledBodies(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.api.Staff = httpkit.NewReaders("staff", 1, 1, time.Minute)
 	body, sender := io.Pipe()
 	stalled := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/admin/novels", body)
@@ -110,7 +110,7 @@ func TestStalledBodies(t *testing.T) {
 		d.handler.ServeHTTP(w, stalled)
 		answered <- w.Code
 	}()
-	if _, err := io.WriteString(sender, "{"); err != nil { // it is read
+	if _, err := io.WriteString(sender, "{"); err != nil { // the handler reads it
 		t.Fatal(err)
 	}
 	if got := d.get(t, "/api/admin/integrations"); got.status != http.StatusOK {

@@ -24,9 +24,9 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// desk is the admin API on a database of its own, with a key of every kind.
-type desk struct {
-	sent                   int // by post
+// fixture is the admin API on its own database, with a key of every kind.
+type fixture struct {
+	sent                   int // number of requests by post
 	api                    *admin.API
 	handler                http.Handler
 	kit                    *httpkit.Kit
@@ -38,11 +38,11 @@ type desk struct {
 	log                    *bytes.Buffer // everything that was logged
 }
 
-func newDesk(t *testing.T) *desk {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	ctx := context.Background()
 	pool := testdb.Pool(t, testdb.New(t))
-	d := &desk{
+	d := &fixture{
 		log: &bytes.Buffer{}, keys: access.New(pool, time.Now),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
@@ -81,7 +81,7 @@ func newDesk(t *testing.T) *desk {
 	return d
 }
 
-func (d *desk) person(t *testing.T, role, name string, lifetime time.Duration) string {
+func (d *fixture) person(t *testing.T, role, name string, lifetime time.Duration) string {
 	t.Helper()
 	_, secret, err := d.staff.IssueUserKey(context.Background(), role, name, lifetime)
 	if err != nil {
@@ -90,7 +90,7 @@ func (d *desk) person(t *testing.T, role, name string, lifetime time.Duration) s
 	return secret.Reveal()
 }
 
-// answer is what a request came to.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -115,8 +115,8 @@ func (a answer) items(t *testing.T) []map[string]any {
 	return items
 }
 
-// send sends a request with a key; idempotencyKey is left out when it is "".
-func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string) answer {
+// send sends a request with a key, without Idempotency-Key if idempotencyKey is "".
+func (d *fixture) send(t *testing.T, key, method, path, idempotencyKey, body string) answer {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, path, strings.NewReader(body))
 	if key != "" {
@@ -139,14 +139,14 @@ func (d *desk) send(t *testing.T, key, method, path, idempotencyKey, body string
 	return a
 }
 
-// get sends a GET of staff.
-func (d *desk) get(t *testing.T, path string) answer {
+// get sends a GET with the staff key.
+func (d *fixture) get(t *testing.T, path string) answer {
 	t.Helper()
 	return d.send(t, d.ada, http.MethodGet, path, "", "")
 }
 
-// post sends a POST of staff under a key of its own.
-func (d *desk) post(t *testing.T, path, body string) answer {
+// post sends a POST with the staff key and a new Idempotency-Key.
+func (d *fixture) post(t *testing.T, path, body string) answer {
 	t.Helper()
 	d.sent++
 	return d.send(t, d.ada, http.MethodPost, path, fmt.Sprint("post-", d.sent), body)

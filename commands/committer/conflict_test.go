@@ -33,7 +33,7 @@ type writer interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// record appends what another writer has decided, as the committer would.
+// record appends an event of another writer, with the inline projections.
 func record(t testing.TB, db writer, recorded events.Recorded) {
 	t.Helper()
 	if err := projections.Append(t.Context(), db, recorded); err != nil {
@@ -69,7 +69,8 @@ func conflict(t testing.TB, pool *pgxpool.Pool, n int) {
 		CREATE TRIGGER conflict BEFORE INSERT ON title_lookup EXECUTE FUNCTION conflict()`, n))
 }
 
-// TestConflictsChargeOnce makes a creation conflict twice: the second time it holds the advisory lock of its title.
+// TestConflictsChargeOnce makes a creation conflict twice. At the second conflict it holds the advisory lock of its
+// title.
 func TestConflictsChargeOnce(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -82,8 +83,8 @@ func TestConflictsChargeOnce(t *testing.T) {
 	r.wantCharged(t, 1)
 }
 
-// TestConflictBecomesReplay lets another replica be faster with the same delivery: the slower one is its retry, and
-// the creation that it was granted goes back.
+// TestConflictBecomesReplay: another replica executes the same delivery first. The slower one becomes a retry, and its
+// permit is returned.
 func TestConflictBecomesReplay(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -108,7 +109,7 @@ func TestReadsSeeDifferentMoments(t *testing.T) {
 			url := testdb.New(t)
 			patient := newPool(t, url, 1, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["lock_timeout"] = "30s" })
 			r, p := newReplica(t, url, func(c *committer.Config) { c.Pool = patient }), newPartner()
-			// From here on the statements are prepared: that would wait for the table as well.
+			// Prepare the statements now: preparing waits for a locked table, too.
 			r.must(t, p.post("warm", "Known"))
 			other := begin(t, r.db)
 			testdb.Exec(t, other, "LOCK TABLE "+table+" IN ACCESS EXCLUSIVE MODE")
@@ -132,7 +133,7 @@ func TestRejectedMeanwhile(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
 	r.must(t, p.novel("n", "Title", novel.Fields{}))
-	// The creation of another title in the same batch keeps it waiting between the two.
+	// Creating another title in the same batch delays it between read and write.
 	update := p.novel("u", "Title", novel.Fields{Author: new("Murasaki")})
 	release := r.occupy(t)
 	entered, leave := make(chan struct{}), make(chan struct{})

@@ -11,10 +11,10 @@ import (
 	"novelgate/commands/staff"
 )
 
-// world is what the table below talks about.
+// world has the partners of the table below.
 type world struct {
 	a, b     partner // may create novels
-	poster   partner // may not
+	poster   partner // may not create novels
 	reviewed partner // is under review
 }
 
@@ -57,8 +57,8 @@ const (
 	limited        = "error: the limit of 1048576 novel creations per minute is used up"
 )
 
-// TestDecisions sends the given steps one after another, then the commands of when: once one by one and once, in
-// another database, as one batch. The answers are the same, and so is what is charged.
+// TestDecisions executes the given steps, and then the commands of when: one by one and, in another database, as one
+// batch. Answers and charged permits must be the same.
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	w, x := newWorld(), novel.Fields{Author: new("X")}
@@ -66,7 +66,7 @@ func TestDecisions(t *testing.T) {
 		given   []any
 		when    batch
 		then    []string
-		limit   int // creations, for given and when; 0: no limit
+		limit   int // creations in given and when; 0: no limit
 		charged int
 		check   func(t *testing.T, answers []answer)
 	}{
@@ -269,7 +269,7 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
-// take carries out one step of what is given.
+// take executes one given step.
 func take(t *testing.T, r *replica, s *staff.Staff, step any) {
 	t.Helper()
 	var err error

@@ -17,7 +17,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// outage is a replica whose connections have faults and that gives up soon.
+// outage returns a replica with faulty connections and short time-outs.
 func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica, partner) {
 	t.Helper()
 	url := testdb.New(t)
@@ -30,7 +30,7 @@ func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica
 
 const (
 	shortly = 2 * time.Second  // a committer's time-out
-	late    = 30 * time.Second // when an answer is late on a busy machine, but has not waited for anything else
+	late    = 30 * time.Second // limit for an answer without any time-out on a busy machine
 )
 
 func TestConnectionRefused(t *testing.T) {
@@ -44,7 +44,7 @@ func TestConnectionRefused(t *testing.T) {
 	checkTruth(t, r.db)
 }
 
-// TestSilence lets the server stop answering at different moments.
+// TestSilence: the server stops answering at different moments.
 func TestSilence(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -76,7 +76,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// TestPromptRecovery looks whether a silence that has met every connection of the pool is over when it is over.
+// TestPromptRecovery: after a silence on every connection of the pool, commands succeed at once.
 func TestPromptRecovery(t *testing.T) {
 	t.Parallel()
 	faults, r, p := outage(t)
@@ -89,7 +89,7 @@ func TestPromptRecovery(t *testing.T) {
 	r.want(t, "post", p.post("a", "Title"))
 }
 
-// TestCommittedInSilence lets the server carry out a transaction and then stay silent until the committer gives up.
+// TestCommittedInSilence: the server executes a transaction and then does not answer until the committer gives up.
 func TestCommittedInSilence(t *testing.T) {
 	t.Parallel()
 	faults, r, p := outage(t)
@@ -113,7 +113,7 @@ func TestCommittedInSilence(t *testing.T) {
 	r.wantCharged(t, 2)
 }
 
-// TestLostCommitInLockedPath loses the answer to the COMMIT of an explicit transaction, and to what comes before it.
+// TestLostCommitInLockedPath loses the answer to the COMMIT of an explicit transaction, and to its earlier statements.
 func TestLostCommitInLockedPath(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -178,7 +178,7 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// TestLimiterAway lets the limiter of creations fail or hang: commands that create nothing do not notice.
+// TestLimiterAway: if the limiter of creations fails or hangs, other commands are unaffected.
 func TestLimiterAway(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*purse){
@@ -202,8 +202,8 @@ func TestLimiterAway(t *testing.T) {
 	}
 }
 
-// TestLostAnswer cuts the connection around the transaction of a batch: the client is told exactly once that its
-// command was carried out, and it was carried out once.
+// TestLostAnswer cuts the connection around the transaction of a batch: each command is executed once, and exactly one
+// answer says that it is new.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
@@ -253,10 +253,10 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// refuseMarked makes the database refuse every event that carries the word "poison".
+// refuseMarked makes the database refuse every event with the word "poison".
 const refuseMarked = `ALTER TABLE events ADD CONSTRAINT marked CHECK (data::text NOT LIKE '%poison%')`
 
-// TestOneFailsAlone puts one command that the database refuses among 199 that it takes.
+// TestOneFailsAlone: of 200 commands in a batch, the database refuses one.
 func TestOneFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, at := range []int{0, 77, 199} {
@@ -300,7 +300,7 @@ func failedBy(err error, constraint string) bool {
 	return errors.As(err, &refused) && refused.ConstraintName == constraint
 }
 
-// TestDuplicatesInHalves puts the two deliveries of one command into different halves of a batch that is cut.
+// TestDuplicatesInHalves puts two deliveries of one command into different halves of a split batch.
 func TestDuplicatesInHalves(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -321,8 +321,7 @@ func TestDuplicatesInHalves(t *testing.T) {
 	checkTruth(t, r.db)
 }
 
-// TestUndecodableDelivery retries a delivery that a newer version of the program has recorded: the retry fails,
-// its neighbours do not.
+// TestUndecodableDelivery: the retry of a delivery that a newer version recorded fails, and the other commands succeed.
 func TestUndecodableDelivery(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)

@@ -23,7 +23,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// cached creates novels and comments on them until the one lane of a replica has them in its cache.
+// cached creates novels with comments until the lane of a replica has them in its cache.
 func cached(t *testing.T, r *replica, p partner, titles ...string) {
 	t.Helper()
 	for _, spelling := range titles {
@@ -48,8 +48,8 @@ func newCountingPool(t *testing.T, url string) (*pgxpool.Pool, *atomic.Int64) {
 	}), trips
 }
 
-// TestRetriesOnTheFastPath: a batch of comments on cached titles that holds retries is read and decided again, and no
-// submitter notices.
+// TestRetriesOnTheFastPath: a batch of comments on cached titles with retries is read and decided again, and all
+// commands succeed.
 func TestRetriesOnTheFastPath(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -72,8 +72,8 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	if n := r.counter("novelgate_committer_duplicate_keys_total"); n != 2 {
 		t.Errorf("%d batches met a duplicate key after the burst", n)
 	}
-	// What a retry would need, were it carried out again, does not matter: neither its parent, which a newer replica
-	// has imported in a form that this one does not know, nor whether it can be stored, nor a permit.
+	// A retry needs nothing that the original needed: no parent (a newer replica has imported it in an unknown form), no
+	// open title, no permit.
 	r.want(t, "post", p.reply("orphan", "Title", "later"))
 	testdb.Exec(t, r.db, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES (0, 'post', $2, 1, 'later', $1, 'posts', 'post.imported.v9', '{"novelId":"n-1"}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "later"))
@@ -85,7 +85,7 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	if r.permits.calls != before {
 		t.Error("the limiter was asked for a retry")
 	}
-	// A comment that would be refused may be on record, too.
+	// A comment that would now be refused may be on record.
 	if err := reject("Title")(newStaff(r.db)); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +96,7 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	}
 }
 
-// TestDecisionsHoldAtOnce: what staff decide holds from the next comment on, on cached titles and by any author.
+// TestDecisionsHoldAtOnce: decisions of staff affect the next comment, also on cached titles.
 func TestDecisionsHoldAtOnce(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -127,7 +127,7 @@ func TestDecisionsHoldAtOnce(t *testing.T) {
 	checkTruth(t, r.db)
 }
 
-// TestLateCommitsAreNoticed: a decision counts when it is committed, however old its transaction is.
+// TestLateCommitsAreNoticed: a decision counts from its commit, however old its transaction is.
 func TestLateCommitsAreNoticed(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -170,8 +170,8 @@ func TestManyChangesAreNoticed(t *testing.T) {
 	}
 }
 
-// TestCacheWhileNothingSettles: an open transaction keeps titles that have changed since out of the cache. Their
-// comments take the plain path, at once.
+// TestCacheWhileNothingSettles: while a transaction is open, titles that have changed since are not cached. Their
+// comments take the plain path at once.
 func TestCacheWhileNothingSettles(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -193,8 +193,7 @@ func TestCacheWhileNothingSettles(t *testing.T) {
 	}
 }
 
-// TestCacheEndsWithTheTable: without an event the cache is not checked further, unless the table was exchanged or
-// folded again.
+// TestCacheEndsWithTheTable: without an event, only exchanging or refolding the table clears the cache.
 func TestCacheEndsWithTheTable(t *testing.T) {
 	t.Parallel()
 	const spoil = `UPDATE title_lookup SET state = 'rejected' WHERE folded_title = 'title'`
@@ -218,7 +217,7 @@ func TestCacheEndsWithTheTable(t *testing.T) {
 	}
 }
 
-// TestParentsOnTheFastPath: a cached comment is a parent in its own discussion only.
+// TestParentsOnTheFastPath: a cached comment is a parent only in its own discussion.
 func TestParentsOnTheFastPath(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -246,7 +245,7 @@ func TestParentsOnTheFastPath(t *testing.T) {
 	}
 }
 
-// TestTablesAreExchangedUnderComments: new tables take over under comments on both paths. No comment is refused.
+// TestTablesAreExchangedUnderComments: a rebuild exchanges tables during comments on both paths. No comment is refused.
 func TestTablesAreExchangedUnderComments(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t, lanes(2))
@@ -270,7 +269,7 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 		})
 	}
 	stale := func() int { return r.counter("novelgate_committer_stale_caches_total") }
-	// A batch that meets the exchange itself waits for its lock and takes the plain path: its cache is not stale.
+	// A batch during the exchange waits for its lock and takes the plain path, without a stale cache.
 	for round := 0; round < 4 || stale() == 0 && round < 40; round++ {
 		for _, projection := range projections.Inline() {
 			if _, err := rebuild.Run(t.Context(), rebuild.Config{
@@ -288,7 +287,7 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 	}
 }
 
-// TestUpsertAmongComments: an upsert is decided on the novel as it is, not on what is cached for comments.
+// TestUpsertAmongComments: an upsert is decided on the stored novel, not on the cache for comments.
 func TestUpsertAmongComments(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)

@@ -20,7 +20,7 @@ import (
 	"novelgate/migrations"
 )
 
-// faults stand between a pool and the server. They do with each request what their rule says.
+// faults injects faults between a pool and the server. Its rule decides for each request.
 type faults struct {
 	tracer
 	dial pgconn.DialFunc
@@ -45,9 +45,9 @@ type action int
 const (
 	forward   action = iota
 	cutBefore        // the server never sees it
-	cutAfter         // the server carries it out, and the client never hears of it
-	cutAtOnce        // the server gets it, and the client is cut off meanwhile
-	swallow          // neither side hears anything more on this connection
+	cutAfter         // the server executes it, and the answer is lost
+	cutAtOnce        // the server gets it, and the connection is cut
+	swallow          // neither side receives anything more on this connection
 )
 
 // newFaultyPool returns a pool whose connections have faults; there are none until a rule is set.
@@ -63,14 +63,14 @@ func newFaultyPool(t testing.TB, url string, lanes int) (*faults, *pgxpool.Pool)
 			w.next = f.judge(r)
 		}
 	}
-	t.Cleanup(func() { f.refuse(true) }) // requests to cancel that were swallowed are waited for otherwise
+	t.Cleanup(func() { f.refuse(true) }) // otherwise the test waits for cancel requests that were swallowed
 	return f, newPool(t, url, lanes, func(config *pgxpool.Config) {
 		f.dial = config.ConnConfig.DialFunc
 		config.ConnConfig.Tracer, config.ConnConfig.DialFunc = f, f.connect
 	})
 }
 
-// set makes rule decide from now on. It is called by one goroutine at a time.
+// set sets the rule. One goroutine at a time may call it.
 func (f *faults) set(rule func(request) action) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -83,7 +83,7 @@ func (f *faults) judge(r request) action {
 	return f.rule(r)
 }
 
-// refuse closes all connections and lets no new ones be made, until it is called with false.
+// refuse(true) closes all connections and refuses new ones until refuse(false).
 func (f *faults) refuse(refused bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -110,7 +110,7 @@ func (f *faults) connect(ctx context.Context, network, address string) (net.Conn
 	return w, nil
 }
 
-// wire is a connection with faults. While a request is written slowly, pgx reads from it in another goroutine.
+// wire is a connection with faults. pgx may read from it while it writes.
 type wire struct {
 	net.Conn
 	next action // begins when the statements are sent, which may have to be prepared first
@@ -125,7 +125,7 @@ func (w *wire) action() action {
 	return w.now
 }
 
-// Write sends messages, of which the first is a Bind or a simple query when statements are carried out.
+// Write sends messages. The first is a Bind or a simple query when statements are executed.
 func (w *wire) Write(b []byte) (int, error) {
 	if b[0] == 'B' || b[0] == 'Q' {
 		w.mu.Lock()
@@ -148,7 +148,7 @@ func (w *wire) Read(b []byte) (int, error) {
 	if w.action() != cutAtOnce {
 		n, err = w.Conn.Read(b)
 	}
-	switch w.action() { // it may have changed while the read waited
+	switch w.action() { // the rule may have changed during the read
 	case cutAfter:
 		// ReadyForQuery ends the answer: 'Z', length 5, status.
 		for answer := b[:n:n]; err == nil && (len(answer) < 6 || answer[len(answer)-6] != 'Z'); {
@@ -193,9 +193,8 @@ func (*tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryDa
 func (*tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 func (*tracer) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
 
-// TestCacheAfterCrash kills a process of the server: it recovers without a restart, and gives the ids of
-// transactions that left nothing on disk to others. A cache that has heard of the former must still hear of what
-// staff decide then.
+// TestCacheAfterCrash kills a process of the server. The server recovers without a restart, and reuses the ids of
+// transactions that wrote nothing to disk. A cache that has seen these ids must still notice later decisions of staff.
 func TestCacheAfterCrash(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewServer(t, map[string]string{"autovacuum": "off", "fsync": "on"})
@@ -206,7 +205,7 @@ func TestCacheAfterCrash(t *testing.T) {
 	p := newPartner()
 	cached(t, r, p, "Title")
 	pool := testdb.Pool(t, url)
-	// Without this process, only a commit that waits for the disk writes to it.
+	// Without the WAL writer, only a commit that waits for the disk writes to it.
 	const walWriter = `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`
 	writer := testdb.Value[int](t, pool, walWriter)
 	signal(t, writer, syscall.SIGSTOP)
@@ -214,7 +213,7 @@ func TestCacheAfterCrash(t *testing.T) {
 	for range 8 { // as the rate limiter commits
 		testdb.Exec(t, pool, `SELECT set_config('synchronous_commit', 'off', true), pg_current_xact_id()`)
 	}
-	// These write nothing, and check the cache, which hears of the transactions that there have been.
+	// These write nothing. They check the cache, which sees the latest transactions.
 	stranger := newPartner()
 	stranger.MayCreateNovels = false
 	for i := range 2 {

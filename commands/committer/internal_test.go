@@ -13,13 +13,13 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// TestLRU: the entries that were put or found last are there as they were put, and there are never too many.
+// TestLRU: the latest entries are there, unchanged, and the size is limited.
 func TestLRU(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		const limit = 4
 		r := newLRU[int, int](limit)
-		model, last := map[int]int{}, []int{} // all that was put; the keys that must be there, the latest last
+		model, last := map[int]int{}, []int{} // all entries; the keys that must be there, the latest last
 		touch := func(key int, stay bool) {
 			if at := slices.Index(last, key); at >= 0 {
 				last = slices.Delete(last, at, at+1)
@@ -53,7 +53,7 @@ func TestLRU(t *testing.T) {
 	})
 }
 
-// till grants everything and counts what comes back.
+// till grants everything and counts returned permits.
 type till struct{ returned int }
 
 func (*till) Take(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
@@ -65,7 +65,7 @@ func (c *till) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, _ r
 	return nil
 }
 
-// TestUnusedPermitsReturnOnce: what several grants have left over is given back once, and not once for each of them.
+// TestUnusedPermitsReturnOnce: unused permits of several grants are returned once in total.
 func TestUnusedPermitsReturnOnce(t *testing.T) {
 	t.Parallel()
 	source, w := &till{}, window{uuid.New(), ratelimit.Novels}
@@ -74,7 +74,7 @@ func TestUnusedPermitsReturnOnce(t *testing.T) {
 	if err := p.spend(t.Context(), w, 60); err != nil {
 		t.Fatal(err)
 	}
-	p.reserve(t.Context(), w, 60, 6) // two are left, so four more
+	p.reserve(t.Context(), w, 60, 6) // two are left, so it takes four more
 	for range 5 {
 		if err := p.spend(t.Context(), w, 60); err != nil {
 			t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// locks are the ways in which another session holds a title, by name, and what an upsert of it comes to afterwards.
+// locks are the ways in which another session may lock a title, by name, with the later result of an upsert.
 var locks = map[string]struct {
 	known bool // the novel exists
 	lock  func(t *testing.T, tx pgx.Tx)
@@ -28,8 +28,8 @@ var locks = map[string]struct {
 	}, "created"},
 }
 
-// TestLockedTitleDelaysNoOther: while another session holds a lock on a title, all others are answered, in its own
-// batch and in later ones. Its commands wait, in their order, and are carried out after the lock is gone.
+// TestLockedTitleDelaysNoOther: while another session locks a title, commands on all other titles are answered, in its
+// batch and in later ones. Its own commands wait in order, and are executed after the lock is released.
 func TestLockedTitleDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for name, tc := range locks {
@@ -69,7 +69,7 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 			}
 			if tc.known {
 				r.want(t, "post", p.post("comment", "Locked"))
-				// An upsert among others joins those that wait; its batch does not meet the lock.
+				// A later upsert joins the waiting ones, so its batch does not meet the lock.
 				cuts, release := r.bisections(), r.occupy(t)
 				locked = append(locked, upsert(len(locked)))
 				another := r.start(p.novel("another", "Another", novel.Fields{}))
@@ -196,8 +196,8 @@ func TestLockedKeyDelaysNoOther(t *testing.T) {
 	checkTruth(t, r.db)
 }
 
-// TestLockedTitleIsUnavailable: a command whose title stays locked is refused, repeating it later succeeds, and
-// closing waits for the answer.
+// TestLockedTitleIsUnavailable: a command on a title that stays locked is refused, and succeeds later. Close waits for
+// its answer.
 func TestLockedTitleIsUnavailable(t *testing.T) {
 	t.Parallel()
 	for name, tc := range locks {

@@ -37,8 +37,8 @@ func (p partner) postBy(external, key, spelling string) *committer.Command {
 	return cmd
 }
 
-// TestBlockedAuthorCreatesNothing: neither a post nor a novel, and no permit to create one is asked for. A partner who
-// may not create novels is told of the block, too, not of the novel.
+// TestBlockedAuthorCreatesNothing: neither a post nor a novel, and without asking for a permit. A partner who may not
+// create novels gets the refusal of the author, not that of the novel.
 func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -55,8 +55,8 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	}
 }
 
-// TestBlockedAuthorsNeighbours: in one batch with others, a blocked author is refused alone, and their earlier
-// comments are replayed.
+// TestBlockedAuthorsNeighbours: only new comments of the blocked author in a batch are refused; earlier ones are
+// replayed.
 func TestBlockedAuthorsNeighbours(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -75,8 +75,8 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreLimited: a batch takes as many permits as it needs, and keeps to what was granted. An update without
-// changes counts, a retry and another integration's novel do not.
+// TestUpdatesAreLimited: a batch takes the permits that it needs, and respects the grant. An update without changes
+// counts; a retry and another integration's novel do not.
 func TestUpdatesAreLimited(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -134,8 +134,8 @@ func TestGrowthOfTheLogIsCounted(t *testing.T) {
 	}
 }
 
-// TestReplyAwaitsItsParent: it is refused until the parent is on record, creates nothing before, and takes its
-// neighbours on neither path down.
+// TestReplyAwaitsItsParent: a reply is refused until its parent is on record, and creates nothing before. Other
+// commands of the batch are unaffected on both paths.
 func TestReplyAwaitsItsParent(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -165,7 +165,7 @@ func TestReplyAwaitsItsParent(t *testing.T) {
 	}
 }
 
-// TestCommandOfAnotherServer is refused, also as a retry, and takes its neighbours on neither path down.
+// TestCommandOfAnotherServer is refused, also as a retry. Other commands of the batch are unaffected on both paths.
 func TestCommandOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -198,7 +198,7 @@ func TestCommandOfAnotherServer(t *testing.T) {
 	}
 }
 
-// TestReplayNamesItsOriginal by the request id.
+// TestReplayNamesItsOriginal: a replay has the request id of the original.
 func TestReplayNamesItsOriginal(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -229,7 +229,7 @@ func TestQueueFull(t *testing.T) {
 	}
 }
 
-// TestCloseWaitsForAnswers: the caller of Close closes next what commands need.
+// TestCloseWaitsForAnswers: after Close, its caller closes the resources of commands.
 func TestCloseWaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	r, _ := setup(t)
@@ -256,8 +256,8 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 	<-ended
 }
 
-// TestFloodLeavesTheQueueToOthers floods the lane on behalf of one integration, also with commands whose senders have
-// gone away.
+// TestFloodLeavesTheQueueToOthers floods the lane for one integration, also with commands whose clients have
+// disconnected.
 func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	t.Parallel()
 	r := newReplica(t, testdb.New(t),
@@ -275,7 +275,7 @@ func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 		(<-gone).want(t, committer.ErrOutcomeUnknown)
 	}
 	first, second := r.start(flooder.post("first", "Title")), r.start(flooder.post("second", "Title"))
-	waiting := second // of the two, one waits and the other is refused
+	waiting := second // one of the two waits, and the other is refused
 	select {
 	case a := <-first:
 		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {

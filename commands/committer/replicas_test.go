@@ -24,8 +24,8 @@ type delivery struct {
 	answer
 }
 
-// TestReplicasAgree lets two committers with four lanes each fight over few titles and few keys, and looks at the
-// one truth that must be left.
+// TestReplicasAgree: two committers with four lanes each execute commands on few titles and few keys. The result must
+// be consistent.
 func TestReplicasAgree(t *testing.T) {
 	t.Parallel()
 	partners := []partner{newPartner(), newPartner()}
@@ -42,7 +42,7 @@ func TestReplicasAgree(t *testing.T) {
 	}
 }
 
-// fight sends commands to two replicas with four lanes each and looks at what is left.
+// fight sends commands to two replicas with four lanes each and checks the result.
 func fight(t *testing.T, commands batch) {
 	t.Helper()
 	url := testdb.New(t)
@@ -54,7 +54,7 @@ func fight(t *testing.T, commands batch) {
 	var wg sync.WaitGroup
 	for client := range clients {
 		wg.Go(func() {
-			// Neighbours in the list go to different replicas at about the same time.
+			// Adjacent commands go to different replicas at about the same time.
 			for i := client; i < len(commands); i += clients {
 				deliveries[i] = delivery{commands[i], replicas[i%2].submit(context.Background(), commands[i])}
 			}
@@ -93,7 +93,7 @@ func updates(p partner, n int) batch {
 	return commands
 }
 
-// creations makes all partners create the same titles at once, some of them by comments, which open the thread too.
+// creations makes all partners create the same titles concurrently, some by comments, which also open the thread.
 func creations(partners []partner, n int) batch {
 	var commands batch
 	for i := range n / 8 {
@@ -110,7 +110,7 @@ func creations(partners []partner, n int) batch {
 	return commands
 }
 
-// sameSlug makes titles of which ten at a time would get the same slug.
+// sameSlug makes titles of which ten each have the same slug.
 func sameSlug(p partner, n int) batch {
 	var commands batch
 	for i := range n {
@@ -120,8 +120,7 @@ func sameSlug(p partner, n int) batch {
 	return commands
 }
 
-// crowd makes commands on a dozen titles with keys that come up about three times each, next to each other and far
-// apart, on the same title and on others.
+// crowd makes commands on a dozen titles, with keys that occur about three times each, on the same title and on others.
 func crowd(partners []partner, n int) batch {
 	random := rand.New(rand.NewPCG(1, 2))
 	titles := make([]string, 12)
@@ -152,7 +151,7 @@ func crowd(partners []partner, n int) batch {
 	return commands
 }
 
-// checkAnswers verifies that what clients were told is what the log says.
+// checkAnswers compares the answers with the log.
 func checkAnswers(t *testing.T, log []events.Recorded, deliveries []delivery) {
 	t.Helper()
 	stored := map[[2]string]events.Recorded{}

@@ -29,19 +29,19 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
-// replica is a committer with what it stands on.
+// replica is a committer with its database and limiter.
 type replica struct {
 	*committer.Committer
 	url     string
-	db      *pgxpool.Pool // without special settings, to look at the database from outside
+	db      *pgxpool.Pool // a pool with default settings
 	pool    *pgxpool.Pool // of the committer
 	permits *purse
 	metrics *committer.Metrics
 	commits atomic.Int64 // calls of Committed
-	prompt  bool         // answers must not be late
+	prompt  bool         // answers must come before patience ends
 }
 
-// setup returns a replica with a database of its own, and a partner.
+// setup returns a replica with its own database, and a partner.
 func setup(t testing.TB, options ...func(*committer.Config)) (*replica, partner) {
 	t.Helper()
 	return newReplica(t, testdb.New(t), options...), newPartner()
@@ -67,7 +67,7 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 	return r
 }
 
-// patience is the time-out of committers in tests that are not about time.
+// patience is the time-out of committers in tests without time limits.
 const patience = time.Minute
 
 func lanes(n int) func(*committer.Config) { return func(c *committer.Config) { c.Lanes = n } }
@@ -76,7 +76,7 @@ func timeout(d time.Duration) func(*committer.Config) {
 	return func(c *committer.Config) { c.Timeout = d }
 }
 
-// newPool opens a pool with the settings that the service appends with, and other ones.
+// newPool opens a pool with the settings for appends, changed by options.
 func newPool(t testing.TB, url string, lanes int, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
 	pools, err := database.Open(t.Context(), url, lanes, database.DefaultConnections(lanes))
@@ -143,14 +143,14 @@ func deref(s *string) string {
 	return *s
 }
 
-// purse is a limiter of creations and updates that counts them together. Its zero value grants everything.
+// purse is a limiter that counts creations and updates together. Its zero value grants everything.
 type purse struct {
 	mu    sync.Mutex
 	left  *int // nil: there is no limit
 	taken int  // granted and not returned
 	calls int
 	hangs bool
-	err   error               // what Take fails with
+	err   error               // error of Take
 	hold  func() (grant bool) // called by the next Take
 }
 
@@ -203,14 +203,14 @@ func (p *purse) Return(
 	return nil
 }
 
-// once makes the next Take call hold, and grant nothing if that says so.
+// once makes the next Take call hold, and grant nothing if hold returns false.
 func (p *purse) once(hold func() (grant bool)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.hold = hold
 }
 
-// wantCharged fails unless so many creations were charged for good.
+// wantCharged checks the number of permits charged in the end.
 func (r *replica) wantCharged(t testing.TB, want int) {
 	t.Helper()
 	if used := r.used(); used != want {
@@ -218,7 +218,8 @@ func (r *replica) wantCharged(t testing.TB, want int) {
 	}
 }
 
-// used is what was granted for good. Permits are returned after the answers, so it closes the committer first.
+// used returns the number of permits charged in the end. Permits are returned after the answers, so it closes the
+// committer first.
 func (r *replica) used() int {
 	r.Close()
 	r.permits.mu.Lock()
@@ -226,20 +227,20 @@ func (r *replica) used() int {
 	return r.permits.taken
 }
 
-// awaitQueue waits until so many commands wait in the lanes.
+// awaitQueue waits until n commands wait in the lanes.
 func (r *replica) awaitQueue(t testing.TB, n int) {
 	t.Helper()
 	testdb.Eventually(t, fmt.Sprint(n, " commands wait"), func() bool { return r.QueueDepth() == n })
 }
 
-// together hands commands to a one-lane replica so that they form one batch in this order: a first command blocks
-// the lane meanwhile. It returns when all are answered.
+// together passes commands to a one-lane replica so that they form one batch in this order. It blocks the lane with
+// another command meanwhile. It returns when all are answered.
 func (r *replica) together(t testing.TB, list ...*committer.Command) []answer {
 	t.Helper()
 	return r.togetherThen(t, func() {}, list...)
 }
 
-// togetherThen calls prepare when the commands wait and nothing else is under way.
+// togetherThen also calls prepare when the commands wait and nothing else runs.
 func (r *replica) togetherThen(t testing.TB, prepare func(), list ...*committer.Command) []answer {
 	t.Helper()
 	release := r.occupy(t)
@@ -281,7 +282,7 @@ func (r *replica) occupy(t testing.TB) (release func()) {
 	}
 }
 
-// answer is what a command came to.
+// answer is the result of a command.
 type answer struct {
 	committer.Result
 	err error
@@ -293,7 +294,7 @@ func (r *replica) submit(ctx context.Context, cmd *committer.Command) answer {
 	return answer{result, err, cmd.Key}
 }
 
-// want fails unless the answer is as its String says, or has an error.
+// want compares the answer's String.
 func (a answer) want(t testing.TB, want any) answer {
 	t.Helper()
 	refusal, _ := want.(error)
@@ -303,7 +304,7 @@ func (a answer) want(t testing.TB, want any) answer {
 	return a
 }
 
-// want submits a command and checks its answer.
+// want submits a command and compares the answer's String.
 func (r *replica) want(t testing.TB, want any, cmd *committer.Command) answer {
 	t.Helper()
 	start := time.Now()
@@ -314,7 +315,7 @@ func (r *replica) want(t testing.TB, want any, cmd *committer.Command) answer {
 	return a
 }
 
-// must submits a command that has to succeed.
+// must submits a command that must succeed.
 func (r *replica) must(t testing.TB, cmd *committer.Command) answer {
 	t.Helper()
 	a := r.submit(t.Context(), cmd)
@@ -335,7 +336,7 @@ func (a answer) String() string {
 	}
 }
 
-// words is first and those names whose condition holds.
+// words returns first and the names whose condition holds.
 func words(first string, pairs ...any) string {
 	list := []string{first}
 	for i := 0; i < len(pairs); i += 2 {
@@ -361,7 +362,7 @@ func (r *replica) conflicts() int { return r.counter("novelgate_committer_confli
 
 func (r *replica) bisections() int { return r.counter("novelgate_committer_bisections_total") }
 
-// counter reads one of the committer's counters, with these values of its labels.
+// counter returns the value of a counter with these label values.
 func (r *replica) counter(name string, labels ...string) int {
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(r.metrics)

@@ -46,7 +46,7 @@ func settledLog(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 	return log
 }
 
-// checkTruth verifies what holds for every log, however it came about, and returns it.
+// checkTruth checks the invariants of every log, and returns the log.
 func checkTruth(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 	t.Helper()
 	log := settledLog(t, pool)
@@ -57,7 +57,7 @@ func checkTruth(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 	slugs := map[string]string{}
 	disorder := 0
 	for _, recorded := range log {
-		// In log order every stream counts 1, 2, 3, …: that is contiguity and order at once.
+		// In log order, versions of every stream are 1, 2, 3, …: contiguous and ordered.
 		if versions[recorded.StreamID]++; versions[recorded.StreamID] != recorded.StreamVersion {
 			disorder++
 		}
@@ -93,7 +93,7 @@ func checkTruth(t testing.TB, pool *pgxpool.Pool) []events.Recorded {
 	return log
 }
 
-// checkReplay compares the inline projections with those that a fresh database gets from the log.
+// checkReplay compares the inline projections with a replay of the log into a new database.
 func checkReplay(t testing.TB, pool *pgxpool.Pool, log []events.Recorded) {
 	t.Helper()
 	fresh := testdb.Pool(t, testdb.New(t))

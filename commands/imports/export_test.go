@@ -32,7 +32,7 @@ func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Import, er
 // Estimate sets SecondsLeft.
 func (i *Import) Estimate(limit ratelimit.Decision) { i.estimate(limit) }
 
-// Rest makes an import rest for permits.
+// Rest pauses an import for permits.
 func (i *Import) Rest() { i.resting = true }
 
 // SaveSQL saves the outcomes of a chunk.

@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestRateOfConcurrentSaves: of two workers that save at the same time, the second counts what the first has saved. The
-// rate of an import is never negative, and an import that rests has none.
+// TestRateOfConcurrentSaves: if two workers save at the same time, the second counts the lines of the first. The rate
+// of an import is never negative, and a paused import has none.
 func TestRateOfConcurrentSaves(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
@@ -69,7 +69,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock')`)
 	}
 }
 
-// TestSecondsLeft are those of the rate, or those until there are permits for all lines if that is longer.
+// TestSecondsLeft: the time at the current rate or, if longer, until there are permits for all lines.
 func TestSecondsLeft(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -53,7 +53,7 @@ func TestPartsAreCutIntoChunks(t *testing.T) {
 	}
 }
 
-// failing is a connection that is lost.
+// failing is a broken connection.
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
@@ -82,7 +82,7 @@ func TestPackedLines(t *testing.T) {
 	}
 }
 
-// FuzzParseLine: a line is a command or has a problem, and never both.
+// FuzzParseLine: a line is a command or has a problem, never both.
 func FuzzParseLine(f *testing.F) {
 	for _, seed := range []string{
 		`{"operation":"posts","idempotencyKey":"k","body":{"uuid":"u","username":"n","novel":"N","content":"c"}}`,

@@ -22,7 +22,7 @@ func (s *Shares) Requests(integration uuid.UUID) int {
 	return 0
 }
 
-// Remembered returns how many integrations have requests.
+// Remembered returns the number of integrations with requests.
 func (s *Shares) Remembered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

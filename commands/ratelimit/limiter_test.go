@@ -47,7 +47,7 @@ func TestLeasesOfTwoReplicasStayWithinTheLimit(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range 16 {
 		all.Go(func() {
-			// After so many refusals in a row every lease has come back: nothing is left and nothing is missing.
+			// After this many refusals every lease has been returned: all permits are used, and none is lost.
 			for refused := 0; refused < 600; refused++ {
 				if n := b.take(t, i%2, limit, 1+i%3).Granted; n > 0 {
 					granted.Add(int64(n))
@@ -71,7 +71,7 @@ func TestFullWindowIsNotAskedAgainAtOnce(t *testing.T) {
 	b := setup(t, 1)
 	full := time.Now()
 	b.take(t, 0, 60, 60)
-	longest := time.Since(full) // call: the database tells the time at some moment in it
+	longest := time.Since(full) // call: the database reads the clock at some time in between
 	before, start := b.calls.n.Load(), time.Now()
 	free := start.Add(b.take(t, 0, 60, 1).RetryAfter)
 	for range 20_000 {
@@ -140,7 +140,7 @@ func TestReturn(t *testing.T) {
 		}
 	}
 	taken := b.take(t, 0, 60, 60)
-	b.take(t, 0, 60, 1) // refused, and remembered
+	b.take(t, 0, 60, 1) // refused, and the refusal is cached
 	give(taken, 5)
 	if d := b.take(t, 0, 60, 9); d.Granted != 5 {
 		t.Errorf("granted %d, want the 5 that came back", d.Granted)
@@ -152,7 +152,7 @@ func TestReturn(t *testing.T) {
 		t.Errorf("granted %d after nothing came back", d.Granted)
 	}
 	give(taken, 1000) // no more than it granted
-	// The other replica remembers its refusal for a moment.
+	// The other replica caches its refusal for a moment.
 	testdb.Eventually(t, "the other replica asks again", func() bool { return b.take(t, 1, 60, 60).Granted > 0 })
 }
 
@@ -161,7 +161,7 @@ func TestReturnToALease(t *testing.T) {
 	b := setup(t, 1)
 	const limit = 10_000_000
 	taken := 0
-	for range 200 { // in and out of leases
+	for range 200 { // with and without leases
 		d := b.take(t, 0, limit, 5)
 		taken += d.Granted
 		if err := b.replicas[0].Return(t.Context(), b.integration, ratelimit.Posts, d, 2); err != nil {
@@ -194,7 +194,7 @@ func TestLimitChangesAtOnce(t *testing.T) {
 	}
 }
 
-// TestLeaseRunsFromTheCall: the lease that comes with a slow answer is over by then.
+// TestLeaseRunsFromTheCall: the lease in a slow answer has ended already.
 func TestLeaseRunsFromTheCall(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 0)
@@ -221,7 +221,7 @@ func TestLeaseRunsFromTheCall(t *testing.T) {
 	}
 }
 
-// TestLostAnswer: permits that come back with a call are given back once, though the call is repeated.
+// TestLostAnswer: permits returned by a repeated call are returned once.
 func TestLostAnswer(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
@@ -255,7 +255,7 @@ func TestLostAnswer(t *testing.T) {
 	}
 }
 
-// cutConn loses the next answer when it is told to.
+// cutConn loses an answer on request.
 type cutConn struct {
 	net.Conn
 	cut *atomic.Bool
@@ -270,7 +270,7 @@ func (c *cutConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// TestWaitingTakesKeepTheirLimits: those who wait while staff change the limit are not served in one call.
+// TestWaitingTakesKeepTheirLimits: takes that wait while staff change the limit do not share a call.
 func TestWaitingTakesKeepTheirLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
@@ -381,7 +381,7 @@ func TestCloseGivesLeasesBack(t *testing.T) {
 	if n := b.charged(t); n != 20 {
 		t.Errorf("%d permits charged, want 20", n)
 	}
-	b.replicas[0].Close() // again: no harm
+	b.replicas[0].Close() // a second Close does no harm
 	if _, err := b.replicas[0].Take(t.Context(), b.integration, ratelimit.Posts, 60, 1); !errors.Is(err,
 		ratelimit.ErrClosed) {
 		t.Errorf("take: error %v, want ErrClosed", err)

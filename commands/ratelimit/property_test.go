@@ -12,7 +12,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// ledger is the naive model: every permit that was ever granted, and when.
+// ledger is the reference model: all grants with their times.
 type ledger []give
 
 func (l *ledger) grant(at time.Time, n int) {
@@ -32,7 +32,7 @@ func (l ledger) within(end time.Time) int {
 	return n
 }
 
-// peak is the most that any minute saw: it is enough to look at minutes that end with a grant.
+// peak is the maximum of any minute: only minutes that end with a grant matter.
 func (l ledger) peak() int {
 	most := 0
 	for _, g := range l {
@@ -49,7 +49,7 @@ func (l ledger) total() int {
 	return n
 }
 
-// drawStep draws how far time goes on: nothing, an instant, around a merge, around a minute.
+// drawStep draws a time step: none, an instant, about a merge, about a minute.
 func drawStep(t *rapid.T) time.Duration {
 	spans := []time.Duration{
 		0, 10 * microsecond, 300 * time.Millisecond, 3 * time.Second, 20 * time.Second, 61 * time.Second,
@@ -58,8 +58,8 @@ func drawStep(t *rapid.T) time.Duration {
 		rapid.Int64Range(0, int64(rapid.SampledFrom(spans).Draw(t, "span")/microsecond)).Draw(t, "step"))
 }
 
-// Without leases and with few charges, the function grants just what the naive model does, whatever the limit becomes
-// and whatever comes back.
+// TestSmallWindowEqualsTheNaiveModel: without leases and with few charges, the function grants the same as the
+// reference model, for any limits and returns.
 func TestSmallWindowEqualsTheNaiveModel(t *testing.T) {
 	t.Parallel()
 	pool := setup(t, 0).pool
@@ -98,8 +98,8 @@ func TestSmallWindowEqualsTheNaiveModel(t *testing.T) {
 	})
 }
 
-// With leases that are spent at any moment of their life, and with charges that are merged, no minute ever sees
-// more than the limit; and a window that has rested is full again.
+// TestNoMinuteSeesMoreThanTheLimit: with leases used at any time, and with merged charges, no minute exceeds the limit;
+// and an idle window is full again.
 func TestNoMinuteSeesMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	pool := setup(t, 0).pool
@@ -151,7 +151,7 @@ type simulation struct {
 	clock       time.Time
 }
 
-// give is a number of permits to give back, and their charge.
+// give is a number of permits to return, and their charge.
 type give struct {
 	at time.Time
 	n  int64
@@ -167,7 +167,7 @@ func simulate(pool *pgxpool.Pool) *simulation {
 	return &simulation{pool: pool, integration: uuid.New(), clock: time.Date(2026, time.March, 1, 12, 0, 0, 0, time.UTC)}
 }
 
-// fataler is what *testing.T and *rapid.T have in common here.
+// fataler is the common part of *testing.T and *rapid.T.
 type fataler interface {
 	Helper()
 	Context() context.Context
@@ -256,7 +256,7 @@ func TestBusyWindowStaysSmall(t *testing.T) {
 	if peak := log.peak(); peak > 250 {
 		t.Errorf("%d permits granted within a minute", peak)
 	}
-	// 6.25/s are wanted, 250/60.5 s to 250/60 s are to be had.
+	// 6.25/s are requested; between 250/60.5 s and 250/60 s are possible.
 	if total := log.total(); total < 490 || total > 500 {
 		t.Errorf("%d permits granted in two minutes, want nearly 500", total)
 	}

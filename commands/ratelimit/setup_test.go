@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
-// bundle is what a test needs: a database, replicas that share it, and an integration of its own.
+// bundle is a database, replicas that share it, and an integration.
 type bundle struct {
 	pool        *pgxpool.Pool
 	replicas    []*ratelimit.Limiter
@@ -69,14 +69,14 @@ func (b *bundle) take(t testing.TB, replica, limit, n int) ratelimit.Decision {
 	return d
 }
 
-// charged tells how many permits the row of the integration holds.
+// charged returns the number of charged permits in the row of the integration.
 func (b *bundle) charged(t testing.TB) int {
 	t.Helper()
 	return testdb.Value[int](t, b.pool,
 		`SELECT coalesce(sum(n), 0) FROM rate_limits, unnest(charged) AS n WHERE integration_id = $1`, b.integration)
 }
 
-// block holds the row of the integration, so that calls wait, until the returned function is called.
+// block locks the row of the integration, so that calls wait until release is called.
 func (b *bundle) block(t testing.TB) (release func()) {
 	t.Helper()
 	tx, err := b.pool.Begin(t.Context())
@@ -91,7 +91,7 @@ func (b *bundle) block(t testing.TB) (release func()) {
 	}
 }
 
-// calls counts the statements that a pool carries out.
+// calls counts the statements of a pool.
 type calls struct{ n atomic.Int64 }
 
 func (c *calls) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {

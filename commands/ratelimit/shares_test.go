@@ -55,7 +55,7 @@ func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 	}
 }
 
-// TestNoMoreThanTheShare lets many compete, some of whom give up.
+// TestNoMoreThanTheShare: many requests compete, and some give up.
 func TestNoMoreThanTheShare(t *testing.T) {
 	t.Parallel()
 	shares := ratelimit.NewShares(3, 1000)

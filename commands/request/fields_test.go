@@ -15,14 +15,14 @@ import (
 	"novelgate/docs"
 )
 
-// text returns a JSON string of so many characters.
+// text returns a JSON string of n characters.
 func text(n int, character string) string { return `"` + strings.Repeat(character, n) + `"` }
 
-// list returns a JSON array of so many entries.
+// list returns a JSON array of n entries.
 func list(n int, entry string) string { return "[" + strings.Repeat(entry+",", n-1) + entry + "]" }
 
-// TestBounds sends values at and beyond the bounds of every member. docs/openapi.yaml describes those that are accepted
-// as valid and those that are refused as invalid, unless only words can: NUL, white space beyond ASCII, HTML.
+// TestBounds sends values at and beyond the limits of every member. docs/openapi.yaml must allow accepted values and
+// forbid refused ones, except for rules that it has only in words: NUL, white space beyond ASCII, HTML.
 func TestBounds(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
@@ -141,7 +141,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// TestIdempotencyKeysAreDescribed: the pattern of the header takes what the service takes.
+// TestIdempotencyKeysAreDescribed: the described pattern of the header accepts the same keys as the service.
 func TestIdempotencyKeysAreDescribed(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
@@ -174,8 +174,7 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 	})
 }
 
-// TestCoverURLsAreDescribed: what no URL for readers looks like does not fit the pattern. Which hosts are not public is
-// said in words.
+// TestCoverURLsAreDescribed: the described pattern refuses invalid URLs. Which hosts are not public is only in words.
 func TestCoverURLsAreDescribed(t *testing.T) {
 	t.Parallel()
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)

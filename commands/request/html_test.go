@@ -105,8 +105,7 @@ func TestFindHTML(t *testing.T) {
 	}
 }
 
-// oracle names what the tokenizer of golang.org/x/net/html finds first that counts
-// as HTML by this package's rules, "" for nothing.
+// oracle returns the first HTML by this package's rules that the tokenizer of golang.org/x/net/html finds, "" for none.
 func oracle(s string) string {
 	z := html.NewTokenizer(strings.NewReader(s))
 	for {
@@ -132,7 +131,7 @@ func oracle(s string) string {
 	}
 }
 
-// isName holds back names such as "x<b", in which FindHTML sees a tag of its own.
+// isName excludes names such as "x<b", which contain a tag for FindHTML.
 func isName(s string) bool { return !strings.ContainsAny(s, "<>") }
 
 func FuzzFindHTML(f *testing.F) {

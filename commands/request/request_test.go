@@ -14,16 +14,16 @@ import (
 	"novelgate/internal/title"
 )
 
-// received is when the bodies of these tests arrive.
+// received is the time of receipt in these tests.
 var received = time.Date(2024, 5, 1, 10, 0, 0, 123_456_789, time.UTC)
 
-// post returns a valid body with members added, or in place of those of the same name.
+// post returns a valid body in which members are added or replaced.
 func post(members ...string) string {
 	return object([]string{`"uuid":"u-1"`, `"username":"Mia"`, `"novel":"The Wandering Inn"`, `"content":"Nice."`},
 		members)
 }
 
-// novel does the same for a novel.
+// novel returns a valid body of a novel, likewise.
 func novel(members ...string) string {
 	return object([]string{`"novel":"The Wandering Inn"`}, members)
 }
@@ -43,7 +43,7 @@ func object(base, members []string) string {
 	return "{" + strings.Join(append(out, members...), ",") + "}"
 }
 
-// without returns a valid post body that lacks one member.
+// without returns a valid body of a post without one member.
 func without(name string) string {
 	var out []string
 	for _, m := range strings.Split(strings.Trim(post(), "{}"), ",") {
@@ -64,8 +64,7 @@ func refusal(t testing.TB, err error) *problem.Error {
 	return p
 }
 
-// wantFields fails unless err is an invalid_request about these "field: message"
-// pairs, the messages cut to the length of the wanted ones.
+// wantFields checks that err is an invalid_request with these "field: message" pairs. A wanted message may be a prefix.
 func wantFields(t *testing.T, body string, err error, want ...string) {
 	t.Helper()
 	if err == nil {
@@ -147,13 +146,13 @@ func TestDecodePostRefusesFields(t *testing.T) {
 		post(`"timestamp":"2024-05-01"`):                     {"timestamp: must be ISO 8601"},
 		post(`"timestamp":"2024-05-01T10:00"`):               {"timestamp: must have an explicit time zone"},
 		post(`"timestamp":"2024-05-01T10:05:00.123456790Z"`): {"timestamp: must be at most five minutes in the future"},
-		// Case matters in names, and the refusal says so once.
+		// Names are case-sensitive; there is one error for each.
 		strings.ReplaceAll(post(), `"novel"`, `"Novel"`): {`Novel: unknown member: the name is "novel"`},
 		post(`"NOVEL":null`):                             {`NOVEL: unknown member: the name is "novel"`},
 		post(`"Parent_UUID":"x"`):                        {`Parent_UUID: unknown member: the name is "parent_uuid"`},
 		post(`"chapternumber":1`):                        {`chapternumber: unknown member: the name is "chapterNumber"`},
 		post(`"timeſtamp":"x"`):                          {`timeſtamp: unknown member: the name is "timestamp"`},
-		// All at once, in the order of the documentation.
+		// All errors together, in the order of the documentation.
 		`{"parent_uuid":1,"timestamp":2,"chapterNumber":"3","content":4,"NOVEL":5,"username":null}`: {
 			"uuid: is required", "username: is required and must not be null", "NOVEL: unknown member",
 			"content: must be a string, got a number", "chapterNumber: must be a number, got a string",

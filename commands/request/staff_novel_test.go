@@ -108,7 +108,7 @@ func TestDecodePublication(t *testing.T) {
 	}
 }
 
-// TestStaffFieldsAreThoseOfPartners: whatever an upsert refuses is refused here, in the same words.
+// TestStaffFieldsAreThoseOfPartners: staff commands refuse the same fields as an upsert, with the same texts.
 func TestStaffFieldsAreThoseOfPartners(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 5_001)

@@ -26,8 +26,7 @@ func announced(t *testing.T, s *staff.Staff, id uuid.UUID) (list []events.Event)
 	return list
 }
 
-// TestAnnouncements: replicas that announce at the same time append each event once; a key that gets another expiry is
-// announced again.
+// TestAnnouncements: concurrent replicas append each announcement once; a key with a new expiry is announced again.
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -209,7 +209,7 @@ func TestAuthorLife(t *testing.T) {
 	}
 }
 
-// TestAuthorsAreDecidedInTurn: of many who block at once, one does; and nothing is lost of what many decide at once.
+// TestAuthorsAreDecidedInTurn: of many concurrent blocks, one succeeds; and no concurrent decision is lost.
 func TestAuthorsAreDecidedInTurn(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -261,7 +261,7 @@ func TestAuthorsAreDecidedInTurn(t *testing.T) {
 	}
 }
 
-// TestAuthorPages goes through the pages of every filter and expects each author once, in order.
+// TestAuthorPages reads all pages with every filter and expects each author once, in order.
 func TestAuthorPages(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -22,8 +22,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// compareWhile begins to compare the posts, lets happen what most likely is waited for by then, and returns the
-// outcome.
+// compareWhile starts a comparison of posts, calls happens when the comparison probably waits for it, and returns the
+// result.
 func (l *live) compareWhile(happens func()) (rebuild.Comparison, error) {
 	type outcome struct {
 		rebuild.Comparison
@@ -45,7 +45,7 @@ func (l *live) compareWhile(happens func()) (rebuild.Comparison, error) {
 	return end.Comparison, end.error
 }
 
-// compareAll replays the log for every projection and returns the tables that differ, with the first differing row.
+// compareAll replays the log for every projection and returns the differing tables, with the first differing row.
 func (l *live) compareAll(t *testing.T) map[string]string {
 	t.Helper()
 	differing := map[string]string{}
@@ -68,8 +68,7 @@ func (l *live) compareAll(t *testing.T) map[string]string {
 	return differing
 }
 
-// TestErasedAuthorComparesEqual: the tables forget an erased author as a replay does, which cannot know what the log
-// has lost. Everything that was counted wrongly is a difference all the same.
+// TestErasedAuthorComparesEqual: after an erasure the tables equal a replay of the log. Wrong counts still differ.
 func TestErasedAuthorComparesEqual(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -108,8 +107,8 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	}
 }
 
-// TestCompareBehindAnErasure: tables that have yet to apply an erasure hold what the log has lost. They are no forgery:
-// the comparison waits for the projection, and says so if that does not run.
+// TestCompareBehindAnErasure: tables that have not applied an erasure have data that the log has lost. This is not
+// reported as tampering: the comparison waits for the projection, and fails if that does not run.
 func TestCompareBehindAnErasure(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -129,8 +128,8 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	}
 }
 
-// TestCompareDuringAnErasure: an erasure takes words out of the log before it is on record. While it is under way, what
-// differs is no forgery: the comparison waits for it to end.
+// TestCompareDuringAnErasure: an erasure removes data from the log before it is on record. Differences meanwhile are
+// not reported as tampering: the comparison waits for its end.
 func TestCompareDuringAnErasure(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -171,8 +170,8 @@ func TestCompareDuringAnErasure(t *testing.T) {
 	}
 }
 
-// TestCompareBesideAnErasureWithoutRecord: the comparison does not wait for ever, and what an interrupted erasure has
-// left differs until it is repeated, in the tables that docs/audit.md names.
+// TestCompareBesideAnErasureWithoutRecord: the comparison does not wait for ever. After an interrupted erasure, the
+// tables named in docs/audit.md differ until it is repeated.
 func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -210,14 +209,14 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	}
 }
 
-// compare replays the log for a projection that is followed.
+// compare compares the live tables of an asynchronous projection.
 func (l *live) compare(p projections.Projection) (rebuild.Comparison, error) {
 	return rebuild.Compare(context.Background(),
 		rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// TestInterruptedErasureMoves: an erasure that was interrupted before it came to the comments that posts did not have,
-// and then moved to another cluster, is finished there by the command that is repeated.
+// TestInterruptedErasureMoves: an erasure is interrupted before it reaches the comments that posts did not have, and
+// the log is moved to another cluster. Repeating the command there completes the erasure.
 func TestInterruptedErasureMoves(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -231,7 +230,7 @@ func TestInterruptedErasureMoves(t *testing.T) {
 	l.moveToAnotherCluster(t)
 	l.seal(t)
 	l.follow(t)
-	l.caughtUp(t) // posts, too, has applied the erasure: only its record tells that something is left
+	l.caughtUp(t) // posts, too, has applied the erasure: only the event shows that comments are left
 	for _, when := range []string{"repeated", "repeated twice"} {
 		if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
 			t.Fatalf("%s: %v", when, err)
@@ -244,7 +243,7 @@ func TestInterruptedErasureMoves(t *testing.T) {
 	}
 }
 
-// TestRebasedErasureSparesLaterComments: what came after an erasure that has moved is a new beginning all the same.
+// TestRebasedErasureSparesLaterComments: comments after a moved erasure are kept.
 func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -266,7 +265,7 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
-// interruptErasure ends the command when the erasure is on record and waits for an older transaction.
+// interruptErasure interrupts the command when the erasure is on record and waits for an older transaction.
 func (l *live) interruptErasure(t *testing.T) {
 	t.Helper()
 	older := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
@@ -291,8 +290,8 @@ func (l *live) interruptErasure(t *testing.T) {
 	}
 }
 
-// leaveClusterSQL makes all transaction ids, wherever they are stored, so large as if they came from another cluster.
-// The triggers that guard log and ledger are off meanwhile.
+// leaveClusterSQL makes all stored transaction ids as large as those of another cluster, with the triggers of log and
+// ledger switched off.
 const leaveClusterSQL = `DO $do$
 DECLARE it record;
 BEGIN
@@ -309,7 +308,7 @@ BEGIN
 	END LOOP;
 END $do$`
 
-// moveToAnotherCluster makes the log one that was restored into another cluster, and rebases it.
+// moveToAnotherCluster makes the log look restored into another cluster, and rebases it.
 func (l *live) moveToAnotherCluster(t *testing.T) {
 	t.Helper()
 	testdb.Exec(t, l.Pool, leaveClusterSQL)

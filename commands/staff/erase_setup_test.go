@@ -24,7 +24,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// live runs on a database what a service runs: the projections and the sealer.
+// live is a database with running projections and a sealer, as in the service.
 type live struct {
 	*staff.Staff
 	name          staff.AuthorName
@@ -32,7 +32,7 @@ type live struct {
 	stopFollowing func()
 }
 
-// planted is what is personal about the author of a live, apart from the identifier.
+// planted are the words of the test's author, apart from the identifier.
 const planted = "PlantedWords|PlantedName|PlantedMember"
 
 func setupLive(t testing.TB) *live {
@@ -44,8 +44,8 @@ func setupLive(t testing.TB) *live {
 	return l
 }
 
-// EraseAuthor erases an author for as long as it takes: transactions of other tests on the server may hold the log up.
-// The counts are those of all attempts.
+// EraseAuthor erases an author and retries while transactions of other tests delay the log. The counts are those of all
+// attempts.
 func (l *live) EraseAuthor(ctx context.Context, name staff.AuthorName, reason string) (staff.Erasure, error) {
 	var before staff.Erasure
 	for deadline := time.Now().Add(testdb.UntilSettled); ; {
@@ -98,7 +98,7 @@ func (l *live) seal(t testing.TB) {
 	t.Cleanup(l.stopSealing)
 }
 
-// comments are imports of comments of an author with planted words.
+// comments returns imports of comments of an author with planted words.
 func (l *live) comments(name staff.AuthorName, prefix string, n int) []events.Recorded {
 	list := make([]events.Recorded, n)
 	for i := range list {
@@ -121,14 +121,14 @@ func (l *live) caughtUp(t testing.TB) {
 	testdb.Eventually(t, "all have caught up", func() bool { return testdb.Value[bool](t, l.Pool, sql) })
 }
 
-// holding names where the database holds one of the words that a pattern lists, with | between them.
+// holding lists the places in the database that contain one of the words, separated by |.
 func (l *live) holding(t testing.TB, pattern string) []string {
 	t.Helper()
 	return testdb.Holding(t, l.Pool.Config().ConnString(), strings.Split(pattern, "|")...)
 }
 
-// wantForgotten wants none of the words anywhere in the database, statistics renewed: a rebuild before the erasure has
-// made some.
+// wantForgotten checks that the database contains none of the words, with new planner statistics, because an earlier
+// rebuild may have sampled them.
 func (l *live) wantForgotten(t testing.TB, pattern string) {
 	t.Helper()
 	testdb.Exec(t, l.Pool, `ANALYZE`)
@@ -163,7 +163,7 @@ func (l *live) count(t testing.TB, sql string, args ...any) int {
 	return testdb.Value[int](t, l.Pool, sql, args...)
 }
 
-// TestAwaitErased waits for the tables that follow the log, and names who has not come to the erasure.
+// TestAwaitErased waits for the asynchronous tables, and names the projections that have not applied the erasure.
 func TestAwaitErased(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -200,7 +200,7 @@ func TestAwaitErased(t *testing.T) {
 		t.Errorf("the author is still in %v", held)
 	}
 
-	// One that has stopped will not come to it, however long it is waited for.
+	// A stopped projection will not apply it.
 	l.stopFollowing()
 	testdb.Exec(t, l.Pool,
 		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
@@ -216,7 +216,7 @@ func TestAwaitErased(t *testing.T) {
 	}
 }
 
-// TestGuardOpensForErasureOnly: with the marker set by hand, the guard still refuses every other change.
+// TestGuardOpensForErasureOnly: even with the marker set, the trigger refuses every other change.
 func TestGuardOpensForErasureOnly(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -254,7 +254,7 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			`UPDATE events SET personal = NULL WHERE event_id = 'k-0'`:                                                                 refused,
 			`UPDATE events SET salt = NULL WHERE event_id = 'k-0'`:                                                                     refused,
 			`UPDATE events SET personal = '{}', salt = NULL WHERE event_id = 'k-0'`:                                                    refused,
-			// not all are the author's
+			// not all of these are the author's
 			erase: refused,
 			erase + `, data = '{}' WHERE event_id = 'k-0'`:                     refused,
 			erase + `, actor = 'x' WHERE event_id = 'k-0'`:                     refused,

@@ -23,7 +23,8 @@ import (
 	"novelgate/projections"
 )
 
-// TestEraseAuthor erases one who wrote much, was linked and blocked, and has a namesake at another partner.
+// TestEraseAuthor erases an author with many comments, a link and a block, and an author with the same identifier at
+// another partner.
 func TestEraseAuthor(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -80,7 +81,7 @@ func TestEraseAuthor(t *testing.T) {
 		if n := l.count(t, `SELECT count(*) FROM posts WHERE integration_id = $1`, l.name.IntegrationID); n != 1201 {
 			t.Errorf("%s: %d posts of 1201 are in place", when, n)
 		}
-		// The namesake is who they were.
+		// The author at the other partner is unchanged.
 		if n := l.count(t, `SELECT count(*) FROM analytics.posts p JOIN analytics.authors a USING (author_id)
 			WHERE p.integration_id = $1 AND p.content = 'content of reply' AND a.external_uuid = $2 AND p.member_id = 'member-2' AND p.parent_post_id = $3`,
 			namesake.IntegrationID, namesake.ExternalUUID, mine[0].StreamID); n != 1 {
@@ -93,7 +94,7 @@ func TestEraseAuthor(t *testing.T) {
 	l.wantForgotten(t, planted)
 	l.wantProofs(t, entries)
 
-	// Staff who have the identifier still find that the author is blocked.
+	// By the identifier, staff still find that the author is blocked.
 	found, err := l.Author(t.Context(), l.name)
 	if err != nil || !found.Blocked || found.MemberID != nil || found.DisplayName != nil || found.PostsHidden {
 		t.Errorf("%+v, %v", found, err)
@@ -108,7 +109,7 @@ func TestEraseAuthor(t *testing.T) {
 	l.wantForgotten(t, l.name.ExternalUUID+"|content of reply|member-2")
 }
 
-// entries are the entries of all events so far, in the order of the log.
+// entries returns the entries of all events so far, in log order.
 func (l *live) entries(t *testing.T) (entries [][]byte) {
 	t.Helper()
 	for row, err := range eventlog.Rows(t.Context(), l.Pool,
@@ -125,7 +126,7 @@ func (l *live) entries(t *testing.T) (entries [][]byte) {
 	return entries
 }
 
-// wantProofs wants these entries at the beginning of the ledger, each with a proof.
+// wantProofs checks that the ledger starts with these entries, each with a proof.
 func (l *live) wantProofs(t *testing.T, entries [][]byte) {
 	t.Helper()
 	var size int64
@@ -176,7 +177,7 @@ func (s served) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
 
 func (served) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// TestEraseWithoutTables: what no table shows is found in the log, and an author of whom there is nothing is unknown.
+// TestEraseWithoutTables: the erasure finds comments in the log that no table has, and fails for an unknown author.
 func TestEraseWithoutTables(t *testing.T) {
 	t.Parallel()
 	l := &live{Staff: setup(t)}
@@ -227,7 +228,7 @@ func TestErasureCountsOnce(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
-// TestEraseBeforeTheSeal: what is erased before it is sealed gets the entry that it would have had.
+// TestEraseBeforeTheSeal: an event that is erased before it is sealed gets its original entry.
 func TestEraseBeforeTheSeal(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -277,7 +278,7 @@ func TestEraseWaitsForOlderTransactions(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
-// TestInterruptedErasureGoesOn cuts the command off at many moments.
+// TestInterruptedErasureGoesOn interrupts the command at many moments.
 func TestInterruptedErasureGoesOn(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -296,7 +297,7 @@ func TestInterruptedErasureGoesOn(t *testing.T) {
 			}
 		}
 	}
-	// A success may have been one that found nothing left to do but what was on record: the last word has the tables.
+	// A later success may have found nothing more to do, so check the tables.
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 	if n := l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NULL`); n != 1800 {
@@ -304,7 +305,7 @@ func TestInterruptedErasureGoesOn(t *testing.T) {
 	}
 }
 
-// TestErasureRaces erases while the author writes on and the projections are rebuilt.
+// TestErasureRaces erases while the author comments and projections are rebuilt.
 func TestErasureRaces(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -343,7 +344,7 @@ func TestErasureRaces(t *testing.T) {
 	close(stop)
 	writing.Wait()
 	l.caughtUp(t)
-	// What came after the last erasure is there, and nothing else: in the log, in the tables, and after a rebuild.
+	// Comments after the last erasure are there, and no others: in the log, in the tables, and after a rebuild.
 	for _, when := range []string{"followed", "rebuilt"} {
 		left := l.count(t, `SELECT count(*) FROM events WHERE personal ->> 'content' IS NOT NULL`)
 		if n := l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NOT NULL`); n != left {

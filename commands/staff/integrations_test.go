@@ -64,7 +64,7 @@ func TestCreateIntegration(t *testing.T) {
 	}
 }
 
-// TestNotifications: a command of staff notifies every replica of the events, and of what access caches.
+// TestNotifications: staff commands notify every replica of events and of changes to cached access data.
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -154,7 +154,7 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestNamesAreGivenInTurn: a command that names an integration waits for the transaction that names another one.
+// TestNamesAreGivenInTurn: transactions that name integrations wait for each other.
 func TestNamesAreGivenInTurn(t *testing.T) {
 	t.Parallel()
 	b := withIntegrations(t, "One")
@@ -182,8 +182,8 @@ func TestNamesAreGivenInTurn(t *testing.T) {
 	}
 }
 
-// TestPagesAreStable goes through both lists page by page while rows are added: what was there at first comes exactly
-// once, in order, though many rows share a moment.
+// TestPagesAreStable reads both lists page by page while rows are added: the first rows come exactly once, in order,
+// even with equal times.
 func TestPagesAreStable(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

@@ -80,7 +80,7 @@ func TestSlugsClashAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-// TestMovesByID: an unknown title has no id, and an integration is no novel.
+// TestMovesByID: an unknown title has no id, and the id of an integration is refused.
 func TestMovesByID(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -117,8 +117,8 @@ func TestMovesByID(t *testing.T) {
 	}
 }
 
-// TestStaffAtOnce: from each state, two moves at once, several times each. Each move is taken once at most, and whoever
-// comes too late is told from where and to where there is no way.
+// TestStaffAtOnce: from each state, two concurrent moves, several times each. Each succeeds at most once, and later
+// ones are refused with both states.
 func TestStaffAtOnce(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -127,7 +127,7 @@ func TestStaffAtOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		given     func(title string)
 		one, two  act
-		histories []int // how many events there may be behind the given ones
+		histories []int // possible numbers of additional events
 	}{
 		"bar twice":       {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
 		"publish twice":   {func(string) {}, publish, publish, []int{1}},
@@ -195,7 +195,7 @@ func TestPublishWithFields(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 
-	// A partner's novel is adopted and changed in one transaction; what is so already is not recorded.
+	// Publishing a partner's novel and changing it is one transaction; unchanged fields are not recorded.
 	id := imported(t, s, "Heike", novel.Pending)
 	fields.Author = new("Unknown")
 	got = must[staff.Novel](t)(s.PublishNovel(t.Context(), "HEIKE", fields, "licensed"))
@@ -238,7 +238,7 @@ func TestEdit(t *testing.T) {
 	}
 }
 
-// TestOwnersAreListed: host, integration and none are told apart.
+// TestOwnersAreListed distinguishes host, integration and no owner.
 func TestOwnersAreListed(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -282,7 +282,7 @@ func TestOwnersAreListed(t *testing.T) {
 	}
 }
 
-// TestIdentifierOfSomethingElse: a command on what has another kind of stream finds nothing and stores nothing.
+// TestIdentifierOfSomethingElse: a command with the id of another kind of stream finds and stores nothing.
 func TestIdentifierOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -314,7 +314,7 @@ func TestIdentifierOfSomethingElse(t *testing.T) {
 	}
 }
 
-// TestLongNovel: a partner who updates a novel all the time keeps staff from nothing, and its history has an end.
+// TestLongNovel: a novel with very many updates does not slow staff down, and its history is limited.
 func TestLongNovel(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -361,7 +361,7 @@ func update(t *testing.T, s *staff.Staff, id uuid.UUID, version, count int) {
 	appendAll(t, s, recorded...)
 }
 
-// rows counts those that a pool reads one statement at a time.
+// rows counts the rows that a pool reads.
 type rows struct{ n atomic.Int64 }
 
 // TraceQueryStart implements pgx.QueryTracer.

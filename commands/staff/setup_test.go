@@ -25,7 +25,7 @@ func setup(t testing.TB) *staff.Staff {
 	return &staff.Staff{Pool: testdb.Pool(t, testdb.New(t)), Actor: "staff:test", Now: func() time.Time { return noon }}
 }
 
-// done returns a function that takes the results of a call that has to succeed.
+// done returns a function that checks the results of a call that must succeed.
 func done(t testing.TB) func(any, error) {
 	t.Helper()
 	return func(_ any, err error) {
@@ -36,7 +36,7 @@ func done(t testing.TB) func(any, error) {
 	}
 }
 
-// must does the same and returns the first result.
+// must also returns the first result.
 func must[T any](t testing.TB) func(T, error) T {
 	t.Helper()
 	return func(value T, err error) T {
@@ -67,7 +67,7 @@ func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
 
 var partner = uuid.MustParse("01000000-0000-7000-8000-000000000001")
 
-// imported is a partner's novel with this title.
+// imported creates a partner's novel with a title.
 func imported(t *testing.T, s *staff.Staff, spelled string, state novel.State) uuid.UUID {
 	t.Helper()
 	id := events.NovelID(title.Fold(spelled))

@@ -16,17 +16,17 @@ import (
 	"novelgate/commands/webhooks"
 )
 
-// TestNoRequestWithin: without leave of the operator, nothing connects to addresses that are not public, whatever the
-// form of the address or the way there.
+// TestNoRequestWithin: unless the operator allows it, nothing connects to private addresses, whatever their form and
+// however they are reached.
 func TestNoRequestWithin(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	var accepted atomic.Int32
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // it takes nothing
+	defer listener.Close() //nolint:errcheck // it accepts no connection
 	go func() {
 		for {
 			c, err := listener.Accept()
@@ -77,11 +77,11 @@ func TestNoRequestWithin(t *testing.T) {
 	}
 }
 
-// TestAddressesThatAreRefused when a webhook is created or changed, and that nothing is sent to later: those within,
-// unless the operator allows them.
+// TestAddressesThatAreRefused: private addresses are refused when a webhook is created or changed, and never sent to
+// later, unless the operator allows them.
 func TestAddressesThatAreRefused(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.api.Sender = webhooks.NewSender([]netip.Prefix{
 		netip.MustParsePrefix("10.1.0.0/16"), netip.MustParsePrefix("fd00::/16"),
 	}, time.Now)
@@ -113,10 +113,10 @@ func TestAddressesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestOneWebhookForAnAddress of an integration, however it comes by it.
+// TestOneWebhookForAnAddress: an integration has only one webhook per address, created or changed.
 func TestOneWebhookForAnAddress(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.hook(t, "https://a.example", "")
 	second := d.hook(t, "https://b.example", "")
 	body := `{"url":"https://a.example"}`
@@ -134,7 +134,7 @@ func TestOneWebhookForAnAddress(t *testing.T) {
 // TestRotation: both secrets sign until the overlap ends. Secrets are not shown again.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, nil)
 	first := d.hook(t, e.URL, "")
 	path := "/" + first.ID.String()
@@ -162,7 +162,7 @@ func TestRotation(t *testing.T) {
 // TestReplay sends everything since a time again, under the same ids.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, nil)
 	w := d.hook(t, e.URL, "")
 	d.worker(t, time.Hour)
@@ -190,10 +190,10 @@ func TestReplay(t *testing.T) {
 	e.wantAttempts(t, 15)
 }
 
-// TestWhoMayDoWhat: a partner has no other's webhooks, ten at most, and cannot undo what staff have decided.
+// TestWhoMayDoWhat: a partner cannot use other partners' webhooks, has at most ten, and cannot undo decisions of staff.
 func TestWhoMayDoWhat(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	w := d.hook(t, "https://a.example", "")
 	for _, request := range [][2]string{
 		{http.MethodGet, ""},

@@ -29,7 +29,7 @@ type names struct {
 	asked     int          // queries for addresses
 }
 
-// newNames starts a server that answers every query with addresses.
+// newNames starts a DNS server that answers every query with addresses.
 func newNames(t *testing.T, addresses ...string) *names {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
@@ -102,7 +102,7 @@ func (n *names) answer(query []byte) []byte {
 	return packed
 }
 
-// secure starts an endpoint with https, and returns its port and the roots that trust its certificate.
+// secure starts an https endpoint, and returns its port and the roots for its certificate.
 func secure(t *testing.T, handler http.Handler, config *tls.Config) (port string, roots *x509.CertPool) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(handler)
@@ -120,10 +120,10 @@ func secure(t *testing.T, handler http.Handler, config *tls.Config) (port string
 	return port, roots
 }
 
-// TestHTTPS: changes go to an endpoint with a valid certificate for its name, and to no other.
+// TestHTTPS: changes are sent only to an endpoint with a valid certificate for its name.
 func TestHTTPS(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, nil)
 	port, roots := secure(t, e, nil)
 	old, oldRoots := secure(t, http.NotFoundHandler(), &tls.Config{MaxVersion: tls.VersionTLS11})
@@ -168,11 +168,11 @@ func TestHTTPS(t *testing.T) {
 	}
 }
 
-// TestRebinding: a name that led to an allowed address at first leads to others later, one of them beside an allowed
-// one. No request goes there. What was not delivered is when the name leads back.
+// TestRebinding: a name resolves to an allowed address first and to others later, once together with an allowed one. No
+// request reaches the others. Changes are delivered when the name resolves to the allowed address again.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, nil)
 	port, roots := secure(t, e, nil)
 	var within atomic.Int32

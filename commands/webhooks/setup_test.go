@@ -57,8 +57,8 @@ func (f feed) Read(
 	return list, err
 }
 
-// desk is a database with two partners, and the routes of webhooks.
-type desk struct {
+// fixture is a database with two partners, and the routes of webhooks.
+type fixture struct {
 	pool    *pgxpool.Pool
 	api     *webhooks.API
 	handler http.Handler
@@ -76,14 +76,14 @@ func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.R
 	return uuid.MustParse(key), func() {}, err
 }
 
-func newDesk(t *testing.T) *desk {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	pool, err := pgxpool.New(t.Context(), testdb.New(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(pool.Close)
-	d := &desk{pool: pool, wake: eventlog.NewWake(), version: 1}
+	d := &fixture{pool: pool, wake: eventlog.NewWake(), version: 1}
 	for name, id := range map[string]uuid.UUID{"acme": acme, "other": other} {
 		d.append(t, events.Recorded{
 			StreamType: events.IntegrationStream, StreamID: id, StreamVersion: 1, ID: name, Source: "staff",
@@ -123,7 +123,7 @@ func run(t testing.TB, work func(context.Context)) (stop func()) {
 	return stop
 }
 
-func (d *desk) append(t testing.TB, recorded ...events.Recorded) {
+func (d *fixture) append(t testing.TB, recorded ...events.Recorded) {
 	t.Helper()
 	if err := projections.Append(context.Background(), d.pool, recorded...); err != nil {
 		t.Fatal(err)
@@ -131,8 +131,8 @@ func (d *desk) append(t testing.TB, recorded ...events.Recorded) {
 	d.wake.Signal()
 }
 
-// happen makes n changes of acme, whose reasons are numbers from the latest on.
-func (d *desk) happen(t testing.TB, n int) (reasons []string) {
+// happen makes n changes of acme, with consecutive numbers as reasons.
+func (d *fixture) happen(t testing.TB, n int) (reasons []string) {
 	t.Helper()
 	for range n {
 		d.version++
@@ -149,7 +149,7 @@ func (d *desk) happen(t testing.TB, n int) (reasons []string) {
 }
 
 // worker starts a worker with these waits between attempts.
-func (d *desk) worker(t testing.TB, retries ...time.Duration) (stop func()) {
+func (d *fixture) worker(t testing.TB, retries ...time.Duration) (stop func()) {
 	t.Helper()
 	w := &webhooks.Worker{
 		Store: d.api.Store, Feed: feed{&changes.Feed{DB: d.pool}}, Sender: d.api.Sender, Retries: retries,
@@ -159,7 +159,7 @@ func (d *desk) worker(t testing.TB, retries ...time.Duration) (stop func()) {
 }
 
 // send sends a request of a partner and decodes the answer.
-func (d *desk) send(t testing.TB, of uuid.UUID, method, path, body string, into any) (status int) {
+func (d *fixture) send(t testing.TB, of uuid.UUID, method, path, body string, into any) (status int) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(context.Background(), method, "/api/integrations/webhooks"+path,
 		strings.NewReader(body))
@@ -180,8 +180,8 @@ type secretive struct {
 	Secret string `json:"secret"`
 }
 
-// hook creates a webhook of acme to an endpoint.
-func (d *desk) hook(t testing.TB, url, more string) (made secretive) {
+// hook creates a webhook of acme.
+func (d *fixture) hook(t testing.TB, url, more string) (made secretive) {
 	t.Helper()
 	if err := testdb.AwaitSettled(context.Background(), d.pool); err != nil {
 		t.Fatal(err)
@@ -192,7 +192,7 @@ func (d *desk) hook(t testing.TB, url, more string) (made secretive) {
 	return made
 }
 
-func (d *desk) show(t testing.TB, id uuid.UUID) (w webhooks.Webhook) {
+func (d *fixture) show(t testing.TB, id uuid.UUID) (w webhooks.Webhook) {
 	t.Helper()
 	if status := d.send(t, acme, http.MethodGet, "/"+id.String(), "", &w); status != http.StatusOK {
 		t.Fatalf("status %d", status)
@@ -200,23 +200,23 @@ func (d *desk) show(t testing.TB, id uuid.UUID) (w webhooks.Webhook) {
 	return w
 }
 
-func (d *desk) execute(t testing.TB, sql string, args ...any) {
+func (d *fixture) execute(t testing.TB, sql string, args ...any) {
 	t.Helper()
 	if _, err := d.pool.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// endpoint is a partner's. It verifies what it gets with the reference implementation.
+// endpoint is a partner's endpoint. It verifies messages with the reference implementation.
 type endpoint struct {
 	*httptest.Server
 	t *testing.T
 
 	mu      sync.Mutex
 	secrets []string
-	answer  func(w http.ResponseWriter, attempt int) // the attempts of a message count from 1; nil: 204
+	answer  func(w http.ResponseWriter, attempt int) // attempt counts the attempts of a message from 1; nil: 204
 	ids     map[string]int
-	taken   []string // reasons of what was answered with 2xx
+	taken   []string // reasons of the messages answered with 2xx
 }
 
 func newEndpoint(t *testing.T, answer func(w http.ResponseWriter, attempt int)) *endpoint {
@@ -228,7 +228,7 @@ func newEndpoint(t *testing.T, answer func(w http.ResponseWriter, attempt int)) 
 	return e
 }
 
-// trust sets the secrets, each of which must verify every message.
+// trust sets secrets that must all verify every message.
 func (e *endpoint) trust(secrets ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -289,7 +289,7 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// took returns the reasons of what it has taken, in order.
+// took returns the reasons of the accepted messages, in order.
 func (e *endpoint) took() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -306,7 +306,7 @@ func (e *endpoint) attempts() (n int) {
 	return n
 }
 
-// wantAttempts waits for so many requests.
+// wantAttempts waits for want requests.
 func (e *endpoint) wantAttempts(t *testing.T, want int) {
 	t.Helper()
 	testdb.Eventually(t, fmt.Sprint(want, " requests"), func() bool { return e.attempts() == want })

@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// wantTaken waits until an endpoint has taken these messages, in any order.
+// wantTaken waits until an endpoint has accepted these messages, in any order.
 func (e *endpoint) wantTaken(t *testing.T, want []string) {
 	t.Helper()
 	want = slices.Sorted(slices.Values(want))
@@ -23,15 +23,15 @@ func (e *endpoint) wantTaken(t *testing.T, want []string) {
 	})
 }
 
-// attempts is a page of them.
+// attempts is a page of attempts.
 type attempts struct {
 	Items []webhooks.Attempt `json:"items"`
 }
 
-// TestChangesAreSentInOrder, from the creation of the webhook on, by several workers, once each.
+// TestChangesAreSentInOrder: several workers send every change since the creation of the webhook once, in order.
 func TestChangesAreSentInOrder(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	d.happen(t, 3)
 	e, filtered, elsewhere := newEndpoint(t, nil), newEndpoint(t, nil), newEndpoint(t, nil)
 	e.trust(d.hook(t, e.URL, "").Secret)
@@ -60,11 +60,11 @@ func TestChangesAreSentInOrder(t *testing.T) {
 	}
 }
 
-// TestFailuresAreRetried: whatever an endpoint does, it gets every change until it says 2xx, and messages that it took
-// are not sent again. Attempts are listed.
+// TestFailuresAreRetried: an endpoint gets every change until it answers 2xx, and no accepted message again. Attempts
+// are listed.
 func TestFailuresAreRetried(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	elsewhere := newEndpoint(t, nil)
 	turn := 0
 	e := newEndpoint(t, func(w http.ResponseWriter, attempt int) {
@@ -108,10 +108,10 @@ func TestFailuresAreRetried(t *testing.T) {
 	}
 }
 
-// TestAnEndpointThatIsAway gets few requests, loses nothing, and gets everything when it is back.
+// TestAnEndpointThatIsAway: a failing endpoint gets few requests, and all changes when it works again.
 func TestAnEndpointThatIsAway(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusBadGateway) })
 	w := d.hook(t, e.URL, "")
 	e.trust(w.Secret)
@@ -134,10 +134,10 @@ func TestAnEndpointThatIsAway(t *testing.T) {
 	})
 }
 
-// TestAMessageIsGivenUp only while the endpoint takes others.
+// TestAMessageIsGivenUp only while the endpoint accepts others.
 func TestAMessageIsGivenUp(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	var broken string
 	e := newEndpoint(t, nil)
 	w := d.hook(t, e.URL, "")
@@ -172,7 +172,7 @@ func TestAMessageIsGivenUp(t *testing.T) {
 // TestBadMessagesDoNotHoldOthers: an endpoint that refuses some changes for good, and rests therefore, gets new ones.
 func TestBadMessagesDoNotHoldOthers(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusUnprocessableEntity) })
 	w := d.hook(t, e.URL, "")
 	e.trust(w.Secret)
@@ -189,13 +189,13 @@ func TestBadMessagesDoNotHoldOthers(t *testing.T) {
 	e.wantTaken(t, want)
 }
 
-// TestEndpointsAreDisabled by 410, and by five days of failures only; the partner switches them on again.
+// TestEndpointsAreDisabled by 410, and by five days of failures only; the partner enables them again.
 func TestEndpointsAreDisabled(t *testing.T) {
 	t.Parallel()
 	for want, answer := range map[string]int{"gone": http.StatusGone, "failing": http.StatusServiceUnavailable} {
 		t.Run(want, func(t *testing.T) {
 			t.Parallel()
-			d := newDesk(t)
+			d := newFixture(t)
 			e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(answer) })
 			w := d.hook(t, e.URL, "")
 			reasons := d.happen(t, 2)
@@ -220,10 +220,10 @@ func TestEndpointsAreDisabled(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: an endpoint that asks for a pause gets nothing before.
+// TestRetryAfter: an endpoint gets nothing during the requested pause.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, func(w http.ResponseWriter, _ int) {
 		w.Header().Set("Retry-After", "3600")
 		w.WriteHeader(http.StatusTooManyRequests)
@@ -245,10 +245,10 @@ FROM webhook_attempts AS a JOIN webhooks AS w USING (webhook_id)`).Scan(&next, &
 	e.wantTaken(t, want[1:]) // the first one waits by itself
 }
 
-// TestSlowEndpointsDelayNoOther: more of them than a worker has places.
+// TestSlowEndpointsDelayNoOther: there are more slow endpoints than slow visits of a worker.
 func TestSlowEndpointsDelayNoOther(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	hold := make(chan struct{})
 	slow := newEndpoint(t, func(http.ResponseWriter, int) { <-hold })
 	t.Cleanup(func() { close(hold) })
@@ -266,10 +266,10 @@ FROM webhooks, generate_series(1, 60) AS n`, slow.URL)
 	}
 }
 
-// TestALostLease: a visit that takes longer than its lease saves nothing, and what it sent is sent again.
+// TestALostLease: a visit beyond its lease saves nothing, and its changes are sent again.
 func TestALostLease(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	release := make(chan struct{})
 	e := newEndpoint(t, func(_ http.ResponseWriter, attempt int) {
 		if attempt == 1 {
@@ -298,11 +298,11 @@ func TestALostLease(t *testing.T) {
 	})
 }
 
-// TestALogThatIsSetBack: a webhook whose position was lost goes on from before that. Lost changes that were to be
-// retried are forgotten.
+// TestALogThatIsSetBack: a webhook with a lost position continues from an earlier one. Retries of lost changes are
+// deleted.
 func TestALogThatIsSetBack(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e := newEndpoint(t, nil)
 	w := d.hook(t, e.URL, "")
 	stop := d.worker(t, time.Hour)
@@ -330,10 +330,10 @@ FROM (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 
 	})
 }
 
-// TestADisabledIntegration gets nothing until it is enabled, and then what it has missed.
+// TestADisabledIntegration gets nothing while it is disabled, and all changes afterwards.
 func TestADisabledIntegration(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t)
+	d := newFixture(t)
 	e, elsewhere := newEndpoint(t, nil), newEndpoint(t, nil)
 	d.hook(t, e.URL, "")
 	if status := d.send(t, other, http.MethodPost, "", `{"url":"`+elsewhere.URL+`"}`, nil); status != http.StatusCreated {

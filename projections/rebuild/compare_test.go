@@ -19,7 +19,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// everyKind is a history in which every table gets rows.
+// everyKind returns a history that fills every table.
 func everyKind() []events.Recorded {
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	integration, person := events.IntegrationStream, events.PersonStream
@@ -60,7 +60,7 @@ func everyKind() []events.Recorded {
 	return recorded
 }
 
-// inUse returns a database with rows in all tables, whose asynchronous projections are followed until stop.
+// inUse returns a database with rows in all tables, whose projections run until stop.
 func inUse(t *testing.T) (pool *pgxpool.Pool, stop func()) {
 	t.Helper()
 	pool = newPool(t)
@@ -77,7 +77,7 @@ func inUse(t *testing.T) (pool *pgxpool.Pool, stop func()) {
 	return pool, stop
 }
 
-// partners makes events those of an integration, so that activity counts them.
+// partners sets an integration as the actor of events, so that activity counts them.
 func partners(recorded []events.Recorded) []events.Recorded {
 	for i := range recorded {
 		recorded[i].Source = fmt.Sprintf("%s#%d", events.NovelsSource(integrationID), i)
@@ -103,7 +103,7 @@ func tryCompare(pool *pgxpool.Pool, name string) (rebuild.Comparison, error) {
 		rebuild.Config{Pool: pool, Projection: p, Inline: inline, Logger: quiet()})
 }
 
-// differences says briefly what was found: table, kind, key and columns.
+// differences summarises a comparison: table, kind, key and columns.
 func differences(c rebuild.Comparison) string {
 	var found []string
 	for _, table := range c.Tables {
@@ -127,8 +127,8 @@ func names() []string {
 	return all
 }
 
-// Whatever is changed, deleted or put into a projected table by hand is found and located; what was not touched
-// compares equal.
+// TestCompareLocatesTampering: every change, deletion or insertion in a projected table is found and located; all other
+// tables compare equal.
 func TestCompareLocatesTampering(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)
@@ -152,7 +152,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 		projection, table, key string
 		change                 string // SET …
 		columns                string
-		insert                 string // the columns with other values, of a copy of a row
+		insert                 string // changed columns of a copied row
 	}{
 		{
 			"posts", "posts", "post_id", "content_bytes = content_bytes + 1, depth = depth + 1", "content_bytes,depth",
@@ -195,7 +195,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 		},
 		{"author_decisions", "author_decisions", "author_id", "blocked = false", "blocked", "gen_random_uuid() AS author_id"},
 	} {
-		// The row in question, and its key as a difference names it.
+		// The row, and its key as a difference names it.
 		var parts []string
 		for _, column := range strings.Fields(test.key) {
 			parts = append(parts, fmt.Sprintf("'%s ' || %s", column, column))
@@ -214,7 +214,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 				t.Errorf("%s\nfound  %q\nwanted %q", tamper, got, want)
 			}
 			exec(fmt.Sprintf(`DELETE FROM %[1]s; INSERT INTO %[1]s SELECT * FROM sound`, test.table))
-			// The row has moved.
+			// The update has moved the row.
 			if err := pool.QueryRow(t.Context(), fmt.Sprintf(`SELECT ctid::text FROM %s WHERE %s = $1`, test.table, says),
 				key).Scan(&place); err != nil {
 				t.Fatal(err)
@@ -237,7 +237,7 @@ func TestCompareLocatesTampering(t *testing.T) {
 	}
 }
 
-// Of many differences the first are named, and all are counted.
+// TestCompareCountsDifferences: the first of many differences are listed, and all are counted.
 func TestCompareCountsDifferences(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)
@@ -255,7 +255,7 @@ func TestCompareCountsDifferences(t *testing.T) {
 	}
 }
 
-// Live tables compare equal while they are written, and a comparison holds up neither those who append nor the
+// TestCompareWhileInUse: live tables compare equal during writes, and a comparison delays neither appends nor
 // projections.
 func TestCompareWhileInUse(t *testing.T) {
 	t.Parallel()
@@ -294,7 +294,8 @@ func TestCompareWhileInUse(t *testing.T) {
 	}
 }
 
-// A projection that has stopped is compared up to there; and what staff had it skip is left out of the replay, too.
+// TestCompareStoppedAndSkipped: a stopped projection is compared up to its checkpoint, and the replay leaves out
+// skipped events.
 func TestCompareStoppedAndSkipped(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -317,7 +318,7 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	if found := differences(c); found != "" || c.Tables[0].Rows != 60 || c.Events != 61 {
 		t.Errorf("skipped: %+v", c)
 	}
-	// The checkpoint moved over the event, with nothing on record.
+	// Move the checkpoint past the event without recording a skip.
 	stamp := `UPDATE projections SET (transaction_id, position) = (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1)`
 	insertRaw(t, pool, "poison 2", `,"chapterNumber":"abc"`)
 	testdb.Eventually(t, "the projection has failed again",
@@ -329,7 +330,8 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	}
 }
 
-// Tables that other code has written are not compared, and a role that may not create schemas is told so.
+// TestCompareRefuses: tables of another generation are not compared, and a role without the right to create schemas
+// gets an error.
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)

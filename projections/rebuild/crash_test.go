@@ -17,13 +17,13 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// The test binary, started with these variables, rebuilds until so many events are done, says so, and waits to be
-// killed.
+// Started with these variables, the test binary rebuilds until a number of events is done, reports this, and waits to
+// be killed.
 const (
 	childVariable  = "NOVELGATE_TEST_REBUILD"
 	childDatabase  = "NOVELGATE_TEST_REBUILD_DATABASE"
 	childUntil     = "NOVELGATE_TEST_REBUILD_UNTIL"
-	childCompares  = "NOVELGATE_TEST_REBUILD_COMPARES" // it does not rebuild, but compares, until this phase
+	childCompares  = "NOVELGATE_TEST_REBUILD_COMPARES" // compare instead, until this phase
 	childChunkSize = 50
 )
 
@@ -56,7 +56,7 @@ func child() {
 	panic(fmt.Sprint("the rebuild has ended: ", err))
 }
 
-// A rebuild that is killed goes on where it was, in whatever phase, and ends right.
+// TestKilledRebuildGoesOn: a killed rebuild continues in any phase, with the right result.
 func TestKilledRebuildGoesOn(t *testing.T) {
 	t.Parallel()
 	const total = 5000
@@ -64,7 +64,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 		projection projections.Projection
 		until      int
 		phase      string
-		most       int // events that the second attempt may read
+		most       int // maximum number of events that the second attempt reads
 	}{
 		{projections.Posts{}, 1000, rebuild.Loading, total - 900},
 		{projections.Posts{}, total, rebuild.Loading, 100},
@@ -112,7 +112,8 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 	}
 }
 
-// What a comparison that was killed has left is gone after the next one, and disturbs neither that nor the live tables.
+// TestKilledComparisonLeavesNothing: the tables of a killed comparison are gone after the next one, and disturb neither
+// that nor the live tables.
 func TestKilledComparisonLeavesNothing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -144,7 +145,7 @@ func TestKilledComparisonLeavesNothing(t *testing.T) {
 	}
 }
 
-// kill starts a rebuild in a process of its own and kills it once so many events are done.
+// kill starts a rebuild in another process and kills it after until events.
 func kill(t *testing.T, pool *pgxpool.Pool, name string, until int, phase string, environment ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])

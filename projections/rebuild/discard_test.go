@@ -14,8 +14,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// TestDiscard gives up rebuilds that were killed in each phase, and finds that nothing of them is left and nothing else
-// has changed.
+// TestDiscard discards rebuilds that were killed in each phase. Nothing of them is left, and nothing else has changed.
 func TestDiscard(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -84,7 +83,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestDiscardWhileUnderWay: it is refused and changes nothing while a process rebuilds, which then ends as ever.
+// TestDiscardWhileUnderWay: Discard refuses a running rebuild, which then completes.
 func TestDiscardWhileUnderWay(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "c", 500)
@@ -109,7 +108,7 @@ func TestDiscardWhileUnderWay(t *testing.T) {
 	}
 }
 
-// buildSchemas lists the schemas in which tables are built.
+// buildSchemas lists the schemas of rebuilds.
 func buildSchemas(t testing.TB, pool *pgxpool.Pool) []string {
 	t.Helper()
 	return testdb.Value[[]string](t, pool, `SELECT coalesce(array_agg(nspname ORDER BY nspname), '{}') FROM pg_namespace WHERE nspname ~ '_[0-9]+(_old)?$' AND nspname !~ '^pg_'`)

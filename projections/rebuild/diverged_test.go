@@ -12,8 +12,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// A projection that has applied an event which the log does not have stops, says so, and is built anew; also when the
-// log has another event in the place of that one.
+// TestDivergedProjectionIsRebuilt: a projection that has applied an event which is not in the log stops, reports it,
+// and is rebuilt, also when the log has another event at that position.
 func TestDivergedProjectionIsRebuilt(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -31,7 +31,7 @@ func TestDivergedProjectionIsRebuilt(t *testing.T) {
 			settle(t, pool)
 			follow(t, pool, projections.Posts{})
 			caughtUp(t, pool, "posts")
-			// In one transaction: a projection that reads between the two finds its event in the new log, and goes on there.
+			// In one transaction: otherwise a projection could continue in the new log between the two steps.
 			if err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
 				testdb.Lose(t, tx, `event_id = 'kept-0' OR `+test.lose)
 				_, err := tx.Exec(t.Context(),

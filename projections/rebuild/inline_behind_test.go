@@ -14,8 +14,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// While a transaction that is open elsewhere hides a long piece of the log, an inline switch does not apply that piece
-// with appends held: it waits for the transaction, and ends with it.
+// TestInlineSwitchWaitsForTheLog: while another transaction hides many events, an inline switch does not apply them
+// with appends blocked. It waits for the transaction and then switches.
 func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -74,7 +74,7 @@ func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 	}
 }
 
-// messages is a logger that counts those about a switch that waits for the log.
+// messages is a logger that counts messages of a switch that waits for the log.
 type messages struct {
 	slog.Handler
 

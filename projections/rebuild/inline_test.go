@@ -19,8 +19,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// Projections that are written by those who append are rebuilt while they do: nothing is lost, and no append fails for
-// good.
+// TestRebuildInlineUnderAppends: inline projections are rebuilt during appends. Nothing is lost, and every append
+// succeeds in the end.
 func TestRebuildInlineUnderAppends(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -64,7 +64,7 @@ func TestRebuildInlineUnderAppends(t *testing.T) {
 	}
 }
 
-// novel is the beginning of one, and its thread.
+// novel returns the first events of a novel and of its thread.
 func novel(random *rand.Rand, title string) []events.Recorded {
 	owner := uuid.UUID{1}
 	id := events.NovelID(title)
@@ -86,7 +86,7 @@ func novel(random *rand.Rand, title string) []events.Recorded {
 	})
 }
 
-// appendUntilDone appends as the committer does: with its inline projections, under a short lock_timeout, again after a
+// appendUntilDone appends like the committer: with inline projections, a short lock_timeout, and a retry after a
 // conflict.
 func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded) {
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {

@@ -13,13 +13,13 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// A rebuild that has begun on one log does not go on, from what it remembers, on another one: the next rebuild does,
-// from what is on record there.
+// TestRebuildDoesNotGoOnInAnotherLog: a running rebuild ends when it meets another log. The next one continues from the
+// record there.
 func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "key", 60)
 	config := pool.Config()
-	// a connection that was cut is replaced unnoticed
+	// replace a cut connection without a ping
 	config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return true }
 	patient, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
@@ -50,7 +50,7 @@ func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}})
 }
 
-// A rebuild that was interrupted is begun again when the log does not have its last event any more.
+// TestRebuildOfALostEventBeginsAgain: an interrupted rebuild starts again when its last event is no longer in the log.
 func TestRebuildOfALostEventBeginsAgain(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "key", 60)

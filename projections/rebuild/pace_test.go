@@ -17,7 +17,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// appending appends without a pause until stop is called.
+// appending appends continuously until stop is called.
 func appending(t *testing.T, pool *pgxpool.Pool) (stop func()) {
 	t.Helper()
 	var writer sync.WaitGroup
@@ -40,7 +40,7 @@ func appending(t *testing.T, pool *pgxpool.Pool) (stop func()) {
 	})
 }
 
-// yielding is told when a rebuild begins to yield.
+// yielding is a log handler that detects that a rebuild slows down.
 type yielding struct {
 	slog.Handler
 	begun chan struct{}
@@ -57,8 +57,8 @@ func (y yielding) Handle(_ context.Context, record slog.Record) error {
 
 func (y yielding) WithAttrs([]slog.Attr) slog.Handler { return y }
 
-// On a clock on which every piece of work takes an hour, a rebuild that yields gets nowhere, and one that need not
-// ends.
+// TestRebuildYieldsToThoseWhoAppend: on a clock on which each chunk takes an hour, a throttled rebuild makes no
+// progress, and one without a clock completes.
 func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "before", 1000)
@@ -91,7 +91,7 @@ func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
 	select {
 	case err := <-ended:
 		t.Fatalf("the rebuild has ended: %v", err)
-	case <-time.After(time.Second): // in which it would, or nearly
+	case <-time.After(time.Second): // enough to finish without throttling
 	}
 	if n := loaded.Load(); n >= 1000 {
 		t.Errorf("%d events were loaded: it does not rest", n)
@@ -109,7 +109,7 @@ func TestRebuildYieldsToThoseWhoAppend(t *testing.T) {
 	}
 }
 
-// What is built while others append is right, with all workers or some standing aside.
+// TestRebuildWhileOthersAppend: a rebuild during appends gives the right rows, with all workers or fewer.
 func TestRebuildWhileOthersAppend(t *testing.T) {
 	t.Parallel()
 	for _, p := range []projections.Projection{projections.Posts{}, projections.Authors{}} {
@@ -122,7 +122,7 @@ func TestRebuildWhileOthersAppend(t *testing.T) {
 			mustRun(t, rebuild.Config{
 				Pool: pool, Projection: p, Workers: 4, ChunkSize: 10, Now: time.Now,
 				Progress: func(progress rebuild.Progress) {
-					// not before: it must come so far while they append
+					// not before: the rebuild must reach this during appends
 					if progress.Phase != rebuild.Loading && progress.Done >= 1000 {
 						stop()
 					}

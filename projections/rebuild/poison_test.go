@@ -15,7 +15,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// insertRaw appends an event past the package that knows events.
+// insertRaw inserts an event with any chapter.
 func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
 	t.Helper()
 	data := `{"novelId":"00000000-0000-0000-0000-000000000002",` +
@@ -25,8 +25,8 @@ func insertRaw(t *testing.T, pool *pgxpool.Pool, key, chapter string) {
 		events.PostID(integrationID, key), integrationID)
 }
 
-// A rebuild that meets an event which it cannot apply names it and changes nothing; once the event is skipped on
-// record, every rebuild leaves it out.
+// TestPoisonAndSkip: a rebuild names an event that it cannot apply, and changes nothing. After a skip, every rebuild
+// leaves the event out.
 func TestPoisonAndSkip(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ chapter, says string }{
@@ -87,8 +87,8 @@ func TestPoisonAndSkip(t *testing.T) {
 	}
 }
 
-// What replies to a comment that is skipped stands at the top, in whichever range it is loaded, and whenever the skip
-// comes.
+// TestRepliesToWhatIsSkipped: replies to a skipped comment are top-level, whenever they are loaded and whenever the
+// event is skipped.
 func TestRepliesToWhatIsSkipped(t *testing.T) {
 	t.Parallel()
 	for name, during := range map[string]bool{"before the rebuild goes on": false, "while it loads": true} {
@@ -99,7 +99,7 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 			random := seeded(1)
 			append1(t, pool, comments(random, "before", 100)...)
 			poison := events.PostID(integrationID, "poison")
-			// It can be read, and a row be made of it that cannot be stored.
+			// The event can be decoded, but its row cannot be stored.
 			testdb.Exec(t, pool, `ALTER TABLE posts ADD CONSTRAINT posts_lucky CHECK (chapter_number <> 913)`)
 			testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
 				VALUES (0, 'post', $1, 1, 'poison', $2, 'test', 'post.imported.v1',
@@ -150,7 +150,7 @@ func TestRepliesToWhatIsSkipped(t *testing.T) {
 	}
 }
 
-// An event that the new code cannot apply, alone or in a crowd, is found, whichever way the tables are built.
+// TestPoisonOfNewCode: an event that only the new code cannot apply is found, for every way of building.
 func TestPoisonOfNewCode(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -174,7 +174,7 @@ func TestPoisonOfNewCode(t *testing.T) {
 	}
 }
 
-// An event that arrives while the tables are being switched is named as well.
+// TestPoisonAtTheEnd: an event that arrives during the switch is named, too.
 func TestPoisonAtTheEnd(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

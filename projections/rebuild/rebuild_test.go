@@ -17,8 +17,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// However the history goes and wherever it is cut, a rebuild comes to the same rows as following it did, also where
-// events change what others have added.
+// TestRebuildEqualsFollowing: for any history and any interruption, a rebuild gives the same rows as following the log,
+// also where events change rows of earlier ones.
 func TestRebuildEqualsFollowing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -49,7 +49,7 @@ func TestRebuildEqualsFollowing(t *testing.T) {
 	})
 }
 
-// digestWithout is digest without the numbers that a stamped table gives its rows in the order of their arrival.
+// digestWithout is digest without the column that numbers rows in order of arrival.
 func digestWithout(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 	t.Helper()
 	if _, ok := p.(inBulk); ok {
@@ -82,7 +82,7 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	if !errors.Is(err, rebuild.ErrUnderWay) {
 		t.Errorf("a second rebuild: %v", err)
 	}
-	// Another projection's is none of its business.
+	// A rebuild of another projection is independent.
 	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}})
 	close(leave)
 	if err := <-ended; err != nil {
@@ -93,7 +93,7 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	}
 }
 
-// A builder that has lost its place to another one, without knowing, writes nothing more.
+// TestOnlyTheBuilderOnRecordWrites: a builder that was replaced without noticing writes nothing more.
 func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 	t.Parallel()
 	for name, p := range map[string]projections.Projection{
@@ -132,7 +132,7 @@ func (u usurped) Apply(ctx context.Context, tx database.Execer, batch []events.R
 	return u.Authors.Apply(ctx, tx, batch)
 }
 
-// TestTakenOverWhileFollowing: the events that a builder has applied by then do not count.
+// TestTakenOverWhileFollowing: events that a replaced builder has applied do not count.
 func TestTakenOverWhileFollowing(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "a", 100)
@@ -150,7 +150,7 @@ func TestTakenOverWhileFollowing(t *testing.T) {
 	}
 }
 
-// A migration that changes a table while it is rebuilt makes the rebuild end, and the next one begin again.
+// TestMigrationDuringARebuild: if a migration changes a table, the rebuild fails, and the next one starts again.
 func TestMigrationDuringARebuild(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "a", 100)
@@ -177,7 +177,7 @@ func TestMigrationDuringARebuild(t *testing.T) {
 	}
 }
 
-// An empty log leads to empty tables.
+// TestRebuildFromNothing: an empty log gives empty tables.
 func TestRebuildFromNothing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -195,8 +195,8 @@ func TestRebuildFromNothing(t *testing.T) {
 	}
 }
 
-// What a version that builds in another way has begun is not gone on with: it has recorded elsewhere what its tables
-// hold. Nor is what older code has begun, whose rows are others.
+// TestRebuildOfAnotherVersionBeginsAgain: a rebuild does not continue one of another method, which stores its position
+// elsewhere, or of an older generation, which derives other rows.
 func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{
@@ -219,7 +219,7 @@ func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
 	}
 }
 
-// The indexes are made when the old events are in the tables.
+// TestIndexesComeLast: indexes are made after the old events are loaded.
 func TestIndexesComeLast(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "a", 100)

@@ -25,7 +25,7 @@ import (
 
 var integrationID = uuid.MustParse("8f8f8f8f-0000-5000-8000-000000000001")
 
-// newPool returns a pool on a database of the test's own.
+// newPool returns a pool on a new database.
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return testdb.Pool(t, testdb.New(t))
@@ -39,7 +39,7 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	}
 }
 
-// filled is newPool with a log of so many comments, all of it settled.
+// filled is newPool with a settled log of n comments.
 func filled(t testing.TB, prefix string, n int) *pgxpool.Pool {
 	t.Helper()
 	pool := newPool(t)
@@ -48,7 +48,7 @@ func filled(t testing.TB, prefix string, n int) *pgxpool.Pool {
 	return pool
 }
 
-// interrupt begins a rebuild and ends it once so many events are done.
+// interrupt starts a rebuild and ends it after some events.
 func interrupt(t testing.TB, config rebuild.Config, after int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -64,7 +64,7 @@ func interrupt(t testing.TB, config rebuild.Config, after int) {
 	}
 }
 
-// comments returns imports of synthetic comments: of a few authors who often change their names, some of them erased.
+// comments returns imports of synthetic comments by a few authors who often change their names; some are erased.
 func comments(random *rand.Rand, prefix string, n int) []events.Recorded {
 	recorded := make([]events.Recorded, n)
 	for i := range recorded {
@@ -112,7 +112,7 @@ func seeded(seed uint64) *rand.Rand { return rand.New(rand.NewPCG(seed, seed)) }
 
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// follow runs the projections that are followed; the returned function ends it and waits for that.
+// follow runs asynchronous projections until the returned function is called.
 func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (stop func()) {
 	t.Helper()
 	runner, err := projections.NewRunner(projections.Config{Pool: pool, Projections: which, Logger: quiet()})
@@ -132,13 +132,13 @@ func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (
 	return stop
 }
 
-// settle waits until no older transaction hides a part of the log: databases of other tests are in the same cluster.
+// settle waits until no transaction hides events: databases of other tests are in the same cluster.
 func settle(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	testdb.Eventually(t, "the log is settled", func() bool {
 		all, err := eventlog.ReadAfter(context.Background(), pool, events.Position{}, 1_000_000)
 		if err != nil && !t.Failed() {
-			return true // what cannot be decoded is settled all the same
+			return true // an undecodable event is settled too
 		}
 		return len(all) == count(t, pool, "events")
 	})
@@ -158,7 +158,7 @@ func count(t testing.TB, pool *pgxpool.Pool, table string) int {
 	return testdb.Value[int](t, pool, "SELECT count(*) FROM "+pgx.Identifier{table}.Sanitize())
 }
 
-// digest is one of all rows of the tables of a projection.
+// digest returns a digest of all rows of a projection's tables.
 func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 	t.Helper()
 	all := ""
@@ -168,7 +168,7 @@ func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 	return all
 }
 
-// digestOf is one of all rows of a query, and how many they are.
+// digestOf returns a digest of all rows of a query, with their number.
 func digestOf(t testing.TB, pool *pgxpool.Pool, query string) string {
 	t.Helper()
 	return testdb.Value[string](t, pool, fmt.Sprintf(
@@ -176,7 +176,7 @@ func digestOf(t testing.TB, pool *pgxpool.Pool, query string) string {
 		query))
 }
 
-// mustRun rebuilds.
+// mustRun runs a rebuild that must succeed.
 func mustRun(t testing.TB, config rebuild.Config) rebuild.Result {
 	t.Helper()
 	if config.Logger == nil {

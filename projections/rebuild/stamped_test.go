@@ -15,8 +15,8 @@ import (
 	"novelgate/projections"
 )
 
-// stamped is a projection whose rows say which generation of it has written them. A comment adds a row, an approval of
-// a novel under the identifier of a comment marks its row: so most of it can be loaded in bulk, and some of it cannot.
+// stamped is a projection whose rows have the generation that wrote them. A comment adds a row; an approval with the
+// same identifier marks it. So most events can be loaded in bulk, and some cannot.
 type stamped struct {
 	name       string
 	generation int
@@ -53,7 +53,7 @@ func (s stamped) Apply(ctx context.Context, tx database.Execer, batch []events.R
 	return nil
 }
 
-// inBulk is a stamped projection that can be loaded in bulk.
+// inBulk is a stamped projection with a loader.
 type inBulk struct{ stamped }
 
 func (s inBulk) NewLoader() projections.Loader { return s }
@@ -75,7 +75,7 @@ func (s inBulk) Load(batch []events.Recorded) ([]projections.Rows, []events.Reco
 		rest, nil
 }
 
-// newStamped makes the table of a stamped projection, with all that may hang on one.
+// newStamped creates the table of a stamped projection, with all kinds of dependent objects.
 func newStamped(t testing.TB, pool *pgxpool.Pool, name string) stamped {
 	t.Helper()
 	for _, statement := range []string{
