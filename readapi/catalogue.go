@@ -63,58 +63,118 @@ var novelsSQL string
 
 const (
 	titlesSource = "(SELECT t.folded_title, title_order(t.folded_title) AS placed, t.novel_id, " +
-		"NULL::timestamptz AS posted_at, NULL::timestamptz AS created_at FROM title_lookup t)"
-	activitySource = "(SELECT ''::text AS folded_title, ''::text AS placed, a.novel_id, a.posted_at, a.created_at " +
-		"FROM novel_activity a)"
+		"NULL::timestamptz AS posted_at, NULL::timestamptz AS created_at FROM :table)"
+	activitySource = "(SELECT ''::text AS folded_title, ''::text AS placed, t.novel_id, t.posted_at, t.created_at " +
+		"FROM :table)"
 )
 
-// novelStatements are the statements of the orders.
-var novelStatements = map[string]string{
-	ByTitle: novelStatement(titlesSource, "s.placed, s.folded_title",
-		"(s.placed, s.folded_title) > (title_order($8), $8)", "s.folded_title"),
-	ByActivity: novelStatement(activitySource, "s.posted_at DESC, s.created_at DESC, s.novel_id DESC",
-		"(s.posted_at, s.created_at, s.novel_id) < ($8, $9, $10)", "l.folded_title"),
-	ByNewest: novelStatement(activitySource, "s.created_at DESC, s.novel_id DESC", "(s.created_at, s.novel_id) < ($8, $9)",
-		"l.folded_title"),
+// novelStatements are the statements of the orders: for all novels, and for a few of them.
+var novelStatements = map[string][2]string{
+	ByTitle: novelStatement(titlesSource, "title_lookup", "s.placed, s.folded_title",
+		"(s.placed, s.folded_title) > (title_order($8), $8)", "s.folded_title", "$9"),
+	ByActivity: novelStatement(activitySource, "novel_activity", "s.posted_at DESC, s.created_at DESC, s.novel_id DESC",
+		"(s.posted_at, s.created_at, s.novel_id) < ($8, $9, $10)", "l.folded_title", "$11"),
+	ByNewest: novelStatement(activitySource, "novel_activity", "s.created_at DESC, s.novel_id DESC",
+		"(s.created_at, s.novel_id) < ($8, $9)", "l.folded_title", "$10"),
 }
 
-func novelStatement(source, key, after, folded string) string {
-	return strings.NewReplacer(":source", source, ":key", key, ":after", after, ":folded", folded,
-		":last", strings.ReplaceAll(key, "s.", "n.")).Replace(novelsSQL)
+func novelStatement(source, table, key, after, folded, few string) (statements [2]string) {
+	for i, from := range []string{
+		table + " t", "unnest(" + few + "::uuid[]) AS f (novel_id) CROSS JOIN LATERAL (SELECT a.* FROM " + table +
+			" a WHERE a.novel_id = f.novel_id OFFSET 0) AS t",
+	} {
+		statements[i] = strings.NewReplacer(":source", strings.Replace(source, ":table", from, 1), ":key", key,
+			":after", after, ":folded", folded, ":last", strings.ReplaceAll(key, "s.", "n.")).Replace(novelsSQL)
+	}
+	return statements
 }
 
-// NovelsStatement returns the statement of a list of novels and its arguments.
-func NovelsStatement(c CatalogueParams) (sql string, args []any) {
-	var state, owner *string
+// fewNovels is the most novels that are found by an index and then sorted. More are so frequent in the order that going
+// through it fills a page soon.
+const fewNovels = 200
+
+// facetsSQL finds the novels that a filter may select. $1: facets; $2: folded text; $3: limit; $4, $5: owner and
+// language, as $3 and $5 of novels.sql. There is no novel with NULL among its facets, as for an unknown owner.
+const facetsSQL = `SELECT novels_with_facets($1::text[]
+    || CASE WHEN $5 <> '' THEN ARRAY['language:' || lower($5)] ELSE '{}' END
+    || CASE WHEN $4::text = '' THEN ARRAY['owner:']
+            WHEN $4 <> '' THEN ARRAY['owner:' || (SELECT o.integration_id FROM integrations o
+                                                  WHERE lower(o.name) = lower($4))::text]
+            ELSE '{}' END, $2, $3)
+FROM (SELECT) AS k LEFT JOIN title_lookup l ON false`
+
+// FacetsStatement returns the statement that finds the novels that a filter may select, if they are few, and its
+// arguments; "" if no index helps.
+func FacetsStatement(c CatalogueParams) (sql string, args []any) {
+	facets, folded := []string{}, title.Fold(c.Text)
+	for pair := range pairs(folded) {
+		facets = append(facets, pair)
+	}
+	if c.Genre != "" {
+		facets = append(facets, "genre:"+c.Genre)
+	}
+	if len(facets) == 0 && c.Owner == "" && c.Language == "" {
+		return "", nil
+	}
+	return facetsSQL, []any{facets, folded, fewNovels, c.owner(), c.Language}
+}
+
+// pairs returns the pairs of adjacent characters of a text.
+func pairs(text string) map[string]bool {
+	found := map[string]bool{}
+	characters := []rune(text)
+	for i := range max(0, len(characters)-1) {
+		found[string(characters[i:i+2])] = true
+	}
+	return found
+}
+
+// owner is nil for any owner, and "" for the host platform.
+func (c *CatalogueParams) owner() *string {
+	switch c.Owner {
+	case "":
+		return nil
+	case Host:
+		return new(string)
+	default:
+		return &c.Owner
+	}
+}
+
+// NovelsStatement returns the statement of a list of novels and its arguments. With few, it lists only these.
+func NovelsStatement(c CatalogueParams, few []uuid.UUID) (sql string, args []any) {
+	var state *string
 	var look *int
 	if c.State != "" {
 		state = &c.State
-	}
-	switch name := c.Owner; name {
-	case "":
-	case Host:
-		owner = new(string)
-	default:
-		owner = &name
 	}
 	if c.Filtered() {
 		most := cmp.Or(c.Look, DefaultLook)
 		look = &most
 	}
-	args = []any{state, title.Fold(c.Text), owner, c.Genre, c.Language, c.Limit + 1, look}
-	if c.Sort == ByTitle {
-		return novelStatements[c.Sort], append(args, c.After)
-	}
+	args = []any{state, title.Fold(c.Text), c.owner(), c.Genre, c.Language, c.Limit + 1, look}
 	after, _ := decodeNovelKey(c.After)
-	if c.Sort == ByActivity {
-		args = append(args, after.posted)
+	switch c.Sort {
+	case ByTitle:
+		args = append(args, c.After)
+	case ByActivity:
+		args = append(args, after.posted, after.created, after.id)
+	default:
+		args = append(args, after.created, after.id)
 	}
-	return novelStatements[c.Sort], append(args, after.created, after.id)
+	if few == nil {
+		return novelStatements[c.Sort][0], args
+	}
+	return novelStatements[c.Sort][1], append(args, few)
 }
 
 // Novels lists public novels. The orders by activity and by age come from a projection, about a millisecond late.
 func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, error) {
-	sql, args := NovelsStatement(c)
+	few, err := r.few(ctx, c)
+	if err != nil {
+		return CataloguePage{}, err
+	}
+	sql, args := NovelsStatement(c, few)
 	rows, err := r.DB.Query(ctx, sql, args...)
 	if err != nil {
 		return CataloguePage{}, fmt.Errorf("list novels: %w", err)
@@ -147,6 +207,19 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 		found.Next = reached.encode(c.Sort)
 	}
 	return found, nil
+}
+
+// few returns the novels that a filter may select; nil if they are many, or if there is no filter.
+func (r *Reader) few(ctx context.Context, c CatalogueParams) ([]uuid.UUID, error) {
+	sql, args := FacetsStatement(c)
+	if sql == "" {
+		return nil, nil
+	}
+	few, err := one(ctx, r.DB, pgx.RowTo[[]uuid.UUID], sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("find novels: %w", err)
+	}
+	return few, nil
 }
 
 // catalogueBytes is the size at which a page of novels is full. It is enough for a hundred novels with a synopsis of a

@@ -1,7 +1,7 @@
 -- Novels with the most comments since a day, of those that were commented on last. $1: day; $2: number of novels to examine; $3: number of novels.
-SELECT n.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''), coalesce(n.details ->> 'coverUrl', ''), s.posts
+SELECT s.novel_id, s.posts
 FROM (
-    SELECT k.novel_id, sum(f.posts)::bigint AS posts
+    SELECT k.novel_id, sum(f.posts)::integer AS posts
     FROM (
         SELECT a.novel_id FROM novel_activity a WHERE a.posted_at >= $1::date::timestamp AT TIME ZONE 'UTC'
         ORDER BY a.posted_at DESC, a.created_at DESC, a.novel_id DESC LIMIT $2

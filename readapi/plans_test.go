@@ -1,6 +1,7 @@
 package readapi_test
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"regexp"
@@ -65,6 +66,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 		lists := map[string][2]any{}
 		for _, sort := range []string{readapi.ByTitle, readapi.ByActivity, readapi.ByNewest} {
 			lists["by "+sort] = list(readapi.CatalogueParams{Sort: sort, Limit: 20})
+			lists["by "+sort+", a few"] = few(readapi.CatalogueParams{Sort: sort, Limit: 20, Genre: "Fantasy"})
 			lists["by "+sort+", filtered"] = list(readapi.CatalogueParams{Sort: sort, Limit: 20, Genre: "Fantasy", Text: "a"})
 		}
 		for path, args := range map[string][]any{
@@ -85,6 +87,9 @@ func TestReadersProbeIndexes(t *testing.T) {
 				if strings.Contains(plan, bad) {
 					t.Errorf("%s, %s: there is a %s:\n%s", name, when, bad, plan)
 				}
+			}
+			if strings.HasSuffix(name, "a few") && strings.Contains(plan, "Rows Removed") {
+				t.Errorf("%s, %s: others are read, too:\n%s", name, when, plan)
 			}
 			bounded := strings.HasPrefix(name, "by ") && !strings.Contains(name, "filtered")
 			if bounded && strings.Contains(plan, "actual rows=300") {
@@ -142,8 +147,88 @@ func TestReadersProbeIndexes(t *testing.T) {
 }
 
 func list(c readapi.CatalogueParams) [2]any {
-	sql, args := readapi.NovelsStatement(c)
+	sql, args := readapi.NovelsStatement(c, nil)
 	return [2]any{sql, args}
+}
+
+func few(c readapi.CatalogueParams) [2]any {
+	sql, args := readapi.NovelsStatement(c, []uuid.UUID{uuid.New(), uuid.New()})
+	return [2]any{sql, args}
+}
+
+// TestSearchProbesAnIndex, and gives the same novels whether they are few, so that the index finds them, or many, so
+// that the list is gone through. The database was never analysed.
+func TestSearchProbesAnIndex(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.exec(t, `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, owner_id, stream_version, details)
+		SELECT '紅樓夢 book ' || n, md5('n' || n)::uuid, 'book-' || n, '紅樓夢 Book ' || n, 'approved',
+		    CASE WHEN n % 3 = 0 THEN $1::uuid END, 1,
+		    jsonb_build_object('genres', ARRAY['All', 'Of ' || n % 9], 'language', CASE WHEN n % 2 = 0 THEN 'EN' ELSE '' END)
+		FROM generate_series(1, 700) n`, w.platform)
+	w.exec(t, `INSERT INTO novel_activity (novel_id, created_at, posted_at)
+		SELECT novel_id, timestamptz '2025-01-01' + n * interval '1 s', timestamptz '2025-01-02' - n * interval '1 s'
+		FROM title_lookup, generate_series(1, 700) n WHERE slug = 'book-' || n`)
+	reader := readapi.Reader{DB: w.Read}
+	for name, c := range map[string]struct {
+		params readapi.CatalogueParams
+		want   int
+	}{
+		"half a title": {readapi.CatalogueParams{Text: "Ook 69"}, 11}, "a character": {readapi.CatalogueParams{Text: "夢"}, 700},
+		"two characters": {readapi.CatalogueParams{Text: "樓夢"}, 700}, "no title": {readapi.CatalogueParams{Text: "夢樓"}, 0},
+		"frequent pairs": {readapi.CatalogueParams{Text: "bok"}, 0}, "a genre": {readapi.CatalogueParams{Genre: "Of 5"}, 78},
+		"a frequent genre": {readapi.CatalogueParams{Genre: "All"}, 700}, "no genre": {readapi.CatalogueParams{Genre: "all"}, 0},
+		"a language": {readapi.CatalogueParams{Language: "en"}, 350}, "an owner": {readapi.CatalogueParams{Owner: "fan site"}, 233},
+		"the host": {readapi.CatalogueParams{Owner: readapi.Host}, 467}, "nobody": {readapi.CatalogueParams{Owner: "Nobody"}, 0},
+		"several": {readapi.CatalogueParams{Owner: "Fan Site", Genre: "Of 3", Language: "EN", Text: "ook"}, 39},
+	} {
+		for _, sort := range []string{readapi.ByTitle, readapi.ByActivity, readapi.ByNewest} {
+			c.params.Sort, c.params.Limit, c.params.After = sort, 250, ""
+			seen := map[uuid.UUID]bool{}
+			for {
+				page, err := reader.Novels(t.Context(), c.params)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range page.Novels {
+					seen[page.Novels[i].ID] = true
+				}
+				if c.params.After = page.Next; page.Next == "" {
+					break
+				}
+			}
+			if len(seen) != c.want {
+				t.Errorf("%s by %s: %d novels, want %d", name, sort, len(seen), c.want)
+			}
+		}
+		sql, args := readapi.FacetsStatement(c.params)
+		if sql == "" {
+			continue // nothing but one character
+		}
+		tx, err := w.Read.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var ids []uuid.UUID
+		var probes, walks [2]int
+		const scansSQL = `SELECT pg_stat_get_xact_numscans('title_lookup_facets'::regclass),
+			pg_stat_get_xact_numscans('title_lookup'::regclass)`
+		if err = tx.QueryRow(t.Context(), scansSQL).Scan(&probes[0], &walks[0]); err == nil {
+			err = tx.QueryRow(t.Context(), sql, args...).Scan(&ids)
+		}
+		if err == nil {
+			err = tx.QueryRow(t.Context(), scansSQL).Scan(&probes[1], &walks[1])
+		}
+		if err := errors.Join(err, tx.Rollback(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if probes[1]-probes[0] != 1 || walks[1] != walks[0] {
+			t.Errorf("%s: probes of the index: %v; the table was read as a whole: %v", name, probes, walks)
+		}
+		if many := c.want > 200; many != (ids == nil) || !many && len(ids) != c.want {
+			t.Errorf("%s: %d novels found", name, len(ids))
+		}
+	}
 }
 
 var removedRows = regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
@@ -186,6 +271,8 @@ func literal(t *testing.T, arg any) string {
 			return "'" + v.InfinityModifier.String() + "'"
 		}
 		return "'" + v.Time.Format(time.RFC3339Nano) + "'"
+	case []uuid.UUID:
+		return fmt.Sprintf("'{%v,%v}'", v[0], v[1])
 	case uuid.UUID, string, int, int32:
 		return fmt.Sprintf("'%v'", v)
 	default:

@@ -28,6 +28,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -72,6 +73,8 @@ func visible(state novel.State) error {
 // Reader reads the read models, and the event log for comments that are not in them yet.
 type Reader struct {
 	DB database.Querier
+
+	ranked atomic.Pointer[ranking]
 }
 
 //go:embed novel.sql

@@ -11,6 +11,7 @@
 //	go run ./internal/bench import --lines 1000000           # bulk import, alone and beside live comments
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //	go run ./internal/bench cells                            # how evenly several logs would share the comments
+//	go run ./internal/bench pages --titles 10000             # each kind of page, on a small and a large database
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
 // (A B, B A, A B, …), so that drift of the machine and of the tables affects all alike, and ratios are taken per round.
@@ -41,6 +42,7 @@ type program struct {
 	Growth      growthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
 	Cells       cellsCommand       `cmd:"" help:"Simulate how evenly comments spread when novels are split over independent logs by title."`
 	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
+	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load        loadCommand        `cmd:"" hidden:"" help:"Be the load generator."`
