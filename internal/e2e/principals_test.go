@@ -44,6 +44,8 @@ var routeClasses = map[string]struct {
 	"GET /novels":                       {forAll, nil},
 	"GET /novels/{slug}":                {forAll, nil},
 	"GET /novels/{slug}/cover":          {forAll, nil},
+	"GET /novels/{slug}/card.png":       {forAll, nil},
+	"GET /card.png":                     {forAll, nil},
 	"GET /novels/{slug}/discussion":     {forAll, nil},
 	"GET /novels/{slug}/feed.atom":      {forAll, nil},
 	"GET /feed.atom":                    {forAll, nil},

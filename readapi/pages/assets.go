@@ -77,6 +77,9 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	name := mux.Vars(r)["name"]
 	parts := strings.Split(name, ".")
 	known, ok := assets[parts[0]+"."+parts[len(parts)-1]]
+	if p.Site.Logo != nil && parts[0] == "logo" {
+		known, ok = p.Site.Logo.asset, true
+	}
 	if len(parts) != 3 || !ok {
 		p.refuse(w, r, readapi.ErrNotFound)
 		return

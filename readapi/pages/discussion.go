@@ -97,7 +97,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Alone}
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article",
-		Image: p.image(p.Addresses.Public(), n.Slug, n.CoverURL),
+		Image: p.preview(n.Slug, n.Title, n.CoverURL),
 		Feed:  p.Addresses.NovelPath(n.Slug) + "/feed.atom", Data: p.postings(page),
 		NoIndex: params.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),

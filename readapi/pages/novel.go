@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gorilla/mux"
@@ -153,13 +152,7 @@ type novelView struct {
 type cover struct{ Image, Letter, Size string }
 
 func (p *Pages) cover(n *readapi.Novel) cover {
-	image := p.image(p.Addresses.Base(), n.Slug, n.CoverURL)
-	for _, r := range n.Title {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return cover{Image: image, Letter: string(unicode.ToUpper(r))}
-		}
-	}
-	return cover{Image: image}
+	return cover{Image: p.image(p.Addresses.Base(), n.Slug, n.CoverURL), Letter: firstLetter(n.Title)}
 }
 
 // image returns the address of a novel's cover, on this platform with prefix base; "" for none. Its digest changes with
@@ -279,7 +272,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	}
 	return &document{
 		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
-		Image: p.image(p.Addresses.Public(), found.Slug, found.CoverURL),
+		Image: p.preview(found.Slug, found.Title, found.CoverURL),
 		Feed:  p.Addresses.NovelPath(found.Slug) + "/feed.atom", Data: p.book(&found),
 		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil

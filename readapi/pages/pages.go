@@ -38,6 +38,7 @@ type Pages struct {
 // Site has the operator's settings of the pages.
 type Site struct {
 	Name           string        // of the platform; "" for Novelgate
+	Logo           *Logo         // in the header, in place of the name; nil for none
 	Accent         string        // colour of the line at the top, such as #1a4fc4; "" for none
 	Imprint, Terms string        // addresses; "" for none
 	Covers         Covers        // DirectCovers by default
@@ -56,12 +57,15 @@ const (
 
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
+	cards := p.cards()
 	for path, handler := range map[string]http.Handler{
 		"/":                         p.start(),
 		"/docs":                     p.reference(),
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
 		"/novels/{slug}/cover":      p.covers(),
+		"/novels/{slug}/card.png":   cards,
+		"/card.png":                 cards,
 		"/novels/{slug}/discussion": p.handler(p.discussion),
 		"/feed.atom":                p.xml(atomType, p.latestFeed),
 		"/novels/{slug}/feed.atom":  p.xml(atomType, p.novelFeed),
@@ -236,12 +240,13 @@ type document struct {
 	Template    string // name of the template of the body
 	Base        string // path of the public URL, the prefix of links
 	Style, Icon string // paths
+	Logo        string // path; "" for none
 	Accent      string // path of a style sheet; "" for none
 	Title       string
 	Description string // for link previews and search engines
 	Canonical   string // "" on pages without a canonical address
 	Kind        string // Open Graph type, for link previews
-	Image       string // address of the cover; "" for none
+	Image       preview
 	Feed        string // path of the Atom feed; "" for none
 	Data        any    // schema.org description of the page, as JSON-LD; nil for none
 	NoIndex     bool   // search engines must not index it
@@ -268,6 +273,12 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	d.Site.Name = p.siteName()
 	if p.Site.Accent != "" {
 		d.Accent = p.Addresses.Base() + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
+	}
+	if p.Site.Logo != nil {
+		d.Logo = p.Addresses.Base() + "/assets/" + p.Site.Logo.asset.name
+	}
+	if d.Image.Address == "" {
+		d.Image = p.preview("", "", "")
 	}
 	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
 	if err := templates[d.Template].Execute(w, d); err != nil {

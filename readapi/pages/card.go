@@ -1,0 +1,252 @@
+package pages
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"image"
+	"image/color"
+	"image/draw"
+	"image/png"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/gorilla/mux"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/image/font"
+	"golang.org/x/image/font/gofont/gobold"
+	"golang.org/x/image/font/opentype"
+	"golang.org/x/image/math/fixed"
+	"golang.org/x/text/unicode/norm"
+
+	"novelgate/internal/httpkit"
+)
+
+// card is the picture of a link preview (https://ogp.me) of a novel without a cover, or of the platform. It needs no
+// font of other hosts. The embedded one has Latin, Greek and Cyrillic letters; a text in any other script is left out,
+// because a font for all scripts takes megabytes and Arabic or Thai also a program to shape it. The title is beside the
+// picture in every preview (og:title).
+type card struct {
+	accent, site string
+	title        string // "" on the card of the platform
+}
+
+// Sizes in pixels.
+const (
+	cardWidth, cardHeight = 1200, 630
+
+	cardMargin                   = 72
+	coverWidth, coverHeight      = 280, 420
+	letterSize, siteSize, accent = 200, 40, 16
+)
+
+// titleSizes are the sizes of the letters of a title, with the number of lines for which each is used. A title that
+// does not fit is cut.
+var titleSizes = []struct {
+	size  float64
+	lines int
+}{{84, 3}, {64, 4}, {48, 6}}
+
+// Cards are drawn one at a time, which takes 25 ms. Cards that were asked for are kept; one has about 20 kB.
+const (
+	cardReaders = 16
+	cardsKept   = 128
+)
+
+// cards handles GET /card.png and GET /novels/{slug}/card.png.
+func (p *Pages) cards() http.Handler {
+	kit := httpkit.Kit{
+		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Standbys: p.Standbys, Problems: p.Problems,
+		Readers: httpkit.NewReaders("cards", cardReaders, 1, p.Timeout),
+	}
+	kept, _ := lru.New[card, []byte](cardsKept) // it fails for a negative size only
+	rendered := kit.Rendered("image/png", func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+		title := ""
+		if slug, ok := mux.Vars(r)["slug"]; ok {
+			n, err := p.Reader.Novel(ctx, slug, nil)
+			if err != nil {
+				return nil, err //nolint:wrapcheck // refuse says what it means
+			}
+			title = n.Title
+		}
+		c := p.card(title)
+		return func(w io.Writer) error {
+			drawn, ok := kept.Get(c)
+			if !ok {
+				var b bytes.Buffer
+				if err := c.encode(&b); err != nil {
+					return err
+				}
+				drawn = b.Bytes()
+				kept.Add(c, drawn)
+			}
+			_, err := w.Write(drawn)
+			return err //nolint:wrapcheck // w is in memory
+		}, nil
+	}, p.refuse)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=86400")
+		rendered.ServeHTTP(w, r)
+	})
+}
+
+func (p *Pages) card(title string) card {
+	return card{p.Site.Accent, drawable(p.siteName()), drawable(title)}
+}
+
+// preview is the picture of a link preview: an address, and whether it is of a card.
+type preview struct {
+	Address string
+	Card    bool
+}
+
+// preview returns the cover of a novel or else its card; the card of the platform for an empty slug. The address changes
+// with the card.
+func (p *Pages) preview(slug, title, coverURL string) preview {
+	if cover := p.image(p.Addresses.Public(), slug, coverURL); cover != "" {
+		return preview{Address: cover}
+	}
+	c := p.card(title)
+	digest := sha256.Sum256(fmt.Appendf(nil, "%q", c))
+	path := p.Addresses.Start()
+	if slug != "" {
+		path += "novels/" + url.PathEscape(slug) + "/"
+	}
+	return preview{path + "card.png?v=" + hex.EncodeToString(digest[:6]), true}
+}
+
+var cardFont = sync.OnceValue(func() *opentype.Font {
+	f, err := opentype.Parse(gobold.TTF)
+	if err != nil {
+		panic(err) // impossible: the font is embedded
+	}
+	return f
+})
+
+// drawable returns a text as it can be drawn, in one line; "" if the font lacks a character of it.
+func drawable(text string) string {
+	text = strings.Join(strings.Fields(norm.NFC.String(plain(text))), " ")
+	for _, r := range text {
+		index, err := cardFont().GlyphIndex(nil, r)
+		if err != nil || index == 0 || !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Common) {
+			return ""
+		}
+	}
+	return text
+}
+
+// encode draws a card and writes it as PNG.
+func (c card) encode(w io.Writer) error {
+	picture := image.NewRGBA(image.Rect(0, 0, cardWidth, cardHeight))
+	fill := func(r image.Rectangle, with color.Color) {
+		draw.Draw(picture, r, image.NewUniform(with), image.Point{}, draw.Src)
+	}
+	var ink, soft color.Color = color.Gray{0x1c}, color.Gray{0x58}
+	colour, onColour := accentColours(c.accent)
+	fill(picture.Bounds(), color.White)
+	fill(image.Rect(0, 0, cardWidth, accent), colour)
+
+	title, small, left := c.title, c.site, cardMargin
+	if title == "" {
+		fill(picture.Bounds(), colour)
+		title, small, ink = small, "", onColour
+	} else {
+		cover := image.Rect(0, 0, coverWidth, coverHeight).Add(image.Pt(cardMargin, (cardHeight-coverHeight+accent)/2))
+		fill(cover, colour)
+		face, letter := cardFace(letterSize), firstLetter(title)
+		x := cover.Min.X + (coverWidth-font.MeasureString(face, letter).Ceil())/2
+		write(picture, face, onColour, x, cover.Min.Y+(coverHeight+letterSize*7/10)/2, letter)
+		left = cover.Max.X + cardMargin
+	}
+	const top, bottom = cardMargin + accent, cardHeight - cardMargin
+	for i, step := range titleSizes {
+		face := cardFace(step.size)
+		lines, whole := wrap(face, title, cardWidth-cardMargin-left, step.lines)
+		if !whole && i < len(titleSizes)-1 {
+			continue
+		}
+		for n, line := range lines {
+			write(picture, face, ink, left, top+int(step.size*(1+1.2*float64(n))), line)
+		}
+		break
+	}
+	if lines, _ := wrap(cardFace(siteSize), small, cardWidth-cardMargin-left, 1); len(lines) > 0 {
+		write(picture, cardFace(siteSize), soft, left, bottom, lines[0])
+	}
+	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := encoder.Encode(w, picture); err != nil {
+		return fmt.Errorf("encode card: %w", err)
+	}
+	return nil
+}
+
+func cardFace(size float64) font.Face {
+	const dpi = 72 // a point is a pixel
+	face, err := opentype.NewFace(cardFont(), &opentype.FaceOptions{Size: size, DPI: dpi})
+	if err != nil {
+		panic(err) // impossible: the size is positive
+	}
+	return face
+}
+
+func write(picture draw.Image, face font.Face, with color.Color, x, baseline int, text string) {
+	d := font.Drawer{Dst: picture, Src: image.NewUniform(with), Face: face, Dot: fixed.P(x, baseline)}
+	d.DrawString(text)
+}
+
+// wrap breaks a text into at most so many lines of a width, between words if it can. It reports whether the lines have
+// the whole text; else the last one ends with an ellipsis.
+func wrap(face font.Face, text string, width, most int) (lines []string, whole bool) {
+	fits := func(s string) bool { return font.MeasureString(face, s).Ceil() <= width }
+	rest := []rune(text)
+	for len(rest) > 0 {
+		end, space := 1, 0 // at least one character
+		for end < len(rest) && fits(string(rest[:end+1])) {
+			if end++; rest[end-1] == ' ' {
+				space = end
+			}
+		}
+		if end < len(rest) && rest[end] != ' ' && space > 0 {
+			end = space
+		}
+		line := strings.TrimSpace(string(rest[:end]))
+		if rest = []rune(strings.TrimSpace(string(rest[end:]))); len(lines) == most-1 && len(rest) > 0 {
+			cut := []rune(line)
+			for len(cut) > 0 && !fits(string(cut)+"…") {
+				cut = cut[:len(cut)-1]
+			}
+			return append(lines, string(cut)+"…"), false
+		}
+		lines = append(lines, line)
+	}
+	return lines, true
+}
+
+// accentColours returns the colour of the operator, or that of links, and black or white, which is better read on it.
+func accentColours(accent string) (colour, on color.Color) {
+	rgb, err := hex.DecodeString(strings.TrimPrefix(accent, "#"))
+	if err != nil || len(rgb) != 3 { //nolint:mnd // red, green and blue
+		rgb = []byte{0x1a, 0x4f, 0xc4}
+	}
+	c := color.RGBA{rgb[0], rgb[1], rgb[2], 0xff}
+	if y, _ := color.GrayModel.Convert(c).(color.Gray); y.Y > 0x8c {
+		return c, color.Black
+	}
+	return c, color.White
+}
+
+// firstLetter returns the letter or digit that stands for a novel without a cover; "" if its title has none.
+func firstLetter(title string) string {
+	for _, r := range title {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return string(unicode.ToUpper(r))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,89 @@
+package pages
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+)
+
+// MaxLogo is the largest logo, in bytes.
+const MaxLogo = 256 << 10
+
+// logoHeight is the height of the logo on a page, in pixels. It is at most ten times as wide.
+const logoHeight, logoShape = 32, 10
+
+// Logo is the picture in the header, in place of the name. It is served as an asset: a browser that opens it runs no
+// script of an SVG.
+type Logo struct {
+	asset asset
+	Width int // on a page, in pixels
+}
+
+var (
+	errLogoSize  = fmt.Errorf("the picture must have at most %d KiB", MaxLogo>>10)
+	errLogoType  = errors.New("the picture must be an SVG or PNG file")
+	errLogoShape = errors.New("an SVG must say its shape: viewBox, or width and height, at most ten times as wide as high")
+)
+
+// NewLogo returns a logo with the content of an SVG or PNG file.
+func NewLogo(content []byte) (*Logo, error) {
+	if len(content) > MaxLogo {
+		return nil, errLogoSize
+	}
+	extension, width, height := "png", 0.0, 0.0
+	if config, err := png.DecodeConfig(bytes.NewReader(content)); err == nil {
+		width, height = float64(config.Width), float64(config.Height)
+	} else {
+		extension = "svg"
+		if width, height, err = svgSize(content); err != nil {
+			return nil, fmt.Errorf("%w: %w", errLogoType, err)
+		}
+	}
+	shape := width / height
+	if !(shape > 0 && shape <= logoShape) { // or not a number
+		return nil, errLogoShape
+	}
+	digest := sha256.Sum256(content)
+	return &Logo{
+		asset: asset{"logo." + hex.EncodeToString(digest[:6]) + "." + extension, func() []byte { return content }},
+		Width: max(1, int(math.Round(logoHeight*shape))),
+	}, nil
+}
+
+// svgSize returns the size that an SVG document gives itself, zero if none. It fails if the document is no SVG.
+func svgSize(content []byte) (width, height float64, err error) {
+	decoder, root := xml.NewDecoder(bytes.NewReader(content)), ""
+	for {
+		token, err := decoder.Token()
+		if errors.Is(err, io.EOF) && root == "svg" {
+			return width, height, nil
+		} else if err != nil {
+			return 0, 0, err //nolint:wrapcheck // it says where
+		}
+		start, ok := token.(xml.StartElement)
+		if !ok || root != "" {
+			continue
+		}
+		if root = start.Name.Local; root != "svg" || start.Name.Space != "http://www.w3.org/2000/svg" {
+			return 0, 0, fmt.Errorf("it begins with <%s>", root)
+		}
+		said := map[string]string{}
+		for _, a := range start.Attr {
+			said[a.Name.Local] = a.Value
+		}
+		width, _ = strconv.ParseFloat(strings.TrimSuffix(said["width"], "px"), 64) // 0 for a width in other units
+		height, _ = strconv.ParseFloat(strings.TrimSuffix(said["height"], "px"), 64)
+		if box := strings.Fields(strings.ReplaceAll(said["viewBox"], ",", " ")); len(box) == 4 { //nolint:mnd // x, y and the size
+			width, _ = strconv.ParseFloat(box[2], 64) // 0 for what is no number
+			height, _ = strconv.ParseFloat(box[3], 64)
+		}
+	}
+}
