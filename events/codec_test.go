@@ -13,11 +13,11 @@ import (
 	"novelgate/events"
 )
 
-// TestStoredForms holds the bytes of members that say something when they are absent, empty or null.
+// TestStoredForms checks the stored bytes of members that are absent, empty or null.
 func TestStoredForms(t *testing.T) {
 	t.Parallel()
 	for want, event := range map[string]events.Event{
-		// What an upsert's "omitted fields stay unchanged" rests on.
+		// The rule "omitted fields stay unchanged" relies on this.
 		`{}`:               events.NovelUpdated{},
 		`{"synopsis":""}`:  events.NovelUpdated{Synopsis: new("")},
 		`{"genres":[]}`:    events.NovelUpdated{Genres: new([]string{})},
@@ -26,7 +26,7 @@ func TestStoredForms(t *testing.T) {
 			Author: new("A"), Synopsis: new(""), CoverURL: new(""), Genres: new([]string{}), Language: new(""),
 			ReadingStatus: new(""),
 		},
-		// Reasons came later than these events: they are last, and absent when there is nothing to say.
+		// Reasons were added later: they are the last member, and absent when empty.
 		`{"language":"fr","reason":"typo"}`: events.NovelUpdated{Language: new("fr"), Reason: "typo"},
 		`{"title":"T","slug":"t","author":"A","state":"published","reason":"licensed"}`: events.NovelCreated{
 			Title: "T", Slug: "t", Author: "A", State: "published", Reason: "licensed",
@@ -34,7 +34,7 @@ func TestStoredForms(t *testing.T) {
 		`{"title":"T","slug":"t","author":"A","state":"published"}`: events.NovelCreated{
 			Title: "T", Slug: "t", Author: "A", State: "published",
 		},
-		// The limit of updates is a member: versions from before it read the limit that holds for "novels".
+		// The limit of updates is a member: older versions ignore it and read the limit of "novels".
 		`{"operation":"novels","perMinute":60}`: events.RateLimitSet{Operation: "novels", PerMinute: 60},
 		`{"operation":"novels","perMinute":60,"updates":{"perMinute":10}}`: events.RateLimitSet{
 			Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)},
@@ -74,8 +74,8 @@ func TestChapterNumberIsStoredAsSent(t *testing.T) {
 	}
 }
 
-// TestPersonalPartGoesAsAWhole: of no event anything personal is left once its personal part is erased, and it can be
-// read.
+// TestPersonalPartGoesAsAWhole: after its personal part is erased, an event has no personal data and can still be
+// decoded.
 func TestPersonalPartGoesAsAWhole(t *testing.T) {
 	t.Parallel()
 	personal := 0
@@ -153,7 +153,7 @@ func TestDecodeRefusesBrokenBytes(t *testing.T) {
 	}
 }
 
-// TestMetadataIsStable holds the bytes of the metadata, which are stored, as the golden files hold those of events.
+// TestMetadataIsStable checks the stored bytes of metadata.
 func TestMetadataIsStable(t *testing.T) {
 	t.Parallel()
 	for want, metadata := range map[string]events.Metadata{
@@ -178,7 +178,7 @@ func TestMetadataIsStable(t *testing.T) {
 	}
 }
 
-// TestDecodeMetadataIsStrict: what EncodeMetadata does not write is not metadata.
+// TestDecodeMetadataIsStrict: metadata in any other form than that of EncodeMetadata is refused.
 func TestDecodeMetadataIsStrict(t *testing.T) {
 	t.Parallel()
 	const batch = `"batch":"02000000-0000-0000-0000-000000000000"`
@@ -193,7 +193,7 @@ func TestDecodeMetadataIsStrict(t *testing.T) {
 	}
 }
 
-// TestNotEncodable holds that what cannot be JSON is refused, by name of the member.
+// TestNotEncodable: values that are not valid JSON are refused with the name of the member.
 func TestNotEncodable(t *testing.T) {
 	t.Parallel()
 	const broken = "\xff"

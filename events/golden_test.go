@@ -94,8 +94,8 @@ func samples() []events.Event {
 
 func id(n byte) uuid.UUID { return uuid.UUID{0: n, 6: 0x70, 8: 0x80, 15: n} }
 
-// TestStoredBytes holds that what is written today are the bytes that were ever written, and that those can be read.
-// A golden file has the data on its first line, and the personal part on a second one where there is one.
+// TestStoredBytes: the program writes the same bytes as ever, and can read them. A golden file has the data on its
+// first line, and the personal part, if any, on the second.
 func TestStoredBytes(t *testing.T) {
 	t.Parallel()
 	for _, event := range samples() {
@@ -127,8 +127,8 @@ func TestStoredBytes(t *testing.T) {
 	}
 }
 
-// TestMain runs the tests. With -update it writes the golden files that are missing and says how many: as a failure,
-// because go test shows nothing else of a package.
+// TestMain runs the tests. With -update it writes missing golden files and fails with their number, because go test
+// prints nothing for a package that passes.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if *update {
@@ -153,7 +153,7 @@ func writeGolden() (written int, err error) {
 		}
 		path := goldenPath(stored.Type)
 		if _, err := os.Stat(path); err == nil {
-			continue // it is never changed
+			continue // golden files are never changed
 		}
 		content := append(stored.Data, '\n')
 		if stored.Personal != nil {
@@ -184,7 +184,7 @@ func readGolden(t *testing.T, eventType string) events.Stored {
 
 func goldenPath(eventType string) string { return filepath.Join("testdata", eventType+".golden") }
 
-// TestEveryGoldenFileIsReadable holds for types that have been upcast since, too: a golden file stays for ever.
+// TestEveryGoldenFileIsReadable: also those of types that have been upcast since.
 func TestEveryGoldenFileIsReadable(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob(goldenPath("*"))

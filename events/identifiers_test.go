@@ -8,7 +8,7 @@ import (
 	"novelgate/events"
 )
 
-// TestIdentifiersAreStable holds for ever: a minted identifier decides whether two writers meet.
+// TestIdentifiersAreStable: concurrent writers must derive the same identifier in all versions.
 func TestIdentifiersAreStable(t *testing.T) {
 	t.Parallel()
 	novelID := events.NovelID("the tale of genji")

@@ -16,8 +16,8 @@ import (
 	"novelgate/events"
 )
 
-// TestEveryEventIsRegistered reads the source: a struct that implements Event and was forgotten in the registry could
-// be appended and never be read again.
+// TestEveryEventIsRegistered reads the source: an event struct that is missing in the registry could be appended and
+// never decoded.
 func TestEveryEventIsRegistered(t *testing.T) {
 	t.Parallel()
 	sealed, named := declaredEvents(t)
@@ -47,7 +47,7 @@ func TestEveryEventIsRegistered(t *testing.T) {
 	}
 }
 
-// declaredEvents returns the receivers of methods sealed, and what the methods Type return, by receiver.
+// declaredEvents returns the receivers of the methods sealed, and the results of the methods Type by receiver.
 func declaredEvents(t *testing.T) (sealed []string, named map[string]string) {
 	t.Helper()
 	paths, err := filepath.Glob("*.go")

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestUpcastersChain is internal: nothing has needed an upcaster yet, so the seam is tried on a registry of its own.
+// TestUpcastersChain is internal: no event has needed an upcaster yet, so it uses its own registry.
 func TestUpcastersChain(t *testing.T) {
 	t.Parallel()
 	r := current()

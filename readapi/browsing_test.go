@@ -63,7 +63,7 @@ func TestNovelsAreSortedAndFiltered(t *testing.T) {
 	wantProblem(t, w, "/api/novels?sort=newest&cursor="+cursor, 400, "invalid_request")
 }
 
-// positions are the places and sizes of the pages of a discussion.
+// positions returns the positions and sizes of the pages of a discussion.
 func positions(t *testing.T, w *world, query string) (got []string) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -136,7 +136,7 @@ func TestDiscussionsAreCounted(t *testing.T) {
 	}
 }
 
-// TestHome: what is new, and how to begin when there is nothing.
+// TestHome: the latest activity or, without novels, how to begin.
 func TestHome(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -199,7 +199,7 @@ func TestChapterChart(t *testing.T) {
 	checkPage(t, w, "/novels/a")
 }
 
-// TestFeedsAndSitemaps: they are XML whatever texts hold, and have what readers may see.
+// TestFeedsAndSitemaps are valid XML for any text, and show only what readers may see.
 func TestFeedsAndSitemaps(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,7 +15,7 @@ import (
 	"novelgate/readapi/pages"
 )
 
-// TestCovers: pages show covers as the operator wants, and a proxied one that cannot be fetched is an empty picture.
+// TestCovers: pages show covers as configured. A proxied one that cannot be fetched is an empty picture.
 func TestCovers(t *testing.T) {
 	t.Parallel()
 	const address = "https://127.0.0.1/private.png"
@@ -52,7 +52,7 @@ func TestCovers(t *testing.T) {
 				t.Errorf("%s: %s names the partner's host", name, path)
 			}
 		}
-		// An empty picture: there is none to proxy, or it is at an address that is not public.
+		// An empty picture: there is no cover to proxy, or its address is not public.
 		for _, path := range []string{"/novels/a/cover?v=1", "/novels/b/cover"} {
 			got := site.get(t, path)
 			if h := got.Header(); got.Code != http.StatusOK || h.Get("Content-Type") != "image/svg+xml" ||

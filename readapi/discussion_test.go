@@ -17,8 +17,8 @@ import (
 	"novelgate/readapi"
 )
 
-// randomDiscussion appends comments of several authors under changing names, deep and wide, some dated alike, and edits
-// of the novel.
+// randomDiscussion appends comments of several authors under changing names, deep and wide, some with equal times, and
+// edits of the novel.
 func randomDiscussion(t testing.TB, w *world, seed uint64, n int) (novel uuid.UUID) {
 	t.Helper()
 	random := rand.New(rand.NewPCG(seed, seed))
@@ -49,7 +49,7 @@ func randomDiscussion(t testing.TB, w *world, seed uint64, n int) (novel uuid.UU
 	return novel
 }
 
-// walk reads a whole discussion, page by page, and all replies, and checks what every page promises.
+// walk reads a whole discussion, page by page, with all replies, and checks every page.
 func walk(t testing.TB, w *world, query url.Values) (top []uuid.UUID, all map[uuid.UUID]postAnswer) {
 	t.Helper()
 	all = map[uuid.UUID]postAnswer{}
@@ -104,7 +104,7 @@ func walk(t testing.TB, w *world, query url.Values) (top []uuid.UUID, all map[uu
 	}
 }
 
-// same fails unless what was read is what folding the log says.
+// same compares a discussion with a fold of the log.
 func same(t testing.TB, want map[uuid.UUID]naivePost, got map[uuid.UUID]postAnswer) {
 	t.Helper()
 	if len(want) != len(got) {
@@ -141,7 +141,7 @@ func TestDiscussionIsReadWhole(t *testing.T) {
 	}
 }
 
-// TestThePastIsReadAsItWas compares with folding the log up to every moment at which something happened.
+// TestThePastIsReadAsItWas compares pages of every past time with a fold of the log up to it.
 func TestThePastIsReadAsItWas(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(2) {
@@ -245,7 +245,7 @@ func TestCursorsComeBack(t *testing.T) {
 	})
 }
 
-// holds reports whether a page shows a comment, and as which.
+// holds reports whether a page has a comment, and returns it.
 func holds(page discussionAnswer, id uuid.UUID) (postAnswer, bool) {
 	for _, item := range page.Items {
 		for _, p := range append([]postAnswer{item}, item.Replies...) {
@@ -257,7 +257,7 @@ func holds(page discussionAnswer, id uuid.UUID) (postAnswer, bool) {
 	return postAnswer{}, false
 }
 
-// bigDiscussion has threads of every shape: many alone, a chain, a fan.
+// bigDiscussion has threads of every shape: many single comments, a chain, a fan.
 func bigDiscussion(t testing.TB, w *world) []uuid.UUID {
 	t.Helper()
 	novel := w.novel(t, "A", nil)
@@ -312,7 +312,7 @@ func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
 	wantProblem(t, w, "/api/novels/a/discussion?under="+all[40].String(), 404, "not_found")
 }
 
-// The address of a comment is valid before its projection has come by, whatever else that lacks.
+// TestCommentsThatTheProjectionLacks: a link to a comment works before the projections have applied it.
 func TestCommentsThatTheProjectionLacks(t *testing.T) {
 	t.Parallel()
 	for name, projected := range map[string]int{
@@ -376,7 +376,7 @@ func TestRepliesArePagedUnderTheirComment(t *testing.T) {
 	}
 }
 
-// TestAPageBeginsAtOnePlace: of a cursor and a comment, neither is passed over.
+// TestAPageBeginsAtOnePlace: a cursor together with a comment is refused.
 func TestAPageBeginsAtOnePlace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -17,7 +17,7 @@ import (
 	"novelgate/readapi"
 )
 
-// scales weighs what is alive while rows are read.
+// scales measures live memory while rows are read.
 type scales struct {
 	database.Querier
 	rows int
@@ -48,8 +48,8 @@ func alive() uint64 {
 	return stats.HeapAlloc
 }
 
-// TestALongHistoryTakesNoMemory looks back at a novel that was changed 20,000 times. It runs alone: others would be
-// weighed, too.
+// TestALongHistoryTakesNoMemory reads a past state of a novel that was changed 20,000 times. It runs alone, because it
+// measures the process.
 func TestALongHistoryTakesNoMemory(t *testing.T) {
 	w := newWorld(t)
 	novel := w.novel(t, "A", nil)
@@ -77,7 +77,7 @@ FROM generate_series(0, $2::int - 1) n`, novel, changes)
 	}
 }
 
-// naivePost is a comment as folding the log says.
+// naivePost is a comment in a fold of the log.
 type naivePost struct {
 	id        uuid.UUID
 	parent    *uuid.UUID
@@ -88,8 +88,8 @@ type naivePost struct {
 	name      string
 }
 
-// naiveDiscussion folds the log up to a moment: the comments on a novel by identifier, its authors under their names of
-// then.
+// naiveDiscussion folds the log up to a time: the comments on a novel by identifier, with the authors' names at that
+// time.
 func naiveDiscussion(log []events.Recorded, novel uuid.UUID, asOf time.Time) map[uuid.UUID]naivePost {
 	posts := map[uuid.UUID]naivePost{}
 	names := map[string]events.PostImported{}
@@ -121,7 +121,7 @@ func naiveDiscussion(log []events.Recorded, novel uuid.UUID, asOf time.Time) map
 	return posts
 }
 
-// tops are the top-level comments in the order of their writing.
+// tops returns the top-level comments in the order of writing.
 func tops(posts map[uuid.UUID]naivePost, newest bool) []uuid.UUID {
 	var found []naivePost
 	for _, p := range posts {
@@ -142,7 +142,7 @@ func tops(posts map[uuid.UUID]naivePost, newest bool) []uuid.UUID {
 	return ids
 }
 
-// naiveNovel folds a novel's history up to a moment; false before it existed.
+// naiveNovel folds a novel's history up to a time; false before it existed.
 func naiveNovel(log []events.Recorded, novel uuid.UUID, asOf time.Time) (author, synopsis string, exists bool) {
 	for _, recorded := range log {
 		if recorded.StreamID != novel || recorded.RecordedAt.After(asOf) {

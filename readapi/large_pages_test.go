@@ -15,7 +15,7 @@ import (
 	"novelgate/readapi"
 )
 
-// fillLarge writes a discussion of top-level comments with replies, all of 31 KB.
+// fillLarge writes a discussion of top-level comments with replies, each of 31 KB.
 func fillLarge(t *testing.T, w *world, tops, replies int) {
 	t.Helper()
 	w.exec(t, `WITH keys AS (
@@ -41,7 +41,7 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 		FROM threads t, written`, w.platform, tops, replies)
 }
 
-// textOf returns how much text a page holds, and adds the comments on it to seen.
+// textOf returns the size of the text on a page, and counts its comments in seen.
 func textOf(page *readapi.Page, seen map[uuid.UUID]int) (size int) {
 	for _, thread := range page.Threads {
 		size += len(thread.Content)
@@ -54,8 +54,8 @@ func textOf(page *readapi.Page, seen map[uuid.UUID]int) (size int) {
 	return size
 }
 
-// However large comments are, a page holds no more text than its budget, and its cursors lead to every comment: in both
-// orders, forward and backward, and on as-of pages.
+// TestLargePagesAreCut: however large comments are, a page has no more text than its limit, and its cursors reach every
+// comment: in both orders, forward and backward, and at past times.
 func TestLargePagesAreCut(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -111,7 +111,7 @@ func TestLargePagesAreCut(t *testing.T) {
 				t.Errorf("newest %v: comment %s is on %d pages", newest, id, times)
 			}
 		}
-		// Back from the end: every top-level comment again, page by page.
+		// Back from the end: every top-level comment again.
 		last := read(readapi.DiscussionParams{Slug: "a", Newest: !newest, Limit: 1})
 		var back []uuid.UUID
 		end := read(readapi.DiscussionParams{
@@ -131,7 +131,7 @@ func TestLargePagesAreCut(t *testing.T) {
 			t.Errorf("newest %v: %d of %d top-level comments on the way back", newest, len(back), tops)
 		}
 	}
-	// Whichever comment a link names, it is on its page.
+	// A link to any comment leads to a page with it.
 	all := testdb.Values[uuid.UUID](t, w.Read, `SELECT post_id FROM posts`)
 	for _, id := range all {
 		seen := map[uuid.UUID]int{}
@@ -142,7 +142,7 @@ func TestLargePagesAreCut(t *testing.T) {
 	}
 }
 
-// What is sent is bounded, too: text grows by escaping, to five times its size at most.
+// TestLargeAnswersAreBounded: answers are limited, too: escaping makes text at most five times as large.
 func TestLargeAnswersAreBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

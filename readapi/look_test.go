@@ -30,14 +30,14 @@ import (
 	"novelgate/readapi"
 )
 
-// overflow is by how many pixels a page is wider than its window.
+// overflow is the number of pixels by which a page is wider than its window.
 const overflow = `document.documentElement.scrollWidth - window.innerWidth`
 
-// spilled counts comments and headings that reach beyond the column.
+// spilled counts comments and headings that are wider than the column.
 const spilled = `[...document.querySelectorAll('.post, h1, .text, .book')].filter(e => {
 	const r = e.getBoundingClientRect(); return r.right > window.innerWidth + 1 || r.left < -1 }).length`
 
-// targetOnTop is where the comment that the address names begins in the window, from its upper edge.
+// targetOnTop is the distance of the linked comment from the upper edge of the window.
 const targetOnTop = `(document.querySelector(':target') || document.body).getBoundingClientRect().top`
 
 // faint counts texts whose contrast is below 4.5 to 1 (WCAG 2.2, 1.4.3), against the nearest background behind them.
@@ -56,9 +56,8 @@ const faint = `(() => {
 		const a = lum(rgb(getComputedStyle(e).color)), b = lum(behind(e));
 		return (Math.max(a, b) + .05) / (Math.min(a, b) + .05) < 4.5 }).length })()`
 
-// TestLook opens the pages in a browser, in windows of a desktop and of a phone, light and dark, and checks that
-// nothing breaks the layout and that nothing violates the content security policy. The pictures are for people: they
-// are in the directory NOVELGATE_LOOK.
+// TestLook opens the pages in a browser, in desktop and phone windows, light and dark, and checks the layout, the
+// contrast and the content security policy. It saves screenshots in the directory NOVELGATE_LOOK.
 func TestLook(t *testing.T) {
 	w := newWorld(t)
 	ordinary := bigDiscussion(t, w)
@@ -147,7 +146,7 @@ type browser struct {
 	conn    *websocket.Conn
 	session string
 	id      int
-	log     []string // what the page has complained about since it was opened
+	log     []string // errors and warnings of the page
 	loaded  bool
 }
 
@@ -245,7 +244,7 @@ func (b *browser) call(t *testing.T, method string, params map[string]any, resul
 	}
 }
 
-// receive reads one message and keeps what it says about the page.
+// receive reads one message and records errors of the page.
 func (b *browser) receive(t *testing.T) devToolsMessage {
 	t.Helper()
 	if err := b.conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -263,7 +262,7 @@ func (b *browser) receive(t *testing.T) devToolsMessage {
 	case "Page.loadEventFired":
 		b.loaded = true
 	case "Log.entryAdded", "Runtime.consoleAPICalled", "Runtime.exceptionThrown", "Audits.issueAdded":
-		// Without a network, covers are not reached; that is no fault of the page.
+		// Covers cannot be loaded without a network.
 		if s := string(m.Params); !strings.Contains(s, "net::ERR_") {
 			b.log = append(b.log, fmt.Sprintf("%s: %.600s", m.Method, s))
 		}
@@ -271,14 +270,14 @@ func (b *browser) receive(t *testing.T) devToolsMessage {
 	return m
 }
 
-// open shows an address to a window and waits until it is loaded.
+// open opens an address in a window and waits until it is loaded.
 func (b *browser) open(t *testing.T, address string, width, height int, scheme string) {
 	t.Helper()
 	b.call(t, "Emulation.setDeviceMetricsOverride",
 		map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600}, nil)
 	b.call(t, "Emulation.setEmulatedMedia",
 		map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
-	for _, url := range []string{"about:blank", address} { // another fragment alone would load nothing
+	for _, url := range []string{"about:blank", address} { // a change of the fragment alone would load nothing
 		b.log, b.loaded = nil, false
 		b.call(t, "Page.navigate", map[string]any{"url": url}, nil)
 		for !b.loaded {
@@ -313,8 +312,8 @@ func (b *browser) screenshot(t *testing.T) []byte {
 	return shot.Data
 }
 
-// TestLookReference opens the API reference: it shows every operation, its search works, and the page complains about
-// nothing but the logo of Redoc, which it may not load from another host.
+// TestLookReference opens the API reference: it shows every operation, its search works, and the only error is the logo
+// of Redoc on another host, which is blocked.
 func TestLookReference(t *testing.T) {
 	w := newWorld(t)
 	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)

@@ -78,7 +78,8 @@ func TestNovelsArePaged(t *testing.T) {
 	}
 }
 
-// However rare a match, a page costs no more than looking at so many titles; the next one goes on from there.
+// TestASearchIsBounded: however rare matches are, a page examines a limited number of titles, and the next one
+// continues.
 func TestASearchIsBounded(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -165,8 +166,8 @@ func TestWhatIsNotPublic(t *testing.T) {
 	wantProblem(t, w, "/api/novels/rejected", 410, "gone")
 }
 
-// TestCursorsOfOtherLists: a place in the history, in a discussion or in a list of staff is none among the novels, and
-// the reverse.
+// TestCursorsOfOtherLists: cursors of the history, of discussions and of staff lists are refused by the list of novels,
+// and the reverse.
 func TestCursorsOfOtherLists(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -211,7 +212,7 @@ func TestParametersAreChecked(t *testing.T) {
 	wantProblem(t, w, "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02", 404, "not_found")
 }
 
-// withheld wants a comment that keeps its place and shows neither text nor author, wherever it is read.
+// withheld checks that a comment has its place without text and author, on every route.
 func withheld(t testing.TB, w *world, id, child uuid.UUID, hidden bool) {
 	t.Helper()
 	for _, path := range []string{
@@ -310,7 +311,7 @@ func TestLinkedAuthor(t *testing.T) {
 	}
 }
 
-// TestAuthorThatTheProjectionLacks: the projections posts and authors run apart, and a name came with the comment.
+// TestAuthorThatTheProjectionLacks: posts may be ahead of authors. The name then comes from the comment.
 func TestAuthorThatTheProjectionLacks(t *testing.T) {
 	t.Parallel()
 	w, author, id, _ := spam(t)
@@ -324,7 +325,8 @@ func TestAuthorThatTheProjectionLacks(t *testing.T) {
 	}
 }
 
-// A comment that staff have said something about before the projection has come by is withheld until that tells what.
+// TestDecisionAboutACommentThatTheProjectionLacks: a comment with a decision of staff is withheld until the projection
+// has applied it.
 func TestDecisionAboutACommentThatTheProjectionLacks(t *testing.T) {
 	t.Parallel()
 	w, _, id, _ := spam(t)
@@ -334,7 +336,7 @@ func TestDecisionAboutACommentThatTheProjectionLacks(t *testing.T) {
 	}
 }
 
-// TestNothingPrivateIsShown: neither the partner's identifiers of users and deliveries nor anything about keys.
+// TestNothingPrivateIsShown: no identifiers of the partner's users and deliveries, and nothing about keys.
 func TestNothingPrivateIsShown(t *testing.T) {
 	t.Parallel()
 	w, author, id, _ := spam(t)

@@ -62,7 +62,7 @@ func TestReadyzShowsProjections(t *testing.T) {
 	}
 }
 
-// TestLedgerOfASilentDatabase: readers of the ledger are answered when their time is up, whatever the database does.
+// TestLedgerOfASilentDatabase: readers of the ledger get an answer in time, even if the database hangs.
 func TestLedgerOfASilentDatabase(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")

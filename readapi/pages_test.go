@@ -20,7 +20,7 @@ import (
 	"novelgate/events"
 )
 
-// hostile are texts that a page must show as they are. The last two are too long for a title.
+// hostile are texts that a page must show unchanged. The last two are too long for a title.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
 	`</title></textarea></style></script>--><svg/onload=alert(1)>`,
@@ -74,12 +74,12 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 }
 
-// normalise is what an HTML parser makes of the line ends of a text.
+// normalise replaces line ends as an HTML parser does.
 func normalise(text string) string {
 	return strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text)
 }
 
-// shows reports whether one of the elements, by name or by name and class, has exactly a text.
+// shows reports whether an element, selected by name or by name and class, has exactly a text.
 func shows(found []element, selector, want string) bool {
 	name, class, _ := strings.Cut(selector, ".")
 	for _, e := range found {
@@ -229,14 +229,14 @@ func text(node *html.Node) string {
 	return b.String()
 }
 
-// allowed are all elements that a page may have. What partners send adds none.
+// allowed are the only elements of pages. Text of partners adds none.
 var allowed = strings.Fields(`html head meta title link body a header nav main h1 h2 h3 p span form label input button script footer ol pre svg rect ul li div dl dt dd
 	article section time bdi img code details summary strong footer small select option`)
 
 var allowedAttributes = strings.Fields(`lang charset name content property rel href type class aria-label aria-current aria-labelledby id tabindex
 	action method role for value maxlength dir src alt loading decoding referrerpolicy width height datetime inputmode size pattern title open aria-hidden viewbox viewBox preserveaspectratio preserveAspectRatio`)
 
-// checkPage parses a page and fails unless it is what every page must be.
+// checkPage parses a page and checks the rules for every page.
 func checkPage(t testing.TB, w *world, path string) []element {
 	t.Helper()
 	got := w.get(t, path)
@@ -351,7 +351,7 @@ func checkLinks(t testing.TB, w *world, path string, found []element, ids map[st
 	}
 }
 
-// TestLanguages: a title says in which language it is, in the one form that browsers know; readers see the name.
+// TestLanguages: the language of a title is a canonical tag for browsers, and a name for readers.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -381,8 +381,8 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// TestReference: the API reference loads the description and one script, which has the digest that the page names, from
-// this host alone.
+// TestReference: the API reference loads only the description and one script from this host; the script has the digest
+// on the page.
 func TestReference(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,8 +18,8 @@ import (
 	"novelgate/readapi"
 )
 
-// TestReadersProbeIndexes: nothing has ever analysed this database, and the statement is planned once, while it is
-// empty. It must be index probes all the same, then and when the discussion has grown.
+// TestReadersProbeIndexes: in a database that was never analysed, the statement is planned while it is empty. It must
+// use index probes, then and when the discussion has grown.
 func TestReadersProbeIndexes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -62,7 +62,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 				}
 			}
 		}
-		// Sorts of the few rows of a page are fine; reading a table as a whole is not.
+		// Sorting the few rows of a page is fine, scanning a whole table is not.
 		lists := map[string][2]any{}
 		for _, sort := range []string{readapi.ByTitle, readapi.ByActivity, readapi.ByNewest} {
 			lists["by "+sort] = list(readapi.CatalogueParams{Sort: sort, Limit: 20})

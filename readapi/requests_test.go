@@ -27,8 +27,7 @@ import (
 	"novelgate/readapi"
 )
 
-// TestNoPartOfAQueryIsLost sends queries that cannot be read as a whole: the answer must not be that to another
-// question.
+// TestNoPartOfAQueryIsLost: a query string that cannot be parsed completely is refused.
 func TestNoPartOfAQueryIsLost(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +59,7 @@ func TestNoPartOfAQueryIsLost(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoText sends what PostgreSQL takes for no text wherever an address holds any.
+// TestWhatIsNoText sends text that PostgreSQL cannot store, in every part of an address.
 func TestWhatIsNoText(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -116,7 +115,7 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 }
 
-// TestZeroIsGiven: the first moment of the calendar and the nil UUID are values like any other.
+// TestZeroIsGiven: the first moment of the calendar and the nil UUID are normal values.
 func TestZeroIsGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -138,7 +137,7 @@ func TestZeroIsGiven(t *testing.T) {
 	wantProblem(t, w, "/api/novels/a/discussion?under="+none+"&post="+none, 400, "invalid_request")
 }
 
-// TestNothingAtAnAddress: people get pages where pages are, programs problems everywhere else.
+// TestNothingAtAnAddress: below /novels/ an unknown address is an error page, elsewhere a problem.
 func TestNothingAtAnAddress(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -210,7 +209,7 @@ type broken struct {
 
 func (b broken) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, b.err }
 
-// diary collects what is logged.
+// diary collects the log.
 type diary struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -222,7 +221,7 @@ func (d *diary) Write(p []byte) (int, error) {
 	return d.text.Write(p)
 }
 
-// TestDefectsAreNoOutages: what asking again does not help is a 500, and on record.
+// TestDefectsAreNoOutages: an error that a retry would not fix is a 500, and is logged.
 func TestDefectsAreNoOutages(t *testing.T) {
 	t.Parallel()
 	address, err := url.Parse(public)
@@ -311,8 +310,8 @@ func TestAnswersAreValidated(t *testing.T) {
 	}
 }
 
-// TestCompressedAnswers: those who take gzip get the same bytes in less of them, under the same tag, and others get
-// what they always got.
+// TestCompressedAnswers: clients that accept gzip get the same content compressed, with the same ETag; others get it
+// uncompressed.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -366,7 +365,7 @@ func TestCompressedAnswers(t *testing.T) {
 	}
 }
 
-// TestNotCompressed: what is small stays as it is, and HEAD tells the length of what a plain GET gets.
+// TestNotCompressed: small answers are not compressed, and HEAD has the length of an uncompressed GET.
 func TestNotCompressed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -388,8 +387,7 @@ func TestNotCompressed(t *testing.T) {
 	}
 }
 
-// zipped gets an address without holding the body, which the description does not know compressed, against the
-// description.
+// zipped gets an address without checking the body against the description, which does not know compression.
 func zipped(t testing.TB, w *world, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)

@@ -38,15 +38,15 @@ import (
 
 const public = "https://host.example/books"
 
-// world is a database with its readers' routes, wired as the binary wires them.
+// world is a database with the routes for readers, wired as in the service.
 type world struct {
 	*database.Pools
 
 	handler  http.Handler
 	platform uuid.UUID // an integration named "Fan Site"
 	versions map[uuid.UUID]int
-	log      []events.Recorded // everything appended, as it was read back
-	applied  int               // of the log, to the asynchronous projections
+	log      []events.Recorded // all appended events, as read from the log
+	applied  int               // number of events that the asynchronous projections have applied
 	serial   int
 }
 
@@ -86,8 +86,8 @@ func routes(
 	return httpkit.WithRequestID(router)
 }
 
-// append records one event, with the inline projections, and returns it as the log has it. The asynchronous ones lag
-// behind until project is called.
+// append appends one event, with the inline projections, and returns it as stored. project updates the asynchronous
+// projections.
 func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event events.Event) events.Recorded {
 	t.Helper()
 	w.versions[stream]++
@@ -112,7 +112,7 @@ func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event 
 	return history[0]
 }
 
-// project applies everything that was appended to the asynchronous projections.
+// project applies all appended events to the asynchronous projections.
 func (w *world) project(t testing.TB) {
 	t.Helper()
 	tx, err := w.General.Begin(context.Background())
@@ -197,7 +197,7 @@ var description = sync.OnceValues(func() (routers.Router, error) {
 	return gorillamux.NewRouter(doc)
 })
 
-// checkDescribed fails unless an answer, and a request that has succeeded, are as docs/openapi.yaml says.
+// checkDescribed checks an answer, and a successful request, against docs/openapi.yaml.
 func checkDescribed(t testing.TB, r *http.Request, got *httptest.ResponseRecorder) {
 	t.Helper()
 	router, err := description()
@@ -231,7 +231,7 @@ func checkDescribed(t testing.TB, r *http.Request, got *httptest.ResponseRecorde
 	}
 }
 
-// answered are the answers of the JSON routes, as far as tests look at them.
+// Answers of the JSON routes, with the members that tests use.
 type (
 	novelAnswer struct {
 		NovelID       uuid.UUID `json:"novelId"`
@@ -273,7 +273,7 @@ type (
 	}
 )
 
-// read gets an address, wants 200, and decodes the body.
+// read gets an address, expects 200, and decodes the body.
 func read[T any](t testing.TB, w *world, path string) T {
 	t.Helper()
 	got := w.get(t, path)
@@ -287,7 +287,7 @@ func read[T any](t testing.TB, w *world, path string) T {
 	return body
 }
 
-// wantProblem wants an error of a status and a code.
+// wantProblem expects an error with a status and a code.
 func wantProblem(t testing.TB, w *world, path string, status int, code string) {
 	t.Helper()
 	got := w.get(t, path)

@@ -96,7 +96,7 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 	erased.StreamID, erased.ID, erased.Salt = events.PostID(uuid.UUID{9}, "NULL"), "NULL", uuid.NullUUID{}
 	erased.Metadata = events.Metadata{Actor: "staff:ada", Batch: uuid.UUID{6}}
 	erased.Event = events.PostImported{}
-	zero := erased // an id of zeros is not none: the source would lose it
+	zero := erased // an id of zeros is a value: the source must keep it
 	zero.ID, zero.Source = "zero", events.PostsSource(uuid.Nil)
 	zero.StreamID = events.PostID(uuid.Nil, zero.ID)
 	log.append(t, full, erased, zero)
@@ -136,7 +136,7 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 }
 
 // TestPositionsFollowTheDecisions: rows are inserted sorted, so that writers do not deadlock; the log keeps the order
-// in which things were decided.
+// of decisions.
 func TestPositionsFollowTheDecisions(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -222,7 +222,7 @@ func TestConflictsStoreNothing(t *testing.T) {
 	}
 }
 
-// TestProjectionFailureRollsTheAppendBack: what follows in the same batch is part of the transaction.
+// TestProjectionFailureRollsTheAppendBack: later statements of the batch are in the same transaction.
 func TestProjectionFailureRollsTheAppendBack(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -243,7 +243,7 @@ func TestProjectionFailureRollsTheAppendBack(t *testing.T) {
 func TestLostAppendIsAnError(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
-	// The database swallows a row, as ON CONFLICT DO NOTHING or a foreign trigger would.
+	// The database drops a row, as ON CONFLICT DO NOTHING or another trigger would.
 	_, err := log.pool.Exec(t.Context(), `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN IF NEW.stream_version = 2 THEN RETURN NULL; END IF; RETURN NEW; END';
 		CREATE TRIGGER swallow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION swallow()`)

@@ -11,7 +11,7 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Whichever way large parts of the log are read, they hold the same events.
+// TestChunksAndRanges: all ways of reading large parts of the log return the same events.
 func TestChunksAndRanges(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -81,7 +81,7 @@ func TestChunksAndRanges(t *testing.T) {
 	}
 }
 
-// A reader ahead ends when nobody receives any more.
+// TestReadAheadEnds: the reader ends when the receiver has gone.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)

@@ -1,7 +1,7 @@
 package eventlog
 
-// SettledSQL is the statement that reads the log as it grows.
+// SettledSQL is the statement that follows the log.
 const SettledSQL = rowsSQL
 
-// Settle makes what is kept look as if nothing else ran on the server when it was read.
+// Settle marks the cached window as settled.
 func (t *Tail) Settle() { t.kept.Settled = true }

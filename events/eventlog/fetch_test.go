@@ -78,7 +78,7 @@ func wantAll(t *testing.T, got, want []string) {
 	}
 }
 
-// However large the events are, no read of the log returns more than MaxFetchBytes of them, and none is lost.
+// TestReadersHoldOneFetch: however large events are, no read returns more than MaxFetchBytes, and no event is lost.
 func TestReadersHoldOneFetch(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
@@ -163,7 +163,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 	t.Run("a tail", func(t *testing.T) {
 		t.Parallel()
 		tail, log := openTail(t, log.pool, 0)
-		for range 2 { // from the database, then also from what is kept
+		for range 2 { // from the database, then from the cache
 			var got []string
 			for after := (events.Position{}); len(got) < len(want); {
 				chunk, err := tail.Read(t.Context(), after, log, nil)
@@ -180,7 +180,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 	})
 }
 
-// After the first read, reads of small events reach maxEvents.
+// TestFetchSizeOfOrdinaryEvents: after the first read, reads of small events reach maxEvents.
 func TestFetchSizeOfOrdinaryEvents(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)

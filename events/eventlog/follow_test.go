@@ -16,8 +16,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// reads follows with what reads find, one after another, and returns when each began. signal says at which moments
-// the log is said to have grown.
+// reads runs f with a sequence of read results, and returns when each read began. signals are sent at the given times.
 func reads(t *testing.T, f eventlog.Follow, found []eventlog.Span, signal func(time.Duration)) (began []time.Duration) {
 	t.Helper()
 	start := time.Now()
@@ -49,7 +48,7 @@ func reads(t *testing.T, f eventlog.Follow, found []eventlog.Span, signal func(t
 	return began
 }
 
-// TestPacing: when the next read comes depends on what the last ones have found, and on signals.
+// TestPacing: the time of the next read depends on the results of the last ones and on signals.
 func TestPacing(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
@@ -103,8 +102,7 @@ func signalAt(w *eventlog.Wake, at, moment time.Duration) {
 	}
 }
 
-// TestSignalsOfHiddenEvents: while a transaction hides what others append, their signals do not make reads follow each
-// other without rest.
+// TestSignalsOfHiddenEvents: while a transaction hides appended events, their signals do not cause continuous reads.
 func TestSignalsOfHiddenEvents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -116,7 +114,7 @@ func TestSignalsOfHiddenEvents(t *testing.T) {
 	})
 }
 
-// TestTurns: a turn that fails is followed by the next one after the time that its error asks for.
+// TestTurns: after a failed turn the next one follows after the wait for its error.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
@@ -168,7 +166,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// TestStandby: a replica that has met another one takes its next turn when the other one stands still.
+// TestStandby: a standby takes its next turn when the position of the active replica stops moving.
 func TestStandby(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -194,7 +192,7 @@ func TestStandby(t *testing.T) {
 	})
 }
 
-// TestFollowTheLog: events are read once and in order as they are appended, also when another process says so.
+// TestFollowTheLog: events are read once and in order as they are appended, also by another process.
 func TestFollowTheLog(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -218,7 +216,7 @@ func TestFollowTheLog(t *testing.T) {
 	}()
 	var after events.Position
 	errEnd := errors.New("end")
-	// So long between polls, it takes signals.
+	// With such a long Poll, only signals can wake it.
 	f := eventlog.Follow{Wake: theirs, Poll: testdb.UntilSettled, Pace: time.Millisecond}
 	err := f.Each(t.Context(), func(ctx context.Context) (eventlog.Span, error) {
 		chunk, err := tail.Read(ctx, after, identity, nil)

@@ -17,7 +17,7 @@ const (
 	checkViolation        = "23514"
 )
 
-// TestLogIsAppendOnly holds whether or not a row would be hit, and whatever the session calls itself.
+// TestLogIsAppendOnly: changes are refused even if no row matches, and for every session.
 func TestLogIsAppendOnly(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -56,7 +56,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 				defer func() { _ = tx.Rollback(t.Context()) }()
 				if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = `+role); err != nil {
 					if code(err) == insufficientPrivilege {
-						return // the way around is closed to this role already
+						return // this role may not even try
 					}
 					t.Fatal(err)
 				}
@@ -71,7 +71,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 	}
 }
 
-// TestLogRefusesACommentWithAnotherID checks what keeps the keys of comments unique.
+// TestLogRefusesACommentWithAnotherID checks the constraint that keeps the keys of comments unique.
 func TestLogRefusesACommentWithAnotherID(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)

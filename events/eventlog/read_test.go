@@ -18,7 +18,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// settle waits until the log-order readers see what was appended: any transaction on the server may hold them up.
+// settle waits until the appended events are settled, which any transaction on the server may delay.
 func (l storedLog) settle(t testing.TB, want int) []events.Recorded {
 	t.Helper()
 	var read []events.Recorded
@@ -144,7 +144,7 @@ func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 	}
 }
 
-// TestReadAfterNeverSkips follows writers who commit in another order than they began.
+// TestReadAfterNeverSkips: writers commit in another order than they begin.
 func TestReadAfterNeverSkips(t *testing.T) {
 	t.Parallel()
 	const writers, transactions = 6, 40

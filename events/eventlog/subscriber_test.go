@@ -13,7 +13,7 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// route runs a router with one handler until all chunks were delivered, and returns what deliver said of each.
+// route runs a router with one handler until all chunks are delivered, and returns the result of each delivery.
 func route(t *testing.T, chunks []eventlog.Chunk, handle func(context.Context, eventlog.Chunk) error) (said []error) {
 	t.Helper()
 	router, err := message.NewRouter(message.RouterConfig{}, eventlog.WatermillLogger(slog.New(slog.DiscardHandler)))
@@ -37,7 +37,8 @@ func route(t *testing.T, chunks []eventlog.Chunk, handle func(context.Context, e
 	return said
 }
 
-// TestSubscriber: a Watermill router hands each chunk to its handler, one at a time, and what that returns comes back.
+// TestSubscriber: a Watermill router passes each chunk to its handler, one at a time, and the handler's error is
+// returned.
 func TestSubscriber(t *testing.T) {
 	t.Parallel()
 	var chunks []eventlog.Chunk
@@ -64,7 +65,7 @@ func TestSubscriber(t *testing.T) {
 	}
 }
 
-// TestSubscriberCloses: closing ends what follows, and does not wait for a message that nobody takes or handles.
+// TestSubscriberCloses: closing ends the follower, and does not wait for an unhandled message.
 func TestSubscriberCloses(t *testing.T) {
 	t.Parallel()
 	for name, take := range map[string]bool{"not taken": false, "not handled": true} {

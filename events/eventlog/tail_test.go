@@ -17,7 +17,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// openTail returns a tail of a log and the identity of that.
+// openTail returns a tail of a log and the identity of the log.
 func openTail(t *testing.T, pool *pgxpool.Pool, limit int) (*eventlog.Tail, eventlog.Identity) {
 	t.Helper()
 	identity, err := eventlog.Identify(t.Context(), pool)
@@ -77,8 +77,8 @@ func awaitSettled(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// TestTailIsShared: whoever comes second gets the very events that the first has decoded, and is not told that nothing
-// came since: it may have taken the signal of that already.
+// TestTailIsShared: the second follower gets the events that the first one decoded. The chunk does not count as
+// settled, because a signal of later events may have been consumed.
 func TestTailIsShared(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -93,7 +93,7 @@ func TestTailIsShared(t *testing.T) {
 	if diff := cmp.Diff(want, append(ids(first), ids(second)...)); diff != "" {
 		t.Errorf("events differ (-appended +read):\n%s", diff)
 	}
-	// What is kept is not read again: the log does not even have it any more.
+	// The cache is not read again: the log no longer has these events.
 	if _, err := log.pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events`); err != nil {
 		t.Fatal(err)
 	}
@@ -127,8 +127,8 @@ func TestTailIsShared(t *testing.T) {
 	}
 }
 
-// TestTailOfAnotherLog: what was kept of a log is not handed out once the log is another one, and a follower is told,
-// also when nothing comes behind its position.
+// TestTailOfAnotherLog: the cache of one log is not returned for another, and a follower gets an error even without
+// later events.
 func TestTailOfAnotherLog(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -163,7 +163,8 @@ func TestTailOfAnotherLog(t *testing.T) {
 	}
 }
 
-// TestTailStopsBeforeUndecodable: a chunk ends in front of an event that cannot be decoded, unless nobody asked for it.
+// TestTailStopsBeforeUndecodable: a chunk ends before an event that cannot be decoded, unless its stream type was not
+// requested.
 func TestTailStopsBeforeUndecodable(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -196,8 +197,7 @@ func TestTailStopsBeforeUndecodable(t *testing.T) {
 	}
 }
 
-// TestReadUsesTheIndex: it walks the primary key from where it starts, also when the statement was planned while the
-// log was empty.
+// TestReadUsesTheIndex: a read scans the primary key from its position, also with a plan from when the log was empty.
 func TestReadUsesTheIndex(t *testing.T) {
 	t.Parallel()
 	conn, err := eventlog.Connect(t.Context(), setupLog(t).pool.Config().ConnConfig)
@@ -219,8 +219,7 @@ func TestReadUsesTheIndex(t *testing.T) {
 	}
 }
 
-// TestReadStaysBelowRunningTransactions: what a transaction has appended is not seen while an older one is running,
-// whose events would come before it.
+// TestReadStaysBelowRunningTransactions: events of a transaction are not visible while an older one is running.
 func TestReadStaysBelowRunningTransactions(t *testing.T) {
 	t.Parallel()
 	pool := setupLog(t).pool

@@ -17,7 +17,7 @@ import (
 	"novelgate/events/ledger"
 )
 
-// processTime is the CPU time that this process has used.
+// processTime returns the CPU time of this process.
 func processTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage
@@ -27,8 +27,8 @@ func processTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// BenchmarkBacklog seals half a million events that were appended before, 16 to a transaction. On a server of one's
-// own, see testdb, it is that of a real disk.
+// BenchmarkBacklog seals half a million events that were appended before, 16 to a transaction. Use your own server, see
+// testdb, to measure a real disk.
 func BenchmarkBacklog(b *testing.B) {
 	const transactions, size = 31_250, 16
 	var took, used time.Duration

@@ -12,20 +12,19 @@ import (
 	"novelgate/events/ledger"
 )
 
-// The model: replicas, files of memories, and two databases of which the second one is what the first one was once,
-// promoted or restored beside it. A breadth-first search visits every state that any order of their steps leads to.
-// The decision is the signer's own.
+// A model of replicas, files of memories, and two databases, the second of which is an earlier state of the first one,
+// promoted or restored beside it. A breadth-first search visits all states. The decision is the signer's own code.
 
 const (
 	modelReplicas = 3
 	modelFiles    = 3
-	mostEvents    = 2 // in a log
-	mostSetBack   = 2 // times
+	mostEvents    = 2 // maximum of a log
+	mostSetBack   = 2 // maximum number of losses
 	none          = uint8(255)
 )
 
-// history is a log, or the front of one: a number for each sequence of events. An event is named after how often a
-// database had been set back when it was appended, so that what is appended after a restore is never what was lost.
+// history is a log or a prefix of one: a number for each sequence of events. An event is named after the number of
+// earlier losses, so that an event after a restore differs from the lost one.
 type history = uint8
 
 var histories, historyNumber = func() (all []string, number map[string]history) {
@@ -49,7 +48,7 @@ func front(h history, n int) history { return historyNumber[histories[h][:n]] }
 
 func isFront(a, b history) bool { return strings.HasPrefix(histories[b], histories[a]) }
 
-// modelTree is the tree over a history: its hash tells the history, as SHA-256 does.
+// modelTree returns the tree of a history: its hash identifies the history, as SHA-256 does.
 func modelTree(h history) *tlog.Tree {
 	if h == none {
 		return nil
@@ -59,50 +58,50 @@ func modelTree(h history) *tlog.Tree {
 
 type modelDatabase struct {
 	log    history
-	sealed uint8   // events of it
+	sealed uint8   // sealed events
 	last   history // newest checkpoint
 	bound  uint8   // memory of the origin
-	event  uint8   // that is appended
+	event  uint8   // name of the next event
 }
 
 // Steps of a signature.
 const (
 	idle       = uint8(iota)
-	hasSigned  // and nobody knows
+	hasSigned  // signed, and stored nowhere
 	isInMemory // or, with a planted fault, in the database
 )
 
-// modelReplica is zero between signatures: a signer remembers nothing but what is in its memory, and may meet the
-// other database each time.
+// modelReplica is zero between signatures: a signer's only state is its memory, and it may connect to either database
+// each time.
 type modelReplica struct {
 	database uint8
 	phase    uint8
-	next     history // that it signs
-	previous history // that it was told by the database
+	next     history // to sign
+	previous history // last checkpoint of the database
 }
 
 type modelState struct {
 	databases [2]modelDatabase
-	promoted  bool          // there is a second database
-	saved     modelDatabase // what a standby or a backup has
+	promoted  bool          // the second database exists
+	saved     modelDatabase // state of a standby or a backup
 	setBack   uint8
 	files     [modelFiles]history // newest checkpoint in each file of a memory
 	replicas  [modelReplicas]modelReplica
-	served    history // the largest that anybody has seen
+	served    history // largest published checkpoint
 }
 
-// model says who has what, and which fault is planted.
+// model describes the replicas, and a planted fault.
 type model struct {
-	file      [modelReplicas]uint8 // of the memory that a replica signs through; none: it has none
+	file      [modelReplicas]uint8 // of each replica's memory, or none
 	id        [modelFiles]uint8    // of the memory in a file
-	keyMemory uint8                // that the key was made with; none: the key is older than memories
-	unbound   bool                 // databases do not know of the memory at first
-	events    int                  // at most in a log
-	losses    uint8                // how often at most a database is restored, or a standby promoted
+	keyMemory uint8                // of the key; none: the key is older than memories
+	unbound   bool                 // databases have no memory bound at first
+	events    int                  // maximum of a log
+	losses    uint8                // maximum number of restores and promotions
 	copies    bool                 // file 1 is replaced by a copy of file 0 at any time
-	oldCopy   bool                 // file 1 is a copy of file 0, older than all that a database is set back to
+	oldCopy   bool                 // file 1 is a copy of file 0 that is older than any state of the databases
 
-	ignoreMemory, ignoreLast, ignoreBinding, insertFirst, eager bool // planted
+	ignoreMemory, ignoreLast, ignoreBinding, insertFirst, eager bool // planted faults
 }
 
 func memoryID(n uint8) uuid.UUID { return uuid.UUID{n + 1} }
@@ -111,14 +110,15 @@ func nullMemory(n uint8) uuid.NullUUID {
 	return uuid.NullUUID{UUID: memoryID(n), Valid: n != none}
 }
 
-// modelRun is what a search has found.
+// modelRun is the result of a search.
 type modelRun struct {
 	states, signed, waited, forked, refused, setBack int
-	accused                                          int    // of the forked: whose log has all that was signed
-	fork                                             string // how two checkpoints came to disagree
+	// forks that were reported although the log has everything signed
+	accused int
+	fork    string // steps to two conflicting checkpoints
 }
 
-// facts are those of a replica that signs through a file for a database.
+// facts returns the facts of a replica with a file and a database.
 func (m *model) facts(s *modelState, d *modelDatabase, file uint8) ledger.Facts {
 	f := ledger.Facts{
 		Memory: memoryID(m.id[file]), KeyMemory: nullMemory(m.keyMemory), Bound: nullMemory(d.bound),
@@ -140,13 +140,13 @@ func (m *model) facts(s *modelState, d *modelDatabase, file uint8) ledger.Facts 
 	return f
 }
 
-// modelStep is what leads from one state to another.
+// modelStep is a transition between states.
 type modelStep struct {
 	what string
 	who  int // replica or database
 }
 
-// explore visits all states until two checkpoints disagree.
+// explore visits all states until two checkpoints conflict.
 func (m *model) explore(t *testing.T) (run modelRun) {
 	t.Helper()
 	first := modelState{served: none, files: [modelFiles]history{none, none, none}}
@@ -188,7 +188,7 @@ func (m *model) explore(t *testing.T) (run modelRun) {
 	return run
 }
 
-// sort makes states equal that differ only in which of several equal replicas is where.
+// sort normalises states that differ only by a permutation of equal replicas.
 func (m *model) sort(s *modelState) {
 	for range modelReplicas {
 		for i := 1; i < modelReplicas; i++ {
@@ -203,7 +203,7 @@ func (r *modelReplica) order() uint32 {
 	return uint32(r.phase)<<24 | uint32(r.database)<<16 | uint32(r.next)<<8 | uint32(r.previous)
 }
 
-// cut ends all connections with a database.
+// cut ends all connections to a database.
 func cut(s *modelState, database int) {
 	for i := range s.replicas {
 		if r := &s.replicas[i]; int(r.database) == database {
@@ -212,7 +212,7 @@ func cut(s *modelState, database int) {
 	}
 }
 
-// steps takes each step that can be taken in a state.
+// steps calls next for each possible step of a state.
 func (m *model) steps(
 	t *testing.T, s *modelState, run *modelRun, to func(next modelState, what string, who int), fork func(string),
 ) {
@@ -261,8 +261,7 @@ func (m *model) databaseSteps(s *modelState, i int, run *modelRun, to func(model
 		grown.sealed++
 		change(grown, false, "seal in")
 	}
-	// A crash loses seals, but none in front of a checkpoint. Those that it does not lose, the next steps may bring
-	// back.
+	// A crash may lose seals, but none before a checkpoint. The next steps may seal again.
 	crashed := d
 	crashed.sealed = 0
 	if d.last != none {
@@ -346,7 +345,7 @@ func (m *model) replicaSteps(
 	change(*s, modelReplica{}, "kill replica")
 }
 
-// start is what a replica may do between signatures: say which memory signs, as at its start, or sign.
+// start is a step of a replica between signatures: it binds its memory, as at its start, or signs.
 func (m *model) start(
 	t *testing.T, s *modelState, i, database int, run *modelRun, change func(modelState, modelReplica, string),
 ) {
@@ -389,7 +388,7 @@ func (m *model) start(
 	}
 }
 
-// Who has which file of a memory, and which memories they are.
+// Replicas by file, and files by memory.
 var (
 	allShare   = [modelReplicas]uint8{0, 0, 0}
 	oneHas     = [modelReplicas]uint8{0, none, none}
@@ -399,10 +398,10 @@ var (
 	oneCopied  = [modelReplicas]uint8{0, 1, none}
 )
 
-// TestNoTwoCheckpointsDisagree, whatever crashes, is restored or promoted, and in whatever order: replicas share a
-// memory, have one of their own each, or none; the databases know at first which memory signs, or do not. A copy of
-// a memory signs nothing that the database can tell it has missed. Nor is a log ever said to have lost what it has.
-// Two events are enough to lose one that was signed and to sign others in its place.
+// TestNoTwoCheckpointsDisagree: no order of crashes, restores and promotions leads to two conflicting checkpoints,
+// whether replicas share a memory, have their own, or none, and whether databases know the memory at first. A copied
+// memory does not sign what the database shows that it has missed. No log is accused of a loss without one. Two events
+// are enough: to lose a signed one and to sign another one in its place.
 func TestNoTwoCheckpointsDisagree(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]model{
@@ -432,7 +431,7 @@ func TestNoTwoCheckpointsDisagree(t *testing.T) {
 	}
 }
 
-// TestCopiedMemories: as long as no database is set back, copies of a memory sign one after the other, or not at all.
+// TestCopiedMemories: unless a database is set back, copies of a memory sign one after the other, or not at all.
 func TestCopiedMemories(t *testing.T) {
 	t.Parallel()
 	m := model{file: oneCopied, id: sameMemory, copies: true, events: 2}
@@ -441,7 +440,7 @@ func TestCopiedMemories(t *testing.T) {
 	}
 }
 
-// TestModelFindsForks: without any one of the rules two checkpoints disagree, and the search shows how.
+// TestModelFindsForks: without any one of the rules two checkpoints conflict, and the search shows how.
 func TestModelFindsForks(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]model{
@@ -464,7 +463,8 @@ func TestModelFindsForks(t *testing.T) {
 	}
 }
 
-// TestModelFindsFalseAccusations: who does not wait for what a crash has unsealed says that it is lost.
+// TestModelFindsFalseAccusations: a signer that does not wait for events to be sealed again after a crash reports a
+// loss.
 func TestModelFindsFalseAccusations(t *testing.T) {
 	t.Parallel()
 	m := model{file: allShare, id: different, events: 2, eager: true}

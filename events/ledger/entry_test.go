@@ -47,7 +47,7 @@ func variants() map[string]eventlog.Row {
 	}
 }
 
-// TestEntryGolden: what was signed once must be computable for ever.
+// TestEntryGolden: entries must stay computable for ever.
 func TestEntryGolden(t *testing.T) {
 	t.Parallel()
 	for name, event := range variants() {
@@ -72,7 +72,7 @@ func TestEntryGolden(t *testing.T) {
 	}
 }
 
-// TestEntriesDiffer: whatever is changed in an event changes its entry, and texts cannot flow into each other.
+// TestEntriesDiffer: every change of an event changes its entry, and texts are delimited.
 func TestEntriesDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[string]string{}

@@ -15,17 +15,17 @@ const (
 	RowsSQL  = rowsSQL
 )
 
-// Piece is a run of hashes that was stored at once.
+// Piece is a run of hashes that is stored together.
 type Piece struct {
 	Level  int
 	First  int64
 	Hashes []byte
 }
 
-// Tree lets tests grow a tree without a database.
+// Tree grows a tree without a database.
 type Tree struct{ tree *tree }
 
-// NewTree is an empty tree.
+// NewTree returns an empty tree.
 func NewTree() *Tree { return &Tree{tree: &tree{Edge: NewEdge()}} }
 
 // Grow adds leaves as one seal does.
@@ -42,10 +42,10 @@ func (t *Tree) Grow(leaves []tlog.Hash) ([]Piece, error) {
 	return pieces, nil
 }
 
-// Root is the root.
+// Root returns the root.
 func (t *Tree) Root() tlog.Hash { return t.tree.Root() }
 
-// Reload forgets the tree and puts it together from tiles again.
+// Reload builds the tree from its tiles again.
 func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 	size := t.tree.Size()
 	tiles := edgeTiles(size)
@@ -58,10 +58,10 @@ func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 	return err
 }
 
-// Keys are the public keys that a signer signs with.
+// Keys returns the public keys of a signer.
 func (s *Signer) Keys() []string { return s.config.Identity.VerifierKeys }
 
-// LoggedFailures says which of the outcomes in a row a signer logs.
+// LoggedFailures returns the indexes of the outcomes that a signer logs.
 func LoggedFailures(outcomes []error) (logged []int) {
 	var f failures
 	for i, err := range outcomes {
@@ -78,7 +78,7 @@ func CreateFile(file string, data []byte) error { return createFile(file, data, 
 // LinkOrRename gives a file a new name.
 var LinkOrRename = linkOrRename
 
-// Facts are what a signer decides on.
+// Facts are the inputs of a signer's decision.
 type Facts struct {
 	Memory           uuid.UUID
 	KeyMemory, Bound uuid.NullUUID
@@ -94,21 +94,21 @@ func (f Facts) facts() *facts {
 	}
 }
 
-// MayBind says whether the memory may sign for the origin.
+// MayBind reports whether the memory may sign for the origin.
 func (f Facts) MayBind() error { return f.facts().mayBind() }
 
-// Decide says whether to sign.
+// Decide reports whether to sign.
 func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) {
 	return f.facts().decide(extends)
 }
 
-// SignAndDie signs as Sign does, as far as a process gets that is killed before the memory has the checkpoint, or
-// before the database has it. It fails if there is nothing to sign.
+// SignAndDie does the first steps of Sign, like a process that is killed before the memory or the database has the
+// checkpoint. It fails if there is nothing to sign.
 func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
 	return s.signUntil(ctx, remembered, func(*pgxpool.Conn, *signature) error { return nil })
 }
 
-// SignBeside signs as Sign does, with something that happens before the database has the checkpoint.
+// SignBeside is Sign that calls meanwhile before the database has the checkpoint.
 func (s *Signer) SignBeside(ctx context.Context, meanwhile func()) error {
 	return s.signUntil(ctx, true, func(conn *pgxpool.Conn, next *signature) error {
 		meanwhile()
@@ -121,7 +121,7 @@ func (s *Signer) signUntil(ctx context.Context, remembered bool, end func(*pgxpo
 	if err != nil {
 		return err
 	}
-	defer unlock() // as the end of the process does
+	defer unlock() // as after the end of the process
 	conn, err := s.config.Pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -140,7 +140,7 @@ func (s *Signer) signUntil(ctx context.Context, remembered bool, end func(*pgxpo
 	return end(conn, next)
 }
 
-// LockMemory signs with a memory for ever.
+// LockMemory locks a memory until unlock.
 func LockMemory(dir string) (unlock func(), err error) {
 	_, unlock, err = lockMemory(dir)
 	return unlock, err

@@ -15,10 +15,10 @@ import (
 
 var errCut = errors.New("cut by the test")
 
-// cutter cuts every connection of a pool at its n-th read or write, counted over all of them; once.
+// cutter cuts every connection of a pool at the n-th read or write in total, once.
 type cutter struct {
 	at    int64 // 0: never
-	reads bool  // cut before a read: what was sent arrives, its answer does not
+	reads bool  // cut before a read: the request arrives, and its answer is lost
 	seen  atomic.Int64
 }
 
@@ -69,8 +69,8 @@ func cutPool(t testing.TB, url string, cut *cutter) *pgxpool.Pool {
 	return pool
 }
 
-// TestCutAtEveryStep cuts the sealer's connection before each of its reads and writes in turn, so before every
-// statement and between every commit and its answer, and lets it go on by itself.
+// TestCutAtEveryStep cuts the sealer's connection before each of its reads and writes, so before every statement and
+// between every commit and its answer. The sealer continues by itself.
 func TestCutAtEveryStep(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

@@ -10,8 +10,8 @@ import (
 	"novelgate/events/ledger"
 )
 
-// TestCreatedFilesStay: of several that create a file with contents of their own, one does, and the others leave it as
-// it is.
+// TestCreatedFilesStay: of several concurrent calls that create a file with different contents, one succeeds, and the
+// file keeps its content.
 func TestCreatedFilesStay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestCreatedFilesStay(t *testing.T) {
 	}
 }
 
-// TestFilesAreCreatedWithoutLinks: a directory cannot be linked, like any file where there are no links.
+// TestFilesAreCreatedWithoutLinks: a directory cannot be linked, like files on some file systems.
 func TestFilesAreCreatedWithoutLinks(t *testing.T) {
 	t.Parallel()
 	from, to := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to")

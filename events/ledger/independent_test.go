@@ -19,7 +19,7 @@ import (
 	"novelgate/readapi"
 )
 
-// verifier is an independent one: it has an address and a public key, and knows nothing else of the service.
+// verifier is an independent verifier that only knows an address and a public key.
 type verifier struct {
 	t   testing.TB
 	url string
@@ -72,8 +72,8 @@ func (v verifier) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
 
 func (verifier) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// TestIndependentVerifier fetches everything over HTTP and checks it with the libraries of sumdb: that the tree has an
-// entry, and that it has grown from the one that the verifier remembers.
+// TestIndependentVerifier fetches everything over HTTP and checks it with the libraries of sumdb: an inclusion proof,
+// and that the tree extends an older one.
 func TestIndependentVerifier(t *testing.T) {
 	t.Parallel()
 	pool, signer := signedLedger(t)
@@ -115,8 +115,8 @@ func TestIndependentVerifier(t *testing.T) {
 	}
 }
 
-// TestLedgerOverHTTP: the addresses are those of C2SP tlog-tiles, and there are no others. What never changes may be
-// cached for ever, and what is not there, not at all.
+// TestLedgerOverHTTP: the paths are exactly those of C2SP tlog-tiles. Immutable files may be cached for ever, and
+// missing ones not at all.
 func TestLedgerOverHTTP(t *testing.T) {
 	t.Parallel()
 	pool, _ := signedLedger(t) // 1400 entries: 5 full tiles and one of width 120; one of width 5 on level 1

@@ -14,7 +14,7 @@ import (
 	"novelgate/events/ledger"
 )
 
-// naiveRoot is the Merkle tree hash as RFC 6962, section 2.1, writes it down.
+// naiveRoot computes the Merkle tree hash as defined in RFC 6962, section 2.1.
 func naiveRoot(leaves [][32]byte) [32]byte {
 	switch len(leaves) {
 	case 0:
@@ -30,7 +30,7 @@ func naiveRoot(leaves [][32]byte) [32]byte {
 	return sha256.Sum256(append(append([]byte{1}, left[:]...), right[:]...))
 }
 
-// naiveTile is a tile as C2SP tlog-tiles writes it down: hash i covers entries (n·256 + i)·256^l up to the next.
+// naiveTile computes a tile as defined in C2SP tlog-tiles: hash i covers entries (n·256 + i)·256^l up to the next.
 func naiveTile(leaves [][32]byte, level int, n int64, width int) []byte {
 	var tile []byte
 	span := int64(1) << (8 * level)
@@ -42,7 +42,7 @@ func naiveTile(leaves [][32]byte, level int, n int64, width int) []byte {
 	return tile
 }
 
-// storedEvent is what an auditor sees of an event.
+// storedEvent is an event in the database.
 type storedEvent struct {
 	ID, Source, Type, StreamType string
 	StreamID                     [16]byte
@@ -54,7 +54,7 @@ type storedEvent struct {
 	LogIndex                     *int64
 }
 
-// entry follows the description in docs/ledger.md.
+// entry encodes an event as described in docs/ledger.md.
 func (e *storedEvent) entry() []byte {
 	var b bytes.Buffer
 	b.WriteString("novelgate/event/v1\n")
@@ -99,8 +99,8 @@ func storedEvents(t testing.TB, pool *pgxpool.Pool) []storedEvent {
 	return list
 }
 
-// wantSound checks everything that is stored of the ledger against the log, which must be sealed, by other means than
-// the ledger's own. It returns the leaves.
+// wantSound compares the stored ledger with the log, which must be sealed, without the code of the ledger. It returns
+// the leaves.
 func wantSound(t testing.TB, pool *pgxpool.Pool) [][32]byte {
 	t.Helper()
 	list := storedEvents(t, pool)
@@ -143,7 +143,7 @@ func wantSound(t testing.TB, pool *pgxpool.Pool) [][32]byte {
 	if want := naiveRoot(leaves); size != int64(len(list)) || !bytes.Equal(root, want[:]) {
 		t.Fatalf("the tree has %d entries of %d, its root is %x, want %x", size, len(list), root, want)
 	}
-	// Nothing is stored that belongs to no event.
+	// The ledger has nothing beyond the log.
 	var stray int64
 	err := pool.QueryRow(t.Context(), `SELECT (SELECT coalesce(sum(event_count), 0) FROM ledger_seals) - $1
 		+ (SELECT sum(length(hashes)) / 32 FROM ledger_tiles WHERE level = 0) - $1`, size).Scan(&stray)
@@ -153,5 +153,5 @@ func wantSound(t testing.TB, pool *pgxpool.Pool) [][32]byte {
 	return leaves
 }
 
-// leafOf is the leaf hash of an event.
+// leafOf returns the leaf hash of an event.
 func leafOf(e storedEvent) [32]byte { return sha256.Sum256(append([]byte{0}, e.entry()...)) }

@@ -16,8 +16,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// newHistory signs a history of its own, with checkpoints of the given sizes. The signer remembers no other one, though
-// the key may be that of others: as after a restore by which the memory was lost.
+// newHistory signs a new history with checkpoints of the given sizes. The memory is new, but the key may be used by
+// others: as after a restore that lost the memory.
 func newHistory(t testing.TB, keyFile string, sizes ...int) *pgxpool.Pool {
 	t.Helper()
 	remembered, err := filepath.Glob(filepath.Join(ledger.DefaultMemory(keyFile), "*.checkpoint"))
@@ -42,13 +42,13 @@ func newHistory(t testing.TB, keyFile string, sizes ...int) *pgxpool.Pool {
 	return pool
 }
 
-// publishInto publishes all of a database into a directory.
+// publishInto publishes all checkpoints of a database into a directory.
 func publishInto(t testing.TB, pool *pgxpool.Pool, dir string) error {
 	t.Helper()
 	return newPublisher(t, pool, ledger.NewDirectory(pool, dir)).Publish(t.Context())
 }
 
-// wantRefused wants a database not to be published into a directory, which stays as it is, and the error to say why.
+// wantRefused checks that publishing into a directory fails with a reason, and leaves the directory unchanged.
 func wantRefused(t testing.TB, what string, pool *pgxpool.Pool, dir string, forked bool, says ...string) {
 	t.Helper()
 	published := files(t, dir)
@@ -67,7 +67,7 @@ func wantRefused(t testing.TB, what string, pool *pgxpool.Pool, dir string, fork
 	}
 }
 
-// files has the content of every file below a directory.
+// files returns the content of every file below a directory.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -86,8 +86,7 @@ func files(t testing.TB, dir string) map[string]string {
 	return all
 }
 
-// TestDirectoryIsEvidence: what was published of one history shows that another one is another one. Nothing in the
-// directory is replaced, and nothing is added.
+// TestDirectoryIsEvidence: a directory of one history refuses another. Nothing is replaced or added.
 func TestDirectoryIsEvidence(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
@@ -104,9 +103,9 @@ func TestDirectoryIsEvidence(t *testing.T) {
 	if err := publishInto(t, first, dir); err != nil {
 		t.Errorf("the history itself is refused: %v", err)
 	}
-	// A newest checkpoint that was not signed with a key of the ledger says nothing about its history.
+	// A newest checkpoint without a signature of the ledger proves nothing about its history.
 	wantRefused(t, "a stranger's", newHistory(t, filepath.Join(t.TempDir(), "other.key"), 10), dir, false, newest)
-	// Also one of which the newest checkpoint says nothing.
+	// Also without the newest checkpoint.
 	if err := os.Remove(newest); err != nil {
 		t.Fatal(err)
 	}
@@ -114,8 +113,8 @@ func TestDirectoryIsEvidence(t *testing.T) {
 		filepath.Join(dir, "checkpoints", "010"))
 }
 
-// TestDirectoryOfAnotherOrigin: checkpoints of an origin that was left stay as they are. Another directory takes those
-// of the new one.
+// TestDirectoryOfAnotherOrigin: a directory keeps the checkpoints of a former origin. The new origin needs another
+// directory.
 func TestDirectoryOfAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	key, dir, other := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir(), t.TempDir()
@@ -134,7 +133,7 @@ func TestDirectoryOfAnotherOrigin(t *testing.T) {
 	}
 }
 
-// TestDirectoryDoesNotGoBack: what a replica that is behind comes with is there, and the newest checkpoint stays.
+// TestDirectoryDoesNotGoBack: checkpoints of a replica that is behind are added, and the newest one stays.
 func TestDirectoryDoesNotGoBack(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()
@@ -155,7 +154,7 @@ func TestDirectoryDoesNotGoBack(t *testing.T) {
 	}
 }
 
-// TestDirectoryGoesOnAfterACrash: a checkpoint is in its file, and the newest one is still that before it.
+// TestDirectoryGoesOnAfterACrash: the file of a checkpoint exists, but the newest checkpoint is still the previous one.
 func TestDirectoryGoesOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -175,7 +174,7 @@ func TestDirectoryGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-// TestPublisherTellsThatItIsRefused in the log and in the metrics, until it goes on.
+// TestPublisherTellsThatItIsRefused: the log and the metrics show a refusal until publishing works.
 func TestPublisherTellsThatItIsRefused(t *testing.T) {
 	t.Parallel()
 	key, dir := filepath.Join(t.TempDir(), "ledger.key"), t.TempDir()

@@ -20,7 +20,7 @@ import (
 	"novelgate/events/ledger"
 )
 
-// newPublisher publishes the origin in use.
+// newPublisher returns a publisher of the current origin.
 func newPublisher(t testing.TB, pool *pgxpool.Pool, target ledger.Target) *ledger.Publisher {
 	t.Helper()
 	var origin string
@@ -33,7 +33,7 @@ func newPublisher(t testing.TB, pool *pgxpool.Pool, target ledger.Target) *ledge
 	})
 }
 
-// signedLedger has checkpoints of 0, 7 and 1400 entries.
+// signedLedger returns a ledger with checkpoints of 0, 7 and 1400 entries.
 func signedLedger(t testing.TB) (*pgxpool.Pool, *ledger.Signer) {
 	t.Helper()
 	pool := newPool(t)
@@ -70,7 +70,7 @@ func TestPublishToDirectory(t *testing.T) {
 			t.Errorf("%s is about %d entries", file, tree.N)
 		}
 	}
-	// What is there is not written again; what is new is.
+	// Existing files are not written again; new ones are.
 	if err := os.Remove(filepath.Join(dir, "checkpoints/007")); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +114,7 @@ func TestPublishToEndpoint(t *testing.T) {
 		t.Fatal(err)
 	}
 	failures := 0
-	for range 4 { // as after restarts: a publisher remembers nothing itself
+	for range 4 { // as after restarts: a publisher has no state
 		if err := newPublisher(t, pool, ledger.NewEndpoint(pool, http.MethodPut, address)).Publish(t.Context()); err != nil {
 			failures++
 		}
@@ -129,8 +129,7 @@ func TestPublishToEndpoint(t *testing.T) {
 	}
 }
 
-// TestPublishFollowsNoRedirect: on the way to another address a POST may become a GET without the checkpoint, whose 200
-// says nothing.
+// TestPublishFollowsNoRedirect: a redirect may turn a POST into a GET without the checkpoint, whose 200 proves nothing.
 func TestPublishFollowsNoRedirect(t *testing.T) {
 	t.Parallel()
 	pool, _ := signedLedger(t)

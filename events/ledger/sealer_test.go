@@ -36,7 +36,7 @@ func TestSealerFollowsTheLog(t *testing.T) {
 	}
 	awaitSealed(t, pool)
 	wantSound(t, pool)
-	// Another one goes on where this one stopped.
+	// Another sealer continues.
 	stop()
 	appendEvents(t, pool, 300)
 	startSealer(t, ledger.SealerConfig{Pool: pool})
@@ -46,8 +46,8 @@ func TestSealerFollowsTheLog(t *testing.T) {
 	}
 }
 
-// TestSealerWakesUp: what is settled is sealed upon a signal, long before the next poll, mostly: the machine may be
-// busy, and a poll may come just then.
+// TestSealerWakesUp: settled events are sealed after a signal, mostly long before the next poll. The machine may be
+// busy, and a poll may come by chance.
 func TestSealerWakesUp(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -56,12 +56,12 @@ func TestSealerWakesUp(t *testing.T) {
 	appendEvents(t, pool, 1)
 	awaitSealed(t, pool)
 	const lead, quick = 4, 300 * time.Millisecond
-	ahead := 0 // quick ones, less the others
+	ahead := 0 // number of quick seals minus the others
 	for round := 0; ahead < lead; round++ {
 		if round == 30 || ahead == -lead {
 			t.Fatalf("after %d appends, those that were sealed within %v are ahead of the others by %d", round, quick, ahead)
 		}
-		time.Sleep(2*time.Second + rand.N(time.Second)) // now it polls once a second, and nobody knows when
+		time.Sleep(2*time.Second + rand.N(time.Second)) // a random time within its polls
 		appendEvents(t, pool, 1)
 		if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
 			t.Fatal(err)
@@ -92,8 +92,8 @@ func TestTransactionLargerThanASeal(t *testing.T) {
 	}
 }
 
-// TestSealersExcludeEachOther runs several on one database, which come and go while events are appended. That another
-// one was faster is no error.
+// TestSealersExcludeEachOther: several sealers start and stop on one database during appends. Losing to another one is
+// not an error.
 func TestSealersExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -135,8 +135,7 @@ func TestSealersExcludeEachOther(t *testing.T) {
 	}
 }
 
-// TestSealerStopsAtAGap: what cannot be numbered without a gap is not sealed, and status says so; nothing before it is
-// lost.
+// TestSealerStopsAtAGap: a transaction with a gap is not sealed, and the status says why; earlier events are.
 func TestSealerStopsAtAGap(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -156,7 +155,8 @@ func TestSealerStopsAtAGap(t *testing.T) {
 	})
 }
 
-// TestErasureKeepsTheLedger: entries hold digests, and stay as they are, also the last one, where a sealer goes on.
+// TestErasureKeepsTheLedger: entries have digests, so an erasure does not change them, also not the last one, where a
+// sealer continues.
 func TestErasureKeepsTheLedger(t *testing.T) {
 	t.Parallel()
 	pool := newSealedPool(t, 10)
@@ -183,7 +183,7 @@ func TestErasureKeepsTheLedger(t *testing.T) {
 	}
 }
 
-// TestLedgerOnlyGrows: the database itself refuses what would fork it.
+// TestLedgerOnlyGrows: the database refuses rows that would fork the ledger.
 func TestLedgerOnlyGrows(t *testing.T) {
 	t.Parallel()
 	pool := newSealedPool(t, 300)
@@ -215,7 +215,7 @@ func TestLedgerOnlyGrows(t *testing.T) {
 	wantSound(t, pool)
 }
 
-// TestBundleOfAChangedLog: an entry bundle has the events of the log, one for each leaf, or there is none.
+// TestBundleOfAChangedLog: an entry bundle has one event of the log per leaf, or is not served.
 func TestBundleOfAChangedLog(t *testing.T) {
 	t.Parallel()
 	pool := newSealedPool(t, 300)
@@ -238,8 +238,8 @@ func TestBundleOfAChangedLog(t *testing.T) {
 	}
 }
 
-// TestEventsAreReadByIndex: entry bundles and exports read ranges of indexes, also with plans that were made while log
-// and ledger were empty, by readers of the public and of the history.
+// TestEventsAreReadByIndex: entry bundles and exports read ranges through an index, also with plans from when log and
+// ledger were empty, with the settings of readers and of the history.
 func TestEventsAreReadByIndex(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -277,7 +277,7 @@ func TestEventsAreReadByIndex(t *testing.T) {
 	}
 }
 
-// TestEventsOfAnotherLogAreNotSealed: what was read and hashed from a log is not sealed in another one.
+// TestEventsOfAnotherLogAreNotSealed: events that were read and hashed from one log are not sealed in another.
 func TestEventsOfAnotherLogAreNotSealed(t *testing.T) {
 	t.Parallel()
 	pool, wake := newPool(t), eventlog.NewWake()
@@ -300,7 +300,7 @@ func TestEventsOfAnotherLogAreNotSealed(t *testing.T) {
 	}
 }
 
-// TestSealingStops: nothing is built on a tree that is damaged, or is not that of the log. The status says why.
+// TestSealingStops: the sealer does not build on a damaged tree or on that of another log. The status says why.
 func TestSealingStops(t *testing.T) {
 	t.Parallel()
 	const events = 300

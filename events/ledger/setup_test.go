@@ -20,7 +20,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// newPool returns a pool on a database of the test's own.
+// newPool returns a pool on a new database.
 func newPool(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return openPool(t, testdb.New(t))
@@ -36,7 +36,7 @@ func openPool(t testing.TB, url string) *pgxpool.Pool {
 	return pool
 }
 
-// newSealedPool returns one whose log has so many events, all of them sealed. No sealer runs any more.
+// newSealedPool returns a pool on a database with sealed events and no running sealer.
 func newSealedPool(t testing.TB, events int) *pgxpool.Pool {
 	t.Helper()
 	pool := newPool(t)
@@ -47,7 +47,7 @@ func newSealedPool(t testing.TB, events int) *pgxpool.Pool {
 	return pool
 }
 
-// startSealer runs a sealer; the returned function ends it and waits for that. The test's end does so too.
+// startSealer runs a sealer until stop is called or the test ends.
 func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
 	t.Helper()
 	if config.Logger == nil {
@@ -60,7 +60,7 @@ func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
 	return run(t, sealer.Run)
 }
 
-// run lets something work; the returned function ends it and waits for that. The test's end does so too.
+// run runs work until stop is called or the test ends.
 func run(t testing.TB, work func(context.Context)) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -71,7 +71,7 @@ func run(t testing.TB, work func(context.Context)) (stop func()) {
 	return stop
 }
 
-// logged keeps what is logged.
+// logged keeps the log.
 type logged struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -131,7 +131,7 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 	return nil
 }
 
-// generateSQL fills the log with comments of a usual size. $1: how many, $2: salt of their names.
+// generateSQL fills the log with typical comments. $1: number, $2: salt of their names.
 const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt,
     key_id, request_id, batch_id, fingerprint)
 SELECT i, 'post', encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid, 1,
@@ -144,7 +144,7 @@ SELECT i, 'post', encode(substring(sha256(uuid_send(integration) || convert_to(k
 FROM generate_series(0, $1::integer - 1) AS i,
      LATERAL (SELECT 'evt-' || md5($2 || i)::uuid, uuid '3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d') AS k (key, integration)`
 
-// generate fills the log, in transactions of so many events each.
+// generate fills the log with transactions of size events each.
 func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())
@@ -152,7 +152,7 @@ func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	// On a disk, waiting for it tens of thousands of times would take longer than the test.
+	// Waiting for the disk tens of thousands of times would take longer than the test.
 	if _, err := conn.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
 		t.Fatal(err)
 	}
@@ -175,7 +175,7 @@ func count(t testing.TB, pool *pgxpool.Pool, table string) int64 {
 	return n
 }
 
-// treeSize is how many events are sealed.
+// treeSize returns the number of sealed events.
 func treeSize(t testing.TB, pool *pgxpool.Pool) int64 {
 	t.Helper()
 	var n int64
@@ -192,7 +192,7 @@ func awaitSealed(t testing.TB, pool *pgxpool.Pool) {
 	testdb.Eventually(t, fmt.Sprint(want, " events are sealed"), func() bool { return treeSize(t, pool) == want })
 }
 
-// gauge is the value of a metric.
+// gauge returns the value of a metric.
 func gauge(t testing.TB, metrics *ledger.Metrics, name string) float64 {
 	t.Helper()
 	families, err := metrics.Gather()

@@ -22,7 +22,7 @@ import (
 	"novelgate/migrations"
 )
 
-// signed is a database with events that are sealed, and a signer for it.
+// signed is a database with sealed events, and its signer.
 type signed struct {
 	t       testing.TB
 	url     string
@@ -45,7 +45,7 @@ func (s *signed) open() {
 	s.signer = newSigner(s.t, s.pool, ledger.IdentityConfig{KeyFile: s.keyFile})
 }
 
-// grow appends and seals.
+// grow appends and seals n events.
 func (s *signed) grow(n int) {
 	s.t.Helper()
 	appendEvents(s.t, s.pool, n)
@@ -65,18 +65,18 @@ func (s *signed) wantRefused(what string, want error) {
 	}
 }
 
-// restored is a copy of the database, as a standby that is promoted, or a backup that is restored: both take events
-// from now on. Its signer has the memory that goes with a key.
+// restored returns a copy of the database: a promoted standby or a restored backup. Both databases accept events from
+// now on. The copy's signer has the memory of keyFile.
 func (s *signed) restored(keyFile string) *signed {
 	s.t.Helper()
-	s.pool.Close() // nobody may be connected with what is copied
+	s.pool.Close() // PostgreSQL copies only a database without connections
 	url := testdb.Copy(s.t, s.url)
 	s.open()
 	return newSigned(s.t, url, keyFile)
 }
 
-// TestOneHistoryIsSigned of two databases that are both written: that of whose events the memory knows, whichever
-// it is. The other one is refused, whether its tree is shorter, as long or longer.
+// TestOneHistoryIsSigned: of two databases that are both written, only the one with the events of the memory is signed.
+// The other is refused, whether its tree is shorter, as long or longer.
 func TestOneHistoryIsSigned(t *testing.T) {
 	t.Parallel()
 	old := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -84,7 +84,7 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	sign(t, old.signer)
 	now := old.restored(old.keyFile)
 	old.grow(2)
-	sign(t, old.signer) // and somebody keeps it
+	sign(t, old.signer) // and published
 	now.wantRefused("a shorter tree", ledger.ErrForked)
 	now.grow(2)
 	now.wantRefused("another one of the same size", ledger.ErrForked)
@@ -108,9 +108,8 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	}
 }
 
-// TestKilledWhileSigning: a signer that is killed before the memory has a checkpoint, or before the database has
-// it, leaves nothing that the next one would not go on from. A database that has lost what only the memory has is
-// refused, since somebody could have seen it.
+// TestKilledWhileSigning: a signer is killed before the memory or the database has a checkpoint. The next signer
+// continues. A database that lacks a checkpoint of the memory, which may be public, is refused.
 func TestKilledWhileSigning(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -141,8 +140,8 @@ func TestKilledWhileSigning(t *testing.T) {
 	}
 }
 
-// TestSignerWaitsForWhatIsSealedAgain: after a crash the tree can be shorter than what was signed. It grows to the
-// same one.
+// TestSignerWaitsForWhatIsSealedAgain: after a crash the tree may be shorter than the signed one. It grows to the same
+// tree again.
 func TestSignerWaitsForWhatIsSealedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -150,7 +149,7 @@ func TestSignerWaitsForWhatIsSealedAgain(t *testing.T) {
 	if err := s.signer.SignAndDie(t.Context(), true); err != nil {
 		t.Fatal(err)
 	}
-	setBack(t, s.pool, int(count(t, s.pool, "events"))) // the tree, and no event
+	setBack(t, s.pool, int(count(t, s.pool, "events"))) // only the tree, not the events
 	sign(t, s.signer)
 	if sizes := chain(t, s.pool); len(sizes) != 0 {
 		t.Errorf("signed before all was sealed again: %v", sizes)
@@ -162,11 +161,11 @@ func TestSignerWaitsForWhatIsSealedAgain(t *testing.T) {
 	}
 }
 
-// TestMemoryComesFirst: what cannot be put into the memory is not in the database either.
+// TestMemoryComesFirst: if a checkpoint cannot be stored in the memory, it is not in the database either.
 func TestMemoryComesFirst(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	// A file may have this name, and the one that is written beside it may not.
+	// A file with this name is possible, but not the temporary file beside it.
 	signer := newSigner(t, pool, ledger.IdentityConfig{Origin: strings.Repeat("x", 255-len(".checkpoint"))})
 	if err := signer.Sign(t.Context()); !errors.Is(err, syscall.ENAMETOOLONG) {
 		t.Errorf("signed without a memory: %v", err)
@@ -176,7 +175,7 @@ func TestMemoryComesFirst(t *testing.T) {
 	}
 }
 
-// copyMemory copies a memory, and the key that goes with it, into another directory.
+// copyMemory copies a memory and its key into another directory.
 func copyMemory(t testing.TB, keyFile string) (copied string) {
 	t.Helper()
 	copied = filepath.Join(t.TempDir(), "ledger.key")
@@ -192,8 +191,8 @@ func copyMemory(t testing.TB, keyFile string) (copied string) {
 	return copied
 }
 
-// TestCopyOfMemoryIsRefused as soon as the original has signed on, also after the database was set back to where it
-// knows that.
+// TestCopyOfMemoryIsRefused once the original has signed again, also after the database was set back to where it shows
+// that.
 func TestCopyOfMemoryIsRefused(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -212,8 +211,8 @@ func TestCopyOfMemoryIsRefused(t *testing.T) {
 	again.wantRefused("the same, beside the original", ledger.ErrMemory)
 }
 
-// TestMemoryAndDatabaseSetBackTogether under a process that has signed: it refuses to sign another history, though
-// nothing but the process itself knows the first one.
+// TestMemoryAndDatabaseSetBackTogether: a running process refuses to sign another history, although only the process
+// knows the first one.
 func TestMemoryAndDatabaseSetBackTogether(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -239,7 +238,7 @@ func TestMemoryAndDatabaseSetBackTogether(t *testing.T) {
 	t.Cleanup(s.pool.Close)
 	s.signer = newSigner(t, s.pool, ledger.IdentityConfig{KeyFile: s.keyFile})
 	s.grow(3)
-	sign(t, s.signer) // and somebody keeps it
+	sign(t, s.signer) // and published
 
 	memory := ledger.DefaultMemory(s.keyFile)
 	if err := errors.Join(os.RemoveAll(memory), os.CopyFS(memory, os.DirFS(ledger.DefaultMemory(backup)))); err != nil {
@@ -254,8 +253,8 @@ func TestMemoryAndDatabaseSetBackTogether(t *testing.T) {
 	}
 }
 
-// TestReplicaWithoutMemory does not sign, though it has the key: also not in a database that does not know of any
-// memory, or of any origin.
+// TestReplicaWithoutMemory: a replica with the key but without the memory does not sign, also not in a database without
+// any memory or origin.
 func TestReplicaWithoutMemory(t *testing.T) {
 	t.Parallel()
 	empty := testdb.New(t)
@@ -291,7 +290,7 @@ func TestReplicaWithoutMemory(t *testing.T) {
 	wantSilent("with the memory of another key, and the database was set back to its beginning",
 		openPool(t, testdb.Copy(t, empty)), config)
 
-	// The way on when the memory is lost: a new one, which signs a new origin.
+	// After the loss of a memory, a new one signs a new origin.
 	if err := ledger.NewMemory(copied, ledger.DefaultMemory(copied)); err != nil {
 		t.Fatal(err)
 	}
@@ -306,13 +305,13 @@ func TestReplicaWithoutMemory(t *testing.T) {
 	}
 }
 
-// TestOneMemoryForTwoLogs: a second database on a machine starts an origin of its own with the same key and memory.
+// TestOneMemoryForTwoLogs: a second database on a machine starts its own origin with the same key and memory.
 func TestOneMemoryForTwoLogs(t *testing.T) {
 	t.Parallel()
 	keyFile := filepath.Join(t.TempDir(), "ledger.key")
 	origins := map[string]bool{}
 	for range 2 {
-		url := testdb.NewEmpty(t) // a database of testdb.New has the log's id of its template
+		url := testdb.NewEmpty(t) // databases of testdb.New share the log id of their template
 		if err := migrations.Up(t.Context(), url); err != nil {
 			t.Fatal(err)
 		}
@@ -353,8 +352,8 @@ func TestMemoryIsLocked(t *testing.T) {
 	}
 }
 
-// oldLedger takes a database and a key back to before there were memories: the last checkpoint is in the database
-// and in a file beside the key.
+// oldLedger returns a database and a key from before memories: the last checkpoint is in the database and in a file
+// beside the key.
 func oldLedger(t testing.TB) *signed {
 	t.Helper()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
@@ -367,7 +366,7 @@ func oldLedger(t testing.TB) *signed {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := steps.DownTo(t.Context(), 19); err != nil { // 20 brings the memories
+	if _, err := steps.DownTo(t.Context(), 19); err != nil { // migration 20 adds memories
 		t.Fatal(err)
 	}
 	key, err := os.ReadFile(s.keyFile)
@@ -383,7 +382,7 @@ func oldLedger(t testing.TB) *signed {
 	return s
 }
 
-// upgrade opens a ledger from before there were memories.
+// upgrade opens a ledger from before memories.
 func (s *signed) upgrade() (*ledger.Identity, *pgxpool.Pool) {
 	s.t.Helper()
 	if err := migrations.Up(s.t.Context(), s.url); err != nil {
@@ -397,7 +396,7 @@ func (s *signed) upgrade() (*ledger.Identity, *pgxpool.Pool) {
 	return id, pool
 }
 
-// TestLedgerFromBeforeMemories is signed on by the replica that knows its last checkpoint, and by no other one.
+// TestLedgerFromBeforeMemories: only the replica that has its last checkpoint continues to sign.
 func TestLedgerFromBeforeMemories(t *testing.T) {
 	t.Parallel()
 	s := oldLedger(t)
@@ -413,7 +412,7 @@ func TestLedgerFromBeforeMemories(t *testing.T) {
 	if id.Reason == nil {
 		t.Error("a replica signs that knows nothing of what was signed")
 	}
-	// A replica of the version before.
+	// As a replica of the previous version does.
 	if _, err := pool.Exec(t.Context(), `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
 		VALUES ($1, 11, 10, sha256('x'), 'n', now())`, testOrigin); err == nil || !strings.Contains(err.Error(), "memory") {
 		t.Errorf("a checkpoint that is in no memory: %v", err)

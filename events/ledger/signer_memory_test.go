@@ -19,8 +19,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// cutOff returns a signer of which the directory of its memory is away, and what the directory was called. It logs
-// nothing unless the config has a logger.
+// cutOff returns a signer whose memory was moved away, and the original path. It logs only if the config has a logger.
 func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "keys")
@@ -42,8 +41,8 @@ func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, di
 	return signer, dir
 }
 
-// TestNothingIsSignedWithoutMemory: while its directory is away every attempt fails and nothing is given to
-// anybody. The next one after that signs.
+// TestNothingIsSignedWithoutMemory: without the directory every attempt fails and publishes nothing. With it the next
+// one signs.
 func TestNothingIsSignedWithoutMemory(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -65,7 +64,7 @@ func TestNothingIsSignedWithoutMemory(t *testing.T) {
 	}
 }
 
-// remembered is the checkpoint of testOrigin in the memory that goes with a key; empty if there is none.
+// remembered returns the checkpoint of testOrigin in the memory of a key; empty if there is none.
 func remembered(t testing.TB, keyFile string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(ledger.DefaultMemory(keyFile), "ledger.example%2Ftest.checkpoint"))
@@ -75,7 +74,7 @@ func remembered(t testing.TB, keyFile string) string {
 	return string(text)
 }
 
-// TestSignerLogsItsFirstFailure: an interval of an hour leaves time for one attempt.
+// TestSignerLogsItsFirstFailure: with an interval of an hour there is one attempt.
 func TestSignerLogsItsFirstFailure(t *testing.T) {
 	t.Parallel()
 	var lines logged
@@ -87,8 +86,8 @@ func TestSignerLogsItsFirstFailure(t *testing.T) {
 	})
 }
 
-// TestFailuresAreLogged at once and then once a minute, of a database that is away from the second one on, and of
-// another kind at once.
+// TestFailuresAreLogged at once and then once a minute; for an unreachable database from the second one on; after a
+// change of kind at once.
 func TestFailuresAreLogged(t *testing.T) {
 	t.Parallel()
 	away, forked, other := io.ErrUnexpectedEOF, fmt.Errorf("x: %w", ledger.ErrForked), errors.New("other")
@@ -120,7 +119,7 @@ func TestFailuresAreLogged(t *testing.T) {
 	}
 }
 
-// TestMetricOfTheSigner follows the memory: a process whose memory is gone does not sign.
+// TestMetricOfTheSigner: a process without its memory does not sign.
 func TestMetricOfTheSigner(t *testing.T) {
 	t.Parallel()
 	metrics := ledger.NewMetrics()

@@ -24,7 +24,7 @@ import (
 
 const testOrigin = "ledger.example/test"
 
-// newSigner identifies and returns a signer; what the config leaves out is of the test's own.
+// newSigner returns a signer with an identity; fields that the config leaves out get test values.
 func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *ledger.Signer {
 	t.Helper()
 	if config.Origin == "" {
@@ -44,7 +44,7 @@ func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *
 	return signer
 }
 
-// openNote checks the signatures of a checkpoint with the standard library of notes, and returns what it says.
+// openNote verifies a checkpoint with the standard library of notes, and returns its tree.
 func openNote(t testing.TB, signed []byte, keys ...string) tlog.Tree {
 	t.Helper()
 	var verifiers []note.Verifier
@@ -67,7 +67,7 @@ func openNote(t testing.TB, signed []byte, keys ...string) tlog.Tree {
 	return tlog.Tree{N: int64(body.Size), Hash: tlog.Hash(body.Hash)}
 }
 
-// wantProof checks a proof as somebody would who has nothing but the key and the leaf.
+// wantProof verifies a proof with only the key and the leaf.
 func wantProof(t testing.TB, text []byte, index int64, leaf tlog.Hash, keys []string) {
 	t.Helper()
 	var p proof.TLogProof
@@ -120,7 +120,7 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 		appendEvents(t, pool, n)
 		awaitSealed(t, pool)
 		sign(t, signer)
-		sign(t, signer) // nothing new
+		sign(t, signer) // no new entries
 	}
 	leaves := wantSound(t, pool)
 	if tree := openNote(t, latest(t, pool).Note, signer.Keys()...); tree.N != 606 || tree.Hash != naiveRoot(leaves) {
@@ -145,7 +145,7 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 	}
 }
 
-// chain returns the sizes of all checkpoints in order, after it has looked whether each follows the one before.
+// chain returns the sizes of all checkpoints in order, and checks that each follows the previous one.
 func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
 	t.Helper()
 	rows, err := pool.Query(t.Context(),
@@ -169,8 +169,7 @@ func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
 	return sizes
 }
 
-// TestCheckpointsNeverGoBack: the database itself refuses a checkpoint that is smaller, forks the chain or comes a
-// second time.
+// TestCheckpointsNeverGoBack: the database refuses a checkpoint that is smaller, forks the chain or is stored again.
 func TestCheckpointsNeverGoBack(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -208,7 +207,7 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 	}
 }
 
-// setBack restores the database to a moment when it had fewer events, as a fail-over to a lagging standby does.
+// setBack restores the database to an earlier state, as a failover to a lagging standby does.
 func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 	t.Helper()
 	_, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
@@ -226,7 +225,7 @@ func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 	}
 }
 
-// TestSetBackWhileSigning: no checkpoint is stored that covers more than is sealed.
+// TestSetBackWhileSigning: no checkpoint covers more than the sealed entries.
 func TestSetBackWhileSigning(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -283,7 +282,8 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	}
 }
 
-// TestReplicasStartTogether: on an empty database with a directory each, one makes the key.
+// TestReplicasStartTogether: of replicas that start on an empty database, each with its own directory, one creates the
+// key.
 func TestReplicasStartTogether(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -358,7 +358,7 @@ func TestKeyRotation(t *testing.T) {
 	step(after)
 }
 
-// TestKeyFileIsPrivate: a new file of keys is readable by its owner only, and one that others can read is recognised.
+// TestKeyFileIsPrivate: only the owner can read a new key file, and a readable one is detected.
 func TestKeyFileIsPrivate(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ledger.key")

@@ -12,7 +12,7 @@ import (
 	"novelgate/events/ledger"
 )
 
-// TestTreeIsThatOfRFC6962 grows trees in seals of any size, forgets them in between, and compares tiles, roots and
+// TestTreeIsThatOfRFC6962 grows trees by seals of any size, reloads them in between, and compares tiles, roots and
 // proofs with the definition.
 func TestTreeIsThatOfRFC6962(t *testing.T) {
 	t.Parallel()

@@ -16,7 +16,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// askWitness returns a publisher to a witness.
+// askWitness returns a publisher for a witness.
 func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metrics *ledger.Metrics) *ledger.Publisher {
 	t.Helper()
 	const quorum = 2
@@ -37,7 +37,7 @@ func newWitness(t testing.TB, l *ledgertest.Ledger, name string) *ledgertest.Wit
 	return ledgertest.NewWitness(t, name, ledgertest.Origin, l.Keys...)
 }
 
-// cosigners are the witnesses whose cosignatures the served checkpoint bears, and its size.
+// cosigners returns the witnesses that cosigned the served checkpoint, and its size.
 func cosigners(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness) (names string, size int64) {
 	t.Helper()
 	c := l.Latest()
@@ -63,7 +63,7 @@ func wantCosigned(t testing.TB, l *ledgertest.Ledger, want string, size int64, w
 	}
 }
 
-// TestWitnesses: two of three cosign while the third is away. It catches up when it is back.
+// TestWitnesses: two of three cosign while the third is down. Later it catches up.
 func TestWitnesses(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -86,7 +86,7 @@ func TestWitnesses(t *testing.T) {
 	awaitCosigned("one two", 1300)
 	three.Away(false)
 	awaitCosigned("one two three", 1300)
-	// It was restored from a backup: its answer says where it stands.
+	// The witness was restored from a backup: its answer has its size.
 	three.SetTree(ledgertest.Origin, tlog.Tree{})
 	l.Append(1)
 	awaitCosigned("one two three", 1301)
@@ -100,7 +100,7 @@ func TestWitnesses(t *testing.T) {
 	})
 }
 
-// metricsOf are the values of the metrics of a target.
+// metricsOf returns the metrics of a target.
 func metricsOf(t testing.TB, metrics *ledger.Metrics, target string) map[string]float64 {
 	t.Helper()
 	families, err := metrics.Gather()
@@ -118,7 +118,7 @@ func metricsOf(t testing.TB, metrics *ledger.Metrics, target string) map[string]
 	return values
 }
 
-// TestWitnessRefusesFork: a witness that has cosigned one history cosigns no other one, longer or shorter.
+// TestWitnessRefusesFork: a witness that has cosigned one history refuses any other, longer or shorter.
 func TestWitnessRefusesFork(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -155,7 +155,7 @@ func TestWitnessRefusesFork(t *testing.T) {
 	}
 }
 
-// TestServedCheckpoint: a checkpoint with a quorum is served before a newer one without, for a few seconds.
+// TestServedCheckpoint: for a few seconds, a checkpoint with a quorum is served instead of a newer one without.
 func TestServedCheckpoint(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -169,7 +169,7 @@ func TestServedCheckpoint(t *testing.T) {
 	l.Append(3)
 	ask(one)
 	wantCosigned(t, l, "one", 3, one, two)
-	l.Append(1) // the one before it has no quorum
+	l.Append(1) // the previous one has no quorum
 	wantCosigned(t, l, "", 4, one, two)
 	ask(one)
 	ask(two)
@@ -187,7 +187,7 @@ func TestServedCheckpoint(t *testing.T) {
 	wantCosigned(t, l, "one two", 5, one, two)
 }
 
-// TestWitnessAnswers: nothing is kept but cosignatures of the witness on the checkpoint.
+// TestWitnessAnswers: only cosignatures of the witness on the checkpoint are stored.
 func TestWitnessAnswers(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -199,7 +199,7 @@ func TestWitnessAnswers(t *testing.T) {
 		"no lines":        func(string) string { return "thanks\n" },
 		"another witness": func(string) string { return other.Cosign(text) },
 		"another text":    func(string) string { return w.Cosign("something else\n") },
-		// The whole note is the text that is signed.
+		// The whole note would be the signed text.
 		"empty line": func(string) string {
 			longer := string(l.Latest().Note) + "more\n"
 			return "more\n\n" + w.Cosign(longer)

@@ -1,4 +1,4 @@
 package rebase
 
-// CheckSize is what refuses a log that no test can fill.
+// CheckSize refuses a log that is too large for a test.
 var CheckSize = checkSize

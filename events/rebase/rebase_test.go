@@ -10,7 +10,7 @@ import (
 	"novelgate/events/rebase"
 )
 
-// places puts into every table that names places in the log some that are known: the third, sixth and eighth of nine.
+// placesSQL stores known positions in every table with positions: of the third, sixth and eighth of nine events.
 const placesSQL = `CREATE SCHEMA authors_2; CREATE TABLE authors_2.authors (LIKE authors INCLUDING ALL);
 CREATE TEMPORARY TABLE place AS SELECT transaction_id AS t, position AS p,
     row_number() OVER (ORDER BY transaction_id, position) AS n FROM events;
@@ -36,7 +36,7 @@ INSERT INTO authors_2.authors SELECT gen_random_uuid(), gen_random_uuid(), '', '
     WHERE n = 8;
 DROP TABLE place`
 
-// placesShownSQL shows them all, each with the ordinal of its event in the log; 0 before the first.
+// placesShownSQL lists these positions as the ordinals of their events in the log; 0 before the first.
 const placesShownSQL = `SELECT what || ': ' || (SELECT count(*) FROM events AS e WHERE (e.transaction_id, e.position) <= (at.t, at.p)) FROM (
     SELECT name, transaction_id, position FROM projections
     UNION ALL SELECT name || ' at', failed_transaction_id, failed_position FROM projections WHERE state = 'failed'
@@ -58,12 +58,12 @@ var wantPlaces = []string{
 
 const (
 	orderSQL = `SELECT event_id || stream_id || data || coalesce(personal::text, '') || recorded_at FROM events ORDER BY transaction_id, position`
-	// positionsSQL counts the events that are not where they belong: at Frozen, where the ledger has them.
+	// positionsSQL counts the events whose position is not Frozen and their log index.
 	positionsSQL = `SELECT count(*) FROM (SELECT transaction_id, position, row_number() OVER (ORDER BY transaction_id, position) - 1 AS n FROM events) AS e
 		LEFT JOIN ledger_seals AS s USING (transaction_id) WHERE transaction_id <> '2' OR position <> n OR first_log_index <> 0`
 )
 
-// TestRebase moves a log of several transactions and checkpoints, and goes on with it.
+// TestRebase moves a log of several transactions and checkpoints, and continues with it.
 func TestRebase(t *testing.T) {
 	t.Parallel()
 	l := newRestored(t)
@@ -110,7 +110,7 @@ func TestRebase(t *testing.T) {
 	l.wantGrowing(kept, 9)
 }
 
-// wantGuarded wants log and ledger to refuse every change.
+// wantGuarded checks that log and ledger refuse every change.
 func (l *restored) wantGuarded() {
 	l.t.Helper()
 	for _, sql := range []string{
@@ -134,8 +134,8 @@ func (l *restored) wantGuarded() {
 	}
 }
 
-// wantGrowing wants the ledger to go on after so many events: with the next log index, and with a history that covers
-// every checkpoint of before.
+// wantGrowing checks that the ledger continues after some events: with the next log index, and consistent with every
+// earlier checkpoint.
 func (l *restored) wantGrowing(kept map[string][]byte, events int) {
 	l.t.Helper()
 	l.append(2)
@@ -162,7 +162,7 @@ func (l *restored) wantGrowing(kept map[string][]byte, events int) {
 	}
 }
 
-// TestUnsealed: the sealer goes on with events that it had not come to yet, whether it had come to any or not.
+// TestUnsealed: the sealer continues with unsealed events, also if none was sealed before.
 func TestUnsealed(t *testing.T) {
 	t.Parallel()
 	for name, sealed := range map[string]int{"some": 4, "none": 0} {
@@ -190,7 +190,7 @@ func TestUnsealed(t *testing.T) {
 	}
 }
 
-// TestUnsigned: what is sealed and not signed yet is verified, too.
+// TestUnsigned: sealed but unsigned entries are verified, too.
 func TestUnsigned(t *testing.T) {
 	t.Parallel()
 	l := newRestored(t)
@@ -203,7 +203,7 @@ func TestUnsigned(t *testing.T) {
 	}
 }
 
-// TestMovingTwice: what has moved before stays where it is.
+// TestMovingTwice: moved events keep their positions.
 func TestMovingTwice(t *testing.T) {
 	t.Parallel()
 	l := newRestored(t)
@@ -229,7 +229,7 @@ func TestMovingTwice(t *testing.T) {
 	l.wantGrowing(kept, 10)
 }
 
-// TestOverlap: the new cluster has handed out some of the ids of the old one, to others.
+// TestOverlap: the new cluster has used some of the transaction ids of the old one.
 func TestOverlap(t *testing.T) {
 	t.Parallel()
 	l := newRestored(t)

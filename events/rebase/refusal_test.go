@@ -15,12 +15,12 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestRefusals: each leaves everything as it was.
+// TestRefusals: each refusal leaves everything unchanged.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	const second = `(SELECT transaction_id FROM ledger_seals WHERE first_log_index = 2)`
 	for name, c := range map[string]struct {
-		spoil   string // with the guards switched off
+		spoil   string // with the triggers switched off
 		shifted bool
 		want    error
 		says    string
@@ -85,10 +85,10 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// unusedSQL tells whether no session of ours is there.
+// unusedSQL reports whether Novelgate has no session.
 const unusedSQL = `SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%')`
 
-// connect opens a session under a name.
+// connect opens a session with an application name.
 func (l *restored) connect(application string) *pgx.Conn {
 	l.t.Helper()
 	config := l.Pool.Config().ConnConfig.Copy()
@@ -101,7 +101,7 @@ func (l *restored) connect(application string) *pgx.Conn {
 	return conn
 }
 
-// await asks over a session until the answer is yes.
+// await repeats a query until it returns true.
 func (l *restored) await(conn *pgx.Conn, sql string) {
 	l.t.Helper()
 	testdb.Eventually(l.t, sql, func() (yes bool) {
@@ -112,7 +112,7 @@ func (l *restored) await(conn *pgx.Conn, sql string) {
 	})
 }
 
-// TestInUse: not beside a replica, and not beside anybody who holds the log.
+// TestInUse: a rebase is refused beside a replica, and beside a session that locks the log.
 func TestInUse(t *testing.T) {
 	t.Parallel()
 	l := newRestored(t)
@@ -122,7 +122,7 @@ func TestInUse(t *testing.T) {
 	refused := func(says string) {
 		t.Helper()
 		conn := l.connect("the rebase")
-		defer conn.Close(context.Background()) //nolint:errcheck // it has done its work
+		defer conn.Close(context.Background()) //nolint:errcheck // it is no longer used
 		_, err := rebase.Run(t.Context(), rebase.Config{Conn: conn, Now: time.Now, LockTimeout: 100 * time.Millisecond})
 		if !errors.Is(err, rebase.ErrInUse) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v, want ErrInUse: %s", err, says)
@@ -135,7 +135,7 @@ func TestInUse(t *testing.T) {
 		t.Fatal(err)
 	}
 	other := l.connect("psql")
-	l.await(other, unusedSQL) // a session that was closed is there for a moment
+	l.await(other, unusedSQL) // a closed session remains for a moment
 	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestInUse(t *testing.T) {
 	l.mustRebase()
 }
 
-// TestConnectedMeanwhile: whoever connects while the log is waited for is seen, too.
+// TestConnectedMeanwhile: a session that connects while the rebase waits for the log is detected.
 func TestConnectedMeanwhile(t *testing.T) {
 	t.Parallel()
 	l := newRestored(t)
@@ -185,7 +185,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestInterrupted: whatever ends it in the middle, everything is as before, and it can be done again.
+// TestInterrupted: an interrupted rebase changes nothing, and can be repeated.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, phase := range []string{rebase.Verifying, rebase.Moving, rebase.Again} {

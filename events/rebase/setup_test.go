@@ -17,23 +17,23 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// restored is a log that was restored into a cluster which has handed out fewer transaction ids.
+// restored is a log that was restored into a cluster with smaller transaction ids.
 type restored struct {
 	*ledgertest.Ledger
 	t     testing.TB
-	batch int // events that move with one statement
+	batch int // events moved by one statement
 }
 
 func newRestored(t testing.TB) *restored { return &restored{Ledger: ledgertest.New(t), t: t, batch: 3} }
 
-// append appends so many events in one transaction, and seals nothing.
+// append appends n events in one transaction, without sealing.
 func (l *restored) append(n int) {
 	l.t.Helper()
 	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		SELECT i, 'thread', gen_random_uuid(), 1, gen_random_uuid()::text, 'elsewhere', 'thread.opened.v1', '{}', 'test', gen_random_uuid() FROM generate_series(0, $1::integer - 1) AS i`, n)
 }
 
-// shift makes all transaction ids from one on, wherever they are stored, so large as if they came from another cluster.
+// shift makes all stored transaction ids, from one on, as large as those of another cluster.
 func (l *restored) shift(from uint64) {
 	l.t.Helper()
 	rows, err := l.Pool.Query(l.t.Context(), `SELECT attrelid::regclass::text, attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid
@@ -55,7 +55,7 @@ func (l *restored) shift(from uint64) {
 	l.Tamper(strings.Join(updates, ";\n"))
 }
 
-// rebase runs on the only connection that there is.
+// rebase runs on the only connection.
 func (l *restored) rebase(ctx context.Context, progress func(phase string, done, total int64)) (*rebase.Report, error) {
 	l.t.Helper()
 	l.Pool.Reset()
@@ -63,7 +63,7 @@ func (l *restored) rebase(ctx context.Context, progress func(phase string, done,
 	testdb.Eventually(l.t, "all sessions have ended", func() bool {
 		return l.count(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`) == 0
 	})
-	conn, err := l.Pool.Acquire(l.t.Context()) //nolint:contextcheck // what is interrupted is what comes then
+	conn, err := l.Pool.Acquire(l.t.Context()) //nolint:contextcheck // Run may interrupt its own context
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (l *restored) texts(sql string) []string {
 	return list
 }
 
-// structureSQL shows what keeps the log and the ledger as they are.
+// structureSQL shows the triggers and constraints of log and ledger.
 const structureSQL = `SELECT string_agg(it, '; ' ORDER BY it) FROM (
     SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
     UNION ALL SELECT conrelid::regclass || ' ' || conname || ' ' || pg_get_constraintdef(oid) FROM pg_constraint
@@ -134,7 +134,7 @@ func (l *restored) structure() string {
 	return one[string](l.t, l.Pool, structureSQL)
 }
 
-// digests returns a digest of every table, and what guards them.
+// digests returns a digest of every table, and structureSQL.
 func (l *restored) digests() map[string]string {
 	l.t.Helper()
 	digests := map[string]string{"structure": l.structure()}

@@ -53,7 +53,7 @@ func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.R
 
 func (partners) StillAdmitted(context.Context, *http.Request) error { return nil }
 
-// desk is the feed on a database of its own, over HTTP.
+// desk is the feed with its own database, over HTTP.
 type desk struct {
 	url   string
 	pool  *pgxpool.Pool
@@ -162,7 +162,7 @@ func (d *desk) open(t testing.TB, of uuid.UUID, query, accept string) *http.Resp
 	return response
 }
 
-// told is the types and data of all changes of a partner, read in pages of two.
+// told returns the types and data of all changes of a partner, read in pages of two.
 func (d *desk) told(t testing.TB, of uuid.UUID, query string) (told []string) {
 	t.Helper()
 	for cursor := ""; ; {
@@ -201,7 +201,7 @@ func commentOf(integration uuid.UUID, key, title, author string) events.Recorded
 	}
 }
 
-// TestWhatPartnersAreTold: each its own affairs, in log order, and nothing of readers.
+// TestWhatPartnersAreTold: each partner gets its own changes, in log order, and nothing of readers.
 func TestWhatPartnersAreTold(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)
@@ -249,7 +249,7 @@ func TestWhatPartnersAreTold(t *testing.T) {
 		t.Errorf("the other partner is told %q", told)
 	}
 
-	// Erasure: nothing personal is left, in what was told before, too.
+	// After an erasure no personal data is left, also in earlier changes.
 	if _, err := d.staff.EraseAuthor(ctx, member, "asked for it"); err != nil {
 		t.Fatal(err)
 	}
@@ -283,8 +283,8 @@ func TestParameters(t *testing.T) {
 	}
 }
 
-// TestNothingIsMissedOrRepeated follows the feed on connections that break off, while writers append in transactions
-// that end in another order than they began in.
+// TestNothingIsMissedOrRepeated follows the feed on breaking connections, while writers append in transactions that
+// commit in another order than they begin.
 func TestNothingIsMissedOrRepeated(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -51,7 +51,7 @@ func TestCover(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/cover.png", func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
-		w.Header().Set("Content-Type", "text/html") // the content tells
+		w.Header().Set("Content-Type", "text/html") // the content decides
 		_, _ = w.Write(png)
 	})
 	mux.Handle("/moved", http.RedirectHandler("/cover.png", http.StatusFound))
@@ -85,7 +85,7 @@ func TestCover(t *testing.T) {
 			}
 		}
 	}
-	if n := asked.Load(); n != 2 { // as itself and by the redirect
+	if n := asked.Load(); n != 2 { // directly and by the redirect
 		t.Errorf("the cover was fetched %d times", n)
 	}
 	plain := strings.Replace(server.URL, "https", "http", 1) + "/cover.png"
@@ -94,7 +94,7 @@ func TestCover(t *testing.T) {
 	}
 }
 
-// TestPrivateAddresses: neither an address nor a name leads into the network of the platform.
+// TestPrivateAddresses: neither an address nor a name leads into the platform's network.
 func TestPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	server, _ := host(t, http.NotFoundHandler())
@@ -111,7 +111,7 @@ func TestPrivateAddresses(t *testing.T) {
 	}
 }
 
-// TestFailureIsForgotten, and a cover that is there again is shown.
+// TestFailureIsForgotten: a cover that works again is shown.
 func TestFailureIsForgotten(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
@@ -141,7 +141,7 @@ func TestFailureIsForgotten(t *testing.T) {
 	}
 }
 
-// TestSlowHosts hold up no more than their own fetches, and each reader only for the time of a request.
+// TestSlowHosts delay only their own fetches, and each reader only for the time of a request.
 func TestSlowHosts(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})

@@ -37,7 +37,7 @@ func TestPages(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-stream +pages):\n%s", diff)
 	}
-	// The last page says where reading goes on once there is more.
+	// The cursor of the last page finds later events.
 	a.publish(t, "Genji")
 	a.settle(t)
 	if more := a.get(t, a.otto, path+"&cursor="+last.str("cursor")); len(more.ids(t)) != 1 {
@@ -113,7 +113,7 @@ func TestBadRequests(t *testing.T) {
 		"/api/events?limit=x":                      "limit",
 		"/api/events?cursor=%25":                   "cursor",
 		"/api/events?after=-1":                     "after",
-		"/api/events?after=5":                      "after", // nothing has a log index yet
+		"/api/events?after=5":                      "after", // no event has a log index yet
 		"/api/events?before=x":                     "before",
 		"/api/events?stream=x":                     "stream",
 		"/api/events?streamId=" + uuid.NewString(): "streamId",
@@ -150,7 +150,7 @@ func TestBadRequests(t *testing.T) {
 	if list := a.entries(t); len(list) != 0 {
 		t.Errorf("refused reads are on record: %v", list)
 	}
-	// 4000000000000/0 is a cursor of another database, which only shows while reading: that is on record.
+	// 4000000000000/0 is a cursor of another database, which is detected only by reading, so the read is recorded.
 	if got := a.get(t, a.otto, "/api/events?cursor=NDAwMDAwMDAwMDAwMC8w"); got.status != http.StatusBadRequest ||
 		got.str("field") != "cursor" {
 		t.Errorf("cursor of another database: %d %s", got.status, got.text)
@@ -160,7 +160,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// TestEveryReadIsOnRecord reads in every way, and looks at who is said to have read what.
+// TestEveryReadIsOnRecord reads in every way, and checks the access log.
 func TestEveryReadIsOnRecord(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -203,7 +203,7 @@ func TestEveryReadIsOnRecord(t *testing.T) {
 	}
 }
 
-// TestNoAnswerWithoutAnEntry: what cannot be recorded is not shown.
+// TestNoAnswerWithoutAnEntry: without an entry in the access log there is no answer.
 func TestNoAnswerWithoutAnEntry(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -237,7 +237,7 @@ func TestAccessLogIsAppendOnly(t *testing.T) {
 			t.Errorf("%s: %v", statement, err)
 		}
 	}
-	// An entry that was not ended may be given its end and nothing else.
+	// Only the end may be added to an entry, once.
 	const open = `INSERT INTO access_log (role, name, request_id, route, parameters) VALUES ('cli', 'root', 'r', 'novelgate events list', '{}')`
 	for statement, allowed := range map[string]bool{
 		`UPDATE access_log SET rows_returned = 1, ended_at = now() WHERE ended_at IS NULL`:             true,
@@ -250,7 +250,7 @@ func TestAccessLogIsAppendOnly(t *testing.T) {
 	}
 }
 
-// TestWhatIsNoText sends what PostgreSQL takes for no text wherever an address holds any.
+// TestWhatIsNoText sends text that PostgreSQL cannot store, in every part of an address.
 func TestWhatIsNoText(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -291,7 +291,7 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 }
 
-// TestZeroIsGiven: the first moment of the calendar and the nil UUID filter like any other.
+// TestZeroIsGiven: the first moment of the calendar and the nil UUID are normal filter values.
 func TestZeroIsGiven(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)

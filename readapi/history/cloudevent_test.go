@@ -53,7 +53,7 @@ func TestCloudEvent(t *testing.T) {
 	}
 }
 
-// TestErased: once it is erased, nothing shows that there was something personal.
+// TestErased: an erased event has no trace of personal data.
 func TestErased(t *testing.T) {
 	t.Parallel()
 	e := sample()
@@ -73,7 +73,7 @@ func TestErased(t *testing.T) {
 	}
 }
 
-// TestCloudEventsAreValid: the software development kit of CloudEvents takes everything that can be stored.
+// TestCloudEventsAreValid: the CloudEvents SDK accepts every event that can be stored.
 func TestCloudEventsAreValid(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

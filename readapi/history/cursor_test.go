@@ -19,7 +19,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// move moves all events as a move to another cluster does.
+// move moves all events like a rebase.
 func move(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	tamper(t, pool, `UPDATE events AS e SET transaction_id = '2', position = m.position
@@ -28,14 +28,14 @@ func move(t testing.TB, pool *pgxpool.Pool) {
 		WHERE e.stream_id = m.stream_id AND e.stream_version = m.stream_version`)
 }
 
-// readBehind reads a page after a cursor, once everything has settled.
+// readBehind reads a page after a cursor, once everything is settled.
 func readBehind(t testing.TB, pool *pgxpool.Pool, cursor string, limit int) (history.Page, error) {
 	t.Helper()
 	settle(t, pool)
 	return pageOf(t.Context(), pool, history.Filter{}, cursor, limit, 0)
 }
 
-// wantElsewhere wants a cursor refused.
+// wantElsewhere checks that a cursor is refused.
 func wantElsewhere(t testing.TB, pool *pgxpool.Pool, name, cursor string) {
 	t.Helper()
 	if page, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
@@ -43,7 +43,7 @@ func wantElsewhere(t testing.TB, pool *pgxpool.Pool, name, cursor string) {
 	}
 }
 
-// wantIDs wants a page of these events, and returns the cursor behind it.
+// wantIDs checks the events of a page, and returns the cursor after it.
 func wantIDs(t testing.TB, pool *pgxpool.Pool, cursor string, limit int, want ...string) string {
 	t.Helper()
 	page, err := readBehind(t, pool, cursor, limit)
@@ -60,8 +60,8 @@ func wantIDs(t testing.TB, pool *pgxpool.Pool, cursor string, limit int, want ..
 	return page.Next.String()
 }
 
-// TestCursorsAndMoves: a cursor that a move has made meaningless is refused, whatever transaction ids the new cluster
-// has come to; one among the events that had moved before goes on to count.
+// TestCursorsAndMoves: a cursor that a move has invalidated is refused, whatever transaction ids the new cluster has; a
+// cursor of events that had moved before stays valid.
 func TestCursorsAndMoves(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -93,9 +93,9 @@ func TestCursorsAndMoves(t *testing.T) {
 	}
 }
 
-// TestCursorsKnowWhatIsInFrontOfThem: an event that was committed after another one, and has the earlier position, is
-// lost in a failover to a standby that has the other one only. Whoever has read both is not let go on as if nothing was
-// missing, whether the ledger had sealed them or not.
+// TestCursorsKnowWhatIsInFrontOfThem: an event that was committed after another one, but has the earlier position, is
+// lost in a failover to a standby that only has the other one. A reader of both is refused, whether they were sealed or
+// not.
 func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 	t.Parallel()
 	for name, sealed := range map[string]bool{"sealed": true, "not sealed": false} {
@@ -142,7 +142,7 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 			}
 
 			tamper(t, pool, `DELETE FROM events WHERE event_id = 'lost'`)
-			if sealed { // again, by the new primary
+			if sealed { // another event of the new primary
 				const sql = `ALTER TABLE ledger_seals DISABLE TRIGGER ALL; DELETE FROM ledger_seals;
 					ALTER TABLE ledger_seals ENABLE TRIGGER ALL`
 				testdb.Exec(t, pool, sql)
@@ -152,7 +152,7 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 				wantElsewhere(t, pool, name, kept[name])
 			}
 			wantIDs(t, pool, kept["a"], 9, "b", "c")
-			wantIDs(t, pool, old, 9) // of before there were counts: it cannot tell
+			wantIDs(t, pool, old, 9) // from before counts: the loss cannot be detected
 		})
 	}
 }
@@ -166,7 +166,7 @@ func readFiltered(t testing.TB, pool *pgxpool.Pool, filter history.Filter) []his
 	return list
 }
 
-// withoutCount is a cursor in the form of before there were counts.
+// withoutCount returns a cursor in the old form without count.
 func withoutCount(t testing.TB, cursor string) string {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -181,7 +181,7 @@ func withoutCount(t testing.TB, cursor string) string {
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%s#%s", numbers[0], numbers[1], sum))
 }
 
-// withoutDigest is a cursor in the form of before there were digests: with how many events had moved.
+// withoutDigest returns a cursor in the old form without digest, with the number of moved events.
 func withoutDigest(t testing.TB, cursor string, moved int) string {
 	t.Helper()
 	text, err := base64.RawURLEncoding.DecodeString(cursor)
@@ -210,8 +210,7 @@ func read(t testing.TB, pool *pgxpool.Pool) []history.Event {
 	return list
 }
 
-// storeAt appends an event in a transaction of the past, as a log does that was set back: a restored backup and a
-// promoted standby give transaction ids again.
+// storeAt appends an event with an earlier transaction id, as happens in a log that was set back.
 func storeAt(t testing.TB, pool *pgxpool.Pool, transaction uint64, r row) {
 	t.Helper()
 	err := pgx.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error {
@@ -224,7 +223,7 @@ func storeAt(t testing.TB, pool *pgxpool.Pool, transaction uint64, r row) {
 	}
 }
 
-// tamper changes the log past its triggers.
+// tamper changes the log with its triggers switched off.
 func tamper(t testing.TB, tx testdb.Execer, sql string, args ...any) {
 	t.Helper()
 	testdb.Exec(t, tx, `ALTER TABLE events DISABLE TRIGGER ALL`)
@@ -233,7 +232,7 @@ func tamper(t testing.TB, tx testdb.Execer, sql string, args ...any) {
 }
 
 // TestCursorsOfALogThatWasSetBack reads a log to its end, restores a backup from before its last events, and appends
-// others in the transaction ids that they had.
+// others with the same transaction ids.
 func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
@@ -273,12 +272,12 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	for _, name := range []string{"c", "d", "again", "end", "now", "looked at in vain"} {
 		wantElsewhere(t, restored, name, kept[name])
 	}
-	// Cursors of before they had a digest: all that can be told is whether there is an event.
+	// Cursors without digest: only the existence of an event can be checked.
 	wantIDs(t, restored, withoutDigest(t, kept["b"], 0), 9, "x", "again", "y")
 	wantElsewhere(t, restored, "d, old form", withoutDigest(t, kept["d"], 0))
 }
 
-// lastLookedAt is the cursor of a page that has looked at one event after a cursor, in vain.
+// lastLookedAt returns the cursor of a page that has examined one event and found none.
 func lastLookedAt(t testing.TB, pool *pgxpool.Pool, cursor string) string {
 	t.Helper()
 	page, err := pageOf(t.Context(), pool, history.Filter{Type: "none"}, cursor, 1, 1)
@@ -292,7 +291,7 @@ func TestCursorAhead(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
 	store(t, pool, post("a"))
-	// Before cursors had a digest, this ordinal meant that all which had settled was read.
+	// In cursors without digest, this ordinal meant the end of the settled events.
 	for _, place := range []string{"4000000000000/0", "4000000000000/2147483647"} {
 		ahead := base64.RawURLEncoding.EncodeToString([]byte(place))
 		wantElsewhere(t, pool, place, ahead)

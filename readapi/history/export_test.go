@@ -3,7 +3,7 @@ package history
 // SetScanRows makes pages end after fewer rows.
 func (r *Reader) SetScanRows(n int) { r.scanRows = n }
 
-// Statements returns the statements with which a page is read: the second is "" when there is none.
+// Statements returns the statements of a page; the second may be "".
 func (r *Reader) Statements(
 	after Cursor, horizon Horizon, limit int,
 ) (sql string, args []any, lastSQL string, lastArgs []any) {
@@ -11,7 +11,7 @@ func (r *Reader) Statements(
 	return st.sql, st.args, st.lastSQL, st.lastArgs
 }
 
-// Ahead is a horizon that is so many transactions further.
+// Ahead returns a horizon that is a number of transactions further.
 func (h Horizon) Ahead(transactions uint64) Horizon {
 	h.xmin += transactions
 	return h

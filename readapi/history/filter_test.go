@@ -17,7 +17,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// world is a log in which everything happens that filters tell apart.
+// world is a log with events for all filters.
 type world struct {
 	rng          *rand.Rand
 	integrations []uuid.UUID
@@ -46,7 +46,7 @@ func newWorld(size int) *world {
 		case 2:
 			w.add("thread", uuid.NewSHA1(novel, []byte("thread")), "thread.opened.v1", source+"/thread",
 				`{"novelId":"`+novel.String()+`"}`)
-		case 3: // what is decided about a comment names neither novel nor integration
+		case 3: // a decision about a comment names neither novel nor integration
 			if stream, ok := w.some("post"); ok {
 				w.add("post", stream, "post.hidden.v1", "staff/posts", `{"reason":"why"}`)
 			}
@@ -87,13 +87,13 @@ func (w *world) add(streamType string, stream uuid.UUID, kind, source, data stri
 	if w.rng.IntN(2) == 0 {
 		metadata.Correlation = fmt.Sprint("r", w.rng.IntN(5))
 	}
-	// Clocks are set back now and then.
+	// The clock is set back now and then.
 	at := start.Add(time.Duration(len(w.rows))*time.Second - time.Duration(w.rng.IntN(20))*time.Second)
 	w.rows = append(w.rows,
 		row{streamType, stream, w.versions[stream], key, source, kind, data, nil, metadata, at})
 }
 
-// wanted says whether a filter lets the event through that is the index-th in the log.
+// wanted reports whether a filter matches an event, given its index in the log.
 func (w *world) wanted(f *history.Filter, index, sealed int) bool {
 	r := w.rows[index]
 	var data map[string]string
@@ -124,7 +124,7 @@ func (w *world) wanted(f *history.Filter, index, sealed int) bool {
 		(!f.Novel.Valid || r.stream == f.Novel.UUID || r.streamType != "author" && strings.Contains(first.data, novel))
 }
 
-// TestFiltersAgreeWithNaiveOnes compares what filters let through, page by page, with a look at every event of the log.
+// TestFiltersAgreeWithNaiveOnes compares the pages of filters with a scan of the log.
 func TestFiltersAgreeWithNaiveOnes(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -217,7 +217,7 @@ func (w *world) draw(rt *rapid.T) history.Filter {
 	return f
 }
 
-// A page of large events is cut, says that there is more, and the next one goes on behind it.
+// TestPageOfLargeEvents: a page of large events ends early, with a cursor from which the next one continues.
 func TestPageOfLargeEvents(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -252,7 +252,7 @@ func TestPageOfLargeEvents(t *testing.T) {
 	}
 }
 
-// A page whose filter lets nothing through has looked at the events after its cursor all the same.
+// TestHowManyEventsAPageLooksAt: also a page without matching events reports the number of examined ones.
 func TestHowManyEventsAPageLooksAt(t *testing.T) {
 	t.Parallel()
 	pool := open(t)

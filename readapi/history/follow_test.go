@@ -17,9 +17,8 @@ import (
 	"novelgate/readapi/history"
 )
 
-// TestNothingIsLostOrDoubled cuts a stream again and again and lets it go on from the cursor of the last event, while
-// several writers append in transactions that end in another order than they began in, and one is held open all the
-// while.
+// TestNothingIsLostOrDoubled breaks a stream repeatedly and continues from the last cursor, while writers append in
+// transactions that commit in another order than they begin, and one transaction stays open.
 func TestNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	const writers, transactions = 4, 60
@@ -62,11 +61,11 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	go func() {
 		defer close(done)
 		wg.Wait()
-		// Nothing of all this has settled yet: the transaction that is held open is the oldest.
+		// Nothing is settled yet, because of the open transaction.
 		if err := holding.Commit(ctx); err != nil {
 			t.Error(err)
 		}
-		// From now on pages come while others append.
+		// From now on read during appends.
 		for n := range transactions {
 			late := []row{post(fmt.Sprint("late ", n))}
 			if err := pgx.BeginFunc(ctx, appends, func(tx pgx.Tx) error { return insert(ctx, tx, late) }); err != nil {
@@ -87,7 +86,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 			func(list []history.Event) error {
 				for i := range list {
 					if left--; left < 0 {
-						return errCut // in the middle of a page, too
+						return errCut // also in the middle of a page
 					}
 					got = append(got, list[i].ID)
 					cursor = list[i].Cursor()
@@ -121,7 +120,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	}
 }
 
-// TestHeldBack: what is committed after a transaction that is still running is not shown, and is once it has ended.
+// TestHeldBack: events of a transaction are shown once all older transactions have ended.
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -147,7 +146,7 @@ func TestHeldBack(t *testing.T) {
 	}
 }
 
-// TestWithoutSignals: an append that nobody has announced is found all the same.
+// TestWithoutSignals: an append without a signal is found, too.
 func TestWithoutSignals(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -188,8 +187,7 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
-// TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event that it has come to, rather than going on
-// after what has come instead.
+// TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event at its position.
 func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -217,7 +215,7 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	}
 }
 
-// TestHorizonOfAnotherServer: what had settled on a server that has failed need not have on the one that answers now.
+// TestHorizonOfAnotherServer: events that had settled on a failed server may not have settled on the current one.
 func TestHorizonOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	pool := open(t)

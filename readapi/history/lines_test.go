@@ -47,7 +47,8 @@ FROM generate_series(0, $1::int - 1) n`
 	a.settle(t)
 }
 
-// TestFollow outlives the server's own deadlines, cuts the connection and goes on from the cursor of the last line.
+// TestFollow runs longer than the server's deadlines, breaks the connection and continues from the cursor of the last
+// line.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, func(a *archive, server *http.Server) {
@@ -81,7 +82,7 @@ func TestFollow(t *testing.T) {
 	if diff := cmp.Diff(want, append(first, rest...)); diff != "" {
 		t.Errorf("(-log +streams):\n%s", diff)
 	}
-	// A shutdown ends it, cleanly.
+	// A shutdown ends the stream without an error.
 	a.draining.Store(true)
 	if more, _, err := response.lines(0); err != nil || len(more) != 0 {
 		t.Errorf("at the end: %v, %v", more, err)
@@ -92,7 +93,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestRevokedWhileReading: a key that is revoked opens nothing any more, a stream that is open included.
+// TestRevokedWhileReading: revoking a key ends its open streams, too.
 func TestRevokedWhileReading(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -109,7 +110,7 @@ func TestRevokedWhileReading(t *testing.T) {
 	a.entriesEnded(t)
 }
 
-// failing is a database that fails after a number of pages.
+// failing is a database that fails after some pages.
 type failing struct {
 	*pgxpool.Pool
 	left atomic.Int32
@@ -122,12 +123,12 @@ func (f *failing) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResu
 	return f.Pool.SendBatch(ctx, batch)
 }
 
-// away is what a database that is away answers to a batch.
+// away is the result of a batch on an unreachable database.
 type away struct{ pgx.BatchResults }
 
 func (away) Close() error { return fmt.Errorf("the database is away: %w", io.ErrUnexpectedEOF) }
 
-// TestBrokenStreamsLookBroken: a client never takes a part for all there is.
+// TestBrokenStreamsLookBroken: a client can detect an incomplete stream.
 func TestBrokenStreamsLookBroken(t *testing.T) {
 	t.Parallel()
 	var db failing
@@ -141,7 +142,7 @@ func TestBrokenStreamsLookBroken(t *testing.T) {
 	if err == nil || len(got) != 1000 {
 		t.Errorf("%d lines, %v", len(got), err)
 	}
-	// Before the first byte it is an answer like any other.
+	// Before the first byte it is a normal error response.
 	db.left.Store(0)
 	if response := a.open(t.Context(), t, a.otto, "/api/events",
 		ndjson); response.status != http.StatusServiceUnavailable {
@@ -153,7 +154,7 @@ func TestBrokenStreamsLookBroken(t *testing.T) {
 	}
 }
 
-// TestClientThatTakesNothing is given up after a while.
+// TestClientThatTakesNothing is disconnected after a while.
 func TestClientThatTakesNothing(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, func(a *archive, _ *http.Server) { a.api.WriteTimeout = 200 * time.Millisecond })
@@ -165,7 +166,7 @@ func TestClientThatTakesNothing(t *testing.T) {
 	}
 }
 
-// TestMemoryIsConstant streams 50,000 events of a kilobyte each. It runs alone: others would be measured, too.
+// TestMemoryIsConstant streams 50,000 events of a kilobyte each. It runs alone, because it measures the process.
 func TestMemoryIsConstant(t *testing.T) {
 	a := newArchive(t, nil)
 	a.fill(t, 50_000)
@@ -193,7 +194,7 @@ func TestMemoryIsConstant(t *testing.T) {
 	t.Logf("%d events: %d KiB at first, %d KiB at most", total, before>>10, most>>10)
 }
 
-// TestWhoGetsLines: those whose Accept names them and does not refuse them.
+// TestWhoGetsLines: clients whose Accept header names the type with a weight above 0.
 func TestWhoGetsLines(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -213,8 +214,7 @@ func TestWhoGetsLines(t *testing.T) {
 	}
 }
 
-// TestSetBack: a cursor after an event that the log has lost is refused, by pages and streams, and a stream that has
-// sent it breaks off.
+// TestSetBack: a cursor after a lost event is refused, by pages and streams, and a stream that has sent it is aborted.
 func TestSetBack(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -228,7 +228,7 @@ func TestSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// What a restored log has in this place is another event.
+	// A restored log has another event at this position.
 	const sql = `ALTER TABLE events DISABLE TRIGGER ALL;
 UPDATE events SET recorded_at = recorded_at + interval '1 minute', event_id = 'another'
     WHERE stream_id = (SELECT stream_id FROM events ORDER BY recorded_at DESC LIMIT 1);
@@ -250,8 +250,7 @@ ALTER TABLE events ENABLE TRIGGER ALL`
 	}
 }
 
-// TestOnlyStreamsCountAsStreams: while all streams that may be are open, what is never answered as a stream is not
-// refused, whatever it accepts.
+// TestOnlyStreamsCountAsStreams: routes that never stream are not refused while all streams are in use.
 func TestOnlyStreamsCountAsStreams(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, func(a *archive, _ *http.Server) {
@@ -270,7 +269,7 @@ func TestOnlyStreamsCountAsStreams(t *testing.T) {
 	}
 }
 
-// slowClient takes a second for everything that it is sent. What happens meanwhile is after's.
+// slowClient takes a second for each write, and then calls after.
 type slowClient struct {
 	*httptest.ResponseRecorder
 	clock *atomic.Int64
@@ -285,8 +284,7 @@ func (s *slowClient) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestSlowClients: a key that is revoked, or a shutdown, ends a stream before the next part of a page, not when a slow
-// client has taken all of it.
+// TestSlowClients: a revocation or a shutdown ends a stream before the next part of a page, even if the client is slow.
 func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -301,7 +299,7 @@ func TestSlowClients(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newArchive(t, nil)
-			a.fill(t, 450) // one page, which goes out in several parts
+			a.fill(t, 450) // one page, which is sent in several parts
 			var clock atomic.Int64
 			var revoked atomic.Bool
 			authenticate := a.api.Authenticate

@@ -32,7 +32,7 @@ SELECT n - $1::int, CASE WHEN n % 100 < 3 THEN 'thread' ELSE 'post' END, CASE WH
        md5('b')::uuid, 'r' || n
 FROM generate_series($1::int, $2::int - 1) n`
 
-// grow appends events to a database that is never analysed, a thousand in each transaction, and seals them.
+// grow appends and seals events in a database that is never analysed, a thousand per transaction.
 func grow(t testing.TB, pool *pgxpool.Pool, from, to int) {
 	t.Helper()
 	testdb.Exec(t, pool, `ALTER TABLE events SET (autovacuum_enabled = off)`)
@@ -49,7 +49,7 @@ func md5UUID(t testing.TB, pool *pgxpool.Pool, text string) uuid.NullUUID {
 	return uuid.NullUUID{UUID: id, Valid: true}
 }
 
-// filters are every filter there is, on what grow appends.
+// filters returns every kind of filter for the events of grow.
 func filters(t testing.TB, pool *pgxpool.Pool) map[string]history.Filter {
 	middle := int64(500)
 	return map[string]history.Filter{
@@ -69,8 +69,8 @@ func filters(t testing.TB, pool *pgxpool.Pool) map[string]history.Filter {
 	}
 }
 
-// TestPlansFollowAnIndex: nothing has ever analysed this database, and no statement sorts or scans all of the log, be
-// it planned while it was empty or now.
+// TestPlansFollowAnIndex: in a database that was never analysed, no statement sorts or scans the whole log, with a plan
+// from when it was empty or a new one.
 func TestPlansFollowAnIndex(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -124,7 +124,7 @@ func explain(t testing.TB, pool *pgxpool.Pool, mode, sql string, args []any) str
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background()) //nolint:errcheck // it has only read
-	// EXPLAIN alone would plan for the values that it gets.
+	// Without PREPARE, EXPLAIN would plan for the actual values.
 	testdb.Exec(t, tx, "SET LOCAL plan_cache_mode = "+mode+"; PREPARE statement AS "+sql)
 	places, values := make([]string, len(args)), []any{pgx.QueryExecModeSimpleProtocol}
 	for i, arg := range args {

@@ -34,7 +34,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// open opens a database of the test's own as the service does.
+// open opens a new database as the service does.
 func open(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return openURL(t, testdb.New(t))
@@ -65,7 +65,7 @@ type row struct {
 
 var integrationID = uuid.MustParse("6d3ff1ad-4b62-4b0e-9c7e-2f6a9c1d2e01")
 
-// post is the first event of a comment that integrationID has sent with an id as its key.
+// post returns the first event of a comment with a key.
 func post(id string) row {
 	return row{
 		streamType: "post", stream: events.PostID(integrationID, id), version: 1,
@@ -105,13 +105,13 @@ SELECT transaction_id, (SELECT coalesce(max(first_log_index + event_count), 0) F
            count(*)
 FROM events WHERE transaction_id > coalesce((SELECT max(transaction_id) FROM ledger_seals), '0') GROUP BY transaction_id`
 
-// seal gives all events a log index, as the ledger does.
+// seal seals all events.
 func seal(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	testdb.Exec(t, pool, sealSQL)
 }
 
-// settle waits until everything that is stored has settled: tests of other databases on the same server hold it back.
+// settle waits until everything is settled, which tests of other databases on the server may delay.
 func settle(t testing.TB, pool *pgxpool.Pool) {
 	t.Helper()
 	if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
@@ -119,8 +119,7 @@ func settle(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// pageOf reads the page after a cursor, which travels as text. It looks at scanRows events at most; 0: at as many as
-// the service does.
+// pageOf reads the page after a cursor in text form. It examines at most scanRows events; 0: the service's limit.
 func pageOf(
 	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, cursor string, limit, scanRows int,
 ) (history.Page, error) {
@@ -152,7 +151,7 @@ func newReader(t testing.TB, pool *pgxpool.Pool) *history.Reader {
 	return reader
 }
 
-// all reads everything that a filter lets through, in pages.
+// all reads all events that match a filter, in pages.
 func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, scanRows int) ([]history.Event, error) {
 	var found []history.Event
 	for cursor := ""; ; {
@@ -168,7 +167,7 @@ func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, 
 	}
 }
 
-// places are the positions of events.
+// places returns the positions of events.
 func places(list []history.Event) []string {
 	found := make([]string, len(list))
 	for i := range list {
@@ -179,7 +178,7 @@ func places(list []history.Event) []string {
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
-// archive is the history API on a database of its own, served over a real connection, with a key of every kind.
+// archive is the history API on its own database, served over HTTP, with a key of every kind.
 type archive struct {
 	url                   string
 	api                   *history.API
@@ -263,7 +262,7 @@ func (a *archive) people(t *testing.T) {
 	a.partner = secret.Reveal()
 }
 
-// publish appends one event and says so.
+// publish appends one event and signals it.
 func (a *archive) publish(t *testing.T, title string) staff.Novel {
 	t.Helper()
 	n, err := a.staff.PublishNovel(context.Background(), title, novel.Fields{}, "")
@@ -286,7 +285,7 @@ func (a *archive) seal(t *testing.T) {
 	seal(t, a.pool)
 }
 
-// answer is what a request came to.
+// answer is the answer to a request.
 type answer struct {
 	status int
 	header http.Header
@@ -355,7 +354,7 @@ func (a *archive) get(t *testing.T, key, path string) answer {
 
 const ndjson = "application/x-ndjson"
 
-// lines reads a stream until it ends, or n lines that are not empty; n = 0 reads all.
+// lines reads n lines of a stream that are not empty; n = 0 reads all.
 func (c *connection) lines(n int) (cursors []string, blank int, err error) {
 	for n == 0 || len(cursors) < n {
 		line, err := c.body.ReadBytes('\n')

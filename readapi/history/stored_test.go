@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestStoredEvents: a live source reads the events of a service as its database has them, before and after they are
-// sealed, from any log index on, in one stream.
+// TestStoredEvents: audit.Live reads the events of a service as stored, sealed or not, from any log index on, in one
+// stream.
 func TestStoredEvents(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
@@ -68,7 +68,7 @@ func TestStoredEvents(t *testing.T) {
 	}
 }
 
-// TestStoredFormNeedsLines: the form is for streams.
+// TestStoredFormNeedsLines: only streams have the stored form.
 func TestStoredFormNeedsLines(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)

@@ -9,7 +9,7 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// BenchmarkBundle exports and verifies 200,000 comments of a usual size.
+// BenchmarkBundle exports and verifies 200,000 typical comments.
 func BenchmarkBundle(b *testing.B) {
 	const n = 200_000
 	l := ledgertest.New(b)

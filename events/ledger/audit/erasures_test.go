@@ -7,7 +7,7 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// An integration is that of ledgertest's comments; the other ones are made up.
+// theIntegration is the integration of ledgertest's comments; the other ids are made up.
 const (
 	theIntegration     = `'3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d'`
 	anotherIntegration = `md5('another')::uuid`
@@ -25,13 +25,13 @@ func appendAuthorEvent(l *ledgertest.Ledger, kind, author, integration string) {
 	l.Sign()
 }
 
-// erase takes words away as an erasure does, and as somebody can who switches the guards off.
+// erase removes personal data as an erasure does, with the triggers switched off.
 func erase(l *ledgertest.Ledger, where string) {
 	l.Tamper(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND (` + where + `)`)
 }
 
-// wantUnrecorded wants so many erased events without a record of it, the first at a log index; -1: there is none. It is
-// no fault.
+// wantUnrecorded checks the number of erased events without a recorded erasure, and the first log index; -1: none. They
+// are not a fault.
 func wantUnrecorded(t *testing.T, what string, r *audit.Report, count, first int64) {
 	t.Helper()
 	wantFaults(t, what, r, "", false)
@@ -45,8 +45,8 @@ func wantUnrecorded(t *testing.T, what string, r *audit.Report, count, first int
 	}
 }
 
-// TestErasedWithoutRecord: what is erased needs an erasure on record after it, of the same integration, and a decision
-// about an author one of this author.
+// TestErasedWithoutRecord: an erased event needs a later recorded erasure of the same integration; a decision about an
+// author needs one of that author.
 func TestErasedWithoutRecord(t *testing.T) {
 	t.Parallel()
 	const recorded, decided = "author.erased.v1", "author.blocked.v1"
@@ -96,7 +96,7 @@ func TestErasedWithoutRecord(t *testing.T) {
 	}
 }
 
-// TestErasedAcrossChunks: an erasure is behind what it has erased, whoever reads which part of the log.
+// TestErasedAcrossChunks: the recorded erasure may be in another chunk than the erased events.
 func TestErasedAcrossChunks(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)

@@ -31,7 +31,7 @@ func exportTo(t testing.TB, l *ledgertest.Ledger, dir string, from int64) audit.
 	return m
 }
 
-// files are the files of a directory by name; the manifest's time is left out.
+// files returns the files of a directory by name, without the time in the manifest.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -51,7 +51,7 @@ func files(t testing.TB, dir string) map[string]string {
 	return found
 }
 
-// TestExportGrows: a bundle that was exported in steps is the one that is exported at once, file by file.
+// TestExportGrows: a bundle that was exported in steps equals one that was exported at once.
 func TestExportGrows(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -80,7 +80,7 @@ func TestExportGrows(t *testing.T) {
 	}
 }
 
-// TestExportGoesOn: an interrupted export leaves whole files alone, and the same call completes it.
+// TestExportGoesOn: after an interruption, the same call completes the export and keeps complete files.
 func TestExportGoesOn(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -136,7 +136,7 @@ func TestBundleIsPrivate(t *testing.T) {
 	}
 }
 
-// TestExportThatFails: nothing vouches for what could not be written, and the same call goes on.
+// TestExportThatFails: a failed export leaves no complete manifest, and the same call continues.
 func TestExportThatFails(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -146,8 +146,8 @@ func TestExportThatFails(t *testing.T) {
 	for obstacle, vouched := range map[string]string{
 		"tile/entries/040":       "events/002.ndjson", // whose chunk begins with entry bundle 32
 		"tile/0/078.p/32":        "events/004.p/3616.ndjson",
-		"tile/1/000.p/78":        "key",               // written once all chunks are
-		"checkpoint.part":        "events/000.ndjson", // which nothing could tell from those of another history
+		"tile/1/000.p/78":        "key",               // written after all chunks
+		"checkpoint.part":        "events/000.ndjson", // without it the history could not be identified
 		"events/003.ndjson.part": "events/003.ndjson",
 	} {
 		dir := filepath.Join(t.TempDir(), "bundle")
@@ -158,7 +158,7 @@ func TestExportThatFails(t *testing.T) {
 		if err := os.MkdirAll(filepath.Join(dir, obstacle), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		// One that was interrupted is gone on with.
+		// An interrupted export continues.
 		text = bytes.Replace(text, []byte(`"complete": true`), []byte(`"complete": false`), 1)
 		if err := os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600); err != nil {
 			t.Fatal(err)
@@ -182,7 +182,7 @@ func TestExportThatFails(t *testing.T) {
 	}
 }
 
-// TestEventsComeBack: what is written is what is stored, byte for byte.
+// TestEventsComeBack: a bundle has the stored bytes.
 func TestEventsComeBack(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -236,8 +236,8 @@ func TestExportRefusesOtherDirectories(t *testing.T) {
 	}
 }
 
-// TestExportKeepsOtherHistories: a bundle is evidence. The history of another ledger with the same origin does not take
-// its place, neither when the bundle is whole nor when its export was interrupted.
+// TestExportKeepsOtherHistories: a bundle is evidence. The history of another ledger with the same origin does not
+// replace it, complete or not.
 func TestExportKeepsOtherHistories(t *testing.T) {
 	t.Parallel()
 	theirs, ours := ledgertest.New(t), ledgertest.New(t)
@@ -277,7 +277,7 @@ func TestExportKeepsOtherHistories(t *testing.T) {
 	}
 }
 
-// watched remembers the context of the last statement.
+// watched keeps the context of the last statement.
 type watched struct {
 	database.Querier
 	last atomic.Pointer[context.Context]
@@ -288,7 +288,7 @@ func (w *watched) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 	return w.Querier.Query(ctx, sql, args...)
 }
 
-// TestExportEndsWithTheDisk: once files cannot be put on the disk, nothing more is read and written.
+// TestExportEndsWithTheDisk: when files cannot be synced, the export stops reading and writing.
 func TestExportEndsWithTheDisk(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -298,7 +298,7 @@ func TestExportEndsWithTheDisk(t *testing.T) {
 	x := &audit.Export{DB: db, Dir: dir, Now: time.Now, Workers: 1, Progress: func(done, _ int64) {
 		switch done {
 		case 4096:
-			// What is written to the next file is taken, and cannot be put on a disk.
+			// The next file can be written, but not synced.
 			if err := os.Symlink(os.DevNull, filepath.Join(dir, "events", "001.ndjson.part")); err != nil {
 				t.Error(err)
 			}

@@ -18,11 +18,10 @@ import (
 	"novelgate/internal/verifier"
 )
 
-// firstWords is the first line with its personal part, which has no quotes of its own.
+// firstWords matches the first line with a personal part.
 var firstWords = regexp.MustCompile(`\A(.*),"personal":"(?:[^"\\]|\\.)*"`)
 
-// TestTamperedFiles edits files of a bundle. Our verifier says what it is, and one that somebody else could have
-// written, from the documentation, finds it, too.
+// TestTamperedFiles edits files of a bundle. Verify names the fault, and the independent verifier fails, too.
 func TestTamperedFiles(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -39,7 +38,7 @@ func TestTamperedFiles(t *testing.T) {
 		file    string
 		edit    func([]byte) []byte
 		want    string
-		harmful bool // for the independent verifier, which looks at neither tiles nor manifest
+		harmful bool // for the independent verifier, which ignores tiles and manifest
 	}{
 		"data":     {whole, replace("threadId", "thraadId"), "data@0", true},
 		"personal": {whole, replace("reader 0", "reader 9"), "personal@0", true},
@@ -89,7 +88,7 @@ func TestTamperedFiles(t *testing.T) {
 	}
 }
 
-// TestKeyOfAnotherOrigin: a signature says something about a ledger only if its key is named after the ledger's origin.
+// TestKeyOfAnotherOrigin: a signature counts only if the name of its key is the origin.
 func TestKeyOfAnotherOrigin(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -118,8 +117,8 @@ func TestKeyOfAnotherOrigin(t *testing.T) {
 	wantFaults(t, "another name", run(t, audit.Config{Source: bundles(t, dir), Keys: []string{key}}), "signature", false)
 }
 
-// TestTamperedFront: a manifest is not signed. One that leaves out the files that were changed does not make the bundle
-// verify, unless the auditor says that they have verified what is in front of it.
+// TestTamperedFront: a manifest is not signed. If it leaves out changed files, the bundle verifies only if the auditor
+// says that the front is verified already.
 func TestTamperedFront(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -147,7 +146,7 @@ func TestTamperedFront(t *testing.T) {
 	}
 }
 
-// edit replaces the first of something in a file, which must be there.
+// edit replaces the first occurrence of a text in a file.
 func edit(t *testing.T, path, old, with string) {
 	t.Helper()
 	text, err := os.ReadFile(path)

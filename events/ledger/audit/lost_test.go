@@ -13,8 +13,8 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// TestLostEvents: after a restore that has lost signed events, and a new origin, checkpoints that were kept of the
-// old one say what was lost, and agree if nothing was that they cover.
+// TestLostEvents: after a restore that lost signed events, and a new origin, kept checkpoints of the old origin show
+// what was lost. They agree if nothing that they cover was lost.
 func TestLostEvents(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -28,7 +28,7 @@ func TestLostEvents(t *testing.T) {
 	older := bundles(t, export(t, l, 0))
 	restored.SignAs("ledger.example/second")
 	restored.Sign()
-	for _, more := range []int{0, 3, 2, 4} { // shorter than what was signed, between, as long, longer
+	for _, more := range []int{0, 3, 2, 4} { // shorter than the signed history, between, as long, longer
 		if more > 0 {
 			restored.Append(more)
 		}
@@ -83,7 +83,7 @@ func TestLostEvents(t *testing.T) {
 	}
 }
 
-// TestNothingIsSignedYet: a new origin has no checkpoint for a moment, which says nothing against the ledger.
+// TestNothingIsSignedYet: a new origin has no checkpoint at first, which is not a fault.
 func TestNothingIsSignedYet(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)

@@ -15,7 +15,7 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// cosign asks witnesses for their cosignatures.
+// cosign gets cosignatures of witnesses.
 func cosign(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness) {
 	t.Helper()
 	for _, w := range witnesses {
@@ -32,7 +32,7 @@ func cosign(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness
 	}
 }
 
-// TestPolicy: two of three witnesses have cosigned. Bundle and database verify when that is the quorum.
+// TestPolicy: two of three witnesses have cosigned. Bundle and database verify when this reaches the quorum.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -90,7 +90,7 @@ func TestPolicy(t *testing.T) {
 	wantFaults(t, "another log", run(t, audit.Config{Source: sources["bundle"], Policy: policy}), "signature", false)
 }
 
-// TestPolicyRefusals: what C2SP tlog-policy does not allow, most of which would demand less than it seems to.
+// TestPolicyRefusals: policies that C2SP tlog-policy forbids, because most would demand less than they seem to.
 func TestPolicyRefusals(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)

@@ -38,7 +38,7 @@ func bundles(t testing.TB, dirs ...string) audit.Bundles {
 	return b
 }
 
-// faults says what was found, briefly: part@logIndex.
+// faults returns the faults of a report as part@logIndex.
 func faults(r *audit.Report) string {
 	texts := make([]string, len(r.Faults))
 	for i := range r.Faults {
@@ -50,7 +50,7 @@ func faults(r *audit.Report) string {
 	return strings.Join(texts, " ")
 }
 
-// wantFaults wants exactly these faults, and the event of the first one named.
+// wantFaults checks the faults, and whether the first one names an event.
 func wantFaults(t testing.TB, what string, r *audit.Report, want string, named bool) {
 	t.Helper()
 	if got := faults(r); got != want || r.OK != (want == "") {

@@ -8,14 +8,13 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// at is the condition for the event with a log index.
+// at returns the condition for the event with a log index.
 func at(index string) string {
 	return ` (transaction_id, position) = (SELECT s.transaction_id, ` + index + ` - s.first_log_index FROM ledger_seals AS s
 		WHERE ` + index + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) `
 }
 
-// TestTamperedEvents: whatever is done to the log by hand is found in the database, and in a bundle exported
-// afterwards.
+// TestTamperedEvents: manual changes of the log are found in the database, and in a later bundle.
 func TestTamperedEvents(t *testing.T) {
 	t.Parallel()
 	swap := func(a, b string) string {
@@ -105,7 +104,7 @@ func TestTamperedEvents(t *testing.T) {
 	}
 	for name, test := range cases {
 		l.Tamper(test.sql)
-		// Of these, no single event is to blame.
+		// For these faults, no single event is to blame.
 		named := test.want != "" && !strings.HasPrefix(test.want, "missing") && !strings.HasPrefix(test.want, "truncated") &&
 			name != "upper hash tile" && name != "signed root"
 		wantFaults(t, name+" in the database", run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}),
@@ -116,8 +115,8 @@ func TestTamperedEvents(t *testing.T) {
 	}
 }
 
-// TestDamagedSeals: without a seal nobody can tell where events belong. The seal is to blame then, and neither entry
-// nor hash tile; which events were not compared is said, and everything else is still checked.
+// TestDamagedSeals: without a seal, events have no log index. The fault is the seal, not an entry or a hash tile. The
+// report names the events that were not compared, and everything else is checked.
 func TestDamagedSeals(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -134,7 +133,7 @@ func TestDamagedSeals(t *testing.T) {
 	if r.Events != 0 || r.Entries != 155 || r.EntriesOnly {
 		t.Errorf("%+v", r)
 	}
-	// A gap in a stream, which only the entries show: those of another history are sealed anew.
+	// Entries show a gap in a stream only if the history was sealed again.
 	l.Tamper(`UPDATE events SET stream_version = 90 WHERE stream_type = 'novel' AND stream_version = 22; DELETE FROM ledger_checkpoints;
 		DELETE FROM ledger_seals; DELETE FROM ledger_tiles;
 		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
@@ -147,7 +146,7 @@ func TestDamagedSeals(t *testing.T) {
 	wantFaults(t, "a gap and a seal", r, "seal@154", false)
 }
 
-// TestSealsInTheMiddle: wherever a seal is missing, it is what is missing, and not the events that it was for.
+// TestSealsInTheMiddle: a missing seal is reported as such, wherever it is, and not as missing events.
 func TestSealsInTheMiddle(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -162,7 +161,7 @@ func TestSealsInTheMiddle(t *testing.T) {
 		{"events too few", `UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 0`, "seal@9"},
 		{"events too many", `UPDATE ledger_seals SET event_count = 11 WHERE first_log_index = 0`, "seal@10"},
 		{"all", `DELETE FROM ledger_seals`, "seal@0 seal@4096"},
-		// Whether the event that is in the place of another has changed places with it, nobody can tell.
+		// Without the seal it is unknown whether two events were swapped.
 		{
 			"and an event replaced", `DELETE FROM events WHERE ` + at("17") + `; UPDATE events SET (transaction_id, position) =
 			(SELECT transaction_id, 7 FROM ledger_seals WHERE first_log_index = 10) WHERE ` + at("4131") + `;
@@ -176,8 +175,8 @@ func TestSealsInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestRewrittenHistory: with the operator's key a history can be forged that agrees with itself. It does not agree with
-// what was kept.
+// TestRewrittenHistory: with the operator's key a consistent history can be forged. It does not agree with kept
+// checkpoints.
 func TestRewrittenHistory(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -213,7 +212,7 @@ func TestRewrittenHistory(t *testing.T) {
 	}
 }
 
-// TestCutHistory: log and ledger both end earlier than a checkpoint that was kept.
+// TestCutHistory: log and ledger end before a kept checkpoint.
 func TestCutHistory(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)

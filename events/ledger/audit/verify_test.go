@@ -10,7 +10,8 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// TestSoundHistory verifies at many sizes, in the database and in a bundle, with kept checkpoints of all sizes before.
+// TestSoundHistory verifies histories of many sizes, in the database and in a bundle, with kept checkpoints of all
+// smaller sizes.
 func TestSoundHistory(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -34,7 +35,7 @@ func TestSoundHistory(t *testing.T) {
 	}
 }
 
-// TestErasedEventsVerify: what is personal is gone, and the entry still has its digest.
+// TestErasedEventsVerify: the entry of an erased event still has its digest.
 func TestErasedEventsVerify(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -51,7 +52,7 @@ func TestErasedEventsVerify(t *testing.T) {
 	}
 }
 
-// TestContinuedBundles: a bundle that continues another one verifies by itself and with it.
+// TestContinuedBundles: a bundle that continues another one verifies alone and together with it.
 func TestContinuedBundles(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -92,8 +93,8 @@ func TestContinuedBundles(t *testing.T) {
 	}
 }
 
-// TestKeptInFrontOfTheFirstEvent: a checkpoint that ends in front of what is in a bundle can't be compared, be it
-// genuine or forged. That is not agreement. With the older bundle it is compared.
+// TestKeptInFrontOfTheFirstEvent: a kept checkpoint that ends before the first event of a bundle cannot be compared,
+// genuine or forged, so it does not agree. With the older bundle it is compared.
 func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -130,7 +131,7 @@ func TestKeptInFrontOfTheFirstEvent(t *testing.T) {
 	}
 }
 
-// TestSignature: another key has not signed, and a checkpoint without any key is none.
+// TestSignature: a signature of another key does not count, and a checkpoint needs one.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	l, other := ledgertest.New(t), ledgertest.New(t)
