@@ -97,7 +97,7 @@ func (t *active) same(ctx context.Context, s *stream, index, size int64) (bool, 
 	m := &list[0]
 	want := m.event
 	if s == t.personal {
-		want = m.personal
+		want = m.row.Personal
 		if len(want) == 0 {
 			want = found.Data // erased in the log, maybe not yet here
 		}

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -35,27 +34,24 @@ func Partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 
 // message is an event as the streams have it.
 type message struct {
-	index    int64
-	leaf     string
-	subject  string // without the prefix of a stream
-	event    []byte // CloudEvent
-	personal []byte // JSON; nil: none, or erased
-	salt     uuid.NullUUID
-
-	erases     bool // it records an erasure
-	row        eventlog.Row
-	novel      uuid.UUID // Nil: not known from the event itself
-	recordedAt time.Time
+	row     eventlog.Row
+	index   int64
+	leaf    string
+	subject string // without the prefix of a stream
+	event   []byte // CloudEvent
 }
+
+// erases reports whether the event records an erasure.
+func (m *message) erases() bool { return strings.HasPrefix(m.row.Type, erasedPrefix) }
 
 func (m *message) mainPart() *nats.Msg {
 	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {cloudevent.MediaType}}}
 }
 
 func (m *message) personalPart() *nats.Msg {
-	part := &nats.Msg{Data: m.personal, Header: nats.Header{}}
-	if m.personal != nil && m.salt.Valid {
-		part.Header.Set(SaltHeader, m.salt.UUID.String())
+	part := &nats.Msg{Data: m.row.Personal, Header: nats.Header{}}
+	if m.row.Salt.Valid {
+		part.Header.Set(SaltHeader, m.row.Salt.UUID.String())
 	}
 	return part
 }
@@ -74,15 +70,8 @@ func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([
 			return err
 		}
 		leaf := tlog.RecordHash(entry)
-		m := message{
-			index: e.LogIndex, leaf: base64.StdEncoding.EncodeToString(leaf[:]), row: e.Clone(), salt: e.Salt,
-			recordedAt: e.RecordedAt, erases: strings.HasPrefix(e.Type, erasedPrefix),
-		}
-		m.personal = m.row.Personal
-		if m.event, err = cloudevent.Append(nil, &m.row, cloudevent.Attributes{LogIndex: &m.index}); err != nil {
-			return err
-		}
-		m.novel, err = novelOf(&m.row)
+		m := message{row: e.Clone(), index: e.LogIndex, leaf: base64.StdEncoding.EncodeToString(leaf[:])}
+		m.event, err = cloudevent.Append(nil, &m.row, cloudevent.Attributes{LogIndex: &m.index})
 		list = append(list, m)
 		return err
 	})
@@ -95,34 +84,28 @@ func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([
 	return list, r.address(ctx, list)
 }
 
-// novelOf returns the novel that an event names, Nil for a later event of a thread or comment, and the aggregate itself
-// for an event that belongs to no novel.
-func novelOf(row *eventlog.Row) (uuid.UUID, error) {
-	if row.StreamType != events.ThreadStream && row.StreamType != events.PostStream {
-		return row.StreamID, nil
-	}
-	var of struct {
-		NovelID uuid.UUID `json:"novelId"`
-	}
-	if row.StreamVersion > 1 {
-		return uuid.Nil, nil
-	}
-	if err := json.Unmarshal(row.Data, &of); err != nil {
-		return uuid.Nil, fmt.Errorf("find the novel of event %s: %w", row.Position, err)
-	}
-	return of.NovelID, nil
-}
-
 // firstSQL finds the novels of threads and comments: their first events name them. $1: streams.
 const firstSQL = `SELECT stream_id, data ->> 'novelId' FROM events WHERE stream_id = ANY ($1) AND stream_version = 1`
 
-// address completes the subjects.
+// address finds the subjects: by the novel of an event, or by its aggregate if it belongs to no novel.
 func (r *Relay) address(ctx context.Context, list []message) error {
+	novels := map[uuid.UUID]uuid.UUID{} // by thread or comment
 	var unknown []uuid.UUID
-	novels := map[uuid.UUID]uuid.UUID{} // by stream
 	for i := range list {
-		if list[i].novel == uuid.Nil {
-			unknown = append(unknown, list[i].row.StreamID)
+		row := &list[i].row
+		switch {
+		case row.StreamType != events.ThreadStream && row.StreamType != events.PostStream:
+			novels[row.StreamID] = row.StreamID
+		case row.StreamVersion > 1:
+			unknown = append(unknown, row.StreamID)
+		default:
+			var of struct {
+				NovelID uuid.UUID `json:"novelId"`
+			}
+			if err := json.Unmarshal(row.Data, &of); err != nil {
+				return fmt.Errorf("find the novel of event %s: %w", row.Position, err)
+			}
+			novels[row.StreamID] = of.NovelID
 		}
 	}
 	if len(unknown) > 0 {
@@ -133,11 +116,8 @@ func (r *Relay) address(ctx context.Context, list []message) error {
 		}
 	}
 	for i := range list {
-		m := &list[i]
-		if m.novel == uuid.Nil {
-			m.novel = novels[m.row.StreamID]
-		}
-		m.subject = fmt.Sprintf("%02d.%s", Partition(m.novel), m.row.Type)
+		row := &list[i].row
+		list[i].subject = fmt.Sprintf("%02d.%s", Partition(novels[row.StreamID]), row.Type)
 	}
 	return nil
 }

@@ -245,11 +245,10 @@ func (t *active) publish(ctx context.Context, list []message) error {
 		return err
 	}
 	for i := range list {
-		if !list[i].erases {
-			continue
-		}
-		if err := t.eraseFor(ctx, &list[i]); err != nil {
-			return err
+		if list[i].erases() {
+			if err := t.eraseFor(ctx, &list[i]); err != nil {
+				return err
+			}
 		}
 	}
 	return t.main.publish(ctx, t.js, list, (*message).mainPart)

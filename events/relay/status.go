@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 
@@ -123,37 +124,25 @@ func (m *Metrics) published(count int, relayed int64) {
 	m.relayed.Store(relayed)
 }
 
-// AddLag registers the lag, which scrapes read from a database. It is absent in a process that stands by.
+// AddLag registers the lag, which scrapes read from a database. It is 0 in a process that stands by.
 func (m *Metrics) AddLag(db database.Querier, clock func() time.Time) {
-	m.MustRegister(&lagCollector{
-		metrics: m,
-		lag: database.NewScrapeCache(clock, func(ctx context.Context) (Lag, error) {
-			return readLag(ctx, db, m.relayed.Load())
-		}),
-		events: prometheus.NewDesc("novelgate_relay_lag_events", "Sealed events that the stream does not have.", nil, nil),
-		seconds: prometheus.NewDesc("novelgate_relay_lag_seconds",
-			"Age of the oldest sealed event that the stream does not have; 0 when there is none.", nil, nil),
-	})
-}
-
-type lagCollector struct {
-	metrics         *Metrics
-	lag             *database.ScrapeCache[Lag]
-	events, seconds *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (c *lagCollector) Describe(descs chan<- *prometheus.Desc) { descs <- c.events; descs <- c.seconds }
-
-// Collect implements prometheus.Collector.
-func (c *lagCollector) Collect(metrics chan<- prometheus.Metric) {
-	if c.metrics.relayed.Load() < 0 {
-		return
+	cache := database.NewScrapeCache(clock, func(ctx context.Context) (Lag, error) { return readLag(ctx, db, m.relayed.Load()) })
+	gauge := func(name, help string, value func(Lag) float64) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+			lag, err := cache.Get()
+			switch {
+			case m.relayed.Load() < 0:
+				return 0
+			case err != nil:
+				return math.NaN()
+			}
+			return value(lag)
+		})
 	}
-	lag, err := c.lag.Get()
-	if err != nil {
-		return
-	}
-	metrics <- prometheus.MustNewConstMetric(c.events, prometheus.GaugeValue, float64(lag.Events))
-	metrics <- prometheus.MustNewConstMetric(c.seconds, prometheus.GaugeValue, lag.Seconds)
+	m.MustRegister(
+		gauge("novelgate_relay_lag_events", "Sealed events that the stream does not have.",
+			func(lag Lag) float64 { return float64(lag.Events) }),
+		gauge("novelgate_relay_lag_seconds", "Age of the oldest sealed event that the stream does not have.",
+			func(lag Lag) float64 { return lag.Seconds }),
+	)
 }

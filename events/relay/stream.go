@@ -94,13 +94,13 @@ func differs(found, want *jetstream.StreamConfig) string {
 	switch {
 	case found.Metadata[originMetadata] != want.Metadata[originMetadata]:
 		return fmt.Sprintf("it belongs to %q", found.Metadata[originMetadata])
-	case !slices.Equal(found.Subjects, want.Subjects) || found.SubjectTransform != nil || found.RePublish != nil ||
-		found.Mirror != nil || len(found.Sources) > 0:
-		return fmt.Sprintf("it takes other subjects than %s", want.Subjects[0])
-	case found.Retention != want.Retention || found.MaxAge > 0 || found.MaxMsgs > 0 || found.MaxBytes > 0 ||
-		found.MaxMsgsPerSubject > 0 || found.Sealed || found.Storage != want.Storage:
+	case !slices.Equal(found.Subjects, want.Subjects), found.SubjectTransform != nil, found.Mirror != nil,
+		len(found.Sources) > 0:
+		return "it takes other messages than those of " + want.Subjects[0]
+	case found.Retention != want.Retention, found.Storage != want.Storage, found.Sealed, found.MaxAge > 0,
+		found.MaxMsgs > 0, found.MaxBytes > 0, found.MaxMsgsPerSubject > 0:
 		return "it does not keep all messages in files"
-	case found.DenyDelete != want.DenyDelete || found.DenyPurge != want.DenyPurge || found.AllowDirect ||
+	case found.DenyDelete != want.DenyDelete, found.DenyPurge != want.DenyPurge, found.AllowDirect,
 		!found.AllowAtomicPublish:
 		return "deny_delete, deny_purge, allow_direct or allow_atomic differs from what the relay needs"
 	}
