@@ -63,7 +63,7 @@ func (s *service) workOnRelay(ctx context.Context, flags *RelayFlags) error {
 	if err != nil {
 		return err
 	}
-	s.relayMetrics.AddLag(s.db.pools.General, s.now)
+	s.relayMetrics.AddLag(s.db.pools.General, s.now) //nolint:contextcheck // a scrape has no context
 	r, err := relay.New(relay.Config{
 		Database: s.db.pools.General.Config().ConnConfig, Conn: conn, Replicas: flags.Replicas, Wake: s.wake,
 		Metrics: s.relayMetrics, Logger: s.logger,

@@ -14,7 +14,9 @@ import (
 
 // Router returns a Watermill router that applies a stream to a table. The servers store how far the consumer has come
 // under its name. It closes the connection when it is closed.
-func Router(conn *nats.Conn, stream, name string, table *Table, logger watermill.LoggerAdapter) (*message.Router, error) {
+func Router(
+	conn *nats.Conn, stream, name string, table *Table, logger watermill.LoggerAdapter,
+) (*message.Router, error) {
 	subscriber, err := watermillnats.NewSubscriber(watermillnats.SubscriberConfig{
 		Conn: conn, Logger: logger, Unmarshaler: unmarshaler{}, ResourceInitializer: durable(name),
 	})
@@ -25,7 +27,7 @@ func Router(conn *nats.Conn, stream, name string, table *Table, logger watermill
 	if err != nil {
 		return nil, fmt.Errorf("make a router: %w", err)
 	}
-	router.AddNoPublisherHandler(name, stream, subscriber, func(m *message.Message) error {
+	router.AddConsumerHandler(name, stream, subscriber, func(m *message.Message) error {
 		sequence, err := strconv.ParseUint(m.UUID, 10, 64)
 		if err != nil {
 			return err

@@ -83,7 +83,8 @@ func (t *Table) Apply(ctx context.Context, sequence uint64, payload []byte) erro
 		}
 		switch {
 		case comment != nil:
-			_, err = tx.Exec(ctx, insertSQL, e.StreamID, e.Data.NovelID, authorID(&e, comment), comment.Username, comment.Content)
+			_, err = tx.Exec(ctx, insertSQL, e.StreamID, e.Data.NovelID, authorID(&e, comment), comment.Username,
+				comment.Content)
 		case e.Type == "post.hidden.v1", e.Type == "post.restored.v1":
 			_, err = tx.Exec(ctx, hideSQL, e.StreamID, e.Type == "post.hidden.v1")
 		case strings.HasPrefix(e.Type, "author.erased."):

@@ -3,9 +3,9 @@
 //
 // # Invariants
 //
-//   - A stream belongs to one origin of the ledger, and the sequence of a message is the log index of its event and one.
-//     JetStream gives out the sequences 1, 2, 3, … and refuses a batch that does not continue at the sequence that it
-//     expects. So each event is in the stream once, whatever fails and however many relays run.
+//   - A stream belongs to one origin of the ledger, and the sequence of a message is the log index of its event plus
+//     one. JetStream gives out the sequences 1, 2, 3, … and refuses a batch that does not continue at the sequence that
+//     it expects. So each event is in the stream once, whatever fails and however many relays run.
 //   - What was published can be published again from the log: the same sequence, subject and payload.
 //   - A second stream has the personal part of each event, at the same sequence; an empty message where there is none.
 //     It is stored before the message in the main stream. Erasure deletes messages there; the main stream has no gaps.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	dto "github.com/prometheus/client_model/go"
 
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/relay"
@@ -34,17 +35,27 @@ func (b *bundle) refuses(of *ledgertest.Ledger, reason string) {
 // gauge is the value of a metric.
 func gauge(t testing.TB, metrics *relay.Metrics, name string) float64 {
 	t.Helper()
+	return metric(t, metrics, name).GetGauge().GetValue()
+}
+
+func counter(t testing.TB, metrics *relay.Metrics, name string) float64 {
+	t.Helper()
+	return metric(t, metrics, name).GetCounter().GetValue()
+}
+
+func metric(t testing.TB, metrics *relay.Metrics, name string) *dto.Metric {
+	t.Helper()
 	families, err := metrics.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, family := range families {
 		if family.GetName() == name {
-			return family.GetMetric()[0].GetGauge().GetValue()
+			return family.GetMetric()[0]
 		}
 	}
 	t.Fatalf("no metric is called %s", name)
-	return 0
+	return nil
 }
 
 // relayOnce relays all there is.

@@ -1,9 +1,14 @@
 package relay_test
 
 import (
+	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"novelgate/events"
 	"novelgate/events/ledger/ledgertest"
@@ -58,5 +63,95 @@ func TestSubjects(t *testing.T) {
 	if n := testdb.Value[int64](t, b.Pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`); n != 1 {
 		t.Errorf("the relay holds %d advisory locks", n)
+	}
+}
+
+// One relay of a database is active. When it ends, another one takes over.
+func TestOneIsActive(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.seal()
+	metrics := []*relay.Metrics{relay.NewMetrics(), relay.NewMetrics()}
+	active := func(i int) bool { return gauge(t, metrics[i], "novelgate_relay_active") == 1 }
+	for _, m := range metrics {
+		m.AddLag(b.Pool, time.Now)
+	}
+	stop := b.start(b.Ledger, 1, metrics[0])
+	testdb.Eventually(t, "the first one is active", func() bool { return active(0) })
+	b.start(b.Ledger, 1, metrics[1])
+	b.append(comments(40)...)
+	b.awaitRelayed()
+	if active(1) {
+		t.Error("two are active")
+	}
+	stop()
+	testdb.Eventually(t, "the second one is active", func() bool { return active(1) })
+	b.append(comments(40)...)
+	b.awaitRelayed()
+	b.wantAll()
+	testdb.Eventually(t, "there is no lag", func() bool { return gauge(t, metrics[1], "novelgate_relay_lag_events") == 0 })
+	if counter(t, metrics[1], "novelgate_relay_events_total") != 40 {
+		t.Error("the second one has not counted its 40 events")
+	}
+}
+
+// The lag grows while NATS is away.
+func TestLag(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(10)...)
+	metrics := relay.NewMetrics()
+	metrics.AddLag(b.Pool, time.Now)
+	b.start(b.Ledger, 1, metrics)
+	b.awaitRelayed()
+	b.nats.Stop(0)
+	b.appendSealed(comments(7)...)
+	testdb.Eventually(t, "the lag is 7 events", func() bool {
+		return gauge(t, metrics, "novelgate_relay_lag_events") == 7 && gauge(t, metrics, "novelgate_relay_lag_seconds") > 0
+	})
+	b.nats.Start(0)
+	b.awaitRelayed()
+	status := b.status()
+	if status.Relayed != 17 || status.Personal != 17 || status.Size != 17 || status.Events != 0 || status.Seconds != 0 ||
+		status.Origin != ledgertest.Origin || status.Replicas != 1 {
+		t.Errorf("the status is %+v", status)
+	}
+}
+
+// status is what the command shows.
+func (b *bundle) status() relay.Status {
+	b.t.Helper()
+	conn, _ := b.nats.Connect()
+	status, err := relay.ReadStatus(b.t.Context(), conn, b.Pool)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return status
+}
+
+// A batch that is sent again is refused as a whole: the stream has moved on.
+func TestSameBatchAgain(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 3)
+	b.appendSealed(comments(10)...)
+	stop := b.start(b.Ledger, 3, nil)
+	b.awaitRelayed()
+	stop()
+	name := relay.StreamName(ledgertest.Origin)
+	var batch []*nats.Msg
+	for sequence, m := range ordered(b.messages(name)) {
+		again := &nats.Msg{Subject: m.Subject(), Data: m.Data(), Header: nats.Header{}}
+		if sequence == 1 {
+			again.Header.Set(jetstream.ExpectedLastSeqHeader, "0")
+		}
+		batch = append(batch, again)
+	}
+	_, err := jetstreamext.PublishMsgBatch(t.Context(), b.js, batch)
+	var refused *jetstream.APIError
+	if !errors.As(err, &refused) || refused.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
+		t.Errorf("the answer is %v", err)
+	}
+	if last := b.last(name); last != 10 {
+		t.Errorf("the stream has %d messages", last)
 	}
 }

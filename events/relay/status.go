@@ -126,7 +126,9 @@ func (m *Metrics) published(count int, relayed int64) {
 
 // AddLag registers the lag, which scrapes read from a database. It is 0 in a process that stands by.
 func (m *Metrics) AddLag(db database.Querier, clock func() time.Time) {
-	cache := database.NewScrapeCache(clock, func(ctx context.Context) (Lag, error) { return readLag(ctx, db, m.relayed.Load()) })
+	cache := database.NewScrapeCache(clock, func(ctx context.Context) (Lag, error) {
+		return readLag(ctx, db, m.relayed.Load())
+	})
 	gauge := func(name, help string, value func(Lag) float64) prometheus.Collector {
 		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 			lag, err := cache.Get()
