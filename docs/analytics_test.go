@@ -35,7 +35,7 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
 const page = "analytics.md"
 
-// examples are the queries with an answer, in the order of the page.
+// examples are the queries with an answer on the page, in its order.
 var examples = []string{
 	"partners", "comments_per_chapter", "reply_depth", "cross_partner_overlap", "busiest_days", "retention",
 	"late_comments",
@@ -85,7 +85,7 @@ func TestAnalyticsPageIsUpToDate(t *testing.T) {
 	}
 }
 
-// TestEveryAnalyticsQueryRuns runs each file as an analyst, and finds it on the page.
+// TestEveryAnalyticsQueryRuns runs each file as an analyst, and checks that the page has it.
 func TestEveryAnalyticsQueryRuns(t *testing.T) {
 	t.Parallel()
 	pool, _ := sampleDatabase(t)
@@ -104,7 +104,7 @@ func TestEveryAnalyticsQueryRuns(t *testing.T) {
 	}
 }
 
-// The comments are the documentation.
+// TestEveryAnalyticsColumnIsDescribed: the comments in the database are the documentation.
 func TestEveryAnalyticsColumnIsDescribed(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.New(t))
@@ -128,7 +128,7 @@ func TestEveryAnalyticsColumnIsDescribed(t *testing.T) {
 	}
 }
 
-// analyst connects with the rights of an analyst alone.
+// analyst connects with only the rights of an analyst.
 func analyst(t *testing.T, config *pgx.ConnConfig) *pgx.Conn {
 	t.Helper()
 	config = config.Copy()
@@ -192,8 +192,8 @@ func answer(t *testing.T, conn *pgx.Conn, sql string) string {
 	return table.String()
 }
 
-// sampleDatabase returns a database with the comments of sample.csv, and how many they are. Recording times come from
-// the file, so the projections are applied directly: the log would put in its own.
+// sampleDatabase returns a database with the comments of sample.csv, and their number. Their recording times come from
+// the file, so the projections are applied directly, because the log would set its own.
 func sampleDatabase(t *testing.T) (pool *pgxpool.Pool, comments int) {
 	t.Helper()
 	file, err := os.Open("analytics/sample.csv")
@@ -223,7 +223,7 @@ func sampleDatabase(t *testing.T) (pool *pgxpool.Pool, comments int) {
 	return pool, len(rows) - 1
 }
 
-// sample gathers the events.
+// sample collects events.
 type sample struct {
 	log      []events.Recorded
 	partners map[string]uuid.UUID

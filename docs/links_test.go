@@ -15,8 +15,8 @@ import (
 
 const root = ".."
 
-// files returns the tracked files with one of the extensions, as paths from the root with slashes. Outside a git
-// checkout it returns all files but hidden ones.
+// files returns the tracked files with one of the extensions, as slash-separated paths from the root. Outside a git
+// checkout it returns all files that are not hidden.
 func files(t *testing.T, extensions ...string) []string {
 	t.Helper()
 	var found []string
@@ -44,7 +44,7 @@ func files(t *testing.T, extensions ...string) []string {
 	return found
 }
 
-// read returns nil for a file that is about to be removed: tracked and no longer there.
+// read returns nil for a tracked file that was deleted.
 func read(t *testing.T, path string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(path)))

@@ -36,7 +36,7 @@ func execute(t testing.TB, pool *pgxpool.Pool, statement string) {
 	testdb.Exec(t, pool, statement)
 }
 
-// everything has a column of each type that views have, each with a NULL and with what is easily got wrong.
+// everything has a column of each type in the views, each with a NULL and with edge cases.
 const everything = `CREATE VIEW analytics.everything AS SELECT * FROM (VALUES
 	(1, 'c0ffee00-0000-4000-8000-000000000001'::uuid, timestamptz '2026-01-02 03:04:05.678901+09', date '2026-02-28',
 	    'plain', ARRAY['a', 'b,"c"', ''], 1.50::numeric, 7::bigint, 0.1::float8, true),
@@ -80,7 +80,7 @@ func export(t testing.TB, pool *pgxpool.Pool, view string, format analytics.Form
 	return file.Bytes()
 }
 
-// null is what the tests show for NULL.
+// null represents NULL in expected values.
 const null = "∅"
 
 // selected returns the names of the columns, and the rows as text, sorted.
@@ -123,8 +123,8 @@ func sorted(rows [][]string) [][]string {
 	return rows
 }
 
-// csvRows reads a file with Go's reader, to which an empty field is what NULL and the empty string have in common: the
-// test view has both, so quotes are looked for.
+// csvRows reads a file with Go's reader, which does not distinguish NULL and the empty string. The test view has both,
+// so csvRows checks the quotes.
 func csvRows(t *testing.T, file []byte) [][]string {
 	t.Helper()
 	file = bytes.ReplaceAll(file, []byte(`,"",`), []byte(`,empty,`))
@@ -145,7 +145,7 @@ func csvRows(t *testing.T, file []byte) [][]string {
 	return append(rows[:1:1], sorted(rows[1:])...)
 }
 
-// parquetRows reads a file by what its schema says, and writes values as PostgreSQL does.
+// parquetRows reads a file by its schema, and formats values as PostgreSQL does.
 func parquetRows(t *testing.T, file []byte) [][]string {
 	t.Helper()
 	opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
@@ -157,7 +157,7 @@ func parquetRows(t *testing.T, file []byte) [][]string {
 	for _, field := range fields {
 		names = append(names, field.Name())
 	}
-	exact := func(texts []string) []string { // without the decimals beside numbers, see TestDecimals
+	exact := func(texts []string) []string { // without the decimal columns, see TestDecimals
 		kept := []string{}
 		for i := range texts {
 			if !strings.HasSuffix(names[i], "_decimal") {
@@ -191,7 +191,7 @@ func parquetRows(t *testing.T, file []byte) [][]string {
 	}
 }
 
-// TestDecimals: beside the digits of a number, which are text, there is the number, for programs that compute.
+// TestDecimals: a numeric column, which is text, also has a decimal column for computations.
 func TestDecimals(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -287,7 +287,7 @@ func rendered(t *testing.T, field parquet.Field, values []parquet.Value) string 
 	}
 }
 
-// TestRowGroups: a file of several row groups, which end after so many bytes or rows, holds every row once.
+// TestRowGroups: a file of several row groups, limited by bytes or rows, has every row once.
 func TestRowGroups(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -359,10 +359,10 @@ func TestExportIsOneSnapshot(t *testing.T) {
 	}
 }
 
-// TestMemoryDoesNotGrowWithTheRows: only a part of them is ever in memory.
+// TestMemoryDoesNotGrowWithTheRows: only a part of the rows is in memory.
 func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	pool := newPool(t)
-	// Text that compression makes half as long and not less.
+	// Text that compresses to about half its size.
 	execute(t, pool, `CREATE VIEW analytics.many AS
 		SELECT n, encode(substr(noise, 1 + n * 1009 % 1000000, 1000), 'hex') AS body
 		FROM generate_series(1, 75000) AS n, (SELECT string_agg(sha512(i::text::bytea), '') AS noise FROM generate_series(1, 16000) AS i) AS source`)
@@ -387,8 +387,8 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	}
 }
 
-// watchHeap returns a function that ends the watch and returns the most memory that a garbage collection found in use.
-// What is garbage does not count: how much of that there is depends on how soon it is collected.
+// watchHeap returns a function that ends the measurement and returns the maximum of live memory after garbage
+// collections. Garbage does not count, because its amount depends on the timing of collections.
 func watchHeap() (peak func() uint64) {
 	runtime.GC()
 	end, most := make(chan struct{}), make(chan uint64)

@@ -13,7 +13,7 @@ import (
 // known is a key without its checksum; knownKey adds it.
 const known = "ngp_0123456789ABCDEFGHIJKLMNOPQRST"
 
-// knownKey spells the format out a second time: CRC-32 (IEEE) in base 62.
+// knownKey implements the format a second time: CRC-32 (IEEE) in base 62.
 func knownKey(body string) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	n := crc32.ChecksumIEEE([]byte(body))
@@ -57,8 +57,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// TestNewIsUniform counts characters: with 62 of them over 60,000 draws each is
-// expected 968 times; modulo bias would give the first eight 25 % more.
+// TestNewIsUniform counts characters: each of 62 is expected 968 times in 60,000 draws; modulo bias would give the
+// first eight 25 % more.
 func TestNewIsUniform(t *testing.T) {
 	t.Parallel()
 	count := map[rune]int{}
@@ -134,7 +134,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, s string) {
 		secret, err := apikey.Parse(s)
 		if err != nil {
-			if err != apikey.ErrMalformed { //nolint:errorlint // the very value: nothing of s may be wrapped around it
+			if err != apikey.ErrMalformed { //nolint:errorlint // exactly this value: no wrapping error may contain a part of s
 				t.Errorf("Parse(%q): %v", s, err)
 			}
 			return

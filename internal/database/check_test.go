@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// pretendedServer is a pool for which the server has these settings: a function current_setting and a view pg_settings
-// that are found before the built-in ones.
+// pretendedServer returns a pool for which the server seems to have other settings: a function current_setting and a
+// view pg_settings hide the built-in ones.
 func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 	t.Helper()
 	config, err := pgxpool.ParseConfig(testdb.NewEmpty(t))
@@ -79,7 +79,7 @@ func TestCheckServer(t *testing.T) {
 	}
 }
 
-// TestCheckServerSeesThePoolsOwnSettings: what counts is how this pool commits, not what the server's default is.
+// TestCheckServerSeesThePoolsOwnSettings: the settings of the pool's sessions count, not the server's defaults.
 func TestCheckServerSeesThePoolsOwnSettings(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig(testdb.New(t))
@@ -109,7 +109,7 @@ func TestCheckLog(t *testing.T) {
 	if err := database.CheckLog(t.Context(), pools.General); err != nil {
 		t.Errorf("a log of this server: %v", err)
 	}
-	// As if it had been dumped on a server that has handed out far more transaction ids.
+	// As after a dump from a server with much larger transaction ids.
 	testdb.Exec(t, pools.General, insert, "4000000000000")
 	if err := database.CheckLog(t.Context(), pools.General); !errors.Is(err, database.ErrRestored) {
 		t.Errorf("a log of another server: %v, want ErrRestored", err)

@@ -11,7 +11,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestDiagnose: each check finds what is wrong, and says nothing else about a server on which it is not.
+// TestDiagnose: each check finds its problem, and reports no other.
 func TestDiagnose(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)

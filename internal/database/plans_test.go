@@ -13,11 +13,11 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// statement is one of those that run in every batch of the committer, to read or to keep the inline projections.
+// statement is a statement in every batch of the committer: a read or an inline projection.
 type statement struct {
 	file, parameters, arguments string
-	indexes                     []string // that its plan must probe
-	filters                     bool     // checks more than the index does, in the few rows that a probe finds
+	indexes                     []string // that its plan must use
+	filters                     bool     // filters the few rows of an index probe
 }
 
 var statements = []statement{
@@ -68,8 +68,8 @@ var statements = []statement{
 	},
 }
 
-// TestCommitterProbesIndexes: nothing has ever analysed this database, and the statements are planned once, while it is
-// empty. They must be index probes all the same, then and when it has grown.
+// TestCommitterProbesIndexes: in a database that was never analysed, the statements are planned once, while it is
+// empty. They must use index probes, then and when it has grown.
 func TestCommitterProbesIndexes(t *testing.T) {
 	t.Parallel()
 	pools := open(t)
@@ -85,7 +85,7 @@ func TestCommitterProbesIndexes(t *testing.T) {
 	}
 }
 
-// prepare returns a connection that has the statements prepared.
+// prepare returns a connection with the statements prepared.
 func prepare(t *testing.T, pool *pgxpool.Pool) *pgx.Conn {
 	t.Helper()
 	conn, err := pool.Acquire(t.Context())
@@ -122,7 +122,7 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 		}
 	}
 	for _, index := range s.indexes {
-		// An index that answers alone is a probe, too, and so is a bitmap.
+		// An index-only scan or a bitmap scan is a probe, too.
 		if !strings.Contains(plan, "Index Scan using "+index+" on ") &&
 			!strings.Contains(plan, "Index Only Scan using "+index+" on ") &&
 			!strings.Contains(plan, "Bitmap Index Scan on "+index) {

@@ -42,7 +42,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.History, "enable_seqscan", "off"},
 		{pools.History, "synchronous_commit", "on"},
 		{pools.History, "application_name", "novelgate-history"},
-		{pools.General, "synchronous_commit", "on"}, // a signature is on disk before anybody sees it
+		{pools.General, "synchronous_commit", "on"}, // a signature is on disk before it is published
 		{pools.General, "enable_seqscan", "off"},
 		{pools.General, "plan_cache_mode", "auto"},
 		{pools.General, "application_name", "novelgate"},
@@ -60,7 +60,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	}
 }
 
-// TestPoolsShareTheConnections: the pools and what is outside of them stay below every limit, and commands get their
+// TestPoolsShareTheConnections: the pools and all other connections respect every limit, and commands get their
 // connections first.
 func TestPoolsShareTheConnections(t *testing.T) {
 	t.Parallel()

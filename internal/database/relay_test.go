@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// relay passes TCP connections on to a test database, whose server may have a unix socket alone.
+// relay forwards TCP connections to a test database, whose server may only have a unix socket.
 type relay struct {
 	url             string // of the database, through the relay
 	listener        net.Listener
@@ -60,7 +60,7 @@ func newRelay(t *testing.T) *relay {
 	return r
 }
 
-// silence keeps the connections made so far open without passing anything on any more. New ones work.
+// silence stops forwarding on the present connections and keeps them open. New ones work.
 func (r *relay) silence() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,7 +16,7 @@ import (
 	"novelgate/migrations"
 )
 
-// pinned are settings on which the code relies, and values that a role, a database or a URL may have for them.
+// pinned are settings on which the code relies, with other values that a role, a database or a URL may have.
 var pinned = []struct{ name, want, other string }{
 	{"search_path", "public", "elsewhere, pg_catalog"},
 	{"client_encoding", "UTF8", "LATIN1"},
@@ -33,8 +33,8 @@ var pinned = []struct{ name, want, other string }{
 	{"idle_in_transaction_session_timeout", "0", "1234s"},
 }
 
-// strangeRole returns the URL of a database of a role that has other settings than the server, and a schema with a
-// table and functions of names that the code uses.
+// strangeRole returns a database URL for a role with unusual settings, and with a schema that hides tables and
+// functions of the code.
 func strangeRole(t *testing.T) string {
 	t.Helper()
 	direct := testdb.NewEmpty(t)
@@ -77,7 +77,7 @@ func strangeRole(t *testing.T) string {
 	return parsed.String()
 }
 
-// TestEverySessionIsPinned opens a connection wherever the program does, for a role that has everything set otherwise.
+// TestEverySessionIsPinned opens connections in every way that the program does, for a role with unusual settings.
 func TestEverySessionIsPinned(t *testing.T) {
 	t.Parallel()
 	strange := strangeRole(t)
@@ -130,8 +130,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	}
 }
 
-// TestReadOnlySessionsAreLeft: a session that began while the operator had made the database read-only does not outlive
-// that.
+// TestReadOnlySessionsAreLeft: a session that began while the database was read-only is closed after a failed write.
 func TestReadOnlySessionsAreLeft(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
@@ -153,8 +152,8 @@ func TestReadOnlySessionsAreLeft(t *testing.T) {
 	}
 }
 
-// TestCommitsWait: what is acknowledged waits for the disk and for synchronous standbys, whatever the database says at
-// the time of a connection. Longer waits are the operator's choice.
+// TestCommitsWait: acknowledged data waits for the disk and for synchronous standbys, whatever the settings of the
+// database are at the time of the connection. The operator may choose longer waits.
 func TestCommitsWait(t *testing.T) {
 	t.Parallel()
 	pools := open(t)

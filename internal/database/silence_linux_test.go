@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// dialled makes config tell of the connections that it makes.
+// dialled makes config report its connections.
 func dialled(config *pgx.ConnConfig) <-chan net.Conn {
 	conns := make(chan net.Conn, 100)
 	dial := config.DialFunc
@@ -51,7 +51,7 @@ func TestConnectionsNoticeSilence(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer reading.Close(context.Background()) //nolint:errcheck // there is nothing to lose
+	defer reading.Close(context.Background()) //nolint:errcheck // it only read
 	conns["reading"] = latest(made)
 
 	listening, stop := context.WithCancel(t.Context())
@@ -87,7 +87,7 @@ func TestConnectionsNoticeSilence(t *testing.T) {
 	}
 }
 
-// latest is the connection that is in use: one before it may have offered TLS in vain.
+// latest returns the connection in use: earlier ones may be failed attempts with TLS.
 func latest(made <-chan net.Conn) (conn net.Conn) {
 	for conn = <-made; len(made) > 0; {
 		conn = <-made

@@ -27,7 +27,7 @@ func openGeneral(t *testing.T, url string) *pgxpool.Pool {
 	return pool
 }
 
-// takeAll takes all connections of a pool, which gives one back at a time only.
+// takeAll acquires all connections of a pool.
 func takeAll(t *testing.T, pool *pgxpool.Pool) []*pgxpool.Conn {
 	t.Helper()
 	taken := make([]*pgxpool.Conn, pool.Config().MaxConns)
@@ -40,7 +40,7 @@ func takeAll(t *testing.T, pool *pgxpool.Pool) []*pgxpool.Conn {
 	return taken
 }
 
-// TestIdleConnectionsThatHaveGoneSilent: none of them is handed out, and nobody waits for long to learn so.
+// TestIdleConnectionsThatHaveGoneSilent: a pool does not hand them out, and detects them quickly.
 func TestIdleConnectionsThatHaveGoneSilent(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t)
@@ -49,7 +49,7 @@ func TestIdleConnectionsThatHaveGoneSilent(t *testing.T) {
 		conn.Release()
 	}
 	r.silence()
-	time.Sleep(1100 * time.Millisecond) // from a second of idleness on, a connection is asked whether it lives
+	time.Sleep(1100 * time.Millisecond) // the pool pings connections that were idle for a second
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := pool.Exec(ctx, `SELECT 1`); err != nil {
@@ -57,8 +57,8 @@ func TestIdleConnectionsThatHaveGoneSilent(t *testing.T) {
 	}
 }
 
-// TestBusyConnectionsThatHaveGoneSilent: whoever waits for an answer gives up, and what took its place in the pool
-// makes room for a new connection long before the 15 seconds that pgx would wait for the silent one.
+// TestBusyConnectionsThatHaveGoneSilent: a statement on one gives up, and the pool opens a new connection long before
+// the 15 seconds that pgx would wait for the silent one.
 func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 	t.Parallel()
 	r := newRelay(t)
@@ -80,8 +80,8 @@ func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 	}
 }
 
-// TestSilenceWhileASessionIsSetUp: a server that goes silent between the start of a session and its settings keeps
-// nobody waiting for long.
+// TestSilenceWhileASessionIsSetUp: a server that stops answering between the start of a session and its settings causes
+// no long wait.
 func TestSilenceWhileASessionIsSetUp(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -116,8 +116,8 @@ func TestSilenceWhileASessionIsSetUp(t *testing.T) {
 	}
 }
 
-// TestServersAreAskedToNoticeSilence: what the URL says about it holds. Sessions on a unix socket have no such settings
-// to look at, so this looks at what they are asked for.
+// TestServersAreAskedToNoticeSilence: settings in the URL take precedence. Sessions on a unix socket do not have these
+// settings, so the test checks what clients send.
 func TestServersAreAskedToNoticeSilence(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ parameters, want string }{
@@ -155,7 +155,7 @@ func TestOnlyTheServiceIsCutOff(t *testing.T) {
 	}
 }
 
-// startOfSession returns what a connection with the configuration of a pool sends until it is ready.
+// startOfSession returns the bytes that a connection of a pool sends until it is ready.
 func startOfSession(t *testing.T, pool *pgxpool.Pool) string {
 	t.Helper()
 	var sent strings.Builder

@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// feed reads a partner's change feed to its end, by the client.
+// feed reads a partner's change feed to its end, with the client.
 func (p *Partner) feed(t testing.TB) (changes []client.Change) {
 	t.Helper()
 	c := p.Client(t, p.Service.URL)
@@ -32,7 +32,7 @@ func (p *Partner) feed(t testing.TB) (changes []client.Change) {
 	}
 }
 
-// awaitChanges waits until a partner has been told of changes of these types, in any order.
+// awaitChanges waits for changes of these types in a partner's feed, in any order.
 func (p *Partner) awaitChanges(t testing.TB, types ...string) (changes []client.Change) {
 	t.Helper()
 	slices.Sort(types)
@@ -82,7 +82,7 @@ func TestPartnersAreTold(t *testing.T) {
 		WantInvalid(t, "cursor")
 }
 
-// TestLiveFeed: a stream tells at once, ends when the key is revoked, and an integration has few of them.
+// TestLiveFeed: a stream sends changes at once, ends when the key is revoked, and their number is limited.
 func TestLiveFeed(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)

@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// demoPartner reads the key of the demo integration from what a first start prints.
+// demoPartner reads the key of the demo integration from the output of a first start.
 func demoPartner(t testing.TB, r *Service) *Partner {
 	t.Helper()
 	r.line(t, "Send it again")
@@ -26,7 +26,7 @@ func demoPartner(t testing.TB, r *Service) *Partner {
 	return nil
 }
 
-// wantNoDemo wants nothing on standard output but the addresses.
+// wantNoDemo checks that standard output has only addresses.
 func wantNoDemo(t testing.TB, r *Service) {
 	t.Helper()
 	if said := strings.TrimSpace(r.stdout.String()); strings.Count(said, "\n") != 1 {
@@ -43,7 +43,7 @@ func wantPostgresLogClean(t testing.TB, dir string) {
 	wantNoSecret(t, "the log of the embedded PostgreSQL", log)
 }
 
-// takenAtLast sends a comment until it is taken: on a busy machine a request may run out of time.
+// takenAtLast sends a comment until it is accepted, because a request may time out on a busy machine.
 func takenAtLast(t testing.TB, p *Partner, key string, fields Fields) Post {
 	t.Helper()
 	response := p.Import(t, key, fields)
@@ -58,7 +58,7 @@ func takenAtLast(t testing.TB, p *Partner, key string, fields Fields) Post {
 
 func plantedComment(unique string) Fields { return comment("Embedded", "reader", unique) }
 
-// TestEmbeddedKilledWithItsService kills the service, and with it the embedded database, and starts both again.
+// TestEmbeddedKilledWithItsService kills the service together with the embedded database, and starts both again.
 func TestEmbeddedKilledWithItsService(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -85,7 +85,7 @@ func TestEmbeddedKilledWithItsService(t *testing.T) {
 	wantPostgresLogClean(t, dir)
 }
 
-// TestEmbeddedServerKilledAlone kills the embedded PostgreSQL under a service that goes on.
+// TestEmbeddedServerKilledAlone kills the embedded PostgreSQL of a running service.
 func TestEmbeddedServerKilledAlone(t *testing.T) {
 	dir := dataDir(t)
 	service := serveEmbedded(t, dir)
@@ -115,7 +115,7 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 			if got := response.WantPost(t, 200); got.PostID != first.PostID {
 				t.Errorf("the comment is %+v, want %+v", got, first)
 			}
-			pid, ready := livingPostmaster(dir) // a backend may have outlived the killed one and answered
+			pid, ready := livingPostmaster(dir) // a surviving backend may have answered
 			return ready && pid != killed
 		})
 		takenAtLast(t, p, Key(), plantedComment("later"))
@@ -129,8 +129,8 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 	wantPostgresLogClean(t, dir)
 }
 
-// TestEmbeddedServerIsFound runs staff commands and a second service beside the one that owns the embedded database,
-// and then kills the owner.
+// TestEmbeddedServerIsFound runs staff commands and a second service beside the owner of the embedded database, and
+// then kills the owner.
 func TestEmbeddedServerIsFound(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	ownComments = 1200 // of each author who is erased: three transactions of an erasure
+	ownComments = 1200 // of each erased author: three transactions of an erasure
 	eraseBatch  = 500  // as in commands/staff
 )
 
@@ -33,16 +33,15 @@ type eraseDesk struct {
 	staff       *staff.Staff
 }
 
-// TestKilledErasure kills the command line, or the service in the middle of the request, with SIGKILL while it erases
-// one author after another: at any moment, and in a transaction that waits for a lock. What is left is whole
-// transactions, and no event is erased by half; a second call erases the rest, and only that. With --vacuum nothing is
-// left in statistics either.
+// TestKilledErasure kills the command line, or the service during the request, with SIGKILL while it erases one author
+// after another: at a random moment, and in a transaction that waits for a lock. Only whole transactions remain, and no
+// event is erased in part; a second call erases only the rest. With --vacuum, statistics have no erased data either.
 func TestKilledErasure(t *testing.T) {
 	t.Parallel()
 	d := newEraseDesk(t)
 	d.write(t, "neighbour", 20)
 	const rounds = 4 // each way once
-	var left []int   // comments that were erased when the kill was over
+	var left []int   // comments that were erased at the kill
 	for round := range rounds {
 		author := fmt.Sprintf("%s/%d", planted, round)
 		d.write(t, author, ownComments)
@@ -51,7 +50,7 @@ func TestKilledErasure(t *testing.T) {
 			t.Fatal(err)
 		}
 		awaitProjections(t, d.url, d.settled(t))
-		if _, err := d.staff.Pool.Exec(t.Context(), `ANALYZE`); err != nil { // as the database does by itself at any time
+		if _, err := d.staff.Pool.Exec(t.Context(), `ANALYZE`); err != nil { // as autovacuum may at any time
 			t.Fatal(err)
 		}
 		overHTTP, held := round%2 == 1, round%4 < 2
@@ -114,7 +113,7 @@ func newEraseDesk(t *testing.T) *eraseDesk {
 	return d
 }
 
-// start starts the service. A request has as long as its erasure may wait for a lock.
+// start starts the service. A request may take as long as its erasure waits for a lock.
 func (d *eraseDesk) start(t *testing.T) {
 	t.Helper()
 	d.Service = serve(t, slowly(d.url), "--request-timeout", "60s")
@@ -142,7 +141,7 @@ func (d *eraseDesk) write(t *testing.T, author string, n int) {
 	}
 }
 
-// settled returns the whole log, once all of it can be read and the ledger has sealed it.
+// settled returns the whole log, once it is settled and sealed.
 func (d *eraseDesk) settled(t *testing.T) (recorded []events.Recorded) {
 	t.Helper()
 	testdb.Eventually(t, "the log is settled and sealed", func() bool {
@@ -153,19 +152,19 @@ func (d *eraseDesk) settled(t *testing.T) (recorded []events.Recorded) {
 	return recorded
 }
 
-// eraseByCommand starts the command line. kill ends it.
+// eraseByCommand starts the command line. kill kills it.
 func (d *eraseDesk) eraseByCommand(t *testing.T, author string) (kill func()) {
 	t.Helper()
 	return launch(t, "author", "erase", d.name, author, "--reason", "asked", "--database-url", d.url).kill
 }
 
-// eraseByRequest sends the request. kill ends the service.
+// eraseByRequest sends the request. kill kills the service.
 func (d *eraseDesk) eraseByRequest(t *testing.T, author string) (kill func()) {
 	t.Helper()
 	answered := make(chan struct{})
 	go func() {
 		defer close(answered)
-		_, _ = d.request(author) // the service may be gone before it answers
+		_, _ = d.request(author) // the service may be killed before it answers
 	}()
 	return func() {
 		d.kill()
@@ -192,7 +191,7 @@ func (d *eraseDesk) request(author string) (int, error) {
 	return response.StatusCode, response.Body.Close()
 }
 
-// finish erases again until that is said to be done, and wants it done.
+// finish repeats the erasure until it succeeds, and checks the result.
 func (d *eraseDesk) finish(t *testing.T, author string, overHTTP bool) {
 	t.Helper()
 	testdb.Eventually(t, "the erasure is completed", func() bool {
@@ -211,7 +210,7 @@ func (d *eraseDesk) finish(t *testing.T, author string, overHTTP bool) {
 	}
 }
 
-// erased counts the comments of an author that are erased, and fails the test when a comment has lost only a half.
+// erased counts the erased comments of an author, and fails for a comment that is erased in part.
 func (d *eraseDesk) erased(t *testing.T, author string) int {
 	t.Helper()
 	if n := value[int](t, d.url,
@@ -223,7 +222,7 @@ func (d *eraseDesk) erased(t *testing.T, author string) int {
 	return ownComments - left
 }
 
-// hold locks the comment of an author that an erasure comes to as the nth.
+// hold locks the author's n-th comment that an erasure reaches.
 func (d *eraseDesk) hold(t *testing.T, author string, nth int) (release func()) {
 	t.Helper()
 	connection := testdb.Connect(t, d.url)

@@ -18,15 +18,15 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// failovers is how many failovers a test makes: a few, or as many as NOVELGATE_TEST_FAILOVERS says.
+// failovers returns the number of failovers of a test: few, or NOVELGATE_TEST_FAILOVERS.
 func failovers(t testing.TB, few int) int {
 	t.Helper()
 	return scaled(t, "NOVELGATE_TEST_FAILOVERS", few)
 }
 
-// TestFailoverLosesEvents fails over to an asynchronous standby that lacks the newest events, under a living service.
-// The new primary uses the transaction ids of what is lost for other events: the read models must hold these, and
-// nothing of what is lost.
+// TestFailoverLosesEvents fails over to an asynchronous standby that lacks the newest events, while the service runs.
+// The new primary reuses their transaction ids for other events: the read models must have these, and none of the lost
+// ones.
 func TestFailoverLosesEvents(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t, nil)
@@ -71,7 +71,7 @@ func TestFailoverLosesEvents(t *testing.T) {
 		}
 		primary = standby
 		lost += 1 - value[int](t, primary.url(), `SELECT count(*) FROM events WHERE event_id = $1`, name+"-lost")
-		t.Run(name, func(t *testing.T) { wantReplayed(t, primary.url()) }) // what it needs is gone before the next crash
+		t.Run(name, func(t *testing.T) { wantReplayed(t, primary.url()) }) // its servers are gone before the next crash
 		if found := value[int](t, primary.url(), `SELECT count(*) FROM posts AS p WHERE NOT EXISTS (
 			SELECT FROM events AS e WHERE e.stream_id = p.post_id AND e.recorded_at = p.recorded_at)`); found != 0 {
 			t.Errorf("run %d: %d comments that are not in the log", run, found)
@@ -90,7 +90,7 @@ func TestFailoverLosesEvents(t *testing.T) {
 	t.Logf("%d failovers have lost an event", lost)
 }
 
-// auditor keeps every checkpoint that it is shown.
+// auditor keeps every checkpoint that it gets.
 type auditor struct {
 	t     *testing.T
 	mu    sync.Mutex
@@ -100,7 +100,7 @@ type auditor struct {
 	shown int
 }
 
-// watch asks replicas for their newest checkpoint, in turn, until ctx ends.
+// watch reads the newest checkpoint of replicas in turn until ctx ends.
 func (a *auditor) watch(ctx context.Context, replicas ...*Service) {
 	for n := 0; ctx.Err() == nil; n++ {
 		url := replicas[n%len(replicas)].URL + "/ledger/checkpoint"
@@ -115,7 +115,7 @@ func (a *auditor) watch(ctx context.Context, replicas ...*Service) {
 				a.keep(text)
 			}
 		}
-		time.Sleep(10 * time.Millisecond) // a guest, and not a load
+		time.Sleep(10 * time.Millisecond) // without adding load
 	}
 }
 
@@ -142,9 +142,9 @@ func (a *auditor) largest() (uint64, []byte) {
 	return a.size, a.note
 }
 
-// TestFailoverForksNoLedger: an asynchronous standby that lacks signed events is promoted under two replicas, which
-// share the memory of the ledger, or of which one has it. Neither signs another history, and what an auditor has
-// kept says what was lost.
+// TestFailoverForksNoLedger: an asynchronous standby that lacks signed events is promoted. Two replicas share the
+// memory of the ledger, or only one has it. Neither signs another history, and the checkpoints of an auditor show what
+// was lost.
 func TestFailoverForksNoLedger(t *testing.T) {
 	t.Parallel()
 	for round := range failovers(t, 2) {
@@ -158,10 +158,10 @@ func failOver(t *testing.T, shared bool) {
 	primary := startServer(t, nil)
 	first, second := t.TempDir(), t.TempDir()
 	key := filepath.Join(first, "ledger.key")
-	before := serve(t, primary.url(), "--data-dir", first) // makes the key and the memory, and the schema
+	before := serve(t, primary.url(), "--data-dir", first) // creates the key, the memory and the schema
 	standby := startStandby(t, primary)
 	before.kill()
-	both := primaryOf(t, primary, standby) + "&connect_timeout=30" // all connect at once, on a machine that is busy
+	both := primaryOf(t, primary, standby) + "&connect_timeout=30" // all connect at once on a busy machine
 	copied, err := os.ReadFile(key)
 	if err != nil {
 		t.Fatal(err)
@@ -244,8 +244,8 @@ func failOver(t *testing.T, shared bool) {
 	t.Logf("%d checkpoints were shown; lost from %d to %d", a.shown, surviving, size)
 }
 
-// TestOldPrimaryGetsNothing: a primary that was replaced starts again while connections come and go. All commands go to
-// the server that was promoted.
+// TestOldPrimaryGetsNothing: a replaced primary starts again while connections open and close. All commands go to the
+// promoted server.
 func TestOldPrimaryGetsNothing(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t, nil)
@@ -263,7 +263,7 @@ func TestOldPrimaryGetsNothing(t *testing.T) {
 	primary.crash(t)
 	standby.promote(t)
 	testdb.Eventually(t, "a comment is accepted after the failover", func() bool { return send("after") })
-	primary.start(t) // a moment before somebody fences it
+	primary.start(t) // before an operator isolates it
 	const count = `SELECT count(*) FROM events`
 	old, accepted := value[int](t, primary.url(), count), 0
 	for i := range 12 {
@@ -280,9 +280,8 @@ func TestOldPrimaryGetsNothing(t *testing.T) {
 	}
 }
 
-// TestReplaysWaitForTheSynchronousStandby: a command whose commit waits for a standby in vain is visible on the primary
-// once its time is up. Neither a retry nor a query must be told that it is on record, because a failover would lose
-// it.
+// TestReplaysWaitForTheSynchronousStandby: a command whose commit waits for a standby in vain becomes visible on the
+// primary after its time-out. Neither a retry nor a query may report it as recorded, because a failover would lose it.
 func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
 	primary := startServer(t, nil)
@@ -330,8 +329,8 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 	ask(http.StatusOK)
 }
 
-// TestOldPrimaryBesidePromotedStandby: a standby is promoted while the service has connections open to the primary,
-// which lives on. From the first command in the new log on, all commands go there, and none refers to what only the old
+// TestOldPrimaryBesidePromotedStandby: a standby is promoted while the service has connections to the primary, which
+// keeps running. After the first command in the new log, all commands go there, and none uses data that only the old
 // log has.
 func TestOldPrimaryBesidePromotedStandby(t *testing.T) {
 	t.Parallel()
@@ -339,7 +338,7 @@ func TestOldPrimaryBesidePromotedStandby(t *testing.T) {
 	MustCLI(t, primary.url(), "migrate")
 	p := newPartner(t, primary.url())
 	standby := startStandby(t, primary)
-	// New connections go to the promoted server, the first that can be written.
+	// New connections go to the promoted server, the first writable one.
 	r := serve(t, primaryOf(t, standby, primary)+"&connect_timeout=10")
 	send := func(title, key string) answer {
 		return p.send(t, r.URL, PostsPath, key, encode(comment(title, "reader", "name")), false)
@@ -355,7 +354,7 @@ func TestOldPrimaryBesidePromotedStandby(t *testing.T) {
 		testdb.Eventually(t, "a comment is accepted", func() bool { return accepted(title, key) })
 	}
 	standby.promote(t)
-	// Connections open and close, so that the service comes to use the promoted server. Those to the old one live.
+	// Connections open and close until the service uses the promoted server. Those to the old one stay open.
 	testdb.Eventually(t, "a command is in the new log", func() bool {
 		execute(t, primary.url(), `SELECT pg_terminate_backend(pid) FROM (SELECT pid FROM pg_stat_activity
 			WHERE application_name LIKE 'novelgate-%' ORDER BY random() LIMIT 1) AS one`)

@@ -10,8 +10,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestImportThroughAFailover: the primary is lost while `novelgate import` sends lines and two replicas execute them. The
-// standby that is promoted lacks the last ones. The command ends by itself; every line is stored, once, and every reply
+// TestImportThroughAFailover: the primary is lost while `novelgate import` sends lines and two replicas execute them.
+// The promoted standby lacks the last ones. The command still completes; every line is stored once, and every reply
 // under its parent. NOVELGATE_TEST_FAILOVERS sets the number of rounds.
 func TestImportThroughAFailover(t *testing.T) {
 	t.Parallel()

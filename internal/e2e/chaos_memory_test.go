@@ -17,7 +17,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// residentPeak is how much memory a process has had at a time since it started, in MB.
+// residentPeak returns the peak memory of a process, in MB.
 func residentPeak(t testing.TB, p *process) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -32,7 +32,7 @@ func residentPeak(t testing.TB, p *process) int {
 	return kilobytes / 1024
 }
 
-// wantPeak wants a service to have taken no more memory than so many MB for what it had to do.
+// wantPeak checks that a service has used at most most MB.
 func wantPeak(t testing.TB, r *Service, most int, what string, n int) {
 	t.Helper()
 	what = fmt.Sprintf(what, n)
@@ -43,7 +43,7 @@ func wantPeak(t testing.TB, r *Service, most int, what string, n int) {
 	}
 }
 
-// wantConnections wants some connections to be open, and no more than may be.
+// wantConnections checks that there are open connections, at most allowed.
 func wantConnections(t testing.TB, r *Service, allowed int) {
 	t.Helper()
 	if open, _ := strconv.Atoi(metric(r.metrics(t), "novelgate_connections")); open == 0 || open > allowed {
@@ -51,7 +51,7 @@ func wantConnections(t testing.TB, r *Service, allowed int) {
 	}
 }
 
-// besieged starts a service with a partner on a database of its own.
+// besieged starts a service with a partner on its own database.
 func besieged(t *testing.T, flags ...string) (database string, r *Service, p *Partner) {
 	t.Helper()
 	database = testdb.New(t)
@@ -59,7 +59,7 @@ func besieged(t *testing.T, flags ...string) (database string, r *Service, p *Pa
 	return database, r, newPartner(t, database)
 }
 
-// largeComments appends comments of 31 KB, which compress well in the database and not at all on their way out of it.
+// largeComments appends comments of 31 KB, which the database compresses well, and gzip not at all.
 const largeComments = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
     event_source, event_type, data, personal, salt, batch_id)
 SELECT n - 1, 'post', encode(substring(sha256(uuid_send(i) || convert_to('large-' || n, 'UTF8')) FOR 16), 'hex')::uuid,
@@ -87,7 +87,7 @@ func TestMemoryOfCatchingUp(t *testing.T) {
 	wantPeak(t, r, most, "catching up with %d comments of 31 KB", comments)
 }
 
-// TestMemoryOfReadersWhoDoNotRead opens 1,000 connections that ask for the largest page there is and do not read it.
+// TestMemoryOfReadersWhoDoNotRead opens 1,000 connections that request the largest page and do not read it.
 func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	t.Parallel()
 	const connections, most = 1000, 300 // MB
@@ -116,7 +116,8 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	})
 	for range connections {
 		c := openConnection(t, r.URL)
-		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil { //nolint:forcetypeassert // that is what it is
+		// the type of an HTTP connection
+		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil { //nolint:forcetypeassert
 			t.Fatal(err)
 		}
 		say(t, c, "GET /novels/large/discussion?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n")
@@ -130,7 +131,7 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 			number(`novelgate_http_requests_total{code="unavailable",method="GET",route="/novels/{slug}/discussion",status="503"}`)+
 				number(`novelgate_readers{audience="public"}`) >= connections*9/10
 	})
-	// Others are served meanwhile.
+	// Other clients are served meanwhile.
 	wantServed(t, p, r)
 	if status, _ := Get(t, r.URL+"/healthz"); status != http.StatusOK {
 		t.Errorf("/healthz is %d while readers do not read", status)
@@ -142,8 +143,8 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	wantPeak(t, r, most, "%d readers who do not read", connections)
 }
 
-// TestMemoryOfStalledBodies opens connections that send most of a body and then nothing: many of one partner, and some
-// of each of many partners.
+// TestMemoryOfStalledBodies opens connections that send most of a body and then stall: many of one partner, and some of
+// each of many partners.
 func TestMemoryOfStalledBodies(t *testing.T) {
 	t.Parallel()
 	const most = 300 // MB
@@ -159,7 +160,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 					say(t, conn, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
 						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
 						name, key, c.length))
-					// The service may refuse, and close, before all of it is sent.
+					// The service may refuse the request and close before the end.
 					go func() { _, _ = io.WriteString(conn, strings.Repeat(" ", c.sent)) }()
 				}
 			}
@@ -176,7 +177,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 				}
 				return there >= all
 			})
-			// Others are served meanwhile.
+			// Other clients are served meanwhile.
 			wantServed(t, p, r)
 			if status, _ := Get(t, r.URL+"/readyz"); status != http.StatusOK {
 				t.Errorf("/readyz is %d while bodies do not arrive", status)
@@ -186,7 +187,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 	}
 }
 
-// wantServed wants comments taken meanwhile.
+// wantServed checks that comments are accepted meanwhile.
 func wantServed(t *testing.T, p *Partner, r *Service) {
 	t.Helper()
 	for i := range 20 {
@@ -197,7 +198,7 @@ func wantServed(t *testing.T, p *Partner, r *Service) {
 	}
 }
 
-// issueKeys takes so many partners on and returns a key of each.
+// issueKeys registers partners and returns a key of each.
 func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
 	t.Helper()
 	pool := testdb.Pool(t, databaseURL)
@@ -235,7 +236,7 @@ func say(t *testing.T, c net.Conn, text string) {
 	}
 }
 
-// TestMemoryOfOpenConnections opens more connections than may be open, each of which was answered once and stays.
+// TestMemoryOfOpenConnections opens more connections than allowed, each idle after one answer.
 func TestMemoryOfOpenConnections(t *testing.T) {
 	t.Parallel()
 	const allowed, most = 8000, 300 // MB
@@ -255,8 +256,8 @@ func TestMemoryOfOpenConnections(t *testing.T) {
 	wantPeak(t, r, most, "%d open connections", allowed)
 }
 
-// TestMemoryOfUnfinishedHeaders opens more connections than may be open by default, each of which sends most of a
-// header after a complete request.
+// TestMemoryOfUnfinishedHeaders opens more connections than the default limit, each of which sends most of a header
+// after a complete request.
 func TestMemoryOfUnfinishedHeaders(t *testing.T) {
 	t.Parallel()
 	const connections, allowed, most = 3000, 2000, 300 // MB

@@ -10,8 +10,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestMoveToAnotherCluster moves everything to a cluster that has handed out far fewer transaction ids, by dump and
-// restore, and goes on there: nothing is lost or projected twice, and the ledger is the same one.
+// TestMoveToAnotherCluster moves the database to a cluster with much smaller transaction ids, by dump and restore, and
+// continues there: nothing is lost or projected twice, and the ledger stays the same.
 func TestMoveToAnotherCluster(t *testing.T) {
 	t.Parallel()
 	old, data := startServer(t, nil), t.TempDir() // with the key of the ledger
@@ -22,7 +22,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	l.book.enter(gone, l.send(l.book.t, before.URL, gone.path, gone.key, gone.body, false))
 	l.start(4)
 	l.book.await(60)
-	// Nobody has to wait for these: they write nothing.
+	// These transactions write nothing, so they need not wait for the disk.
 	execute(t, old.url(), `DO $do$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $do$`)
 	l.book.await(60)
 	kept := keep(t, before)
@@ -36,7 +36,7 @@ func TestMoveToAnotherCluster(t *testing.T) {
 	} {
 		MustCLI(t, old.url(), args...)
 	}
-	// none has to apply the erasure on the other side, before it can be verified
+	// otherwise the other side would have to apply the erasure before it can be verified
 	awaitProjections(t, old.url(), settledLog(t, old.url()))
 	before.kill() // whatever it has not sealed yet
 	wantErased(t, old.url())
@@ -99,7 +99,7 @@ func keep(t *testing.T, r *Service) string {
 	return path
 }
 
-// wantVerified wants the history to be the one that a checkpoint covers.
+// wantVerified checks that the history agrees with a kept checkpoint.
 func wantVerified(t *testing.T, databaseURL, kept string) {
 	t.Helper()
 	p := launch(t, "events", "verify", "--against", kept, "--database-url", databaseURL)
@@ -109,7 +109,7 @@ func wantVerified(t *testing.T, databaseURL, kept string) {
 	}
 }
 
-// wantErased wants nothing of the erased reader in the database.
+// wantErased checks that the database has nothing of the erased reader.
 func wantErased(t *testing.T, databaseURL string) {
 	t.Helper()
 	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE personal->>'uuid' LIKE '%gone'`); n != 0 {
@@ -121,7 +121,7 @@ func wantErased(t *testing.T, databaseURL string) {
 	}
 }
 
-// wantReplayed wants every projection at the end of the log, and each read model to equal a replay.
+// wantReplayed waits until every projection is at the end of the log, and compares each read model with a replay.
 func wantReplayed(t *testing.T, databaseURL string) {
 	t.Helper()
 	recorded := settledLog(t, databaseURL)

@@ -13,14 +13,14 @@ import (
 	"novelgate/projections"
 )
 
-// The service promises an answer within two seconds. A busy machine adds to what we measure: processes wait for their
-// turn, ours and those that it asks. What hangs takes far longer.
+// The service promises an answer within two seconds. A busy machine adds waits to the measured time. A request that
+// hangs takes far longer.
 const (
 	promised = 2 * time.Second
 	busy     = 1500 * time.Millisecond
 )
 
-// witness remembers every answer.
+// witness records every answer.
 type witness struct {
 	*stalls
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ func (w *witness) see(a answer) {
 	w.answers = append(w.answers, a)
 }
 
-// between returns the answers to requests that were sent and answered in the meantime.
+// between returns the answers to requests within a period.
 func (w *witness) between(from, to time.Time) []answer {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -42,16 +42,16 @@ func (w *witness) between(from, to time.Time) []answer {
 	})
 }
 
-// outage says how the service has taken one absence of the database.
+// outage is the measured behaviour of the service during an outage of the database.
 type outage struct {
-	refused       int           // requests answered with 503 meanwhile
-	slowest       time.Duration // of them
+	refused       int           // requests answered with 503
+	slowest       time.Duration // of these
 	firstAfter    time.Duration // from the return of the database to the first success
 	lastRefusal   time.Duration // … and to the sending of the last request that was refused
 	projectedSoon time.Duration // … and until the projections stood at the end of the log
 }
 
-// wantRefusals wants each request during the absence refused in time, with 503.
+// wantRefusals checks that each request during the outage got 503 in time.
 func wantRefusals(t testing.TB, w *witness, answers []answer) (slowest time.Duration) {
 	t.Helper()
 	for _, a := range answers {
@@ -68,15 +68,14 @@ func wantRefusals(t testing.TB, w *witness, answers []answer) (slowest time.Dura
 	return slowest
 }
 
-// awaitRefusals waits until every connection of the load has met the absence of the database.
+// awaitRefusals waits until every connection of the load has got a refusal.
 func awaitRefusals(t testing.TB, w *witness, away time.Time) {
 	t.Helper()
 	testdb.Eventually(t, "requests are refused while the database is away",
 		func() bool { return len(w.between(away, time.Now())) >= 16 })
 }
 
-// measure waits until commands succeed again, and looks at how it came to that. back is when the database was there
-// again.
+// measure waits until commands succeed again, and measures the outage. back is the time when the database was up again.
 func measure(t testing.TB, w *witness, away, back time.Time) outage {
 	t.Helper()
 	meanwhile := w.between(away, back)
@@ -96,7 +95,7 @@ func measure(t testing.TB, w *witness, away, back time.Time) outage {
 	return o
 }
 
-// TestDatabaseCrashes stops PostgreSQL at once, under load, and starts it again after a while.
+// TestDatabaseCrashes stops PostgreSQL immediately, under load, and starts it again after a while.
 func TestDatabaseCrashes(t *testing.T) {
 	database, service, l, w := underLoad(t, 20*time.Millisecond)
 	l.book.await(100)
@@ -121,7 +120,7 @@ func TestDatabaseCrashes(t *testing.T) {
 	l.settle(t, service, database.url())
 }
 
-// wantDegraded looks at what does not need the database, and at what says that it is away.
+// wantDegraded checks routes that do not need the database, and those that report the outage.
 func wantDegraded(t *testing.T, service *Service) {
 	t.Helper()
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503} {
@@ -133,14 +132,14 @@ func wantDegraded(t *testing.T, service *Service) {
 	unavailable := service.Send(t,
 		(&Partner{NewIntegration: NewIntegration{APIKey: "ngp_" + strings.Repeat("0", 36)}}).Request(
 			PostsPath, "k", []byte(`{}`)))
-	unavailable.WantProblem(t, 401, "unauthorized") // malformed: no need to ask
+	unavailable.WantProblem(t, 401, "unauthorized") // malformed: needs no database
 	if metrics := service.metrics(t); !strings.Contains(metrics, "novelgate_projections_up 0") {
 		t.Error("/metrics does not say that the state of the projections is unknown")
 	}
 }
 
-// TestDatabaseGoesSilent stops all processes of PostgreSQL for a while: connections stay open and new ones are taken,
-// but there are no answers.
+// TestDatabaseGoesSilent suspends all processes of PostgreSQL for a while: connections stay open, new ones are
+// accepted, but nothing is answered.
 func TestDatabaseGoesSilent(t *testing.T) {
 	database, service, l, w := underLoad(t, 20*time.Millisecond)
 	l.book.await(100)
@@ -157,8 +156,8 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	l.settle(t, service, database.url())
 }
 
-// cutSQL makes a function that ends all connections of the service once one of them at least is in the middle of an
-// append, and says how many of those there were.
+// cutSQL creates a function that ends all connections of the service once at least one is in an append, and returns the
+// number of those.
 const cutSQL = `CREATE FUNCTION pg_temp.cut() RETURNS int LANGUAGE plpgsql AS $$
 DECLARE appends int := 0;
 BEGIN
@@ -176,8 +175,8 @@ BEGIN
     RETURN appends;
 END $$`
 
-// TestConnectionsAreCut ends all connections of the service, again and again, wherever their transactions are: many a
-// commit succeeds and its answer is lost.
+// TestConnectionsAreCut ends all connections of the service repeatedly, also in transactions: many commits succeed with
+// a lost answer.
 func TestConnectionsAreCut(t *testing.T) {
 	began := time.Now()
 	database, service, l, w := underLoad(t, 0)
@@ -195,9 +194,8 @@ func TestConnectionsAreCut(t *testing.T) {
 	t.Logf("%d cuts, of %d appends", cuts, appends)
 }
 
-// TestWritersGetStuck stops the processes of the database that the service writes through, in the middle of their
-// transactions, so that those keep their locks and hide what came after them from readers. The service can still
-// connect.
+// TestWritersGetStuck suspends the database processes of the service's writing connections, in their transactions,
+// which keep their locks and hide later events. The service can still connect.
 func TestWritersGetStuck(t *testing.T) {
 	began := time.Now()
 	database, service, l, w := underLoad(t, 0)
@@ -210,7 +208,7 @@ func TestWritersGetStuck(t *testing.T) {
 	wantPromptAnswers(t, w, began)
 }
 
-// wantPromptAnswers wants an answer to every request within the time promised.
+// wantPromptAnswers checks that every request is answered in time.
 func wantPromptAnswers(t testing.TB, w *witness, began time.Time) {
 	t.Helper()
 	var slowest answer
@@ -225,8 +223,8 @@ func wantPromptAnswers(t testing.TB, w *witness, began time.Time) {
 	t.Logf("the slowest answer was a %d after %v", slowest.status, slowest.took)
 }
 
-// TestCommandsComeFirst: on a server with few connections no command is refused for lack of one, whatever the
-// background does, and it stays so when the server has lost all of them.
+// TestCommandsComeFirst: on a server with few connections no command fails for lack of one, whatever background work
+// needs, also after the server has closed all connections.
 func TestCommandsComeFirst(t *testing.T) {
 	database := startEmptyServer(t, map[string]string{"max_connections": "10"})
 	execute(t, database.url(), `CREATE ROLE plain LOGIN`, `ALTER DATABASE novelgate OWNER TO plain`)
@@ -241,7 +239,7 @@ func TestCommandsComeFirst(t *testing.T) {
 	if status, body := Get(t, service.OpsURL+"/readyz"); status != 200 {
 		t.Errorf("/readyz: %d %s", status, body)
 	}
-	// Somebody reads at the same time, who needs connections, too.
+	// Readers need connections, too.
 	for range 30 {
 		Get(t, service.URL+"/novels")
 	}
@@ -261,7 +259,7 @@ func TestCommandsComeFirst(t *testing.T) {
 	l.book.reconcile(t, l.Partner, service, database.url())
 }
 
-// wantSuccess wants every command since then to have succeeded.
+// wantSuccess checks that every command since a time has succeeded.
 func (w *witness) wantSuccess(t testing.TB, since time.Time) {
 	t.Helper()
 	for _, a := range w.between(since, time.Now()) {
@@ -271,7 +269,7 @@ func (w *witness) wantSuccess(t testing.TB, since time.Time) {
 	}
 }
 
-// awaitReady waits until the service says that it can do its work.
+// awaitReady waits until the service is ready.
 func (s *Service) awaitReady(t testing.TB) {
 	t.Helper()
 	testdb.Eventually(t, "/readyz is 200 again", func() bool {
@@ -287,8 +285,8 @@ func migrated(t *testing.T, databaseURL string) string {
 	return databaseURL
 }
 
-// TestReadinessSaysWhatCommandsMeet makes a primary read-only while the service runs on it, in two ways, and writable
-// again: commands are refused with 503, /readyz and the metric say so and why, and all of it mends by itself.
+// TestReadinessSaysWhatCommandsMeet makes the primary of a running service read-only, in two ways, and writable again:
+// commands get 503, /readyz and the metric show the reason, and all recovers by itself.
 func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)
@@ -341,7 +339,7 @@ func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 	wantComments(t, database.url(), 3)
 }
 
-// wantComments wants so many comments in the log, and projected.
+// wantComments checks the number of comments in the log and in the read model.
 func wantComments(t *testing.T, databaseURL string, comments int) {
 	t.Helper()
 	testdb.Eventually(t, "the comments are projected", func() bool {
@@ -352,8 +350,8 @@ func wantComments(t *testing.T, databaseURL string, comments int) {
 	}
 }
 
-// stalls are times for which this process, and so most likely everything else, stood still. What is promised of a
-// service cannot be wanted of that time.
+// stalls are periods in which this process, and so probably the whole machine, stood still. Promises about time do not
+// include them.
 type stalls struct {
 	mu   sync.Mutex
 	list []stall
@@ -364,12 +362,12 @@ type stall struct {
 	took time.Duration
 }
 
-// watchStalls notes every stall until the test ends.
+// watchStalls records stalls until the test ends.
 func watchStalls(t testing.TB) *stalls {
 	t.Helper()
 	const (
 		pause       = 5 * time.Millisecond
-		worthNoting = 50 * time.Millisecond // goroutines wait as long for one another in any case
+		worthNoting = 50 * time.Millisecond // shorter waits are normal
 	)
 	s, stop, stopped := &stalls{}, make(chan struct{}), make(chan struct{})
 	go func() {
@@ -393,10 +391,10 @@ func watchStalls(t testing.TB) *stalls {
 	return s
 }
 
-// late reports whether an answer came later than promised, without what the machine stood still.
+// late reports whether an answer was later than promised, without stalls.
 func (s *stalls) late(a answer) bool { return s.exceeds(promised, a.sent, a.took) }
 
-// exceeds reports whether something took longer than a promise, without what the machine stood still.
+// exceeds reports whether something took longer than promised, without stalls.
 func (s *stalls) exceeds(promise time.Duration, from time.Time, took time.Duration) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

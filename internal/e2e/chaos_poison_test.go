@@ -14,11 +14,11 @@ import (
 	"novelgate/projections"
 )
 
-// poisonSQL appends an event that this program would never write.
+// poisonSQL inserts an event that this program never writes.
 const poisonSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
 	VALUES (0, 'post', '%[1]s', 1, '%[2]s', '%[3]s', 'test', '%[4]s', '%[5]s', '{"uuid":"PLANTED-WORDS-OF-A-PERSON","username":"u","content":"c"}', gen_random_uuid())`
 
-// poison appends an event of a comment and returns its stream.
+// poison inserts an event of a comment and returns its stream.
 func poison(t *testing.T, databaseURL, eventType, data string) (stream string) {
 	t.Helper()
 	integration, key := uuid.UUID{15: 1}, uuid.NewString()
@@ -27,7 +27,7 @@ func poison(t *testing.T, databaseURL, eventType, data string) (stream string) {
 	return stream
 }
 
-// repair makes the poison what every projection can take, which takes a superuser who knows what they do.
+// repair makes the event valid for every projection, as an experienced superuser may.
 func repair(t *testing.T, databaseURL, stream, data string) {
 	t.Helper()
 	execute(t, databaseURL,
@@ -36,7 +36,7 @@ func repair(t *testing.T, databaseURL, stream, data string) {
 		`ALTER TABLE events ENABLE TRIGGER USER`)
 }
 
-// TestPoisonEvent puts an event into the log that one projection, or none, can take.
+// TestPoisonEvent inserts an event that one projection, or all, cannot apply.
 func TestPoisonEvent(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)

@@ -11,8 +11,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// wantRefusedStart runs the service and wants it to end soon with the exit code, a message that holds each of the
-// words, no stack, and no password.
+// wantRefusedStart checks that the service ends soon with an exit code and a message with all the words, without a
+// stack trace or a password.
 func wantRefusedStart(t *testing.T, code int, words []string, flags ...string) {
 	t.Helper()
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0"}, flags...)
@@ -38,7 +38,7 @@ func wantRefusedStart(t *testing.T, code int, words []string, flags ...string) {
 
 const password = "PLANTED-DATABASE-PASSWORD"
 
-// blackHole takes connections and never answers.
+// blackHole accepts connections and never answers.
 func blackHole(t *testing.T) string {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -46,7 +46,7 @@ func blackHole(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	return listener.Addr().String() // the kernel takes connections by itself
+	return listener.Addr().String() // the kernel accepts connections
 }
 
 func TestStartIsRefused(t *testing.T) {
@@ -131,7 +131,7 @@ func TestStartIsRefused(t *testing.T) {
 	}
 }
 
-// TestCommandsDoNotHang runs staff commands on a database that is not there, or does not answer.
+// TestCommandsDoNotHang runs staff commands on a database that does not exist or does not answer.
 func TestCommandsDoNotHang(t *testing.T) {
 	t.Parallel()
 	hole := blackHole(t)

@@ -15,7 +15,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// pair is one command, sent to both replicas at once, and what came of it.
+// pair is one command that was sent to both replicas at once, and its answers.
 type pair struct {
 	*command
 	answers [2]answer
@@ -40,7 +40,7 @@ func (l *load) race(replicas [2]*Service, c *command) *pair {
 	return p
 }
 
-// replays returns how many of the two answers were replays.
+// replays returns the number of replays among the two answers.
 func (p *pair) replays() int {
 	n := 0
 	for _, a := range p.answers {
@@ -51,14 +51,14 @@ func (p *pair) replays() int {
 	return n
 }
 
-// servePatiently starts a service for a test that is not about time: where a machine stands still for seconds no
-// request and no start fails of it.
+// servePatiently starts a service with long time-outs, for tests without time limits on machines that stall for
+// seconds.
 func servePatiently(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	return serve(t, slowly(databaseURL), append(slices.Clone(patient), flags...)...)
 }
 
-// slowly lets connecting take its time.
+// slowly allows long connection times.
 func slowly(databaseURL string) string {
 	if strings.Contains(databaseURL, "?") {
 		return databaseURL + "&connect_timeout=30"
@@ -72,8 +72,8 @@ func startTwo(t testing.TB, database string, flags ...string) [2]*Service {
 	return [2]*Service{first, servePatiently(t, database, flags...)}
 }
 
-// watchCheckpoints records every move of every checkpoint. The function that it returns wants each move to start where
-// the one before it ended: then no event was applied twice, and none was left out.
+// watchCheckpoints records every move of every checkpoint. wantChain checks that each move starts where the previous
+// one ended: then no event was applied twice or left out.
 func watchCheckpoints(t testing.TB, database string) (wantChain func() int) {
 	t.Helper()
 	execute(t, database,
@@ -96,16 +96,15 @@ func watchCheckpoints(t testing.TB, database string) (wantChain func() int) {
 	}
 }
 
-// competed tells whether one of the replicas has found a checkpoint moved by another one. They say so at the level of
-// debugging.
+// competed reports from the debug log whether a replica found a checkpoint moved by another one.
 func competed(replicas ...*Service) bool {
 	return slices.ContainsFunc(replicas, func(r *Service) bool {
 		return strings.Contains(r.stderr.String(), "it applies this projection")
 	})
 }
 
-// TestReplicasRace sends each of hundreds of commands to two replicas at once: the same key on both, on titles that
-// nobody has seen before and on shared ones. It goes on until the replicas have got in each other's way.
+// TestReplicasRace sends hundreds of commands to two replicas at once: the same keys, on new titles and on shared ones,
+// until the replicas have conflicted.
 func TestReplicasRace(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)
@@ -151,7 +150,7 @@ func TestReplicasRace(t *testing.T) {
 		moves, conflicts(t, replicas), l.book.statuses)
 }
 
-// conflicts is how many batches of each replica met what the other one had committed.
+// conflicts returns the number of batches of each replica that conflicted with the other one.
 func conflicts(t testing.TB, replicas [2]*Service) (found [2]string) {
 	t.Helper()
 	for i, r := range replicas {
@@ -160,7 +159,7 @@ func conflicts(t testing.TB, replicas [2]*Service) (found [2]string) {
 	return found
 }
 
-// wantOneThreadPerNovel wants all comments on one title to name the same thread, and all upserts of it the same novel.
+// wantOneThreadPerNovel checks that all comments on a title have the same thread, and all upserts the same novel.
 func (l *deliveryBook) wantOneThreadPerNovel(t testing.TB) {
 	t.Helper()
 	threads, novels := map[string]string{}, map[string]string{}
@@ -189,7 +188,7 @@ func metric(text, name string) string {
 	return "absent"
 }
 
-// TestKilledBesideAnother kills one of two replicas at a time, while both are used and either of them projects.
+// TestKilledBesideAnother kills one of two active replicas at a time.
 func TestKilledBesideAnother(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)
@@ -216,9 +215,8 @@ func TestKilledBesideAnother(t *testing.T) {
 	t.Logf("%d kills, %d moves of checkpoints", kills, wantChain())
 }
 
-// TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. What it has accepted it answers;
-// what it refuses, by taking no connection, it has not carried out: the other replica does so, as if for the first
-// time.
+// TestDrainHandsOver sends SIGTERM, more than once, to one of two replicas under load. It answers every accepted
+// command. It has not executed refused ones: the other replica executes them as new.
 func TestDrainHandsOver(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)
@@ -235,7 +233,7 @@ func TestDrainHandsOver(t *testing.T) {
 				a := l.send(l.book.t, replicas[0].URL, c.path, c.key, c.body, closing)
 				if a.refused() {
 					refused.Add(1)
-					// Not even by accident has the first replica carried it out.
+					// The first replica has not executed it.
 					if a = l.send(l.book.t, replicas[1].URL, c.path, c.key, c.body, true); a.header.Get("Idempotent-Replayed") != "" {
 						t.Errorf("%s %s was carried out by a replica that did not answer", c.path, c.key)
 					}
@@ -251,7 +249,7 @@ func TestDrainHandsOver(t *testing.T) {
 		})
 	}
 	l.book.await(300)
-	thaw := database.freezeWriters(t) // so that commands are on their way for longer than a drain takes without them
+	thaw := database.freezeWriters(t) // so that commands are running during the drain
 	began := time.Now()
 	replicas[0].signal(t, syscall.SIGTERM)
 	var again sync.WaitGroup
@@ -285,8 +283,8 @@ func TestDrainHandsOver(t *testing.T) {
 		refused.Load(), count)
 }
 
-// TestConnectionsStayBelowTheLimit: a replica under load, with readers, and with a projection that is rebuilt for newer
-// code, opens no more connections than it may, and gets everything done with them.
+// TestConnectionsStayBelowTheLimit: under load, with readers, and with a rebuild, a replica opens no more connections
+// than allowed, and completes everything.
 func TestConnectionsStayBelowTheLimit(t *testing.T) {
 	t.Parallel()
 	for flags, limit := range map[string]int{"": 20, "--database-connections=15": 15} {

@@ -23,16 +23,16 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// host is a server on which every variant has a database and a role of its own.
+// host is a server on which every variant has its own database and role.
 type host struct {
 	*server
 	address string // of TCP
 }
 
-// variant is a database as an operator may have set it up, and what becomes of a service on it. docs/settings.md has
-// the same table.
+// variant is a database as an operator may have set it up, and the expected behaviour of a service on it.
+// docs/settings.md has the same table.
 type variant struct {
-	// statements set the database @DB up, and its owner @ROLE, who is no superuser. Those that begin with "IN DB " are run
+	// statements set up the database @DB and its owner @ROLE, who is not a superuser. Those that begin with "IN DB " run
 	// in it.
 	statements []string
 	owner      string // if it is not @ROLE
@@ -40,18 +40,18 @@ type variant struct {
 	query      string // added to the URL
 	tcp        bool
 	pooled     string // mode of a pgbouncer in between
-	refused    string // the whole message of a start that is refused; empty where the service works
+	refused    string // message of a refused start; empty if the service works
 	warned     string // part of the log
-	starved    bool   // commands leave too little for what works in the background
+	starved    bool   // commands leave too few connections for background work
 	then       []string
-	migrated   []string // statements of a superuser in the database once the tables are there
+	migrated   []string // statements of a superuser after the migration
 }
 
 const elsewhere = `novelgate: migrate: the tables are not in schema public but in "@ROLE": stop every replica, and let the owner run ` +
 	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in " +
 	"docs/settings.md"
 
-// wantWaiting refuses events of which the commit does not wait for the disk and for synchronous standbys.
+// wantWaiting refuses events whose commit does not wait for the disk and for synchronous standbys.
 const wantWaiting = `CREATE FUNCTION public.want_waiting() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF current_setting('synchronous_commit') <> 'on' THEN
@@ -132,8 +132,8 @@ var variants = map[string]variant{
 	},
 }
 
-// TestServers starts the service on databases that operators may have. Where it works it stores, shows, projects,
-// rebuilds and verifies; else it is refused at the start in one sentence.
+// TestServers starts the service on databases with various set-ups. It works in full, or refuses to start with a
+// message of one sentence.
 func TestServers(t *testing.T) {
 	t.Parallel()
 	h := startHost(t)
@@ -194,7 +194,7 @@ func startHost(t *testing.T) *host {
 	return h
 }
 
-// try sets a variant up and looks what becomes of a service on it.
+// try sets a variant up and tests a service on it.
 func (h *host) try(t *testing.T, v variant, name string) {
 	t.Helper()
 	role := name + "_role"
@@ -230,7 +230,7 @@ func (h *host) try(t *testing.T, v variant, name string) {
 	wantWorks(t, service, within, v)
 }
 
-// urlFor is how the service connects to its database.
+// urlFor returns the URL of the service's database.
 func (h *host) urlFor(t *testing.T, v variant, name, role string) string {
 	t.Helper()
 	made := inDatabase(t, h.url(), name, role)
@@ -273,7 +273,7 @@ func inDatabase(t *testing.T, server, name, role string) string {
 	return u.String()
 }
 
-// wantOneSentence wants a start to be refused with exit code 1 and a message of one line, which is or ends with the
+// wantOneSentence checks that a start is refused with exit code 1 and a message of one line that ends with the
 // sentence.
 func wantOneSentence(t *testing.T, databaseURL, sentence string) {
 	t.Helper()
@@ -289,7 +289,7 @@ func wantOneSentence(t *testing.T, databaseURL, sentence string) {
 	}
 }
 
-// wantWorks takes a comment in, shows it, projects it, rebuilds its projection and verifies everything. observer is a
+// wantWorks imports a comment, shows it, projects it, rebuilds its projection and verifies everything. observer is a
 // URL of a superuser.
 func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	t.Helper()
@@ -384,8 +384,8 @@ func startBouncer(t *testing.T, mode, server string) string {
 	said := &Capture{}
 	ctx, cancel := context.WithCancel(context.Background())
 	stopped := make(chan struct{})
-	// Started again when it ends, as service managers do: version 1.18 may end with "bad client state" when it has sent
-	// a cancel request on.
+	// Restarted when it ends, as service managers do: version 1.18 may end with "bad client state" after it has forwarded
+	// a cancel request.
 	go func() {
 		defer close(stopped)
 		for ctx.Err() == nil {

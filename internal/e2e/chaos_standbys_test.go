@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestReadersOnAStandby: a new comment is found at once, although the standby does not have it, and no answer is older
-// than --read-max-lag.
+// TestReadersOnAStandby: a new comment is found at once, although the standby lacks it, and no answer is older than
+// --read-max-lag.
 func TestReadersOnAStandby(t *testing.T) {
 	t.Parallel()
 	const maxLag = 2 * time.Second
@@ -47,8 +47,8 @@ func TestReadersOnAStandby(t *testing.T) {
 	wantStandby(t, r, "1")
 }
 
-// TestReadersSeeNoOutage: readers come all the time while the standby crashes, returns, and is promoted because the
-// primary is lost. None gets an error.
+// TestReadersSeeNoOutage: readers send requests while the standby crashes, returns, and is promoted after the loss of
+// the primary. None gets an error.
 func TestReadersSeeNoOutage(t *testing.T) {
 	t.Parallel()
 	primary, standby := startPair(t)
@@ -97,7 +97,7 @@ func TestReadersSeeNoOutage(t *testing.T) {
 }
 
 // TestStandbyAhead: one of two standbys is promoted without the end of the WAL, which the other one has. Readers do not
-// use the other one, whose place in the WAL is ahead of the primary's, and never see what was lost.
+// use the other one, which is ahead of the new primary, and never see what was lost.
 func TestStandbyAhead(t *testing.T) {
 	t.Parallel()
 	t.Run("by a comment", func(t *testing.T) { t.Parallel(); standbyAhead(t, true) })
@@ -183,7 +183,7 @@ func remark(key string) []byte {
 
 func remarkText(key string) string { return fmt.Sprint("This is the ", key, " comment.") }
 
-// remarkOn imports a comment, whose text it returns, and follows its link at once.
+// remarkOn imports a comment, follows its link at once, and returns its text.
 func remarkOn(t *testing.T, p *Partner, r *Service, key string) string {
 	t.Helper()
 	text := remarkText(key)

@@ -30,10 +30,10 @@ func (p *Partner) Client(t testing.TB, address string) *client.Client {
 	return c
 }
 
-// fault is what a network does to a request before or after service answers it.
+// fault changes how a proxy handles a request to the service.
 type fault func(w http.ResponseWriter, r *http.Request, service http.Handler)
 
-// through returns the address of a proxy to the service that does each fault to one request, and then none.
+// through returns the address of a proxy to the service that applies each fault to one request, and then none.
 func (s *Service) through(t testing.TB, faults ...fault) string {
 	t.Helper()
 	target, err := url.Parse(s.URL)
@@ -57,13 +57,13 @@ func (s *Service) through(t testing.TB, faults ...fault) string {
 	return proxy.URL
 }
 
-// cutAfterRequest: the service carries the request out, and its answer is lost.
+// cutAfterRequest: the service executes the request, and its answer is lost.
 func cutAfterRequest(_ http.ResponseWriter, r *http.Request, service http.Handler) {
 	service.ServeHTTP(httptest.NewRecorder(), r)
 	panic(http.ErrAbortHandler)
 }
 
-// withholdBody: the service carries the request out, and the body of its answer does not come.
+// withholdBody: the service executes the request, and the body of its answer never arrives.
 func withholdBody(w http.ResponseWriter, r *http.Request, service http.Handler) {
 	answer := httptest.NewRecorder()
 	service.ServeHTTP(answer, r)
@@ -81,7 +81,7 @@ func refuseWith(status int) fault {
 	}
 }
 
-// TestClientOutlastsFaults: whatever the network does, a command is stored once, and its answer arrives.
+// TestClientOutlastsFaults: with any fault of the network, a command is stored once, and its answer arrives.
 func TestClientOutlastsFaults(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
@@ -127,7 +127,7 @@ func TestClientOutlastsFaults(t *testing.T) {
 	}
 }
 
-// TestClientTellsWhy: refusals, replays, mismatches and replies arrive as what they are.
+// TestClientTellsWhy: the client returns refusals, replays, mismatches and replies as such.
 func TestClientTellsWhy(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
@@ -177,7 +177,7 @@ func TestClientTellsWhy(t *testing.T) {
 	}
 }
 
-// TestClientWaitsForTheLimit: it does not repeat what the deadline is too near for.
+// TestClientWaitsForTheLimit: it does not retry if the deadline is too near.
 func TestClientWaitsForTheLimit(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)

@@ -19,7 +19,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// What is planted about one author, and what is not about them.
+// Planted words about one author, and other words.
 const (
 	plantedUUID    = "planted/uuid/7"
 	plantedName    = "PlantedName"
@@ -31,9 +31,8 @@ const (
 // structuredData is the description of a page for programs.
 var structuredData = regexp.MustCompile(`(?s)<script type="application/ld\+json">.*?</script>`)
 
-// TestErasedForGood: what an author wrote is in no table and no dump afterwards, and no rebuild brings it back, while
-// pages keep the place, and histories that were exported before and after both verify, with our own tool and with that
-// of the independent verifier.
+// TestErasedForGood: after an erasure, no table, dump or rebuild has the author's text. Pages keep the place of the
+// comments. Histories exported before and after both verify, also with the independent verifier.
 func TestErasedForGood(t *testing.T) {
 	t.Parallel()
 	s := Start(t, testdb.New(t))
@@ -137,8 +136,8 @@ func bundleHolds(t *testing.T, dir, text string) (held bool) {
 	return held
 }
 
-// TestEraseBesideAnUnfinishedRebuild: what a rebuild that was interrupted has built keeps what an erased author wrote.
-// The command says so, and with which commands that goes.
+// TestEraseBesideAnUnfinishedRebuild: the tables of an interrupted rebuild keep the text of an erased author. The
+// command reports this, with the commands that remove it.
 func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	t.Parallel()
 	s := Start(t, testdb.New(t))
@@ -194,8 +193,8 @@ func interruptRebuild(t *testing.T, databaseURL string) {
 	}
 }
 
-// TestVacuumAfterErasure: --vacuum waits for the tables to forget, says so when they do not, and leaves nothing in them
-// nor in the statistics that were made of them before.
+// TestVacuumAfterErasure: --vacuum waits for the projections, reports those that do not apply the erasure, and leaves
+// nothing in tables and statistics.
 func TestVacuumAfterErasure(t *testing.T) {
 	t.Parallel()
 	s, p := writtenAndAnalysed(t, Fields{"uuid": "neighbour", "username": neighboursWord, "content": "text"},
@@ -241,8 +240,8 @@ func TestVacuumAfterErasure(t *testing.T) {
 	}
 }
 
-// TestVacuumOfAnEmptyTable: of a table that an erasure has left empty PostgreSQL keeps the statistics. A rebuild makes
-// a table without.
+// TestVacuumOfAnEmptyTable: PostgreSQL keeps the statistics of a table that an erasure has emptied. A rebuild creates a
+// table without them.
 func TestVacuumOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
 	another := plantedUUID + "/another"
@@ -262,8 +261,7 @@ func TestVacuumOfAnEmptyTable(t *testing.T) {
 	}
 }
 
-// writtenAndAnalysed starts a service with comments of the planted author and of others, of which the database has made
-// statistics.
+// writtenAndAnalysed starts a service with analysed comments of the planted author and of others.
 func writtenAndAnalysed(t *testing.T, others ...Fields) (*Service, *Partner) {
 	t.Helper()
 	s := Start(t, testdb.New(t))

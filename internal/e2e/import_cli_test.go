@@ -29,7 +29,7 @@ func writeFile(t testing.TB, name, text string) string {
 	return path
 }
 
-// TestImportCommand imports files, with lines that fail and a report, and the same files again.
+// TestImportCommand imports files with failing lines and a report, and the same files again.
 func TestImportCommand(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t)
@@ -95,7 +95,7 @@ func TestImportCommandChecks(t *testing.T) {
 	}
 }
 
-// TestImportCommandResumes kills the program while it uploads, and the service while it runs.
+// TestImportCommandResumes kills the command during the upload, and the service during the execution.
 func TestImportCommandResumes(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t)

@@ -89,7 +89,7 @@ func TestImportRefusesALineAsTheLiveInterfaceDoes(t *testing.T) {
 	}
 }
 
-// TestImportOfUnreadableLines: each has an outcome, and the rest is stored.
+// TestImportOfUnreadableLines: each has an outcome, and all other lines are stored.
 func TestImportOfUnreadableLines(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t)
@@ -243,7 +243,7 @@ func TestPartsOfAnImport(t *testing.T) {
 	}
 }
 
-// TestCompleteCountsLines: an import that lacks lines, as after a failover, takes those before it is complete.
+// TestCompleteCountsLines: an import that lacks lines, as after a failover, must get them before it can be completed.
 func TestCompleteCountsLines(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t)
@@ -328,7 +328,7 @@ func TestImportIsOpenedOnce(t *testing.T) {
 	}
 }
 
-// TestSearchForOutcomesIsBounded: a page ends after a number of chunks, also if it found nothing in them.
+// TestSearchForOutcomesIsBounded: a page ends after a number of chunks, even if it is empty.
 func TestSearchForOutcomesIsBounded(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t)

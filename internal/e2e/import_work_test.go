@@ -33,8 +33,8 @@ func TestReplyOfAnImportWaitsForALiveParent(t *testing.T) {
 	}
 }
 
-// TestRepliesOfAnImportWithoutParentAreTopLevel: an unknown parent, a parent in another discussion, a comment that
-// answers itself, a circle with a reply to it, a parent that fails.
+// TestRepliesOfAnImportWithoutParentAreTopLevel: an unknown parent, a parent in another discussion, a reply to itself,
+// a cycle with a reply to it, a parent that fails.
 func TestRepliesOfAnImportWithoutParentAreTopLevel(t *testing.T) {
 	t.Parallel()
 	p := Shared(t).NewImporter(t)
@@ -124,8 +124,8 @@ func TestImportKeepsTheOrderOfNovels(t *testing.T) {
 	}
 }
 
-// TestRefusedLinesAreTriedAgain: another session locks novels while upserts of them are imported, for longer than a
-// command waits. Each line has one outcome, and the last upsert of a title is the one that holds.
+// TestRefusedLinesAreTriedAgain: another session locks novels during their upserts, longer than a command waits. Each
+// line has one outcome, and the last upsert of a title wins.
 func TestRefusedLinesAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	const titles, versions = 30, 10
@@ -166,7 +166,7 @@ func TestRefusedLinesAreTriedAgain(t *testing.T) {
 	}
 }
 
-// TestUpsertsOfOneTitle take one permit a line, although each is executed by itself.
+// TestUpsertsOfOneTitle use one permit per line, although each is executed alone.
 func TestUpsertsOfOneTitle(t *testing.T) {
 	t.Parallel()
 	const n = 600
@@ -187,8 +187,8 @@ func TestUpsertsOfOneTitle(t *testing.T) {
 	}
 }
 
-// TestRepliesBeforeTheirParents take one permit a line, although they are executed a second time, and do not rest while
-// there are permits.
+// TestRepliesBeforeTheirParents use one permit per line, although they are executed twice, and the import does not
+// pause while there are permits.
 func TestRepliesBeforeTheirParents(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
@@ -220,7 +220,7 @@ func TestCancelledImportStops(t *testing.T) {
 	}
 	i := p.OpenImport(t)
 	i.Put(t, text.String())
-	// The limit of lines stops it first.
+	// It first stops at the limit of lines.
 	i.await(t, "the limit is reached", func(now BulkImport) bool { return now.Created == 10 })
 	cancel := i.request(http.MethodDelete, "")
 	for range 2 {
@@ -237,7 +237,7 @@ func TestCancelledImportStops(t *testing.T) {
 	}
 }
 
-// TestErasureReachesTheSpool erases an author of whom lines wait, have failed and are not processed.
+// TestErasureReachesTheSpool erases an author whose lines wait, have failed or are not processed yet.
 func TestErasureReachesTheSpool(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
@@ -311,7 +311,7 @@ func TestLinesAreDeletedSomeTimeAfterTheEnd(t *testing.T) {
 	}
 }
 
-// spooled returns all lines and outcomes that the database holds.
+// spooled returns all lines and outcomes in the database.
 func spooled(t testing.TB, databaseURL string) string {
 	t.Helper()
 	reader, err := zstd.NewReader(nil)
@@ -329,7 +329,7 @@ func spooled(t testing.TB, databaseURL string) string {
 	return string(plain)
 }
 
-// storedComments is what the tables have of comments, without what differs between two databases.
+// storedComments lists comments in the tables, without values that differ between databases.
 const storedComments = `SELECT concat_ws('|', e.event_id, e.personal, n.title, p.written_at, p.depth, p.chapter_number,
 	(SELECT f.event_id FROM events f WHERE f.stream_id = p.parent_post_id AND f.stream_version = 1),
 	(SELECT r.event_id FROM events r WHERE r.stream_id = p.root_post_id AND r.stream_version = 1))
@@ -442,8 +442,8 @@ func sendLive(t testing.TB, p *Partner, lines []string, parents map[string]strin
 	}
 }
 
-// TestOutcomesThatWereNotSavedComeAgain sets the spool back to where it was before the lines were executed, as a kill
-// between commit and save does. The lines are executed again, with the outcomes that they had.
+// TestOutcomesThatWereNotSavedComeAgain sets the spool back to before the execution, as a kill between commit and save
+// does. The lines are executed again with the same outcomes.
 func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
@@ -480,7 +480,7 @@ func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
 	}
 }
 
-// TestLeaseOfADeadWorkerExpires: a chunk that another worker holds is left alone until its lease is over.
+// TestLeaseOfADeadWorkerExpires: a leased chunk is executed only after the lease has expired.
 func TestLeaseOfADeadWorkerExpires(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
@@ -503,7 +503,8 @@ func TestLeaseOfADeadWorkerExpires(t *testing.T) {
 	}
 }
 
-// TestDisabledImportRests until the capability is back. A line whose operation is not allowed fails.
+// TestDisabledImportRests: an import pauses until the capability is enabled again. A line of a disabled operation
+// fails.
 func TestDisabledImportRests(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)

@@ -24,7 +24,7 @@ func (f Fields) With(other Fields) Fields {
 	return joined
 }
 
-// JSON returns the object's text, with characters as they are instead of escapes.
+// JSON returns the text of the object, without escapes.
 func (f Fields) JSON(t testing.TB) []byte {
 	t.Helper()
 	var text strings.Builder
@@ -42,7 +42,7 @@ type Partner struct {
 	Service *Service
 }
 
-// NewPartner registers an integration with both capabilities, limits out of the way, and further settings.
+// NewPartner registers an integration with both capabilities, very high limits, and further settings.
 func (s *Service) NewPartner(t testing.TB, settings ...Fields) *Partner {
 	t.Helper()
 	all := Fields{"capabilities": []string{"novels", "posts"}, "postsPerMinute": 100_000, "novelsPerMinute": 100_000}
@@ -62,16 +62,16 @@ func (s *Service) NewPartnerWith(t testing.TB, settings Fields) *Partner {
 	return p
 }
 
-// Unique returns the name followed by a suffix in lower-case hexadecimal that no other call returns.
+// Unique returns the name with a unique suffix in lower-case hexadecimal.
 func Unique(name string) string {
 	id := uuid.New()
 	return name + " " + strings.ReplaceAll(id.String(), "-", "")[:16]
 }
 
-// Key returns an Idempotency-Key that was never used before.
+// Key returns a new Idempotency-Key.
 func Key() string { return "key-" + uuid.NewString() }
 
-// Request returns a complete request for the operation, to be changed and sent.
+// Request returns a complete request for the operation.
 func (p *Partner) Request(path, key string, body []byte) Request {
 	return Request{
 		Method: http.MethodPost, Path: path, Bearer: p.APIKey, Key: key, ContentType: "application/json", Body: body,
@@ -95,7 +95,7 @@ func Comment(novel string) Fields {
 	return Fields{"uuid": "member-1", "username": "Marlow", "novel": novel, "content": "A comment."}
 }
 
-// Inquire asks for what is at the path.
+// Inquire sends a GET with the partner's key.
 func (p *Partner) Inquire(t testing.TB, path string) Response {
 	t.Helper()
 	return p.Service.Send(t, Request{Path: path, Bearer: p.APIKey})
@@ -137,7 +137,7 @@ func (p *Person) Revoke(t testing.TB) {
 	p.Service.MustCLI(t, p.Role, "revoke", p.KeyID, "--reason", "test")
 }
 
-// Get asks for what is at the path.
+// Get sends a GET with the person's key.
 func (p *Person) Get(t testing.TB, path string) Response {
 	t.Helper()
 	return p.Service.Send(t, Request{Path: path, Bearer: p.APIKey})

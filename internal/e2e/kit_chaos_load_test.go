@@ -21,7 +21,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// newPartner takes a partner on, with both capabilities and limits out of the way. flags are added.
+// newPartner registers a partner with both capabilities and very high limits; flags are added.
 func newPartner(t testing.TB, databaseURL string, flags ...string) *Partner {
 	t.Helper()
 	staff := Attach("")
@@ -34,18 +34,18 @@ func newPartner(t testing.TB, databaseURL string, flags ...string) *Partner {
 	return &Partner{NewIntegration: made, Service: staff}
 }
 
-// answer is what came of one request.
+// answer is the answer to a request, or an error.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	err    error // no whole answer came
+	err    error // without a complete answer
 	sent   time.Time
 	took   time.Duration
 }
 
-// send sends a command to the service at base, once, and fails no test when no answer comes. An error may hold no
-// secret.
+// send sends a command once to the service at base. It returns an error in answer instead of failing the test. An error
+// must not contain a secret.
 func (p *Partner) send(t testing.TB, base, path, key string, body []byte, closing bool) (a answer) {
 	a.sent = time.Now()
 	defer func() { a.took = time.Since(a.sent) }()
@@ -54,7 +54,7 @@ func (p *Partner) send(t testing.TB, base, path, key string, body []byte, closin
 		a.err = err
 		return a
 	}
-	request.GetBody = nil // so that the client does not repeat it by itself
+	request.GetBody = nil // so that the client does not retry
 	request.Close = closing
 	request.Header.Set("Authorization", "Bearer "+p.APIKey)
 	request.Header.Set("Idempotency-Key", key)
@@ -78,20 +78,19 @@ func (a answer) succeeded() bool {
 	return a.err == nil && (a.status == http.StatusCreated || a.status == http.StatusOK)
 }
 
-// unavailable reports whether the answer is the one for a database that is away, as it has to be: 503 with Retry-After.
+// unavailable reports whether the answer is the right one during an outage: 503 with Retry-After.
 func (a answer) unavailable() bool {
 	return a.err == nil && a.status == http.StatusServiceUnavailable && a.header.Get("Retry-After") != "" &&
 		bytes.Contains(a.body, []byte(`"code":"unavailable"`))
 }
 
-// refused reports whether the connection was not taken: nothing listens there any more, or one that was open has ended
-// before an answer.
+// refused reports whether the connection was refused or closed before an answer.
 func (a answer) refused() bool {
 	return a.status == 0 && errors.Is(a.err, io.EOF) || errors.Is(a.err, syscall.ECONNREFUSED) ||
 		errors.Is(a.err, syscall.ECONNRESET) || errors.Is(a.err, syscall.EPIPE)
 }
 
-// command is one command and what is known of its fate.
+// command is a command and the knowledge about its execution.
 type command struct {
 	path, key string
 	title     string
@@ -103,7 +102,7 @@ type command struct {
 	answered *identifiers // nil while nothing was acknowledged
 }
 
-// identifiers are what an answer names, whichever operation it is about.
+// identifiers are the identifiers in an answer, of any operation.
 type identifiers struct {
 	NovelID      uuid.UUID  `json:"novelId"`
 	Slug         string     `json:"slug"`
@@ -113,7 +112,7 @@ type identifiers struct {
 	URL          string     `json:"url"`
 }
 
-// stream is the stream that holds the command's own event.
+// stream returns the stream of the command's own event.
 func (i *identifiers) stream() uuid.UUID {
 	if i.PostID != uuid.Nil {
 		return i.PostID
@@ -129,7 +128,7 @@ func (i *identifiers) equal(other *identifiers) bool {
 	return parents && a == b
 }
 
-// deliveryBook is a partner's own record of what it has sent and what it was told.
+// deliveryBook records what a partner has sent, and the answers.
 type deliveryBook struct {
 	t testing.TB
 
@@ -180,14 +179,14 @@ func (l *deliveryBook) enter(c *command, a answer) {
 	}
 }
 
-// surprise fails the test, loudly a few times only.
+// surprise fails the test; it prints only the first few messages.
 func (l *deliveryBook) surprise(format string, args ...any) {
 	if l.surprises++; l.surprises <= 10 {
 		l.t.Errorf(format, args...)
 	}
 }
 
-// await waits until n more commands are acknowledged.
+// await waits for n more acknowledged commands.
 func (l *deliveryBook) await(n int) {
 	l.t.Helper()
 	_, before := l.count()
@@ -203,22 +202,22 @@ func (l *deliveryBook) count() (sent, acknowledged int) {
 	return len(l.commands), l.acknowledged
 }
 
-// load is a partner platform with some connections: comments on known novels and on new ones, replies, upserts. What
-// gets no answer is repeated with the same key half of the time, and left in the dark otherwise.
+// load is a partner platform with some connections: comments on known and new novels, replies, upserts. Half of the
+// commands without an answer are sent again with the same key.
 type load struct {
 	*Partner
 	book   *deliveryBook
-	target atomic.Pointer[[]string] // where services listen now
+	target atomic.Pointer[[]string] // addresses of the services
 	watch  func(a answer)           // sees every answer; set before start
-	pause  time.Duration            // of a connection after a success; set before start
+	pause  time.Duration            // after a success; set before start
 
 	stopped atomic.Bool
-	made    atomic.Int64 // commands made up
+	made    atomic.Int64 // number of commands
 	all     sync.WaitGroup
 	name    string
 }
 
-// The connections have some novels in common, and turn to new ones after a while.
+// The connections share some novels, and change to new ones after a while.
 const (
 	sharedTitles = 12
 	waveLength   = 400 // commands
@@ -229,7 +228,7 @@ func newLoad(t testing.TB, p *Partner) *load {
 	return &load{Partner: p, book: newDeliveryBook(t), watch: func(answer) {}, name: Unique("Load")}
 }
 
-// underLoad starts a service on a server of its own and sends to it over 16 connections, which pause after a success.
+// underLoad starts a service on its own server, and 16 connections that send commands with a pause after each success.
 func underLoad(t testing.TB, pause time.Duration) (*server, *Service, *load, *witness) {
 	t.Helper()
 	database := startServer(t, nil)
@@ -241,7 +240,7 @@ func underLoad(t testing.TB, pause time.Duration) (*server, *Service, *load, *wi
 	return database, service, l, w
 }
 
-// settle ends the load and holds log and tables against what was answered.
+// settle ends the load and compares log and tables with the answers.
 func (l *load) settle(t testing.TB, service *Service, databaseURL string) outcome {
 	t.Helper()
 	l.stop()
@@ -253,20 +252,20 @@ func (l *load) settle(t testing.TB, service *Service, databaseURL string) outcom
 	return seen
 }
 
-// start begins to send, over some connections, to whatever target says at the time.
+// start starts connections, which send to the current target.
 func (l *load) start(connections int) {
 	for i := range connections {
 		l.all.Go(func() { l.connection(i) })
 	}
 }
 
-// stop waits until every connection has its last answer.
+// stop waits for the last answer of every connection.
 func (l *load) stop() {
 	l.stopped.Store(true)
 	l.all.Wait()
 }
 
-// aim makes these replicas the ones that commands are sent to.
+// aim sets the target of commands.
 func (l *load) aim(replicas ...*Service) {
 	urls := make([]string, len(replicas))
 	for i, r := range replicas {
@@ -304,7 +303,7 @@ func (l *load) connection(number int) {
 	}
 }
 
-// next makes a command up.
+// next makes a new command.
 func (l *load) next(unique string, comments []*command) *command {
 	c := &command{
 		key:   strings.ReplaceAll(l.name+"-"+unique, " ", "-"),
@@ -334,7 +333,7 @@ func (l *load) next(unique string, comments []*command) *command {
 	return c
 }
 
-// comment returns the members of a comment, with what must not leak planted in it.
+// comment returns the members of a comment, with planted words that must not leak.
 func comment(title, reader, unique string) map[string]any {
 	return map[string]any{
 		"uuid": planted + " " + reader, "username": planted + " " + unique, "novel": title,

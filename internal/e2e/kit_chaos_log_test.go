@@ -22,16 +22,16 @@ import (
 	"novelgate/projections"
 )
 
-// readModels are the tables that derive from the log.
+// readModels are the tables derived from the log.
 var readModels = []string{
 	"title_lookup", "threads", "integrations", "api_keys", "posts", "authors",
 	"novels", "daily_facts", "thread_activity", "chapter_activity", "integration_activity", "novel_activity",
 	"changes",
 }
 
-// wantSoundLog wants versions without gaps and in log order, positions without gaps, and read models that equal a
-// replay through the projections and the reference model. It waits until the projections have caught up, and
-// returns how many events there are. Call it when nobody sends.
+// wantSoundLog checks versions and positions for gaps and order, and compares the read models with a replay through the
+// projections and with the reference model. It waits for the projections and returns the number of events. Call it
+// without load.
 func wantSoundLog(t testing.TB, databaseURL string) int {
 	t.Helper()
 	for what, query := range map[string]string{
@@ -63,7 +63,7 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 	return len(recorded)
 }
 
-// wantReference wants tables to hold what the reference model makes of the log.
+// wantReference compares tables with the reference model.
 func wantReference(t testing.TB, databaseURL string, recorded []events.Recorded, tables ...string) {
 	t.Helper()
 	model, err := reference.Of(recorded).Tables()
@@ -85,8 +85,7 @@ func wantReference(t testing.TB, databaseURL string, recorded []events.Recorded,
 	wantSame(t, "the reference model", want, got)
 }
 
-// settledLog reads the whole log when readers see all of it, which is soon after the last transaction that was there
-// meanwhile. Call it when nobody sends.
+// settledLog reads the whole log once it is settled. Call it without load.
 func settledLog(t testing.TB, databaseURL string) (recorded []events.Recorded) {
 	t.Helper()
 	testdb.Eventually(t, "readers see the whole log", func() bool {
@@ -97,7 +96,7 @@ func settledLog(t testing.TB, databaseURL string) (recorded []events.Recorded) {
 	return recorded
 }
 
-// readLog reads what is settled of the log, in its order.
+// readLog reads the settled log.
 func readLog(t testing.TB, databaseURL string) []events.Recorded {
 	t.Helper()
 	connection := connect(t, databaseURL)
@@ -117,7 +116,7 @@ func readLog(t testing.TB, databaseURL string) []events.Recorded {
 	}
 }
 
-// awaitProjections waits until every projection stands at the end of the log, and returns how long that took.
+// awaitProjections waits until every projection is at the end of the log, and returns the time that this took.
 func awaitProjections(t testing.TB, databaseURL string, recorded []events.Recorded) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -200,12 +199,11 @@ func replayed(t testing.TB, recorded []events.Recorded) string {
 	return scratch
 }
 
-// outcome is how the commands of a ledger have ended.
+// outcome counts commands by outcome.
 type outcome struct{ acknowledged, unknown, unknownStored int }
 
-// reconcile holds the ledger against the log, and then against replays of every command: what was acknowledged is on
-// record once with the identifiers that were answered, the rest once or not at all, and nothing else is. Call it when
-// nobody sends.
+// reconcile compares the answers with the log, and then with a replay of every command: acknowledged commands are
+// recorded once with their identifiers, others at most once, and nothing else is. Call it without load.
 func (l *deliveryBook) reconcile(t testing.TB, p *Partner, r *Service, databaseURL string) outcome {
 	t.Helper()
 	stored := deliveries(t, databaseURL, p.IntegrationID)
@@ -242,7 +240,7 @@ func (l *deliveryBook) reconcile(t testing.TB, p *Partner, r *Service, databaseU
 	return seen
 }
 
-// replay sends every command once more. stored is what was on record before.
+// replay sends every command again. stored are the commands recorded before.
 func (l *deliveryBook) replay(t testing.TB, p *Partner, r *Service, stored map[string][]uuid.UUID) {
 	t.Helper()
 	began, work := time.Now(), make(chan *command)
@@ -277,7 +275,7 @@ func (l *deliveryBook) replay(t testing.TB, p *Partner, r *Service, stored map[s
 	all.Wait()
 }
 
-// deliveries returns the streams in which a partner's commands are on record, by path and key.
+// deliveries returns the recorded commands of a partner: stream by path and key.
 func deliveries(t testing.TB, databaseURL, integrationID string) map[string][]uuid.UUID {
 	t.Helper()
 	source := "integrations/" + integrationID

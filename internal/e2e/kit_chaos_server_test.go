@@ -24,15 +24,15 @@ import (
 	"novelgate/migrations"
 )
 
-// server is a PostgreSQL of this test, on disk, with fsync on.
+// server is a PostgreSQL of the test, on disk, with fsync on.
 type server struct {
 	dir      string
 	settings map[string]string // on its command line
 	ours     *pgserver.Server
 }
 
-// template is the directory of a stopped server whose database is migrated, made once: initdb and migrations take
-// longer than many a test.
+// template is the directory of a stopped server with a migrated database, made once, because initdb and migrations are
+// slow.
 var template = sync.OnceValue(func() (err error) {
 	if templateDir, err = os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-"); err != nil {
 		return err
@@ -48,7 +48,7 @@ var template = sync.OnceValue(func() (err error) {
 // templateDir is empty until a test needs the template. TestMain deletes it.
 var templateDir string
 
-// startServer starts a copy of template, with settings: all of these have one system identifier.
+// startServer starts a copy of template with settings. All copies have the same system identifier.
 func startServer(t testing.TB, settings map[string]string) *server {
 	t.Helper()
 	brittle(t)
@@ -66,7 +66,7 @@ func startServer(t testing.TB, settings map[string]string) *server {
 	return s
 }
 
-// startEmptyServer starts one on an empty directory, with settings.
+// startEmptyServer starts a server on an empty directory, with settings.
 func startEmptyServer(t testing.TB, settings map[string]string) *server {
 	t.Helper()
 	s := &server{dir: dataDir(t), settings: settings}
@@ -87,8 +87,8 @@ func (s *server) stopAtEnd(t testing.TB) {
 	})
 }
 
-// dataDir returns a directory with a path short enough for a socket. It is deleted when the test has ended, and the
-// server of a killed service, which ends by itself, has left it.
+// dataDir returns a directory with a path short enough for a socket. It is deleted after the test, once the server of a
+// killed service has ended.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	brittle(t)
@@ -119,7 +119,7 @@ func (s *server) start(t testing.TB) {
 
 func (s *server) url() string { return s.ours.URL() }
 
-// crash stops the server as pg_ctl -m immediate does: without a checkpoint, so that the next start recovers.
+// crash stops the server like pg_ctl -m immediate: without a checkpoint, so that the next start recovers.
 func (s *server) crash(t testing.TB) {
 	t.Helper()
 	if err := syscall.Kill(postmaster(t, s.dir), syscall.SIGQUIT); err != nil {
@@ -135,8 +135,8 @@ func (s *server) crash(t testing.TB) {
 	}
 }
 
-// freeze stops all processes of the server, so that it takes connections (the kernel does) and answers nothing. The
-// function that it returns lets them go on.
+// freeze suspends all processes of the server, so that it accepts connections (through the kernel) and does not answer.
+// thaw resumes them.
 func (s *server) freeze(t testing.TB) (thaw func()) {
 	t.Helper()
 	connection := testdb.Connect(t, s.url())
@@ -145,8 +145,8 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 	return func() { first(); others() }
 }
 
-// freezeWriters stops the processes that serve the committers, one of them at least in the middle of its transaction.
-// All others go on, and new ones are born.
+// freezeWriters suspends the processes of the committers' connections, at least one in a transaction. All others
+// continue, and new ones start.
 func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 	t.Helper()
 	connection := testdb.Connect(t, s.url())
@@ -162,19 +162,19 @@ func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 	return thaw
 }
 
-// backends lists processes of the server, without the one that is asked.
+// backends lists processes of the server, without the connection's own.
 func backends(t testing.TB, connection *pgx.Conn, condition string) []int {
 	t.Helper()
 	return testdb.Values[int](t, connection,
 		`SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND `+condition)
 }
 
-// suspend stops processes. They go on when resume is called, at the end of the test at the latest.
+// suspend suspends processes until resume is called or the test ends.
 func suspend(t testing.TB, pids ...int) (resume func()) {
 	t.Helper()
 	var stopped []int
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err == nil { // else it has ended since
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err == nil { // otherwise it has ended
 			stopped = append(stopped, pid)
 		}
 	}
@@ -198,8 +198,8 @@ func postmaster(t testing.TB, dir string) int {
 	return pid
 }
 
-// livingPostmaster returns the process of the server on a data directory and whether the server has written that it is
-// ready. The process is 0 when there is none: a killed one leaves its file behind.
+// livingPostmaster returns the process of the server on a data directory, 0 without one, and whether the server is
+// ready.
 func livingPostmaster(dir string) (pid int, ready bool) {
 	files, err := filepath.Glob(filepath.Join(dir, "pg*", "postmaster.pid"))
 	if err != nil || len(files) == 0 {
@@ -236,7 +236,7 @@ func execute(t testing.TB, url string, statements ...string) {
 	}
 }
 
-// value returns the one value that a query selects, the zero value when it selects none.
+// value returns the single value of a query; the zero value without a row.
 func value[T any](t testing.TB, url, query string, args ...any) T {
 	t.Helper()
 	connection := connect(t, url)
@@ -244,8 +244,7 @@ func value[T any](t testing.TB, url, query string, args ...any) T {
 	return testdb.Value[T](t, connection, query, args...)
 }
 
-// startStandby starts a hot standby that streams from a running server, asynchronously. Where PostgreSQL came without
-// pg_basebackup the test is skipped.
+// startStandby starts an asynchronous hot standby of a running server. Without pg_basebackup the test is skipped.
 func startStandby(t testing.TB, primary *server) *server {
 	t.Helper()
 	program := tool(t, primary, "pg_basebackup")
@@ -269,7 +268,7 @@ func startStandby(t testing.TB, primary *server) *server {
 	return standby
 }
 
-// handOver makes a directory that root has filled belong to the owner of a file.
+// handOver changes the owner of a directory, filled by root, to the owner of a file.
 func handOver(t testing.TB, dir, owned string) {
 	t.Helper()
 	info, err := os.Stat(owned)
@@ -291,7 +290,7 @@ func handOver(t testing.TB, dir, owned string) {
 	}
 }
 
-// awaitStandby waits until a standby has replayed all that its primary has written so far.
+// awaitStandby waits until a standby has replayed everything that its primary has written.
 func (s *server) awaitStandby(t testing.TB, standby *server) {
 	t.Helper()
 	written := value[string](t, s.url(), `SELECT pg_current_wal_flush_lsn()::text`)
@@ -300,7 +299,7 @@ func (s *server) awaitStandby(t testing.TB, standby *server) {
 	})
 }
 
-// cut ends the replication to this standby. What the primary commits from now on is lost in a failover.
+// cut ends the replication to a standby. Later commits of the primary are lost in a failover.
 func (s *server) cut(t testing.TB) {
 	t.Helper()
 	execute(t, s.url(), `ALTER SYSTEM SET primary_conninfo = ''`, `SELECT pg_reload_conf()`)
@@ -319,7 +318,7 @@ func (s *server) promote(t testing.TB) {
 	}
 }
 
-// primaryOf returns the URL of a database on several servers, of which it means the one that can be written.
+// primaryOf returns the URL of a database on several servers that connects to the writable one.
 func primaryOf(t testing.TB, servers ...*server) string {
 	t.Helper()
 	hosts, ports := make([]string, len(servers)), make([]string, len(servers))
@@ -336,8 +335,8 @@ func primaryOf(t testing.TB, servers ...*server) string {
 	return u.String()
 }
 
-// dumpAndRestore moves a database into the empty one of another cluster, as an operator does. Where PostgreSQL came
-// without pg_dump the test is skipped.
+// dumpAndRestore moves a database into an empty one of another cluster, as an operator does. Without pg_dump the test
+// is skipped.
 func dumpAndRestore(t testing.TB, from, to *server) {
 	t.Helper()
 	dump, restore := tool(t, from, "pg_dump"), tool(t, to, "pg_restore")
@@ -350,7 +349,7 @@ func dumpAndRestore(t testing.TB, from, to *server) {
 	carryOut(t, restore, "--exit-on-error", "--dbname="+to.url(), file)
 }
 
-// tool finds a program beside that of a running server; "" when there is none.
+// tool finds a program beside those of a running server; "" when there is none.
 func tool(t testing.TB, s *server, name string) string {
 	t.Helper()
 	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", postmaster(t, s.dir)))

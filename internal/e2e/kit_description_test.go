@@ -27,7 +27,7 @@ var description = sync.OnceValues(func() (*loadedDescription, error) {
 		return nil, fmt.Errorf("parse docs/openapi.yaml: %w", err)
 	}
 	openapi3filter.RegisterBodyDecoder("application/x-ndjson", openapi3filter.PlainBodyDecoder)
-	doc.Servers = nil // every service under test has a port of its own
+	doc.Servers = nil // every tested service has its own port
 	router, err := gorillamux.NewRouter(doc)
 	if err != nil {
 		return nil, fmt.Errorf("route docs/openapi.yaml: %w", err)
@@ -40,8 +40,8 @@ type loadedDescription struct {
 	router routers.Router
 }
 
-// holdAgainstDescription fails the test when the exchange is not what docs/openapi.yaml describes. The request is
-// checked when it has succeeded: a description that forbids what the service takes is as wrong as the contrary.
+// holdAgainstDescription compares an exchange with docs/openapi.yaml. It checks the request if it has succeeded: a
+// description must not forbid what the service accepts.
 func (s *Service) holdAgainstDescription(t testing.TB, r Request, response Response) {
 	t.Helper()
 	loaded, err := description()
@@ -77,8 +77,8 @@ func (s *Service) holdAgainstDescription(t testing.TB, r Request, response Respo
 	}
 }
 
-// find returns the documented operation. For a path or method that is not documented it returns one that knows nothing
-// but the answers NotFound or MethodNotAllowed.
+// find returns the documented operation. For an undocumented path or method it returns one with only the answers
+// NotFound or MethodNotAllowed.
 func (d *loadedDescription) find(request *http.Request) (*routers.Route, map[string]string, error) {
 	tile, isTile := strings.CutPrefix(request.URL.Path, "/ledger/tile/")
 	if isTile { // has slashes, which no parameter of a path may have in OpenAPI
@@ -123,7 +123,7 @@ func (d *loadedDescription) checkResponse(request *openapi3filter.RequestValidat
 	if documented == nil { // not even looked at for HEAD
 		return nil
 	}
-	// Headers that change what an answer means: each is documented for the status or absent.
+	// Headers that change the meaning of an answer: each is documented for the status or absent.
 	for _, name := range []string{
 		"Allow", "Idempotency-Mismatch", "Idempotent-Replayed", "Location", "RateLimit", "RateLimit-Policy", "Retry-After",
 		"WWW-Authenticate",

@@ -24,7 +24,7 @@ const (
 
 const requestTimeout = 60 * time.Second
 
-// Request is one HTTP request. What is empty is not sent.
+// Request is an HTTP request. Empty fields are not sent.
 type Request struct {
 	Method      string // GET when empty
 	Path        string // from the leading slash on
@@ -36,14 +36,14 @@ type Request struct {
 	Chunked     bool // send the body without a Content-Length
 }
 
-// Response is one whole answer.
+// Response is a complete answer.
 type Response struct {
 	Status int
 	Header http.Header
 	Body   []byte
 }
 
-// Send sends the request, wants an answer, and holds both against docs/openapi.yaml.
+// Send sends the request and compares request and answer with docs/openapi.yaml.
 func (s *Service) Send(t testing.TB, r Request) Response {
 	t.Helper()
 	response, err := s.TrySend(t, r)
@@ -103,7 +103,7 @@ func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, er
 	return request, nil
 }
 
-// Get fetches what docs/openapi.yaml does not describe, over a connection of its own.
+// Get gets a URL that docs/openapi.yaml does not describe, over its own connection.
 func Get(t testing.TB, url string) (status int, body string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
@@ -163,19 +163,19 @@ type InvalidField struct {
 	Message string `json:"message"`
 }
 
-// WantNovel wants a successful upsert with the status.
+// WantNovel expects a successful upsert with the status.
 func (r Response) WantNovel(t testing.TB, status int) Novel {
 	t.Helper()
 	return want[Novel](t, r, status)
 }
 
-// WantPost wants a successful import with the status.
+// WantPost expects a successful import with the status.
 func (r Response) WantPost(t testing.TB, status int) Post {
 	t.Helper()
 	return want[Post](t, r, status)
 }
 
-// WantProblem wants an error with the status and the code.
+// WantProblem expects an error with the status and the code.
 func (r Response) WantProblem(t testing.TB, status int, code string) Problem {
 	t.Helper()
 	problem := want[Problem](t, r, status)
@@ -191,7 +191,7 @@ func (r Response) WantProblem(t testing.TB, status int, code string) Problem {
 	return problem
 }
 
-// WantInvalid wants invalid_request for the field, named by `field`, `errors` and the message.
+// WantInvalid expects invalid_request for the field, in `field`, `errors` and the message.
 func (r Response) WantInvalid(t testing.TB, field string) Problem {
 	t.Helper()
 	problem := r.WantProblem(t, 400, "invalid_request")
@@ -207,7 +207,7 @@ func (r Response) WantInvalid(t testing.TB, field string) Problem {
 	return problem
 }
 
-// WantReplayed wants the two headers that mark a replay, or their absence.
+// WantReplayed expects the two headers of a replay, or their absence.
 func (r Response) WantReplayed(t testing.TB, replayed, mismatch bool) {
 	t.Helper()
 	type marks struct{ Replayed, Mismatch string }
@@ -248,10 +248,10 @@ type Route struct {
 	Operation    *openapi3.Operation
 }
 
-// String is how the tests' tables name the route.
+// String returns the name of the route in tables of tests.
 func (r Route) String() string { return r.Method + " " + r.Path }
 
-// NeedsKey tells whether an Idempotency-Key is required.
+// NeedsKey reports whether an Idempotency-Key is required.
 func (r Route) NeedsKey() bool {
 	parameter := r.Operation.Parameters.GetByInAndName("header", "Idempotency-Key")
 	return parameter != nil && parameter.Required

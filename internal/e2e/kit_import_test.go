@@ -15,7 +15,7 @@ import (
 // ImportsPath is where partners open imports.
 const ImportsPath = "/api/integrations/imports"
 
-// BulkImport is an import as its partner sees it.
+// BulkImport is an import for its partner.
 type BulkImport struct {
 	ImportID      string `json:"importId"`
 	State         string `json:"state"`
@@ -47,7 +47,7 @@ type LineResult struct {
 	Problem        *Problem `json:"problem"`
 }
 
-// NewImporter registers an integration with all capabilities and a generous limit of lines.
+// NewImporter registers an integration with all capabilities and a high limit of lines.
 func (s *Service) NewImporter(t testing.TB, settings ...Fields) *Partner {
 	t.Helper()
 	return s.NewPartner(t, append([]Fields{{
@@ -89,7 +89,7 @@ func (i *BulkImport) Put(t testing.TB, text string) {
 	i.Lines = next
 }
 
-// Show returns the import as it is now.
+// Show returns the current import.
 func (i *BulkImport) Show(t testing.TB) BulkImport {
 	t.Helper()
 	shown := BulkImport{partner: i.partner}
@@ -97,7 +97,7 @@ func (i *BulkImport) Show(t testing.TB) BulkImport {
 	return shown
 }
 
-// Complete says that there are no more lines.
+// Complete completes the import.
 func (i *BulkImport) Complete(t testing.TB) {
 	t.Helper()
 	var response Response
@@ -119,7 +119,7 @@ func (i *BulkImport) Finish(t testing.TB) (ended BulkImport) {
 	return ended
 }
 
-// read sends a query, again while there are too many.
+// read sends a query, and retries while it is refused by the limit.
 func (i *BulkImport) read(t testing.TB, path string) (response Response) {
 	t.Helper()
 	testdb.Eventually(t, path+" is answered", func() bool {
@@ -129,7 +129,7 @@ func (i *BulkImport) read(t testing.TB, path string) (response Response) {
 	return response
 }
 
-// await waits until ok, and asks no more often than a partner may.
+// await polls until ok returns true, within the limit of queries.
 func (i *BulkImport) await(t testing.TB, what string, ok func(now BulkImport) bool) {
 	t.Helper()
 	testdb.Eventually(t, what, func() bool {

@@ -23,15 +23,15 @@ var (
 	plain    = sync.OnceValues(func() (string, error) { return build("plain/novelgate", false) })
 )
 
-// Binary returns the path of cmd/novelgate, built once per test process. It carries the race detector when the tests
-// do, and counts coverage when GOCOVERDIR says where to leave the counters.
+// Binary returns the path of cmd/novelgate, built once per test process. It has the race detector if the tests have it,
+// and writes coverage if GOCOVERDIR is set.
 func Binary(t testing.TB) string {
 	t.Helper()
 	return built(t, binary)
 }
 
-// binaryFor returns the program for a command line: one without the race detector, which a short command spends most of
-// its time on, unless the command runs things side by side.
+// binaryFor returns the program for a command line: without the race detector, which dominates the time of short
+// commands, unless the command is concurrent.
 func binaryFor(t testing.TB, args []string) string {
 	t.Helper()
 	sideBySide := []string{"analytics", "events", "ledger", "projection"}
@@ -83,7 +83,7 @@ func build(name string, race bool) (path string, err error) {
 	return path, nil
 }
 
-// Capture is an io.Writer that keeps what is written to it, the newest Max bytes of it if that is not 0. It is safe for
+// Capture is an io.Writer that keeps what is written to it, or the newest Max bytes if Max is not 0. It is safe for
 // concurrent use.
 type Capture struct {
 	Max  int
@@ -110,19 +110,19 @@ func (c *Capture) String() string {
 
 const cliTimeout = 60 * time.Second
 
-// Output is what a finished command has left behind.
+// Output is the result of a finished command.
 type Output struct {
 	Code           int // exit code
 	Stdout, Stderr string
 }
 
-// CLI runs `novelgate` with the arguments on the service's database and returns whatever came of it.
+// CLI runs `novelgate` on the service's database and returns the result.
 func (s *Service) CLI(t testing.TB, args ...string) Output {
 	t.Helper()
 	return RunCLI(t, s.DatabaseURL, args...)
 }
 
-// RunCLI runs `novelgate` with the arguments on the database and returns whatever came of it.
+// RunCLI runs `novelgate` on the database and returns the result.
 func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	t.Helper()
 	binary := binaryFor(t, args) // which may have to be built first, and takes what it takes
@@ -140,13 +140,13 @@ func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	return Output{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// MustCLI is CLI for a command that has to succeed.
+// MustCLI is CLI for a command that must succeed.
 func (s *Service) MustCLI(t testing.TB, args ...string) Output {
 	t.Helper()
 	return MustCLI(t, s.DatabaseURL, args...)
 }
 
-// MustCLI is RunCLI for a command that has to succeed.
+// MustCLI is RunCLI for a command that must succeed.
 func MustCLI(t testing.TB, databaseURL string, args ...string) Output {
 	t.Helper()
 	out := RunCLI(t, databaseURL, args...)
@@ -156,7 +156,7 @@ func MustCLI(t testing.TB, databaseURL string, args ...string) Output {
 	return out
 }
 
-// runJSON runs the command with --json appended, wants exit code 0 and decodes standard output into into.
+// runJSON runs the command with --json, expects exit code 0 and decodes standard output into into.
 func (s *Service) runJSON(t testing.TB, into any, args ...string) {
 	t.Helper()
 	out := s.MustCLI(t, append(args, "--json")...)
@@ -165,7 +165,7 @@ func (s *Service) runJSON(t testing.TB, into any, args ...string) {
 	}
 }
 
-// Refused runs the command and wants it to fail with a message on standard error.
+// Refused runs the command and expects a failure with a message on standard error.
 func (s *Service) Refused(t testing.TB, args ...string) Output {
 	t.Helper()
 	out := s.CLI(t, args...)

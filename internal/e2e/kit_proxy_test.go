@@ -12,15 +12,14 @@ import (
 	"testing"
 )
 
-// Proxy stands between a service and its database, to take the database, or its notifications, away from that service
-// alone.
+// Proxy is between a service and its database, to cut the database, or its notifications, off from this service.
 type Proxy struct {
 	URL string // of the same database, through the proxy
 
-	socket string // where the service connects
+	socket string // to which the service connects
 
 	mu              sync.Mutex
-	network, server string // where the database is
+	network, server string // address of the database
 	listener        net.Listener
 	conns           map[net.Conn]struct{}
 	deaf            bool
@@ -56,7 +55,7 @@ func NewProxy(t testing.TB, databaseURL string) *Proxy {
 	return p
 }
 
-// addressOf returns where the server of a database listens.
+// addressOf returns the address of the server of a database.
 func addressOf(u *url.URL) (network, address, port string) {
 	port = "5432"
 	if host := u.Query().Get("host"); filepath.IsAbs(host) {
@@ -83,7 +82,7 @@ func (p *Proxy) Point(t testing.TB, databaseURL string) {
 	p.network, p.server, _ = addressOf(u)
 }
 
-// Mend takes connections (again).
+// Mend accepts connections again.
 func (p *Proxy) Mend(t testing.TB) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", p.socket)
@@ -104,7 +103,7 @@ func (p *Proxy) Mend(t testing.TB) {
 	})
 }
 
-// Cut closes every connection and takes no new ones: the database is away.
+// Cut closes every connection and accepts no new ones, as during an outage.
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,8 +113,7 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Deafen swallows what the database says on connections that have sent LISTEN: they stay open, and no notification
-// arrives.
+// Deafen drops the output of the database on connections that have sent LISTEN: they stay open without notifications.
 func (p *Proxy) Deafen() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -139,7 +137,7 @@ func (p *Proxy) serve(client net.Conn) {
 	var both sync.WaitGroup
 	for _, half := range []func() error{c.upstream, c.downstream} {
 		both.Go(func() {
-			_ = half() // either side has gone, so the other goes
+			_ = half() // one side has closed, so close the other
 			_ = client.Close()
 			_ = server.Close()
 		})
@@ -183,7 +181,7 @@ func (c *proxied) downstream() error {
 	})
 }
 
-// each hands over what r reads, piece by piece, until it ends.
+// each passes the bytes of r on, piece by piece, until it ends.
 func each(r io.Reader, take func([]byte) error) error {
 	buffer := make([]byte, 32<<10)
 	for {

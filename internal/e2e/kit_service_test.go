@@ -19,7 +19,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// patience is how long a test waits for what must come. It is no promise: the machine may be busy with other work.
+// patience limits waits in tests, also on a busy machine. It is not a promise of the service.
 const patience = testdb.UntilSettled
 
 // process is one run of the program.
@@ -30,8 +30,8 @@ type process struct {
 	killed         bool
 }
 
-// launch starts the program with the arguments, in an environment without settings of its own. When the test ends it is
-// killed, and what it has said on standard error may hold no secret.
+// launch starts the program in an environment without its settings. When the test ends, the program is killed, and its
+// standard error must not contain a secret.
 func launch(t testing.TB, args ...string) *process {
 	t.Helper()
 	p := &process{
@@ -49,7 +49,7 @@ func launch(t testing.TB, args ...string) *process {
 	}
 	go func() {
 		defer close(p.exited)
-		_ = p.cmd.Wait() // ProcessState tells
+		_ = p.cmd.Wait() // see ProcessState
 	}()
 	t.Cleanup(func() {
 		p.kill()
@@ -93,7 +93,7 @@ func (p *process) signal(t testing.TB, signal syscall.Signal) {
 	}
 }
 
-// wait returns the exit code, and fails the test when the process does not end.
+// wait returns the exit code. It fails the test when the process does not end.
 func (p *process) wait(t testing.TB) int {
 	t.Helper()
 	select {
@@ -132,18 +132,18 @@ func lastLines(text string, n int) string {
 
 // Service is one running `novelgate serve`.
 type Service struct {
-	*process           // nil if something else runs it
+	*process           // nil for a service that was not started here
 	URL         string // of --listen, without a trailing slash
 	OpsURL      string // of --ops-listen, likewise
 	DatabaseURL string
 
-	registrar sync.Once // makes registers
+	registrar sync.Once // guards registers
 	registers *Person   // who registers partners
 
 	http *http.Client
 }
 
-// Attach returns a client of a service that something else runs at the URL.
+// Attach returns a client of a running service.
 func Attach(url string) *Service {
 	return &Service{URL: url, http: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
@@ -152,14 +152,14 @@ func Attach(url string) *Service {
 	}}
 }
 
-// patient lets a request take its time.
+// patient allows long requests.
 var patient = []string{"--request-timeout", "30s"}
 
-// publicURL is what URLs in answers of serve's services begin with, whichever replica answers.
+// publicURL is the prefix of URLs in answers of all replicas.
 const publicURL = "https://platform.example"
 
-// Start runs the service on a database whose server may lose commits, with time for requests on a busy machine, and
-// waits until it listens. When the test ends the service must stop.
+// Start runs the service on a database whose server may lose commits, with long time-outs for a busy machine, and waits
+// until it listens. The service is stopped when the test ends.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient, flags)...)
@@ -172,8 +172,8 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	return s
 }
 
-// serve starts a service of a chaos test, with its own settings but for the addresses, and waits until it listens. It
-// is killed when the test ends.
+// serve starts a service of a chaos test, with default settings except the addresses, and waits until it listens. It is
+// killed when the test ends.
 func serve(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	brittle(t)
@@ -206,7 +206,7 @@ func start(t testing.TB, flags ...string) *Service {
 	return s
 }
 
-// Stop sends SIGTERM unless the service has ended, and wants exit code 0.
+// Stop sends SIGTERM unless the service has ended, and expects exit code 0.
 func (s *Service) Stop(t testing.TB) {
 	t.Helper()
 	s.http.CloseIdleConnections()
@@ -228,7 +228,7 @@ func (s *Service) said() string {
 	return lastLines(s.stderr.String(), 100)
 }
 
-// metrics scrapes the service and looks for secrets in what it exports.
+// metrics scrapes the service and checks for secrets.
 func (s *Service) metrics(t testing.TB) string {
 	t.Helper()
 	status, body := Get(t, s.OpsURL+"/metrics")
@@ -239,8 +239,8 @@ func (s *Service) metrics(t testing.TB) string {
 	return body
 }
 
-// lease is the service that the tests of this process share. The first test that asks starts it and the last one that
-// leaves stops it, so that nothing outlives the tests, also when only one of them is run.
+// lease is the service that tests share. The first test starts it and the last one stops it, so that nothing outlives
+// the tests, also when only one of them runs.
 var lease struct {
 	mu      sync.Mutex
 	users   int
@@ -248,8 +248,8 @@ var lease struct {
 	service *Service
 }
 
-// Shared returns a service on a database of its own, shared with all other tests that call Shared. Isolation comes from
-// an integration per test, titles that are used once, and limits high enough to stay out of the way.
+// Shared returns a service with its own database, shared with all other tests that call Shared. Tests are isolated by
+// their own integrations, unique titles, and very high limits.
 func Shared(t testing.TB) *Service {
 	t.Helper()
 	lease.mu.Lock()
@@ -284,7 +284,7 @@ func leave(t testing.TB) {
 	}
 }
 
-// lifetime is a testing.TB whose cleanups run when end is called, not when the test ends that began it.
+// lifetime is a testing.TB whose cleanups run when end is called, instead of at the end of a test.
 type lifetime struct {
 	testing.TB
 	cleanups []func()
@@ -304,7 +304,7 @@ func (l *lifetime) end(t testing.TB) {
 	}
 }
 
-// awaitSealed waits until the ledger has signed all that is on record.
+// awaitSealed waits until the ledger has signed all events.
 func awaitSealed(t testing.TB, databaseURL string) {
 	t.Helper()
 	testdb.Eventually(t, "everything is sealed and signed", func() bool {
@@ -313,9 +313,8 @@ func awaitSealed(t testing.TB, databaseURL string) {
 	})
 }
 
-// Projected polls the analytics tables with the query until it returns a row, scans that row into into, and returns.
-// Asynchronous projections get a generous time: this is about what they hold, not how fast, and a transaction that
-// another test holds open in the same PostgreSQL delays them.
+// Projected polls the analytics tables until the query returns a row, and scans it into into. It waits long: other
+// tests' transactions in the same PostgreSQL delay projections.
 func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
 	t.Helper()
 	ctx := context.Background()

@@ -31,7 +31,7 @@ func ledgerStatus(t *testing.T, s *Service) ledger.Status {
 	return status
 }
 
-// TestLedger signs what was appended, under the name and with the key that the operator chose, and publishes it.
+// TestLedger signs appended events with the operator's name and key, and publishes the checkpoint.
 func TestLedger(t *testing.T) {
 	t.Parallel()
 	published := t.TempDir()
@@ -97,7 +97,8 @@ func TestLedger(t *testing.T) {
 	s.Refused(t, "serve", "--ledger-publish-url", "ftp://example.com")
 }
 
-// TestLedgerWitnesses: two of three witnesses cosign what is served, and events verify demands the quorum of a policy.
+// TestLedgerWitnesses: two of three witnesses cosign the served checkpoint, and events verify demands the quorum of a
+// policy.
 func TestLedgerWitnesses(t *testing.T) {
 	t.Parallel()
 	const origin = "ledger.example/witnessed"
@@ -161,8 +162,8 @@ func TestLedgerWitnesses(t *testing.T) {
 	s.Refused(t, append([]string{"serve"}, append(flags, flags[:4]...)...)...)
 }
 
-// TestLedgerOfTwoReplicas: the one without the key seals and serves, and says why it does not sign. A new key joins the
-// old one.
+// TestLedgerOfTwoReplicas: the one without the key seals and serves, and reports why it does not sign. A new key joins
+// the old one.
 func TestLedgerOfTwoReplicas(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
@@ -189,8 +190,7 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 	}
 }
 
-// TestExportAndVerify: what the command line exports verifies, and so do the database and the running service; a
-// changed byte does not.
+// TestExportAndVerify: an exported bundle, the database and the running service verify; a changed byte does not.
 func TestExportAndVerify(t *testing.T) {
 	t.Parallel()
 	s := Start(t, testdb.New(t))
@@ -218,7 +218,7 @@ func TestExportAndVerify(t *testing.T) {
 	}
 	s.Refused(t, "events", "verify", dir, "--url", s.URL)
 	s.Refused(t, "events", "verify", dir, "--key", "no key")
-	noKeys := filepath.Join(t.TempDir(), "keys") // then nobody has said which key to trust
+	noKeys := filepath.Join(t.TempDir(), "keys") // without a key to trust
 	if err := os.WriteFile(noKeys, []byte("\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -240,7 +240,7 @@ func TestExportAndVerify(t *testing.T) {
 		t.Errorf("verify of a changed bundle ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
 	}
 
-	// A read model that does not follow from the events is found.
+	// Verification finds a read model that differs from the events.
 	verify := func(code int, flags []string, says ...string) {
 		t.Helper()
 		out := s.CLI(t, append([]string{"events", "verify", "--key", key}, flags...)...)
@@ -257,8 +257,8 @@ func TestExportAndVerify(t *testing.T) {
 	verify(0, []string{"--json", "--no-projections"}, `"projections": []`)
 }
 
-// TestVerifyContinuingBundle: where verification begins is said by whoever verifies, and not by the bundle; what was
-// not verified is said, too.
+// TestVerifyContinuingBundle: the verifying user says where verification begins, not the bundle. The report shows what
+// was not verified.
 func TestVerifyContinuingBundle(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -304,7 +304,7 @@ func TestVerifyContinuingBundle(t *testing.T) {
 	novelgate(1, []string{"begins elsewhere: with log index 4096"}, "verify", older)
 }
 
-// TestVerifyErasedWithoutRecord: words that are gone without a record of it are no fault, and are said to be gone.
+// TestVerifyErasedWithoutRecord: data that was erased without a recorded erasure is not a fault, and is reported.
 func TestVerifyErasedWithoutRecord(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
@@ -325,7 +325,7 @@ func TestVerifyErasedWithoutRecord(t *testing.T) {
 	}
 }
 
-// TestEventsTail follows the log from another process until it is interrupted, which is how it ends well.
+// TestEventsTail follows the log from another process until it is interrupted, which is a normal end.
 func TestEventsTail(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)

@@ -15,8 +15,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// limited registers an integration with the limits, the default ones where they are left out, and a novel that it may
-// comment on.
+// limited registers an integration with limits, by default the standard ones, and a novel for its comments.
 func limited(t *testing.T, s *Service, limits Fields) (*Partner, string) {
 	t.Helper()
 	title := Unique("Limited")
@@ -24,7 +23,7 @@ func limited(t *testing.T, s *Service, limits Fields) (*Partner, string) {
 	return s.NewPartnerWith(t, Fields{"capabilities": []string{"novels", "posts"}}.With(limits)), title
 }
 
-// wantLimited wants 429 and returns Retry-After.
+// wantLimited expects 429 and returns Retry-After.
 func wantLimited(t *testing.T, response Response, name string) time.Duration {
 	t.Helper()
 	response.WantProblem(t, 429, "rate_limited")
@@ -50,8 +49,8 @@ func remaining(t *testing.T, response Response, name string) int {
 	return left
 }
 
-// TestSixtyPostsAMinute moves the window into the past instead of waiting: commands/ratelimit tests the function that
-// slides it, to the microsecond.
+// TestSixtyPostsAMinute moves the window into the past instead of waiting. Tests of commands/ratelimit cover the
+// sliding of the window.
 func TestSixtyPostsAMinute(t *testing.T) {
 	t.Parallel()
 	p, title := limited(t, Shared(t), nil)
@@ -149,7 +148,7 @@ func TestUpdatesCanBeLimited(t *testing.T) {
 
 const maxBody = 32_768
 
-// padded returns the body made exactly so many bytes long by white space, at its end or at its beginning.
+// padded extends the body with white space to length bytes, at its end or at its beginning.
 func padded(t *testing.T, body []byte, length int, before bool) []byte {
 	t.Helper()
 	space := bytes.Repeat([]byte(" "), length-len(body))
@@ -229,9 +228,9 @@ func TestHeaderLimits(t *testing.T) {
 	}
 }
 
-// TestUnreadBodiesHoldNoConnection: a connection whose request has a body that no route reads, and that does not
-// arrive, is answered and closed long before the 15 s that a body may take. Otherwise clients without a key would hold
-// all connections.
+// TestUnreadBodiesHoldNoConnection: if a request has a body that no route reads and that does not arrive, the
+// connection is answered and closed long before the 15 s for a body. Otherwise clients without a key could occupy all
+// connections.
 func TestUnreadBodiesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	const wait = 10 * time.Second

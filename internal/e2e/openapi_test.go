@@ -58,7 +58,7 @@ func TestDescriptionListsEveryStatusAndCode(t *testing.T) {
 	}
 }
 
-// details has the text of every problem of which the text is always the same, or follows from what the example says.
+// details returns the text of every problem with a fixed text, or one that follows from the example.
 func details(example Problem) map[problems.Code]string {
 	var fields []problems.FieldError
 	for _, f := range example.Errors {
@@ -143,7 +143,7 @@ func TestServiceServesItsDescription(t *testing.T) {
 	}
 }
 
-// complaints is a testing.TB that collects failures instead of failing.
+// complaints is a testing.TB that collects failures.
 type complaints struct {
 	testing.TB
 	said []string
@@ -153,7 +153,7 @@ func (c *complaints) Errorf(format string, args ...any) {
 	c.said = append(c.said, fmt.Sprintf(format, args...))
 }
 
-// exchange is one request and the answer that a service might give. Each test below spoils a correct one.
+// exchange is a request with an answer. Each test below makes a correct one wrong.
 type exchange struct {
 	method, path, body string
 	status             int
@@ -184,7 +184,7 @@ func problem(status int, code string) exchange {
 	return e
 }
 
-// TestDescriptionIsEnforced shows that the check behind every other test is alive.
+// TestDescriptionIsEnforced tests the check that every other test relies on.
 func TestDescriptionIsEnforced(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

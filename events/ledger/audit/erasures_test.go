@@ -7,7 +7,7 @@ import (
 	"novelgate/events/ledger/ledgertest"
 )
 
-// theIntegration is the integration of ledgertest's comments; the other ids are made up.
+// Identifiers in SQL. theIntegration is that of ledgertest's comments.
 const (
 	theIntegration     = `'3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d'`
 	anotherIntegration = `md5('another')::uuid`
