@@ -31,9 +31,9 @@ func poison(t *testing.T, databaseURL, eventType, data string) (stream string) {
 func repair(t *testing.T, databaseURL, stream, data string) {
 	t.Helper()
 	execute(t, databaseURL,
-		`ALTER TABLE events DISABLE TRIGGER USER`,
+		`ALTER TABLE events DISABLE TRIGGER events_no_update, DISABLE TRIGGER events_only_erasure`,
 		fmt.Sprintf(`UPDATE events SET event_type = 'post.imported.v1', data = '%s' WHERE stream_id = '%s'`, data, stream),
-		`ALTER TABLE events ENABLE TRIGGER USER`)
+		`ALTER TABLE events ENABLE TRIGGER events_no_update, ENABLE TRIGGER events_only_erasure`)
 }
 
 // TestPoisonEvent inserts an event that one projection, or all, cannot apply.
