@@ -20,8 +20,11 @@ COMMENT ON COLUMN mirror.applied_at IS 'When the last events were appended.';
 -- +goose StatementBegin
 CREATE FUNCTION events_are_mirrored() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-    RAISE EXCEPTION 'this database is a mirror: only events of its origin are appended'
-        USING ERRCODE = 'restrict_violation', HINT = 'Send commands to the origin: see the table mirror.';
+    IF EXISTS (SELECT FROM mirror) THEN
+        RAISE EXCEPTION 'this database is a mirror: only events of its origin are appended'
+            USING ERRCODE = 'restrict_violation', HINT = 'Send commands to the origin: see the table mirror.';
+    END IF;
+    RETURN NULL;
 END
 $$;
 -- +goose StatementEnd
@@ -29,7 +32,7 @@ COMMENT ON FUNCTION events_are_mirrored IS 'Refuses an append to the log of a mi
 CREATE TRIGGER events_only_mirrored BEFORE INSERT ON events
     FOR EACH STATEMENT WHEN (coalesce(current_setting('novelgate.mirror', true), '') <> 'on')
     EXECUTE FUNCTION events_are_mirrored();
--- The first start of a mirror enables it.
+-- The first start of a mirror enables it; elsewhere it would cost every append.
 ALTER TABLE events DISABLE TRIGGER events_only_mirrored;
 
 -- +goose Down

@@ -354,3 +354,53 @@ func TestMirroredErasure(t *testing.T) {
 		t.Errorf("the log (-origin +mirror)\n%.3000s", diff)
 	}
 }
+
+// TestMirrorStopsBeforeATamperedEvent: an operator of the origin changes an event that is signed and not mirrored yet.
+// The mirror stops before it, says so, and its readers go on; once the event is as it was, the mirror goes on, too.
+func TestMirrorStopsBeforeATamperedEvent(t *testing.T) {
+	t.Parallel()
+	origin := Start(t, testdb.New(t))
+	p := origin.NewPartner(t)
+	title := Unique("Tampered")
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	mirror := startMirror(t, origin)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	flags := mirror.cmd.Args[slices.Index(mirror.cmd.Args, "--mirror"):]
+	mirror.Stop(t)
+	for range 9 {
+		p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	}
+	awaitSealed(t, origin.DatabaseURL)
+	signed := value[int64](t, origin.DatabaseURL, `SELECT tree_size FROM ledger_state`)
+	tamper := func(from, to string) {
+		t.Helper()
+		execute(t, origin.DatabaseURL, `ALTER TABLE events DISABLE TRIGGER ALL;
+			UPDATE events SET personal = replace(personal::text, '`+
+			from+`', '`+to+`')::json WHERE (transaction_id, position) = (SELECT transaction_id, position FROM events
+			ORDER BY transaction_id DESC, position DESC OFFSET 3 LIMIT 1); ALTER TABLE events ENABLE TRIGGER ALL`)
+	}
+	tamper("A comment.", "A cogent.")
+	mirror = Start(t, mirror.DatabaseURL, flags...)
+	at := signed - 4
+	var state mirrorStatus
+	testdb.Eventually(t, "the mirror has stopped", func() bool {
+		state = mirrorState(t, mirror)
+		return state.StoppedAt != nil
+	})
+	if *state.StoppedAt != at || state.Entries != signed-9 ||
+		!strings.Contains(state.Stopped, "not the one that was signed") {
+		t.Errorf("it has stopped at log index %d, want %d: %+v", *state.StoppedAt, at, state)
+	}
+	testdb.Eventually(t, "the log says so", func() bool {
+		return strings.Contains(mirror.stderr.String(), fmt.Sprintf("logIndex=%d", at))
+	})
+	if !strings.Contains(mirror.metrics(t), "novelgate_mirror_stopped 1\n") {
+		t.Error("/metrics does not say that it has stopped")
+	}
+	discussion := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
+	if status, shown := Get(t, mirror.URL+discussion); status != http.StatusOK || strings.Contains(shown, "A cogent.") {
+		t.Errorf("readers get %d, or what was not signed", status)
+	}
+	tamper("A cogent.", "A comment.")
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+}
