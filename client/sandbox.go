@@ -8,7 +8,7 @@ import (
 
 // Certification says which simulated faults the commands of an integration have survived.
 type Certification struct {
-	Certified bool    `json:"certified"` // all survived
+	Certified bool    `json:"certified"` // all faults survived
 	Faults    []Fault `json:"faults"`
 }
 
@@ -18,7 +18,7 @@ type Fault struct {
 	Result string `json:"result"` // survived, not_survived or not_tried
 	Reason string `json:"reason"`
 
-	// Of a fault that was tried.
+	// Set if the fault was tried.
 	Operation      *string    `json:"operation"`
 	IdempotencyKey *string    `json:"idempotencyKey"`
 	At             *time.Time `json:"at"`

@@ -50,15 +50,15 @@ func names(t *testing.T, conn *pgx.Conn, query string) []string {
 	return found
 }
 
-// TestAnalystsReadTheViewsAndNothingElse: every table and function that there is, and all other ways to write.
+// TestAnalystsReadTheViewsAndNothingElse: analysts cannot read other tables, call other functions, or write.
 func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	t.Parallel()
-	databaseURL := testdb.NewEmpty(t) // what everybody may do in a database is not cloned with it
+	databaseURL := testdb.NewEmpty(t) // a copied database does not have the rights of PUBLIC
 	if err := migrations.Up(t.Context(), databaseURL); err != nil {
 		t.Fatal(err)
 	}
 	owner := connect(t, databaseURL)
-	// What comes later is covered too.
+	// Later objects are covered, too.
 	execute(t, owner, `CREATE VIEW analytics.later AS SELECT 1 AS n; CREATE TABLE later (n integer);
 		CREATE FUNCTION later() RETURNS integer LANGUAGE sql AS 'SELECT 1'`)
 	views := names(t, owner,
@@ -89,7 +89,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 		`CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS 'SELECT 1'`,
 		`ALTER VIEW analytics.posts RENAME TO mine`, `DROP VIEW analytics.posts`,
 		`COMMENT ON VIEW analytics.posts IS ''`, `CREATE ROLE novelgate_mine`, `COPY (SELECT 1) TO PROGRAM 'true'`,
-		// Views that could be written through.
+		// Views that are writable for their owner.
 		`INSERT INTO analytics.integrations (integration_id, name) VALUES (gen_random_uuid(), 'Mallory')`,
 		`UPDATE analytics.novels SET title = ''`, `DELETE FROM analytics.novels`,
 		`SELECT FROM analytics.daily_facts FOR UPDATE`,
@@ -120,10 +120,10 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	}
 }
 
-// TestMigratingWithoutTheRightToMakeRoles, then making up for it as the documentation says.
+// TestMigratingWithoutTheRightToMakeRoles creates the role later, as documented.
 func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 	t.Parallel()
-	// A server of its own: roles belong to all databases of a server, and others have made this one.
+	// On its own server, because roles belong to all databases of a server.
 	server := testdb.NewServer(t, nil)
 	admin := connect(t, server)
 	execute(t, admin, `CREATE ROLE plain LOGIN`)
@@ -141,7 +141,7 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 	}
 	execute(t, connect(t, asPlain), `SELECT FROM analytics.posts`)
 
-	// An administrator makes up for it.
+	// An administrator creates the role.
 	statements := documented(t)
 	execute(t, connect(t, theirs), strings.ReplaceAll(statements, "SERVICE", "plain"))
 	execute(t, connect(t, asPlain), `CREATE VIEW analytics.later AS SELECT 1 AS n`)
@@ -151,7 +151,7 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 		execute(t, analyst, `SELECT FROM analytics.`+view)
 	}
 
-	// Where the role of the service owns nothing but what it makes.
+	// Here the service's role owns only its own objects.
 	execute(t, admin, `GRANT CREATE ON DATABASE foreign_soil TO plain`)
 	execute(t, connect(t, inDatabase(t, server, "foreign_soil")), `GRANT CREATE ON SCHEMA public TO plain`)
 	result, err = migrations.Apply(t.Context(), inDatabase(t, server, "foreign_soil", "plain"))
@@ -163,7 +163,7 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 	}
 }
 
-// TestDatabasesAreMigratedTogether: they race for the role.
+// TestDatabasesAreMigratedTogether: concurrent migrations race for the role.
 func TestDatabasesAreMigratedTogether(t *testing.T) {
 	t.Parallel()
 	server := testdb.NewServer(t, nil)
@@ -202,7 +202,7 @@ func inDatabase(t *testing.T, serverURL, database string, user ...string) string
 	return parsed.String()
 }
 
-// documented returns the statements of docs/operations.md that make the role.
+// documented returns the statements of docs/operations.md that create the role.
 func documented(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../docs/operations.md")

@@ -57,7 +57,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestReplicasStartTogether: one of them migrates, the others find nothing left to do.
+// TestReplicasStartTogether: one of them migrates; the others find nothing to do.
 func TestReplicasStartTogether(t *testing.T) {
 	t.Parallel()
 	const replicas = 4
@@ -95,7 +95,7 @@ func TestApplyFails(t *testing.T) {
 	}
 }
 
-// TestStepsAreNumbered: without gaps, and each one can be taken back.
+// TestStepsAreNumbered: without gaps, and each can be reverted.
 func TestStepsAreNumbered(t *testing.T) {
 	t.Parallel()
 	form := regexp.MustCompile(`^[0-9]{5}_[a-z_]+$`)
@@ -115,7 +115,7 @@ func TestStepsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestTablesAreDescribed: \d+ in psql is documentation.
+// TestTablesAreDescribed: every table and column has a comment.
 func TestTablesAreDescribed(t *testing.T) {
 	t.Parallel()
 	conn, err := pgx.Connect(t.Context(), testdb.New(t))

@@ -18,35 +18,35 @@ import (
 	"novelgate/internal/database"
 )
 
-// DefaultInterval is how often at most a checkpoint is signed.
+// DefaultInterval is the default interval between checkpoints.
 const DefaultInterval = time.Second
 
-// SignerConfig says how a Signer works.
+// SignerConfig configures a Signer.
 type SignerConfig struct {
-	// Pool has a connection to spare. Required.
+	// Pool must have one connection for the signer. Required.
 	Pool *pgxpool.Pool
-	// Identity is what it signs as; it has keys and the memory of its origin. Required.
+	// Identity has the keys and the memory of the origin. Required.
 	Identity *Identity
-	// Interval between checkpoints while events arrive. Default: DefaultInterval.
+	// Interval is the minimum time between two checkpoints. Default: DefaultInterval.
 	Interval time.Duration
-	// Metrics count. Default: new ones, not registered.
+	// Metrics count signatures and failures. Default: new, unregistered ones.
 	Metrics *Metrics
-	// Logger gets what goes wrong. Default: slog.Default.
+	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Signer signs checkpoints over what is sealed. An origin is signed through one memory outside of the database,
-// which replicas may share: who signs holds it, and puts each checkpoint into it before the checkpoint goes into
-// the database, from where it is served.
+// Signer signs checkpoints over sealed entries. Each origin has one memory outside of the database, which replicas may
+// share. The signing replica locks the memory, and stores each checkpoint first there and then in the database, which
+// serves it.
 type Signer struct {
 	config SignerConfig
 	store  *Store
-	// known is the newest checkpoint that this process has seen in the memory. It shows a memory that was set back
+	// known is the newest checkpoint that this process has seen in the memory. It detects a memory that was set back
 	// together with the database.
 	known *tlog.Tree
 }
 
-// NewSigner returns a signer that does nothing before Run. It fails if the identity cannot sign.
+// NewSigner returns a signer; start it with Run. It fails if the identity cannot sign.
 func NewSigner(config SignerConfig) (*Signer, error) {
 	if len(config.Identity.signers) == 0 {
 		return nil, fmt.Errorf("create signer: %w", config.Identity.Reason)
@@ -58,7 +58,7 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 	return &Signer{config: config, store: NewStore(config.Pool)}, nil
 }
 
-// Run signs until ctx ends. What goes wrong is logged and tried again.
+// Run signs until ctx ends. It logs errors and retries.
 func (s *Signer) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
@@ -94,8 +94,8 @@ func (s *Signer) report(ctx context.Context, due bool, err error) {
 	}
 }
 
-// factsSQL finds, in one snapshot, the tree as it is committed, the memory of an origin and its last checkpoint, if
-// there are, and whether the log has more. $1: origin.
+// factsSQL reads, in one snapshot, the committed tree, the memory of an origin and its last checkpoint, if any, and
+// whether the log has more events. $1: origin.
 const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, m.memory, c.tree_size, c.root_hash,
        EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
 FROM ledger_state AS s
@@ -104,7 +104,7 @@ LEFT JOIN LATERAL (
     SELECT tree_size, root_hash FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1
 ) AS c ON true`
 
-// readDatabase adds to the facts what the database says about an origin.
+// readDatabase adds the data of the database about an origin to the facts.
 func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) error {
 	var last *int64
 	var lastRoot []byte
@@ -120,7 +120,7 @@ func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin st
 	return nil
 }
 
-// readMemory adds to the facts what a memory says about an origin.
+// readMemory adds the data of a memory about an origin to the facts.
 func (f *facts) readMemory(dir, origin string) error {
 	c, ok, err := readRemembered(dir, origin)
 	if ok {
@@ -129,20 +129,20 @@ func (f *facts) readMemory(dir, origin string) error {
 	return err
 }
 
-// insertCheckpointSQL stores a checkpoint behind the one that it follows, if the tree is still there: a fail-over may
-// have come in between. The caller has not switched synchronous_commit off: with this row, all that it covers is on
-// disk.
+// insertCheckpointSQL stores a checkpoint after the previous one, if the database still has the tree, which a failover
+// may have lost. synchronous_commit must be on: with this row, all that the checkpoint covers is on disk.
 const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
 SELECT $1, $2, $3, $4, $5, $6, statement_timestamp()
 WHERE EXISTS (SELECT FROM ledger_state WHERE tree_size >= $2)`
 
 var errMoved = errors.New("the ledger was set back while a checkpoint was signed")
 
-// signTimeout bounds one signature: a database that went silent must not keep the memory from other replicas for ever.
+// signTimeout limits one signature, so that a database that does not answer does not block the memory for other
+// replicas.
 const signTimeout = time.Minute
 
 // Sign signs a checkpoint if the tree has grown since the last one. It fails with ErrForked if the tree does not extend
-// what was signed before, with ErrMemory if the memory must not sign, and with ErrLocked while another process signs.
+// the signed one, with ErrMemory if the memory must not sign, and with ErrLocked while another process signs.
 func (s *Signer) Sign(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
@@ -151,7 +151,8 @@ func (s *Signer) Sign(ctx context.Context) error {
 		return err
 	}
 	defer unlock()
-	// One connection: what is stored goes to the server that was asked, also when another one is promoted in between.
+	// One connection, so that the facts and the checkpoint have the same server even if another one is promoted in
+	// between.
 	conn, err := s.config.Pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire connection: %w", err)
@@ -167,11 +168,11 @@ func (s *Signer) Sign(ctx context.Context) error {
 	return s.insert(ctx, conn, next)
 }
 
-// signature is a signed checkpoint on its way: first into the memory, then into the database.
+// signature is a signed checkpoint that is stored first in the memory, then in the database.
 type signature struct {
 	Checkpoint
 	memory   uuid.UUID
-	previous *int64 // size of the checkpoint that it follows
+	previous *int64 // size of the previous checkpoint
 }
 
 // next signs a checkpoint that is not public yet; nil if there is nothing to sign.
@@ -195,7 +196,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	if !ready {
 		return nil, nil
 	}
-	// The memory must not know a tree that a failover to a synchronous standby loses.
+	// The memory must not have a tree that a failover to a synchronous standby would lose.
 	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
 		return nil, err
 	}
@@ -209,7 +210,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	return next, nil
 }
 
-// remember puts a checkpoint into the memory, which no restore of the database sets back.
+// remember stores a checkpoint in the memory, which no restore of the database changes.
 func (s *Signer) remember(n *signature) error {
 	if err := remember(s.config.Identity.Memory, n.Checkpoint); err != nil {
 		return fmt.Errorf("remember what is signed: %w", err)
@@ -218,12 +219,12 @@ func (s *Signer) remember(n *signature) error {
 	return nil
 }
 
-// insert puts a checkpoint into the database. The memory has it.
+// insert stores a checkpoint in the database. The memory has it already.
 func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) error {
 	tag, err := conn.Exec(ctx, insertCheckpointSQL,
 		n.Origin, n.Tree.N, n.previous, n.Tree.Hash[:], string(n.Note), n.memory)
 	if eventlog.IsConflict(err) {
-		return nil // the next attempt sees what is there
+		return nil // the next attempt reads the new state
 	}
 	if err != nil {
 		return fmt.Errorf("store checkpoint: %w", err)
@@ -235,24 +236,23 @@ func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) e
 	return nil
 }
 
-// failures says which of a signer's failures in a row are logged: the first one of a kind, and one a minute of those
-// that go on.
+// failures selects the failures of a signer that are logged: the first one of a kind, and then one a minute.
 type failures struct {
 	kind  failureKind
-	count int // of that kind, without a break
+	count int // consecutive failures of that kind
 }
 
 type failureKind int
 
 const (
 	failedOtherwise failureKind = iota
-	failedAway                  // the database could not be asked
-	failedRefused               // the tree or the memory is not what was signed
+	failedAway                  // the database was not reached
+	failedRefused               // the tree or the memory differs from the signed one
 )
 
-// due takes the outcome of an attempt, and reports whether it is to be logged. Success is not.
+// due takes the outcome of an attempt, and reports whether to log it. It never logs a success.
 func (f *failures) due(err error) bool {
-	const again = 60 // attempts after which a failure that goes on is logged once more
+	const again = 60 // attempts between two logged failures of one kind
 	kind, first := failedOtherwise, 0
 	switch {
 	case err == nil:
@@ -261,7 +261,7 @@ func (f *failures) due(err error) bool {
 	case refused(err):
 		kind = failedRefused
 	case eventlog.IsAway(err):
-		kind, first = failedAway, 1 // mostly it is there at the next attempt
+		kind, first = failedAway, 1 // mostly temporary, so the first failure is not logged
 	}
 	if kind != f.kind {
 		*f = failures{kind: kind}

@@ -25,7 +25,7 @@ func TestAccepts(t *testing.T) {
 		{[]string{"application/json, application/problem+json"}, false},
 		{[]string{"image/avif,image/webp"}, false},
 		{[]string{"text/html;q=0"}, false},
-		{[]string{"text/html; q=0.000, */*"}, false}, // the more specific one counts
+		{[]string{"text/html; q=0.000, */*"}, false}, // the more specific range counts
 		{[]string{"*/*, text/html;q=0"}, false},
 		{[]string{"*/*;q=0, text/html"}, true},
 		{[]string{"*/*;q=0"}, false},

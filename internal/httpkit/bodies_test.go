@@ -17,7 +17,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// stalled is a body of which nothing more arrives after a beginning, until it is closed.
+// stalled is a body that stalls after a beginning, until it is closed.
 type stalled struct {
 	beginning io.Reader
 	closed    chan struct{}
@@ -33,8 +33,8 @@ func (s *stalled) Read(p []byte) (int, error) {
 
 func (*stalled) Close() error { return nil }
 
-// stall sends a body of which so many bytes arrive, and returns what ReadJSON says while it waits: nil, or the code of
-// a refusal.
+// stall sends the beginning of a body, and returns the result of ReadJSON while it waits: nil, or the code of a
+// refusal.
 func stall(
 	t *testing.T, kit *httpkit.Kit, caller uuid.UUID, arrive, length int, closed chan struct{}, all *sync.WaitGroup,
 ) problem.Code {
@@ -52,8 +52,8 @@ func stall(
 	return code
 }
 
-// TestStalledBodies: one caller gets a part of the budget, however little of its bodies arrives, and many together
-// leave something for the next one, which is told that it is not its own doing when it wants more.
+// TestStalledBodies: a caller gets a part of the budget, however few bytes of its bodies arrive. Many callers together
+// leave some for the next one, and a refusal tells it that others use the rest.
 func TestStalledBodies(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -91,13 +91,13 @@ func TestStalledBodies(t *testing.T) {
 					t.Errorf("a large body beside those of %d others: %q", c.callers, code)
 				}
 			}
-			close(closed) // which gives everything back
+			close(closed) // which releases everything
 			all.Wait()
 		}
 	})
 }
 
-// TestBodiesOfAllSizes arrive as they were sent, with and without a length, and give back what they took.
+// TestBodiesOfAllSizes arrive unchanged, with and without a length, and release their memory.
 func TestBodiesOfAllSizes(t *testing.T) {
 	t.Parallel()
 	kit, caller := &httpkit.Kit{}, uuid.New()

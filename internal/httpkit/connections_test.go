@@ -15,8 +15,8 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// bounded is a server that may have four connections. Requests for /wait are answered when released is closed, those
-// for /large with a megabyte; then taken has the error.
+// bounded returns a server with a limit of four connections. It answers requests for /wait when released is closed, and
+// those for /large with a megabyte; taken then gets the error.
 func bounded(t *testing.T) (address string, released chan struct{}, taken chan error) {
 	t.Helper()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -74,7 +74,7 @@ func (c *client) send(path string) *client {
 	return c
 }
 
-// answered reports whether an answer comes, rather than the end of the connection.
+// answered reports whether an answer arrives before the connection ends.
 func (c *client) answered() bool {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.answers, nil)
@@ -88,7 +88,7 @@ func (c *client) answered() bool {
 	return response.Body.Close() == nil
 }
 
-// wantAnswers opens new connections, of which each is answered.
+// wantAnswers opens new connections and expects an answer on each.
 func wantAnswers(t *testing.T, address string, connections int) {
 	t.Helper()
 	for i := range connections {
@@ -98,8 +98,8 @@ func wantAnswers(t *testing.T, address string, connections int) {
 	}
 }
 
-// TestConnectionsThatWaitMakePlace: however many connections are held open, a new one is answered; those that have
-// waited longest for a request go first.
+// TestConnectionsThatWaitMakePlace: however many connections are open, a new one is answered; the one that has waited
+// longest for a request is closed first.
 func TestConnectionsThatWaitMakePlace(t *testing.T) {
 	t.Parallel()
 	address, _, _ := bounded(t)
@@ -120,8 +120,8 @@ func TestConnectionsThatWaitMakePlace(t *testing.T) {
 	}
 }
 
-// TestConnectionsThatDoNotReadMakePlace: an answer that the client does not take stays in its handler, which holds a
-// slot of the readers, rather than in the kernel. A connection with such an answer makes place for a new one.
+// TestConnectionsThatDoNotReadMakePlace: an answer that the client does not read stays in its handler, which counts
+// against the limit of readers, instead of the kernel. Such a connection is closed for a new one.
 func TestConnectionsThatDoNotReadMakePlace(t *testing.T) {
 	t.Parallel()
 	address, _, taken := bounded(t)
@@ -138,8 +138,8 @@ func TestConnectionsThatDoNotReadMakePlace(t *testing.T) {
 	}
 }
 
-// TestConnectionsWithStalledBodiesMakePlace: a connection whose body does not arrive, or arrives byte by byte, makes
-// place for a new one.
+// TestConnectionsWithStalledBodiesMakePlace: a connection whose body stalls, or arrives byte by byte, is closed for a
+// new one.
 func TestConnectionsWithStalledBodiesMakePlace(t *testing.T) {
 	t.Parallel()
 	address, _, _ := bounded(t)
@@ -163,7 +163,7 @@ func TestConnectionsWithStalledBodiesMakePlace(t *testing.T) {
 	wantAnswers(t, address, 4)
 }
 
-// TestConnectionsWithRequestsStay: a request that is being answered is not cut off. New connections wait.
+// TestConnectionsWithRequestsStay: a connection with a running request is not closed. New connections wait.
 func TestConnectionsWithRequestsStay(t *testing.T) {
 	t.Parallel()
 	address, released, _ := bounded(t)
@@ -179,8 +179,7 @@ func TestConnectionsWithRequestsStay(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfBusyClientsMakePlace: clients that repeat a request as soon as it is answered do not keep others
-// from connecting.
+// TestConnectionsOfBusyClientsMakePlace: clients that repeat requests at once do not keep others from connecting.
 func TestConnectionsOfBusyClientsMakePlace(t *testing.T) {
 	t.Parallel()
 	address, _, _ := bounded(t)
@@ -193,7 +192,7 @@ func TestConnectionsOfBusyClientsMakePlace(t *testing.T) {
 	wantAnswers(t, address, 8)
 }
 
-// repeat sends requests, each as soon as the one before is answered, and connects again when the server closes the
+// repeat sends requests, each as soon as the last one is answered, and reconnects when the server closes the
 // connection, until ctx ends.
 func repeat(ctx context.Context, address string, answered func()) {
 	for ctx.Err() == nil {
@@ -217,7 +216,7 @@ func repeat(ctx context.Context, address string, answered func()) {
 	}
 }
 
-// TestUnfinishedHeaders: a header with too many fields is refused before it ends, but not because of what follows it.
+// TestUnfinishedHeaders: a header with too many fields is refused before it ends; later bytes do not count.
 func TestUnfinishedHeaders(t *testing.T) {
 	t.Parallel()
 	address, _, _ := bounded(t)
@@ -248,7 +247,7 @@ func TestUnfinishedHeaders(t *testing.T) {
 	}
 }
 
-// status is that of the next answer.
+// status returns the status of the next answer.
 func (c *client) status() int {
 	c.t.Helper()
 	response, err := http.ReadResponse(c.answers, nil)

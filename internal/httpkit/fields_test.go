@@ -14,8 +14,8 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// TestHeaderFieldsAreLimited: a request with too many header fields is refused, and holds none of them while its body
-// does not arrive.
+// TestHeaderFieldsAreLimited: a request with too many header fields is refused, and its fields are freed while its body
+// stalls.
 func TestHeaderFieldsAreLimited(t *testing.T) {
 	t.Parallel()
 	distinct := func(n int) (fields string) {

@@ -12,7 +12,7 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// series returns every counter by its name and labels.
+// series returns the counters by name and labels.
 func series(t testing.TB, metrics *httpkit.Metrics) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
@@ -36,8 +36,8 @@ func series(t testing.TB, metrics *httpkit.Metrics) map[string]float64 {
 	return found
 }
 
-// TestBrokenAnswersAreCounted: a stream that breaks off ends by a panic, after its status was sent. It goes on to the
-// server.
+// TestBrokenAnswersAreCounted: an aborted stream ends by a panic after its status was sent. The panic is passed on to
+// the server.
 func TestBrokenAnswersAreCounted(t *testing.T) {
 	t.Parallel()
 	metrics := httpkit.NewMetrics()
@@ -63,7 +63,7 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 	}
 }
 
-// TestStreamsAreNotTimed: how long a client follows the history says nothing about the service.
+// TestStreamsAreNotTimed: the duration of a stream depends on the client.
 func TestStreamsAreNotTimed(t *testing.T) {
 	t.Parallel()
 	metrics := httpkit.NewMetrics()

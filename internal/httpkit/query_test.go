@@ -11,7 +11,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// TestQuery refuses what could be taken for something else, and names it.
+// TestQuery refuses ambiguous parameters by name.
 func TestQuery(t *testing.T) {
 	t.Parallel()
 	for query, tc := range map[string]struct {

@@ -15,7 +15,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// TestSlowBody: a body that does not arrive in the time of the server is worth another try; one that ends early is not.
+// TestSlowBody: a body that does not arrive in time is retryable; one that ends early is not.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	kit := &httpkit.Kit{}

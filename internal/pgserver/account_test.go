@@ -14,8 +14,7 @@ import (
 
 const nobody = 65534
 
-// TestAsOrdinaryUser repeats what depends on privileges as an ordinary user, when we are root. Otherwise
-// all tests run as one anyway.
+// TestAsOrdinaryUser repeats tests that depend on privileges as an ordinary user, if this process is root.
 func TestAsOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -80,7 +79,7 @@ func copyFile(t *testing.T, to, from string) {
 	}
 }
 
-// TestDataOfAnotherUser: root must not take a user's data away.
+// TestDataOfAnotherUser: root must not change the owner of a user's data.
 func TestDataOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -112,7 +111,7 @@ func TestDataOfAnotherUser(t *testing.T) {
 	}
 }
 
-// TestUnreachableDataDir: as root, PostgreSQL runs as a user who may not enter what root keeps private.
+// TestUnreachableDataDir: as root, PostgreSQL runs as a user who may not enter root's private directories.
 func TestUnreachableDataDir(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -132,7 +131,7 @@ func TestUnreachableDataDir(t *testing.T) {
 		t.Errorf("the private directory is open to others: %v", info.Mode())
 	}
 
-	// A directory that is neither root's nor open to the user stays as it is.
+	// A directory of another owner that the user may not enter stays unchanged.
 	foreign := filepath.Join(dataDir(t), "foreign")
 	if err := os.Mkdir(foreign, 0o700); err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// bare is a Config that finds no installed PostgreSQL. Its PATH has links to the named programs alone.
+// bare returns a Config that finds no installed PostgreSQL. Its PATH has only the named programs.
 func bare(t *testing.T, programs ...string) (cfg pgserver.Config, path, cache string) {
 	t.Helper()
 	path, cache = publicDir(t), filepath.Join(publicDir(t), "cache")
@@ -31,7 +31,7 @@ func bare(t *testing.T, programs ...string) (cfg pgserver.Config, path, cache st
 	return cfg.WithEnvironment(getenv("PATH", path)), path, cache
 }
 
-// getenv is an environment with one variable.
+// getenv returns an environment with one variable.
 func getenv(variable, value string) func(string) string {
 	return func(name string) string { return map[string]string{variable: value}[name] }
 }
@@ -68,7 +68,7 @@ func TestHighestVersionWins(t *testing.T) {
 	}
 }
 
-// TestProgramsFollowTheData: of several versions installed, the one that the data needs is used.
+// TestProgramsFollowTheData: of several installed versions, that of the data is used.
 func TestProgramsFollowTheData(t *testing.T) {
 	t.Parallel()
 	cfg := pgserver.Config{DataDir: dataDir(t)}
@@ -81,7 +81,7 @@ func TestProgramsFollowTheData(t *testing.T) {
 	start(t, cfg.WithEnvironment(getenv("PATH", newer+":"+os.Getenv("PATH"))))
 }
 
-// fakePrograms makes programs that know their version and nothing else.
+// fakePrograms creates programs that only print their version.
 func fakePrograms(t *testing.T, dir, version string) {
 	t.Helper()
 	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo \"postgres (PostgreSQL) " + version +
@@ -94,7 +94,7 @@ func fakePrograms(t *testing.T, dir, version string) {
 	}
 }
 
-// writeProgram lets a child write a script: a fork elsewhere in this process would make one that we write "text file
+// writeProgram writes a script in a child process: otherwise a concurrent fork of this process could cause "text file
 // busy".
 func writeProgram(t *testing.T, path, script string) {
 	t.Helper()
@@ -104,11 +104,11 @@ func writeProgram(t *testing.T, path, script string) {
 	}
 }
 
-// offline is what npm says when it gets nothing from the registry: it is away, or shows a certificate that npm does not
-// trust.
+// offline matches npm's errors without access to the registry: it is unreachable, or has a certificate that npm does
+// not trust.
 var offline = regexp.MustCompile(`SELF_SIGNED|CERT_|_CERT|UNABLE_TO_|ERR_TLS|ERR_SSL|ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|EPROTO|ERR_SOCKET_TIMEOUT|network timeout|socket hang up|E429|E50[0-9]`)
 
-// TestNPM installs PostgreSQL with npm and runs it. The download stays in a cache for the next run.
+// TestNPM installs PostgreSQL with npm and runs it. The download is cached for the next run.
 func TestNPM(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {
@@ -141,8 +141,8 @@ func TestNPM(t *testing.T) {
 	}
 }
 
-// TestNPMPackage installs a package without a network: npm is a script that unpacks programs, under the
-// umask of a careful root and with the list of links instead of links.
+// TestNPMPackage installs a package without a network: npm is a script that unpacks programs, under a strict umask,
+// with the list of links instead of links.
 func TestNPMPackage(t *testing.T) {
 	t.Parallel()
 	cfg, path, cache := bare(t, "sh", "mkdir", "chmod")

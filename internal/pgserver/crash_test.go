@@ -49,7 +49,7 @@ func TestServerGoesDownWithItsOwner(t *testing.T) {
 	})
 }
 
-// TestKilledServerWithABusyBackend: as long as a process of the dead server may write, none must start.
+// TestKilledServerWithABusyBackend: while a process of the dead server may write, no new server may start.
 func TestKilledServerWithABusyBackend(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -75,8 +75,8 @@ func TestKilledServerWithABusyBackend(t *testing.T) {
 	kept(t, second.URL())
 }
 
-// TestReusedProcessNumber: after a crash the number in postmaster.pid may belong to another process of
-// the same user, as in a container, where numbers are small. PostgreSQL alone would refuse to start.
+// TestReusedProcessNumber: after a crash the id in postmaster.pid may belong to another process of the same user, as in
+// a container, where ids are small. PostgreSQL alone would refuse to start.
 func TestReusedProcessNumber(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -109,7 +109,7 @@ func TestReusedProcessNumber(t *testing.T) {
 	kept(t, second.URL())
 }
 
-// TestServerCleansUpMeanwhile: a server that is about to end looks dead, and removes its file a moment later.
+// TestServerCleansUpMeanwhile: a server that is ending looks dead, and removes its file a moment later.
 func TestServerCleansUpMeanwhile(t *testing.T) {
 	t.Parallel()
 	if err := pgserver.DisarmPIDFile(t.TempDir(), os.Getpid(), strconv.Itoa(os.Getpid())); err != nil {
@@ -117,7 +117,7 @@ func TestServerCleansUpMeanwhile(t *testing.T) {
 	}
 }
 
-// TestKilledInitdb kills a process in the middle of its first start.
+// TestKilledInitdb kills a process during its first start.
 func TestKilledInitdb(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
@@ -137,8 +137,8 @@ func TestKilledInitdb(t *testing.T) {
 	}
 }
 
-// TestOtherMajorVersionIsRefused: data of a version that is not installed, and data in a directory that is named after
-// another version, stay as they are.
+// TestOtherMajorVersionIsRefused: data of a version that is not installed, and data in a directory named after another
+// version, stay unchanged.
 func TestOtherMajorVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	newer, renamed := dataDir(t), dataDir(t)

@@ -10,25 +10,25 @@ func DisarmPIDFile(cluster string, pid int, lines ...string) error {
 	return disarmPIDFile(cluster, pidFile{pid: pid, lines: lines})
 }
 
-// WithLogInterval is cfg with another time between two looks at the size of the server's log.
+// WithLogInterval returns cfg with another interval between checks of the size of the server's log.
 func (c Config) WithLogInterval(interval time.Duration) Config {
 	c.logInterval = interval
 	return c
 }
 
-// WithCacheDir is cfg with another place for what npm installs.
+// WithCacheDir returns cfg with another cache directory.
 func (c Config) WithCacheDir(dir string) Config {
 	c.cacheDir = dir
 	return c
 }
 
-// WithGlobs is cfg that looks for programs by other patterns.
+// WithGlobs returns cfg with other patterns for programs.
 func (c Config) WithGlobs(globs ...string) Config {
 	c.searchGlobs = append([]string{}, globs...)
 	return c
 }
 
-// WithEnvironment is cfg that looks for programs by other variables.
+// WithEnvironment returns cfg with another environment.
 func (c Config) WithEnvironment(getenv func(string) string) Config {
 	c.getenv = getenv
 	return c

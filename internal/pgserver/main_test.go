@@ -15,8 +15,8 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// The test binary, started once more with this variable set to a data directory, is another process that
-// starts or attaches to a server and holds it until its standard input ends.
+// With this variable set to a data directory, the test binary is another process that starts or attaches to a server
+// and keeps it until its standard input ends.
 const helperVariable = "PGSERVER_TEST_HELPER"
 
 func TestMain(m *testing.M) {
@@ -88,7 +88,7 @@ func (h *helper) ready(t *testing.T) (owned bool, url string) {
 	return first == "true", url
 }
 
-// kill is kill -9: the helper gets no chance to stop its server.
+// kill sends SIGKILL: the helper cannot stop its server.
 func (h *helper) kill(t *testing.T) {
 	t.Helper()
 	if err := h.cmd.Process.Kill(); err != nil {
@@ -97,8 +97,7 @@ func (h *helper) kill(t *testing.T) {
 	_ = h.cmd.Wait()
 }
 
-// dataDir is t.TempDir in memory, where there is such a place: what these tests cost is mostly the
-// fsyncs of initdb.
+// dataDir is t.TempDir in memory, if possible, because most of the time of these tests is fsyncs of initdb.
 func dataDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/dev/shm", "novelgate-pgserver-test-*")

@@ -19,7 +19,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// start starts a server, or attaches to one, and stops it when the test ends.
+// start starts a server, or attaches to one, and stops it at the end of the test.
 func start(t *testing.T, cfg pgserver.Config) *pgserver.Server {
 	t.Helper()
 	server, err := pgserver.Start(t.Context(), cfg)
@@ -61,7 +61,7 @@ func ended(t *testing.T, server *pgserver.Server) {
 	}
 }
 
-// cluster is the only pgNN directory of a data directory.
+// cluster returns the only pgNN directory of a data directory.
 func cluster(t *testing.T, dataDir string) string {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dataDir, "pg[0-9][0-9]"))
@@ -85,7 +85,7 @@ func postmaster(t *testing.T, dataDir string) int {
 	return pid
 }
 
-// backend returns a connection, and the process of the server that serves it.
+// backend returns a connection and its process of the server.
 func backend(t *testing.T, server *pgserver.Server) (conn *pgx.Conn, pid int) {
 	t.Helper()
 	conn = testdb.Connect(t, server.URL())
@@ -100,7 +100,7 @@ func signal(t *testing.T, pid int, sig syscall.Signal) {
 	}
 }
 
-// kept wants the table of keepOne.
+// kept checks the table of keepOne.
 func kept(t *testing.T, url string) {
 	t.Helper()
 	if got := query(t, url, `SELECT n FROM kept`)[0]; got != "1" {
@@ -158,7 +158,7 @@ func TestStartAndStop(t *testing.T) {
 func TestDataIsKept(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
-	// The server trusts whoever reaches its socket: a directory that was left behind open is closed to others.
+	// The server trusts everyone who can reach its socket, so it closes a directory that was left open.
 	sockets := filepath.Join(dir, "run")
 	if err := os.Mkdir(sockets, 0o755); err != nil {
 		t.Fatal(err)
@@ -288,7 +288,7 @@ func TestStopEscalates(t *testing.T) {
 	dir := dataDir(t)
 	server := start(t, pgserver.Config{DataDir: dir, StopTimeout: 100 * time.Millisecond})
 	query(t, server.URL(), keepOne)
-	// A backend that does not react keeps a fast shutdown waiting.
+	// A backend that does not react delays a fast shutdown.
 	_, pid := backend(t, server)
 	signal(t, pid, syscall.SIGSTOP)
 	if err := server.Stop(t.Context()); err == nil || !strings.Contains(err.Error(), "did not shut down in time") {
@@ -298,15 +298,14 @@ func TestStopEscalates(t *testing.T) {
 	kept(t, start(t, pgserver.Config{DataDir: dir}).URL())
 }
 
-// TestStopDoesNotWaitForClients: a shutdown that waits for clients to leave (SIGTERM, smart) would have to be ended by
-// force.
+// TestStopDoesNotWaitForClients: a smart shutdown (SIGTERM) would wait for clients until the time-out.
 func TestStopDoesNotWaitForClients(t *testing.T) {
 	t.Parallel()
 	server := start(t, pgserver.Config{DataDir: dataDir(t), StopTimeout: 5 * time.Minute})
 	conn, _ := backend(t, server)
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Stop(context.Background()) }()
-	// The server ends the session of the client, who is idle and does not leave. Nothing else would.
+	// The server must end the session of the idle client.
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := conn.PgConn().WaitForNotification(ctx); ctx.Err() != nil || err == nil {

@@ -11,8 +11,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// A server that runs for months says much: most of all, of every unique violation, who has violated what. It is the log
-// of a running server that is kept within bounds, and the server goes on writing to it.
+// TestLogIsKeptWithinBounds: the log of a running server is limited, and the server continues to write to it. A server
+// logs every unique violation, for example.
 func TestLogIsKeptWithinBounds(t *testing.T) {
 	t.Parallel()
 	const most = 16 << 20
@@ -49,7 +49,7 @@ func TestLogIsKeptWithinBounds(t *testing.T) {
 	}
 }
 
-// read returns what is in a file, nothing when there is none.
+// read returns the contents of a file, "" when there is none.
 func read(t *testing.T, path string) string {
 	t.Helper()
 	content, err := os.ReadFile(path)

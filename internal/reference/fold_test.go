@@ -15,7 +15,7 @@ import (
 
 var partner = uuid.UUID{7}
 
-// history gives events the envelopes that a log would, a minute apart.
+// history adds envelopes to events, one minute apart.
 func history(list ...events.Recorded) []events.Recorded {
 	for i := range list {
 		r := &list[i]
@@ -51,7 +51,7 @@ func tables(t *testing.T, log []events.Recorded) map[string][]string {
 	return all
 }
 
-// column returns what a column holds, row by row.
+// column returns the values of a column, row by row.
 func column(t *testing.T, rows []string, name string) []string {
 	t.Helper()
 	var values []string
@@ -93,7 +93,7 @@ func TestTheLatestCommentGivesTheName(t *testing.T) {
 	}
 }
 
-// An author who is erased is gone from everything, and may begin anew.
+// TestErasure: an erased author is removed everywhere, and may comment again.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 	erased := events.Recorded{

@@ -9,8 +9,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestHolding finds a word in text, JSON and bytes, in any schema, and in what ANALYZE has kept of them; and nothing
-// where there is none.
+// TestHolding finds a word in text, JSON and bytes, in any schema, and in planner statistics; and nothing without one.
 func TestHolding(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewEmpty(t)

@@ -17,13 +17,13 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// The tests here run this test binary again, with a TMPDIR of its own, so that it has a server of its own.
+// These tests run the test binary again with its own TMPDIR, so that it has its own server.
 const childVariable = "TESTDB_TEST_CHILD"
 
-// TestChild is what such a process runs.
+// TestChild is the test of such a process.
 func TestChild(t *testing.T) {
 	switch os.Getenv(childVariable) {
-	case "hold": // a database, until the standard input ends
+	case "hold": // keep a database until the standard input ends
 		fmt.Println("url", testdb.ServerURL(t))
 		query(t, testdb.New(t), `SELECT 'ok'`)
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -32,8 +32,7 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// tempDir is a TMPDIR for children. It is deleted when the test has ended, and the holder of their server has: that
-// goes on using its files until it has seen that they are gone.
+// tempDir returns a TMPDIR for children. It is deleted after the test, once the holder of their server has ended.
 func tempDir(t *testing.T) string {
 	t.Helper()
 	tmp := t.TempDir()
@@ -92,7 +91,7 @@ func startChild(t *testing.T, tmp string) *child {
 	return nil
 }
 
-// leave lets the child end as a test process does.
+// leave ends the child like a test process.
 func (c *child) leave() {
 	_ = c.stdin.Close()
 	_ = c.cmd.Wait()
@@ -103,7 +102,7 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-// dataOf is the data directory of the server at url.
+// dataOf returns the data directory of the server at url.
 func dataOf(t *testing.T, url string) string {
 	t.Helper()
 	return filepath.Dir(query(t, url, `SHOW data_directory`))
@@ -199,7 +198,7 @@ func TestServerWaitsForTheNextPackage(t *testing.T) {
 	if first.url != second.url {
 		t.Error("the server has not waited")
 	}
-	time.Sleep(6 * time.Second) // longer than a holder lingers
+	time.Sleep(6 * time.Second) // longer than a holder waits
 	query(t, second.url, `SELECT 'ok'`)
 	second.leave()
 	gone(t, data)

@@ -56,7 +56,7 @@ func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 	t.Run("Ünique/name with spaces and "+strings.Repeat("length ", 20), func(t *testing.T) {
 		url := testdb.New(t)
 		name = query(t, url, `SELECT current_database()`)
-		// A connection that the test has forgotten is no reason to keep the database.
+		// A connection that the test has not closed does not prevent the drop.
 		conn, err := pgx.Connect(t.Context(), url)
 		if err != nil {
 			t.Fatal(err)
@@ -87,7 +87,7 @@ func TestServerIsFastNotDurable(t *testing.T) {
 	t.Parallel()
 	server := testdb.ServerURL(t)
 	if os.Getenv(testdb.DatabaseURLVariable) != "" {
-		return // somebody's own server, with settings of their own
+		return // the developer's own server, with other settings
 	}
 	got := query(t, server,
 		`SELECT concat_ws(' ', current_setting('fsync'), current_setting('max_connections'), current_setting('synchronous_commit'))`)

@@ -114,7 +114,7 @@ func TestFoldEveryPairOfCaseFolding(t *testing.T) {
 				t.Errorf("Fold(%+q) = %+q, Fold(%+q) = %+q: %U does not match", in, got, match, want, from)
 			}
 		}
-		// A reading of the standard that shares no code with Fold's tables.
+		// An implementation of the standard without Fold's tables.
 		want := norm.NFC.String(foldBy(pairs, norm.NFD.String(string(from))))
 		if got := title.Fold(string(from)); got != want {
 			t.Errorf("Fold(%U) = %+q, want %+q", from, got, want)
@@ -122,8 +122,7 @@ func TestFoldEveryPairOfCaseFolding(t *testing.T) {
 	}
 }
 
-// TestFoldNothingElse holds that a code point outside CaseFolding.txt keeps its
-// identity, or what normalisation makes of it.
+// TestFoldNothingElse: a code point outside CaseFolding.txt stays unchanged, apart from normalisation.
 func TestFoldNothingElse(t *testing.T) {
 	t.Parallel()
 	pairs := caseFolding(t)
