@@ -6,6 +6,7 @@ package commands
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -186,7 +187,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		defer func() {
 			a.setRateLimit(w.Header(), in.Integration, rt.limits...)
 			if in.fault == rateLimited {
-				exhaust(w.Header())
+				w.Header().Set("Ratelimit", fmt.Sprintf(`"%s";r=0;t=%d`, rt.command, wholeSeconds(rateLimitedTime)))
 			}
 		}()
 	}

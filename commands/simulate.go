@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -92,12 +91,4 @@ func (a *API) execute(ctx context.Context, in *input, rt *route) (out *output, e
 		panic(http.ErrAbortHandler)
 	}
 	return out, err
-}
-
-var remaining = regexp.MustCompile(`r=\d+;t=\d+`)
-
-// exhaust makes the RateLimit header of a simulated 429 say that no request is left.
-func exhaust(h http.Header) {
-	none := fmt.Sprintf("r=0;t=%d", wholeSeconds(rateLimitedTime))
-	h.Set("Ratelimit", remaining.ReplaceAllString(h.Get("Ratelimit"), none))
 }

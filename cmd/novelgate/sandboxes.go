@@ -34,13 +34,13 @@ type sandboxes struct {
 	closing sync.WaitGroup
 }
 
-// openSandbox is the service of one sandbox. All fields but opened belong to sandboxes.mu until opened is closed.
+// openSandbox is the service of one sandbox. sandboxes.mu guards requests and usedAt; the other fields are set before
+// opened is closed.
 type openSandbox struct {
-	id       uint32 // of the database
-	requests int    // under way
+	requests int // under way
 	usedAt   time.Time
 
-	opened  chan struct{} // closed when service or err is set
+	opened  chan struct{}
 	service *service
 	err     error
 	stop    func() // ends the background work and waits for it
@@ -111,27 +111,23 @@ func (u *uncached) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 func (b *sandboxes) enter(ctx context.Context, name string) (s *service, leave func(), err error) {
 	b.mu.Lock()
 	box := b.open[name]
-	b.mu.Unlock()
-	var id uint32
-	if box == nil { // watch closes sandboxes that are gone
-		list, err := sandbox.List(ctx, b.main.db.pools.General)
+	if box == nil {
+		b.mu.Unlock()
+		id, err := b.find(ctx, name)
 		if err != nil {
-			return nil, nil, err //nolint:wrapcheck // it says what it did
+			return nil, nil, err
 		}
-		if id = list[name]; id == 0 || b.most == 0 {
-			return nil, nil, problem.Unauthorized("The API key is not valid.")
+		b.mu.Lock()
+		if box = b.open[name]; box == nil {
+			if b.main.draining.Load() || !b.makeRoom() {
+				b.mu.Unlock()
+				return nil, nil, problem.Unavailable(httpkit.RetryAfter)
+			}
+			box = &openSandbox{opened: make(chan struct{})}
+			b.open[name] = box
+			b.closing.Add(1) // until it is closed
+			go b.start(context.WithoutCancel(ctx), name, id, box)
 		}
-	}
-	b.mu.Lock()
-	if box = b.open[name]; box == nil {
-		if b.main.draining.Load() || !b.makeRoom() {
-			b.mu.Unlock()
-			return nil, nil, problem.Unavailable(httpkit.RetryAfter)
-		}
-		box = &openSandbox{id: id, opened: make(chan struct{})}
-		b.open[name] = box
-		b.closing.Add(1) // until it is closed
-		go b.start(context.WithoutCancel(ctx), name, box)
 	}
 	box.requests++
 	box.usedAt = b.main.now()
@@ -154,6 +150,15 @@ func (b *sandboxes) enter(ctx context.Context, name string) (s *service, leave f
 	return box.service, leave, nil
 }
 
+// find returns the id of the database of a sandbox.
+func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
+	list, err := sandbox.List(ctx, b.main.db.pools.General)
+	if err == nil && (list[name] == 0 || b.most == 0) {
+		err = problem.Unauthorized("The API key is not valid.")
+	}
+	return list[name], err //nolint:wrapcheck // it says what it did
+}
+
 // makeRoom closes the sandbox that was not used for the longest time, if as many are open as may be. It reports whether
 // there is room for another one. b.mu is locked.
 func (b *sandboxes) makeRoom() bool {
@@ -169,64 +174,76 @@ func (b *sandboxes) makeRoom() bool {
 	if oldest == "" {
 		return false
 	}
-	b.close(oldest)
+	b.close(oldest, b.open[oldest])
 	return true
 }
 
-// start opens a sandbox.
-func (b *sandboxes) start(ctx context.Context, name string, box *openSandbox) {
+// start opens a sandbox on the database with the id.
+func (b *sandboxes) start(ctx context.Context, name string, id uint32, box *openSandbox) {
 	defer close(box.opened)
-	if box.err = b.serve(ctx, name, box); box.err == nil {
-		return
-	}
-	b.main.logger.ErrorContext(ctx, "a sandbox does not open", slog.String("sandbox", name),
-		slog.Any("error", box.err))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open[name] == box { // the next request tries again
-		delete(b.open, name)
-		b.closing.Done()
+	if box.err = b.serve(ctx, name, id, box); box.err != nil {
+		b.main.logger.ErrorContext(ctx, "a sandbox does not open", slog.String("sandbox", name), slog.Any("error", box.err))
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.close(name, box) // the next request tries again
 	}
 }
 
 // serve sets service and stop of a sandbox.
-func (b *sandboxes) serve(ctx context.Context, name string, box *openSandbox) error {
-	ctx, cancel := context.WithCancel(ctx)
+func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *openSandbox) error {
 	url, err := sandbox.URL(b.main.db.pools.General.Config().ConnString(), name)
 	if err != nil {
-		cancel()
 		return err //nolint:wrapcheck // it says why
 	}
 	logger := b.main.logger.With(slog.String("sandbox", name))
 	settings, db := b.settings, &databaseServer{url: url, logger: logger}
-	s := &service{logger: logger, now: b.main.now, db: db, isSandbox: true, publicURL: b.main.publicURL}
+	s := &service{
+		logger: logger, now: b.main.now, db: db, isSandbox: true, draining: b.main.draining, publicURL: b.main.publicURL,
+	}
 	err = db.open(ctx, settings.Lanes, settings.DatabaseConnections, settings.AllowUnsafeDurability)
 	if err == nil {
 		err = s.wire(ctx, &settings)
 	}
 	if err != nil {
-		cancel()
-		db.stop(context.WithoutCancel(ctx))
+		db.stop(ctx)
 		return fmt.Errorf("open sandbox: %w", err)
 	}
-	group, work := errgroup.WithContext(ctx)
+	s.background = append(s.background, func(ctx context.Context) { b.watch(ctx, name, id, box) })
+	work, cancel := context.WithCancel(ctx)
+	group, work := errgroup.WithContext(work)
 	s.work(work, group)
 	box.service = s
 	box.stop = func() {
-		s.draining.Store(true) // ends streams
 		s.finish(ctx)
 		cancel()
 		if err := group.Wait(); err != nil && !errors.Is(err, context.Canceled) {
 			logger.WarnContext(ctx, "a sandbox ended with an error", slog.Any("error", err))
 		}
-		db.stop(context.WithoutCancel(ctx))
+		db.stop(ctx)
 	}
 	return nil
 }
 
-// close closes a sandbox without waiting for it. b.mu is locked.
-func (b *sandboxes) close(name string) {
-	box := b.open[name]
+// watchInterval is how often watch looks.
+const watchInterval = time.Second
+
+// watch closes a sandbox when it is deleted or wiped.
+func (b *sandboxes) watch(ctx context.Context, name string, id uint32, box *openSandbox) {
+	for eventlog.Sleep(ctx, watchInterval) {
+		if list, err := sandbox.List(ctx, b.main.db.pools.General); err == nil && list[name] != id {
+			b.mu.Lock()
+			defer b.mu.Unlock()
+			b.close(name, box)
+			return
+		}
+	}
+}
+
+// close closes a sandbox, unless it is closed already, without waiting for it. b.mu is locked.
+func (b *sandboxes) close(name string, box *openSandbox) {
+	if b.open[name] != box {
+		return
+	}
 	delete(b.open, name)
 	go func() {
 		defer b.closing.Done()
@@ -237,52 +254,11 @@ func (b *sandboxes) close(name string) {
 	}()
 }
 
-// watchInterval is how often watch looks.
-const watchInterval = time.Second
-
-// watch closes sandboxes that were deleted or wiped, until ctx ends.
-func (b *sandboxes) watch(ctx context.Context) {
-	for eventlog.Sleep(ctx, watchInterval) {
-		b.mu.Lock()
-		idle := len(b.open) == 0
-		b.mu.Unlock()
-		if idle {
-			continue
-		}
-		list, err := sandbox.List(ctx, b.main.db.pools.General)
-		if err != nil {
-			continue // the pools report that the database is away
-		}
-		b.mu.Lock()
-		for name, box := range b.open {
-			if list[name] != box.id {
-				b.close(name)
-			}
-		}
-		b.mu.Unlock()
-	}
-}
-
-// drain ends the streams of all sandboxes. None is opened any more.
-func (b *sandboxes) drain() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, box := range b.open {
-		select {
-		case <-box.opened:
-			if box.service != nil {
-				box.service.draining.Store(true)
-			}
-		default: // it has no streams yet
-		}
-	}
-}
-
 // closeAll closes all sandboxes, after their last request, and waits for them.
 func (b *sandboxes) closeAll() {
 	b.mu.Lock()
-	for name := range b.open {
-		b.close(name)
+	for name, box := range b.open {
+		b.close(name, box)
 	}
 	b.mu.Unlock()
 	b.closing.Wait()

@@ -201,7 +201,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	if sandbox.Of(db.pools.General.Config().ConnConfig.Database) != "" {
 		return fmt.Errorf("%w, whose content is not public: serve the main database", sandbox.ErrNested)
 	}
-	s := &service{logger: logger, now: now, db: db}
+	s := &service{logger: logger, now: now, db: db, draining: new(atomic.Bool)}
 	if err := s.listen(ctx, c); err != nil {
 		return err
 	}
@@ -235,7 +235,7 @@ type service struct {
 	logger   *slog.Logger
 	now      clock
 	db       *databaseServer
-	draining atomic.Bool
+	draining *atomic.Bool
 
 	keys          *access.Keys
 	limiter       *ratelimit.Limiter
@@ -338,7 +338,6 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 		return nil
 	}
 	s.sandboxes = newSandboxes(s, c, kit)
-	s.background = append(s.background, s.sandboxes.watch)
 	s.public = newServer(s.closeConnections(httpkit.WithRequestID(s.sandboxes.route(s.handler))), s.logger,
 		publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
@@ -502,7 +501,6 @@ const lastRequestsTime = 200 * time.Millisecond
 // drain stops accepting requests, completes the accepted ones, and stops all parts.
 func (s *service) drain(ctx context.Context) {
 	s.draining.Store(true)
-	s.sandboxes.drain()
 	ctx, cancel := context.WithTimeout(ctx, drainTimeout)
 	defer cancel()
 	// After Shutdown begins, net/http drops newly read requests without a response. So first close the listener, and let

@@ -130,6 +130,10 @@ func TestSandboxContentStaysInside(t *testing.T) {
 	}
 
 	wantNowhere(t, s, word)
+	if value[bool](t, s.DatabaseURL, `SELECT has_database_privilege('novelgate_analytics', current_database() || '_sandbox_' || $1, 'CONNECT')`,
+		box.Name) {
+		t.Error("analysts can connect to the sandbox")
+	}
 	// The title is free, in the catalogue and in the other sandbox.
 	for _, stranger := range []*Partner{other, &neighbour.Partner} {
 		stranger.Upsert(t, Key(), Fields{"novel": title}).WantNovel(t, 201)

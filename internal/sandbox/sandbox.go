@@ -13,10 +13,8 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/database"
@@ -25,16 +23,15 @@ import (
 
 // Refusals.
 var (
-	ErrName    = errors.New("the name of a sandbox has four characters: a-z and 0-9")
-	ErrUnknown = errors.New("no such sandbox")
-	ErrNested  = errors.New("this is the database of a sandbox")
+	ErrName   = errors.New("the name of a sandbox has four characters: a-z and 0-9")
+	ErrNested = errors.New("this is the database of a sandbox")
 )
 
 const (
 	infix    = "_sandbox_"
 	unnamed  = "_sandbox-new_" // a database that is not complete yet
 	nameLen  = 4
-	longest  = 63 - len(unnamed) - nameLen // PostgreSQL cuts longer names
+	longest  = 63 - len(unnamed) - nameLen // of the main database's name: PostgreSQL cuts longer ones
 	alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 )
 
@@ -58,7 +55,7 @@ func URL(mainURL, name string) (string, error) {
 	switch {
 	case Of(main) != "":
 		return "", ErrNested
-	case Of(infix+name) != name:
+	case name == "" || Of(infix+name) != name:
 		return "", ErrName
 	case len(main) > longest:
 		return "", fmt.Errorf("sandboxes need a database with a name of at most %d bytes, not %q", longest, main)
@@ -112,7 +109,7 @@ func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name 
 func Wipe(
 	ctx context.Context, main *pgxpool.Pool, name string, fill func(oldURL, newURL string) error,
 ) error {
-	old, err := existing(ctx, main, name)
+	old, err := URL(main.Config().ConnString(), name)
 	if err != nil {
 		return err
 	}
@@ -120,29 +117,16 @@ func Wipe(
 		if err := fill(old, newURL); err != nil {
 			return err
 		}
-		return drop(ctx, main, infix, name)
+		return Delete(ctx, main, name)
 	})
 }
 
-// Delete removes a sandbox.
+// Delete removes a sandbox, and disconnects who uses it.
 func Delete(ctx context.Context, main *pgxpool.Pool, name string) error {
-	if _, err := existing(ctx, main, name); err != nil {
+	if _, err := URL(main.Config().ConnString(), name); err != nil {
 		return err
 	}
-	return drop(ctx, main, infix, name)
-}
-
-// existing returns the URL of a sandbox that exists.
-func existing(ctx context.Context, main *pgxpool.Pool, name string) (string, error) {
-	sandboxURL, err := URL(main.Config().ConnString(), name)
-	if err != nil {
-		return "", err
-	}
-	list, err := List(ctx, main)
-	if err == nil && list[name] == 0 {
-		err = fmt.Errorf("%w: %s", ErrUnknown, name)
-	}
-	return sandboxURL, err
+	return execute(ctx, main, `DROP DATABASE `+quoted(main, infix, name)+` WITH (FORCE)`)
 }
 
 // build makes a database, has it completed, and gives it the name of the sandbox.
@@ -154,7 +138,8 @@ func build(
 		return err
 	}
 	made := quoted(main, unnamed, name)
-	if err := drop(ctx, main, unnamed, name); err != nil { // of a process that was killed
+	drop := `DROP DATABASE IF EXISTS ` + made + ` WITH (FORCE)`
+	if err := execute(ctx, main, drop); err != nil { // of a process that was killed
 		return err
 	}
 	if err := execute(ctx, main, `CREATE DATABASE `+made+` TEMPLATE template0 ENCODING 'UTF8'`); err != nil {
@@ -162,7 +147,7 @@ func build(
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, drop(context.WithoutCancel(ctx), main, unnamed, name))
+			err = errors.Join(err, execute(context.WithoutCancel(ctx), main, drop))
 		}
 	}()
 	// Analysts may connect to the main database only.
@@ -179,27 +164,13 @@ func build(
 	return execute(ctx, main, `ALTER DATABASE `+made+` RENAME TO `+quoted(main, infix, name))
 }
 
-// drop drops a database and disconnects who uses it.
-func drop(ctx context.Context, main *pgxpool.Pool, infix, name string) error {
-	return execute(ctx, main, `DROP DATABASE IF EXISTS `+quoted(main, infix, name)+` WITH (FORCE)`)
-}
-
 func quoted(main *pgxpool.Pool, infix, name string) string {
 	return pgx.Identifier{main.Config().ConnConfig.Database + infix + name}.Sanitize()
 }
 
-// insufficientPrivilege is the SQLSTATE of a role that may not create databases.
-const insufficientPrivilege = "42501"
-
 func execute(ctx context.Context, main *pgxpool.Pool, sql string) error {
-	_, err := main.Exec(ctx, sql)
-	var refused *pgconn.PgError
-	if errors.As(err, &refused) && refused.Code == insufficientPrivilege {
-		return fmt.Errorf("the role of the service may not create databases (ALTER ROLE … CREATEDB allows it): %w", err)
-	}
-	if err != nil {
-		verb, _, _ := strings.Cut(sql, ` "`)
-		return fmt.Errorf("%s: %w", strings.ToLower(verb), err)
+	if _, err := main.Exec(ctx, sql); err != nil {
+		return fmt.Errorf("databases of sandboxes: %w", err)
 	}
 	return nil
 }
