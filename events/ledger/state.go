@@ -111,9 +111,11 @@ func ReadStatus(ctx context.Context, db database.Querier) (Status, error) {
 
 // Sealed says how far the ledger has come, for those who read it by log index.
 type Sealed struct {
-	Size     int64    // entries in the tree
-	Unsealed bool     // the log has settled or unsettled events behind them
-	Origins  []string // under which it was and is signed; the last one is in use
+	Size     int64             // entries in the tree
+	Position events.Position   // of the last one
+	Log      eventlog.Identity // in which that is the position
+	Unsealed bool              // the log has settled or unsettled events behind them
+	Origins  []string          // under which it was and is signed; the last one is in use
 }
 
 // Origin returns the origin in use, "" before a replica has started.
@@ -124,7 +126,7 @@ func (s *Sealed) Origin() string {
 	return s.Origins[len(s.Origins)-1]
 }
 
-const sealedStateSQL = `SELECT s.tree_size,
+const sealedStateSQL = `SELECT s.tree_size, s.transaction_id, s.position, ` + eventlog.IdentitySQL + `,
     EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position)),
     ARRAY (SELECT origin FROM ledger_origins ORDER BY ordinal)
 FROM ledger_state AS s`
@@ -132,7 +134,9 @@ FROM ledger_state AS s`
 // ReadSealed returns when what it says outlives a failover to a synchronous standby.
 func ReadSealed(ctx context.Context, db database.DB) (s Sealed, err error) {
 	var batch pgx.Batch
-	batch.Queue(sealedStateSQL).QueryRow(func(row pgx.Row) error { return row.Scan(&s.Size, &s.Unsealed, &s.Origins) })
+	batch.Queue(sealedStateSQL).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&s.Size, &s.Position.TransactionID, &s.Position.Ordinal, &s.Log, &s.Unsealed, &s.Origins)
+	})
 	eventlog.QueueReplicated(&batch)
 	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
 		return Sealed{}, fmt.Errorf("read how far the ledger is: %w", err)

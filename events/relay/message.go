@@ -34,11 +34,23 @@ func Partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 
 // message is an event as the streams have it.
 type message struct {
-	row     eventlog.Row
+	row     *eventlog.Row
 	index   int64
 	leaf    string
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
+}
+
+// set makes the message of an event, but for its subject.
+func (m *message) set(row *eventlog.Row, index int64) error {
+	entry, err := ledger.AppendEntry(nil, row)
+	if err != nil {
+		return err
+	}
+	leaf := tlog.RecordHash(entry)
+	m.row, m.index, m.leaf = row, index, base64.StdEncoding.EncodeToString(leaf[:])
+	m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{LogIndex: &m.index})
+	return err
 }
 
 // erases reports whether the event records an erasure.
@@ -61,19 +73,13 @@ func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	list := make([]message, 0, count)
-	var entry []byte
-	err := ledger.EachEvent(ctx, r.db, first, count, size, func(e *ledger.Event) (err error) {
+	err := ledger.EachEvent(ctx, r.db, first, count, size, func(e *ledger.Event) error {
 		if e.LogIndex != first+int64(len(list)) {
 			return nil // it was never sealed; novelgate events verify reports it
 		}
-		if entry, err = ledger.AppendEntry(entry[:0], &e.Row); err != nil {
-			return err
-		}
-		leaf := tlog.RecordHash(entry)
-		m := message{row: e.Clone(), index: e.LogIndex, leaf: base64.StdEncoding.EncodeToString(leaf[:])}
-		m.event, err = cloudevent.Append(nil, &m.row, cloudevent.Attributes{LogIndex: &m.index})
-		list = append(list, m)
-		return err
+		row := e.Clone()
+		list = append(list, message{})
+		return list[len(list)-1].set(&row, e.LogIndex)
 	})
 	if err == nil && len(list) < count {
 		err = fmt.Errorf("%w: the log does not have the event of log index %d", ledger.ErrDamaged, first+int64(len(list)))
@@ -92,7 +98,7 @@ func (r *Relay) address(ctx context.Context, list []message) error {
 	novels := map[uuid.UUID]uuid.UUID{} // by thread or comment
 	var unknown []uuid.UUID
 	for i := range list {
-		row := &list[i].row
+		row := list[i].row
 		switch {
 		case row.StreamType != events.ThreadStream && row.StreamType != events.PostStream:
 			novels[row.StreamID] = row.StreamID
@@ -116,7 +122,7 @@ func (r *Relay) address(ctx context.Context, list []message) error {
 		}
 	}
 	for i := range list {
-		row := &list[i].row
+		row := list[i].row
 		list[i].subject = fmt.Sprintf("%02d.%s", Partition(novels[row.StreamID]), row.Type)
 	}
 	return nil

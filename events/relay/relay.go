@@ -33,6 +33,8 @@ type Config struct {
 	Conn *nats.Conn
 	// Replicas is the number of servers that store a stream that the relay makes. Default: 3.
 	Replicas int
+	// Tail reads the newest events for all followers of a process. Default: the relay reads them itself.
+	Tail *eventlog.Tail
 	// Wake tells of appends. Without one the ledger is polled once a second.
 	Wake *eventlog.Wake
 	// Metrics count. Default: new ones, not registered.
@@ -176,7 +178,8 @@ type active struct {
 	*Relay
 	origin         string
 	main, personal *stream
-	erased         map[int64]bool // log indexes whose message the personal stream has lost for good
+	at             events.Position // of the last event that was read by step; zero: none
+	erased         map[int64]bool  // log indexes whose message the personal stream has lost for good
 }
 
 // begin opens the streams of the current origin, compares them with the ledger, and repeats all erasures up to there.
@@ -226,16 +229,43 @@ func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 	case sealed.Size == next:
 		return eventlog.Span{Settled: !sealed.Unsealed}, nil
 	}
-	list, err := t.read(ctx, next, int(min(chunk, sealed.Size-next)), sealed.Size)
+	list, err := t.next(ctx, next, sealed)
 	if err != nil {
 		return eventlog.Span{}, err
 	}
 	if err := t.publish(ctx, list); err != nil {
 		return eventlog.Span{}, err
 	}
+	t.at = list[len(list)-1].row.Position
 	end := next + int64(len(list))
 	t.config.Metrics.published(len(list), end)
 	return eventlog.Span{Read: len(list), Full: end < sealed.Size, Settled: !sealed.Unsealed}, nil
+}
+
+// next reads the next chunk. Near the end of the log it takes what the process has read already, if these are all
+// sealed events behind the last chunk. Words in there may be erased since; the record of the erasure is still to come.
+func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
+	left := sealed.Size - first
+	if t.config.Tail == nil || t.at == (events.Position{}) || left > chunk || t.main.last != t.personal.last {
+		return t.read(ctx, first, int(min(chunk, left)), sealed.Size)
+	}
+	_, rows, err := t.config.Tail.ReadRows(ctx, t.at, sealed.Log)
+	if err != nil {
+		return nil, err
+	}
+	for len(rows) > 0 && rows[len(rows)-1].Position.Compare(sealed.Position) > 0 {
+		rows = rows[:len(rows)-1]
+	}
+	if int64(len(rows)) != left {
+		return t.read(ctx, first, int(left), sealed.Size)
+	}
+	list := make([]message, len(rows))
+	for i := range rows {
+		if err := list[i].set(&rows[i], first+int64(i)); err != nil {
+			return nil, err
+		}
+	}
+	return list, t.address(ctx, list)
 }
 
 // publish stores events in both streams. Personal parts come first, so that whoever reads the main stream finds them;

@@ -31,6 +31,8 @@ type bundle struct {
 	nats *relaytest.Cluster
 	js   jetstream.JetStream
 	log  *logged
+
+	started int // relays; every second one shares what a process has read
 }
 
 func setup(t testing.TB, servers int) *bundle {
@@ -67,9 +69,14 @@ func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metri
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r, err := relay.New(relay.Config{
+	config := relay.Config{
 		Database: of.Pool.Config().ConnConfig, Conn: conn, Replicas: replicas, Metrics: metrics, Logger: logger,
-	})
+	}
+	if b.started++; b.started%2 == 1 {
+		config.Tail = eventlog.NewTail(config.Database, 0)
+		b.t.Cleanup(func() { config.Tail.Close(context.Background()) })
+	}
+	r, err := relay.New(config)
 	if err != nil {
 		b.t.Fatal(err)
 	}
