@@ -211,8 +211,8 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 // errEnough ends a visit that has used its time.
 var errEnough = errors.New("the visit has taken long enough")
 
-// work sends new changes and retries in turns, until none is left or until ends. New changes come first, so that retries
-// of changes that an endpoint always refuses do not delay them.
+// work sends new changes and retries in turns, until none is left or until ends. New changes come first, so that
+// retries of changes that an endpoint always refuses do not delay them.
 func (w *Worker) work(ctx, until context.Context, v *visit) error {
 	if !v.inLog {
 		if err := w.rewind(ctx, v); err != nil {
