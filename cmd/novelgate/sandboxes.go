@@ -46,11 +46,15 @@ type openSandbox struct {
 	stop    func() // ends the background work and waits for it
 }
 
+// newSandboxes copies the settings that sandboxes have. All others are off, also those that are still to come: nothing
+// may publish what is in a sandbox.
 func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
-	settings := *c
-	settings.Lanes, settings.DatabaseConnections = 1, database.LeastConnections(1)
-	settings.Standbys.URL, settings.Site.Covers = "", "none"
-	settings.Ledger.Pause, settings.PauseProjections = true, false
+	settings := serveCommand{
+		Lanes: 1, DatabaseConnections: database.LeastConnections(1), Readers: c.Readers, RequestTimeout: c.RequestTimeout,
+		ImportRetention: c.ImportRetention, Webhooks: c.Webhooks, Site: c.Site,
+		AllowUnsafeDurability: c.AllowUnsafeDurability, Ledger: LedgerFlags{Pause: true},
+	}
+	settings.Site.Covers = "none"
 	most := c.Sandboxes
 	if main.mirror != nil {
 		most = 0 // sandboxes are at the origin
