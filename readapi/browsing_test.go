@@ -251,3 +251,26 @@ func TestFeedsAndSitemaps(t *testing.T) {
 		t.Errorf("Link: %s", link)
 	}
 }
+
+// TestRecentTimes are relative to now.
+func TestRecentTimes(t *testing.T) {
+	t.Parallel()
+	w, now := newWorld(t), time.Now()
+	want := []string{"just now", "1 minute ago", "2 minutes ago", "1 hour ago", "23 hours ago", "1 day ago", "3 days ago"}
+	for i, ago := range []time.Duration{
+		0, 90 * time.Second, 150 * time.Second, 90 * time.Minute, 23*time.Hour + time.Minute, 25 * time.Hour, 73 * time.Hour,
+	} {
+		novel := w.novel(t, fmt.Sprint("Novel ", i), nil)
+		w.comment(t, novel, events.PostImported{WrittenAt: now.Add(-ago)})
+	}
+	w.project(t)
+	got := []string{}
+	for _, e := range elements(t, w.get(t, "/novels").Body.String()) {
+		if e.Data == "time" {
+			got = append(got, text(e.Node))
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("times (-want +got):\n%s", diff)
+	}
+}

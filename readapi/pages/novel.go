@@ -20,7 +20,8 @@ import (
 
 // catalogueBody is the body of the list of novels.
 type catalogueBody struct {
-	Text        string // as requested
+	Text, Genre string // as requested
+	Language    string // as requested
 	Filtered    bool
 	Kept        []field // parameters that a search keeps
 	Sorts       []choice
@@ -60,14 +61,14 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		return nil, err
 	}
 	body := catalogueBody{
-		Text: params.Text, Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
+		Text: params.Text, Genre: params.Genre, Language: params.Language, Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
 	}
 	for i := range found.Novels {
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
 	path, filter := p.Addresses.Base()+"/novels", url.Values{}
 	keep(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
-	for _, name := range []string{"sort", "state", "owner", "genre", "language"} {
+	for _, name := range []string{"sort", "state", "owner"} {
 		if value := filter.Get(name); value != "" {
 			body.Kept = append(body.Kept, field{name, value})
 		}

@@ -63,7 +63,7 @@ func number(n int) string {
 func count(n int, thing string) string {
 	switch {
 	case n == 1:
-	case strings.HasSuffix(thing, "y"):
+	case strings.HasSuffix(thing, "ly"): // reply, but not day
 		thing = strings.TrimSuffix(thing, "y") + "ies"
 	default:
 		thing += "s"
