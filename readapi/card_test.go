@@ -77,7 +77,8 @@ func TestCards(t *testing.T) {
 			t.Errorf("the picture of %.50q has the title: %v, want %v", title, !shown, shown)
 		}
 	}
-	if address, kind := preview(t, site, "/novels/covered"); address != "https://covers.example/a.jpg" || kind != "summary" {
+	address, kind := preview(t, site, "/novels/covered")
+	if address != "https://covers.example/a.jpg" || kind != "summary" {
 		t.Errorf("a cover is shown as %s, %s", address, kind)
 	}
 	bare := w.site(t, pages.Site{Covers: pages.NoCovers})
@@ -173,10 +174,11 @@ func TestLogo(t *testing.T) {
 		}
 	}
 	for name, content := range map[string]string{
-		"nothing": "", "HTML": "<html><script>1</script></html>", "another namespace": "<svg/>", "two roots": logo + "<html/>x<",
-		"cut":      logo[:80],
-		"entities": `<!DOCTYPE svg [<!ENTITY a "a">]><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1">&a;</svg>`,
-		"no shape": `<svg xmlns="http://www.w3.org/2000/svg"/>`, "flat": strings.Replace(logo, "120 40", "401 40", 1),
+		"nothing": "", "HTML": "<html><script>1</script></html>", "another namespace": "<svg/>",
+		"two roots": logo + "<html/>x<",
+		"cut":       logo[:80],
+		"entities":  `<!DOCTYPE svg [<!ENTITY a "a">]><svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 1 1">&a;</svg>`,
+		"no shape":  `<svg xmlns="http://www.w3.org/2000/svg"/>`, "flat": strings.Replace(logo, "120 40", "401 40", 1),
 		"no height": strings.Replace(logo, "120 40", "120 0", 1), "no number": strings.Replace(logo, "120 40", "NaN 40", 1),
 		"too large": logo + strings.Repeat(" ", pages.MaxLogo), "JPEG": "\xff\xd8\xff\xe0",
 	} {

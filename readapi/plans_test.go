@@ -174,13 +174,17 @@ func TestSearchProbesAnIndex(t *testing.T) {
 		params readapi.CatalogueParams
 		want   int
 	}{
-		"half a title": {readapi.CatalogueParams{Text: "Ook 69"}, 11}, "a character": {readapi.CatalogueParams{Text: "夢"}, 700},
+		"half a title":   {readapi.CatalogueParams{Text: "Ook 69"}, 11},
+		"a character":    {readapi.CatalogueParams{Text: "夢"}, 700},
 		"two characters": {readapi.CatalogueParams{Text: "樓夢"}, 700}, "no title": {readapi.CatalogueParams{Text: "夢樓"}, 0},
 		"frequent pairs": {readapi.CatalogueParams{Text: "bok"}, 0}, "a genre": {readapi.CatalogueParams{Genre: "Of 5"}, 78},
-		"a frequent genre": {readapi.CatalogueParams{Genre: "All"}, 700}, "no genre": {readapi.CatalogueParams{Genre: "all"}, 0},
-		"a language": {readapi.CatalogueParams{Language: "en"}, 350}, "an owner": {readapi.CatalogueParams{Owner: "fan site"}, 233},
-		"the host": {readapi.CatalogueParams{Owner: readapi.Host}, 467}, "nobody": {readapi.CatalogueParams{Owner: "Nobody"}, 0},
-		"several": {readapi.CatalogueParams{Owner: "Fan Site", Genre: "Of 3", Language: "EN", Text: "ook"}, 39},
+		"a frequent genre": {readapi.CatalogueParams{Genre: "All"}, 700},
+		"no genre":         {readapi.CatalogueParams{Genre: "all"}, 0},
+		"a language":       {readapi.CatalogueParams{Language: "en"}, 350},
+		"an owner":         {readapi.CatalogueParams{Owner: "fan site"}, 233},
+		"the host":         {readapi.CatalogueParams{Owner: readapi.Host}, 467},
+		"nobody":           {readapi.CatalogueParams{Owner: "Nobody"}, 0},
+		"several":          {readapi.CatalogueParams{Owner: "Fan Site", Genre: "Of 3", Language: "EN", Text: "ook"}, 39},
 	} {
 		for _, sort := range []string{readapi.ByTitle, readapi.ByActivity, readapi.ByNewest} {
 			c.params.Sort, c.params.Limit, c.params.After = sort, 250, ""

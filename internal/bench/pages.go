@@ -53,7 +53,8 @@ var readingKinds = []readingKind{
 // readingSamplesSQL returns what the paths are made of, for 1,000 comments: {slug}, {post}, {title} (its
 // second half) and {part} (of the sitemap).
 const readingSamplesSQL = `SELECT ARRAY['{slug}', t.slug, '{post}', p.post_id::text,
-       '{title}', replace(split_part(t.folded_title, ', ', 2), ' ', '+'), '{part}', get_byte(uuid_send(t.novel_id), 0)::text]
+       '{title}', replace(split_part(t.folded_title, ', ', 2), ' ', '+'),
+       '{part}', get_byte(uuid_send(t.novel_id), 0)::text]
 FROM (SELECT post_id, novel_id FROM posts ORDER BY random() LIMIT 1000) AS p JOIN title_lookup t USING (novel_id)`
 
 // Run measures each kind of page on a small and on a large database, in turns.

@@ -106,8 +106,8 @@ type preview struct {
 	Card    bool
 }
 
-// preview returns the cover of a novel or else its card; the card of the platform for an empty slug. The address changes
-// with the card.
+// preview returns the cover of a novel or else its card; the card of the platform for an empty slug. The address
+// changes with the card.
 func (p *Pages) preview(slug, title, coverURL string) preview {
 	if cover := p.image(p.Addresses.Public(), slug, coverURL); cover != "" {
 		return preview{Address: cover}

@@ -38,7 +38,8 @@ func NewLogo(content []byte) (*Logo, error) {
 	if len(content) > MaxLogo {
 		return nil, errLogoSize
 	}
-	extension, width, height := "png", 0.0, 0.0
+	extension := "png"
+	var width, height float64
 	if config, err := png.DecodeConfig(bytes.NewReader(content)); err == nil {
 		width, height = float64(config.Width), float64(config.Height)
 	} else {

@@ -61,7 +61,8 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		return nil, err
 	}
 	body := catalogueBody{
-		Text: params.Text, Genre: params.Genre, Language: params.Language, Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
+		Text: params.Text, Genre: params.Genre, Language: params.Language,
+		Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
 	}
 	for i := range found.Novels {
 		body.Novels[i] = p.view(&found.Novels[i])
