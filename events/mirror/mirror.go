@@ -171,7 +171,7 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 	m.note(func(s *Status) {
 		s.Entries, s.OriginEntries, s.Stopped, s.StoppedAt = next.Size(), c.Tree.N, "", nil
 		if !more {
-			s.VerifiedAt = m.config.Now()
+			s.VerifiedAt = m.config.Now().UTC().Truncate(time.Millisecond)
 		}
 	})
 	return next, more || m.inBundles(edge.Size()), nil
