@@ -5,9 +5,9 @@
 //
 // The log is the outbox. A webhook has a position in it, up to which every change of its partner has been attempted. A
 // change whose attempt failed becomes a row with the time of its next attempt, and the position moves on. After twenty
-// failures without a success the endpoint gets one request every five minutes, so the position hardly moves and few rows
-// are added. The first success makes all of them due. A change is given up only while the endpoint accepts others, so an
-// endpoint that was down gets all changes.
+// failures without a success the endpoint gets one request every five minutes, so the position hardly moves and few
+// rows are added. The first success makes all of them due. A change is given up only while the endpoint accepts
+// others, so an endpoint that was down gets all changes.
 //
 // # Workers
 //

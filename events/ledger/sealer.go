@@ -138,7 +138,8 @@ func (s *Sealer) wantInLog(ctx context.Context, at state) error {
 	leaf := tlog.Hash(tile[len(tile)-tlog.HashSize:])
 	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
 	found := false
-	_, err = eventlog.ReadRows(ctx, s.config.Pool, before, at.log, eventlog.NewFetchSize(1), func(row *eventlog.Row) error {
+	fetch := eventlog.NewFetchSize(1)
+	_, err = eventlog.ReadRows(ctx, s.config.Pool, before, at.log, fetch, func(row *eventlog.Row) error {
 		entry, err := AppendEntry(nil, row)
 		found = err == nil && row.Position == at.position && tlog.RecordHash(entry) == leaf
 		return nil

@@ -73,7 +73,9 @@ var routeClasses = map[string]struct {
 
 	"GET /api/integrations/changes": {forPartners, nil},
 
-	"POST /api/integrations/webhooks":                     {forPartners, func(*fixture) Fields { return Fields{"url": nowhere + Key()} }},
+	"POST /api/integrations/webhooks": {
+		forPartners, func(*fixture) Fields { return Fields{"url": nowhere + Key()} },
+	},
 	"GET /api/integrations/webhooks":                      {forPartners, nil},
 	"GET /api/integrations/webhooks/{webhookId}":          {forPartners, nil},
 	"PATCH /api/integrations/webhooks/{webhookId}":        {forPartners, constant(Fields{"enabled": true})},
@@ -81,10 +83,12 @@ var routeClasses = map[string]struct {
 	"POST /api/integrations/webhooks/{webhookId}/rotate":  {forPartners, constant(Fields{})},
 	"POST /api/integrations/webhooks/{webhookId}/test":    {forPartners, nil},
 	"GET /api/integrations/webhooks/{webhookId}/attempts": {forPartners, nil},
-	"POST /api/integrations/webhooks/{webhookId}/replay":  {forPartners, constant(Fields{"since": "2026-01-01T00:00:00Z"})},
-	"GET /api/admin/webhooks":                             {forStaff, nil},
-	"PUT /api/admin/webhooks/{webhookId}/disabled":        {forStaff, withReason},
-	"PUT /api/admin/webhooks/{webhookId}/enabled":         {forStaff, withReason},
+	"POST /api/integrations/webhooks/{webhookId}/replay": {
+		forPartners, constant(Fields{"since": "2026-01-01T00:00:00Z"}),
+	},
+	"GET /api/admin/webhooks":                      {forStaff, nil},
+	"PUT /api/admin/webhooks/{webhookId}/disabled": {forStaff, withReason},
+	"PUT /api/admin/webhooks/{webhookId}/enabled":  {forStaff, withReason},
 
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/certification":               {forPartners, nil},
@@ -98,8 +102,10 @@ var routeClasses = map[string]struct {
 	"GET /api/streams/{streamType}/{streamId}": {forAuditors, nil},
 	"GET /api/access-log":                      {forAuditors, nil},
 
-	"GET /api/admin/integrations":                       {forStaff, nil},
-	"POST /api/admin/integrations":                      {forStaff, func(f *fixture) Fields { return Fields{"name": f.freeName} }},
+	"GET /api/admin/integrations": {forStaff, nil},
+	"POST /api/admin/integrations": {
+		forStaff, func(f *fixture) Fields { return Fields{"name": f.freeName} },
+	},
 	"GET /api/admin/integrations/{integrationId}":       {forStaff, nil},
 	"PATCH /api/admin/integrations/{integrationId}":     {forStaff, constant(Fields{"postsPerMinute": 7})},
 	"GET /api/admin/integrations/{integrationId}/keys":  {forStaff, nil},
@@ -107,7 +113,9 @@ var routeClasses = map[string]struct {
 	"DELETE /api/admin/keys/{keyId}":                    {forStaff, nil},
 	"POST /api/admin/keys/{keyId}/rotate":               {forStaff, constant(Fields{"overlapSeconds": 3600})},
 	"GET /api/admin/novels":                             {forStaff, nil},
-	"POST /api/admin/novels":                            {forStaff, func(f *fixture) Fields { return Fields{"novel": f.freeTitle} }},
+	"POST /api/admin/novels": {
+		forStaff, func(f *fixture) Fields { return Fields{"novel": f.freeTitle} },
+	},
 	"POST /api/admin/novels/reject": {forStaff, func(f *fixture) Fields {
 		return Fields{"novel": f.freeTitle, "reason": "test"}
 	}},

@@ -158,7 +158,8 @@ func wantJSON(t *testing.T, response Response) map[string]any {
 	return body
 }
 
-// wantRepeated checks that the answer to a repetition equals the first one, except for the API key, which is shown once.
+// wantRepeated checks that the answer to a repetition equals the first one, except for the API key, which is shown
+// once.
 func wantRepeated(t *testing.T, first map[string]any, again Response) {
 	t.Helper()
 	body := wantJSON(t, again)
