@@ -57,6 +57,13 @@ func (l *Ledger) SignAs(origin string) {
 		l.t.Fatal(err)
 	}
 	l.Keys = l.id.VerifierKeys
+	l.restart()
+}
+
+// restart replaces the signer by one that has signed nothing yet.
+func (l *Ledger) restart() {
+	l.t.Helper()
+	var err error
 	if l.signer, err = ledger.NewSigner(ledger.SignerConfig{Pool: l.Pool, Identity: l.id}); err != nil {
 		l.t.Fatal(err)
 	}
@@ -74,7 +81,7 @@ func (l *Ledger) Backup() *Ledger {
 	return backup
 }
 
-// Forget removes the checkpoints of the memory, as a forging operator could.
+// Forget removes the checkpoints of the memory and restarts the signer, as a forging operator could.
 func (l *Ledger) Forget() {
 	l.t.Helper()
 	remembered, err := filepath.Glob(filepath.Join(l.id.Memory, "*.checkpoint"))
@@ -86,6 +93,7 @@ func (l *Ledger) Forget() {
 			l.t.Fatal(err)
 		}
 	}
+	l.restart()
 }
 
 // Exec runs SQL.
