@@ -124,25 +124,35 @@ func CheckSchema(ctx context.Context, db Querier) error {
 
 // CheckSessions refuses a connection pooler that assigns sessions to transactions instead of connections (ErrPooled):
 // settings, prepared statements and LISTEN would get lost. It detects this when two connections of pool get the same
-// session, as they do when the pooler has no other clients.
+// session. Such a pooler hands out the session that became free last, unless another connection of this process
+// has it just then, so CheckSessions compares several times.
 func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
-	const sessionSQL = `SELECT pg_backend_pid()`
-	var first, second int
+	const (
+		sessionSQL  = `SELECT pg_backend_pid()`
+		comparisons = 10
+	)
+	sessions := map[int]int{} // connection, counted from 0, of each session
 	err := pool.AcquireFunc(ctx, func(one *pgxpool.Conn) error {
-		if err := one.QueryRow(ctx, sessionSQL, pgx.QueryExecModeExec).Scan(&first); err != nil {
-			return err
-		}
 		return pool.AcquireFunc(ctx, func(other *pgxpool.Conn) error {
-			return other.QueryRow(ctx, sessionSQL, pgx.QueryExecModeExec).Scan(&second)
+			for range comparisons {
+				for i, conn := range []*pgxpool.Conn{one, other} {
+					var session int
+					if err := conn.QueryRow(ctx, sessionSQL, pgx.QueryExecModeExec).Scan(&session); err != nil {
+						return err
+					}
+					if user, known := sessions[session]; known && user != i {
+						return ErrPooled
+					}
+					sessions[session] = i
+				}
+			}
+			return nil
 		})
 	})
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrPooled) {
 		return fmt.Errorf("look for a pooler: %w", err)
 	}
-	if first == second {
-		return ErrPooled
-	}
-	return nil
+	return err
 }
 
 // CheckLog refuses a migrated database with events whose transaction ids are in the future of this cluster
