@@ -261,8 +261,7 @@ func parseNumeric(number string) (pgtype.Numeric, error) {
 	if !ok || err != nil {
 		return pgtype.Numeric{}, fmt.Errorf("%s is no number", number)
 	}
-	// the interface limits exponents
-	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec
+	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec // the interface limits exponents
 }
 
 // keepPlaces is the minimum number of latest posts that places remembers; the maximum is twice as many, at about 60

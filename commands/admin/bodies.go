@@ -138,8 +138,7 @@ func (c *call) sortKeyCursor(list string) staff.SortKey {
 		c.query.RefuseCursor()
 		return staff.SortKey{}
 	}
-	// reverses the conversion to uint64
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(after[:8])))) //nolint:gosec
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64([]byte(after[:8])))) //nolint:gosec // reverses the conversion to uint64
 	if at.Year() < 1 || at.Year() > 9999 {
 		c.query.RefuseCursor() // outside the range of timestamps in the database
 	}

@@ -117,8 +117,7 @@ func (r *Row) set(v [][]byte) error {
 	r.ID, r.Type = repeated(r.ID, v[5]), repeated(r.Type, v[8])
 	r.setSource(nullUUID(v[6]), v[7])
 	r.Data, r.Personal, r.Salt = v[9], v[10], nullUUID(v[11])
-	// the column is a timestamp
-	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec
+	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec // the column is a timestamp
 	r.setMetadata(v[13:21])
 	r.PersonalDigest = v[21]
 	return nil

@@ -43,8 +43,7 @@ func (f arenaFlags) run(ctx context.Context, settings map[string]string, use fun
 		return fmt.Errorf("make data directory: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(a.dir)) }()
-	// the server may run under another account; the directories inside are private
-	if err := os.Chmod(a.dir, 0o755); err != nil { //nolint:gosec
+	if err := os.Chmod(a.dir, 0o755); err != nil { //nolint:gosec // the server may run under another account; the directories inside are private
 		return fmt.Errorf("open data directory: %w", err)
 	}
 	if err := onDisk(a.dir); err != nil {

@@ -60,8 +60,7 @@ func NewConnections(most int) *Connections {
 func (c *Connections) Serve(server *http.Server, listener net.Listener) error {
 	server.ConnState = c.note
 	server.Handler = c.fair(server.Handler)
-	// the error of http.Server.Serve
-	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck
+	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck // the error of http.Server.Serve
 }
 
 // fair makes an answer close its connection if a new one waits for a slot, and lets other goroutines run after each
