@@ -19,8 +19,8 @@ type cellsCommand struct {
 // Run prints how much more than its even share the busiest cell gets. The n-th most popular of all novels gets 1/n^s
 // of the comments of the most popular one.
 func (c *cellsCommand) Run() error {
-	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "s\tlargest novel\tcells\tbusiest cell, median\t95 of 100\tcapacity\t")
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight) // Flush returns its errors
+	_, _ = fmt.Fprintln(w, "s\tlargest novel\tcells\tbusiest cell, median\t95 of 100\tcapacity\t")
 	for _, s := range []float64{0.6, 0.8, 1, 1.2} {
 		weights := make([]float64, c.Titles)
 		total := 0.0
@@ -31,7 +31,7 @@ func (c *cellsCommand) Run() error {
 		for _, cells := range []int{2, 4, 8, 16} {
 			busiest := c.busiest(weights, total, cells)
 			median := busiest[len(busiest)/2]
-			fmt.Fprintf(w, "%.1f\t%.1f %%\t%d\t%.2f\t%.2f\t%.1f\t\n", s, 100*weights[0]/total, cells, median,
+			_, _ = fmt.Fprintf(w, "%.1f\t%.1f %%\t%d\t%.2f\t%.2f\t%.1f\t\n", s, 100*weights[0]/total, cells, median,
 				busiest[len(busiest)*95/100], float64(cells)/median)
 		}
 	}
