@@ -462,6 +462,9 @@ func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
 	execute(t, databaseURL, `UPDATE imports SET resume_at = '-infinity'`,
 		`UPDATE kept_imports SET resume_at = '-infinity'`)
 	before, want := i.Finish(t), i.Results(t, "")
+	testdb.Eventually(t, "the end of the import is in the log", func() bool {
+		return value[int](t, databaseURL, `SELECT count(*) FROM events WHERE event_type = 'integration.import_completed.v1'`) == 1
+	})
 	log := len(settledLog(t, databaseURL))
 
 	execute(t, databaseURL, `BEGIN; DELETE FROM import_waiting; DELETE FROM import_parts; DELETE FROM import_chunks;
