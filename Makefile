@@ -58,7 +58,7 @@ fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 
 .PHONY: look
 look: ## Open the pages in chromium and check them; pictures go to bin/look.
-	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run 'TestLook|TestTwoClicks|TestHostileNeighbours' ./readapi
+	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run 'TestLook|TestTwoClicks|TestHostileNeighbours|TestLogoOpened' ./readapi
 
 .PHONY: check-pages
 check-pages: ## Check the pages with the Nu checker, html-validate and Lighthouse (needs a network, node, java, chromium).
