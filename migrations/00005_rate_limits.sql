@@ -104,7 +104,7 @@ BEGIN
     END IF;
     used := used + granted + leased;
 
-    -- A refusal changes nothing that the next take would not compute again.
+    -- A refusal need not be stored: the next take computes the same entries.
     IF changed OR granted + leased > 0 THEN
         SELECT coalesce(array_agg(s.at ORDER BY s.at), '{}'), coalesce(array_agg(s.n ORDER BY s.at), '{}')
         INTO times, counts

@@ -29,7 +29,7 @@ type checkpoint struct {
 	generation int
 	position   events.Position
 	state      string
-	identity   eventlog.Identity // identity of the log at that time
+	identity   eventlog.Identity // of the log, when the row was read
 	inLog      bool              // the log has the event at the position
 }
 
@@ -236,7 +236,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p p
 	return nil
 }
 
-// queueWrites queues the statements that apply events and move the checkpoint to end, without the commit.
+// queueWrites queues the statements that apply events and move the checkpoint to end, and the commit.
 func queueWrites(
 	ctx context.Context, projection Projection, batch []events.Recorded, end events.Position,
 ) (*pgx.Batch, error) {

@@ -47,7 +47,7 @@ SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_
 WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
 )
 
-// skipAttempts is the number of decisions of a skip that has conflicts.
+// skipAttempts is the maximum number of attempts to skip an event, each but the first after a conflict.
 const skipAttempts = 10
 
 // Skip makes a failed projection continue after the event at which it stopped. It records the skip, its actor and the

@@ -22,9 +22,10 @@
 // After any failure on the fast path, such as a duplicate key or a stale cache, the batch takes the plain path.
 //
 // A conflict means that another lane or replica was faster and nothing was written: the batch is read and decided
-// again, from the second attempt on with advisory locks on its titles. After three conflicts, or after any other error
-// of the database, the batch is split in halves, each with its own transaction. Splitting continues until only commands
-// that fail on their own return errors, and all others have succeeded.
+// again, from the second attempt on with advisory locks on its titles. After three conflicts, or when the database or
+// this program refuses the batch, it is split in halves, each with its own transaction. Splitting continues until only
+// commands that fail on their own return errors, and all others have succeeded. While the database is unreachable, the
+// batch is tried again as a whole, and fails as a whole with ErrUnavailable.
 //
 // A lane does not wait longer than lock_timeout for a lock of another session. The upserts of all titles with locked
 // rows are set apart together. For other locks (a creation or a key that another session has not committed) the batch
@@ -37,9 +38,9 @@
 // delivery itself, any other as its retry. If the database stays unreachable, the command fails with ErrOutcomeUnknown:
 // it is safe to repeat it with the same key.
 //
-// Creations use permits, which a batch takes once and keeps over its attempts. A failed attempt releases its permits to
-// the next one. They are charged again if the failed attempt turns out to be committed. If the limiter fails, or does
-// not answer within half of the batch's time, only the commands that create novels fail.
+// Creations and updates of novels use permits, which a batch takes once and keeps over its attempts. A failed attempt
+// releases its permits to the next one. They are charged again if the failed attempt turns out to be committed. If the
+// limiter fails, or does not answer within half of the batch's time, only the commands that need a permit fail.
 //
 // A comment does not depend on the version of its novel: a comment that was decided before staff rejected the title is
 // stored, even if it is committed a moment after the rejection. An upsert conflicts with the rejection and is decided

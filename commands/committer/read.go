@@ -84,7 +84,7 @@ func (d *delivery) post() (events.PostImported, error) {
 	return events.DecodeAs[events.PostImported](d.stored)
 }
 
-// parent returns the post with a delivery key; the zero Parent when there is none.
+// parent returns the post that was delivered under a key; the zero Parent when there is none.
 func (st *state) parent(key deliveryKey) (post.Parent, error) {
 	if parent, ok := st.parents[key]; ok {
 		return parent, nil

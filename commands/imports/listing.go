@@ -31,7 +31,7 @@ func (a *API) results(ctx context.Context, c *call) error {
 }
 
 // failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves, without those that were too
-// long to be stored.
+// long to be stored and those of erased authors.
 func (a *API) failed(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, true, "after", "limit")
 }

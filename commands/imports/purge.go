@@ -35,7 +35,7 @@ WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LI
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
 )
 
-// purge deletes the lines and results of imports that ended before the retention time, and ends imports without any
+// purge deletes the lines and results of imports that ended longer ago than retention, and ends imports without any
 // change in that time.
 func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
@@ -172,7 +172,8 @@ func eraseFrom(
 // errErased is the outcome of a line whose author was erased.
 var errErased = problem.Gone().WithDetail("The staff of the host platform erased the author of this comment.")
 
-// isBy reports whether a line is by an author. A line that cannot be parsed counts if it contains the identifier.
+// isBy reports whether a line is by an author. If the author of a line cannot be read, it counts if it contains the
+// identifier anywhere.
 func isBy(line []byte, author string) bool {
 	e, err := readEnvelope(line)
 	if err != nil || e.body == nil {

@@ -185,7 +185,7 @@ func (v *visit) due() []int {
 	return due
 }
 
-// settle records the outcome of a line, and drops a line that was stored.
+// settle records the outcome of a line, and drops the line unless it failed.
 func (v *visit) settle(index int, r *Result) error {
 	encoded, err := r.encode()
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	lastRetry    = 5 * time.Second        // … up to this
 	standbyWait  = 250 * time.Millisecond // between two checks of the active replica's position
 	blockedWait  = time.Second
-	quietRetries = 2 // failures in a row before one is logged as a warning
+	quietRetries = 2 // consecutive failures without a warning in the log
 )
 
 var (

@@ -11,8 +11,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// Identity identifies the log that a position belongs to. Equal positions of two identities are different: after a
-// failover to a standby that lagged, the same transaction id belongs to another event. Code that stores a position or
+// Identity identifies the log that a position belongs to. Under another identity, an equal position is that of another
+// event: after a failover to a standby that lagged, transaction ids are assigned again. Code that stores a position or
 // events stores their identity too, and writes only under the identity under which it read.
 type Identity struct {
 	System   uint64    // of the cluster and all its physical copies

@@ -21,8 +21,8 @@ type facts struct {
 	unsealed   bool          // the log has more events than the tree
 }
 
-// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to it, or no memory is and it
-// knows all checkpoints.
+// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to the origin, or no memory is
+// and this one lacks no checkpoint of the origin.
 func (f *facts) mayBind() error {
 	switch {
 	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:

@@ -35,8 +35,8 @@ type IdentityConfig struct {
 	// Origin is the origin to sign for. An unknown one is started and recorded. Default: the current one, or
 	// DefaultOrigin.
 	Origin string
-	// DefaultOrigin is the origin of an empty database, without a suffix: a slash and the first 8 hexadecimal digits of
-	// the log's id. Required.
+	// DefaultOrigin is the first part of the origin that an empty database gets. Identify appends a slash and the first 8
+	// hexadecimal digits of the log's id. Required.
 	DefaultOrigin string
 	// KeyFile has the private keys. If it does not exist and no key was ever used, it is created together with a memory.
 	// Required.

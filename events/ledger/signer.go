@@ -236,7 +236,8 @@ func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) e
 	return nil
 }
 
-// failures selects the failures of a signer that are logged: the first one of a kind, and then one a minute.
+// failures selects the failures of a signer that are logged: the first one of a kind and every 60th after it, which is
+// one a minute at DefaultInterval. Of a database that was not reached, it starts with the second one.
 type failures struct {
 	kind  failureKind
 	count int // consecutive failures of that kind

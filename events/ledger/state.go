@@ -109,16 +109,16 @@ func ReadStatus(ctx context.Context, db database.Querier) (Status, error) {
 	return st, nil
 }
 
-// Sealed says how far the ledger has come, for those who read it by log index.
+// Sealed is the sealed part of the log, for readers by log index.
 type Sealed struct {
 	Size     int64             // entries in the tree
 	Position events.Position   // of the last one
-	Log      eventlog.Identity // in which that is the position
-	Unsealed bool              // the log has settled or unsettled events behind them
-	Origins  []string          // under which it was and is signed; the last one is in use
+	Log      eventlog.Identity // log of this position
+	Unsealed bool              // the log has events after it, settled or not
+	Origins  []string          // of its checkpoints; the last one is the current origin
 }
 
-// Origin returns the origin in use, "" before a replica has started.
+// Origin returns the current origin; "" before a replica has started.
 func (s *Sealed) Origin() string {
 	if len(s.Origins) == 0 {
 		return ""
@@ -131,7 +131,7 @@ const sealedStateSQL = `SELECT s.tree_size, s.transaction_id, s.position, ` + ev
     ARRAY (SELECT origin FROM ledger_origins ORDER BY ordinal)
 FROM ledger_state AS s`
 
-// ReadSealed returns when what it says outlives a failover to a synchronous standby.
+// ReadSealed reads the sealed part of the log. It returns when a failover to a synchronous standby would keep this part.
 func ReadSealed(ctx context.Context, db database.DB) (s Sealed, err error) {
 	var batch pgx.Batch
 	batch.Queue(sealedStateSQL).QueryRow(func(row pgx.Row) error {

@@ -146,8 +146,8 @@ func (s *Standbys) Close() {
 
 type chosenKey struct{}
 
-// Choose returns a context whose statements go to a standby, and a function that reports whether its answer may be
-// used. It returns false when no standby may be used.
+// Choose returns a context whose statements go to a standby, and a function that the caller calls with whether it uses
+// the answer, for the metrics. It returns false when no standby may be used.
 func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used func(bool), ok bool) {
 	if s == nil {
 		return ctx, nil, false

@@ -27,9 +27,9 @@ type Readers struct {
 	current prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers that answer most requests of an audience at a time, and make making answers at a time, 0
-// for half of the processors. Each answer is made within the timeout, and received by the client within ten seconds
-// more.
+// NewReaders returns Readers for an audience. most limits the requests that are answered at a time, making the answers
+// that are made at a time; 0: half of the processors. Each answer is made within the timeout, and received by the client
+// within ten seconds more.
 func NewReaders(audience string, most, making int, timeout time.Duration) *Readers {
 	making = cmp.Or(making, (runtime.GOMAXPROCS(0)+1)/2)
 	r := &Readers{slots: make(chan struct{}, most), making: make(chan struct{}, making), timeout: timeout}

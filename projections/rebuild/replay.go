@@ -137,7 +137,7 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	go func() {
 		defer close(chunks)
 		for {
-			chunk, err := read(ctx, after) // otherwise the end of reading would close the connection
+			chunk, err := read(ctx, after) // not with reading: its end would close the connection in use
 			if err == nil && chunk.End != after {
 				r.leaveOutSkipped(&chunk)
 				select {
@@ -313,7 +313,7 @@ func (r *rebuild) watch(ctx context.Context) (stop func()) {
 			grown, err := r.grown(ctx, &end)
 			if err != nil {
 				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
-				continue // no growth known
+				continue // keep the last figure
 			}
 			r.appends.Store(int64(grown / lookEvery.Seconds()))
 			if r.busy() && !told {

@@ -76,7 +76,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
-			attempt-- // no lock was requested
+			attempt-- // it did not fail because of a lock, so the next wait for locks is no longer
 			if hidden++; hidden == hiddenFor && r.Inline {
 				r.Logger.WarnContext(ctx,
 					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+

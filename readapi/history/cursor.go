@@ -25,14 +25,15 @@ import (
 // digest identifies the event, because its position may belong to another event: a failover or a restore that loses
 // events reuses transaction ids, and another log has the same ones. Reading from there would miss events. If the log
 // has the event, all later events have later positions. But it may have lost earlier ones: positions follow the order
-// in which transactions begin, so a transaction may commit later than the event and be missing on the standby after a
-// failover. Then the number of events differs.
+// in which transactions begin, so a transaction with an earlier position may commit after the event, and be missing
+// after a failover to a standby that lagged. Then the number of events differs.
 type Cursor struct {
 	events.Position
 
 	digest digest
 	count  int64 // 0: unknown
-	// without a digest: the number of events that have moved to another cluster; 0 for one of these, whose position stays
+	// of a cursor without a digest: the number of events that had moved to another cluster, 0 if its event was one of
+	// these, because their positions no longer change
 	moved int32
 }
 

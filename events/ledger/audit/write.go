@@ -83,8 +83,8 @@ type chunkWriter struct {
 	line, entry, entries []byte   // buffers of the previous ones
 }
 
-// write writes the files of a chunk and returns them with the final name of its file of events. It returns none if they
-// exist.
+// write writes the files of a chunk. It returns their names, none if the chunk exists, and the name that its file of
+// events gets when all files are complete.
 func (w *chunkWriter) write(ctx context.Context, first int64) (files []string, events string, err error) {
 	count := width(first, w.size)
 	events, w.files = inside(w.dir, eventsPath(first/eventsPerFile, count)), nil
