@@ -15,7 +15,7 @@ import (
 
 type migrateCommand struct{ CommonFlags }
 
-// Run applies pending migrations. It starts an embedded database that is not running.
+// Run applies pending migrations. It starts the embedded database if necessary.
 func (c *migrateCommand) Run(ctx context.Context, out *output, open *resources) error {
 	if err := c.start(ctx, out.streams, open); err != nil {
 		return err
@@ -44,7 +44,7 @@ type databaseServer struct {
 	pools  *database.Pools
 	logger *slog.Logger
 
-	isEmbedded bool // this process started or found an embedded server
+	isEmbedded bool // the database is an embedded server, which this process or another one started
 	config     pgserver.Config
 	server     *pgserver.Server // the running embedded server; nil without one
 }

@@ -157,8 +157,8 @@ const (
 )
 
 // maxHeaderBytes limits the header of a request, together with the 4 KB that net/http adds. 8 KB hold the longest
-// Idempotency-Key (255 bytes), the fields of tracing and of proxies, and 4 KB of cookies. Usual proxies let no longer
-// line through.
+// Idempotency-Key (255 bytes), the fields of tracing and of proxies, and 4 KB of cookies. Most proxies refuse a line
+// of more than 8 KB.
 const maxHeaderBytes = 4 << 10
 
 // newServer returns an HTTP server with limits on headers, and time-outs against slow clients.
@@ -184,8 +184,7 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// served returns the error with which the serving of a listener ended, nil after drain has shut the server down or
-// closed the listener.
+// served returns the error of a server that has stopped; nil if drain has shut it down or closed its listener.
 func served(listener net.Listener, err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil

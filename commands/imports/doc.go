@@ -5,8 +5,8 @@
 //
 // Lines are stored in chunks of up to a thousand (spool.go). Each chunk is stored by one statement in its own
 // transaction, because readers of the log wait for the oldest writing transaction. A chunk is the unit of work: it has
-// lines and their outcomes. The transaction that saves the outcome of a line empties the line, unless it failed: partners
-// can download failed lines. So the spool keeps personal data only while it is needed.
+// lines and their outcomes. The transaction that saves the outcome of a line empties the line, unless it failed:
+// partners can download failed lines. So the spool keeps personal data only while it is needed.
 //
 // # Workers
 //

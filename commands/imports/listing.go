@@ -21,7 +21,7 @@ const (
 	resultChunks = 200
 )
 
-// errPurged answers for an import whose lines and results were deleted.
+// errPurged refuses requests for the lines or results of a purged import.
 var errPurged = problem.Gone().WithDetail(
 	"The lines and the results of this import were deleted some time after its end.")
 
@@ -37,7 +37,7 @@ func (a *API) failed(ctx context.Context, c *call) error {
 }
 
 // lines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status, or, with
-// failed, the failed lines. Next-After is where the next page begins, absent on the last one.
+// failed, the failed lines. The header Next-After has the parameter "after" of the next page; the last page has none.
 func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {

@@ -42,7 +42,8 @@
 //     lock, or finds another position, ends the turn with ErrStandby. It checks the position every 250 ms until the
 //     position stops moving. So a replica takes over from one that hangs as soon as from one that has ended.
 //   - Errors. Any other error ends the turn, too. The next turn follows after 50 ms, then twice that, up to 5 s; after
-//     ErrBlocked, which an operator must resolve, every second. From the third consecutive failure on, warnings are logged.
+//     ErrBlocked, which an operator must resolve, every second. From the third consecutive failure on, warnings are
+//     logged.
 //   - Identity. A read that finds another log than that of the position fails with ErrOtherLog before it returns an
 //     event. Stored progress is compared in the same way, in its own transaction. The next turn starts from the
 //     progress stored in the new log. A stream of an auditor ends instead, because its cursors carry digests.

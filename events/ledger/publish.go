@@ -215,8 +215,8 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 	if err != nil {
 		return err
 	}
-	// Another replica may have published a newer one. If it does so after readNewest, this older one replaces it until the
-	// next check for new checkpoints.
+	// Another replica may have published a newer one. If it does so after readNewest, this older one replaces it until
+	// the next check for new checkpoints.
 	if ok && newest.Tree.N >= c.Tree.N {
 		return nil
 	}

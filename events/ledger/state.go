@@ -131,7 +131,8 @@ const sealedStateSQL = `SELECT s.tree_size, s.transaction_id, s.position, ` + ev
     ARRAY (SELECT origin FROM ledger_origins ORDER BY ordinal)
 FROM ledger_state AS s`
 
-// ReadSealed reads the sealed part of the log. It returns when a failover to a synchronous standby would keep this part.
+// ReadSealed reads the sealed part of the log. It returns when a failover to a synchronous standby would keep this
+// part.
 func ReadSealed(ctx context.Context, db database.DB) (s Sealed, err error) {
 	var batch pgx.Batch
 	batch.Queue(sealedStateSQL).QueryRow(func(row pgx.Row) error {

@@ -1,24 +1,24 @@
-// Package mirror makes a database a replica of another service's log that proves all the time that it is one: see
-// docs/mirrors.md.
+// Package mirror follows the log of another service, its origin, into a database of its own, and verifies every event
+// with the ledger of the origin: see docs/mirrors.md.
 //
 // # Order of the work
 //
-// A mirror reads the newest checkpoint of its origin, which must be signed with a key that its operator knows. It reads
-// the next events that the checkpoint covers, at most one bounded batch, makes their entries, and grows its tree by
-// them in memory. Only if the grown tree is a part of the signed one does it append the batch, in one transaction that
-// moves its checkpoint, the table mirror. So an event that does not belong is never applied, and the log index of the
-// first one is known.
+// A mirror reads the newest checkpoint of its origin, which must be signed with a key from its configuration. It reads
+// the next batch of events that the checkpoint covers, encodes their entries, and adds these to its tree in memory. It
+// applies the batch only if the signed tree extends this tree: one transaction appends the events and moves the
+// mirror's position, the table mirror. So a wrong event is never applied, and the mirror reports the log index of the
+// first one.
 //
-// The log has one writer, so its order is that of the origin. Projections, views, readers and sealer run as on any
-// other log. Once the sealer has sealed what a checkpoint covers, the mirror proves from its own hash tiles that its
-// tree is the signed one, and stores the checkpoint, which is then served. A mirror signs nothing.
+// The mirror is the only writer of its log, so the log has the order of the origin. Projections, views, readers and
+// sealer run as on any other log. When the sealer has sealed all events of a checkpoint, the mirror proves from its
+// own hash tiles that its tree is the signed one, and stores the checkpoint to serve it. A mirror signs nothing.
 //
 // # Failure
 //
-// Batch and checkpoint are one transaction, so that a crash at any point leaves no gap and no event twice. Any number
-// of replicas may run on one database: who finds the row locked or moved stands by, see eventlog.Follow. After an error
-// the mirror starts again from the row. What does not belong is read again every second, and applied as soon as the
-// origin delivers what was signed.
+// A batch and the position are written in one transaction, so a crash leaves no gap and no duplicate. Any number of
+// replicas may run on one database: a replica that finds the row of the position locked or moved stands by, see
+// eventlog.Follow. After an error the mirror starts again from the row. It reads a wrong event again every second, and
+// continues when the origin delivers the signed one.
 package mirror
 
 import (
@@ -40,50 +40,50 @@ import (
 	"novelgate/events/ledger/audit"
 )
 
-// Config says what a Mirror follows.
+// Config configures a Mirror.
 type Config struct {
-	// Pool has two connections to spare. Required.
+	// Pool must have two connections for the mirror. Required.
 	Pool *pgxpool.Pool
 	// URL is the public URL of the origin, for status and errors. Required.
 	URL string
-	// Source is the history of the origin: an audit.Live, or another one whose events come in another way. Required.
+	// Source reads the history of the origin: an audit.Live, or another implementation. Required.
 	Source audit.Source
-	// Bundles has the beginning of the history. Default: Source has all of it.
+	// Bundles has the first events of the history. Default: all events come from Source.
 	Bundles audit.Bundles
-	// Keys are the public keys of the origin's ledger. One of them must have signed. Required.
+	// Keys are the public keys of the origin's ledger. One of them must have signed each checkpoint. Required.
 	Keys []string
-	// Inline queues what else is written in the transaction that appends. InlineStreams are the types of stream of which
-	// it must be able to read every event. Required.
+	// Inline queues the writes of the inline projections for the transaction of the append. InlineStreams are the stream
+	// types that they read: the mirror stops at an event of these that it cannot decode. Required.
 	Inline        func(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error
 	InlineStreams []string
-	// Erase erases, in the transaction that has appended it, what an AuthorErased erased at the origin. Required.
+	// Erase erases the personal data that an AuthorErased erases, in the transaction that appends this event. Required.
 	Erase func(ctx context.Context, tx pgx.Tx, erased *events.Recorded) error
-	// Wake tells the followers of the log. Default: they poll.
+	// Wake gets a signal after each append. Default: followers read the log once a second.
 	Wake *eventlog.Wake
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Logger gets what goes wrong. Default: slog.Default.
+	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
 
 const (
-	batchEvents = 4096                   // at most, in one transaction
-	poll        = 500 * time.Millisecond // between two looks at the checkpoint of the origin, which signs once a second
-	applyLimit  = 5 * time.Minute        // for one transaction: a silent database must not hold the mirror for ever
+	batchEvents  = 4096                   // maximum number of events in one transaction
+	poll         = 500 * time.Millisecond // between reads of the origin's checkpoint, which is signed once a second
+	applyTimeout = 5 * time.Minute        // of one transaction, in case the database does not answer
 )
 
-// Mirror keeps a database a replica of its origin.
+// Mirror appends the events of an origin to a database. Create it with New.
 type Mirror struct {
 	config  Config
 	store   *ledger.Store
 	follow  eventlog.Follow
-	pending *ledger.Checkpoint // that the log has grown to, and that is not served yet
+	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
 
 	mu     sync.Mutex
 	status Status
 }
 
-// New returns a mirror that does nothing before Run.
+// New returns a mirror; start it with Run.
 func New(config Config) *Mirror {
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	m := &Mirror{
@@ -100,7 +100,7 @@ func New(config Config) *Mirror {
 	return m
 }
 
-// Run mirrors until ctx ends. What goes wrong is logged, shown by Status, and tried again.
+// Run mirrors until ctx ends. It logs errors and retries; Status has the reason why the mirror has stopped.
 func (m *Mirror) Run(ctx context.Context) {
 	m.follow.Run(ctx, func(ctx context.Context) (progress bool, err error) {
 		if live, ok := m.config.Source.(interface{ Close() }); ok {
@@ -129,7 +129,7 @@ func (m *Mirror) inBundles(index int64) bool {
 	return len(m.config.Bundles) > 0 && index < m.config.Bundles.Size()
 }
 
-// source returns where the events from a log index on are read.
+// source returns the source of the events from log index next on.
 func (m *Mirror) source(next int64) audit.Source {
 	if m.inBundles(next) {
 		return m.config.Bundles
@@ -137,8 +137,8 @@ func (m *Mirror) source(next int64) audit.Source {
 	return m.config.Source
 }
 
-// step applies at most one batch, and serves a checkpoint when the ledger has come to it. It returns the edge of the
-// tree after it, and whether more events are signed.
+// step applies at most one batch, and stores the pending checkpoint if the ledger has reached it. It returns the edge
+// of the tree after the batch, and whether to continue at once.
 func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge, more bool, err error) {
 	if err := m.adopt(ctx); err != nil {
 		return nil, false, err
@@ -177,8 +177,8 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 	return next, more || m.inBundles(edge.Size()), nil
 }
 
-// adopt serves the newest checkpoint that the log has grown to, once it is sealed. That proves that the log as it is
-// stored is the origin's.
+// adopt stores the pending checkpoint, which is then served, if the sealed tree is the signed one. This proves that
+// the stored log is that of the origin.
 func (m *Mirror) adopt(ctx context.Context) error {
 	if m.pending == nil {
 		return nil
@@ -193,11 +193,11 @@ func (m *Mirror) adopt(ctx context.Context) error {
 	return err
 }
 
-// batch is a part of the history that was verified.
+// batch is a verified part of the history.
 type batch struct {
 	rows     []eventlog.Row
 	recorded []events.Recorded
-	edge     *ledger.Edge // behind it
+	edge     *ledger.Edge // of the tree with these events
 }
 
 // read reads the next events that a checkpoint covers, and verifies them.
@@ -245,8 +245,8 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 	return b, m.decode(b, first)
 }
 
-// decode decodes the events of a batch, as they are appended. One that only asynchronous projections read may be
-// undecodable: they stop at it, as at the origin.
+// decode decodes the events of a batch for the inline projections. It leaves out undecodable events of other stream
+// types: asynchronous projections stop at them, as at the origin.
 func (m *Mirror) decode(b *batch, first int64) error {
 	inline := map[string]bool{}
 	for _, name := range m.config.InlineStreams {

@@ -9,17 +9,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Status says how far a mirror is, as this process knows it.
+// Status is the status of a mirror, as known to this process.
 type Status struct {
 	Origin        string    `json:"origin"`              // public URL
-	Entries       int64     `json:"entries"`             // events that were verified and applied
-	OriginEntries int64     `json:"originEntries"`       // that the newest checkpoint of the origin covers
-	VerifiedAt    time.Time `json:"verifiedAt,omitzero"` // when the mirror last had all that the origin had signed
-	Stopped       string    `json:"stopped,omitempty"`   // why it applies nothing more
-	StoppedAt     *int64    `json:"stoppedAt,omitzero"`  // log index of the first event that does not belong
+	Entries       int64     `json:"entries"`             // verified and applied events
+	OriginEntries int64     `json:"originEntries"`       // events of the origin's newest checkpoint
+	VerifiedAt    time.Time `json:"verifiedAt,omitzero"` // when the mirror last had all events of the newest checkpoint
+	Stopped       string    `json:"stopped,omitempty"`   // reason why it has stopped
+	StoppedAt     *int64    `json:"stoppedAt,omitzero"`  // log index of the first wrong event
 }
 
-// Status returns how far the mirror is.
+// Status returns the current status.
 func (m *Mirror) Status() Status {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,7 +32,7 @@ func (m *Mirror) note(change func(s *Status)) {
 	change(&m.status)
 }
 
-// stop notes why a turn has ended, and logs it once if the origin delivers what does not belong.
+// stop records the reason if the mirror has stopped, and logs each reason once.
 func (m *Mirror) stop(ctx context.Context, err error) {
 	stopped, ok := errors.AsType[*StoppedError](err)
 	if !ok {

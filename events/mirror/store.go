@@ -14,9 +14,9 @@ import (
 	"novelgate/internal/database"
 )
 
-// Errors of the start.
+// Errors of a start as a mirror.
 var (
-	// ErrInUse is returned for a database that has events, or a ledger, of its own.
+	// ErrInUse is returned for a database that already has its own events or ledger.
 	ErrInUse = errors.New("the database has a log of its own; a mirror needs an empty one")
 	// ErrMirror is returned for the database of a mirror.
 	ErrMirror = errors.New("the database is a mirror")
@@ -37,8 +37,8 @@ WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins
 	saveSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
 )
 
-// Begin makes an empty database the mirror of the service at a URL. One that is a mirror stays one, also when the
-// service has moved to another URL: what was mirrored shows whether it is the same. Begin fails with ErrInUse.
+// Begin makes an empty database the mirror of the service at a URL. In the database of a mirror it only updates the
+// URL; the mirrored events show whether the service is the same. It fails with ErrInUse for any other database.
 func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
 	origin, err := Origin(ctx, pool)
 	if err != nil || origin == originURL {
@@ -67,7 +67,7 @@ func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
 	return nil
 }
 
-// Origin returns the public URL of the service that a database mirrors; "" if it is none.
+// Origin returns the public URL of the service that a database mirrors; "" if the database is not a mirror.
 func Origin(ctx context.Context, db database.Querier) (url string, err error) {
 	err = db.QueryRow(ctx, originSQL).Scan(&url)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -76,7 +76,7 @@ func Origin(ctx context.Context, db database.Querier) (url string, err error) {
 	return url, nil
 }
 
-// load reads how far the mirror has come.
+// load reads the edge of the mirrored tree.
 func (m *Mirror) load(ctx context.Context) (*ledger.Edge, error) {
 	return scanEdge(m.config.Pool.QueryRow(ctx, loadSQL))
 }
@@ -90,10 +90,10 @@ func scanEdge(row pgx.Row) (*ledger.Edge, error) {
 	return ledger.OpenEdge(size, nodes)
 }
 
-// apply appends a batch in one transaction: all of it or nothing, and only if the mirror is where the batch begins.
-// It fails with eventlog.ErrStandby if it is elsewhere.
+// apply appends a batch in one transaction, if the mirrored tree still has the edge on which the batch builds. It
+// fails with eventlog.ErrStandby if another replica has locked or moved it.
 func (m *Mirror) apply(ctx context.Context, edge *ledger.Edge, b *batch) error {
-	ctx, cancel := context.WithTimeout(ctx, applyLimit)
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, m.config.Pool, func(tx pgx.Tx) error {
 		found, err := scanEdge(tx.QueryRow(ctx, holdSQL))

@@ -15,26 +15,26 @@ import (
 )
 
 var (
-	errOrder    = errors.New("another event is in its place")
-	errEvent    = errors.New("the event is not the one that was signed")
-	errRewriten = errors.New("the origin has signed another event than the one that was mirrored")
-	errLost     = errors.New("the origin has lost the event, or has another one in its place")
+	errOrder     = errors.New("another event is in its place")
+	errEvent     = errors.New("the event is not the one that was signed")
+	errRewritten = errors.New("the origin has signed another event than the one that was mirrored")
+	errLost      = errors.New("the origin has lost the event, or has another one in its place")
 )
 
-// StoppedError says why a mirror does not apply any more events: what the origin delivers is not what was signed, or
-// what was mirrored. It is an eventlog.ErrBlocked.
+// StoppedError is the reason why a mirror has stopped: the origin delivers an event that differs from the signed or
+// the mirrored one. It is an eventlog.ErrBlocked.
 type StoppedError struct {
-	LogIndex int64 // of the first event that does not belong
+	LogIndex int64 // of the first wrong event
 	Reason   error
 }
 
 func (e *StoppedError) Error() string { return fmt.Sprintf("log index %d: %v", e.LogIndex, e.Reason) }
 
-// Unwrap makes it an eventlog.ErrBlocked.
+// Unwrap returns eventlog.ErrBlocked and the reason.
 func (e *StoppedError) Unwrap() []error { return []error{eventlog.ErrBlocked, e.Reason} }
 
-// locate returns the error of a batch that does not belong to a signed tree: of its first leaf that is another one,
-// or of an earlier event.
+// locate returns the error of a batch that is not part of the signed tree. It names the first event that differs, in
+// the batch or before it.
 func (m *Mirror) locate(
 	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, leaves []tlog.Hash,
 ) error {
@@ -56,11 +56,12 @@ func (m *Mirror) locate(
 			return &StoppedError{LogIndex: edge.Size() + int64(i), Reason: errEvent}
 		}
 	}
-	return &StoppedError{LogIndex: edge.Size(), Reason: ledger.ErrForked} // the origin delivers other tiles each time
+	// No leaf differs now, so the tiles of the origin changed between two reads.
+	return &StoppedError{LogIndex: edge.Size(), Reason: ledger.ErrForked}
 }
 
-// missing returns the error of events or tiles that a source does not have although a checkpoint covers them; any other
-// error as it is.
+// missing returns a StoppedError if err means that a source lacks events or tiles that its checkpoint covers. It
+// returns any other error unchanged.
 func (m *Mirror) missing(
 	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, err error,
 ) error {
@@ -75,7 +76,7 @@ func (m *Mirror) missing(
 	return &StoppedError{LogIndex: edge.Size(), Reason: err}
 }
 
-// compare compares the log with a checkpoint that covers no more of it.
+// compare compares the log with a checkpoint that covers no further events.
 func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint) error {
 	if c.Tree.N == edge.Size() {
 		if c.Tree.Hash != edge.Root() {
@@ -96,8 +97,9 @@ func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Ed
 	return m.wantKept(ctx, from, edge.Size(), c.Tree.N)
 }
 
-// stopped returns the error of a log that is not the beginning of a signed tree, or a longer one: its first event that
-// is another one. Roots at more and more sizes are compared, from the hash tiles of both, as far as the log is sealed.
+// stopped returns the StoppedError for a log that differs from a signed tree. A binary search compares the roots of
+// both trees at the same sizes, from their hash tiles, to find the first event that differs. It covers only sealed
+// events.
 func (m *Mirror) stopped(ctx context.Context, from audit.Source, c ledger.Checkpoint, reason error) error {
 	sealed, err := m.store.Tree(ctx)
 	if err != nil {
@@ -115,11 +117,12 @@ func (m *Mirror) stopped(ctx context.Context, from audit.Source, c ledger.Checkp
 	if failed != nil {
 		return fmt.Errorf("find the first event that differs from what was signed: %w", errors.Join(reason, failed))
 	}
-	return &StoppedError{LogIndex: int64(index), Reason: fmt.Errorf("%w: %w", errRewriten, reason)}
+	return &StoppedError{LogIndex: int64(index), Reason: fmt.Errorf("%w: %w", errRewritten, reason)}
 }
 
-// wantKept fails with a StoppedError unless the origin has the events of the mirror from log index first on, by its
-// lowest hash tiles. Behind the first event that it has lost, all have another place.
+// wantKept fails with a StoppedError unless the origin still has the mirrored events from log index first on. It
+// compares the lowest hash tiles with a binary search: after the first event that the origin has lost, all events
+// differ.
 func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first int64) error {
 	sealed, err := m.store.Tree(ctx)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"novelgate/events/ledger"
 )
 
-// compare fails with a RefusedError unless what the streams have is the beginning of the ledger. The leaf of a message
-// commits to all of its event, and a relay only continues a stream that it has compared. So the last message stands for
-// all in front of it.
+// compare fails with a RefusedError unless the messages of the streams are the first events of the ledger. It compares
+// only the last message of a stream: its leaf commits to all of its event, and a relay never appends to a stream
+// without this comparison.
 func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 	state := t.main.CachedInfo().State
 	if state.Msgs != state.LastSeq {
@@ -27,7 +27,7 @@ func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 	if err := t.compareBelow(ctx, t.main, known, sealed.Size); err != nil {
 		return err
 	}
-	// The last messages of the personal stream may be deleted; what is in front of them tells as much.
+	// The last messages of the personal stream may be deleted: compare the last one that exists.
 	last := min(t.personal.logIndex(), sealed.Size)
 	for ; last > 0; last-- {
 		_, err := t.personal.GetMsg(ctx, uint64(last))
@@ -57,7 +57,8 @@ func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 	return nil
 }
 
-// compareBelow compares the last message below a log index with the ledger.
+// compareBelow compares the message before log index end with the ledger. If they differ, it finds the first
+// difference.
 func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) error {
 	if end == 0 {
 		return nil
@@ -80,8 +81,8 @@ func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) e
 	}
 }
 
-// same reports whether the message of a log index is of the event that the ledger has there. A message that was deleted
-// says nothing else.
+// same reports whether a message has the event with its log index in the ledger. A deleted personal message counts as
+// the same.
 func (t *active) same(ctx context.Context, s *stream, index, size int64) (bool, error) {
 	list, err := t.read(ctx, index, 1, size)
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// Connection says how to connect to NATS.
+// Connection configures a connection to NATS.
 type Connection struct {
 	// URL has the addresses of the servers, separated by commas; tls:// demands TLS. Required.
 	URL string
 	// Credentials is a file with the JWT and the key of a user. Default: none.
 	Credentials string
-	// CA is a file with the certificates that sign those of the servers. Default: those of the system.
+	// CA is a file with the certificates of the authorities that sign the servers' ones. Default: those of the system.
 	CA string
-	// Certificate and Key are files with the certificate of the relay. Default: none.
+	// Certificate and Key are files with the certificate of the relay and its private key. Default: none.
 	Certificate, Key string
 	// Once makes Connect fail if no server answers. Otherwise the connection keeps trying.
 	Once bool
@@ -26,14 +26,15 @@ type Connection struct {
 	Logger *slog.Logger
 }
 
-// Connect opens a connection. ctx is for what it logs.
+// Connect opens a connection. ctx is only for logging.
 func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 	logger := cmp.Or(c.Logger, slog.Default())
 	const reconnectWait = 500 * time.Millisecond
 	options := []nats.Option{
 		nats.Name("novelgate relay"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.RetryOnFailedConnect(!c.Once),
-		// What could not be sent is read from the log again. Sent later, it might be what a failover has lost meanwhile.
+		// No buffer: unsent events are read from the log again. A buffered one could be lost from the log by a failover
+		// before it is sent.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {
 			if !conn.IsClosed() {

@@ -4,22 +4,22 @@
 // # Invariants
 //
 //   - A stream belongs to one origin of the ledger, and the sequence of a message is the log index of its event plus
-//     one. JetStream gives out the sequences 1, 2, 3, … and refuses a batch that does not continue at the sequence that
-//     it expects. So each event is in the stream once, whatever fails and however many relays run.
-//   - What was published can be published again from the log: the same sequence, subject and payload.
+//     one. JetStream assigns the sequences 1, 2, 3, … and refuses a batch unless the last sequence of the stream is
+//     the one that the batch expects. So each event is in the stream once, whatever fails and however many relays run.
+//   - A message can be published again from the log with the same sequence, subject and payload.
 //   - A second stream has the personal part of each event, at the same sequence; an empty message where there is none.
 //     It is stored before the message in the main stream. Erasure deletes messages there; the main stream has no gaps.
-//   - When author.erased is in the main stream, the personal stream has lost what it erases.
+//   - When author.erased is in the main stream, the personal messages that it erases are deleted.
 //
 // # Position
 //
 // A Relay is a follower of the log (see eventlog.Follow). It stores nothing: its position is the last sequence of the
-// streams. A turn asks their leaders for it, and compares the last messages with the ledger. If they differ, the stream
-// is of another history, or the database was set back by a failover or a restore. Then the relay stops with a
-// RefusedError that names the log index, and never overwrites.
+// streams. A turn reads it from the leaders of the streams, and compares the last messages with the ledger. If they
+// differ, the stream has another history, or the database was set back by a failover or a restore. Then the relay
+// stops with a RefusedError that names the log index. It never overwrites.
 //
 // # Replicas
 //
-// One relay of a database is active: it holds an advisory lock on the connection that it reads with. The others try to
-// get the lock four times a second.
+// One relay of a database is active: it holds an advisory lock on the connection with which it reads. The others try
+// to get the lock four times a second.
 package relay

@@ -12,7 +12,7 @@ import (
 	"novelgate/events"
 )
 
-// erasedPrefix begins the type of the record of an erasure in all its versions.
+// erasedPrefix begins the type of the event author.erased in all its versions.
 const erasedPrefix = "author.erased."
 
 // erasedSQL finds the erased events below a log index. $1: the log index.
@@ -20,9 +20,9 @@ const erasedSQL = `SELECT s.first_log_index + e.position
 FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
 WHERE e.personal_digest IS NOT NULL AND s.first_log_index + e.position < $1`
 
-// leftSQL finds the events that an erasure erases only after it was recorded: comments between where it has searched
-// and its record, and decisions about the author. $1, $2: where it has searched; $3, $4: position of the record; $5:
-// integration; $6: author; $7: stream version of the record.
+// leftSQL finds events that an erasure may not have erased yet when it appends author.erased: comments after the
+// position up to which it has searched the log, and decisions about the author. $1, $2: that position; $3, $4:
+// position of author.erased; $5: integration; $6: author; $7: stream version of author.erased.
 const leftSQL = `SELECT s.first_log_index + e.position, e.personal ->> 'uuid'
 FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
 WHERE (e.transaction_id, e.position) > ($1, $2) AND (e.transaction_id, e.position) < ($3, $4)
@@ -32,9 +32,9 @@ SELECT s.first_log_index + e.position, e.personal ->> 'uuid'
 FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
 WHERE e.stream_id = $6 AND e.stream_version < $7 AND e.personal IS NOT NULL`
 
-// eraseFor deletes what an erasure erases in front of its record. The log does not tell whose an erased event was, so
-// all erased events are deleted that are not yet. Events that the erasure has still to erase in the log are looked up
-// first: one that it erases meanwhile is found by one of the two statements.
+// eraseFor deletes the personal messages that belong to an author.erased. The log does not have the author of an
+// erased event, so eraseFor deletes the messages of all erased events before author.erased. It runs leftSQL first, so
+// that an event that is erased meanwhile is found by one of the two statements.
 func (t *active) eraseFor(ctx context.Context, m *message) error {
 	recorded, err := m.row.Decode()
 	if err != nil {
@@ -77,11 +77,11 @@ func (t *active) eraseUpTo(ctx context.Context, end int64) error {
 	return t.erase(ctx, indexes)
 }
 
-// concurrentDeletes is how many messages are deleted at a time.
+// concurrentDeletes limits the messages that are deleted at a time.
 const concurrentDeletes = 16
 
-// erase makes the servers overwrite messages of the personal stream. One that is gone, or was never more than empty,
-// stays as it is. What a turn has erased is not asked for again.
+// erase makes the servers overwrite and delete messages of the personal stream. It skips messages that are deleted or
+// empty, and those that this turn has erased.
 func (t *active) erase(ctx context.Context, indexes []int64) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentDeletes)

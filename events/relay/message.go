@@ -32,7 +32,7 @@ const Partitions = 64
 // Partition returns the partition of a novel, or of an aggregate that belongs to none.
 func Partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 
-// message is an event as the streams have it.
+// message is the content of an event's messages in both streams.
 type message struct {
 	row     *eventlog.Row
 	index   int64
@@ -41,7 +41,7 @@ type message struct {
 	event   []byte // CloudEvent
 }
 
-// set makes the message of an event, but for its subject.
+// set sets all fields for an event, except the subject.
 func (m *message) set(row *eventlog.Row, index int64) error {
 	entry, err := ledger.AppendEntry(nil, row)
 	if err != nil {
@@ -68,7 +68,7 @@ func (m *message) personalPart() *nats.Msg {
 	return part
 }
 
-// read reads the events of a range of log indexes, below the size of the tree.
+// read reads count events from log index first on. size is the size of the tree.
 func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([]message, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -93,7 +93,7 @@ func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([
 // firstSQL finds the novels of threads and comments: their first events name them. $1: streams.
 const firstSQL = `SELECT stream_id, data ->> 'novelId' FROM events WHERE stream_id = ANY ($1) AND stream_version = 1`
 
-// address finds the subjects: by the novel of an event, or by its aggregate if it belongs to no novel.
+// address sets the subjects. The partition is that of the event's novel, or of its aggregate if it has no novel.
 func (r *Relay) address(ctx context.Context, list []message) error {
 	novels := map[uuid.UUID]uuid.UUID{} // by thread or comment
 	var unknown []uuid.UUID

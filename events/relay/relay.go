@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// chunk is how many events are published at once. Servers take batches of up to 1,000.
+	// chunk is the maximum number of events in one batch. Servers accept batches of up to 1,000.
 	chunk       = 512
 	pace        = 100 * time.Millisecond // see eventlog.Follow
 	readTimeout = 30 * time.Second
 	natsTimeout = 10 * time.Second // for one request
 )
 
-// Config says how a Relay works.
+// Config configures a Relay.
 type Config struct {
-	// Database is where the one connection of the relay goes. Required.
+	// Database configures the one connection of the relay to the database. Required.
 	Database *pgx.ConnConfig
-	// Conn is a connection to NATS that Connect has made. Required.
+	// Conn is a connection to NATS; see Connect. Required.
 	Conn *nats.Conn
-	// Replicas is the number of servers that store a stream that the relay makes. Default: 3.
+	// Replicas is the number of servers that store a new stream. Default: DefaultReplicas.
 	Replicas int
 	// Tail reads the newest events for all followers of a process. Default: the relay reads them itself.
 	Tail *eventlog.Tail
-	// Wake tells of appends. Without one the ledger is polled once a second.
+	// Wake signals appends. Default: the ledger is read once a second.
 	Wake *eventlog.Wake
-	// Metrics count. Default: new ones, not registered.
+	// Metrics count events and erasures. Default: new, unregistered ones.
 	Metrics *Metrics
-	// Logger gets what goes wrong. Default: slog.Default.
+	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
 }
 
@@ -55,7 +55,7 @@ type Relay struct {
 	refused string    // the last refusal that was logged
 }
 
-// New returns a relay that does nothing before Run.
+// New returns a relay; start it with Run.
 func New(config Config) (*Relay, error) {
 	config.Replicas = cmp.Or(config.Replicas, DefaultReplicas)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
@@ -66,21 +66,21 @@ func New(config Config) (*Relay, error) {
 	}
 	return &Relay{config: config, js: js, follow: eventlog.Follow{
 		Wake: config.Wake, Pace: pace, Logger: config.Logger.With(slog.String("of", "relay")),
-		// The lock tells who is active, not progress.
+		// A constant: a relay that stands by tries to get the lock, whatever the progress of the active one.
 		Position: func(context.Context) (events.Position, error) { return events.Position{}, nil },
 	}}, nil
 }
 
-// Run relays until ctx ends. What goes wrong is logged and tried again.
+// Run relays until ctx ends. It logs errors and retries.
 func (r *Relay) Run(ctx context.Context) {
 	r.follow.Run(ctx, r.turn)
 	r.disconnect(ctx)
 }
 
-// RefusedError says why the relay must not continue until an operator acts. It is an eventlog.ErrBlocked.
+// RefusedError is the reason why the relay must not continue until an operator acts. It is an eventlog.ErrBlocked.
 type RefusedError struct {
 	Stream   string
-	LogIndex int64 // where stream and log part; -1: the stream as a whole is refused
+	LogIndex int64 // of the first difference between stream and log; -1: the whole stream is refused
 	reason   string
 }
 
@@ -92,10 +92,10 @@ func (e *RefusedError) Error() string {
 	return fmt.Sprintf("stream %s and the log part at log index %d: %s", e.Stream, e.LogIndex, e.reason)
 }
 
-// Unwrap lets errors.Is find eventlog.ErrBlocked.
+// Unwrap returns eventlog.ErrBlocked.
 func (*RefusedError) Unwrap() error { return eventlog.ErrBlocked }
 
-// Reasons to begin another turn.
+// Errors that end a turn.
 var (
 	errStandby   = fmt.Errorf("%w: it relays", eventlog.ErrStandby)
 	errSetBack   = errors.New("the ledger is behind the stream")
@@ -103,7 +103,7 @@ var (
 	errNoOrigin  = errors.New("the ledger has no origin yet: no replica that signs has started")
 )
 
-// turn relays from where the streams stand until something is in the way.
+// turn relays from the current end of the streams until an error.
 func (r *Relay) turn(ctx context.Context) (progress bool, err error) {
 	defer func() { r.note(ctx, err) }()
 	if err := r.lead(ctx); err != nil {
@@ -122,7 +122,7 @@ func (r *Relay) turn(ctx context.Context) (progress bool, err error) {
 	return progress, err
 }
 
-// note ends a turn: another relay may take over, unless this one only stands by. A refusal is logged once.
+// note ends a turn and releases the lock, so that another relay may take over. It logs a refusal once.
 func (r *Relay) note(ctx context.Context, err error) {
 	r.config.Metrics.active.Set(0)
 	if errors.Is(err, errStandby) {
@@ -162,14 +162,14 @@ func (r *Relay) lead(ctx context.Context) (err error) {
 	return nil
 }
 
-// disconnect gives up the lock.
+// disconnect closes the connection, which releases the lock.
 func (r *Relay) disconnect(ctx context.Context) {
 	if r.db == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_ = r.db.Close(ctx) // there is nothing to lose
+	_ = r.db.Close(ctx) // an error does not matter, because the connection is not used again
 	r.db = nil
 }
 
@@ -178,11 +178,12 @@ type active struct {
 	*Relay
 	origin         string
 	main, personal *stream
-	at             events.Position // of the last event that was read by step; zero: none
-	erased         map[int64]bool  // log indexes whose message the personal stream has lost for good
+	at             events.Position // of the last event that step has published; zero: none
+	erased         map[int64]bool  // log indexes of deleted or empty personal messages
 }
 
-// begin opens the streams of the current origin, compares them with the ledger, and repeats all erasures up to there.
+// begin opens the streams of the current origin, compares them with the ledger, and repeats all erasures up to their
+// end.
 func (r *Relay) begin(ctx context.Context) (*active, error) {
 	sealed, err := r.sealed(ctx)
 	if err != nil {
@@ -203,11 +204,11 @@ func (r *Relay) begin(ctx context.Context) (*active, error) {
 	}
 	r.refused = ""
 	r.config.Metrics.refused.Set(0)
-	r.config.Metrics.relayed.Store(int64(t.main.last)) //nolint:gosec // a log index and one
+	r.config.Metrics.relayed.Store(int64(t.main.last)) //nolint:gosec // a sequence
 	return t, t.eraseUpTo(ctx, t.main.logIndex())
 }
 
-// sealed asks how far the ledger is.
+// sealed reads the state of the ledger.
 func (r *Relay) sealed(ctx context.Context) (ledger.Sealed, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -242,8 +243,9 @@ func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 	return eventlog.Span{Read: len(list), Full: end < sealed.Size, Settled: !sealed.Unsealed}, nil
 }
 
-// next reads the next chunk. Near the end of the log it takes what the process has read already, if these are all
-// sealed events behind the last chunk. Words in there may be erased since; the record of the erasure is still to come.
+// next reads the next chunk. Near the end of the log it takes the rows from the Tail of the process, if these are all
+// sealed events after the last chunk. Personal data in these rows may be erased since: then author.erased comes
+// later in the log, and deletes their messages.
 func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	left := sealed.Size - first
 	if t.config.Tail == nil || t.at == (events.Position{}) || left > chunk || t.main.last != t.personal.last {
@@ -268,8 +270,8 @@ func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([
 	return list, t.address(ctx, list)
 }
 
-// publish stores events in both streams. Personal parts come first, so that whoever reads the main stream finds them;
-// erasures come in front of the event that records them.
+// publish stores events in both streams. Personal parts come first, so that a reader of the main stream finds them.
+// Personal messages are deleted before the author.erased that erases them is published.
 func (t *active) publish(ctx context.Context, list []message) error {
 	if err := t.personal.publish(ctx, t.js, list, (*message).personalPart); err != nil {
 		return err

@@ -15,11 +15,11 @@ import (
 	"novelgate/internal/database"
 )
 
-// Lag is how far the main stream is behind the ledger.
+// Lag is the lag of the main stream behind the ledger.
 type Lag struct {
 	Size    int64   `json:"size"`       // entries in the ledger
-	Events  int64   `json:"lagEvents"`  // of them that the stream does not have
-	Seconds float64 `json:"lagSeconds"` // age of the oldest of those; 0 when there are none
+	Events  int64   `json:"lagEvents"`  // entries that the stream does not have
+	Seconds float64 `json:"lagSeconds"` // age of the oldest of these; 0 when there are none
 }
 
 // lagSQL finds the age of the event with a log index. $1: log index.
@@ -31,7 +31,7 @@ const lagSQL = `SELECT l.tree_size, coalesce((
     WHERE l.tree_size > $1), 0)
 FROM ledger_state AS l`
 
-// readLag asks the database, for a stream with a number of messages.
+// readLag reads the lag of a stream with a number of messages.
 func readLag(ctx context.Context, db database.Querier, relayed int64) (lag Lag, err error) {
 	if err := db.QueryRow(ctx, lagSQL, relayed).Scan(&lag.Size, &lag.Seconds); err != nil {
 		return Lag{}, fmt.Errorf("read the lag of the relay: %w", err)
@@ -40,7 +40,7 @@ func readLag(ctx context.Context, db database.Querier, relayed int64) (lag Lag, 
 	return lag, nil
 }
 
-// Status says how far the streams of the current origin are.
+// Status is the status of the streams of the current origin.
 type Status struct {
 	Origin         string `json:"origin"`
 	Stream         string `json:"stream"`
@@ -48,11 +48,11 @@ type Status struct {
 	Replicas       int    `json:"replicas"`
 	Relayed        int64  `json:"relayed"`  // events in the main stream
 	Personal       int64  `json:"personal"` // events in the personal stream, erased ones included
-	Erased         int    `json:"erased"`   // messages that the personal stream has lost for good
+	Erased         int    `json:"erased"`   // deleted messages of the personal stream
 	Lag
 }
 
-// ReadStatus asks the database and NATS.
+// ReadStatus reads the status from the database and NATS.
 func ReadStatus(ctx context.Context, conn *nats.Conn, db database.DB) (Status, error) {
 	sealed, err := ledger.ReadSealed(ctx, db)
 	if err != nil {
@@ -75,16 +75,16 @@ func ReadStatus(ctx context.Context, conn *nats.Conn, db database.DB) (Status, e
 		}
 		info := found.CachedInfo()
 		if name == s.PersonalStream {
-			s.Personal, s.Erased = int64(info.State.LastSeq), info.State.NumDeleted //nolint:gosec // a log index and one
+			s.Personal, s.Erased = int64(info.State.LastSeq), info.State.NumDeleted //nolint:gosec // a sequence
 			continue
 		}
-		s.Relayed, s.Replicas = int64(info.State.LastSeq), info.Config.Replicas //nolint:gosec // a log index and one
+		s.Relayed, s.Replicas = int64(info.State.LastSeq), info.Config.Replicas //nolint:gosec // a sequence
 	}
 	s.Lag, err = readLag(ctx, db, s.Relayed)
 	return s, err
 }
 
-// Metrics of a Relay: a registry that others may register.
+// Metrics are the metrics of a Relay, a registry that can itself be registered.
 type Metrics struct {
 	*prometheus.Registry
 
@@ -92,10 +92,10 @@ type Metrics struct {
 	refused  prometheus.Gauge
 	events   prometheus.Counter
 	erasures prometheus.Counter
-	relayed  atomic.Int64 // events in the main stream; -1: not known
+	relayed  atomic.Int64 // events in the main stream; -1: unknown
 }
 
-// NewMetrics returns metrics that no registry knows yet.
+// NewMetrics returns unregistered metrics.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
@@ -118,7 +118,7 @@ func NewMetrics() *Metrics {
 	return m
 }
 
-// published notes events that were published, and how many the main stream has now.
+// published counts published events, and sets the number of events in the main stream.
 func (m *Metrics) published(count int, relayed int64) {
 	m.events.Add(float64(count))
 	m.relayed.Store(relayed)

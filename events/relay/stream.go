@@ -15,17 +15,17 @@ import (
 	"novelgate/events/ledger"
 )
 
-// Prefixes of the subjects in the two streams. A partition and the type of the event follow.
+// Prefixes of the subjects in the two streams. After the prefix come the partition and the type of the event.
 const (
 	MainPrefix     = "novelgate.v1."
 	PersonalPrefix = "novelgate.personal.v1."
 )
 
-// originMetadata is the name under which a stream says to which origin it belongs.
+// originMetadata is the key of the origin in the metadata of a stream.
 const originMetadata = "novelgate-origin"
 
-// StreamName returns the name of the main stream of an origin. Origins have characters that names of streams must not
-// have.
+// StreamName returns the name of the main stream of an origin: with a hash, because origins have characters that
+// stream names must not have.
 func StreamName(origin string) string {
 	const digits = 16
 	sum := sha256.Sum256([]byte(origin))
@@ -57,11 +57,11 @@ type stream struct {
 	last   uint64 // sequence of the last message
 }
 
-// logIndex returns that of the next message.
-func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a log index and one
+// logIndex returns the log index of the next message.
+func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a sequence
 
-// open opens a stream of the current origin, which it makes if it does not exist, and finds its last sequence. It fails
-// with a RefusedError if the stream is not as the relay makes it.
+// open opens a stream of the current origin, or creates it, and reads its last sequence. It fails with a RefusedError
+// for a stream with an unsuitable configuration; see differs.
 func (r *Relay) open(
 	ctx context.Context, configure func(origin string) jetstream.StreamConfig, sealed ledger.Sealed,
 ) (*stream, error) {
@@ -88,8 +88,8 @@ func (r *Relay) open(
 	}, nil
 }
 
-// differs says in what a stream differs from how the relay makes it; "" if in nothing that matters. The number of
-// replicas, placement and compression are the operator's.
+// differs returns how the configuration of a stream differs from the wanted one; "" if it is suitable. Operators may
+// choose the number of replicas, placement and compression.
 func differs(found, want *jetstream.StreamConfig) string {
 	switch {
 	case found.Metadata[originMetadata] != want.Metadata[originMetadata]:
@@ -107,8 +107,8 @@ func differs(found, want *jetstream.StreamConfig) string {
 	return ""
 }
 
-// retire takes the subjects from the streams of former origins, which keep their messages. It fails with a RefusedError
-// if a stream of another ledger has them.
+// retire removes the subjects of a new stream from those of former origins, which keep their messages. It fails with a
+// RefusedError if a stream of another ledger has the subjects.
 func (r *Relay) retire(
 	ctx context.Context, want *jetstream.StreamConfig, configure func(string) jetstream.StreamConfig, origins []string,
 ) error {
@@ -116,7 +116,7 @@ func (r *Relay) retire(
 	names := r.js.StreamNames(ctx, jetstream.WithStreamListSubject(subjects))
 	for name := range names.Name() {
 		if name == want.Name {
-			continue // another relay has made it meanwhile
+			continue // another relay has created it meanwhile
 		}
 		found, err := r.js.Stream(ctx, name)
 		if err != nil {
@@ -142,8 +142,9 @@ func (r *Relay) retire(
 
 var errAck = errors.New("the server stored a batch at other sequences than expected")
 
-// publish stores what the stream does not have yet of events in log order, as one batch: all of it or nothing, and only
-// behind the message that the relay knows as the last one. When it fails the outcome is unknown; the next turn asks.
+// publish stores the events of list that the stream does not have yet, as one atomic batch. The server refuses the
+// batch unless its last message is s.last. After an error the outcome is unknown; the next turn reads the last
+// sequence again.
 func (s *stream) publish(
 	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
 ) error {

@@ -30,13 +30,12 @@ const (
 	Sandbox Kind = "ngt" // of an integration in a sandbox
 )
 
-// Pattern is a regular expression for secret scanners. Confirm what it finds with
-// Parse.
+// Pattern is a regular expression for secret scanners. Check matches with Parse.
 const Pattern = `\bng[psat]_[0-9A-Za-z]{36}\b`
 
 var form = regexp.MustCompile(Pattern)
 
-// Redact replaces everything in text with the form of a key by its prefix and an ellipsis. It ignores the checksum,
+// Redact shortens every match of Pattern in text to its first 8 characters and an ellipsis. It ignores the checksum,
 // because a mistyped key reveals most of the right one.
 func Redact(text string) string {
 	return form.ReplaceAllStringFunc(text, func(key string) string { return key[:prefixLen] + "…" })

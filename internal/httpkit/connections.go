@@ -15,8 +15,8 @@ import (
 // Connections limits the open connections of one server, and the memory of each: header fields, and bytes in the
 // kernel. At the limit, a new connection closes the one that has waited longest for its client (to send a request or
 // body, or to read an answer), if it has waited for half a second. If the service works for all connections, new ones
-// wait to be accepted, in order of arrival, and the answers to requests that arrive meanwhile close their connections. Otherwise
-// clients that send a request as soon as the last one is answered would keep all connections. Create it with
+// wait to be accepted, in order of arrival, and the answers to requests that arrive meanwhile close their connections.
+// Otherwise clients that send a request as soon as the last one is answered would keep all connections. Create it with
 // NewConnections.
 type Connections struct {
 	prometheus.GaugeFunc

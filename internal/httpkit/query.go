@@ -34,8 +34,8 @@ func ReadQuery(address *url.URL) (*Query, error) {
 	return &Query{values: values}, nil
 }
 
-// ReadStrictQuery is ReadQuery that also refuses all parameters except names, and repeated, too long or non-text values
-// of these: a filter with a misspelled name must not look like one that matches everything.
+// ReadStrictQuery is ReadQuery that also refuses all parameters except names, and repeated, too long or non-text
+// values of these: a filter with a misspelled name must not look like one that matches everything.
 func ReadStrictQuery(address *url.URL, names ...string) (*Query, error) {
 	q, err := ReadQuery(address)
 	if err != nil {

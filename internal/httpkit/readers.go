@@ -28,8 +28,8 @@ type Readers struct {
 }
 
 // NewReaders returns Readers for an audience. most limits the requests that are answered at a time, making the answers
-// that are made at a time; 0: half of the processors. Each answer is made within the timeout, and received by the client
-// within ten seconds more.
+// that are made at a time; 0: half of the processors. Each answer is made within the timeout, and received by the
+// client within ten seconds more.
 func NewReaders(audience string, most, making int, timeout time.Duration) *Readers {
 	making = cmp.Or(making, (runtime.GOMAXPROCS(0)+1)/2)
 	r := &Readers{slots: make(chan struct{}, most), making: make(chan struct{}, making), timeout: timeout}

@@ -1,9 +1,9 @@
-// Package sandbox keeps the databases of sandboxes. A sandbox is an installation on a database of its own, on the
-// server of the main database, with a log, tables and views of its own. Nothing that reads the main database can show
-// what is in a sandbox. See docs/decisions/0023-sandbox.md.
+// Package sandbox creates, lists and deletes the databases of sandboxes. A sandbox is an installation with its own
+// database, on the server of the main database, with its own log, tables and views. So readers of the main database
+// never see data of a sandbox. See docs/decisions/0023-sandbox.md.
 //
-// The database of the sandbox "k3f9" beside the main database "novelgate" is "novelgate_sandbox_k3f9". No table lists
-// the sandboxes: they are the databases with such names.
+// The database of the sandbox "k3f9" of the main database "novelgate" is "novelgate_sandbox_k3f9". No table lists the
+// sandboxes; List finds databases by name.
 package sandbox
 
 import (
@@ -21,7 +21,7 @@ import (
 	"novelgate/migrations"
 )
 
-// Refusals.
+// Errors of names and databases.
 var (
 	ErrName   = errors.New("the name of a sandbox has four characters: a-z and 0-9")
 	ErrNested = errors.New("this is the database of a sandbox")
@@ -31,13 +31,13 @@ const (
 	infix    = "_sandbox_"
 	unnamed  = "_sandbox-new_" // a database that is not complete yet
 	nameLen  = 4
-	longest  = 63 - len(unnamed) - nameLen // of the main database's name: PostgreSQL cuts longer ones
+	longest  = 63 - len(unnamed) - nameLen // name of a main database: PostgreSQL truncates names to 63 bytes
 	alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
 )
 
 var of = regexp.MustCompile(infix + `([0-9a-z]{4})$`)
 
-// Of returns the name of the sandbox that a database belongs to, "" for the main database.
+// Of returns the name of the sandbox of a database; "" for the main database.
 func Of(databaseName string) string {
 	if found := of.FindStringSubmatch(databaseName); found != nil {
 		return found[1]
@@ -63,11 +63,11 @@ func URL(mainURL, name string) (string, error) {
 	return withDatabase(mainURL, main+infix+name), nil
 }
 
-// withDatabase returns a valid URL with another database, in either form that PostgreSQL's clients take.
+// withDatabase replaces the database in a connection URL or in a string of keywords and values.
 func withDatabase(databaseURL, name string) string {
 	u, err := url.Parse(databaseURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
-		return databaseURL + " dbname=" + name // the last one counts
+		return databaseURL + " dbname=" + name // the last keyword wins
 	}
 	query := u.Query()
 	query.Del("dbname")
@@ -75,8 +75,7 @@ func withDatabase(databaseURL, name string) string {
 	return u.String()
 }
 
-// List returns the sandboxes beside the main database with the ids of their databases. A sandbox that was wiped has
-// another one.
+// List returns the OID of the database of each sandbox, by name. Wipe changes the OID.
 func List(ctx context.Context, main *pgxpool.Pool) (map[string]uint32, error) {
 	type row struct {
 		Name string
@@ -93,8 +92,7 @@ WHERE starts_with(datname, current_database() || '`+infix+`')`)
 	return list, err
 }
 
-// Create makes a sandbox. fill completes the database of the given URL, before which nobody uses
-// it.
+// Create creates a sandbox with a random name. fill fills its database before others can find it.
 func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name string) error) error {
 	random := make([]byte, nameLen)
 	_, _ = rand.Read(random) // never fails: it aborts the program instead
@@ -105,7 +103,7 @@ func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name 
 	return build(ctx, main, name, func(sandboxURL string) error { return fill(sandboxURL, name) })
 }
 
-// Wipe replaces the database of a sandbox with an empty one. fill gets the URLs of both and copies what stays.
+// Wipe replaces the database of a sandbox with an empty one. fill copies the data to keep from the old one.
 func Wipe(
 	ctx context.Context, main *pgxpool.Pool, name string, fill func(oldURL, newURL string) error,
 ) error {
@@ -121,7 +119,7 @@ func Wipe(
 	})
 }
 
-// Delete removes a sandbox, and disconnects who uses it.
+// Delete deletes the database of a sandbox and disconnects its users.
 func Delete(ctx context.Context, main *pgxpool.Pool, name string) error {
 	if _, err := URL(main.Config().ConnString(), name); err != nil {
 		return err
@@ -129,7 +127,7 @@ func Delete(ctx context.Context, main *pgxpool.Pool, name string) error {
 	return execute(ctx, main, `DROP DATABASE `+quoted(main, infix, name)+` WITH (FORCE)`)
 }
 
-// build makes a database, has it completed, and gives it the name of the sandbox.
+// build creates a database under a temporary name, calls complete, and renames it to that of the sandbox.
 func build(
 	ctx context.Context, main *pgxpool.Pool, name string, complete func(url string) error,
 ) (err error) {
@@ -139,7 +137,7 @@ func build(
 	}
 	made := quoted(main, unnamed, name)
 	drop := `DROP DATABASE IF EXISTS ` + made + ` WITH (FORCE)`
-	if err := execute(ctx, main, drop); err != nil { // of a process that was killed
+	if err := execute(ctx, main, drop); err != nil { // left by a killed process
 		return err
 	}
 	if err := execute(ctx, main, `CREATE DATABASE `+made+` TEMPLATE template0 ENCODING 'UTF8'`); err != nil {

@@ -2,7 +2,7 @@ package verifier
 
 import (
 	_ "github.com/jackc/pgx/v5"     // want depguard
-	_ "golang.org/x/mod/sumdb/tlog" // allowed: the notes and trees of others
+	_ "golang.org/x/mod/sumdb/tlog" // allowed: signed notes and Merkle trees
 
 	_ "novelgate/events"              // want depguard
 	_ "novelgate/events/ledger"       // want depguard
