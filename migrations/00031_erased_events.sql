@@ -1,8 +1,8 @@
--- The relay deletes from its stream what was erased in the log, and has to find it without reading all of the log.
+-- The relay deletes the messages of erased events from its stream. This index finds these events without reading the whole log.
 
 -- +goose NO TRANSACTION
 -- +goose Up
--- Appends go on while the log is read for it. An attempt that was interrupted has left an invalid one behind.
+-- CONCURRENTLY, so that appends continue meanwhile. DROP removes the invalid index of an interrupted attempt.
 SET client_min_messages = warning;
 DROP INDEX CONCURRENTLY IF EXISTS events_erased;
 RESET client_min_messages;

@@ -1,6 +1,6 @@
--- Names of authors at a past time: the name on their latest comment of those received by then; of comments written at the same
--- instant, of the later one in the log. $1: authors; $2: time. If the comment of an author's current name existed at that time, and
--- authors is not behind posts, that name is the right one. Only for other authors the comments are searched.
+-- Names of authors at a past time. The name is that of the comment with the latest written_at among those received by then; of
+-- several, the last in the log. $1: authors; $2: time. If the comment with an author's current name had been received by then, and
+-- the table authors does not lag behind posts, the current name is right. Only for other authors the statement searches the comments.
 WITH named AS (
     SELECT a.author_id, v.event_type, v.data, v.personal
     FROM unnest($1::uuid[]) AS k (author_id)

@@ -1,4 +1,4 @@
--- To whom a comment is attributed that the read model lacks. $1: integration; $2: author.
+-- Integration and author of a comment that is not yet in the read model. $1: integration; $2: author.
 SELECT i.name, a.display_name, d.member_id, d.posts_hidden_until
 FROM (SELECT $1::uuid AS integration_id, $2::uuid AS author_id) AS k
 LEFT JOIN integrations i ON i.integration_id = k.integration_id

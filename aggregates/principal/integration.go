@@ -17,15 +17,15 @@ type Capability string
 
 // Capabilities.
 const (
-	Novels Capability = "novels" // create novels
-	Posts  Capability = "posts"  // post ingestion
+	Novels Capability = "novels" // upsert novels
+	Posts  Capability = "posts"  // import comments
 	Import Capability = "import" // bulk import
 )
 
 // Capabilities returns all capabilities, in the order in which they are listed.
 func Capabilities() []Capability { return []Capability{Novels, Posts, Import} }
 
-// Limited operations that are no capability, as events and a LimitError name them.
+// Operations that have a limit but are not a capability. Events and LimitError use these names.
 const (
 	novelUpdates Capability = "novelUpdates"
 	lines        Capability = "lines" // of bulk imports
@@ -75,7 +75,7 @@ type Integration struct {
 	Capabilities    map[Capability]bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	// NovelUpdatesPerMinute limits the updates of its own novels; nil: no limit.
+	// NovelUpdatesPerMinute limits the updates of the integration's own novels; nil: no limit.
 	NovelUpdatesPerMinute *int
 	LinesPerMinute        int // of bulk imports
 	Review                bool

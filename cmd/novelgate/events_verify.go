@@ -148,7 +148,7 @@ func (c *eventsVerify) keys() ([]string, error) {
 	return keys, nil
 }
 
-// policy reads the policy, whose logs are the keys without --key.
+// policy reads the policy. Without --key, the keys are those of the policy's logs.
 func (c *eventsVerify) policy(config *audit.Config) error {
 	if c.Policy == "" {
 		return nil
@@ -369,7 +369,7 @@ and its indexes. It refuses a history that does not need it.`
 // vacuumLogSQL marks the moved rows as visible to all transactions, and frees the space of the old ones.
 const vacuumLogSQL = `VACUUM (ANALYZE) events, ledger_seals, ledger_state, projections, authors`
 
-// Run moves the log. It starts an embedded database that is not running.
+// Run rebases the log. It starts the embedded database if necessary.
 func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *resources) error {
 	if err := c.start(ctx, out.streams, open); err != nil {
 		return err

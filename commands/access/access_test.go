@@ -34,7 +34,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// TestMalformedKeysNeverReachTheDatabase: the test has no database.
+// TestMalformedKeysNeverReachTheDatabase: malformed keys are refused although the pool is closed.
 func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 	t.Parallel()
 	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
@@ -272,7 +272,7 @@ func TestAKeyThatIsRememberedCostsNoMemory(t *testing.T) {
 	parsing := testing.AllocsPerRun(100, func() { _, _ = apikey.Parse(key) })
 	ctx := t.Context()
 	got := testing.AllocsPerRun(1000, func() { _, _ = b.keys.Authenticate(ctx, key) })
-	if got > parsing+1 { // and its hash
+	if got > parsing+1 { // one more for the hash of the key
 		t.Errorf("%v allocations, parsing has %v", got, parsing)
 	}
 }

@@ -17,7 +17,7 @@ const (
 	DefaultPoll  = time.Second
 	pacePerEvent = 2 * time.Millisecond   // of a read that was not full
 	firstRepeat  = time.Millisecond       // first wait while a running transaction hides events; doubles
-	mostDeaf     = 16 * time.Millisecond  // longest such wait that ignores signals
+	mostDeaf     = 16 * time.Millisecond  // limit of the part of such a wait that ignores signals
 	firstRetry   = 50 * time.Millisecond  // first wait after a failed turn; doubles …
 	lastRetry    = 5 * time.Second        // … up to this
 	standbyWait  = 250 * time.Millisecond // between two checks of the active replica's position
@@ -119,7 +119,7 @@ type waits struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
 	repeat     time.Duration // latest wait for hidden events; 0 after a signal or events
-	deaf       time.Duration // like repeat, but signals do not reset it
+	deaf       time.Duration // like repeat, but signals do not reset it: signals are ignored for this time, up to mostDeaf
 }
 
 // wait returns when the next read is due. paced fires a pace after the start of the latest one.
@@ -141,7 +141,8 @@ func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	}
 	next := w.poll
 	if !found.Settled {
-		// While an older transaction runs, each append sends a signal although its events are hidden.
+		// While an older transaction runs, each append sends a signal although its events are hidden. So ignore signals
+		// for a while.
 		Sleep(ctx, min(w.deaf, mostDeaf))
 		w.repeat = min(max(firstRepeat, 2*w.repeat), w.poll)
 		w.deaf = min(max(firstRepeat, 2*w.deaf), w.poll)

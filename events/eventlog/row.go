@@ -163,7 +163,7 @@ func nullUUID(value []byte) uuid.NullUUID {
 	return uuid.NullUUID{UUID: uuid.UUID(value), Valid: true}
 }
 
-// repeated returns text as a string; before itself if it is equal.
+// repeated returns text as a string. If it equals before, it returns before, without an allocation.
 func repeated(before string, text []byte) string {
 	if before == string(text) {
 		return before

@@ -27,11 +27,11 @@ type contestant struct {
 	databaseURL string
 	integration uuid.UUID
 	apiKey      string
-	path        string // what readers ask for; "" for a contestant that takes comments in
-	storedSQL   string // returns how many comments are stored
+	path        string // of the page that readers get; "" for a contestant that ingests comments
+	storedSQL   string // query of the number of stored comments; "" for a contestant that ingests none
 	fill        func(ctx context.Context, n int) error
 	accepted    int // comments that must be stored
-	unknown     int // answers that do not tell whether the comment was stored
+	unknown     int // comments that may be stored, because the answer was lost or an error
 
 	// While it runs:
 	*process
@@ -93,7 +93,7 @@ func (a *arena) newPeer(ctx context.Context, pool int) (*contestant, error) {
 	return c, createPeerTables(ctx, url)
 }
 
-// reading is a running contestant as readers of a path see it.
+// reading returns a contestant with the same process, for a measurement of readers that get a path.
 func (c *contestant) reading(name, path string) *contestant {
 	return &contestant{arena: c.arena, name: name, url: c.url, opsURL: c.opsURL, process: c.process, path: path}
 }
@@ -130,7 +130,7 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 		}
 	}
 	if c.storedSQL == "" {
-		return nil // it takes no comments
+		return nil // it ingests no comments
 	}
 	if c.conn, err = pgx.Connect(ctx, c.databaseURL); err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
@@ -145,7 +145,7 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 // stop ends the process.
 func (c *contestant) stop(ctx context.Context) error {
 	if c.conn != nil {
-		_ = c.conn.Close(context.WithoutCancel(ctx)) // of no more use
+		_ = c.conn.Close(context.WithoutCancel(ctx)) // an error does not matter any more
 	}
 	if c.process == nil {
 		return nil
@@ -194,7 +194,7 @@ func (c *contestant) settle(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// audit fails unless the comments that were accepted are stored, and no others.
+// audit fails unless all accepted comments are stored, and no others except unknown ones.
 func (c *contestant) audit(ctx context.Context) error {
 	var stored int
 	if err := c.conn.QueryRow(ctx, c.storedSQL).Scan(&stored); err != nil {

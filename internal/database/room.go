@@ -23,23 +23,22 @@ const (
 	unpooled      = leastUnpooled + ExtraConnections
 )
 
-// ExtraConnections is how many connections catch-ups of projections, or one rebuild, open outside the pools.
+// ExtraConnections is the number of connections that catch-ups of projections, or one rebuild, open outside the pools.
 const ExtraConnections = 3
 
-// leastGeneral is for the sealer, which reads and stores concurrently, and one for all others.
+// leastGeneral is two connections for the sealer, which reads and stores concurrently, and one for all others.
 const leastGeneral = 3
 
 // leastAppend is one for each lane. CheckSessions needs two.
 func leastAppend(lanes int) int { return max(lanes, 2) }
 
-// LeastConnections returns the fewest connections with which a process does all of its work, DefaultConnections those
-// with which it does so at a good rate.
+// LeastConnections returns the minimum number of connections with which a process does all of its work.
 func LeastConnections(lanes int) int {
 	const limits, access, read, history = 1, 1, 1, 1
 	return leastAppend(lanes) + limits + access + read + history + leastGeneral + unpooled
 }
 
-// DefaultConnections is 20 with two lanes.
+// DefaultConnections returns the number of connections for good throughput: 20 with two lanes.
 func DefaultConnections(lanes int) int { return LeastConnections(lanes) + 5 }
 
 // room is the number of connections that the role may open to its database: in total (most), and besides the existing

@@ -43,8 +43,8 @@ func wantPostgresLogClean(t testing.TB, dir string) {
 	wantNoSecret(t, "the log of the embedded PostgreSQL", log)
 }
 
-// takenAtLast sends a comment until it is accepted, because a request may time out on a busy machine.
-func takenAtLast(t testing.TB, p *Partner, key string, fields Fields) Post {
+// importUntilAccepted sends a comment until it is accepted, because a request may time out on a busy machine.
+func importUntilAccepted(t testing.TB, p *Partner, key string, fields Fields) Post {
 	t.Helper()
 	response := p.Import(t, key, fields)
 	testdb.Eventually(t, "a comment is taken", func() bool {
@@ -91,7 +91,7 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 	service := serveEmbedded(t, dir)
 	p := demoPartner(t, service)
 	firstComment := plantedComment("first")
-	first := takenAtLast(t, p, "first", firstComment)
+	first := importUntilAccepted(t, p, "first", firstComment)
 	machine := watchStalls(t)
 	for range 2 {
 		killed := postmaster(t, dir)
@@ -118,7 +118,7 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 			pid, ready := livingPostmaster(dir) // a surviving backend may have answered
 			return ready && pid != killed
 		})
-		takenAtLast(t, p, Key(), plantedComment("later"))
+		importUntilAccepted(t, p, Key(), plantedComment("later"))
 		t.Logf("the database was back after %v; the slowest answer took %v", time.Since(began), slowest)
 	}
 	wantNoSecret(t, "the metrics", []byte(service.metrics(t)))

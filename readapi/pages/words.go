@@ -22,13 +22,13 @@ const (
 
 const day = 24 * time.Hour
 
-// momentAt describes t to a reader at now. Of moments of more than a month ago it says the date, so that pages of old
+// momentAt describes t to a reader at now. A time more than 30 days ago is shown as a date, so that pages of old
 // comments keep their ETag.
 func momentAt(t, now time.Time) moment {
 	t = t.UTC()
 	m := moment{t.Format(machineTime), t.Format(exactTime), t.Format(humanDate)}
 	switch ago := now.Sub(t); {
-	case ago < time.Minute: // or up to five minutes ahead
+	case ago < time.Minute: // negative if the clock of a partner is ahead, which may be by five minutes
 		m.Human = "just now"
 	case ago < time.Hour:
 		m.Human = count(int(ago/time.Minute), "minute") + " ago"
