@@ -21,6 +21,9 @@ type Identity struct {
 	// Started is the start time of the server, in microseconds since 1970. It changes when the data directory is set back
 	// to a snapshot, which keeps all other fields.
 	Started int64
+	// File is the path of the table events in the data directory. It changes when a dump is restored into the same
+	// cluster, when another database takes the name, and also when VACUUM FULL writes the table anew.
+	File string
 }
 
 // IdentitySQL is an expression for the identity of the log, which Identity scans. In a statement it gives the identity
@@ -28,7 +31,7 @@ type Identity struct {
 const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
          ELSE ` + database.TimelineSQL + ` END,
-    l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint)
+    l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, pg_relation_filepath('events'))
 FROM pg_control_system() AS c, log_identity AS l)`
 
 // ErrOtherLog means that a connection leads to another server, or to one that was restarted: data that was read before
@@ -44,7 +47,7 @@ func (i *Identity) Scan(src any) error {
 		return fmt.Errorf("%w: %T", errNotIdentity, src)
 	}
 	var log string
-	if _, err := fmt.Sscanf(text, "%d %x %s %d", &i.System, &i.Timeline, &log, &i.Started); err != nil {
+	if _, err := fmt.Sscanf(text, "%d %x %s %d %s", &i.System, &i.Timeline, &log, &i.Started, &i.File); err != nil {
 		return fmt.Errorf("%w: %q: %w", errNotIdentity, text, err)
 	}
 	id, err := uuid.Parse(log)
@@ -57,7 +60,7 @@ func (i *Identity) Scan(src any) error {
 
 // String returns the text of IdentitySQL.
 func (i Identity) String() string {
-	return fmt.Sprintf("%d %08X %s %d", i.System, i.Timeline, i.Log, i.Started)
+	return fmt.Sprintf("%d %08X %s %d %s", i.System, i.Timeline, i.Log, i.Started, i.File)
 }
 
 // Identify returns the identity of the log that q reads.

@@ -5,8 +5,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 )
 
 func TestIdentity(t *testing.T) {
@@ -25,8 +27,9 @@ func TestIdentity(t *testing.T) {
 	}
 	var want eventlog.Identity
 	var started time.Time
-	err = pool.QueryRow(t.Context(), `SELECT system_identifier, timeline_id, id, pg_postmaster_start_time()
-		FROM pg_control_system(), pg_control_checkpoint(), log_identity`).Scan(&want.System, &want.Timeline, &want.Log, &started)
+	err = pool.QueryRow(t.Context(), `SELECT system_identifier, timeline_id, id, pg_postmaster_start_time(),
+		pg_relation_filepath('events') FROM pg_control_system(), pg_control_checkpoint(), log_identity`).
+		Scan(&want.System, &want.Timeline, &want.Log, &started, &want.File)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,9 +37,44 @@ func TestIdentity(t *testing.T) {
 	if diff := cmp.Diff(want, identity); diff != "" {
 		t.Errorf("identity differs (-want +got):\n%s", diff)
 	}
-	for _, text := range []any{"", "1 2 3", "1 00000001 x 2", []byte("no"), nil} {
+	for _, text := range []any{"", "1 2 3", "1 00000001 x 2 base/5/1", []byte("no"), nil} {
 		if err := new(eventlog.Identity).Scan(text); err == nil {
 			t.Errorf("%v is taken for an identity", text)
 		}
+	}
+}
+
+// TestRestoredLogIsAnother: a dump that is restored into the same cluster has the log's id, and lacks the events since.
+func TestRestoredLogIsAnother(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	identify := func(url string) eventlog.Identity {
+		t.Helper()
+		pool, err := pgxpool.New(t.Context(), url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer pool.Close()
+		identity, err := eventlog.Identify(t.Context(), pool)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return identity
+	}
+	first, other := identify(url), identify(testdb.Copy(t, url))
+	if first == other || first.Log != other.Log {
+		t.Errorf("a copy is taken for the same log: %v, %v", first, other)
+	}
+	pool, err := pgxpool.New(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	// As an operator does who loads the data of a dump into the tables.
+	for _, sql := range []string{`ALTER TABLE events DISABLE TRIGGER ALL`, `TRUNCATE events CASCADE`} {
+		testdb.Exec(t, pool, sql)
+	}
+	if now := identify(url); now == first {
+		t.Errorf("an emptied log is taken for the same: %v", now)
 	}
 }

@@ -87,7 +87,7 @@ var variants = map[string]variant{
 	"pgbouncer in session mode": {tcp: true, pooled: "session"},
 	"ten connections of the role": {
 		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 10`},
-		warned:     "has 10 of 10 connections left for this replica",
+		warned:     " of 10 connections left for this replica",
 	},
 	"tables in a schema of the role": {
 		statements: []string{
@@ -154,7 +154,7 @@ func TestServers(t *testing.T) {
 		t.Parallel()
 		small := startServer(t, map[string]string{"max_connections": "10", "fsync": "off"})
 		(&host{server: small}).try(t, variant{
-			warned: "has 7 of 7 connections left for this replica", starved: true, // three are for superusers
+			warned: " of 7 connections left for this replica", starved: true, // three are for superusers
 		}, "few")
 	})
 }

@@ -291,7 +291,7 @@ func TestErasureReachesTheSpool(t *testing.T) {
 func TestLinesAreDeletedSomeTimeAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
-	s := Start(t, databaseURL, "--import-retention", "1s")
+	s := Start(t, databaseURL)
 	p := s.NewImporter(t)
 	const word = "swordfish-of-a-failed-line"
 	ended, idle := p.OpenImport(t), p.OpenImport(t)
@@ -301,6 +301,7 @@ func TestLinesAreDeletedSomeTimeAfterTheEnd(t *testing.T) {
 	if spool := spooled(t, databaseURL); !strings.Contains(spool, word) {
 		t.Errorf("the spool has\n%s", spool)
 	}
+	Start(t, databaseURL, "--import-retention", "1s")
 	idle.await(t, "an idle import is abandoned", func(now BulkImport) bool { return now.State == "failed" })
 	testdb.Eventually(t, "lines are deleted", func() bool { return spooled(t, databaseURL) == "" })
 	for _, path := range []string{"/results", "/failed"} {

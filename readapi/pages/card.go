@@ -53,7 +53,8 @@ var titleSizes = []struct {
 	lines int
 }{{84, 3}, {64, 4}, {48, 6}}
 
-// Cards are drawn one at a time, which takes about 45 ms for a long title. Cards that were asked for are kept; one has about 20 kB.
+// Cards are drawn one at a time, which takes about 45 ms for a long title. The latest ones are kept; one has about
+// 20 kB.
 const (
 	cardReaders = 16
 	cardsKept   = 128
