@@ -9,16 +9,16 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// everywhere is how fast a revocation holds on all replicas (docs/openapi.yaml: within a second), and what a busy
-// machine adds.
+// everywhere is the maximum time until a revocation holds on all replicas: a second (docs/openapi.yaml), and 1.5 s for
+// a busy machine.
 const everywhere = time.Second + 1500*time.Millisecond
 
-// listening is how many connections of a replica wait for notifications. docs/settings.md, "Connections".
+// listening is the number of connections of a replica that wait for notifications: docs/settings.md, "Connections".
 const listening = 2
 
-// TestRevocationOnAnotherReplica takes keys away on one replica and watches them on another: as it should be, without
-// the connection on which the announcement comes, and with one that has gone silent, so that nothing but the time to
-// live is left.
+// TestRevocationOnAnotherReplica revokes keys on one replica and uses them on another: with notifications, while the
+// listening connections are killed, and while they are silent. Without notifications only the end of the cached entry
+// revokes a key.
 func TestRevocationOnAnotherReplica(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
@@ -64,7 +64,7 @@ func TestRevocationOnAnotherReplica(t *testing.T) {
 	revokeAll(t, "listening session silent", a, b)
 }
 
-// revokeAll makes a key of each kind, uses it on b, takes it away through a, and watches b.
+// revokeAll issues a key of each kind, uses it on b, revokes it through a, and watches the answers of b.
 func revokeAll(t *testing.T, how string, a, b *Service) {
 	t.Helper()
 	ada := a.NewStaff(t)
@@ -117,11 +117,11 @@ func revokeAll(t *testing.T, how string, a, b *Service) {
 // watched is a request that is sent again and again until its answer changes for good.
 type watched struct {
 	t    *testing.T
-	last time.Time // when the last request that was answered as before was sent
+	last time.Time // when the last request with the earlier status was sent
 	done chan bool // whether the answer has changed
 }
 
-// watch begins, and returns once the first answer is as it has to be.
+// watch waits for an answer with the status before, and then repeats the request in the background.
 func watch(t *testing.T, s *Service, request Request, before, after int) *watched {
 	w := &watched{t: t, done: make(chan bool, 1)}
 	w.last = time.Now()
@@ -135,7 +135,7 @@ func watch(t *testing.T, s *Service, request Request, before, after int) *watche
 			case before:
 				w.last = sentAt
 			case after:
-				for range 20 { // it does not come back
+				for range 20 { // the key must stay revoked
 					if again := s.Send(t, request).Status; again != after && again != http.StatusServiceUnavailable {
 						t.Errorf("%s: status %d after the revocation had arrived", request.Path, again)
 					}
@@ -143,7 +143,7 @@ func watch(t *testing.T, s *Service, request Request, before, after int) *watche
 				}
 				w.done <- true
 				return
-			case http.StatusServiceUnavailable: // a busy machine; it says nothing of the key
+			case http.StatusServiceUnavailable: // a busy machine; the key was not checked
 			default:
 				t.Errorf("%s: status %d, want %d or %d", request.Path, got, before, after)
 			}
