@@ -136,7 +136,7 @@ func (q queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandT
 // such rows.
 type Bulk interface {
 	Projection
-	// NewLoader returns a loader at the beginning of the log.
+	// NewLoader returns a loader without data of earlier events. Its first batch may be anywhere in the log.
 	NewLoader() Loader
 }
 

@@ -22,7 +22,7 @@ type Identity struct {
 	// to a snapshot, which keeps all other fields.
 	Started int64
 	// File is the path of the table events in the data directory. It changes when a dump is restored into the same
-	// cluster, when another database takes the name, and also when VACUUM FULL writes the table anew.
+	// cluster, when another database takes the name, and also when VACUUM FULL rewrites the table.
 	File string
 }
 
@@ -34,8 +34,8 @@ const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, pg_relation_filepath('events'))
 FROM pg_control_system() AS c, log_identity AS l)`
 
-// ErrOtherLog means that a connection leads to another server, or to one that was restarted: data that was read before
-// may not be in its log.
+// ErrOtherLog means that a connection leads to another log, or that the server was restarted or the table rewritten:
+// data that was read before may not be in this log.
 var ErrOtherLog = errors.New("the log is not the one that was read before: the server was restarted or is another one")
 
 var errNotIdentity = errors.New("not an identity of a log")
