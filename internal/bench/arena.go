@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/child"
 	"novelgate/internal/pgserver"
 )
 
@@ -51,7 +52,7 @@ func (f arenaFlags) run(ctx context.Context, settings map[string]string, use fun
 	}
 	if a.Binary == "" {
 		a.Binary = filepath.Join(a.dir, "novelgate")
-		build := command(ctx, "go", "build", "-buildvcs=false", "-o", a.Binary, "novelgate/cmd/novelgate")
+		build := child.Command(ctx, "go", "build", "-buildvcs=false", "-o", a.Binary, "novelgate/cmd/novelgate")
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("build novelgate: %w", err)
 		}

@@ -1,22 +1,19 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/child"
 )
 
 // contestant is an endpoint that is measured. It runs between start and stop; its database lives as long as the arena.
@@ -34,7 +31,7 @@ type contestant struct {
 	unknown     int // comments that may be stored, because the answer was lost or an error
 
 	// While it runs:
-	*process
+	process     *child.Reporter
 	url, opsURL string // opsURL serves profiles; "" for peers
 	follows     bool   // projections work after the answers
 	conn        *pgx.Conn
@@ -47,10 +44,10 @@ func (a *arena) newService(ctx context.Context, name, binary string, flags []str
 	if err != nil {
 		return nil, err
 	}
-	if _, err := command(ctx, binary, "migrate", "--database-url", url, "--json").Output(); err != nil {
+	if _, err := child.Command(ctx, binary, "migrate", "--database-url", url, "--json").Output(); err != nil {
 		return nil, fmt.Errorf("novelgate migrate: %w", err)
 	}
-	out, err := command(ctx, binary, "integration", "create", "bench", "--database-url", url, "--json",
+	out, err := child.Command(ctx, binary, "integration", "create", "bench", "--database-url", url, "--json",
 		"--posts-per-minute", unlimited, "--novels-per-minute", unlimited,
 		"--lines-per-minute", unlimited, "--capability", "novels", "--capability", "posts", "--capability", "import").Output()
 	if err != nil {
@@ -118,14 +115,14 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 			args = append(args, "--pause-projections")
 		}
 	}
-	if c.process, err = launch(ctx, c.command[0], args...); err != nil {
+	if c.process, err = child.Launch(child.Command(ctx, c.command[0], args...)); err != nil {
 		return err
 	}
-	if c.url, err = c.await(ready); err != nil {
+	if c.url, err = c.process.Await(ready); err != nil {
 		return err
 	}
 	if isService {
-		if c.opsURL, err = c.await("Operations (metrics, health, pprof) on "); err != nil {
+		if c.opsURL, err = c.process.Await("Operations (metrics, health, pprof) on "); err != nil {
 			return err
 		}
 	}
@@ -150,7 +147,7 @@ func (c *contestant) stop(ctx context.Context) error {
 	if c.process == nil {
 		return nil
 	}
-	if err := c.process.stop(); err != nil {
+	if err := c.process.Stop(); err != nil {
 		return fmt.Errorf("stop %s: %w", c.name, err)
 	}
 	return nil
@@ -202,63 +199,6 @@ func (c *contestant) audit(ctx context.Context) error {
 	}
 	if stored < c.accepted || stored > c.accepted+c.unknown {
 		return fmt.Errorf("%s accepted %d comments and stored %d", c.name, c.accepted, stored)
-	}
-	return nil
-}
-
-// process is a child process that reports on its standard output, line by line.
-type process struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	lines *bufio.Scanner
-}
-
-func launch(ctx context.Context, program string, args ...string) (*process, error) {
-	cmd := command(ctx, program, args...)
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("open standard input: %w", err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return nil, fmt.Errorf("open standard output: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start %s %s: %w", program, args[0], err)
-	}
-	return &process{cmd: cmd, stdin: stdin, lines: bufio.NewScanner(stdout)}, nil
-}
-
-func command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own programs
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 30 * time.Second
-	cmd.Stderr = os.Stderr
-	return cmd
-}
-
-// await reads lines until one begins with prefix, and returns the rest of it.
-func (p *process) await(prefix string) (string, error) {
-	for p.lines.Scan() {
-		if rest, ok := strings.CutPrefix(p.lines.Text(), prefix); ok {
-			return strings.TrimSpace(rest), nil
-		}
-	}
-	return "", errors.Join(fmt.Errorf("the process ended before it printed %q", prefix), p.lines.Err())
-}
-
-func (p *process) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // the only error is that it has ended
-	return p.wait()
-}
-
-// wait drains the output and returns when the process has ended.
-func (p *process) wait() error {
-	for p.lines.Scan() {
-		continue
-	}
-	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w", p.cmd.Path, err)
 	}
 	return nil
 }

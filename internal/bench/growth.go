@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"time"
+
+	"novelgate/internal/child"
 )
 
 // growthCommand is `bench growth`.
@@ -39,7 +41,7 @@ func (c *growthCommand) Run(ctx context.Context) error {
 			}
 		}
 		fmt.Println("\nnovelgate events verify")
-		verify := command(ctx, a.Binary, "events", "verify", "--database-url", s.databaseURL)
+		verify := child.Command(ctx, a.Binary, "events", "verify", "--database-url", s.databaseURL)
 		verify.Stdout = os.Stdout
 		return verify.Run()
 	})

@@ -92,7 +92,7 @@ func (c *importCommand) end(ctx context.Context, s *contestant) error {
 	if err != nil {
 		return err
 	}
-	process, err := procfs.NewProc(s.cmd.Process.Pid)
+	process, err := procfs.NewProc(s.process.PID())
 	if err != nil {
 		return fmt.Errorf("read memory: %w", err)
 	}

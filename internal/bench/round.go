@@ -13,6 +13,8 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+
+	"novelgate/internal/child"
 )
 
 // figures are the results of one round of one contestant.
@@ -93,27 +95,27 @@ func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, 
 	if err != nil {
 		return f, fmt.Errorf("encode the load: %w", err)
 	}
-	generator, err := launch(ctx, c.self, "load", string(encoded))
+	generator, err := child.Launch(child.Command(ctx, c.self, "load", string(encoded)))
 	if err != nil {
 		return f, err
 	}
 	ended := false
 	defer func() {
 		if !ended {
-			err = errors.Join(err, generator.stop())
+			err = errors.Join(err, generator.Stop())
 		}
 	}()
-	if _, err := generator.await(loadReady); err != nil {
+	if _, err := generator.Await(loadReady); err != nil {
 		return f, err
 	}
-	before, err := c.used(c.cmd.Process.Pid)
+	before, err := c.used(c.process.PID())
 	if err != nil {
 		return f, err
 	}
-	if err := generator.stdin.Close(); err != nil {
+	if err := generator.Stdin.Close(); err != nil {
 		return f, fmt.Errorf("start the load: %w", err)
 	}
-	line, err := generator.await(loadResult)
+	line, err := generator.Await(loadResult)
 	if err != nil {
 		return f, err
 	}
@@ -121,19 +123,19 @@ func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, 
 	if err != nil {
 		return f, err
 	}
-	after, err := c.used(c.cmd.Process.Pid)
+	after, err := c.used(c.process.PID())
 	if err != nil {
 		return f, err
 	}
 	ended = true
-	if err := generator.wait(); err != nil {
+	if err := generator.Wait(); err != nil {
 		return f, err
 	}
 	var result loadOutcome
 	if err := json.Unmarshal([]byte(line), &result); err != nil {
 		return f, fmt.Errorf("decode the outcome of the load: %w", err)
 	}
-	own := generator.cmd.ProcessState.UserTime() + generator.cmd.ProcessState.SystemTime()
+	own := generator.ProcessorTime()
 	service, database := after.service-before.service, after.database-before.database
 	others := after.machine - before.machine - service - database - own
 	n := time.Duration(max(result.Accepted, 1))

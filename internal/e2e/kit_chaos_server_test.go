@@ -244,23 +244,15 @@ func value[T any](t testing.TB, url, query string, args ...any) T {
 	return testdb.Value[T](t, connection, query, args...)
 }
 
-// startStandby starts an asynchronous hot standby of a running server. Without pg_basebackup the test is skipped.
+// startStandby starts an asynchronous hot standby of a running server.
 func startStandby(t testing.TB, primary *server) *server {
 	t.Helper()
-	program := tool(t, primary, "pg_basebackup")
-	if program == "" {
-		t.Skip("this PostgreSQL has no pg_basebackup")
-	}
 	standby := &server{dir: dataDir(t)}
-	from, err := filepath.Glob(filepath.Join(primary.dir, "pg*", "postmaster.pid"))
-	if err != nil || len(from) != 1 {
-		t.Fatalf("find the data of the primary: %v, %v", from, err)
+	var err error
+	if standby.ours, err = primary.ours.StartStandby(t.Context(),
+		pgserver.Config{DataDir: standby.dir, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		t.Fatalf("start a standby: %v", err)
 	}
-	cluster := filepath.Join(standby.dir, filepath.Base(filepath.Dir(from[0])))
-	carryOut(t, program, "--pgdata="+cluster, "--dbname="+primary.url(), "--checkpoint=fast", "--no-sync",
-		"--write-recovery-conf")
-	handOver(t, cluster, from[0])
-	standby.start(t)
 	standby.stopAtEnd(t)
 	testdb.Eventually(t, "the standby streams", func() bool {
 		return value[int](t, standby.url(), `SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'`) == 1

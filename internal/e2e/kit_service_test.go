@@ -30,12 +30,18 @@ type process struct {
 	killed         bool
 }
 
-// launch starts the program in an environment without its settings. When the test ends, the program is killed, and its
-// standard error must not contain a secret.
+// launch starts novelgate like launchProgram.
 func launch(t testing.TB, args ...string) *process {
 	t.Helper()
+	return launchProgram(t, Binary(t), args...)
+}
+
+// launchProgram starts a program in an environment without settings of the service. When the test ends, the program is
+// killed, and its standard error must not contain a secret.
+func launchProgram(t testing.TB, program string, args ...string) *process {
+	t.Helper()
 	p := &process{
-		cmd:    exec.CommandContext(context.Background(), Binary(t), args...),
+		cmd:    exec.CommandContext(context.Background(), program, args...),
 		stdout: &Capture{}, stderr: &Capture{}, exited: make(chan struct{}),
 	}
 	for _, setting := range os.Environ() {

@@ -32,7 +32,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	cmd := exec.CommandContext(t.Context(), binary,
 		"-test.run=^(TestStartAndStop|TestDataIsKept|TestAttach|TestKilledOwner|"+
-			"TestReusedProcessNumber|TestNPM)$")
+			"TestReusedProcessNumber|TestNPM|TestStandby)$")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR="+home, "XDG_DATA_HOME=", "XDG_CACHE_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

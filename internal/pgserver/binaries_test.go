@@ -121,7 +121,8 @@ func TestNPM(t *testing.T) {
 	}
 	cfg, _, _ := bare(t, "npm", "node", "sh")
 	cache := filepath.Join("/tmp", fmt.Sprintf("novelgate-test-npm-%d", os.Geteuid()))
-	server, err := pgserver.Start(t.Context(), cfg.WithCacheDir(cache))
+	cfg = cfg.WithCacheDir(cache)
+	server, err := pgserver.Start(t.Context(), cfg)
 	if err != nil && offline.MatchString(err.Error()) {
 		t.Skipf("the npm registry is out of reach: %v", err)
 	}
@@ -139,6 +140,12 @@ func TestNPM(t *testing.T) {
 	if info.Sys().(*syscall.Stat_t).Uid == 0 {
 		t.Error("PostgreSQL runs as root")
 	}
+	cfg.DataDir = dataDir(t)
+	standby, err := server.StartStandby(t.Context(), cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop(t, standby)
 }
 
 // TestNPMPackage installs a package without a network: npm is a script that unpacks programs, under a strict umask,

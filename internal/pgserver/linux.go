@@ -16,16 +16,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// childAttributes puts the child into its own process group, so that a Ctrl-C for this process does not stop the server
-// too early, and makes the child stop when this process dies.
-func childAttributes(who account) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{
-		Setpgid:    true,
-		Pdeathsig:  syscall.SIGINT,
-		Credential: who.credential(),
-	}
-}
-
 // cgroupLimit is the memory limit of a container (cgroups(7), version 2).
 const cgroupLimit = "/sys/fs/cgroup/memory.max"
 

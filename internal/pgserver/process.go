@@ -16,62 +16,32 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"novelgate/internal/child"
 )
 
-// process is a child process that stops when this process dies.
-type process struct {
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the child has ended
-	err  error         // of the child; valid after done
-}
-
-// launch starts cmd and waits for it in a goroutine with its own thread: on Linux the kernel sends the parent-death
-// signal when the thread that forked the child ends, not when the process does (prctl(2), PR_SET_PDEATHSIG).
-func launch(cmd *exec.Cmd) (*process, error) {
-	p := &process{cmd: cmd, done: make(chan struct{})}
-	started := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			p.err = cmd.Wait()
-		}
-		close(p.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, fmt.Errorf("start %s: %w", cmd.Path, err)
-	}
-	return p, nil
-}
-
-func (p *process) pid() int { return p.cmd.Process.Pid }
-
-func (p *process) signal(sig syscall.Signal) {
-	// The only possible error is that the child has ended; then done is closed.
-	_ = p.cmd.Process.Signal(sig)
-}
+// process is a server: a child that stops when this process dies.
+type process struct{ *child.Process }
 
 // stop sends SIGINT (fast shutdown). After the time-out or when ctx is done it sends SIGQUIT (immediate shutdown), and
 // finally SIGKILL. It returns when the child has ended.
-func (p *process) stop(ctx context.Context, timeout time.Duration) error {
+func (p process) stop(ctx context.Context, timeout time.Duration) error {
 	const patience = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
-	p.signal(syscall.SIGINT)
+	p.Signal(syscall.SIGINT)
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return nil
 	case <-ctx.Done():
 	case <-time.After(timeout):
 	}
-	p.signal(syscall.SIGQUIT)
+	p.Signal(syscall.SIGQUIT)
 	select {
-	case <-p.done:
+	case <-p.Done():
 		return errors.New("PostgreSQL did not shut down in time and was stopped at once; the next start recovers")
 	case <-time.After(patience):
 	}
-	p.signal(syscall.SIGKILL)
-	<-p.done
+	p.Signal(syscall.SIGKILL)
+	<-p.Done()
 	return errors.New("PostgreSQL had to be killed; the next start recovers")
 }
 
@@ -81,7 +51,8 @@ func command(ctx context.Context, who account, dir, program string, args ...stri
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // chosen by findBinaries
 	cmd.Dir = dir
 	cmd.Env = childEnv()
-	cmd.SysProcAttr = childAttributes(who)
+	cmd.SysProcAttr = child.Attributes(syscall.SIGINT) // without a Ctrl-C, which would stop a server too early
+	cmd.SysProcAttr.Credential = who.credential()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
@@ -91,12 +62,12 @@ func command(ctx context.Context, who account, dir, program string, args ...stri
 func run(cmd *exec.Cmd) error {
 	var said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &said, &said
-	p, err := launch(cmd)
+	p, err := child.Start(cmd)
 	if err != nil {
 		return err
 	}
-	if <-p.done; p.err != nil {
-		return fmt.Errorf("run %s: %w:\n%s", cmd.Path, p.err, lastLines(said.String(), 12))
+	if err := p.Wait(); err != nil {
+		return fmt.Errorf("run %s: %w:\n%s", cmd.Path, err, lastLines(said.String(), 12))
 	}
 	return nil
 }

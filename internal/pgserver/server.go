@@ -47,7 +47,7 @@ type Server struct {
 	layout  layout
 	url     string
 	fresh   bool
-	process *process // nil when attached
+	process process  // empty when attached
 	lock    *os.File // nil when attached
 	watch   sync.WaitGroup
 
@@ -61,7 +61,7 @@ type Server struct {
 func (s *Server) URL() string { return s.url }
 
 // Owned reports whether this process runs the server, and not another one.
-func (s *Server) Owned() bool { return s.process != nil }
+func (s *Server) Owned() bool { return s.process.Process != nil }
 
 // Fresh reports whether this Start created the data directory.
 func (s *Server) Fresh() bool { return s.fresh }
@@ -69,8 +69,8 @@ func (s *Server) Fresh() bool { return s.fresh }
 // Done is closed when the server has ended, by Stop, by a crash, or because its owner ended. The process may call Start
 // again.
 func (s *Server) Done() <-chan struct{} {
-	if s.process != nil {
-		return s.process.done
+	if s.Owned() {
+		return s.process.Done()
 	}
 	return s.done
 }

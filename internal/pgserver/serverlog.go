@@ -47,7 +47,7 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 	defer tick.Stop()
 	for {
 		select {
-		case <-s.process.done:
+		case <-s.process.Done():
 			return
 		case <-tick.C:
 		}

@@ -12,6 +12,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"novelgate/internal/child"
 )
 
 // Start returns the server of cfg.DataDir: that of another process if it runs already, or a new child. It returns when
@@ -155,7 +157,7 @@ func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), compresses)
 	cmd := command(context.WithoutCancel(ctx), who, cluster, bin.postgres(), args...) // Stop ends it, not a context
 	cmd.Stdout, cmd.Stderr = log, log
-	if s.process, err = launch(cmd); err != nil {
+	if s.process.Process, err = child.Start(cmd); err != nil {
 		return err
 	}
 	if err = s.awaitReady(ctx, cluster); err == nil {
@@ -170,7 +172,7 @@ func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), said), stopErr)
 	}
 	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", cluster),
-		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.pid()))
+		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.PID()))
 	return nil
 }
 
@@ -204,13 +206,13 @@ func (s *Server) awaitReady(ctx context.Context, cluster string) error {
 		if err != nil {
 			return err
 		}
-		if found && file.pid == s.process.pid() && file.ready() {
+		if found && file.pid == s.process.PID() && file.ready() {
 			s.url = file.url(databaseName)
 			return nil
 		}
 		select {
-		case <-s.process.done:
-			return fmt.Errorf("postgres has ended: %w", s.process.err)
+		case <-s.process.Done():
+			return fmt.Errorf("postgres has ended: %w", s.process.Wait())
 		case <-ctx.Done():
 			return fmt.Errorf("wait for postgres: %w", context.Cause(ctx))
 		case <-time.After(pollInterval):

@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"net/url"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"novelgate/internal/natsserver"
 	"novelgate/internal/testdb"
 )
 
@@ -32,25 +31,11 @@ func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, servers: make([]*server.Server, n)}
 	ports := freePorts(t, 2*n)
-	dir := t.TempDir()
-	for i := range n {
-		name := fmt.Sprint("n", i)
-		options := &server.Options{
-			ServerName: name, Host: "127.0.0.1", Port: ports[i], NoLog: true, NoSigs: true,
-			JetStream: true, StoreDir: filepath.Join(dir, name), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
-		}
-		if n > 1 {
-			options.Cluster = server.ClusterOpts{Name: "test", Host: "127.0.0.1", Port: ports[n+i]}
-			for j := range n {
-				if j != i { // from the number of routes a server tells the size of the cluster
-					options.Routes = append(options.Routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", ports[n+j])})
-				}
-			}
-		}
+	c.options = natsserver.Options(t.TempDir(), ports[:n], ports[n:])
+	for _, options := range c.options {
 		for _, adapt := range change {
 			adapt(options)
 		}
-		c.options = append(c.options, options)
 	}
 	t.Cleanup(c.StopAll)
 	for i := range n {
@@ -78,28 +63,19 @@ func freePorts(t testing.TB, n int) (ports []int) {
 	return ports
 }
 
-// patience is how long a crowded machine may take.
-const patience = 2 * time.Minute
-
 // Start starts server i, which finds what it has stored.
 func (c *Cluster) Start(i int) {
 	c.t.Helper()
-	s, err := server.NewServer(c.options[i].Clone())
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	c.servers[i] = s
-	s.Start()
-	if !s.ReadyForConnections(patience) {
-		c.t.Fatalf("server %d does not accept connections", i)
+	var err error
+	if c.servers[i], err = natsserver.Start(c.options[i]); err != nil {
+		c.t.Fatalf("server %d: %v", i, err)
 	}
 }
 
 // Stop stops server i.
 func (c *Cluster) Stop(i int) {
 	if c.servers[i] != nil {
-		c.servers[i].Shutdown()
-		c.servers[i].WaitForShutdown()
+		natsserver.Stop(c.servers[i])
 		c.servers[i] = nil
 	}
 }
