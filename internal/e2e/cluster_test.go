@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -29,29 +30,40 @@ func launchCluster(t *testing.T, dir string, flags ...string) *process {
 	t.Helper()
 	brittle(t)
 	return launchProgram(t, "env", slices.Concat([]string{
-		"TMPDIR=" + dir, built(t, clusterProgram), "--binary", Binary(t), "--port", fmt.Sprint(freeRange(t, 12)),
+		"TMPDIR=" + dir, built(t, clusterProgram), "--binary", Binary(t), "--port", fmt.Sprint(freePorts(t)),
 	}, flags)...)
 }
 
-// freeRange returns the first of n free ports, below those that the system gives to others.
-func freeRange(t *testing.T, n int) int {
+// portRange is how many ports a cluster takes; ranges counts those that were tried.
+const portRange = 12
+
+var ranges atomic.Int64
+
+// freePorts returns the first port of a free range, below the ports that the system gives to others. No two tests get
+// the same one, and tests of other processes begin elsewhere.
+func freePorts(t *testing.T) int {
 	t.Helper()
-	for first := 20_000; first < 32_000; first += n {
-		if free := func() bool {
-			for port := first; port < first+n; port++ {
-				listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
-				if err != nil {
-					return false
-				}
-				defer func() { _ = listener.Close() }()
-			}
-			return true
-		}(); free {
+	const lowest, all = 20_000, 1000
+	for range all {
+		first := lowest + (os.Getpid()*7+int(ranges.Add(1)))%all*portRange
+		if isFree(first) {
 			return first
 		}
 	}
 	t.Fatal("no free ports")
 	return 0
+}
+
+// isFree reports whether nothing listens in the range.
+func isFree(first int) bool {
+	for port := first; port < first+portRange; port++ {
+		listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+		if err != nil {
+			return false
+		}
+		_ = listener.Close() // nobody has connected
+	}
+	return true
 }
 
 // running returns the command lines that have the text, by process.
