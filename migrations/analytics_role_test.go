@@ -53,7 +53,8 @@ func names(t *testing.T, conn *pgx.Conn, query string) []string {
 // TestAnalystsReadTheViewsAndNothingElse: analysts cannot read other tables, call other functions, or write.
 func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	t.Parallel()
-	databaseURL := testdb.NewEmpty(t) // a copied database does not have the rights of PUBLIC
+	// Not testdb.New: CREATE DATABASE does not copy the rights on the database that a migration has changed.
+	databaseURL := testdb.NewEmpty(t)
 	if err := migrations.Up(t.Context(), databaseURL); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +152,7 @@ func TestMigratingWithoutTheRightToMakeRoles(t *testing.T) {
 		execute(t, analyst, `SELECT FROM analytics.`+view)
 	}
 
-	// Here the service's role owns only its own objects.
+	// In this database the service's role may create objects, but does not own the database.
 	execute(t, admin, `GRANT CREATE ON DATABASE foreign_soil TO plain`)
 	execute(t, connect(t, inDatabase(t, server, "foreign_soil")), `GRANT CREATE ON SCHEMA public TO plain`)
 	result, err = migrations.Apply(t.Context(), inDatabase(t, server, "foreign_soil", "plain"))

@@ -1,5 +1,5 @@
 -- Adds the counts of a batch of comments and of creations and updates of novels. All parts of the statement see the tables as they
--- were before it. Table names are unqualified: search_path selects the generation.
+-- were before it. Table names are unqualified: search_path selects the live tables or those of a rebuild.
 --
 -- $1, $2: position of the batch's first event, $3, $4: of its last. $5 to $10: sums per day, integration and novel, $11 to $20: per
 -- thread, $21 to $27: per integration, $28 to $31: per chapter, $32 to $34: times of novels. Each in the order of its key, except

@@ -1,5 +1,5 @@
 -- Adds authors, and updates the names of known ones. The comment with the latest written_at gives the name, in whatever order comments
--- are applied. Table names are unqualified: search_path selects the generation.
+-- are applied. Table names are unqualified: search_path selects the live tables or those of a rebuild.
 INSERT INTO authors (author_id, integration_id, external_uuid, display_name, display_name_at,
                      display_name_transaction_id, display_name_position, first_seen_at)
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at,

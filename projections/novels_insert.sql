@@ -1,5 +1,5 @@
 -- Adds the novels that a batch created, in their first state. $1: rows, each as JSON, in the order of their keys. Redelivery inserts
--- nothing. Table names are unqualified: search_path selects the generation.
+-- nothing. Table names are unqualified: search_path selects the live tables or those of a rebuild.
 INSERT INTO novels (novel_id, title, slug, author, synopsis, cover_url, genres, language, reading_status, state, owner_id, created_by,
                     created_at, stream_version)
 SELECT c.novel_id, c.title, c.slug, c.author, c.synopsis, c.cover_url, ARRAY(SELECT json_array_elements_text(c.genres)), c.language,

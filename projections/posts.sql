@@ -1,6 +1,6 @@
--- Adds comments. A post is imported once, so a conflict is a redelivery; it only matters if the comment was erased since. Table names
--- are unqualified: search_path selects the generation. $11, $12, $13: place of each in the tree, as far as the batch knows it; see
--- type place.
+-- Adds comments. A post is imported once, so a conflict is a redelivery. It only changes a comment that was erased since. Table names
+-- are unqualified: search_path selects the live tables or those of a rebuild. $11, $12, $13: place of each in its discussion, as far as
+-- the batch knows it: its highest ancestor in the batch, the parent of that one, and the steps below it (type place).
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
                    written_at, recorded_at, root_post_id, depth)
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content_bytes,

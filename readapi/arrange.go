@@ -51,11 +51,13 @@ func (s *scan) neighbours(page *Page, further bool) {
 		return
 	}
 	first, last := s.numbers(page)
+	// A number counts from the oldest comment, page.Number from the beginning of the requested order.
 	if page.Number = first; s.Newest && first > 0 {
 		page.Number = page.TopLevel() - first + 1
 	}
 	page.Number = max(page.Number, 0)
 	cursor := func(kind byte, t *Thread, number int) string { return encodeCursor(kind, t.WrittenAt, number, t.ID) }
+	// Comments precede the page if a backward read has left some, or a forward one began after some.
 	if s.backward && further || !s.backward && s.more {
 		page.Previous = cursor(backward, &page.Threads[0], first)
 	}
@@ -94,7 +96,7 @@ func (s *scan) repliesAfter(t *Thread, shown []Post) string {
 		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
 	}
 	if t.Later {
-		before := s.repliesFrom.beside(false)
+		before := s.repliesFrom.beside(false) // the place right before it: the next page starts after a cursor
 		return encodeCursor(replies, before.at.Time, int(before.depth), before.id)
 	}
 	return encodeCursor(replies, time.Time{}, 0, uuid.Nil) // before the first

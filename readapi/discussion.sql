@@ -14,7 +14,8 @@
 -- :counts                          the table with the counts: v for one chapter, otherwise w
 -- :compare, :opposite, :direction  >=, <=, ASC for oldest first; <=, >=, DESC for newest first
 --
--- written_at may exceed recorded_at by minutes. The limit of $4 plus a day on written_at lets the index skip later comments.
+-- written_at is at most minutes after recorded_at. So the condition written_at <= $4 + 1 day leaves out no comment that was received by
+-- $4; it lets the index skip later ones.
 -- The chapter is compared as a range, because with = the planner may choose the index over all chapters.
 -- The program decodes the text from e.personal, because PostgreSQL takes twice as long.
 SELECT c.novel_id, c.slug, c.title, c.state, c.language, c.cover_url, c.thread_id, c.posts, c.replies,

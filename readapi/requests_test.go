@@ -68,7 +68,7 @@ func TestWhatIsNoText(t *testing.T) {
 	w.project(t)
 	id := "7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c0"
 	for what, bad := range map[string]string{
-		"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a half of a pair": "a%ed%a0%80",
+		"NUL": "%00", "NUL in a text": "a%00", "invalid UTF-8": "%ff", "a lone surrogate": "a%ed%a0%80",
 		"a cut character": "%e2%82",
 	} {
 		for path, want := range map[string]int{
@@ -115,7 +115,7 @@ func TestWhatIsNoText(t *testing.T) {
 	}
 }
 
-// TestZeroIsGiven: the first moment of the calendar and the nil UUID are normal values.
+// TestZeroIsGiven: a parameter with Go's zero time or the nil UUID is not taken for a missing one.
 func TestZeroIsGiven(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -209,13 +209,13 @@ type broken struct {
 
 func (b broken) Query(context.Context, string, ...any) (pgx.Rows, error) { return nil, b.err }
 
-// diary collects the log.
-type diary struct {
+// logBuffer collects the log messages of concurrent requests.
+type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (d *diary) Write(p []byte) (int, error) {
+func (d *logBuffer) Write(p []byte) (int, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.text.Write(p)
@@ -239,7 +239,7 @@ func TestDefectsAreNoOutages(t *testing.T) {
 		for path, route := range map[string]string{
 			"/api/novels/a": "/api/novels/{slug}", "/novels/a/discussion": "/novels/{slug}/discussion",
 		} {
-			var log diary
+			var log logBuffer
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
 			w := &world{handler: routes(logger, &readapi.Reader{DB: broken{err: c.err}}, httpkit.NewAddresses(address))}
 			const times = 3
@@ -258,6 +258,7 @@ func TestDefectsAreNoOutages(t *testing.T) {
 	}
 }
 
+// TestAnswersAreValidated: a conditional request (If-None-Match) for an unchanged answer gets 304.
 func TestAnswersAreValidated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

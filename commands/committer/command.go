@@ -118,14 +118,14 @@ func NewImportPost(caller Caller, key string, body *request.Post) *Command {
 
 // Result is the result of a command.
 type Result struct {
-	Outcome      novel.Outcome // of an upsert, as is NovelID
-	NovelID      uuid.UUID
-	Slug         string    // of the novel
-	PostID       uuid.UUID // of a comment, as are ThreadID and ParentPostID
-	ThreadID     uuid.UUID
-	ParentPostID *uuid.UUID
-	Replayed     bool // the key was used before; this command changed nothing (also set with novel.ErrRejected)
-	Mismatch     bool // … and the command differs from the original
+	Outcome      novel.Outcome // only of an upsert
+	NovelID      uuid.UUID     // only of an upsert
+	Slug         string        // of the novel
+	PostID       uuid.UUID     // only of a comment
+	ThreadID     uuid.UUID     // only of a comment
+	ParentPostID *uuid.UUID    // only of a comment; nil for a top-level one
+	Replayed     bool          // the key was used before; this command changed nothing (also set with novel.ErrRejected)
+	Mismatch     bool          // … and the command differs from the original
 	Original     Original
 }
 

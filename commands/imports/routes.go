@@ -142,6 +142,7 @@ func (a *API) open(ctx context.Context, c *call) error {
 	return httpkit.SendJSON(c.w, http.StatusCreated, opened)
 }
 
+// importList names the list in its cursors, so that the cursor of another list is refused.
 const importList = "imports/"
 
 // list handles GET /api/integrations/imports.

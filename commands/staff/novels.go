@@ -20,8 +20,8 @@ import (
 
 // Refusals about novels.
 var (
-	ErrNovelNotFound = errors.New("no novel has this title")
-	ErrNoSuchNovel   = errors.New("no such novel")
+	ErrNovelNotFound = errors.New("no novel has this title") // for a command that names a title
+	ErrNoSuchNovel   = errors.New("no such novel")           // for a command that names an id
 	ErrTitleInvalid  = fmt.Errorf("a title must have 1 to %d characters of valid UTF-8", title.MaxLen)
 )
 

@@ -1,5 +1,6 @@
 -- Leases the webhook that has waited longest among those with changes to send. $1: worker; $2: length of the lease; $3: whether to
--- lease a slow one.
+-- lease one whose endpoint was slow at the last attempt. The last column: whether the log has the last event that was told to the
+-- webhook, which a failover may have removed.
 WITH due AS (
     SELECT w.webhook_id FROM webhooks AS w JOIN integrations AS g ON g.integration_id = w.integration_id AND g.enabled
     WHERE w.disabled IS NULL AND w.slow = $3 AND w.rest_until <= now() AND (w.holder IS NULL OR w.leased_until < now())

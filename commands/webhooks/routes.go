@@ -259,6 +259,7 @@ func (a *API) test(ctx context.Context, c *call) error {
 // testAnswer is the time to send the answer to a test.
 const testAnswer = 5 * time.Second
 
+// attemptList names the list in its cursors, so that the cursor of another list is refused.
 const attemptList = "webhook attempts/"
 
 // attempts handles GET /api/integrations/webhooks/{webhookId}/attempts.

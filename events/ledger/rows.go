@@ -29,10 +29,10 @@ type Event struct {
 	Broken error
 }
 
-// EachEvent calls do with the events stored at the positions of count log indexes from first on, below size, in log
-// order. There are fewer than count if some were deleted, and more if some were inserted between them or before the
-// next range. The bytes of an event are valid only during the call. It runs two statements in two short transactions.
-// It fails with a SealError when a log index has no definite position.
+// EachEvent calls do, in log order, with the events of count log indexes from first on. All log indexes below size must
+// be sealed; first+count is at most size. Deleted events are missing. Events that were inserted between sealed ones
+// belong to the range before them and have NoLogIndex. The bytes of an event are valid only during the call. It runs two
+// statements in two short transactions. It fails with a SealError unless each log index has one position.
 func EachEvent(
 	ctx context.Context, db database.Querier, first int64, count int, size int64, do func(*Event) error,
 ) error {
@@ -44,13 +44,13 @@ func EachEvent(
 	if err != nil {
 		return err
 	}
-	var from events.Position // events before the first sealed one belong to the first chunk
+	var from events.Position // zero for the first range: it includes events inserted before the first sealed one
 	if first > 0 {
 		from = sealed.locate(first)
 	}
 	until := sealed.locate(min(end, size-1))
 	if end == size {
-		until.Ordinal++ // after the last one
+		until.Ordinal++ // log index size has no position: end right after the last sealed event
 	}
 	var e Event
 	at := 0
@@ -70,7 +70,7 @@ func EachEvent(
 // SealError means that a seal is missing or wrong, so that no event can be assigned to a log index. It is an
 // ErrDamaged.
 type SealError struct {
-	LogIndex int64 // the first such log index of the requested range
+	LogIndex int64 // the first one of the requested range without exactly one transaction
 	twice    bool  // the log index belongs to two transactions instead of none
 }
 

@@ -48,10 +48,10 @@ const (
 	leastWAL        = 4 << 30          // bytes
 	leastBuffers    = 256 << 20        // bytes
 	leastCheckpoint = 900              // seconds
-	oldTransaction  = time.Minute      // that hides the log from its readers
+	oldTransaction  = time.Minute      // readers of the log wait for the oldest transaction that writes
 	oldAge          = 1_000_000_000    // transactions; the server stops at two thousand million
-	clockWarn       = 2 * time.Second  // of timestamps, limits and log messages
-	clockFail       = 60 * time.Second // a fifth of what a comment's timestamp may be ahead
+	clockWarn       = 2 * time.Second  // difference that shows in timestamps, limits and log messages
+	clockFail       = 60 * time.Second // a fifth of the five minutes that a comment's timestamp may be ahead
 )
 
 const settingsSQL = `SELECT current_setting('server_version'), current_setting('wal_compression'),
@@ -70,7 +70,7 @@ const settingsSQL = `SELECT current_setting('server_version'), current_setting('
        (SELECT count(*) FROM pg_prepared_xacts),
        coalesce((SELECT string_agg(slot_name, ', ') FROM pg_replication_slots WHERE NOT active), '')`
 
-// Diagnose checks the server, the database and the role that a pool of OpenGeneral leads to: what the service checks at
+// Diagnose checks the server, the database and the role of a pool that OpenGeneral returned: what the service checks at
 // its start, settings that make it slow, and what stops it later. It changes nothing.
 func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []Finding {
 	var version, compression, wal, buffers, checkpoint, durable, standbys, jit, size, slots string
@@ -126,7 +126,8 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 	return all
 }
 
-// diagnoseRoom compares the connections that are left with those of one more replica, as a rollout starts.
+// diagnoseRoom compares the connections that are left with those of one more replica, which a rollout starts before it
+// stops an old one.
 func diagnoseRoom(ctx context.Context, pool *pgxpool.Pool) Finding {
 	const check = "connections"
 	room, err := measureRoom(ctx, pool.Config().ConnConfig)
@@ -134,11 +135,12 @@ func diagnoseRoom(ctx context.Context, pool *pgxpool.Pool) Finding {
 		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "let the role connect"}
 	}
 	const lanes = 2
-	left := room.left + 2 // of this pool
+	left := room.left + 2 // the pool of OpenGeneral returns its two
 	found := fmt.Sprintf("%d of %d are left (max_connections %d)", left, room.most, room.maxConnections)
 	advice := fmt.Sprintf("raise max_connections, or the limit of the role or the database, or lower "+
 		"--database-connections: one more replica uses %d by default, as a rollout starts", DefaultConnections(lanes))
-	if left < leastAppend(lanes)+2+leastUnpooled {
+	const limits, access = 1, 1 // the other pools that commands need
+	if left < leastAppend(lanes)+limits+access+leastUnpooled {
 		return finding(check, found, true, Fail, "one more replica is refused: "+advice)
 	}
 	return finding(check, found, left < DefaultConnections(lanes), Warn, advice)

@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// brittle skips a chaos test with -short: it measures recovery times, and the race detector slows everything down.
+// brittle skips a chaos test with -short. Such a test measures recovery times, and the race detector slows recovery down.
 func brittle(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

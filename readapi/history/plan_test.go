@@ -15,8 +15,8 @@ import (
 	"novelgate/readapi/history"
 )
 
-// growSQL appends comments on ten novels: the stream of the n-th is md5(n), and every hundredth has three events. $1,
-// $2: from and to.
+// growSQL appends events of ten novels. Of each hundred, the first three are one stream, whose id is the MD5 of the
+// number of the first; each other event has its own stream. $1: the first number; $2: the last plus 1.
 const growSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
     event_type, data, personal, batch_id, request_id)
 SELECT n - $1::int, CASE WHEN n % 100 < 3 THEN 'thread' ELSE 'post' END, CASE WHEN n % 100 < 3
@@ -69,8 +69,8 @@ func filters(t testing.TB, pool *pgxpool.Pool) map[string]history.Filter {
 	}
 }
 
-// TestPlansFollowAnIndex: in a database that was never analysed, no statement sorts or scans the whole log, with a plan
-// from when it was empty or a new one.
+// TestPlansFollowAnIndex: in a database that was never analysed, no statement sorts or scans the whole log, whether it
+// was planned on an empty log or on a long one.
 func TestPlansFollowAnIndex(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
