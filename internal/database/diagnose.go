@@ -70,8 +70,8 @@ const settingsSQL = `SELECT current_setting('server_version'), current_setting('
        (SELECT count(*) FROM pg_prepared_xacts),
        coalesce((SELECT string_agg(slot_name, ', ') FROM pg_replication_slots WHERE NOT active), '')`
 
-// Diagnose checks the server, the database and the role of a pool that OpenGeneral returned: what the service checks at
-// its start, settings that make it slow, and what stops it later. It changes nothing.
+// Diagnose checks the server, the database and the role of a pool that OpenGeneral returned: what the service checks
+// at its start, settings that make it slow, and what stops it later. It changes nothing.
 func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []Finding {
 	var version, compression, wal, buffers, checkpoint, durable, standbys, jit, size, slots string
 	var lz4, vacuums, migrated bool

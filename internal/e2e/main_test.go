@@ -18,7 +18,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// brittle skips a chaos test with -short. Such a test measures recovery times, and the race detector slows recovery down.
+// brittle skips a chaos test with -short. Such a test measures recovery times, which the race detector lengthens.
 func brittle(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
