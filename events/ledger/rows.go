@@ -30,8 +30,8 @@ type Event struct {
 }
 
 // EachEvent calls do, in log order, with the events of count log indexes from first on. All log indexes below size are
-// sealed; first+count is at most size. Deleted events are missing. Events that were inserted between sealed ones belong
-// to the range before them and have NoLogIndex. The bytes of an event are valid only during the call. It runs two
+// sealed; first+count is at most size. Deleted events are missing. Events that were inserted between sealed ones
+// belong to the range before them, with NoLogIndex. The bytes of an event are valid only during the call. It runs two
 // statements in two short transactions. It fails with a SealError unless each log index has one position.
 func EachEvent(
 	ctx context.Context, db database.Querier, first int64, count int, size int64, do func(*Event) error,
