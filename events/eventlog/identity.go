@@ -21,17 +21,18 @@ type Identity struct {
 	// Started is the start time of the server, in microseconds since 1970. It changes when the data directory is set back
 	// to a snapshot, which keeps all other fields.
 	Started int64
-	// File is the path of the table events in the data directory. It changes when a dump is restored into the same
-	// cluster, when another database takes the name, and also when VACUUM FULL rewrites the table.
-	File string
+	// Table is the OIDs of the database and of its table events. They change when a dump is restored into the same
+	// cluster, and when another database takes the name.
+	Table string
 }
 
 // IdentitySQL is an expression for the identity of the log, which Identity scans. In a statement it gives the identity
-// of the connection that answers. It costs 10 µs.
+// of the connection that answers. It costs 15 µs.
 const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
          ELSE ` + database.TimelineSQL + ` END,
-    l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint, pg_relation_filepath('events'))
+    l.id, (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
+    (SELECT concat(d.oid, '/', 'events'::regclass::oid) FROM pg_database AS d WHERE d.datname = current_database()))
 FROM pg_control_system() AS c, log_identity AS l)`
 
 // ErrOtherLog means that a connection leads to another log, or that the server was restarted or the table rewritten:
@@ -47,7 +48,7 @@ func (i *Identity) Scan(src any) error {
 		return fmt.Errorf("%w: %T", errNotIdentity, src)
 	}
 	var log string
-	if _, err := fmt.Sscanf(text, "%d %x %s %d %s", &i.System, &i.Timeline, &log, &i.Started, &i.File); err != nil {
+	if _, err := fmt.Sscanf(text, "%d %x %s %d %s", &i.System, &i.Timeline, &log, &i.Started, &i.Table); err != nil {
 		return fmt.Errorf("%w: %q: %w", errNotIdentity, text, err)
 	}
 	id, err := uuid.Parse(log)
@@ -60,7 +61,7 @@ func (i *Identity) Scan(src any) error {
 
 // String returns the text of IdentitySQL.
 func (i Identity) String() string {
-	return fmt.Sprintf("%d %08X %s %d %s", i.System, i.Timeline, i.Log, i.Started, i.File)
+	return fmt.Sprintf("%d %08X %s %d %s", i.System, i.Timeline, i.Log, i.Started, i.Table)
 }
 
 // Identify returns the identity of the log that q reads.
