@@ -29,7 +29,7 @@ type Status struct {
 	Position      int32   `json:"position"`
 	LagEvents     int64   `json:"lagEvents"`       // settled events that are not applied yet, at most LagLimit
 	LagCapped     bool    `json:"lagEventsCapped"` // there are more than LagEvents
-	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest of these events; 0 without any
+	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest event that is not applied yet, settled or not; 0 without any
 	// why it has stopped or, while running, why it does not continue
 	Error       *string `json:"error"`
 	FailedAt    *string `json:"failedAt"`         // position of the failed event, as "transaction/ordinal"
@@ -115,7 +115,8 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		lagEvents: desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.",
 			"projection"),
 		lagSeconds: desc("projection_lag_seconds",
-			"Age of the oldest settled event that the projection has not applied yet; 0 when there is none.", "projection"),
+			"Age of the oldest event that the projection has not applied yet, settled or not; 0 when there is none.",
+			"projection"),
 		failed: desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.",
 			"projection"),
 		diverged: desc("projection_diverged",

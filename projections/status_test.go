@@ -36,6 +36,31 @@ func TestListCountsTheLag(t *testing.T) {
 	}
 }
 
+// TestLagOfUnsettledEvents: a transaction that goes on keeps later events from settling. The lag in seconds shows it.
+func TestLagOfUnsettledEvents(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Posts{}}})
+	testdb.Eventually(t, "the projection runs", func() bool { return count(t, pool, "projections") == 1 })
+	older, err := pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
+		t.Fatal(err)
+	}
+	append1(t, pool, comments(seeded(1), "one", 3)...)
+	if s := status(t, pool, "posts"); s.LagEvents != 0 || s.LagSeconds <= 0 {
+		t.Errorf("beside an older transaction: %+v", s)
+	}
+	if err := older.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	testdb.Eventually(t, "it has caught up", func() bool {
+		return count(t, pool, "posts") == 3 && status(t, pool, "posts").LagSeconds == 0
+	})
+}
+
 func TestCollector(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

@@ -111,7 +111,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		size:     desc("size_entries", "Entries in the Merkle tree."),
 		unsealed: desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
 		lag: desc("lag_seconds",
-			"Age of the oldest settled event that is not in the tree yet; 0 when there is none."),
+			"Age of the oldest event that is not in the tree yet, settled or not; 0 when there is none."),
 		failed: desc("failed", "1 while sealing cannot go on; ledger status says why."),
 		checkpointSize: desc("checkpoint_size_entries",
 			"Entries that the newest checkpoint covers; absent while nothing was signed."),

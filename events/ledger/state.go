@@ -75,7 +75,7 @@ type Status struct {
 	// settled events that are not in the tree yet, at most LagLimit
 	UnsealedEvents int64      `json:"unsealedEvents"`
 	UnsealedCapped bool       `json:"unsealedEventsCapped"` // there are more than UnsealedEvents
-	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest of these events; 0 without any
+	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest event that is not in the tree, settled or not; 0 without any
 	Error          *string    `json:"error"`                // why sealing does not continue
 	Origin         *string    `json:"origin"`               // null before a replica has started
 	Memory         *string    `json:"memory"`               // that signs for the origin; null without one
