@@ -104,6 +104,9 @@ func TestLag(t *testing.T) {
 	metrics.AddLag(b.Pool, time.Now)
 	b.start(b.Ledger, 1, metrics)
 	b.awaitRelayed()
+	testdb.Eventually(t, "the relay knows that it has relayed all", func() bool {
+		return gauge(t, metrics, "novelgate_relay_lag_events") == 0
+	})
 	b.nats.Stop(0)
 	b.appendSealed(comments(7)...)
 	testdb.Eventually(t, "the lag is 7 events", func() bool {
