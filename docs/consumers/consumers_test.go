@@ -37,7 +37,7 @@ func TestConsumers(t *testing.T) {
 			t.Parallel()
 			l, nats := ledgertest.New(t), relaytest.New(t, 1)
 			_, js := nats.Connect()
-			run(t, ledger.NewSealer(ledger.SealerConfig{
+			testdb.Background(t, ledger.NewSealer(ledger.SealerConfig{
 				Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 			}).Run)
 			conn, err := relay.Connect(t.Context(), relay.Connection{URL: nats.URL()})
@@ -49,7 +49,7 @@ func TestConsumers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			run(t, r.Run)
+			testdb.Background(t, r.Run)
 
 			pool := testdb.Pool(t, testdb.NewEmpty(t))
 			testdb.Exec(t, pool, consumers.Schema)
@@ -89,7 +89,7 @@ func TestConsumers(t *testing.T) {
 
 func follow(t *testing.T, _ *relaytest.Cluster, js jetstream.JetStream, table *consumers.Table) (stop func()) {
 	t.Helper()
-	return run(t, func(ctx context.Context) {
+	return testdb.Background(t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := consumers.Follow(ctx, js, relay.StreamName(ledgertest.Origin), table); ctx.Err() == nil {
 				t.Errorf("the consumer has ended: %v", err)
@@ -106,21 +106,11 @@ func route(t *testing.T, nats *relaytest.Cluster, _ jetstream.JetStream, table *
 	if err != nil {
 		t.Fatal(err)
 	}
-	return run(t, func(ctx context.Context) {
+	return testdb.Background(t, func(ctx context.Context) {
 		if err := router.Run(ctx); err != nil {
 			t.Errorf("the router has ended: %v", err)
 		}
 	})
-}
-
-func run(t *testing.T, work func(context.Context)) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { work(ctx); close(ended) }()
-	stop = func() { cancel(); <-ended }
-	t.Cleanup(stop)
-	return stop
 }
 
 func awaitWords(t *testing.T, pool *pgxpool.Pool, word string, want int64) {

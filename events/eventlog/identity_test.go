@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
@@ -51,12 +50,9 @@ func TestRestoredLogIsAnother(t *testing.T) {
 	url := testdb.New(t)
 	identify := func(url string) eventlog.Identity {
 		t.Helper()
-		pool, err := pgxpool.New(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer pool.Close()
-		identity, err := eventlog.Identify(t.Context(), pool)
+		conn := testdb.Connect(t, url)
+		defer conn.Close(t.Context()) //nolint:errcheck // nobody may be connected with what is copied
+		identity, err := eventlog.Identify(t.Context(), conn)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,12 +62,7 @@ func TestRestoredLogIsAnother(t *testing.T) {
 	if first == other || first.Log != other.Log {
 		t.Errorf("a copy is taken for the same log: %v, %v", first, other)
 	}
-	pool, err := pgxpool.New(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	testdb.Exec(t, pool, `VACUUM FULL events`)
+	testdb.Exec(t, testdb.Connect(t, url), `VACUUM FULL events`)
 	if now := identify(url); now != first {
 		t.Errorf("a log that was written anew is taken for another one: %v, %v", first, now)
 	}

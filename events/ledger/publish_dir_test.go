@@ -182,17 +182,17 @@ func TestPublisherTellsThatItIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	pool := newHistory(t, key, 10)
-	var lines logged
+	var lines testdb.Log
 	metrics := ledger.NewMetrics()
 	publisher := ledger.NewPublisher(ledger.PublisherConfig{
 		Pool: pool, Origin: testOrigin, Target: ledger.NewDirectory(pool, dir), Interval: time.Millisecond, Metrics: metrics,
-		Logger: lines.logger(),
+		Logger: lines.Logger(),
 	})
 	refused := func() float64 { return gauge(t, metrics, "novelgate_ledger_publishing_refused") }
 	if got := refused(); got != 0 {
 		t.Errorf("%v before it was", got)
 	}
-	run(t, publisher.Run)
+	testdb.Background(t, publisher.Run)
 	testdb.Eventually(t, "the metric says that it is refused", func() bool { return refused() == 1 })
 	testdb.Eventually(t, "the log says why, as an error", func() bool {
 		return strings.Contains(lines.String(), "level=ERROR") && strings.Contains(lines.String(), ledger.ErrForked.Error())

@@ -98,7 +98,7 @@ func TestSealersExcludeEachOther(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	var wg sync.WaitGroup
-	var lines logged
+	var lines testdb.Log
 	appending, done := context.WithCancel(t.Context())
 	for range 3 {
 		wg.Go(func() {
@@ -116,7 +116,7 @@ func TestSealersExcludeEachOther(t *testing.T) {
 		own := openPool(t, url)
 		wg.Go(func() {
 			for appending.Err() == nil {
-				config := ledger.SealerConfig{Pool: own, Limit: 1 + rand.IntN(300), Logger: lines.logger()}
+				config := ledger.SealerConfig{Pool: own, Limit: 1 + rand.IntN(300), Logger: lines.Logger()}
 				stop := startSealer(t, config) //nolint:contextcheck // stop ends it
 				time.Sleep(rand.N(300 * time.Millisecond))
 				stop()

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -57,40 +55,8 @@ func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
 		config.Pace = time.Millisecond
 	}
 	sealer := ledger.NewSealer(config)
-	return run(t, sealer.Run)
+	return testdb.Background(t, sealer.Run)
 }
-
-// run runs work until stop is called or the test ends.
-func run(t testing.TB, work func(context.Context)) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { work(ctx); close(ended) }()
-	stop = func() { cancel(); <-ended }
-	t.Cleanup(stop)
-	return stop
-}
-
-// logged keeps the log.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logged) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // appendEvents appends events in one transaction, each to a stream of its own.
 func appendEvents(t testing.TB, pool *pgxpool.Pool, n int) {

@@ -77,9 +77,9 @@ func remembered(t testing.TB, keyFile string) string {
 // TestSignerLogsItsFirstFailure: with an interval of an hour there is one attempt.
 func TestSignerLogsItsFirstFailure(t *testing.T) {
 	t.Parallel()
-	var lines logged
-	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Hour, Logger: lines.logger()})
-	run(t, signer.Run)
+	var lines testdb.Log
+	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Hour, Logger: lines.Logger()})
+	testdb.Background(t, signer.Run)
 	testdb.Eventually(t, "the failure is logged", func() bool {
 		return strings.Contains(lines.String(), "level=WARN") &&
 			strings.Contains(lines.String(), filepath.Join(dir, "ledger.key.memory"))
@@ -125,7 +125,7 @@ func TestMetricOfTheSigner(t *testing.T) {
 	metrics := ledger.NewMetrics()
 	signs := func() float64 { return gauge(t, metrics, "novelgate_ledger_signer") }
 	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Millisecond, Metrics: metrics})
-	run(t, signer.Run)
+	testdb.Background(t, signer.Run)
 	testdb.Eventually(t, "it does not sign without its memory", func() bool { return signs() == 0 })
 	if err := os.Rename(dir+".away", dir); err != nil {
 		t.Fatal(err)

@@ -72,7 +72,7 @@ func TestWitnesses(t *testing.T) {
 	one, two, three := newWitness(t, l, "one"), newWitness(t, l, "two"), newWitness(t, l, "three")
 	three.Away(true)
 	for _, w := range []*ledgertest.Witness{one, two, three} {
-		run(t, askWitness(t, l, w, metrics).Run)
+		testdb.Background(t, askWitness(t, l, w, metrics).Run)
 	}
 	awaitCosigned := func(want string, size int64) {
 		t.Helper()
@@ -143,7 +143,7 @@ func TestWitnessRefusesFork(t *testing.T) {
 		if err := publisher.Publish(t.Context()); !errors.Is(err, ledger.ErrPublished) {
 			t.Errorf("%d entries of another history: %v", backup.Latest().Tree.N, err)
 		}
-		stop := run(t, publisher.Run)
+		stop := testdb.Background(t, publisher.Run)
 		testdb.Eventually(t, "the refusal is a metric", func() bool {
 			return gauge(t, metrics, "novelgate_ledger_publishing_refused") == 1
 		})

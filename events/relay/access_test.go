@@ -39,7 +39,7 @@ func TestDocumentedPermissions(t *testing.T) {
 		t.Fatalf("%v\n%s", err, config)
 	}
 	cluster := relaytest.New(t, 1, func(o *server.Options) { o.Accounts, o.Users = access.Accounts, access.Users })
-	b := &bundle{t: t, Ledger: ledgertest.New(t), nats: cluster, log: &logged{}}
+	b := &bundle{t: t, Ledger: ledgertest.New(t), nats: cluster, log: &testdb.Log{}}
 	as := func(user string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 		t.Helper()
 		options = append(options, nats.UserInfo(user, strings.ToUpper(user)+"_PASSWORD"))
@@ -67,7 +67,7 @@ func TestDocumentedPermissions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	run(t, r.Run)
+	testdb.Background(t, r.Run)
 	b.awaitRelayed()
 
 	for _, user := range []string{"counts", "search"} {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -30,41 +29,22 @@ type bundle struct {
 
 	nats *relaytest.Cluster
 	js   jetstream.JetStream
-	log  *logged
+	log  *testdb.Log
 
 	started int // relays; every second one shares what a process has read
 }
 
 func setup(t testing.TB, servers int) *bundle {
 	t.Helper()
-	b := &bundle{t: t, Ledger: ledgertest.New(t), nats: relaytest.New(t, servers), log: &logged{}}
+	b := &bundle{t: t, Ledger: ledgertest.New(t), nats: relaytest.New(t, servers), log: &testdb.Log{}}
 	_, b.js = b.nats.Connect()
 	return b
-}
-
-// logged keeps what is logged.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-// Write implements io.Writer.
-func (l *logged) Write(line []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(line)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }
 
 // start runs a relay of a ledger; the returned function ends it and waits for that. The test's end does so, too.
 func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metrics) (stop func()) {
 	b.t.Helper()
-	logger := slog.New(slog.NewTextHandler(b.log, nil))
+	logger := b.log.Logger()
 	conn, err := relay.Connect(context.Background(), relay.Connection{URL: b.nats.URL(), Logger: logger})
 	if err != nil {
 		b.t.Fatal(err)
@@ -81,24 +61,13 @@ func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metri
 		b.t.Fatal(err)
 	}
 	b.t.Cleanup(conn.Close)
-	return run(b.t, r.Run)
-}
-
-// run lets something work; the returned function ends it and waits for that. The test's end does so too.
-func run(t testing.TB, work func(context.Context)) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() { work(ctx); close(ended) }()
-	stop = func() { cancel(); <-ended }
-	t.Cleanup(stop)
-	return stop
+	return testdb.Background(b.t, r.Run)
 }
 
 // seal runs a sealer until the test ends.
 func (b *bundle) seal() {
 	b.t.Helper()
-	run(b.t, ledger.NewSealer(ledger.SealerConfig{
+	testdb.Background(b.t, ledger.NewSealer(ledger.SealerConfig{
 		Pool: b.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	}).Run)
 }
