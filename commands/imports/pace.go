@@ -17,8 +17,7 @@ const (
 	lookEvery   = 250 * time.Millisecond
 	busyCommand = 20          // events a second of other commands from which imports are throttled
 	fullGroup   = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
-	smallGroup  = 32          // the same while throttled
-	restFactor  = 2           // length of a pause, as a multiple of the work before it
+	smallGroup  = 16          // the same while throttled
 	stayBusy    = time.Second // after the last measured busy interval
 	mostGrowth  = 10_000      // limit of a count
 )
@@ -61,10 +60,10 @@ func (p *pace) turn(ctx context.Context) (leave func()) {
 	return p.working.Unlock
 }
 
-// rest pauses after work that took a time, while throttled.
+// rest pauses as long as the work before it took, while throttled.
 func (p *pace) rest(ctx context.Context, took time.Duration) {
 	if p.busy(ctx) {
-		eventlog.Sleep(ctx, restFactor*took)
+		eventlog.Sleep(ctx, took)
 	}
 }
 
