@@ -196,10 +196,12 @@ func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.R
 	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
 		document, err := read(ctx, r)
 		return func(w io.Writer) error {
-			if _, err := io.WriteString(w, xml.Header); err != nil {
-				return err
+			encoded, err := xml.Marshal(document)
+			if err != nil {
+				return fmt.Errorf("encode %s: %w", contentType, err)
 			}
-			return xml.NewEncoder(w).Encode(document)
+			_, err = characterFilter{w}.Write(append([]byte(xml.Header), encoded...))
+			return err
 		}, err
 	}, p.refuse)
 }

@@ -281,7 +281,7 @@ func (p *Pages) render(w io.Writer, d *document) error {
 		d.Image = p.preview("", "", "")
 	}
 	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
-	if err := templates[d.Template].Execute(w, d); err != nil {
+	if err := templates[d.Template].Execute(characterFilter{w}, d); err != nil {
 		return fmt.Errorf("render %s: %w", d.Template, err)
 	}
 	return nil
@@ -296,17 +296,6 @@ func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {
 		body = ":root { --accent: " + p.Site.Accent + "; }\n"
 	}
 	httpkit.Send(w, r, "text/css; charset=utf-8", []byte(body))
-}
-
-// plain removes the characters that change the direction of text. It is for places without markup to isolate them, such
-// as the title of a window or a link preview.
-func plain(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
-			return -1
-		}
-		return r
-	}, text)
 }
 
 // failure is the body of an error page.
