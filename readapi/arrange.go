@@ -68,7 +68,7 @@ func (s *scan) neighbours(page *Page, further bool) {
 
 // thread returns a top-level comment with the replies that were read.
 func (s *scan) thread(top Post, found []Post) Thread {
-	t := Thread{Post: top, Later: top.ID == s.repliesOf && s.repliesFrom != first}
+	t := Thread{Post: top, Later: top.ID == s.repliesOf && s.repliesFrom != lowest}
 	slices.SortFunc(found, func(a, b Post) int {
 		return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Depth, b.Depth), bytes.Compare(a.ID[:], b.ID[:]))
 	})

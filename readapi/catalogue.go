@@ -275,7 +275,7 @@ func (k *novelKey) encode(sort string) string {
 // first novel.
 func decodeNovelKey(text string) (novelKey, bool) {
 	if text == "" {
-		return novelKey{posted: last.at, created: last.at, id: uuid.NullUUID{UUID: uuid.Max, Valid: true}}, true
+		return novelKey{posted: highest.at, created: highest.at, id: uuid.NullUUID{UUID: uuid.Max, Valid: true}}, true
 	}
 	if len(text) != novelKeyLength {
 		return novelKey{}, false
@@ -283,7 +283,7 @@ func decodeNovelKey(text string) (novelKey, bool) {
 	b, k := []byte(text), novelKey{}
 	for i, t := range []*pgtype.Timestamptz{&k.posted, &k.created} {
 		micros := int64(binary.BigEndian.Uint64(b[8*i:])) //nolint:gosec // back and forth
-		if *t = first.at; micros == math.MinInt64 {
+		if *t = lowest.at; micros == math.MinInt64 {
 			continue
 		}
 		at := time.UnixMicro(micros).UTC()

@@ -91,9 +91,9 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 
 // start returns the scan of a page.
 func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
-	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: FirstReplies, repliesFrom: lowest}
 	if q.Newest {
-		s.start = last
+		s.start = highest
 	}
 	kind, at := byte(0), place{}
 	if q.Cursor != "" {
@@ -292,7 +292,7 @@ func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (
 // until returns the end of the time range of a page, inclusive.
 func until(asOf *time.Time) pgtype.Timestamptz {
 	if asOf == nil {
-		return last.at
+		return highest.at
 	}
 	return pgtype.Timestamptz{Time: *asOf, Valid: true}
 }
@@ -328,9 +328,9 @@ func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string 
 
 // Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
 func Statement(q DiscussionParams) (sql string, args []any) {
-	s := scan{DiscussionParams: q, start: first, descending: q.Newest, replies: FirstReplies, repliesFrom: first}
+	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: FirstReplies, repliesFrom: lowest}
 	if q.Newest {
-		s.start = last
+		s.start = highest
 	}
 	return s.statement()
 }

@@ -130,8 +130,8 @@ type place struct {
 
 // The ends of every order.
 var (
-	first = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
-	last  = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, id: uuid.Max}
+	lowest  = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
+	highest = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, id: uuid.Max}
 )
 
 func placeOf(at time.Time, depth int, id uuid.UUID) place {
