@@ -31,7 +31,9 @@ type program struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	// SIGPIPE comes when the reader of the output has ended, as in `| head`.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP,
+		syscall.SIGPIPE)
 	command := kong.Parse(&program{}, kong.Name("cluster"), kong.UsageOnError(),
 		kong.Description("Runs Novelgate as a cluster on one machine."), kong.BindTo(ctx, (*context.Context)(nil)))
 	err := command.Run()

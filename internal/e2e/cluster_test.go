@@ -29,9 +29,15 @@ var clusterProgram = sync.OnceValues(func() (string, error) {
 func launchCluster(t *testing.T, dir string, flags ...string) *process {
 	t.Helper()
 	brittle(t)
-	return launchProgram(t, "env", slices.Concat([]string{
+	return launchProgram(t, "env", clusterArgs(t, dir, flags...)...)
+}
+
+// clusterArgs are the arguments of env that start the cluster.
+func clusterArgs(t *testing.T, dir string, flags ...string) []string {
+	t.Helper()
+	return slices.Concat([]string{
 		"TMPDIR=" + dir, built(t, clusterProgram), "--binary", Binary(t), "--port", fmt.Sprint(freePorts(t)),
-	}, flags)...)
+	}, flags)
 }
 
 // portRange is how many ports a cluster takes; ranges counts those that were tried.
@@ -180,4 +186,30 @@ func TestRunClusterPart(t *testing.T) {
 		t.Errorf("the cluster ended with %d", code)
 	}
 	wantNoProcess(t, dir)
+}
+
+// TestRunClusterUnread: when the reader of its output ends, the cluster stops and leaves nothing behind.
+func TestRunClusterUnread(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	brittle(t)
+	output, unread, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := output.Close(); err != nil {
+		t.Fatal(err)
+	}
+	p := launchProgramTo(t, unread, "env", clusterArgs(t, dir)...)
+	_ = unread.Close() // the program has it
+	if code := p.wait(t); code != 0 {
+		t.Errorf("the cluster ended with %d\n%s", code, p.stderr)
+	}
+	if !strings.Contains(p.stderr.String(), "stopping all parts") {
+		t.Errorf("it said\n%s", p.stderr)
+	}
+	wantNoProcess(t, dir)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v are left", left, err)
+	}
 }

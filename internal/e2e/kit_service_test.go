@@ -40,6 +40,12 @@ func launch(t testing.TB, args ...string) *process {
 // killed, and its standard error must not contain a secret.
 func launchProgram(t testing.TB, program string, args ...string) *process {
 	t.Helper()
+	return launchProgramTo(t, nil, program, args...)
+}
+
+// launchProgramTo is launchProgram with another standard output; nil: it is captured.
+func launchProgramTo(t testing.TB, stdout *os.File, program string, args ...string) *process {
+	t.Helper()
 	p := &process{
 		cmd:    exec.CommandContext(context.Background(), program, args...),
 		stdout: &Capture{}, stderr: &Capture{}, exited: make(chan struct{}),
@@ -50,6 +56,9 @@ func launchProgram(t testing.TB, program string, args ...string) *process {
 		}
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	if stdout != nil {
+		p.cmd.Stdout = stdout
+	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start novelgate %s: %v", strings.Join(args, " "), err)
 	}
