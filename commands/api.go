@@ -106,7 +106,7 @@ type input struct {
 	requestID   string
 	traceParent string
 	key         string // of a command
-	fault       fault  // that is simulated
+	fault       fault  // to simulate; "" for none
 	body        []byte
 	receivedAt  time.Time
 }
@@ -147,7 +147,7 @@ func (a *API) handler(rt *route) http.Handler {
 			code = a.Fail(w, r, err)
 		}
 		if rt.command != "" {
-			a.readiness.note(a.Now(), err, code)
+			a.readiness.record(a.Now(), err, code)
 			outcome := string(code)
 			if err == nil {
 				outcome = out.outcome
@@ -181,7 +181,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		if err != nil {
 			return nil, err
 		}
-		defer a.guard.turns.Return(in.IntegrationID)
+		defer a.guard.queries.Return(in.IntegrationID)
 	} else {
 		// Deferred, so that the headers count the permit of this request.
 		defer func() {
@@ -241,7 +241,7 @@ func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		a.DelayRefusal(r, p.IntegrationID, err)
 		return nil, nil, err
 	}
-	return p, func() { a.guard.turns.Return(p.IntegrationID) }, nil
+	return p, func() { a.guard.queries.Return(p.IntegrationID) }, nil
 }
 
 // AdmitPartner is Admit for requests that need no capability. An admitted stream does not count as a query.
@@ -254,16 +254,14 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 	}
 	id := p.IntegrationID
 	err = enabled(p)
-	if stream {
+	if err != nil || stream {
 		leave()
-		if err == nil {
-			if err = a.guard.streams.Take(ctx, id); err != nil {
-				err = problem.QueriesLimited(retryShare).WithCause(err)
-			}
-			leave = func() { a.guard.streams.Return(id) }
+	}
+	if err == nil && stream {
+		if err = a.guard.streams.Take(ctx, id); err != nil {
+			err = problem.QueriesLimited(shareRetryAfter).WithCause(err)
 		}
-	} else if err != nil {
-		leave()
+		leave = func() { a.guard.streams.Return(id) }
 	}
 	if err != nil {
 		a.DelayRefusal(r, id, err)

@@ -49,8 +49,8 @@ func (r received) succeeded() bool {
 	return r.Status >= http.StatusOK && r.Status < http.StatusMultipleChoices
 }
 
-// judgedRequests is how many of the newest requests count.
-const judgedRequests = 10_000
+// maxRequests is the number of requests that count, the newest ones.
+const maxRequests = 10_000
 
 const receivedListSQL = `SELECT operation, idempotency_key, body_sha256, coalesce(fault, ''), received_at, answered_at, coalesce(status, 0)
 FROM (SELECT * FROM sandbox_requests WHERE integration_id = $1 ORDER BY request_id DESC LIMIT $2) AS r ORDER BY request_id`
@@ -62,12 +62,12 @@ func (a *API) certificationRoute() *route {
 // certification handles GET /api/integrations/certification. Outside of sandboxes no fault was tried.
 func (a *API) certification(ctx context.Context, in *input) (*output, error) {
 	requests, err := database.Collect(ctx, a.Records, "requests", pgx.RowToStructByPos[received], receivedListSQL,
-		in.IntegrationID, judgedRequests)
+		in.IntegrationID, maxRequests)
 	if err != nil {
 		return nil, err
 	}
 	answer := certification{Certified: true}
-	for _, f := range []fault{unavailable, rateLimited, lostResponse, slow} {
+	for _, f := range faults {
 		proof := judge(f, requests)
 		answer.Faults = append(answer.Faults, proof)
 		answer.Certified = answer.Certified && proof.Result == survived
@@ -75,8 +75,8 @@ func (a *API) certification(ctx context.Context, in *input) (*output, error) {
 	return &output{status: http.StatusOK, body: answer}, nil
 }
 
-// Tolerances of a repetition: earlier than Retry-After, for inaccurate clocks, and later, for the pauses of a patient
-// client.
+// A repetition may come earlyTolerance before Retry-After has passed, because clocks are inaccurate, and lateTolerance
+// after it, because patient clients pause.
 const (
 	earlyTolerance = 100 * time.Millisecond
 	lateTolerance  = 5 * time.Minute
@@ -110,7 +110,7 @@ func judge(f fault, requests []received) faultProof {
 		proof.Result, proof.Reason = survived, "The client waited for the answer."
 		return proof
 	}
-	proof.Reason = repeated(first, repetitions)
+	proof.Reason = checkRepetitions(first, repetitions)
 	if proof.Reason == "" {
 		proof.Result, proof.Reason = survived, "The command came again with the same key, and was answered."
 	}
@@ -122,8 +122,8 @@ func isNew(r received, before []received) bool {
 	return !slices.ContainsFunc(before, func(b received) bool { return b.Key == r.Key && b.Operation == r.Operation })
 }
 
-// repeated returns what is wrong with the repetitions of a request, or "".
-func repeated(first received, repetitions []received) string {
+// checkRepetitions returns an error text for the repetitions of a request, "" if they are correct.
+func checkRepetitions(first received, repetitions []received) string {
 	if len(repetitions) == 0 {
 		if first.Status >= http.StatusBadRequest && first.Fault == slow {
 			return fmt.Sprintf("The command was refused with %d.", first.Status)

@@ -15,8 +15,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// retryShare is the Retry-After when an integration has reached its fair share.
-const retryShare = time.Second
+// shareRetryAfter is the Retry-After when an integration has reached its fair share.
+const shareRetryAfter = time.Second
 
 // Problem maps the errors of commands to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
@@ -31,7 +31,7 @@ func Problem(err error) *problem.Error {
 			fmt.Sprintf("The limit of %d novel %s per minute is reached. Repeat the request with the same Idempotency-Key "+
 				"after the time in Retry-After.", limited.Limit, what))
 	case errors.Is(err, ratelimit.ErrShareExceeded):
-		return problem.RateLimited(retryShare).WithDetail(
+		return problem.RateLimited(shareRetryAfter).WithDetail(
 			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the " +
 				"time in Retry-After.").WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
@@ -54,29 +54,29 @@ func Problem(err error) *problem.Error {
 	}
 }
 
-// The service is not ready after failingAfter with failed commands (503) and no success. After failingUntil without a
-// failed command it is ready again, so that new commands can show whether it works.
+// The service is not ready after notReadyAfter with failed commands (503) and no success. After readyAgainAfter without
+// a failed command it is ready again, so that new commands can show whether it works.
 const (
-	failingAfter = 2 * time.Second
-	failingUntil = 10 * time.Second
+	notReadyAfter   = 2 * time.Second
+	readyAgainAfter = 10 * time.Second
 )
 
-// readiness uses the outcomes of commands: a writable connection does not show that commits complete, that no table is
-// locked and that the disk has room. The zero value is ready.
+// readiness derives from the outcomes of commands whether the service works. A writable connection does not show that
+// commits complete, that no table is locked and that the disk has room. The zero value is ready.
 type readiness struct {
 	mu          sync.Mutex
 	first, last time.Time // failures since the latest success
 }
 
-// note records the outcome of a command. It ignores refusals.
-func (r *readiness) note(now time.Time, err error, code problem.Code) {
+// record records the outcome of a command. It ignores refusals.
+func (r *readiness) record(now time.Time, err error, code problem.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case err == nil:
 		r.first = time.Time{}
 	case code == problem.CodeUnavailable:
-		if r.first.IsZero() || now.Sub(r.last) > failingUntil {
+		if r.first.IsZero() || now.Sub(r.last) > readyAgainAfter {
 			r.first = now
 		}
 		r.last = now
@@ -91,7 +91,7 @@ func (a *API) Failing() error {
 	r := &a.readiness
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first.IsZero() || r.last.Sub(r.first) < failingAfter || a.Now().Sub(r.last) > failingUntil {
+	if r.first.IsZero() || r.last.Sub(r.first) < notReadyAfter || a.Now().Sub(r.last) > readyAgainAfter {
 		return nil
 	}
 	return ErrFailing

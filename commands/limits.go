@@ -21,7 +21,7 @@ import (
 const (
 	queriesPerWindow  = 200
 	queryWindow       = 10 * time.Second
-	concurrentQueries = 8  // concurrent
+	concurrentQueries = 8
 	waitingQueries    = 64 // waiting to run
 	concurrentStreams = 4  // a streamed answer may take as long as the client reads
 )
@@ -29,30 +29,30 @@ const (
 // guard limits the queries of each integration, so that one does not slow the others. Create it with newGuard.
 type guard struct {
 	now     func() time.Time
-	turns   *ratelimit.Shares // of queries
-	streams *ratelimit.Shares
-	queries httpkit.Rates
+	rates   httpkit.Rates     // of queries
+	queries *ratelimit.Shares // concurrent queries
+	streams *ratelimit.Shares // concurrent streams
 }
 
 func newGuard(now func() time.Time) *guard {
 	return &guard{
-		now: now, turns: ratelimit.NewShares(concurrentQueries, waitingQueries),
+		now: now, queries: ratelimit.NewShares(concurrentQueries, waitingQueries),
 		streams: ratelimit.NewShares(concurrentStreams, 0),
 	}
 }
 
 // tokens returns the token bucket of an integration's queries.
 func (g *guard) tokens(integration uuid.UUID) *rate.Limiter {
-	return g.queries.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
+	return g.rates.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
 }
 
-// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call turns.Return.
+// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call queries.Return.
 func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
 	if !g.tokens(integration).AllowN(g.now(), 1) {
 		return problem.QueriesLimited(queryWindow / queriesPerWindow)
 	}
-	if err := g.turns.Take(ctx, integration); err != nil {
-		return problem.QueriesLimited(retryShare).WithCause(err)
+	if err := g.queries.Take(ctx, integration); err != nil {
+		return problem.QueriesLimited(shareRetryAfter).WithCause(err)
 	}
 	return nil
 }

@@ -103,8 +103,8 @@ func ruleFor(n novel.Novel, cmd novel.Upsert) (string, error) {
 
 // Limits of the search for near titles.
 const (
-	maxNearTitles = 5
-	nearOnASide   = 25 // candidates before and after each of three spellings and one ending: at most 200
+	maxNearTitles     = 5
+	candidatesPerSide = 25 // candidates before and after each of three spellings and one ending: at most 200
 )
 
 //go:embed near.sql
@@ -124,7 +124,7 @@ func (a *API) nearTitles(ctx context.Context, folded string) ([]string, error) {
 		func(row pgx.CollectableRow) (c nearTitle, err error) {
 			err = row.Scan(&c.folded, &c.title)
 			return c, err
-		}, nearSQL, spellings, prefixes, nearOnASide)
+		}, nearSQL, spellings, prefixes, candidatesPerSide)
 	return nearest(folded, candidates), err
 }
 

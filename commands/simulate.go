@@ -5,7 +5,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
-	"strings"
+	"slices"
 	"time"
 
 	"novelgate/events/eventlog"
@@ -21,6 +21,8 @@ const (
 	lostResponse fault = "lost_response" // executed, and the connection is cut
 	slow         fault = "slow"          // executed, and answered after slowTime
 )
+
+var faults = []fault{unavailable, rateLimited, lostResponse, slow}
 
 const simulateHeader = "Novelgate-Simulate"
 
@@ -57,7 +59,7 @@ func (a *API) execute(ctx context.Context, in *input, rt *route) (out *output, e
 		return rt.handle(ctx, in)
 	case a.Sandbox == nil:
 		return nil, problem.InvalidField(simulateHeader, "works only with the key of a sandbox (ngt_…)")
-	case wanted != "" && !strings.Contains(" unavailable rate_limited lost_response slow ", " "+string(wanted)+" "):
+	case wanted != "" && !slices.Contains(faults, wanted):
 		return nil, problem.InvalidField(simulateHeader, "must be unavailable, rate_limited, lost_response or slow")
 	}
 	var id int64
@@ -74,13 +76,18 @@ func (a *API) execute(ctx context.Context, in *input, rt *route) (out *output, e
 	default:
 		out, err = rt.handle(ctx, in)
 	}
-	client, status := in.request.Context(), 0                                               // ends when the client leaves
-	if in.fault != lostResponse && (in.fault != slow || eventlog.Sleep(client, slowTime)) { //nolint:contextcheck // it is longer than ctx
-		if err == nil {
-			status = out.status
-		} else {
-			status = a.Problem(err).Code.Status()
-		}
+	answered := in.fault != lostResponse
+	if in.fault == slow {
+		client := in.request.Context()              // ends when the client leaves
+		answered = eventlog.Sleep(client, slowTime) //nolint:contextcheck // it is longer than ctx
+	}
+	status := 0
+	switch {
+	case !answered:
+	case err == nil:
+		status = out.status
+	default:
+		status = a.Problem(err).Code.Status()
 	}
 	ctx, cancel := a.WithTimeout(ctx)
 	defer cancel()

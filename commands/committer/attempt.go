@@ -23,22 +23,22 @@ import (
 type result int
 
 const (
-	committed  result = iota
-	conflicted        // another writer was faster
-	locked            // another session held a lock longer than lock_timeout
-	away              // the connection to the database failed
-	lost              // the transaction was sent and its outcome is unknown
-	failed            // the database or this program refused it; a repetition fails too
+	committed   result = iota
+	conflicted         // another writer was faster
+	locked             // another session held a lock longer than lock_timeout
+	unreachable        // the connection to the database failed
+	lost               // the transaction was sent and its outcome is unknown
+	failed             // the database or this program refused it; a repetition fails too
 )
 
 // path executes one attempt to commit jobs.
 type path func(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error
 
 // attempt tries once to commit jobs in one transaction.
-func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path) (r result, err error) {
+func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, execute path) (r result, err error) {
 	conn, err := b.config.Pool.Acquire(ctx)
 	if err != nil {
-		return away, fmt.Errorf("acquire connection: %w", err)
+		return unreachable, fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
 	session := conn.Conn().PgConn()
@@ -53,11 +53,11 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, along path)
 			}
 		}
 	}()
-	err = along(ctx, conn, st, jobs)
+	err = execute(ctx, conn, st, jobs)
 	if err == nil && !st.sent { // the transaction of an earlier delivery may not be acknowledged by the standby yet
 		err = eventlog.AwaitReplicated(ctx, conn)
 	}
-	if r = classify(ctx, conn.Conn(), st, err); r == away || r == lost {
+	if r = classify(ctx, conn.Conn(), st, err); r == unreachable || r == lost {
 		// The server has closed the connection, shuts down, is full or has become a standby. The pool would wait 15 seconds
 		// for a silent connection, so close it outside of the pool.
 		_ = conn.Hijack().Close(ctx)
@@ -170,16 +170,16 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 	return st.writes(ctx)
 }
 
-// hurrySQL shortens database.AppendLockTimeout once a batch has met a lock. A batch with many locks is then split
-// before the time of its other commands is up.
-const hurrySQL = `SELECT set_config('lock_timeout', '1ms', true)`
+// shortTimeoutSQL shortens database.AppendLockTimeout once a batch has met a lock. A batch with many locks is then
+// split before the time of its other commands is up.
+const shortTimeoutSQL = `SELECT set_config('lock_timeout', '1ms', true)`
 
 // writes returns the statements that append the decided events and update the inline projections. The append comes
 // first.
 func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	statements := &pgx.Batch{}
-	if st.hurried {
-		statements.Queue(hurrySQL)
+	if st.metLock {
+		statements.Queue(shortTimeoutSQL)
 	}
 	var err error
 	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil {
@@ -216,7 +216,7 @@ func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result 
 		case eventlog.IsConflict(err):
 			return conflicted
 		case eventlog.IsUnavailable(err):
-			return away
+			return unreachable
 		default:
 			return failed
 		}
@@ -225,7 +225,7 @@ func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result 
 	case refused == nil && !conn.IsClosed() && ctx.Err() == nil:
 		return failed // an error of this program, such as an event that cannot be decoded
 	default:
-		return away
+		return unreachable
 	}
 }
 

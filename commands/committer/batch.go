@@ -21,7 +21,7 @@ import (
 // Maximum numbers of attempts with conflicts: of a batch before it is split, and of a single command before it fails.
 const (
 	conflictsBeforeBisect = 3
-	conflictsAlone        = 12
+	conflictsBeforeGiveUp = 12
 )
 
 var (
@@ -36,7 +36,7 @@ type batch struct {
 	*lane
 	jobs    []*job
 	permits *permits // for the novels that the batch creates or updates
-	hurried bool     // the batch has met a lock: see hurrySQL
+	metLock bool     // so it uses shortTimeoutSQL
 	// lost has the attempts whose answer was lost: the batch id of their events, and the permits that each used, nil once
 	// these are charged. At most one attempt at a command is ever committed.
 	lost map[uuid.UUID]map[window]int
@@ -66,8 +66,8 @@ func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
 	return false
 }
 
-// settle commits jobs together or, after failures, in smaller parts. It answers each job or sets it apart.
-func (b *batch) settle(ctx context.Context, jobs []*job) {
+// commitOrSplit commits jobs together or, after failures, in smaller parts. It answers each job or sets it apart.
+func (b *batch) commitOrSplit(ctx context.Context, jobs []*job) {
 	err := b.commit(ctx, jobs)
 	half := len(jobs) / 2
 	switch {
@@ -75,11 +75,11 @@ func (b *batch) settle(ctx context.Context, jobs []*job) {
 		b.answer(jobs, nil)
 		return
 	case errors.Is(err, errLocked):
-		if !b.hurried {
-			b.hurried = true
+		if !b.metLock {
+			b.metLock = true
 			if free := b.setApartLockedRows(ctx, jobs); len(free) < len(jobs) {
 				if len(free) > 0 {
-					b.settle(ctx, free)
+					b.commitOrSplit(ctx, free)
 				}
 				return
 			}
@@ -92,18 +92,18 @@ func (b *batch) settle(ctx context.Context, jobs []*job) {
 		b.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
 		b.answer(jobs, err)
 		return
-	case half == 0: // the caller gets it as the result
+	case half == 0: // one command, whose result is the error
 		b.answer(jobs, err)
 		return
 	}
 	b.config.Metrics.bisections.Inc()
-	b.settle(ctx, jobs[:half])
-	b.settle(ctx, jobs[half:])
+	b.commitOrSplit(ctx, jobs[:half])
+	b.commitOrSplit(ctx, jobs[half:])
 }
 
-// leave removes jobs from the batch.
+// leave removes jobs from the batch and sets them apart.
 func (b *batch) leave(jobs []*job) {
-	// Another job of the batch with the same key may now be committed first; see own.
+	// Another job of the batch with the same key may now be committed first; see isOwn.
 	b.jobs = slices.DeleteFunc(slices.Clone(b.jobs), func(j *job) bool { return slices.Contains(jobs, j) })
 	b.setApart(jobs)
 }
@@ -164,7 +164,7 @@ func (c *Committer) answer(jobs []*job, err error) {
 func (b *batch) commit(ctx context.Context, jobs []*job) error {
 	limit := conflictsBeforeBisect
 	if len(jobs) == 1 {
-		limit = conflictsAlone
+		limit = conflictsBeforeGiveUp
 	}
 	conflicts, failures := 0, 0
 	for {
@@ -173,13 +173,13 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 			path = b.lockedPath
 		}
 		st := newState(len(jobs))
-		st.hurried = b.hurried
+		st.metLock = b.metLock
 		result, err := b.attempt(ctx, st, jobs, path)
 		if result == committed {
 			b.conclude(st)
 			return nil
 		}
-		b.permits.unspend(st.spent)
+		b.permits.release(st.spent)
 		switch result {
 		case locked, conflicted:
 			b.config.Metrics.conflicts.Inc()
@@ -194,7 +194,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 			}
 		case lost:
 			b.lost[st.id] = st.spent
-		case away:
+		case unreachable:
 			if failures++; failures >= b.connectionAttempts && len(b.lost) == 0 {
 				return b.giveUp(err)
 			}

@@ -87,11 +87,11 @@ func (c *titleCache) clear() {
 	c.threads.clear()
 }
 
-// check queues the statement that invalidates the cache. If st.relied lists titles, the statement also fails the
+// check queues the statement that invalidates the cache. If st.cached lists titles, the statement also fails the
 // transaction when one of them may have changed or one of the authors is blocked.
 func (c *titleCache) check(statements *pgx.Batch, st *state, authors []uuid.UUID) {
 	settled := pgtype.Uint64{Uint64: c.settled, Valid: true}
-	statements.Queue(checkCacheSQL, settled, listedChanges, st.relied, authors, c.version.oid,
+	statements.Queue(checkCacheSQL, settled, listedChanges, st.cached, authors, c.version.oid,
 		c.version.foldTable).QueryRow(func(row pgx.Row) error {
 		var version tableVersion
 		if err := row.Scan(&settled, &version.oid, &version.foldTable, &st.changed, nil); err != nil {
@@ -129,7 +129,7 @@ func (c *titleCache) lookUp(st *state, jobs []*job) error {
 				return errNotCached
 			}
 			st.titles[j.FoldedTitle] = &cached
-			st.relied = append(st.relied, j.FoldedTitle)
+			st.cached = append(st.cached, j.FoldedTitle)
 		}
 		if parent, ok := j.parentKey(); ok {
 			id := events.PostID(j.Caller.IntegrationID, parent.id)

@@ -305,7 +305,7 @@ func (l *lane) run(jobs []*job) {
 		lost: map[uuid.UUID]map[window]int{},
 	}
 	if !b.commitFast(ctx, jobs) {
-		b.settle(ctx, jobs)
+		b.commitOrSplit(ctx, jobs)
 	}
 	b.permits.returnUnused()
 }

@@ -72,9 +72,9 @@ func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation 
 	return nil
 }
 
-// own reports whether the recorded delivery is the job itself: an earlier attempt has written it, but the answer to its
-// commit was lost. The first job with the key is the delivery; the others are retries.
-func (b *batch) own(j *job, d *delivery) bool {
+// isOwn reports whether the recorded delivery is the job itself: an earlier attempt has written it, but the answer to
+// its commit was lost. The first job with the key is the delivery; the others are retries.
+func (b *batch) isOwn(j *job, d *delivery) bool {
 	_, ours := b.lost[d.batch]
 	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
 }
@@ -142,7 +142,7 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
 		return Result{}, ErrKeyMisused
 	}
 	result := Result{NovelID: n.ID, Slug: n.Slug}
-	if b.own(j, d) {
+	if b.isOwn(j, d) {
 		result.Outcome = novel.Updated
 		if d.stored.Type == (events.NovelCreated{}).Type() {
 			result.Outcome = novel.Created
@@ -244,7 +244,7 @@ func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
 	result := Result{
 		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, Slug: d.novelSlug,
 	}
-	if !b.own(j, d) {
+	if !b.isOwn(j, d) {
 		result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.Canonical)
 		result.Original = d.original
 	}

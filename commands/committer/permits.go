@@ -16,7 +16,7 @@ import (
 type permits struct {
 	source   Permits
 	logger   *slog.Logger
-	patience time.Duration // the time left to wait for the limiter
+	timeLeft time.Duration // to wait for the limiter
 	holding  map[window]*holding
 }
 
@@ -49,8 +49,8 @@ type holding struct {
 	err        error // of the limiter
 }
 
-func newPermits(source Permits, logger *slog.Logger, patience time.Duration) *permits {
-	return &permits{source: source, logger: logger, patience: patience, holding: map[window]*holding{}}
+func newPermits(source Permits, logger *slog.Logger, timeLeft time.Duration) *permits {
+	return &permits{source: source, logger: logger, timeLeft: timeLeft, holding: map[window]*holding{}}
 }
 
 // reserve takes permits until n are available, as far as the limit allows. If the limiter fails, only the commands that
@@ -66,12 +66,12 @@ func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
 		return
 	}
 	start := time.Now() //nolint:forbidigo // a duration
-	ctx, cancel := context.WithTimeout(ctx, p.patience)
+	ctx, cancel := context.WithTimeout(ctx, p.timeLeft)
 	defer cancel()
 	grant, err := p.source.Take(ctx, w.integration, w.operation, limit, missing)
-	p.patience -= time.Since(start)
+	p.timeLeft -= time.Since(start)
 	if err != nil {
-		p.logger.WarnContext(ctx, "creations or updates of novels refused: the limiter is away", slog.Any("error", err))
+		p.logger.WarnContext(ctx, "creations or updates of novels refused: the limiter failed", slog.Any("error", err))
 		h.err = fmt.Errorf("%w: take %s permits: %w", ErrUnavailable, w.operation, err)
 		return
 	}
@@ -84,25 +84,24 @@ func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
 func (p *permits) spend(ctx context.Context, w window, limit int) error {
 	p.reserve(ctx, w, limit, 1)
 	h := p.holding[w]
-	switch {
-	case h.unused > 0:
-	case h.err != nil:
-		return h.err
-	default:
-		return &RateLimitedError{Operation: w.operation, Limit: limit, RetryAfter: h.retryAfter}
+	if h.unused > 0 {
+		h.unused--
+		return nil
 	}
-	h.unused--
-	return nil
+	if h.err != nil {
+		return h.err
+	}
+	return &RateLimitedError{Operation: w.operation, Limit: limit, RetryAfter: h.retryAfter}
 }
 
-// unspend releases the permits of a failed attempt.
-func (p *permits) unspend(spent map[window]int) {
+// release releases the permits of a failed attempt.
+func (p *permits) release(spent map[window]int) {
 	for w, n := range spent {
 		p.holding[w].unused += n
 	}
 }
 
-// charge uses permits again that unspend released too early, as far as they are still available.
+// charge uses permits again that release has released too early, as far as they are still available.
 func (p *permits) charge(spent map[window]int) {
 	for w, n := range spent {
 		p.holding[w].unused -= min(n, p.holding[w].unused)

@@ -36,10 +36,10 @@ type state struct {
 	server  database.Server // of the attempt's connection
 	spent   map[window]int  // permits that the attempt uses
 	sent    bool            // the commit was sent
-	retried bool            // a comment is already on record
-	hurried bool            // see hurrySQL
+	retried bool            // a comment of the batch is a retry
+	metLock bool            // the batch has met a lock: see shortTimeoutSQL
 
-	relied  []string // cached titles that the attempt uses
+	cached  []string // cached titles that the attempt uses
 	changed []string // titles that the check of the cache listed
 
 	// by folded title; an unknown title has a zero novel; a free one has an identifier and a slug

@@ -47,8 +47,8 @@ type Decision struct {
 var ErrClosed = errors.New("rate limiter is closed")
 
 const (
-	closeTime = 2 * time.Second // how long Close waits for running calls
-	giveTime  = 5 * time.Second // time-out of a call without waiting requests
+	closeTimeout  = 2 * time.Second // how long Close waits for running calls
+	returnTimeout = 5 * time.Second // time-out of a call without waiting requests
 )
 
 // Limiter grants permits. It is safe for concurrent use.
@@ -118,7 +118,7 @@ func (l *Limiter) Return(ctx context.Context, integration uuid.UUID, operation O
 	}
 	if w.returnToLease(l.now(), taken.charged, n) {
 		// The worker may have ended when the lease was used up. One must run again to return these permits later.
-		l.rouse(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
+		l.wakeWorker(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
 		w.mu.Unlock()
 		return nil
 	}
@@ -151,12 +151,12 @@ func (l *Limiter) Close() {
 	for _, w := range l.windows {
 		w.mu.Lock()
 		w.closing = true
-		w.rouse()
+		w.signal()
 		w.mu.Unlock()
 	}
 	l.mu.Unlock()
 
-	stop := time.AfterFunc(closeTime, l.cancel)
+	stop := time.AfterFunc(closeTimeout, l.cancel)
 	defer stop.Stop()
 	l.workers.Wait()
 	l.cancel()
@@ -190,10 +190,10 @@ func (l *Limiter) submit(ctx context.Context, k key, w *window, r *request) (Dec
 		w.mu.Unlock()
 		return Decision{}, fmt.Errorf("wait for %s permits: %w", k.operation, err)
 	}
-	r.deadline, r.bounded = ctx.Deadline()
+	r.deadline, r.hasDeadline = ctx.Deadline()
 	r.answered = make(chan struct{})
 	w.queue = append(w.queue, r)
-	l.rouse(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
+	l.wakeWorker(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
 	w.mu.Unlock()
 
 	select {

@@ -18,7 +18,7 @@ var ErrShareExceeded = errors.New("too many requests of this integration are und
 // It is safe for concurrent use.
 type Shares struct {
 	running int64
-	most    int // running and waiting
+	limit   int // running and waiting
 
 	mu     sync.Mutex
 	shares map[uuid.UUID]*share
@@ -26,13 +26,13 @@ type Shares struct {
 
 // share is the share of an integration that has requests.
 type share struct {
-	turns    *semaphore.Weighted
+	slots    *semaphore.Weighted
 	requests int // running and waiting
 }
 
 // NewShares returns Shares that let each integration run and queue the given numbers of requests.
 func NewShares(running, waiting int) *Shares {
-	return &Shares{running: int64(running), most: running + waiting, shares: map[uuid.UUID]*share{}}
+	return &Shares{running: int64(running), limit: running + waiting, shares: map[uuid.UUID]*share{}}
 }
 
 // Take waits until a request may run. It fails with ErrShareExceeded when too many requests are waiting already, or
@@ -41,17 +41,17 @@ func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
 	s.mu.Lock()
 	own := s.shares[integration]
 	if own == nil {
-		own = &share{turns: semaphore.NewWeighted(s.running)}
+		own = &share{slots: semaphore.NewWeighted(s.running)}
 		s.shares[integration] = own
 	}
-	if own.requests >= s.most {
+	if own.requests >= s.limit {
 		s.mu.Unlock()
 		return ErrShareExceeded
 	}
 	own.requests++
 	s.mu.Unlock()
-	if err := own.turns.Acquire(ctx, 1); err != nil {
-		s.leave(integration, own)
+	if err := own.slots.Acquire(ctx, 1); err != nil {
+		s.release(integration, own)
 		return fmt.Errorf("%w: %w", ErrShareExceeded, err)
 	}
 	return nil
@@ -62,12 +62,12 @@ func (s *Shares) Return(integration uuid.UUID) {
 	s.mu.Lock()
 	own := s.shares[integration]
 	s.mu.Unlock()
-	own.turns.Release(1)
-	s.leave(integration, own)
+	own.slots.Release(1)
+	s.release(integration, own)
 }
 
-// leave forgets an integration with its last request.
-func (s *Shares) leave(integration uuid.UUID, own *share) {
+// release ends a request. It forgets an integration with its last request.
+func (s *Shares) release(integration uuid.UUID, own *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if own.requests--; own.requests == 0 {

@@ -50,17 +50,17 @@ type request struct {
 	returned      int       // Return: number of permits …
 	charged       time.Time // … and their charge
 
-	deadline  time.Time
-	bounded   bool // its context has a deadline
-	abandoned bool
+	deadline    time.Time
+	hasDeadline bool
+	abandoned   bool
 
 	answered chan struct{}
 	decision Decision
 	err      error
 }
 
-// rouse wakes the window's worker, if it has one.
-func (w *window) rouse() {
+// signal wakes the window's worker, if it has one.
+func (w *window) signal() {
 	select {
 	case w.wake <- struct{}{}:
 	default: // already woken

@@ -24,10 +24,10 @@ type group struct {
 	returned   []int64     // … and the number of permits of each
 }
 
-// rouse wakes the worker of the locked window, or starts one.
-func (l *Limiter) rouse(k key, w *window) {
+// wakeWorker wakes the worker of the locked window, or starts one.
+func (l *Limiter) wakeWorker(k key, w *window) {
 	if w.working {
-		w.rouse()
+		w.signal()
 		return
 	}
 	w.working = true
@@ -66,11 +66,11 @@ func (l *Limiter) call(k key, w *window, g *group) {
 // context ends at the latest deadline of the group's requests: an earlier end would fail the others.
 func (g *group) context(base context.Context) (context.Context, context.CancelFunc) {
 	if len(g.requests) == 0 {
-		return context.WithTimeout(base, giveTime)
+		return context.WithTimeout(base, returnTimeout)
 	}
 	var latest time.Time
 	for _, r := range g.requests {
-		if !r.bounded {
+		if !r.hasDeadline {
 			return context.WithCancel(base)
 		}
 		if r.deadline.After(latest) {
@@ -102,12 +102,12 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 
 	g := &group{requests: requests, limit: w.limit, returnedAt: []time.Time{}, returned: []int64{}}
 	for _, c := range w.returns {
-		g.giveBack(c)
+		g.addReturn(c)
 	}
 	w.returns = nil
 	for _, r := range requests {
 		if r.returned > 0 {
-			g.giveBack(charge{at: r.charged, n: r.returned})
+			g.addReturn(charge{at: r.charged, n: r.returned})
 			continue
 		}
 		g.limit = r.limit
@@ -159,7 +159,7 @@ func (w *window) dequeue() []*request {
 	return taken
 }
 
-func (g *group) giveBack(c charge) {
+func (g *group) addReturn(c charge) {
 	g.returnedAt = append(g.returnedAt, c.at)
 	g.returned = append(g.returned, int64(c.n))
 }
@@ -181,7 +181,7 @@ func (w *window) complete(g *group, r receipt, err error, sent, answered time.Ti
 		}
 		return
 	}
-	w.learn(g, r, sent, answered)
+	w.update(g, r, sent, answered)
 
 	state := w.status(answered, g.limit)
 	left := r.granted
@@ -199,8 +199,8 @@ func (w *window) complete(g *group, r receipt, err error, sent, answered time.Ti
 	}
 }
 
-// learn updates the window from a receipt.
-func (w *window) learn(g *group, r receipt, sent, answered time.Time) {
+// update updates the window from a receipt.
+func (w *window) update(g *group, r receipt, sent, answered time.Time) {
 	w.used = r.used - r.leased
 	w.resetAt = answered.Add(r.resetAfter)
 	if g.wanted > 0 {

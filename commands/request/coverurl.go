@@ -21,7 +21,7 @@ const (
 // unchanged, so the host must be public by the rules of browsers: they map full-width characters in names, and read
 // numbers such as 2130706433, 0x7f.1 and 0177.0.0.1 as IPv4 addresses. Names are not resolved.
 func checkCoverURL(s string) string {
-	if wrong := between(s, 0, maxCoverURL); wrong != "" {
+	if wrong := checkLength(s, 0, maxCoverURL); wrong != "" {
 		return wrong
 	}
 	// Browsers read a backslash as a slash and drop tabs and line breaks. None of these is valid in a URL, and each could
@@ -65,7 +65,7 @@ func checkHost(host string, bracketed bool) string {
 	switch label := host[strings.LastIndexByte(host, '.')+1:]; {
 	case !hostName.MatchString(host):
 		return wantURL
-	case number.MatchString(label):
+	case numericLabel.MatchString(label):
 		// A browser reads this as an IPv4 address in any notation. Only the usual notation is accepted.
 		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is4() || !isPublic(addr) {
 			return wantPublic
@@ -81,9 +81,9 @@ func checkHost(host string, bracketed bool) string {
 var (
 	// hostName accepts letters, digits, hyphens, and underscores, which occur in the names of storage buckets.
 	hostName = regexp.MustCompile(`^[a-z0-9_-]{1,63}(\.[a-z0-9_-]{1,63})*$`)
-	// number is the "ends in a number checker" of the URL standard (https://url.spec.whatwg.org/#ends-in-a-number-checker)
-	// on the last label.
-	number = regexp.MustCompile(`^(0x[0-9a-f]*|[0-9]+)$`)
+	// numericLabel is the "ends in a number checker" of the URL standard, on the last label:
+	// https://url.spec.whatwg.org/#ends-in-a-number-checker
+	numericLabel = regexp.MustCompile(`^(0x[0-9a-f]*|[0-9]+)$`)
 	// privateName accepts the domains of private networks: RFC 6761, RFC 6762 (section 3 and appendix G), RFC 8375, and
 	// ICANN's reservation of .internal.
 	privateName = regexp.MustCompile(
@@ -93,9 +93,9 @@ var (
 // globalUnicast is the only IPv6 block for public addresses.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// special are the IPv4 blocks that are not global unicast, and the IPv6 blocks inside 2000::/3 that are not, or that
+// notPublic are the IPv4 blocks that are not global unicast, and the IPv6 blocks inside 2000::/3 that are not, or that
 // hold an IPv4 address (6to4, Teredo): the special-purpose registries of IANA (RFC 6890) and multicast.
-var special = func(blocks ...string) (prefixes []netip.Prefix) {
+var notPublic = func(blocks ...string) (prefixes []netip.Prefix) {
 	for _, block := range blocks {
 		prefixes = append(prefixes, netip.MustParsePrefix(block))
 	}
@@ -111,5 +111,5 @@ var special = func(blocks ...string) (prefixes []netip.Prefix) {
 // NAT64, …) is not in globalUnicast.
 func isPublic(addr netip.Addr) bool {
 	return (addr.Is4() || globalUnicast.Contains(addr)) &&
-		!slices.ContainsFunc(special, func(block netip.Prefix) bool { return block.Contains(addr) })
+		!slices.ContainsFunc(notPublic, func(block netip.Prefix) bool { return block.Contains(addr) })
 }

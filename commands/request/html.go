@@ -22,7 +22,7 @@ const (
 //   - a doctype, another declaration (<!ENTITY …>) or a processing instruction (<?php … ?>), closed by a '>'.
 //
 // Everything else is text: "a < b", "<3", "</3", "<-", "<System>", "x<y>z", "<my-widget>", "<me@example.com>", entities
-// such as "&amp;", and a tag that the text ends before closing ("<b").
+// such as "&amp;", and a tag that is never closed ("<b").
 //
 // The end of a tag is decided more strictly than in a tokenizer: any later '>' ends it, even inside an attribute's
 // quotes. So <i> is found in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst

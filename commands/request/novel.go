@@ -75,7 +75,7 @@ func (o *object) genres(name string) *[]string {
 	list := []string{}
 	if !o.Texts(name, false, 0, maxGenres, func(field, s string) {
 		s = strings.TrimSpace(s)
-		o.refuse(field, between(s, 1, maxGenre))
+		o.refuse(field, checkLength(s, 1, maxGenre))
 		list = append(list, s)
 	}) {
 		return nil

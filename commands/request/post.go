@@ -43,10 +43,10 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 		return Post{}, err //nolint:wrapcheck // already a problem
 	}
 	p := Post{
-		AuthorUUID: o.required("uuid", asSent, words(maxUUID)),
+		AuthorUUID: o.required("uuid", asSent, notBlank(maxUUID)),
 		Username:   o.required("username", strings.TrimSpace, length(1, maxUsername)),
 		Title:      o.title(),
-		Content:    o.required("content", asSent, words(maxContent)),
+		Content:    o.required("content", asSent, notBlank(maxContent)),
 	}
 	if what, found := findHTML(p.Content); found {
 		o.Fail("content", "must be plain text, but contains HTML: %s", what)

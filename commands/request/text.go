@@ -44,21 +44,21 @@ func asSent(s string) string { return s }
 
 // length returns a check for texts of low to high characters.
 func length(low, high int) func(string) string {
-	return func(s string) string { return between(s, low, high) }
+	return func(s string) string { return checkLength(s, low, high) }
 }
 
-// words returns a check for texts of up to high characters that are not blank.
-func words(high int) func(string) string {
+// notBlank returns a check for texts of up to high characters that are not blank.
+func notBlank(high int) func(string) string {
 	return func(s string) string {
 		if strings.TrimSpace(s) == "" {
-			return between("", 1, high)
+			return checkLength("", 1, high)
 		}
-		return between(s, 1, high)
+		return checkLength(s, 1, high)
 	}
 }
 
-// between returns the error text for s unless s has low to high characters; then "".
-func between(s string, low, high int) string {
+// checkLength returns the error text for s unless s has low to high characters; then "".
+func checkLength(s string, low, high int) string {
 	if len(s) >= low && len(s) <= high && low <= 1 {
 		return "" // fast path: a string has at most as many characters as bytes
 	}

@@ -332,12 +332,15 @@ func TestSimulationNeedsASandbox(t *testing.T) {
 	for _, path := range []string{NovelsPath, PostsPath} {
 		body := Comment(Unique("Simulated")).JSON(t)
 		for _, p := range []*Partner{partner, &box.Partner} {
-			r := p.Request(path, "sim-1", body)
-			r.Header = http.Header{"Novelgate-Simulate": {"unavailable"}}
+			wrong := []string{"unavailable"}
 			if p == &box.Partner {
-				r.Header.Set("Novelgate-Simulate", "Unavailable")
+				wrong = []string{"Unavailable", "unavailable slow"}
 			}
-			s.Send(t, r).WantInvalid(t, "Novelgate-Simulate")
+			for _, fault := range wrong {
+				r := p.Request(path, "sim-1", body)
+				r.Header = http.Header{"Novelgate-Simulate": {fault}}
+				s.Send(t, r).WantInvalid(t, "Novelgate-Simulate")
+			}
 			operation := path[strings.LastIndex(path, "/")+1:]
 			p.Inquire(t, "/api/integrations/deliveries/sim-1?operation="+operation).WantProblem(t, 404, "not_found")
 		}
