@@ -73,26 +73,26 @@ func (*decision) members() []string { return []string{"reason"} }
 
 func (d *decision) read(o *httpkit.Object) { d.Reason, _ = o.Text("reason", false) }
 
-// decide returns the operation of a decision about the object in the path, which subject returns. now returns the
+// decide returns the operation of a decision about the object in the path, which subject returns. current returns the
 // current state of the object, for a retry.
 func decide[S, T any](
 	subject func(c *call) S, command func(s *staff.Staff, ctx context.Context, of S, reason string) (T, error),
-	now func(s *staff.Staff, ctx context.Context, of S) (T, error),
+	current func(s *staff.Staff, ctx context.Context, of S) (T, error),
 ) operation {
 	return withBody(func(ctx context.Context, c *call, body decision) (*output, error) {
-		made, err := command(c.staff, ctx, subject(c), body.Reason)
-		return commandOutput(http.StatusOK, made, err, func(uuid.UUID) (T, error) { return now(c.staff, ctx, subject(c)) })
+		result, err := command(c.staff, ctx, subject(c), body.Reason)
+		return commandOutput(http.StatusOK, result, err,
+			func(uuid.UUID) (T, error) { return current(c.staff, ctx, subject(c)) })
 	})
 }
 
-// commandOutput returns the response to a command: its result or, for a retry, the current state of the stream with an
-// id.
-func commandOutput[T any](status int, made T, err error, now func(uuid.UUID) (T, error)) (*output, error) {
+// commandOutput returns the response to a command: its result or, for a retry, the current state of its stream.
+func commandOutput[T any](status int, result T, err error, current func(stream uuid.UUID) (T, error)) (*output, error) {
 	var replayed *staff.ReplayedError
 	if !errors.As(err, &replayed) {
-		return &output{status: status, body: made}, err
+		return &output{status: status, body: result}, err
 	}
-	found, err := now(replayed.StreamID)
+	found, err := current(replayed.StreamID)
 	return &output{status: http.StatusOK, body: found, replayed: true, mismatch: replayed.Mismatch}, err
 }
 

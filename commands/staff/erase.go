@@ -21,10 +21,10 @@ import (
 	"novelgate/projections"
 )
 
-// ErrNotSettled is returned when an older transaction that still runs may append events to erase. Part of them may be
-// erased; repeat the command to continue.
+// ErrNotSettled is returned when an older transaction that still runs may append events to erase. Some events may be
+// erased already; a repetition of the command continues.
 var ErrNotSettled = errors.New(
-	"an older transaction is still running, and may hold more of it: repeat the command in a moment")
+	"an older transaction is still running and may append more of the author's data: repeat the command in a moment")
 
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
@@ -40,8 +40,8 @@ type Erasure struct {
 // follow with the event AuthorErased. A second call erases later comments, and completes an interrupted erasure.
 //
 // It finds the comments in the table posts. This projection removes them when it applies AuthorErased, so they are
-// erased before that event is recorded. Comments before AuthorErased that posts had not applied yet are searched in the
-// log afterwards.
+// erased before that event is recorded. Comments before AuthorErased that posts had not applied yet are found in the log
+// afterwards.
 func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
 	if err := requireReason(reason); err != nil {
 		return Erasure{}, err
@@ -109,7 +109,7 @@ type eraser struct {
 type findings struct {
 	projected []uuid.UUID     // comments in the table posts, and those that staff made it skip
 	searched  events.Position // projected is complete up to this position
-	rest      []uuid.UUID     // comments after it that are settled
+	rest      []uuid.UUID     // committed comments after it
 	decisions int
 	decided   bool // author_decisions has data of the author
 }
@@ -165,17 +165,23 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 
 // skipped returns the comments of the author that staff made the projection posts skip.
 func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
-	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
-	if err != nil || len(deliveries) == 0 {
+	posts, err := skippedPosts(ctx, e.Pool, e.name.IntegrationID)
+	if err != nil || len(posts) == 0 {
 		return nil, err
 	}
+	return e.comments(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
+}
+
+// skippedPosts returns the comments of an integration that staff made the projection posts skip.
+func skippedPosts(ctx context.Context, db database.Querier, integrationID uuid.UUID) ([]uuid.UUID, error) {
+	deliveries, err := projections.Skipped(ctx, db, projections.Posts{}.Name())
 	posts := make([]uuid.UUID, 0, len(deliveries))
 	for delivery := range deliveries {
-		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
-			posts = append(posts, events.PostID(e.name.IntegrationID, delivery.ID))
+		if delivery.Source == events.PostsSource(integrationID) {
+			posts = append(posts, events.PostID(integrationID, delivery.ID))
 		}
 	}
-	return e.comments(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
+	return posts, err
 }
 
 // scan reads the log between two positions and returns the comments of the author.

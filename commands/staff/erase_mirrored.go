@@ -9,7 +9,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/projections"
 )
 
 //go:embed erase_mirrored.sql
@@ -23,36 +22,29 @@ func EraseMirrored(ctx context.Context, tx pgx.Tx, erased *events.Recorded) erro
 	if !ok {
 		return nil
 	}
-	deliveries, err := projections.Skipped(ctx, tx, projections.Posts{}.Name())
+	skipped, err := skippedPosts(ctx, tx, of.IntegrationID)
 	if err != nil {
 		return err
 	}
-	skipped := make([]uuid.UUID, 0, len(deliveries))
-	for delivery := range deliveries {
-		if delivery.Source == events.PostsSource(of.IntegrationID) {
-			skipped = append(skipped, events.PostID(of.IntegrationID, delivery.ID))
-		}
-	}
-	var name *string
+	var externalUUID string
 	var streams []uuid.UUID
 	var stream uuid.UUID
-	var external *string
+	var found *string
 	// ForEachRow returns the error.
 	rows, _ := tx.Query(ctx, eraseMirroredSQL, erased.StreamID, of.IntegrationID, skipped, erased.Position.Ordinal)
-	_, err = pgx.ForEachRow(rows, []any{&stream, &external}, func() error {
-		if external != nil && events.AuthorID(of.IntegrationID, *external) == erased.StreamID {
-			name, streams = external, append(streams, stream)
-			external = nil
+	_, err = pgx.ForEachRow(rows, []any{&stream, &found}, func() error {
+		if found != nil && events.AuthorID(of.IntegrationID, *found) == erased.StreamID {
+			externalUUID, streams = *found, append(streams, stream)
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("find what to erase of author %s: %w", erased.StreamID, err)
 	}
-	if name == nil {
+	if len(streams) == 0 {
 		return nil // the origin had erased it before the mirror read it
 	}
-	if _, err := tx.Exec(ctx, eraseSQL, of.IntegrationID, *name, streams); err != nil {
+	if _, err := tx.Exec(ctx, eraseSQL, of.IntegrationID, externalUUID, streams); err != nil {
 		return fmt.Errorf("erase author %s: %w", erased.StreamID, err)
 	}
 	return nil

@@ -140,15 +140,15 @@ func (k UserKey) Usable(at time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || at.Before(*k.ExpiresAt))
 }
 
-// kinds of keys, by role.
-var kinds = map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor}
+// keyKinds has the kinds of keys, by role.
+var keyKinds = map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor}
 
 // IssueUserKey issues a key to a staff user. The first key creates the staff user. A key with a lifetime of 0 never
 // expires. The secret is returned and never stored.
 func (s *Staff) IssueUserKey(
 	ctx context.Context, role, name string, lifetime time.Duration,
 ) (UserKey, apikey.Secret, error) {
-	kind, ok := kinds[role]
+	kind, ok := keyKinds[role]
 	if !ok {
 		return UserKey{}, apikey.Secret{}, principal.ErrRole
 	}

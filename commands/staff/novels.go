@@ -148,7 +148,7 @@ func (s *Staff) moderate(
 		return Novel{}, invalid
 	}
 	err := execute(ctx, s, stream{events.NovelStream, id}, func() (novel.Novel, int, error) {
-		n, err := s.decidedOn(ctx, id)
+		n, err := s.novelState(ctx, id)
 		return n, n.Version, err
 	}, decide)
 	if err != nil {
@@ -157,13 +157,13 @@ func (s *Staff) moderate(
 	return s.NovelByID(ctx, id)
 }
 
-const decidedOnSQL = `SELECT slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`
+const novelStateSQL = `SELECT slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`
 
-// decidedOn returns the state of a novel for decisions, with version 0 when there is none.
-func (s *Staff) decidedOn(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
+// novelState returns the state of a novel for decisions, with version 0 when there is none.
+func (s *Staff) novelState(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
 	n := novel.Novel{ID: id}
 	var encoded []byte
-	err := s.Pool.QueryRow(ctx, decidedOnSQL, id).Scan(&n.Slug, &n.Title, &n.State, &n.OwnerID, &n.Version, &encoded)
+	err := s.Pool.QueryRow(ctx, novelStateSQL, id).Scan(&n.Slug, &n.Title, &n.State, &n.OwnerID, &n.Version, &encoded)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return n, nil
 	}
