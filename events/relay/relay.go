@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// chunk is the maximum number of events in one batch. Servers accept batches of up to 1,000.
-	chunk       = 512
+	// batchLimit is the maximum number of events in one atomic batch. Servers accept up to 1,000.
+	batchLimit  = 512
 	pace        = 100 * time.Millisecond // see eventlog.Follow
 	readTimeout = 30 * time.Second
 	natsTimeout = 10 * time.Second // for one request
@@ -215,7 +215,7 @@ func (r *Relay) sealed(ctx context.Context) (ledger.Sealed, error) {
 	return ledger.ReadSealed(ctx, r.db)
 }
 
-// step publishes the next chunk.
+// step publishes the next events.
 func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 	sealed, err := t.sealed(ctx)
 	if err != nil {
@@ -243,13 +243,13 @@ func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 	return eventlog.Span{Read: len(list), Full: end < sealed.Size, Settled: !sealed.Unsealed}, nil
 }
 
-// next reads the next chunk. Near the end of the log it takes the rows from the Tail of the process, if these are all
-// sealed events after the last chunk. Personal data in these rows may be erased since: then author.erased comes
+// next reads the next events. Near the end of the log it takes the rows from the Tail of the process, if these are all
+// sealed events after the last ones. Personal data in these rows may be erased since: then author.erased comes
 // later in the log, and deletes their messages.
 func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	left := sealed.Size - first
-	if t.config.Tail == nil || t.at == (events.Position{}) || left > chunk || t.main.last != t.personal.last {
-		return t.read(ctx, first, int(min(chunk, left)), sealed.Size)
+	if t.config.Tail == nil || t.at == (events.Position{}) || left > eventlog.DefaultLimit || t.main.last != t.personal.last {
+		return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
 	}
 	_, rows, err := t.config.Tail.ReadRows(ctx, t.at, sealed.Log)
 	if err != nil {
@@ -259,7 +259,7 @@ func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([
 		rows = rows[:len(rows)-1]
 	}
 	if int64(len(rows)) != left {
-		return t.read(ctx, first, int(left), sealed.Size)
+		return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
 	}
 	list := make([]message, len(rows))
 	for i := range rows {

@@ -142,29 +142,32 @@ func (r *Relay) retire(
 
 var errAck = errors.New("the server stored a batch at other sequences than expected")
 
-// publish stores the events of list that the stream does not have yet, as one atomic batch. The server refuses the
-// batch unless its last message is s.last. After an error the outcome is unknown; the next turn reads the last
-// sequence again.
+// publish stores the events of list that the stream does not have yet, in atomic batches.
 func (s *stream) publish(
 	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
 ) error {
-	var batch []*nats.Msg
+	list = list[min(max(s.logIndex()-list[0].index, 0), int64(len(list))):]
+	for batch := range slices.Chunk(list, batchLimit) {
+		if err := s.publishBatch(ctx, js, batch, part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// publishBatch stores events as one atomic batch. The server refuses it unless its last message is s.last. After an
+// error the outcome is unknown; the next turn reads the last sequence again.
+func (s *stream) publishBatch(
+	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
+) error {
+	batch := make([]*nats.Msg, len(list))
 	for i := range list {
-		if list[i].index < s.logIndex() {
-			continue
-		}
-		m := part(&list[i])
-		m.Subject = s.prefix + list[i].subject
-		m.Header.Set(LeafHeader, list[i].leaf)
-		if len(batch) == 0 {
-			m.Header.Set(jetstream.ExpectedStreamHeader, s.name)
-			m.Header.Set(jetstream.ExpectedLastSeqHeader, fmt.Sprint(s.last))
-		}
-		batch = append(batch, m)
+		batch[i] = part(&list[i])
+		batch[i].Subject = s.prefix + list[i].subject
+		batch[i].Header.Set(LeafHeader, list[i].leaf)
 	}
-	if len(batch) == 0 {
-		return nil
-	}
+	batch[0].Header.Set(jetstream.ExpectedStreamHeader, s.name)
+	batch[0].Header.Set(jetstream.ExpectedLastSeqHeader, fmt.Sprint(s.last))
 	ctx, cancel := context.WithTimeout(ctx, natsTimeout)
 	defer cancel()
 	ack, err := jetstreamext.PublishMsgBatch(ctx, js, batch)
