@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/apikey"
+	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 )
 
@@ -135,13 +136,16 @@ func refuse(stderr io.Writer, err error) int {
 // SQLSTATEs undefined_table, undefined_column and undefined_function.
 var undefined = []string{"42P01", "42703", "42883"}
 
-// explain returns the text of an error, with advice for a missing schema. It shortens API keys to their prefixes,
-// because messages end up in logs. It removes repeated lines: pgx tries to connect with TLS and without, and reports
-// the same error for both.
+// explain returns the text of an error, with advice for a missing schema and for a server without a free connection. It
+// shortens API keys to their prefixes, because messages end up in logs. It removes repeated lines: pgx tries to connect
+// with TLS and without, and reports the same error for both.
 func explain(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {
 		return "the database has no schema yet, or an older one (" + pgErr.Message + "): wait until `novelgate serve` has started, or run `novelgate migrate`"
+	}
+	if full, ok := database.FullServer(err); ok {
+		return database.ErrFull.Error() + " (" + full.Message + "): " + database.FullAdvice
 	}
 	return strings.Join(slices.Compact(strings.Split(apikey.Redact(err.Error()), "\n")), "\n")
 }

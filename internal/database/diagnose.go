@@ -81,10 +81,11 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		&checkpointSeconds, &checkpoint, &durable, &standbys, &vacuums, &jit, &migrated, &size, &age, &oldest, &prepared,
 		&slots)
 	if err != nil {
-		return []Finding{{
-			Check: "connect", Status: Fail, Found: err.Error(),
-			Advice: "name a server that answers, and a role that may connect",
-		}}
+		advice := "name a server that answers, and a role that may connect"
+		if isFull(err) {
+			advice = FullAdvice
+		}
+		return []Finding{{Check: "connect", Status: Fail, Found: err.Error(), Advice: advice}}
 	}
 	sessions := CheckSessions(ctx, pool)
 	all := []Finding{

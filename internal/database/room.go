@@ -157,7 +157,17 @@ func (p *Pools) makeRoom() {
 	}
 }
 
+// FullAdvice says what to do about a server without a free connection.
+const FullAdvice = "raise max_connections, or the connection limit of the role or the database, or lower " +
+	"--database-connections of the replicas; `novelgate doctor` counts connections, as a superuser also on a full server"
+
+// FullServer returns the refusal of a server, a database or a role without a free connection, if err is one.
+func FullServer(err error) (refused *pgconn.PgError, ok bool) {
+	ok = errors.As(err, &refused) && refused.Code == tooManyConnections
+	return refused, ok
+}
+
 func isFull(err error) bool {
-	var refused *pgconn.PgError
-	return errors.As(err, &refused) && refused.Code == tooManyConnections
+	_, full := FullServer(err)
+	return full
 }

@@ -150,6 +150,30 @@ func TestServers(t *testing.T) {
 		wantOneSentence(t, standby.url(),
 			`novelgate: check the database: the database server is a standby: connect to the primary`)
 	})
+	t.Run("no connection left", func(t *testing.T) {
+		t.Parallel()
+		full := startServer(t, map[string]string{"max_connections": "6", "fsync": "off"})
+		superuser := testdb.Connect(t, full.url())
+		testdb.Exec(t, superuser, `CREATE ROLE plain LOGIN`)
+		testdb.Eventually(t, "earlier connections are closed", func() bool {
+			return len(backends(t, superuser, `datid IS NOT NULL`)) == 0
+		})
+		plain := inDatabase(t, full.url(), "novelgate", "plain")
+		for range 2 { // as another replica holds; of the other four three are for superusers only
+			testdb.Connect(t, plain)
+		}
+		advice := "raise max_connections, or the connection limit of the role or the database, or lower " +
+			"--database-connections of the replicas; `novelgate doctor` counts connections, as a superuser also on a full " +
+			"server"
+		wantOneSentence(t, plain, "novelgate: the database server has no connection left (remaining connection slots are "+
+			"reserved for non-replication superuser connections): "+advice)
+		if out := RunCLI(t, plain, "doctor"); out.Code != 1 || !strings.Contains(out.Stdout, advice) {
+			t.Errorf("doctor: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
+		}
+		if out := RunCLI(t, full.url(), "doctor"); !strings.Contains(out.Stdout, "of 6 are left") {
+			t.Errorf("doctor as a superuser: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
+		}
+	})
 	t.Run("10 connections", func(t *testing.T) {
 		t.Parallel()
 		small := startServer(t, map[string]string{"max_connections": "10", "fsync": "off"})
