@@ -47,7 +47,8 @@ type WitnessConfig struct {
 	Metrics *Metrics
 }
 
-// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures.
+// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures, as
+// long as they may be served and at least the newest one.
 type Witness struct {
 	WitnessConfig
 
@@ -103,6 +104,9 @@ func (w *Witness) Take(ctx context.Context, c Checkpoint) error {
 	lines, err := w.cosign(ctx, c)
 	if err == nil && lines != "" {
 		err = w.keep(ctx, c, lines)
+	}
+	if err == nil {
+		err = w.prune(ctx)
 	}
 	if err != nil {
 		w.Metrics.unwitnessed.WithLabelValues(w.String()).Inc()
@@ -220,4 +224,21 @@ func (w *Witness) keep(ctx context.Context, c Checkpoint, lines string) error {
 	}
 	_, _, err := w.sizes(ctx, c.Origin) // sets the metric
 	return err
+}
+
+// pruneSQL deletes cosignatures that are not needed any more, up to 1,000 of each origin, so that it holds up no reader
+// of the log. Another replica may delete others at the same time.
+const pruneSQL = `DELETE FROM ledger_cosignatures AS c USING (
+    SELECT old.* FROM ledger_origins AS o CROSS JOIN LATERAL (
+        SELECT origin, tree_size, witness FROM ledger_cosignatures
+        WHERE origin = o.origin AND NOT ledger_cosignature_is_needed(origin, tree_size, witness)
+        ORDER BY tree_size LIMIT 1000 FOR UPDATE SKIP LOCKED) AS old
+) AS old
+WHERE (c.origin, c.tree_size, c.witness) = (old.origin, old.tree_size, old.witness)`
+
+func (w *Witness) prune(ctx context.Context) error {
+	if _, err := w.Pool.Exec(ctx, pruneSQL); err != nil {
+		return fmt.Errorf("delete old cosignatures: %w", err)
+	}
+	return nil
 }

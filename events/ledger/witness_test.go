@@ -2,12 +2,14 @@ package ledger_test
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgconn"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -185,6 +187,64 @@ func TestServedCheckpoint(t *testing.T) {
 	wantCosigned(t, l, "one", 5, one, two)
 	ask(two)
 	wantCosigned(t, l, "one two", 5, one, two)
+}
+
+// TestOldCosignaturesArePruned: those on the 16 newest checkpoints and the newest one of each witness stay, at each
+// origin. The database refuses to delete them.
+func TestOldCosignaturesArePruned(t *testing.T) {
+	t.Parallel()
+	const served, older = 16, 5
+	l := ledgertest.New(t)
+	one, gone := newWitness(t, l, "one"), newWitness(t, l, "gone")
+	ask := func(w *ledgertest.Witness) {
+		t.Helper()
+		if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range older {
+		l.Append(1)
+		ask(one)
+		ask(gone)
+	}
+	for range served {
+		l.Append(1)
+		ask(one)
+	}
+	kept := func() (list []string) {
+		t.Helper()
+		return testdb.Values[string](t, l.Pool,
+			`SELECT concat_ws(' ', tree_size, split_part(witness, '+', 1)) FROM ledger_cosignatures ORDER BY tree_size`)
+	}
+	want := []string{"5 gone"}
+	for size := older + 1; size <= older+served; size++ {
+		want = append(want, fmt.Sprint(size, " one"))
+	}
+	if diff := cmp.Diff(want, kept()); diff != "" {
+		t.Errorf("cosignatures (-want +got):\n%s", diff)
+	}
+	wantCosigned(t, l, "one", older+served, one, gone)
+
+	for _, needed := range []string{"tree_size = 5", "tree_size = 6", "tree_size = 21", "true"} {
+		_, err := l.Pool.Exec(t.Context(), `DELETE FROM ledger_cosignatures WHERE `+needed)
+		var refused *pgconn.PgError
+		if !errors.As(err, &refused) || refused.Code != "23001" {
+			t.Errorf("deleting where %s: %v", needed, err)
+		}
+	}
+	l.Append(1)
+	ask(gone)
+	want = append(want[1:], "22 gone")
+	if diff := cmp.Diff(want[1:], kept()); diff != "" {
+		t.Errorf("later cosignatures (-want +got):\n%s", diff)
+	}
+	// The witness knows how to continue.
+	l.Append(1)
+	ask(one)
+	wantCosigned(t, l, "one", older+served+2, one, gone)
+	if olds := one.Olds(); olds[len(olds)-1] != older+served {
+		t.Errorf("old sizes %v", olds)
+	}
 }
 
 // TestWitnessAnswers: only cosignatures of the witness on the checkpoint are stored.
