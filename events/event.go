@@ -137,7 +137,10 @@ func FingerprintOf(salt uuid.UUID, canonical []byte) Fingerprint {
 	return Fingerprint(hash.Sum(nil)[:16])
 }
 
-// MarshalText renders a fingerprint in base64url.
+// String renders a fingerprint in base64url.
+func (f Fingerprint) String() string { return base64.RawURLEncoding.EncodeToString(f[:]) }
+
+// MarshalText renders a fingerprint as String does.
 func (f Fingerprint) MarshalText() ([]byte, error) {
 	return base64.RawURLEncoding.AppendEncode(nil, f[:]), nil
 }

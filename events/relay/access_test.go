@@ -97,4 +97,18 @@ func TestDocumentedPermissions(t *testing.T) {
 		}
 		testdb.Eventually(t, user+" may not publish events", func() bool { return len(denied) > before })
 	}
+
+	// A mirror reads both streams, and asks for what is deleted.
+	personal, err := b.js.Stream(t.Context(), relay.PersonalStreamName(ledgertest.Origin))
+	if err == nil {
+		err = personal.SecureDeleteMsg(t.Context(), 2)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	mirrors, _ := as("mirror", nats.CustomInboxPrefix("_INBOX_mirror"))
+	list, err := b.source(mirrors).Events(t.Context(), 0, 4, 4)
+	if err != nil || len(list) != 4 || list[0].Personal == nil || list[1].Personal != nil {
+		t.Errorf("a mirror reads %v, %v", list, err)
+	}
 }

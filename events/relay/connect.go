@@ -18,10 +18,14 @@ type Connection struct {
 	Credentials string
 	// CA is a file with the certificates of the authorities that sign the servers' ones. Default: those of the system.
 	CA string
-	// Certificate and Key are files with the certificate of the relay and its private key. Default: none.
+	// Certificate and Key are files with the client certificate and its private key. Default: none.
 	Certificate, Key string
 	// Once makes Connect fail if no server answers. Otherwise the connection keeps trying.
 	Once bool
+	// Name is what the servers call the connection. Default: novelgate relay.
+	Name string
+	// Inbox is the prefix of the subjects of answers. Default: _INBOX.
+	Inbox string
 	// Logger gets lost connections. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -31,7 +35,7 @@ func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 	logger := cmp.Or(c.Logger, slog.Default())
 	const reconnectWait = 500 * time.Millisecond
 	options := []nats.Option{
-		nats.Name("novelgate relay"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Name(cmp.Or(c.Name, "novelgate relay")), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.RetryOnFailedConnect(!c.Once),
 		// No buffer: unsent events are read from the log again. A buffered one could be lost from the log by a failover
 		// before it is sent.
@@ -44,6 +48,9 @@ func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			logger.WarnContext(ctx, "NATS reports an error", slog.Any("error", err))
 		}),
+	}
+	if c.Inbox != "" {
+		options = append(options, nats.CustomInboxPrefix(c.Inbox))
 	}
 	if c.Credentials != "" {
 		options = append(options, nats.UserCredentials(c.Credentials))

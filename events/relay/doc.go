@@ -22,4 +22,9 @@
 //
 // One relay of a database is active: it holds an advisory lock on the connection with which it reads. The others try
 // to get the lock four times a second.
+//
+// # Mirrors
+//
+// A Source reads the streams for a mirror, see events/mirror. Beside the CloudEvent, a message has what the leaf of its
+// event is computed from: the fingerprint in the main stream, the salt in the personal one.
 package relay

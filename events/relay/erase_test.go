@@ -1,9 +1,7 @@
 package relay_test
 
 import (
-	"bytes"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/relay"
+	"novelgate/events/relay/relaytest"
 	"novelgate/internal/testdb"
 )
 
@@ -50,25 +49,6 @@ func (b *bundle) end() events.Position {
 	return p
 }
 
-// files returns the files below a directory that contain a text.
-func files(t testing.TB, dir, text string) (found []string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		content, err := os.ReadFile(path)
-		if bytes.Contains(content, []byte(text)) {
-			found = append(found, path)
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
-}
-
 // Whoever is erased is gone from the files of the server when the record of the erasure is in the stream: what was
 // erased before that, and what the erasure has still to erase in the log. Others keep their words.
 func TestErases(t *testing.T) {
@@ -82,7 +62,7 @@ func TestErases(t *testing.T) {
 	b.append(late)
 	b.Seal()
 	b.relayOnce()
-	if len(files(t, b.nats.StoreDir(0), secret)) == 0 {
+	if len(relaytest.Holding(t, b.nats.StoreDir(0), secret)) == 0 {
 		t.Fatal("the words are not in the files before the erasure")
 	}
 
@@ -92,11 +72,11 @@ func TestErases(t *testing.T) {
 	b.append(back)
 	b.Seal()
 	b.relayOnce()
-	if found := files(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
 	}
 	for _, kept := range []string{"words that stay", "after the erasure"} {
-		if len(files(t, b.nats.StoreDir(0), kept)) == 0 {
+		if len(relaytest.Holding(t, b.nats.StoreDir(0), kept)) == 0 {
 			t.Errorf("%q is lost", kept)
 		}
 	}
@@ -114,7 +94,7 @@ func TestPublishesErasedEventsEmpty(t *testing.T) {
 	b.append(record("eve", b.end()))
 	b.Seal()
 	b.relayOnce()
-	if found := files(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
 	}
 	b.wantAll()
@@ -136,7 +116,7 @@ func TestErasesDecisions(t *testing.T) {
 	b.append(erasure)
 	b.Seal()
 	b.relayOnce()
-	if found := files(t, b.nats.StoreDir(0), secret); len(found) > 0 {
+	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
 	}
 }
@@ -153,7 +133,7 @@ func TestErasesAgain(t *testing.T) {
 	b.relayOnce()
 	b.eraseInLog("eve", erased)
 	stop := b.start(b.Ledger, 1, nil) // there is nothing to publish
-	testdb.Eventually(t, "the words are gone", func() bool { return len(files(t, b.nats.StoreDir(0), secret)) == 0 })
+	testdb.Eventually(t, "the words are gone", func() bool { return len(relaytest.Holding(t, b.nats.StoreDir(0), secret)) == 0 })
 	stop()
 	b.append(record("eve", b.end()))
 	b.Seal()
@@ -178,16 +158,16 @@ func TestErasesInCluster(t *testing.T) {
 	for i := range 3 {
 		stream := filepath.Join(b.nats.StoreDir(i), "jetstream", "$G", "streams", relay.PersonalStreamName(ledgertest.Origin))
 		testdb.Eventually(t, fmt.Sprint("the stream of server ", i, " has lost the words"), func() bool {
-			return len(files(t, stream, secret)) == 0
+			return len(relaytest.Holding(t, stream, secret)) == 0
 		})
 	}
 	if os.Getenv(commentsVariable) == "" {
 		return // the rest takes minutes
 	}
 	for i := range 3 {
-		for looks := 4 * 60; len(files(t, b.nats.StoreDir(i), secret)) > 0; looks-- {
+		for looks := 4 * 60; len(relaytest.Holding(t, b.nats.StoreDir(i), secret)) > 0; looks-- {
 			if looks == 0 {
-				t.Fatalf("server %d has it in %v", i, files(t, b.nats.StoreDir(i), secret))
+				t.Fatalf("server %d has it in %v", i, relaytest.Holding(t, b.nats.StoreDir(i), secret))
 			}
 			time.Sleep(time.Second)
 		}

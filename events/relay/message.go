@@ -22,6 +22,9 @@ import (
 const (
 	// LeafHeader has the leaf of the event in the Merkle tree, in base64.
 	LeafHeader = "Novelgate-Leaf"
+	// FingerprintHeader has the fingerprint of the command in base64url, "" for none. With it and the personal part, the
+	// CloudEvent has all that the leaf is computed from.
+	FingerprintHeader = "Novelgate-Fingerprint"
 	// SaltHeader has the salt (UUID) of a personal part: the entry of the ledger has SHA-256(salt ‖ personal).
 	SaltHeader = "Novelgate-Salt"
 )
@@ -39,6 +42,8 @@ type message struct {
 	leaf    string
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
+
+	fingerprint string
 }
 
 // set sets all fields for an event, except the subject.
@@ -49,6 +54,9 @@ func (m *message) set(row *eventlog.Row, index int64) error {
 	}
 	leaf := tlog.RecordHash(entry)
 	m.row, m.index, m.leaf = row, index, base64.StdEncoding.EncodeToString(leaf[:])
+	if row.Metadata.Fingerprint != (events.Fingerprint{}) {
+		m.fingerprint = row.Metadata.Fingerprint.String()
+	}
 	m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{LogIndex: &m.index})
 	return err
 }
@@ -57,7 +65,9 @@ func (m *message) set(row *eventlog.Row, index int64) error {
 func (m *message) erases() bool { return strings.HasPrefix(m.row.Type, erasedPrefix) }
 
 func (m *message) mainPart() *nats.Msg {
-	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {cloudevent.MediaType}}}
+	return &nats.Msg{Data: m.event, Header: nats.Header{
+		"Content-Type": {cloudevent.MediaType}, FingerprintHeader: {m.fingerprint},
+	}}
 }
 
 func (m *message) personalPart() *nats.Msg {

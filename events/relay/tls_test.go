@@ -1,22 +1,8 @@
 package relay_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
-	"net"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/nats-io/nats-server/v2/server"
 
 	"novelgate/events/relay"
 	"novelgate/events/relay/relaytest"
@@ -25,24 +11,8 @@ import (
 // With TLS, the relay connects to servers that its CA has signed, with a certificate that the servers ask for.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	certificate, key := selfSigned(t)
-	pair, err := tls.LoadX509KeyPair(certificate, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(certificate)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusted := x509.NewCertPool()
-	trusted.AppendCertsFromPEM(text)
-	cluster := relaytest.New(t, 1, func(o *server.Options) {
-		o.TLS, o.TLSVerify, o.TLSTimeout = true, true, 30
-		o.TLSConfig = &tls.Config{
-			Certificates: []tls.Certificate{pair}, ClientCAs: trusted, ClientAuth: tls.RequireAndVerifyClientCert,
-			MinVersion: tls.VersionTLS12,
-		}
-	})
+	demand, certificate, key := relaytest.TLS(t)
+	cluster := relaytest.New(t, 1, demand)
 	url := strings.Replace(cluster.URL(), "nats://", "tls://", 1)
 	for what, c := range map[string]struct {
 		connection relay.Connection
@@ -64,37 +34,4 @@ func TestTLS(t *testing.T) {
 			conn.Close()
 		}
 	}
-}
-
-// selfSigned writes a certificate for this machine, for servers and clients, that has signed itself, and its key.
-func selfSigned(t testing.TB) (certificate, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	certificate, key = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	for file, block := range map[string]*pem.Block{
-		certificate: {Type: "CERTIFICATE", Bytes: signed}, key: {Type: "PRIVATE KEY", Bytes: encoded},
-	} {
-		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return certificate, key
 }

@@ -1,9 +1,6 @@
 package e2e_test
 
 import (
-	"io/fs"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -45,21 +42,7 @@ func TestRelay(t *testing.T) {
 		!strings.Contains(metrics, "novelgate_relay_lag_events 0") {
 		t.Error("the metrics do not show the relay")
 	}
-	holds := func() (found bool) {
-		t.Helper()
-		err := filepath.WalkDir(nats.StoreDir(0), func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return err
-			}
-			content, err := os.ReadFile(path)
-			found = found || strings.Contains(string(content), plantedWords)
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return found
-	}
+	holds := func() bool { return len(relaytest.Holding(t, nats.StoreDir(0), plantedWords)) > 0 }
 	if !holds() {
 		t.Fatal("the words are not in the files before the erasure")
 	}

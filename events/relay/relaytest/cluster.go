@@ -2,9 +2,14 @@
 package relaytest
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -109,11 +114,32 @@ func (c *Cluster) URL() string {
 // StoreDir returns the directory of server i.
 func (c *Cluster) StoreDir(i int) string { return c.options[i].StoreDir }
 
+// Holding returns the files below a directory that contain a text. The server may remove files meanwhile.
+func Holding(t testing.TB, dir, text string) (found []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			var content []byte
+			if content, err = os.ReadFile(path); bytes.Contains(content, []byte(text)) {
+				found = append(found, path)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) && path != dir {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 // Connect returns a connection that looks for its servers until the test ends.
-func (c *Cluster) Connect() (*nats.Conn, jetstream.JetStream) {
+func (c *Cluster) Connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	c.t.Helper()
-	conn, err := nats.Connect(c.URL(), nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
-		nats.ReconnectWait(20*time.Millisecond))
+	conn, err := nats.Connect(c.URL(), append(more, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
+		nats.ReconnectWait(20*time.Millisecond))...)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -139,4 +165,51 @@ func (c *Cluster) Leader(ctx context.Context, js jetstream.JetStream, stream str
 		}
 	}
 	return -1
+}
+
+// Copy returns the messages of a stream, to publish them again. None may be deleted.
+func (c *Cluster) Copy(js jetstream.JetStream, stream string) (list []*nats.Msg) {
+	c.t.Helper()
+	found, err := js.Stream(c.t.Context(), stream)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	for sequence := uint64(1); sequence <= found.CachedInfo().State.LastSeq; sequence++ {
+		m, err := found.GetMsg(c.t.Context(), sequence)
+		if err != nil {
+			c.t.Fatalf("message %d of %s: %v", sequence, stream, err)
+		}
+		for _, expected := range []string{jetstream.ExpectedStreamHeader, jetstream.ExpectedLastSeqHeader} {
+			m.Header.Del(expected)
+		}
+		for name := range m.Header {
+			if strings.HasPrefix(name, "Nats-Batch-") {
+				m.Header.Del(name)
+			}
+		}
+		list = append(list, &nats.Msg{Subject: m.Subject, Header: m.Header, Data: m.Data})
+	}
+	return list
+}
+
+// Replace replaces a stream by one with other messages, which may be deleted.
+func (c *Cluster) Replace(js jetstream.JetStream, config jetstream.StreamConfig, list []*nats.Msg) {
+	c.t.Helper()
+	if err := js.DeleteStream(c.t.Context(), config.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+		c.t.Fatal(err)
+	}
+	if _, err := js.CreateStream(c.t.Context(), config); err != nil {
+		c.t.Fatal(err)
+	}
+	c.Publish(js, list)
+}
+
+// Publish publishes messages in their order.
+func (c *Cluster) Publish(js jetstream.JetStream, list []*nats.Msg) {
+	c.t.Helper()
+	for _, m := range list {
+		if _, err := js.PublishMsg(c.t.Context(), m); err != nil {
+			c.t.Fatal(err)
+		}
+	}
 }
