@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/mirror"
+	"novelgate/events/relay"
 	"novelgate/internal/apikey"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -23,35 +25,82 @@ import (
 
 // mirrorFlags make serve a mirror.
 type mirrorFlags struct {
-	URL        *url.URL `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Mirror the service at this public URL: verify its history, and serve it to readers. The database must be empty at the first start."`
-	OriginKey  string   `name:"origin-key" env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE" help:"File with the public keys of the ledger that is mirrored, one per line."`
-	AuditorKey string   `name:"auditor-key" env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY" help:"API key of an auditor at the service that is mirrored. Use the variable: others can see the command line."`
-	Bundle     []string `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR" help:"Bundle of events export with the beginning of the history, and those that continue it, in order."`
+	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Mirror the service at this public URL, or the one whose events these NATS servers have (nats:// or tls://, separated by commas): verify its history, and serve it to readers. The database must be empty at the first start."`
+	Origin     *url.URL  `name:"origin" env:"NOVELGATE_ORIGIN" placeholder:"URL" help:"Public URL of the service that is mirrored, whose ledger signs the events, when they come from NATS."`
+	OriginKey  string    `name:"origin-key" env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE" help:"File with the public keys of the ledger that is mirrored, one per line."`
+	AuditorKey string    `name:"auditor-key" env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY" help:"API key of an auditor at the service that is mirrored, unless events come from NATS. Use the variable: others can see the command line."`
+	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR" help:"Bundle of events export with the beginning of the history, and those that continue it, in order."`
+	NATS       natsFlags `embed:"" prefix:"mirror-" envprefix:"NOVELGATE_MIRROR_"`
 
+	origin  string // public URL of the origin
 	keys    []string
 	bundles audit.Bundles
 }
 
-// validate reads the files.
-func (f *mirrorFlags) validate(signing *LedgerFlags) (err error) {
-	if f.URL == nil {
-		if f.OriginKey != "" || len(f.Bundle) > 0 {
-			return errors.New("--origin-key and --mirror-bundle are for --mirror")
+func (f *mirrorFlags) overNATS() bool {
+	return strings.HasPrefix(f.From, "nats://") || strings.HasPrefix(f.From, "tls://")
+}
+
+// wantSource returns an error unless the flags name one source of events and the origin that signs them.
+func (f *mirrorFlags) wantSource() error {
+	if f.overNATS() {
+		if err := wantNATS("--mirror", f.From); err != nil {
+			return err
+		}
+		if f.Origin == nil {
+			return errors.New("--mirror with NATS servers needs --origin: the public URL of the service that signs the events")
+		}
+		if f.AuditorKey != "" {
+			return errors.New("--auditor-key is for a --mirror with the public URL of its origin: events from NATS need none")
+		}
+		f.origin = strings.TrimRight(f.Origin.String(), "/")
+		return errors.Join(wantHTTP("--origin", f.Origin), f.NATS.validate("--mirror"))
+	}
+	if f.Origin != nil {
+		return errors.New("--origin is for a --mirror with NATS servers: without them --mirror itself is the origin")
+	}
+	if f.NATS != (natsFlags{}) {
+		return errors.New("--mirror-credentials, --mirror-ca, --mirror-cert and --mirror-key are for a --mirror with NATS " +
+			"servers")
+	}
+	origin, err := url.Parse(f.From)
+	if err != nil {
+		return errors.New("--mirror must be the public URL of a service, or addresses such as nats://host:4222")
+	}
+	f.origin = strings.TrimRight(origin.String(), "/")
+	if err := wantHTTP("--mirror", origin); err != nil {
+		return err
+	}
+	if f.AuditorKey == "" {
+		return errors.New("--mirror needs --auditor-key")
+	}
+	if secret, err := apikey.Parse(f.AuditorKey); err != nil || secret.Kind() == apikey.Partner {
+		return errors.New("--auditor-key is not the API key of an auditor")
+	}
+	return nil
+}
+
+// validate reads the files. signing and relaying are flags that a mirror must not have.
+func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err error) {
+	if f.From == "" {
+		if f.Origin != nil || f.OriginKey != "" || len(f.Bundle) > 0 || f.NATS != (natsFlags{}) {
+			return errors.New("--origin, --origin-key, --mirror-bundle, --mirror-credentials, --mirror-ca, --mirror-cert and " +
+				"--mirror-key are for --mirror")
 		}
 		return nil
 	}
-	if err := wantHTTP("--mirror", f.URL); err != nil {
+	if err := f.wantSource(); err != nil {
 		return err
 	}
 	if signing.Origin != "" || signing.PublishDir != "" || signing.PublishURL != nil || len(signing.Witness) > 0 {
 		return errors.New("--mirror: a mirror signs and publishes nothing, so the flags --ledger-origin, " +
 			"--ledger-publish-dir, --ledger-publish-url and --ledger-witness are for its origin")
 	}
-	if f.OriginKey == "" || f.AuditorKey == "" {
-		return errors.New("--mirror needs --origin-key and --auditor-key")
+	if relaying.URL == f.From && relaying.NATS == f.NATS {
+		return errors.New("--relay: the streams that the mirror reads are already there; relay to another account")
 	}
-	if secret, err := apikey.Parse(f.AuditorKey); err != nil || secret.Kind() == apikey.Partner {
-		return errors.New("--auditor-key is not the API key of an auditor")
+	if f.OriginKey == "" {
+		return errors.New("--mirror needs --origin-key")
 	}
 	text, err := os.ReadFile(f.OriginKey)
 	if err != nil {
@@ -74,18 +123,37 @@ func (f *mirrorFlags) validate(signing *LedgerFlags) (err error) {
 	return nil
 }
 
+// source returns the source of the history, and a function that ends its connection.
+func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.Source, func(), error) {
+	ledgerOf := &audit.Service{Client: &http.Client{}, URL: f.origin + "/ledger"}
+	if !f.overNATS() {
+		return &audit.Live{Service: ledgerOf, Key: f.AuditorKey}, func() {}, nil
+	}
+	connection := f.NATS.connection(f.From, logger)
+	connection.Name, connection.Inbox = "novelgate mirror", "_INBOX_mirror"
+	conn, err := relay.Connect(ctx, connection)
+	if err != nil {
+		return nil, nil, err
+	}
+	source, err := relay.NewSource(conn, ledgerOf)
+	return source, conn.Close, err
+}
+
 // workOnMirror makes the mirror. Without the flag it refuses a database that is one.
 func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
 	pool := s.db.pools.General
-	if f.URL == nil {
+	if f.From == "" {
 		origin, err := mirror.Origin(ctx, pool)
 		if err == nil && origin != "" {
 			err = fmt.Errorf("%w of %s: start it with --mirror", mirror.ErrMirror, origin)
 		}
 		return err
 	}
-	origin := strings.TrimRight(f.URL.String(), "/")
-	if err := mirror.Begin(ctx, pool, origin); err != nil {
+	if err := mirror.Begin(ctx, pool, f.origin); err != nil {
+		return err
+	}
+	source, disconnect, err := f.source(ctx, s.logger)
+	if err != nil {
 		return err
 	}
 	var streams []string
@@ -93,14 +161,11 @@ func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
 		streams = append(streams, p.Streams()...)
 	}
 	s.mirror = mirror.New(mirror.Config{
-		Pool: pool, URL: origin, Keys: f.keys, Bundles: f.bundles,
-		Source: &audit.Live{
-			Service: &audit.Service{Client: &http.Client{}, URL: origin + "/ledger"}, Key: f.AuditorKey,
-		},
+		Pool: pool, URL: f.origin, Keys: f.keys, Bundles: f.bundles, Source: source,
 		Inline: projections.QueueInline, InlineStreams: streams, Erase: staff.EraseMirrored,
 		Wake: s.wake, Now: s.now, Logger: s.logger,
 	})
-	s.background = append(s.background, s.mirror.Run)
+	s.background = append(s.background, func(ctx context.Context) { defer disconnect(); s.mirror.Run(ctx) })
 	return nil
 }
 

@@ -17,40 +17,66 @@ import (
 	"novelgate/events/relay"
 )
 
-// RelayFlags say where events are published.
-type RelayFlags struct {
-	URL         string `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream), separated by commas: nats:// or tls://. One replica of the service is active."`
-	Credentials string `name:"relay-credentials" env:"NOVELGATE_RELAY_CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user: JWT and key."`
-	CA          string `name:"relay-ca" env:"NOVELGATE_RELAY_CA" type:"existingfile" placeholder:"FILE" help:"Certificates that sign those of the NATS servers (default: those of the system)."`
-	Certificate string `name:"relay-cert" env:"NOVELGATE_RELAY_CERT" type:"existingfile" placeholder:"FILE" help:"Certificate that the relay shows to the NATS servers."`
-	Key         string `name:"relay-key" env:"NOVELGATE_RELAY_KEY" type:"existingfile" placeholder:"FILE" help:"Private key of --relay-cert."`
-	Replicas    int    `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N" help:"NATS servers that store each message, for streams that the relay makes: 1, 3 or 5 (default: ${default}; 1 for a single server)."`
+// natsFlags say how to connect to NATS. They have a prefix.
+type natsFlags struct {
+	Credentials string `env:"CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user: JWT and key."`
+	CA          string `name:"ca" env:"CA" type:"existingfile" placeholder:"FILE" help:"Certificates that sign those of the NATS servers (default: those of the system)."`
+	Certificate string `name:"cert" env:"CERT" type:"existingfile" placeholder:"FILE" help:"Certificate that the NATS servers are shown."`
+	Key         string `name:"key" env:"KEY" type:"existingfile" placeholder:"FILE" help:"Private key of that certificate."`
 }
 
-// validate checks the flags before anything starts. No error quotes the URL, which may have a password.
-func (f *RelayFlags) validate() error {
-	if f.URL != "" {
-		for address := range strings.SplitSeq(f.URL, ",") {
-			u, err := url.Parse(strings.TrimSpace(address))
-			if err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Host == "" {
-				return errors.New("--relay must be addresses such as nats://host:4222, separated by commas")
-			}
-		}
-	}
+// validate checks the flags with a prefix.
+func (f *natsFlags) validate(prefix string) error {
 	if (f.Certificate == "") != (f.Key == "") {
-		return errors.New("--relay-cert and --relay-key go together")
-	}
-	if !slices.Contains([]int{1, 3, 5}, f.Replicas) {
-		return errors.New("--relay-replicas must be 1, 3 or 5")
+		return fmt.Errorf("%[1]s-cert and %[1]s-key go together", prefix)
 	}
 	return nil
 }
 
+// connection returns the connection to servers.
+func (f *natsFlags) connection(url string, logger *slog.Logger) relay.Connection {
+	return relay.Connection{
+		URL: url, Credentials: f.Credentials, CA: f.CA, Certificate: f.Certificate, Key: f.Key, Logger: logger,
+	}
+}
+
+// wantNATS returns an error unless the value of a flag is addresses of NATS servers. The error does not quote them,
+// because they may have a password.
+func wantNATS(flag, addresses string) error {
+	for address := range strings.SplitSeq(addresses, ",") {
+		u, err := url.Parse(strings.TrimSpace(address))
+		if err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Host == "" {
+			return fmt.Errorf("%s must be addresses such as nats://host:4222, separated by commas", flag)
+		}
+	}
+	return nil
+}
+
+// RelayFlags say where events are published.
+type RelayFlags struct {
+	URL      string    `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream), separated by commas: nats:// or tls://. One replica of the service is active."`
+	NATS     natsFlags `embed:"" prefix:"relay-" envprefix:"NOVELGATE_RELAY_"`
+	Replicas int       `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N" help:"NATS servers that store each message, for streams that the relay makes: 1, 3 or 5 (default: ${default}; 1 for a single server)."`
+}
+
+// validate checks the flags before anything starts.
+func (f *RelayFlags) validate() error {
+	if f.URL != "" {
+		if err := wantNATS("--relay", f.URL); err != nil {
+			return err
+		}
+	}
+	if !slices.Contains([]int{1, 3, 5}, f.Replicas) {
+		return errors.New("--relay-replicas must be 1, 3 or 5")
+	}
+	return f.NATS.validate("--relay")
+}
+
 // connect connects to NATS. once: it fails if no server answers.
 func (f *RelayFlags) connect(ctx context.Context, logger *slog.Logger, once bool) (*nats.Conn, error) {
-	return relay.Connect(ctx, relay.Connection{
-		URL: f.URL, Credentials: f.Credentials, CA: f.CA, Certificate: f.Certificate, Key: f.Key, Once: once, Logger: logger,
-	})
+	connection := f.NATS.connection(f.URL, logger)
+	connection.Once = once
+	return relay.Connect(ctx, connection)
 }
 
 // workOnRelay adds the relay to the background work.

@@ -183,7 +183,7 @@ func (c *serveCommand) Validate() error {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
 	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate(), c.Relay.validate(),
-		c.Mirror.validate(&c.Ledger))
+		c.Mirror.validate(&c.Ledger, &c.Relay))
 }
 
 // Run serves until a signal or a fatal error.

@@ -46,7 +46,7 @@ type Config struct {
 	Pool *pgxpool.Pool
 	// URL is the public URL of the origin, for status and errors. Required.
 	URL string
-	// Source reads the history of the origin: an audit.Live, or another implementation. Required.
+	// Source reads the history of the origin: an audit.Live or a relay.Source. Required.
 	Source audit.Source
 	// Bundles has the first events of the history. Default: all events come from Source.
 	Bundles audit.Bundles
@@ -77,6 +77,7 @@ type Mirror struct {
 	config  Config
 	store   *ledger.Store
 	follow  eventlog.Follow
+	newest  *ledger.Checkpoint // that the origin has delivered
 	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
 
 	mu     sync.Mutex
@@ -144,13 +145,9 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 		return nil, false, err
 	}
 	from := m.source(edge.Size())
-	signed, err := from.Checkpoint(ctx)
+	c, fresh, err := m.checkpoint(ctx, from, edge)
 	if err != nil {
-		return nil, false, fmt.Errorf("read the checkpoint of the origin: %w", err)
-	}
-	c, err := ledger.OpenCheckpoint(signed, m.config.Keys)
-	if err != nil {
-		return nil, false, &StoppedError{LogIndex: edge.Size(), Reason: err}
+		return nil, false, err
 	}
 	next = edge
 	if c.Tree.N > edge.Size() {
@@ -170,11 +167,31 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 	}
 	m.note(func(s *Status) {
 		s.Entries, s.OriginEntries, s.Stopped, s.StoppedAt = next.Size(), c.Tree.N, "", nil
-		if !more {
+		if !more && fresh {
 			s.VerifiedAt = m.config.Now().UTC().Truncate(time.Millisecond)
 		}
 	})
 	return next, more || m.inBundles(edge.Size()), nil
+}
+
+// checkpoint returns the newest checkpoint of the origin, verified. While the origin is away, it returns the newest one
+// that it has delivered, which is not fresh, as long as events that it covers are missing: they may come another way.
+func (m *Mirror) checkpoint(
+	ctx context.Context, from audit.Source, edge *ledger.Edge,
+) (c ledger.Checkpoint, fresh bool, err error) {
+	signed, err := from.Checkpoint(ctx)
+	switch {
+	case err == nil:
+	case m.newest != nil && m.newest.Tree.N > edge.Size() && !m.inBundles(edge.Size()):
+		return *m.newest, false, nil
+	default:
+		return c, false, fmt.Errorf("read the checkpoint of the origin: %w", err)
+	}
+	if c, err = ledger.OpenCheckpoint(signed, m.config.Keys); err != nil {
+		return c, false, &StoppedError{LogIndex: edge.Size(), Reason: err}
+	}
+	m.newest = &c
+	return c, true, nil
 }
 
 // adopt stores the pending checkpoint, which is then served, if the sealed tree is the signed one. This proves that

@@ -116,6 +116,27 @@ func at(
 	}
 }
 
+// TestMirrorWhileTheOriginIsAway: the mirror applies what the checkpoint that it has read covers, as far as events
+// come, and does not call that verified.
+func TestMirrorWhileTheOriginIsAway(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(40)
+	o.events = func(list []ledger.Event, _ int64) []ledger.Event {
+		o.away = errors.New("away") // as soon as events are read
+		return list[:min(7, len(list))]
+	}
+	r := follow(t, o, o.ledger.Keys)
+	r.wantServed(t, 40)
+	if s := r.Status(); s.OriginEntries != 40 || !s.VerifiedAt.IsZero() {
+		t.Errorf("the status is %+v", s)
+	}
+	o.ledger.Append(10)
+	o.change(func(o *origin) { o.away, o.events = nil, nil })
+	r.wantServed(t, 50)
+	testdb.Eventually(t, "it is verified", func() bool { return !r.Status().VerifiedAt.IsZero() })
+}
+
 // TestMirrorOfAnOriginThatWasSetBack: the origin has lost events that were signed and mirrored, and goes on with other
 // ones; it signs again once it has forgotten what was signed.
 func TestMirrorOfAnOriginThatWasSetBack(t *testing.T) {

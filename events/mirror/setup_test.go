@@ -26,6 +26,7 @@ type origin struct {
 	ledger     *ledgertest.Ledger
 	checkpoint func(note []byte) []byte
 	events     func(list []ledger.Event, first int64) []ledger.Event
+	away       error // what it answers instead of a checkpoint
 }
 
 func (o *origin) source() *audit.Database {
@@ -53,6 +54,9 @@ func (o *origin) Checkpoint(ctx context.Context) ([]byte, error) {
 	note, err := o.source().Checkpoint(ctx)
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	if o.away != nil {
+		return nil, o.away
+	}
 	if o.checkpoint != nil && err == nil {
 		note = o.checkpoint(note)
 	}

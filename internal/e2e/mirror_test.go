@@ -19,22 +19,28 @@ import (
 	"novelgate/projections"
 )
 
-// mirrorFlags are the flags that make serve a mirror of a service.
-func mirrorFlags(t testing.TB, origin *Service, databaseURL string) []string {
+// originKey saves the public keys of a service's ledger to a file.
+func originKey(t testing.TB, origin *Service) (file string) {
 	t.Helper()
-	auditor := &Person{}
-	(&Service{DatabaseURL: databaseURL}).runJSON(t, auditor, "auditor", "create", Unique("mirror"))
-	key := filepath.Join(t.TempDir(), "origin.pub")
+	file = filepath.Join(t.TempDir(), "origin.pub")
 	var keys string
 	testdb.Eventually(t, "the origin has signed a checkpoint", func() (signed bool) {
 		var status int
 		status, keys = Get(t, origin.URL+"/ledger/key")
 		return status == http.StatusOK
 	})
-	if err := os.WriteFile(key, []byte(keys), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(keys), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return []string{"--mirror", origin.URL, "--origin-key", key, "--auditor-key", auditor.APIKey}
+	return file
+}
+
+// mirrorFlags are the flags that make serve a mirror of a service.
+func mirrorFlags(t testing.TB, origin *Service, databaseURL string) []string {
+	t.Helper()
+	auditor := &Person{}
+	(&Service{DatabaseURL: databaseURL}).runJSON(t, auditor, "auditor", "create", Unique("mirror"))
+	return []string{"--mirror", origin.URL, "--origin-key", originKey(t, origin), "--auditor-key", auditor.APIKey}
 }
 
 // startMirror starts a mirror on a database of its own.
@@ -290,17 +296,34 @@ func TestMirrorRefusesCommands(t *testing.T) {
 	if !strings.Contains(refused.Stderr, "this database is a mirror") {
 		t.Errorf("the command line: %s", refused.Stderr)
 	}
-	for _, command := range [][]string{
-		{"--database-url", mirror.DatabaseURL},
-		append([]string{"--database-url", origin.DatabaseURL}, flags...),
-		append([]string{"--ledger-origin", "another"}, flags...),
-		flags[:4],
+	over := []string{"--mirror", "nats://127.0.0.1:1", "--origin", origin.URL, "--origin-key", flags[3]}
+	for _, refused := range []struct {
+		want  string
+		flags []string
+	}{
+		{"the database is a mirror", []string{"--database-url", mirror.DatabaseURL}},
+		{"needs an empty one", append([]string{"--database-url", origin.DatabaseURL}, flags...)},
+		{"a mirror signs and publishes nothing", append([]string{"--ledger-origin", "another"}, flags...)},
+		{"needs --auditor-key", flags[:4]},
+		{"needs --origin-key", slices.Concat(flags[:2], flags[4:])},
+		{"are for --mirror", flags[2:4]},
+		{"are for --mirror", over[2:4]},
+		{"are for --mirror", []string{"--mirror-ca", flags[3]}},
+		{"is for a --mirror with NATS servers", append([]string{"--origin", origin.URL}, flags...)},
+		{"are for a --mirror with NATS servers", append([]string{"--mirror-ca", flags[3]}, flags...)},
+		{"needs --origin:", slices.Concat(over[:2], over[4:])},
+		{"needs --origin-key", over[:4]},
+		{"is not an http or https address", slices.Concat(over[:2], []string{"--origin", "nats://here:2"}, over[4:])},
+		{"events from NATS need none", slices.Concat(over, flags[4:])},
+		{"--mirror-cert and --mirror-key go together", slices.Concat(over, []string{"--mirror-key", flags[3]})},
+		{"--mirror must be addresses such as", append([]string{"--mirror", over[1] + "," + origin.URL}, over[2:]...)},
+		{"relay to another account", slices.Concat(over, []string{"--relay", over[1]})},
 	} {
 		out := RunCLI(t, "", append([]string{
 			"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability",
-		}, command...)...)
-		if out.Code == 0 || !strings.Contains(out.Stderr, "mirror") {
-			t.Errorf("serve %v ended with %d: %s", command, out.Code, out.Stderr)
+		}, refused.flags...)...)
+		if out.Code == 0 || !strings.Contains(out.Stderr, refused.want) {
+			t.Errorf("serve %v ended with %d: %s", refused.flags, out.Code, out.Stderr)
 		}
 	}
 }
