@@ -33,7 +33,7 @@ func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Import, er
 func (i *Import) Estimate(limit ratelimit.Decision) { i.estimate(limit) }
 
 // Rest pauses an import for permits.
-func (i *Import) Rest() { i.resting = true }
+func (i *Import) Rest() { i.paused = true }
 
 // SaveSQL saves the outcomes of a chunk.
 var SaveSQL = saveSQL

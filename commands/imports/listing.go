@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -43,11 +45,11 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	after, limit := number(q, "after"), q.Limit(standardResults, largestResults)
-	status := Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
+	l := &listing{failed: failed, last: number(q, "after"), limit: q.Limit(standardResults, largestResults)}
+	l.status = Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
 		string(Failed)))
 	if failed {
-		status = Failed
+		l.status = Failed
 	}
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
@@ -59,58 +61,79 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 	case found.PurgedAt != nil:
 		return errPurged
 	}
-	var out []byte
-	listed, last, more := 0, after, false
-	from := after - chunkLines + 1
-	for searched := 1; !more; searched++ {
-		page, ok, err := a.Store.page(ctx, found.ID, after, from, failed, status == Failed)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
-		}
-		from = page.first + 1
-		lines, err := unpackLines(page.body)
-		if err != nil {
-			return err
-		}
-		results, err := unpackLines(page.results)
-		if err != nil {
-			return err
-		}
-		for _, encoded := range results {
-			r, err := decodeResult(encoded)
-			if err != nil {
-				return err
-			}
-			if r.Line <= after || status != "" && r.Status != status {
-				continue
-			}
-			picked := encoded
-			if failed {
-				picked = lines[r.Line-page.first-1]
-				if len(picked) > maxLine || string(picked) == erasedLine {
-					continue
-				}
-			}
-			if more = listed == limit || len(out) > resultBytes; more {
-				break
-			}
-			out = append(append(out, picked...), '\n')
-			listed, last = listed+1, r.Line
-		}
-		if !more && searched == resultChunks {
-			more, last = true, page.first+page.lines
-		}
+	if err := l.search(ctx, a.Store, found.ID); err != nil {
+		return err
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
-	if more {
-		h.Set("Next-After", strconv.FormatInt(last, 10))
+	if l.more {
+		h.Set("Next-After", strconv.FormatInt(l.last, 10))
 	}
 	c.w.WriteHeader(http.StatusOK)
-	_, _ = c.w.Write(out) // an error means that the client closed the connection
+	_, _ = c.w.Write(l.page) // an error means that the client closed the connection
+	return nil
+}
+
+// listing is a page of outcomes or failed lines.
+type listing struct {
+	failed bool   // lists the lines instead of their outcomes
+	status Status // "" for every outcome
+	limit  int    // of lines
+
+	page  []byte
+	lines int   // in the page
+	last  int64 // number of the last line in the page, or in the searched chunks
+	more  bool  // another page follows
+}
+
+// search fills the page with lines after l.last.
+func (l *listing) search(ctx context.Context, store *Store, id uuid.UUID) error {
+	after, from := l.last, l.last-chunkLines+1
+	var searched int64
+	for range resultChunks {
+		c, err := store.nextListed(ctx, id, after, from, l.failed, l.status == Failed)
+		if err != nil || c == nil {
+			return err
+		}
+		if err := l.add(c, after); err != nil || l.more {
+			return err
+		}
+		from, searched = c.first+1, c.first+c.lines
+	}
+	l.more, l.last = true, searched
+	return nil
+}
+
+// add adds the lines of a chunk after a line, until the page is full.
+func (l *listing) add(c *listed, after int64) error {
+	lines, err := unpackLines(c.body)
+	if err != nil {
+		return err
+	}
+	results, err := unpackLines(c.results)
+	if err != nil {
+		return err
+	}
+	for _, picked := range results {
+		r, err := decodeResult(picked)
+		if err != nil {
+			return err
+		}
+		if r.Line <= after || l.status != "" && r.Status != l.status {
+			continue
+		}
+		if l.failed {
+			picked = lines[r.Line-c.first-1]
+			if len(picked) > maxLine || string(picked) == erasedLine {
+				continue
+			}
+		}
+		if l.more = l.lines == l.limit || len(l.page) > resultBytes; l.more {
+			return nil
+		}
+		l.page = append(append(l.page, picked...), '\n')
+		l.lines, l.last = l.lines+1, r.Line
+	}
 	return nil
 }

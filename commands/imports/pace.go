@@ -14,12 +14,12 @@ import (
 // Throttling of imports. A command of the live interface waits for the current batch of its lane. So while there are
 // such commands, imports use small batches and leave processors to them.
 const (
-	lookEvery   = 250 * time.Millisecond
-	busyCommand = 20          // events a second of other commands from which imports are throttled
-	fullGroup   = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
-	smallGroup  = 16          // the same while throttled
-	stayBusy    = time.Second // after the last measured busy interval
-	mostGrowth  = 10_000      // limit of a count
+	checkEvery = 250 * time.Millisecond
+	busyRate   = 20          // events a second of other commands from which imports are throttled
+	fullGroup  = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
+	smallGroup = 16          // the same while throttled
+	busyFor    = time.Second // after the last measured busy interval
+	maxGrown   = 10_000      // limit of a count
 )
 
 // grownSQL counts the events after ($1, $2), up to $3, that no line of an import has caused.
@@ -37,7 +37,7 @@ type pace struct {
 
 	mu        sync.Mutex
 	end       events.Position
-	looked    time.Time
+	checkedAt time.Time
 	busyUntil time.Time
 }
 
@@ -71,12 +71,12 @@ func (p *pace) busy(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := p.now()
-	if since := now.Sub(p.looked); since >= lookEvery {
+	if since := now.Sub(p.checkedAt); since >= checkEvery {
 		n, err := p.grown(ctx)
-		if err == nil && float64(n) >= busyCommand*since.Seconds() && since < 4*lookEvery {
-			p.busyUntil = now.Add(stayBusy)
+		if err == nil && float64(n) >= busyRate*since.Seconds() && since < 4*checkEvery {
+			p.busyUntil = now.Add(busyFor)
 		}
-		p.looked = now
+		p.checkedAt = now
 	}
 	return now.Before(p.busyUntil)
 }
@@ -84,7 +84,7 @@ func (p *pace) busy(ctx context.Context) bool {
 // grown returns the number of events of other commands since the last call; 0 for the first call.
 func (p *pace) grown(ctx context.Context) (n int, err error) {
 	if p.end != (events.Position{}) {
-		if err := p.pool.QueryRow(ctx, grownSQL, p.end.TransactionID, p.end.Ordinal, mostGrowth).Scan(&n); err != nil {
+		if err := p.pool.QueryRow(ctx, grownSQL, p.end.TransactionID, p.end.Ordinal, maxGrown).Scan(&n); err != nil {
 			return 0, err
 		}
 	}

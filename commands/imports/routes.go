@@ -290,7 +290,7 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	return nil
 }
 
-// spool stores the lines of a part, or recognizes a part that is stored already. It returns the next offset.
+// spool stores the lines of a part, or recognises a part that is stored already. It returns the next offset.
 func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, error) {
 	unpacked, err := unpack(coding, c.r.Body)
 	if err != nil {
@@ -299,7 +299,7 @@ func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, erro
 	defer unpacked.Close() //nolint:errcheck // it was only read from
 	p := newPart(unpacked, offset)
 	if offset < i.Lines {
-		return a.recognize(c, i, p, coding)
+		return a.recognise(c, i, p, coding)
 	}
 	for {
 		chunk, err := p.next()
@@ -341,8 +341,8 @@ func (a *API) refusal(c *call, id uuid.UUID) error {
 	}
 }
 
-// recognize compares a part with the stored part at its offset.
-func (a *API) recognize(c *call, i Import, p *part, coding string) (int64, error) {
+// recognise compares a part with the stored part at its offset.
+func (a *API) recognise(c *call, i Import, p *part, coding string) (int64, error) {
 	ctx, cancel := a.WithTimeout(c.r.Context())
 	defer cancel()
 	lines, sum, err := a.Store.stored(ctx, i.ID, p.before)

@@ -50,7 +50,7 @@ type Import struct {
 	// PurgedAt is the time when its lines and results were deleted.
 	PurgedAt *time.Time `json:"purgedAt"`
 
-	resting bool // paused until there are permits again
+	paused bool // until there are permits again
 }
 
 // estimate sets SecondsLeft: the time for the remaining lines at the current rate or, if longer, until there are
@@ -65,7 +65,7 @@ func (i *Import) estimate(limit ratelimit.Decision) {
 	if i.LinesPerSecond > 0 {
 		seconds = float64(remaining) / i.LinesPerSecond
 	}
-	if lacking := remaining - int64(limit.Remaining); lacking > 0 && limit.Limit > 0 && (i.resting || seconds > 0) {
+	if lacking := remaining - int64(limit.Remaining); lacking > 0 && limit.Limit > 0 && (i.paused || seconds > 0) {
 		seconds = max(seconds, float64(lacking)*ratelimit.Window.Seconds()/float64(limit.Limit))
 	}
 	if seconds > 0 {
@@ -82,7 +82,7 @@ CASE WHEN worked_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened
 
 func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	err = row.Scan(&i.ID, &i.State, &i.Lines, &i.Created, &i.Updated, &i.Unchanged, &i.Replayed, &i.Failed, &i.Waiting,
-		&i.ParentMissing, &i.LinesPerSecond, &i.OpenedAt, &i.EndedAt, &i.PurgedAt, &i.resting)
+		&i.ParentMissing, &i.LinesPerSecond, &i.OpenedAt, &i.EndedAt, &i.PurgedAt, &i.paused)
 	i.Pending = i.Lines - i.Created - i.Updated - i.Unchanged - i.Replayed - i.Failed - i.Waiting
 	i.OpenedAt = i.OpenedAt.UTC()
 	for _, t := range []*time.Time{i.EndedAt, i.PurgedAt} {
@@ -241,26 +241,27 @@ func (s *Store) stored(ctx context.Context, id uuid.UUID, offset int64) (lines i
 	return lines, sum, nil
 }
 
-// page is a chunk for listings.
-type page struct {
+// listed is a chunk for a listing.
+type listed struct {
 	first, lines  int64
 	body, results []byte
 }
 
-const pageSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END, results FROM import_chunks
+const listedSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END, results FROM import_chunks
 WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
 ORDER BY first_line LIMIT 1`
 
-// page returns the first chunk at or after from with lines beyond after; with failed, only a chunk with failed lines.
-func (s *Store) page(ctx context.Context, id uuid.UUID, after, from int64, body, failed bool) (
-	p page, ok bool, err error,
-) {
-	err = s.Pool.QueryRow(ctx, pageSQL, id, after, body, failed, from).Scan(&p.first, &p.lines, &p.body, &p.results)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return p, false, nil
+// nextListed returns the first chunk at or after from with lines beyond after; with failed, only a chunk with failed
+// lines. It returns nil when there is none.
+func (s *Store) nextListed(ctx context.Context, id uuid.UUID, after, from int64, body, failed bool) (*listed, error) {
+	var c listed
+	err := s.Pool.QueryRow(ctx, listedSQL, id, after, body, failed, from).Scan(&c.first, &c.lines, &c.body, &c.results)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return nil, nil //nolint:nilnil // as documented above
+	case err != nil:
+		return nil, fmt.Errorf("read results: %w", err)
+	default:
+		return &c, nil
 	}
-	if err != nil {
-		return p, false, fmt.Errorf("read results: %w", err)
-	}
-	return p, true, nil
 }

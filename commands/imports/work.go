@@ -53,9 +53,9 @@ type visit struct {
 	failed  map[int]struct{}       // of results
 
 	// since the last save
-	fresh         map[Status]int64 // outcomes
+	outcomes      map[Status]int64 // lines by outcome
 	parentMissing int64            // of these, replies that were stored top-level
-	gone          []int64          // lines in import_waiting that no longer wait
+	resolved      []int64          // lines in import_waiting that no longer wait
 	leasedAt      time.Time
 }
 
@@ -84,7 +84,7 @@ func requestID(id uuid.UUID, line int64) string {
 func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*visit, error) {
 	v := &visit{
 		leasedAt: now, results: map[int][]byte{}, waiting: map[int]*waiter{}, failed: map[int]struct{}{},
-		stored: map[uuid.UUID]struct{}{}, fresh: map[Status]int64{},
+		stored: map[uuid.UUID]struct{}{}, outcomes: map[Status]int64{},
 	}
 	conn, err := s.Pool.Acquire(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (v *visit) idle() bool {
 			return false
 		}
 	}
-	return v.turn >= turns
+	return v.turn >= turnsPerRound
 }
 
 const loadSQL = `SELECT body, results FROM import_chunks WHERE import_id = $1 AND first_line = $2`
@@ -171,7 +171,7 @@ func loadWaiting(ctx context.Context, db database.Querier, v *visit) error {
 func (v *visit) due() []int {
 	var due []int
 	for index := range v.lines {
-		if _, settled := v.results[index]; settled {
+		if _, done := v.results[index]; done {
 			continue
 		}
 		w := v.waiting[index]
@@ -185,14 +185,14 @@ func (v *visit) due() []int {
 	return due
 }
 
-// settle records the outcome of a line, and drops the line unless it failed.
-func (v *visit) settle(index int, r *Result) error {
+// record records the outcome of a line, and drops the line unless it failed.
+func (v *visit) record(index int, r *Result) error {
 	encoded, err := r.encode()
 	if err != nil {
 		return err
 	}
 	v.results[index] = encoded
-	v.fresh[r.Status]++
+	v.outcomes[r.Status]++
 	if len(r.Warnings) > 0 {
 		v.parentMissing++
 	}
@@ -207,22 +207,22 @@ func (v *visit) settle(index int, r *Result) error {
 	if w := v.waiting[index]; w != nil {
 		delete(v.waiting, index)
 		if w.saved {
-			v.gone = append(v.gone, v.number(index))
+			v.resolved = append(v.resolved, v.number(index))
 		}
 	}
 	return nil
 }
 
-// turns is 2^40: more than the lines of an import. See import_chunks.turn.
-const turns = 1 << 40
+// turnsPerRound is more than the lines of an import. See import_chunks.turn.
+const turnsPerRound = 1 << 40
 
 // nextTurn is the turn of the chunk in the next round, which goes from the end to the beginning if its number is odd.
 func (v *visit) nextTurn() int64 {
 	next := v.round + 1
 	if next%2 == 1 {
-		return next*turns + turns - 1 - v.first
+		return next*turnsPerRound + turnsPerRound - 1 - v.first
 	}
-	return next*turns + v.first
+	return next*turnsPerRound + v.first
 }
 
 const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
@@ -230,7 +230,7 @@ const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE impo
 // release ends the lease of an idle chunk.
 func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
 	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.first, worker, v.nextTurn()); err != nil {
-		return fmt.Errorf("give a chunk back: %w", err)
+		return fmt.Errorf("release a chunk: %w", err)
 	}
 	return nil
 }
@@ -238,9 +238,9 @@ func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
 // save stores the outcomes since the last save. It renews the lease or, at the end of the visit, ends it. It pauses the
 // import if its limit is used up. It returns the state of the import.
 func (s *Store) save(
-	ctx context.Context, v *visit, worker uuid.UUID, now time.Time, end bool, rest time.Duration,
+	ctx context.Context, v *visit, worker uuid.UUID, now time.Time, end bool, pause time.Duration,
 ) (state State, err error) {
-	turn := v.turn // to be continued
+	turn := v.turn // another visit continues
 	if len(v.results)+len(v.waiting) == len(v.lines) {
 		turn = v.nextTurn()
 	}
@@ -248,9 +248,9 @@ func (s *Store) save(
 	if end {
 		next = &turn
 	}
-	var resting *time.Duration
-	if rest > 0 {
-		resting = &rest
+	var resume *time.Duration
+	if pause > 0 {
+		resume = &pause
 	}
 	var lines []int64
 	var posts, parents []uuid.UUID
@@ -275,17 +275,17 @@ func (s *Store) save(
 	if database.ServerOf(conn.Conn().PgConn()) != v.server {
 		return "", errLeaseLost
 	}
-	f := v.fresh
+	n := v.outcomes
 	err = conn.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), packLines(results),
-		len(v.lines)-len(v.results), len(v.failed), next, lease, f[Created], f[Updated], f[Unchanged], f[Replayed], f[Failed],
-		v.parentMissing, v.gone, lines, posts, parents, resting).Scan(&state)
+		len(v.lines)-len(v.results), len(v.failed), next, lease, n[Created], n[Updated], n[Unchanged], n[Replayed], n[Failed],
+		v.parentMissing, v.resolved, lines, posts, parents, resume).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", errLeaseLost
 	}
 	if err != nil {
 		return "", fmt.Errorf("save outcomes: %w", err)
 	}
-	v.fresh, v.parentMissing, v.gone, v.leasedAt = map[Status]int64{}, 0, nil, now
+	v.outcomes, v.parentMissing, v.resolved, v.leasedAt = map[Status]int64{}, 0, nil, now
 	return state, nil
 }
 
@@ -302,12 +302,12 @@ func (s *Store) advance(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("advance imports: %w", err)
 	}
-	stuck, err := database.Collect(ctx, s.Pool, "circles of replies", pgx.RowTo[uuid.UUID], stuckSQL)
+	stuck, err := database.Collect(ctx, s.Pool, "cycles of replies", pgx.RowTo[uuid.UUID], stuckSQL)
 	if err != nil {
 		return false, err
 	}
 	for _, id := range stuck {
-		if err := s.breakCircle(ctx, id); err != nil {
+		if err := s.breakCycle(ctx, id); err != nil {
 			return false, err
 		}
 	}
@@ -331,14 +331,14 @@ SELECT line, post_id, parent_post_id FROM up`
 UPDATE imports AS i SET progress = 1 FROM w WHERE i.import_id = w.import_id`
 )
 
-// breakCircle makes the first line of a cycle of replies wait for nothing.
-func (s *Store) breakCircle(ctx context.Context, id uuid.UUID) error {
+// breakCycle makes the first line of a cycle of replies wait for nothing.
+func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 	type reply struct {
 		Line   int64
 		Post   uuid.UUID
 		Parent uuid.NullUUID
 	}
-	up, err := database.Collect(ctx, s.Pool, "a circle of replies", pgx.RowToStructByPos[reply], ancestorsSQL, id)
+	up, err := database.Collect(ctx, s.Pool, "a cycle of replies", pgx.RowToStructByPos[reply], ancestorsSQL, id)
 	if err != nil {
 		return err
 	}
@@ -347,10 +347,10 @@ func (s *Store) breakCircle(ctx context.Context, id uuid.UUID) error {
 	}
 	// The last ancestor is a reply to the first comment of the cycle.
 	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
-	circle := up[max(begin, 0):]
-	first := slices.MinFunc(circle, func(a, b reply) int { return int(a.Line - b.Line) })
+	cycle := up[max(begin, 0):]
+	first := slices.MinFunc(cycle, func(a, b reply) int { return int(a.Line - b.Line) })
 	if _, err := s.Pool.Exec(ctx, freeSQL, id, first.Line); err != nil {
-		return fmt.Errorf("break a circle of replies: %w", err)
+		return fmt.Errorf("break a cycle of replies: %w", err)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -55,16 +56,18 @@ func NewMetrics() *prometheus.CounterVec {
 
 // Times and limits of a worker.
 const (
-	visits       = 2               // concurrent chunks: one is committed while the outcomes of the other are saved
-	idlePause    = time.Second     // between checks for work that another replica has received
-	retryPause   = time.Second     // after a failure of the database, and before lines are retried
-	saveInterval = 2 * time.Second // between saves of a chunk
-	endTime      = 5 * time.Second // for the last save of a worker that stops
-	purgeEvery   = time.Minute     // minimum time between purges
+	concurrentVisits = 2               // one chunk is committed while the outcomes of the other are saved
+	idlePause        = time.Second     // between checks for work that another replica has received
+	retryPause       = time.Second     // after a failure of the database, and before lines are retried
+	saveInterval     = 2 * time.Second // between saves of a chunk
+	endTime          = 5 * time.Second // for the last save of a worker that stops
+	purgeEvery       = time.Minute     // minimum time between purges
 )
 
 // NewWorker returns a Worker; set its other fields.
-func NewWorker(store *Store) *Worker { return &Worker{Store: store, wake: make(chan struct{}, visits)} }
+func NewWorker(store *Store) *Worker {
+	return &Worker{Store: store, wake: make(chan struct{}, concurrentVisits)}
+}
 
 // Wake notifies the worker of possible work. It does not block.
 func (w *Worker) Wake() {
@@ -76,18 +79,13 @@ func (w *Worker) Wake() {
 
 // Run executes lines until ctx ends. Then it saves the outcomes so far and ends its leases.
 func (w *Worker) Run(ctx context.Context) {
-	done := make(chan struct{})
+	var running sync.WaitGroup
 	pace := newPace(w.Store.Pool, w.Now)
-	for range visits {
-		go func() {
-			defer func() { done <- struct{}{} }()
-			w.work(ctx, uuid.New(), pace)
-		}()
+	for range concurrentVisits {
+		running.Go(func() { w.work(ctx, uuid.New(), pace) })
 	}
 	w.purge(ctx)
-	for range visits {
-		<-done
-	}
+	running.Wait()
 }
 
 func (w *Worker) purge(ctx context.Context) {
@@ -141,20 +139,20 @@ func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, erro
 
 // visit executes the due lines of a chunk.
 func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) error {
-	var rest time.Duration
+	var pause time.Duration // of the import, until there are permits
 	due := v.due()
-	for len(due) > 0 && ctx.Err() == nil && rest == 0 {
+	for len(due) > 0 && ctx.Err() == nil && pause == 0 {
 		group := due[:min(len(due), pace.group(ctx))]
 		taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, len(group))
 		if err != nil {
 			break // the limiter failed, or ctx has ended: another visit continues
 		}
 		if taken.Granted < len(group) {
-			rest = max(taken.RetryAfter, time.Second)
+			pause = max(taken.RetryAfter, time.Second)
 		}
 		group = group[:taken.Granted]
 		leave := pace.turn(ctx)
-		began, settled := w.Now(), len(v.results)
+		began, before := w.Now(), len(v.results)
 		refused, err := w.execute(ctx, v, group)
 		pace.rest(ctx, w.Now().Sub(began))
 		leave()
@@ -162,11 +160,11 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 			return err
 		}
 		// A line uses a permit when it gets its outcome. Return those of lines that wait or are retried.
-		if unused := len(group) - (len(v.results) - settled); unused > 0 {
+		if unused := len(group) - (len(v.results) - before); unused > 0 {
 			if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
 				break
 			}
-			rest = 0
+			pause = 0
 		}
 		if refused {
 			eventlog.Sleep(ctx, retryPause)
@@ -185,7 +183,7 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 	// Also when ctx has ended, so that another worker need not wait for the end of the lease.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	_, err := w.Store.save(end, v, id, w.Now(), true, rest)
+	_, err := w.Store.save(end, v, id, w.Now(), true, pause)
 	return err
 }
 
@@ -200,7 +198,7 @@ type sent struct {
 // execute submits lines in order, up to the second upsert of a title, because a retry of the first would come after it.
 // It reports whether a line was refused that may succeed later.
 func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bool, err error) {
-	under := make([]sent, 0, len(group))
+	submitted := make([]sent, 0, len(group))
 	upserts := map[string]struct{}{}
 	for _, index := range group {
 		if w.Now().Sub(v.leasedAt) > submitTime {
@@ -209,7 +207,7 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 		line, err := ParseLine(v.lines[index], v.receivedAt, v.allowed)
 		if err != nil {
 			r := failure(v.number(index), &line, v.requestID(index), problem.From(err))
-			if err := v.settle(index, &r); err != nil {
+			if err := v.record(index, &r); err != nil {
 				return false, err
 			}
 			w.Metrics.WithLabelValues(string(Failed)).Inc()
@@ -224,10 +222,10 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 		s := sent{index: index, line: line}
 		// Not with ctx: wait for submitted lines, so that their outcomes are saved.
 		s.command, s.err = w.Committer.Submit(context.WithoutCancel(ctx), v.command(index, &line))
-		under = append(under, s)
+		submitted = append(submitted, s)
 	}
-	for i := range under {
-		again, err := w.conclude(ctx, v, &under[i])
+	for i := range submitted {
+		again, err := w.awaitOutcome(ctx, v, &submitted[i])
 		if err != nil {
 			return false, err
 		}
@@ -236,8 +234,8 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 	return refused, nil
 }
 
-// conclude waits for a line and records its outcome. It returns true when the line must be retried.
-func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, err error) {
+// awaitOutcome waits for a line and records its outcome. It returns true when the line must be retried.
+func (w *Worker) awaitOutcome(ctx context.Context, v *visit, s *sent) (again bool, err error) {
 	number, id, err := v.number(s.index), v.requestID(s.index), s.err
 	var got committer.Result
 	if err == nil {
@@ -266,7 +264,7 @@ func (w *Worker) conclude(ctx context.Context, v *visit, s *sent) (again bool, e
 		r = resultOf(number, &s.line, id, &got, w.Addresses)
 	}
 	w.Metrics.WithLabelValues(string(r.Status)).Inc()
-	return false, v.settle(s.index, &r)
+	return false, v.record(s.index, &r)
 }
 
 // command returns the command of a line.
