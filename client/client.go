@@ -54,7 +54,7 @@ func New(baseURL, key string, options ...Option) (*Client, error) {
 		return nil, fmt.Errorf("base URL %q: want http(s)://host", u.Redacted())
 	}
 	if !visible(key) {
-		return nil, errors.New("malformed API key")
+		return nil, errors.New("API key: want 1 to 255 visible ASCII characters")
 	}
 	s := &sender{
 		base: strings.TrimRight(u.String(), "/"), key: key, http: http.DefaultClient, timeout: 20 * time.Second,

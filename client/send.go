@@ -62,7 +62,7 @@ const (
 func (s *sender) send(ctx context.Context, r request, answer any) (http.Header, error) {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		header, err := s.attempt(ctx, r, answer)
-		if err == nil || !again(err) {
+		if err == nil || !retryable(err) {
 			return header, err
 		}
 		wait := pause/2 + rand.N(pause/2) //nolint:gosec // no secret
@@ -80,19 +80,22 @@ func (s *sender) send(ctx context.Context, r request, answer any) (http.Header, 
 	}
 }
 
-// again reports whether to retry a request that failed with err.
-func again(err error) bool {
+// retryable reports whether to retry a request that failed with err.
+func retryable(err error) bool {
 	if refused, ok := errors.AsType[*Error](err); ok {
 		return refused.Retryable
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return false
 	}
-	return !errors.Is(err, errAnswer)
+	return !errors.Is(err, errAnswer) && !errors.Is(err, errRequest)
 }
 
-// errAnswer means that a successful answer does not come from the service.
-var errAnswer = errors.New("not an answer of Novelgate")
+var (
+	errRequest = errors.New("make request")
+	// errAnswer means that a successful answer does not come from the service.
+	errAnswer = errors.New("not an answer of Novelgate")
+)
 
 // maxAnswer limits the bytes of an answer.
 const maxAnswer = 4 << 20
@@ -103,7 +106,7 @@ func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Heade
 	defer cancel()
 	sent, err := http.NewRequestWithContext(ctx, r.method, s.base+r.path, bytes.NewReader(r.body))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
 	sent.Header.Set("Authorization", "Bearer "+s.key)
 	if r.body != nil {

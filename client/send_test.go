@@ -245,6 +245,9 @@ func TestMistakesAreNotSent(t *testing.T) {
 	if _, err := c.Posts.Create(t.Context(), "k", client.Post{ChapterNumber: "twelve"}); err == nil {
 		t.Error("Create takes a chapter that is no number")
 	}
+	if err := c.Webhooks.Delete(t.Context(), "a\nb"); err == nil || !strings.HasPrefix(err.Error(), "make request: ") {
+		t.Errorf("Delete of a malformed id: %v", err)
+	}
 	if len(a.keys) > 0 {
 		t.Errorf("%q were sent", a.keys)
 	}

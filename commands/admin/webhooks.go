@@ -14,9 +14,6 @@ func listWebhooks(ctx context.Context, c *call) (*output, error) {
 		return nil, err //nolint:wrapcheck // already a problem
 	}
 	found, err := (&webhooks.Store{Pool: c.staff.Pool}).List(ctx, integration.UUID)
-	if found == nil {
-		found = []webhooks.Listed{}
-	}
 	return &output{status: http.StatusOK, body: struct {
 		Items []webhooks.Listed `json:"items"`
 	}{found}}, err

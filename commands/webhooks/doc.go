@@ -21,5 +21,5 @@
 // # Where requests go
 //
 // The address is checked when the connection is made, after the name is resolved: only public addresses, and those that
-// the operator allows. Redirects are not followed, proxies of the environment not used, bodies of answers not shown.
+// the operator allows. The worker follows no redirects, uses no proxy of the environment, and shows no answer's body.
 package webhooks

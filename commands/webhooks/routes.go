@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -130,13 +131,10 @@ func (a *API) url(c *call, required bool) (string, bool) {
 func (c *call) types() (types []string) {
 	kinds := events.ChangeKinds()
 	c.body.Texts("types", false, 1, len(kinds), func(field, text string) {
-		for _, kind := range kinds {
-			if text == kind {
-				types = append(types, text)
-				return
-			}
+		if !slices.Contains(kinds, text) {
+			c.body.Fail(field, "must be one of %s", strings.Join(kinds, ", "))
 		}
-		c.body.Fail(field, "must be one of %s", strings.Join(kinds, ", "))
+		types = append(types, text)
 	})
 	return types
 }

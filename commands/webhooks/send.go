@@ -23,18 +23,18 @@ import (
 
 // Limits of a request.
 const (
-	attemptTime   = 15 * time.Second
-	maxHeader     = 16 << 10
-	idleTime      = 30 * time.Second
-	maxIdle       = 64
-	drained       = 4 << 10 // bytes of an answer that are read, to reuse the connection
-	longestRetry  = 24 * time.Hour
-	maxURL        = 2000
-	userAgent     = "Novelgate"
-	jsonMedia     = "application/json"
-	hostAllowed   = "must be an https address with a host, without user information and fragment"
-	publicAllowed = "must be a public address"
-	withinAllowed = ", or an address that the host platform allows within its network"
+	attemptTime  = 15 * time.Second
+	maxHeader    = 16 << 10
+	idleTime     = 30 * time.Second
+	maxIdle      = 64
+	drained      = 4 << 10 // bytes of an answer that are read, to reuse the connection
+	longestRetry = 24 * time.Hour
+	maxURL       = 2000
+	userAgent    = "Novelgate"
+	jsonMedia    = "application/json"
+	wantHTTPS    = "must be an https address with a host, without user information and fragment"
+	wantPublic   = "must be a public address"
+	orAllowed    = ", or an address that the host platform allows within its network"
 )
 
 // Sender sends messages to endpoints. Create it with NewSender.
@@ -128,14 +128,14 @@ func (s *Sender) checkURL(text string) string {
 		return fmt.Sprintf("must have at most %d characters", maxURL)
 	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.http) || u.Hostname() == "" || u.User != nil ||
 		u.Fragment != "":
-		wrong = hostAllowed
+		wrong = wantHTTPS
 	default:
 		if address, err := netip.ParseAddr(u.Hostname()); err == nil && s.rules[u.Scheme](address.Unmap()) != nil {
-			wrong = publicAllowed
+			wrong = wantPublic
 		}
 	}
 	if wrong != "" && s.http {
-		wrong += withinAllowed
+		wrong += orAllowed
 	}
 	return wrong
 }

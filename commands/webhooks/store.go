@@ -14,6 +14,7 @@ import (
 
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
 
@@ -99,16 +100,8 @@ func utc(times ...*time.Time) {
 
 // List returns the webhooks of an integration, or of all with uuid.Nil, oldest first.
 func (s *Store) List(ctx context.Context, integration uuid.UUID) ([]Listed, error) {
-	rows, err := s.Pool.Query(ctx, `SELECT `+columns+` FROM webhooks AS w
+	return database.Collect(ctx, s.Pool, "webhooks", scanListed, `SELECT `+columns+` FROM webhooks AS w
 WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1 ORDER BY w.created_at, w.webhook_id`, integration)
-	if err != nil {
-		return nil, fmt.Errorf("list webhooks: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, scanListed)
-	if err != nil {
-		return nil, fmt.Errorf("list webhooks: %w", err)
-	}
-	return found, nil
 }
 
 // Find returns a webhook, of an integration or, with uuid.Nil, of any. It fails with ErrNotFound.
@@ -119,10 +112,7 @@ func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Listed, er
 
 // one runs a statement that returns a webhook. It fails with ErrNotFound when it returns none.
 func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed, error) {
-	rows, err := s.Pool.Query(ctx, sql, args...)
-	if err != nil {
-		return Listed{}, fmt.Errorf("%s: %w", what, err)
-	}
+	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	found, err := pgx.CollectExactlyOneRow(rows, scanListed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return found, ErrNotFound
@@ -271,39 +261,31 @@ ORDER BY transaction_id DESC, position DESC LIMIT $5`
 func (s *Store) attempts(
 	ctx context.Context, id uuid.UUID, before events.Position, state string, limit int,
 ) ([]Attempt, error) {
-	rows, err := s.Pool.Query(ctx, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)
-	if err != nil {
-		return nil, fmt.Errorf("list attempts: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attempt, err error) {
+	return database.Collect(ctx, s.Pool, "attempts", func(row pgx.CollectableRow) (a Attempt, err error) {
 		err = row.Scan(&a.ID, &a.Type, &a.State, &a.Attempts, &a.FirstAt, &a.LastAt, &a.NextAt, &a.Status, &a.Error,
 			&a.Milliseconds, &a.place.TransactionID, &a.place.Ordinal)
 		utc(&a.FirstAt, &a.LastAt, a.NextAt)
 		return a, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("list attempts: %w", err)
-	}
-	return found, nil
+	}, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)
 }
 
-const signersSQL = `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
+const secretsSQL = `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
 WHERE webhook_id = $1 AND integration_id = $2`
 
 // secrets returns the address of a webhook and its current secrets.
 func (s *Store) secrets(ctx context.Context, integration, id uuid.UUID) (address string, secrets [][]byte, err error) {
 	var secret, previous []byte
-	err = s.Pool.QueryRow(ctx, signersSQL, id, integration).Scan(&address, &secret, &previous)
+	err = s.Pool.QueryRow(ctx, secretsSQL, id, integration).Scan(&address, &secret, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil, ErrNotFound
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("read secrets: %w", err)
 	}
-	return address, signing(secret, previous), nil
+	return address, signingSecrets(secret, previous), nil
 }
 
-func signing(secret, previous []byte) [][]byte {
+func signingSecrets(secret, previous []byte) [][]byte {
 	if previous == nil {
 		return [][]byte{secret}
 	}

@@ -16,6 +16,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // Message is a change of the feed to send.
@@ -52,23 +54,23 @@ func DefaultRetries() []time.Duration {
 
 // Times and limits of a worker.
 const (
-	quickVisits  = 32                     // concurrent, to endpoints that were fast
-	slowVisits   = 16                     // concurrent, to other endpoints
-	idlePause    = 500 * time.Millisecond // between checks for work
-	retryPause   = 5 * time.Second        // after a failure of the database
-	lease        = time.Minute            // more than the longest attempt and its save
-	visitTime    = 10 * time.Second       // of a visit, before another webhook's turn
-	slowTime     = 2 * time.Second        // an attempt counts as slow from here on
-	endTime      = 5 * time.Second        // for the last save
-	portion      = 20                     // new changes read at a time
-	retries      = 10                     // retries between them; fewer than awayAfter
-	awayAfter    = 20                     // failures without a success, before awayPause
-	awayPause    = 5 * time.Minute        // between attempts while the endpoint fails
-	patience     = 5 * 24 * time.Hour     // with failures only, before a webhook is disabled
-	retention    = 7 * 24 * time.Hour     // of finished attempts
-	purgeEvery   = 10 * time.Minute
-	rewind       = 10 * time.Minute // before the lost position
-	jitterShares = 10               // a wait is extended by up to 1/jitterShares
+	quickVisits    = 32                     // concurrent, to endpoints that were fast
+	slowVisits     = 16                     // concurrent, to other endpoints
+	idlePause      = 500 * time.Millisecond // between checks for work
+	retryPause     = 5 * time.Second        // after a failure of the database
+	lease          = time.Minute            // more than the longest attempt and its save
+	visitTime      = 10 * time.Second       // of a visit, before another webhook's turn
+	slowTime       = 2 * time.Second        // an attempt counts as slow from here on
+	endTime        = 5 * time.Second        // for the last save
+	changesPerRead = 20                     // new changes read at a time
+	retriesPerRead = 10                     // retries between them; fewer than failingAfter
+	failingAfter   = 20                     // consecutive failures, before failingPause
+	failingPause   = 5 * time.Minute        // between attempts while the endpoint fails
+	disableAfter   = 5 * 24 * time.Hour     // of failures without a success
+	retention      = 7 * 24 * time.Hour     // of finished attempts
+	purgeEvery     = 10 * time.Minute
+	rewind         = 10 * time.Minute // before the lost position
+	jitterShares   = 10               // a wait is extended by up to 1/jitterShares
 )
 
 var (
@@ -109,11 +111,11 @@ func (w *Worker) Run(ctx context.Context) {
 	running.Wait()
 }
 
-// dispatch visits webhooks, up to places at a time.
-func (w *Worker) dispatch(ctx context.Context, slow bool, places int) {
+// dispatch visits webhooks, up to limit at a time.
+func (w *Worker) dispatch(ctx context.Context, slow bool, limit int) {
 	var visits sync.WaitGroup
 	defer visits.Wait()
-	free := make(chan struct{}, places)
+	free := make(chan struct{}, limit)
 	for {
 		select {
 		case <-ctx.Done():
@@ -134,10 +136,8 @@ func (w *Worker) dispatch(ctx context.Context, slow bool, places int) {
 			continue
 		}
 		<-free
-		select {
-		case <-ctx.Done():
+		if !eventlog.Sleep(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 	}
 }
@@ -150,10 +150,8 @@ func (w *Worker) purge(ctx context.Context) {
 		if _, err := w.Store.Pool.Exec(ctx, purgeSQL, retention); err != nil && ctx.Err() == nil {
 			w.Logger.WarnContext(ctx, "old attempts of webhooks are not deleted yet", slog.Any("error", err))
 		}
-		select {
-		case <-ctx.Done():
+		if !eventlog.Sleep(ctx, purgeEvery) {
 			return
-		case <-time.After(purgeEvery):
 		}
 	}
 }
@@ -182,7 +180,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lease a webhook: %w", err)
 	}
-	v.secrets = signing(secret, previous)
+	v.secrets = signingSecrets(secret, previous)
 	return v, nil
 }
 
@@ -194,10 +192,7 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, errLeaseLost) {
 		w.Logger.WarnContext(ctx, "a webhook is not sent at present", slog.String("webhook", v.id.String()),
 			slog.Any("error", err))
-		select { // otherwise it would be visited again at once
-		case <-ctx.Done():
-		case <-time.After(retryPause):
-		}
+		eventlog.Sleep(ctx, retryPause) // otherwise it would be visited again at once
 	}
 	// Also when ctx has ended, so that another worker need not wait for the end of the lease.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
@@ -208,8 +203,8 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 	}
 }
 
-// errEnough ends a visit that has used its time.
-var errEnough = errors.New("the visit has taken long enough")
+// errEndVisit ends a visit before all changes are sent.
+var errEndVisit = errors.New("the visit ends early")
 
 // work sends new changes and retries in turns, until none is left or until ends. New changes come first, so that
 // retries of changes that an endpoint always refuses do not delay them.
@@ -224,7 +219,7 @@ func (w *Worker) work(ctx, until context.Context, v *visit) error {
 		if err == nil {
 			more, err = w.retry(ctx, until, v)
 		}
-		if errors.Is(err, errEnough) {
+		if errors.Is(err, errEndVisit) {
 			return nil
 		}
 		if err != nil {
@@ -274,15 +269,12 @@ WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
 
 // retry sends changes again that are due. It reports whether there may be more.
 func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
-	rows, err := w.Store.Pool.Query(ctx, dueSQL, v.id, retries)
+	due, err := database.Collect(ctx, w.Store.Pool, "retries", func(row pgx.CollectableRow) (r retried, err error) {
+		err = row.Scan(&r.Place.TransactionID, &r.Place.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
+		return r, err
+	}, dueSQL, v.id, retriesPerRead)
 	if err != nil {
-		return false, fmt.Errorf("find retries: %w", err)
-	}
-	due, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r retried, err error) {
-		return r, row.Scan(&r.Place.TransactionID, &r.Place.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
-	})
-	if err != nil {
-		return false, fmt.Errorf("find retries: %w", err)
+		return false, err
 	}
 	for _, r := range due {
 		before := r.Place
@@ -303,32 +295,33 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 			return false, err
 		}
 	}
-	return len(due) == retries, nil
+	return len(due) == retriesPerRead, nil
 }
 
 // advance sends new changes. It reports whether there may be more.
 func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err error) {
-	found, err := w.Feed.Read(ctx, v.integration, v.place, portion)
+	found, err := w.Feed.Read(ctx, v.integration, v.place, changesPerRead)
 	if err != nil {
 		return false, err //nolint:wrapcheck // the error names the operation
 	}
-	passed := -1
+	var passed *Message
 	for i := range found {
-		if v.types != nil && !slices.Contains(v.types, found[i].Type) {
-			passed = i
+		m := &found[i]
+		if v.types != nil && !slices.Contains(v.types, m.Type) {
+			passed = m
 			continue
 		}
-		if err := w.attempt(ctx, until, v, &found[i], nil); err != nil {
+		if err := w.attempt(ctx, until, v, m, nil); err != nil {
 			return false, err
 		}
-		v.place, passed = found[i].Place, -1
+		v.place, passed = m.Place, nil
 	}
-	if passed >= 0 {
-		if err := w.pass(ctx, v, &found[passed]); err != nil {
+	if passed != nil {
+		if err := w.pass(ctx, v, passed); err != nil {
 			return false, err
 		}
 	}
-	return len(found) == portion, nil
+	return len(found) == changesPerRead, nil
 }
 
 // pass moves the position past changes that are not sent.
@@ -345,11 +338,11 @@ WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID
 	return nil
 }
 
-// attempt sends a change and saves the outcome. again is nil for a new change. It fails with errEnough, after the save,
-// when the visit must end.
+// attempt sends a change and saves the outcome. again is nil for a new change. It fails with errEndVisit when the visit
+// must end, after the save or without an attempt.
 func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again *retried) error {
 	if until.Err() != nil {
-		return errEnough
+		return errEndVisit
 	}
 	o := w.Sender.send(ctx, v.url, m.ID, m.Body, v.secrets...)
 	if ctx.Err() != nil {
@@ -361,7 +354,7 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	}
 	w.Metrics.attempts.WithLabelValues(outcome).Inc()
 
-	back := o.Delivered && v.failures >= awayAfter
+	recovered := o.Delivered && v.failures >= failingAfter
 	if v.failures++; o.Delivered {
 		v.failures = 0
 	}
@@ -369,15 +362,15 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	var rest time.Duration
 	if !o.Delivered {
 		next = w.next(v, again, o.retryAfter)
-		if rest = o.retryAfter; v.failures >= awayAfter {
-			rest = max(rest, awayPause)
+		if rest = o.retryAfter; v.failures >= failingAfter {
+			rest = max(rest, failingPause)
 		}
 	}
 	slow := o.Milliseconds >= int(slowTime.Milliseconds())
 	var disabled *string
 	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Place.TransactionID, m.Place.Ordinal, m.OccurredAt,
 		again == nil, m.ID, m.Type, o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow, o.gone(),
-		patience).Scan(&disabled, &v.failingSince)
+		disableAfter).Scan(&disabled, &v.failingSince)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errLeaseLost
@@ -386,10 +379,10 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	case disabled != nil:
 		w.Logger.WarnContext(ctx, "a webhook is disabled", slog.String("webhook", v.id.String()),
 			slog.String("integration", v.integration.String()), slog.String("reason", *disabled))
-		return errEnough
+		return errEndVisit
 	case slow, rest > 0:
-		return errEnough
-	case back:
+		return errEndVisit
+	case recovered:
 		if _, err := w.Store.Pool.Exec(ctx, `UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = $1 AND next_at > now()`,
 			v.id); err != nil {
 			return fmt.Errorf("retry at once: %w", err)
