@@ -4,13 +4,16 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"image"
 	"image/png"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -108,6 +111,64 @@ func TestPrivateAddresses(t *testing.T) {
 		if !errors.Is(err, ErrNoPicture) || !errors.Is(err, ssrf.ErrProhibitedIP) && !errors.Is(err, ssrf.ErrProhibitedPort) {
 			t.Errorf("%s: %v", address, err)
 		}
+	}
+}
+
+// TestRedirects into the platform's network reach nothing, and certificates are verified.
+func TestRedirects(t *testing.T) {
+	t.Parallel()
+	png := picture(t)
+	var reached atomic.Int64
+	private := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached.Add(1)
+		_, _ = w.Write(png)
+	})
+	inner, plain := httptest.NewTLSServer(private), httptest.NewServer(private)
+	t.Cleanup(inner.Close)
+	t.Cleanup(plain.Close)
+	server, p := host(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusFound)
+	}))
+	transport, ok := p.client.Transport.(*http.Transport)
+	if !ok || transport.Proxy != nil {
+		t.Fatal("the client has another transport, or the proxy of the environment")
+	}
+	trusted := x509.NewCertPool()
+	trusted.AddCert(server.Certificate()) // of both TLS servers
+	transport.TLSClientConfig = &tls.Config{RootCAs: trusted, ServerName: "example.com"}
+	public, guard := server.Listener.Addr().String(), ssrf.New(ssrf.WithAnyPort())
+	transport.DialContext = (&net.Dialer{Control: func(network, address string, c syscall.RawConn) error {
+		if address == public { // counts as one
+			return nil
+		}
+		return guard.Safe(network, address, c)
+	}}).DialContext
+	to := func(target string) string { return server.URL + "/?to=" + url.QueryEscape(target) }
+	port := inner.URL[strings.LastIndex(inner.URL, ":"):]
+	for target, want := range map[string]error{
+		inner.URL: ssrf.ErrProhibitedIP, "https://localhost" + port: ssrf.ErrProhibitedIP,
+		"https://[::ffff:127.0.0.1]" + port: ssrf.ErrProhibitedIP, "https://0.0.0.0" + port: ssrf.ErrProhibitedIP,
+		"//user@" + inner.Listener.Addr().String(): ssrf.ErrProhibitedIP, "https://10.0.0.1/": ssrf.ErrProhibitedIP,
+		"https://169.254.169.254/latest/meta-data/": ssrf.ErrProhibitedIP,
+		to(inner.URL): ssrf.ErrProhibitedIP, // in two steps
+		plain.URL:     errRedirects, "file:///etc/passwd": errRedirects,
+	} {
+		if _, err := p.Cover(t.Context(), to(target)); !errors.Is(err, ErrNoPicture) || !errors.Is(err, want) {
+			t.Errorf("a redirect to %s: %v", target, err)
+		}
+	}
+	if n := reached.Load(); n > 0 {
+		t.Errorf("%d requests reached the private hosts", n)
+	}
+	transport.DialContext = nil // all addresses count as public
+	if _, err := p.Cover(t.Context(), to(inner.URL)+"&again"); err != nil {
+		t.Errorf("a redirect to a public host: %v", err)
+	}
+	transport.CloseIdleConnections()
+	transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
+	var unknown x509.UnknownAuthorityError
+	if _, err := p.Cover(t.Context(), to("none")); !errors.As(err, &unknown) {
+		t.Errorf("a certificate of an unknown authority: %v", err)
 	}
 }
 
