@@ -11,6 +11,8 @@ GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 # Arguments of the program: make run ARGS='--listen :8080'
 ARGS ?=
 FUZZTIME ?= 100000x
+# Part of the checks of pages: HTML, feeds, sitemaps, descriptions, Lighthouse.
+CHECKS ?=
 
 # A property of rapid that fails prints its seed. A file in testdata would make all later runs begin with that failure.
 export RAPID_NOFAILFILE := 1
@@ -67,8 +69,8 @@ look: ## Open the pages in chromium and check them; pictures go to bin/look.
 	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run 'TestLook|TestTwoClicks|TestHostileNeighbours|TestLogoOpened' ./readapi
 
 .PHONY: check-pages
-check-pages: ## Check the pages with the Nu checker, html-validate and Lighthouse (needs a network, node, java, chromium).
-	go test -count=1 -tags checks -run TestChecks -v ./readapi
+check-pages: ## Check pages, feeds and sitemaps with validators (needs a network, node, java, chromium). Some: make check-pages CHECKS=feeds
+	go test -count=1 -tags checks -run 'TestChecks/$(CHECKS)' -v ./readapi
 
 .PHONY: generators
 generators: ## Generate clients from docs/openapi.yaml and use them, lint it, compare it with the latest release (needs a network, node).

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -216,7 +217,8 @@ func TestFeedsAndSitemaps(t *testing.T) {
 	for path, want := range map[string]map[string]int{
 		"/novels/a/feed.atom":              {"entry": 16},
 		"/feed.atom":                       {"entry": 0}, // the latest comment is hidden
-		"/sitemap.xml":                     {"sitemap": 256},
+		"/sitemap.xml":                     {"sitemap": 2},
+		"/sitemaps/0":                      {"url": 2}, // the lists
 		fmt.Sprint("/sitemaps/", novel[0]): {"url": 2},
 	} {
 		decoder, found := xml.NewDecoder(w.get(t, path).Body), map[string]int{}
@@ -238,7 +240,7 @@ func TestFeedsAndSitemaps(t *testing.T) {
 			}
 		}
 	}
-	for _, path := range []string{"/sitemaps/256", "/sitemaps/x", "/novels/pending/feed.atom"} {
+	for _, path := range []string{"/sitemaps/1", "/sitemaps/256", "/sitemaps/x", "/novels/pending/feed.atom"} {
 		if got := w.get(t, path); got.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", path, got.Code)
 		}
@@ -249,6 +251,59 @@ func TestFeedsAndSitemaps(t *testing.T) {
 	if link := w.get(t, "/novels?genre=%22%3E").Header().Get("Link"); link !=
 		`</books/api/novels?genre=%22%3E&sort=activity>; rel="alternate"; type="application/json"` {
 		t.Errorf("Link: %s", link)
+	}
+}
+
+// TestDescriptions have what search engines require and, where it applies, recommend
+// (https://developers.google.com/search/docs/appearance/structured-data/discussion-forum). `make check-pages` compares
+// them with the vocabulary of schema.org.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", func(e *events.NovelCreated) {
+		e.Author, e.Synopsis, e.Genres, e.Language = "Ida Verne", "A boy finds a watch.", []string{"Fantasy"}, "eng"
+		e.CoverURL = "https://covers.example/a.jpg"
+	})
+	hidden := w.comment(t, novel, events.PostImported{})
+	id := w.comment(t, novel, events.PostImported{Comment: &events.Comment{
+		ExternalUUID: "u", Username: "</script>", Content: strings.Repeat("界", 300),
+	}})
+	w.novel(t, "Bare", nil)
+	w.project(t)
+	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, hidden)
+	const page = public + "/novels/a"
+	about := map[string]any{"@type": "Book", "@id": page, "name": "A"}
+	address := page + "/discussion?post=" + id.String() + "#post-" + id.String()
+	for path, want := range map[string]any{
+		"/novels/a": map[string]any{
+			"@context": "https://schema.org", "@type": "Book", "@id": page, "url": page, "name": "A",
+			"author": map[string]any{"@type": "Person", "name": "Ida Verne"}, "description": "A boy finds a watch.",
+			"genre": []any{"Fantasy"}, "inLanguage": "en", "image": "https://covers.example/a.jpg",
+			"discussionUrl": page + "/discussion", "commentCount": 2.,
+		},
+		"/novels/bare": map[string]any{
+			"@context": "https://schema.org", "@type": "Book", "@id": public + "/novels/bare", "url": public + "/novels/bare",
+			"name": "Bare", "author": map[string]any{"@type": "Person", "name": "Unknown"},
+			"discussionUrl": public + "/novels/bare/discussion", "commentCount": 0.,
+		},
+		"/novels/a/discussion": []any{map[string]any{
+			"@context": "https://schema.org", "@type": "DiscussionForumPosting", "@id": address, "url": address, "about": about,
+			"author": map[string]any{"@type": "Person", "name": "</script>"}, "datePublished": "2025-03-01T12:04:00Z",
+			"headline": "Comment on A", "text": strings.Repeat("界", 200) + "…",
+		}},
+		"/novels/bare/discussion": nil,
+	} {
+		var got any
+		for _, e := range checkPage(t, w, path) {
+			if e.Data == "script" {
+				if err := json.Unmarshal([]byte(text(e.Node)), &got); err != nil {
+					t.Errorf("%s: %v", path, err)
+				}
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
 	}
 }
 

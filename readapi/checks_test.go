@@ -4,12 +4,11 @@ package readapi_test
 
 import (
 	"bytes"
-	"log/slog"
-	"net/http/httptest"
-	"net/url"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -17,23 +16,25 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"novelgate/events"
-	"novelgate/internal/httpkit"
-	"novelgate/readapi"
 	"novelgate/readapi/pages"
 )
 
 // TestChecks runs the tools of checks/package.json on a page of each kind: the Nu checker (it needs Java), html-validate,
-// and Lighthouse with Chromium.
+// and Lighthouse with Chromium. It validates feeds, sitemaps and descriptions of pages against their schemas.
 func TestChecks(t *testing.T) {
 	w := newWorld(t)
 	bigDiscussion(t, w)
-	w.novel(t, "The Clockmaker", func(e *events.NovelCreated) {
+	clock := w.novel(t, "The Clockmaker", func(e *events.NovelCreated) {
 		e.Author, e.Synopsis, e.Genres, e.ReadingStatus, e.Language, e.Slug = "Ida Verne",
 			strings.Repeat("A boy finds a watch. ", 30), []string{"Fantasy", "Mystery"}, "ongoing", "zh", "clock"
+		e.CoverURL = "https://covers.example/a.jpg"
 	})
 	for i, text := range hostile[:16] {
 		w.novel(t, text, func(e *events.NovelCreated) {
 			e.Author, e.Synopsis, e.Slug = text, text, "hostile-"+string(rune('a'+i))
+		})
+		w.comment(t, clock, events.PostImported{
+			Comment: &events.Comment{ExternalUUID: "u", Username: string([]rune(text)[:min(50, len([]rune(text)))]), Content: text},
 		})
 	}
 	w.project(t)
@@ -42,46 +43,102 @@ func TestChecks(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := pages.Site{Name: "Tales", Logo: made, Accent: "#206040", Covers: pages.NoCovers}
-	server := httptest.NewUnstartedServer(nil)
-	base := &url.URL{Scheme: "http", Host: server.Listener.Addr().String()}
-	server.Config.Handler = routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
-		httpkit.NewAddresses(base), site)
-	server.Start()
-	defer server.Close()
-
+	home := serve(t, w, site)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("checks")); err != nil {
 		t.Fatal(err)
 	}
-	run(t, dir, "npm", "ci", "--no-audit", "--no-fund")
-	paths := map[string]string{
-		"start": "/", "catalogue": "/novels", "novel": "/novels/clock", "discussion": "/novels/a/discussion",
-		"search": "/novels?q=nothing", "filtered": "/novels?genre=Fantasy&language=zh", "problem": "/novels/missing",
-		"hostile-catalogue": "/novels?limit=100", "hostile-novel": "/novels/hostile-b",
-		"oldest": "/novels/a/discussion?sort=oldest",
-	}
-	var files []string
-	for name, path := range paths {
-		got := httptest.NewRecorder()
-		server.Config.Handler.ServeHTTP(got, httptest.NewRequestWithContext(t.Context(), "GET", path, nil))
-		file := filepath.Join(dir, name+".html")
-		if err := os.WriteFile(file, got.Body.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		files = append(files, file)
-	}
-	java := append([]string{"-jar", "node_modules/vnu-jar/build/dist/vnu.jar", "--errors-only"}, files...)
-	run(t, dir, "java", java...)
-	run(t, dir, "npx", append([]string{"--no", "html-validate"}, files...)...)
+	run(t, dir, "npm", "ci", "--no-audit", "--no-fund", "--ignore-scripts")
+	c := checks{dir, w.site(t, site)}
+	t.Run("HTML", c.html)
+	t.Run("feeds", c.feeds)
+	t.Run("sitemaps", c.sitemaps)
+	t.Run("descriptions", checks{dir, w}.descriptions) // with covers
+	t.Run("Lighthouse", func(t *testing.T) { c.lighthouse(t, home) })
+}
 
+// checks are the installed tools and a world to check.
+type checks struct {
+	dir string
+	*world
+}
+
+// save saves what is at a path in a file, and returns its name.
+func (c checks) save(t *testing.T, path, extension string) string {
+	t.Helper()
+	file := strings.NewReplacer("/", "_", "?", "_", "&", "_").Replace(path) + extension
+	c.write(t, file, c.get(t, path).Body.Bytes())
+	return file
+}
+
+func (c checks) write(t *testing.T, file string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(c.dir, file), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (c checks) html(t *testing.T) {
+	var files []string
+	for _, path := range []string{
+		"/", "/novels", "/novels/clock", "/novels/a/discussion", "/novels?q=nothing", "/novels?genre=Fantasy&language=zh",
+		"/novels/missing", "/novels?limit=100", "/novels/hostile-b", "/novels/clock/discussion",
+		"/novels/a/discussion?sort=oldest",
+	} {
+		files = append(files, c.save(t, path, ".html"))
+	}
+	run(t, c.dir, "java", append([]string{"-jar", "node_modules/vnu-jar/build/dist/vnu.jar", "--errors-only"}, files...)...)
+	run(t, c.dir, "npx", append([]string{"--no", "html-validate"}, files...)...)
+}
+
+func (c checks) feeds(t *testing.T) {
+	args := []string{"validate.mjs", "atom.rng"}
+	for _, path := range []string{"/feed.atom", "/novels/clock/feed.atom", "/novels/a/feed.atom", "/novels/hostile-a/feed.atom"} {
+		args = append(args, c.save(t, path, ".xml"))
+	}
+	run(t, c.dir, "node", args...)
+}
+
+func (c checks) sitemaps(t *testing.T) {
+	index := c.save(t, "/sitemap.xml", "")
+	run(t, c.dir, "node", "validate.mjs", "siteindex.xsd", index)
+	args := []string{"validate.mjs", "node_modules/sitemap/schema/sitemap.xsd"}
+	for _, part := range regexp.MustCompile(`/sitemaps/\d+`).FindAllString(c.get(t, "/sitemap.xml").Body.String(), -1) {
+		args = append(args, c.save(t, part, ".xml"))
+	}
+	run(t, c.dir, "node", args...)
+}
+
+// descriptions has the compiler check the descriptions of pages against the types of the vocabulary of schema.org.
+func (c checks) descriptions(t *testing.T) {
+	module := strings.Builder{}
+	module.WriteString("import type { Book, DiscussionForumPosting, WithContext } from 'schema-dts';\n")
+	for _, page := range []struct{ path, kind string }{
+		{"/novels/clock", "WithContext<Book>"}, {"/novels/a", "WithContext<Book>"},
+		{"/novels/clock/discussion", "WithContext<DiscussionForumPosting>[]"},
+		{"/novels/a/discussion", "WithContext<DiscussionForumPosting>[]"},
+	} {
+		data := ""
+		for _, e := range elements(t, c.get(t, page.path).Body.String()) {
+			if e.Data == "script" {
+				data += text(e.Node)
+			}
+		}
+		fmt.Fprintf(&module, "(%s) satisfies %s; // %s\n", data, page.kind, page.path)
+	}
+	c.write(t, "descriptions.ts", []byte(module.String()))
+	run(t, c.dir, "npx", "--no", "tsc", "--noEmit", "--strict", "--skipLibCheck", "descriptions.ts")
+}
+
+func (c checks) lighthouse(t *testing.T, home string) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("CHROME_PATH", chromium)
-	for _, name := range []string{"start", "catalogue", "novel", "discussion"} {
-		out := filepath.Join(dir, name+".json")
-		run(t, dir, "npx", "--no", "lighthouse", server.URL+paths[name], "--quiet", "--output=json", "--output-path="+out,
+	for _, path := range []string{"/", "/novels", "/novels/clock", "/novels/a/discussion"} {
+		out := filepath.Join(c.dir, "report.json")
+		run(t, c.dir, "npx", "--no", "lighthouse", home+path, "--quiet", "--output=json", "--output-path="+out,
 			"--skip-audits=robots-txt", // it cannot be downloaded from a page that may connect to nothing
 			"--only-categories=performance,accessibility,best-practices,seo",
 			"--chrome-flags=--headless --no-sandbox --disable-gpu")
@@ -106,7 +163,7 @@ func TestChecks(t *testing.T) {
 			t.Fatal(err)
 		}
 		for category, c := range report.Categories {
-			t.Logf("%s: %s %.0f", name, category, 100*c.Score)
+			t.Logf("%s: %s %.0f", path, category, 100*c.Score)
 			least := 1.0
 			if category == "performance" {
 				least = 0.98
@@ -114,7 +171,7 @@ func TestChecks(t *testing.T) {
 			if c.Score >= least {
 				continue
 			}
-			t.Errorf("%s: %s has only %.0f", name, category, 100*c.Score)
+			t.Errorf("%s: %s has only %.0f", path, category, 100*c.Score)
 			for _, ref := range c.AuditRefs {
 				if a := report.Audits[ref.ID]; ref.Weight > 0 && a.Score != nil && *a.Score < 1 {
 					t.Logf("  %s: %.2f %s", ref.ID, *a.Score, a.Title)

@@ -4,9 +4,6 @@ package readapi_test
 
 import (
 	"fmt"
-	"log/slog"
-	"net/http/httptest"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -15,19 +12,8 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
-	"novelgate/internal/httpkit"
-	"novelgate/readapi"
 	"novelgate/readapi/pages"
 )
-
-// serve serves the pages of w until the test ends, and returns their address.
-func serve(t *testing.T, w *world, site pages.Site) string {
-	t.Helper()
-	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
-		httpkit.NewAddresses(&url.URL{Scheme: "http", Host: "127.0.0.1"}), site))
-	t.Cleanup(server.Close)
-	return server.URL
-}
 
 // step is what a reader does: types into a field, or clicks on the link, button or summary with a text in an element.
 type step struct{ within, text, typed string }

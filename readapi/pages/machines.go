@@ -116,10 +116,18 @@ type sitemap struct {
 	Pages   []sitemapPart `xml:"url"`
 }
 
-// sitemaps handles GET /sitemap.xml. The novels are in one part for each first byte of their identifiers.
-func (p *Pages) sitemaps(context.Context, *http.Request) (any, error) {
+// sitemaps handles GET /sitemap.xml. The novels are in one part for each first byte of their identifiers, and lists of
+// them in the first part. The schema of sitemaps forbids an empty part.
+func (p *Pages) sitemaps(ctx context.Context, _ *http.Request) (any, error) {
+	parts, err := p.Reader.SitemapParts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if len(parts) == 0 || parts[0] != 0 {
+		parts = append([]byte{0}, parts...)
+	}
 	var index sitemapIndex
-	for part := range 256 {
+	for _, part := range parts {
 		index.Parts = append(index.Parts, sitemapPart{fmt.Sprintf("%ssitemaps/%d", p.Addresses.Start(), part)})
 	}
 	return index, nil
@@ -136,8 +144,14 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	var s sitemap
+	if part == 0 {
+		s.Pages = []sitemapPart{{p.Addresses.Start()}, {p.Addresses.Novels()}}
+	}
 	for _, slug := range slugs {
 		s.Pages = append(s.Pages, sitemapPart{p.Addresses.Novel(slug)}, sitemapPart{p.Addresses.Discussion(slug)})
+	}
+	if len(s.Pages) == 0 {
+		return nil, readapi.ErrNotFound
 	}
 	return s, nil
 }
