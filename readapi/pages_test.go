@@ -22,7 +22,8 @@ import (
 	"novelgate/events"
 )
 
-// hostile are texts that a page must show unchanged, except for characters that HTML forbids. The last two are too long for a title.
+// hostile are texts that a page must show unchanged, except for characters that HTML forbids. The last two are too long
+// for a title.
 var hostile = []string{
 	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `' onmouseover='alert(1)`,
 	`</title></textarea></style></script>--><svg/onload=alert(1)>`,
@@ -111,7 +112,8 @@ func TestForbiddenCharacters(t *testing.T) {
 	novel := w.novel(t, "A"+short, func(e *events.NovelCreated) {
 		e.Slug, e.Author, e.Synopsis, e.Genres, e.Language = "a", short, content, []string{short}, short
 	})
-	w.comment(t, novel, events.PostImported{Comment: &events.Comment{ExternalUUID: "u", Username: short, Content: content}})
+	comment := &events.Comment{ExternalUUID: "u", Username: short, Content: content}
+	w.comment(t, novel, events.PostImported{Comment: comment})
 	w.project(t)
 	w.exec(t, `UPDATE integrations SET name = $1`, short)
 	for _, path := range []string{
