@@ -11,6 +11,7 @@
 //	go run ./internal/bench import --lines 1000000           # bulk import, alone and beside live comments
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //	go run ./internal/bench cells                            # how evenly several logs would share the comments
+//	go run ./internal/bench relay --sustain 10m              # what a relay costs, and how far it and a mirror are behind
 //	go run ./internal/bench pages --titles 10000             # each kind of page, on a small and a large database
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
@@ -43,6 +44,8 @@ type program struct {
 	Cells       cellsCommand       `cmd:"" help:"Simulate how evenly comments spread when novels are split over independent logs by title."`
 	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
 	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
+	Relay       relayCommand       `cmd:"" help:"Measure what a relay to NATS costs, and the way of comments to the stream and to a mirror."`
+	NATS        natsCommand        `cmd:"" name:"nats" hidden:"" help:"Be a NATS server."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
 	Load        loadCommand        `cmd:"" hidden:"" help:"Be the load generator."`

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"novelgate/events/relay"
+	"novelgate/internal/child"
+	"novelgate/internal/natsserver"
+	"novelgate/internal/pgserver"
+)
+
+// relayCommand is `bench relay`. NATS servers and the mirror run at the lowest priority: they would be elsewhere.
+type relayCommand struct {
+	arenaFlags
+	Servers     int           `default:"3" help:"NATS servers, each a process; all store each message."`
+	Connections int           `default:"64" help:"Keep-alive connections."`
+	Pairs       int           `default:"9" help:"Pairs of rounds without and with a relay."`
+	Duration    time.Duration `default:"2s" help:"Length of a round."`
+	Sustain     time.Duration `default:"1m" help:"Then comments at full speed for this long, in rounds, with the lag of the relay after each."`
+	Half        time.Duration `default:"1m" help:"Then comments at half of that speed for this long, with their way to the stream and to a mirror."`
+}
+
+// Run measures the cost of a relay, its lag, and the time from an answer to the stream and to a mirror.
+func (c *relayCommand) Run(ctx context.Context) error {
+	return c.run(ctx, nil, func(a *arena) (err error) {
+		s := &relayed{arena: a}
+		defer func() { err = errors.Join(err, s.stop()) }()
+		if err := s.startNATS(ctx, c.Servers); err != nil {
+			return err
+		}
+		without, err := a.newService(ctx, "without relay", a.Binary, a.ServeFlags)
+		if err != nil {
+			return err
+		}
+		s.contestant, err = a.newService(ctx, "with relay", a.Binary, slices.Concat(a.ServeFlags,
+			[]string{"--relay", s.urls, "--relay-replicas", strconv.Itoa(c.Servers)}))
+		if err != nil {
+			return err
+		}
+		return s.running(ctx, false, func() error {
+			if err := without.running(ctx, false, func() error {
+				rounds, err := takeTurns(ctx, []*contestant{without, s.contestant}, c.Connections, c.Pairs, c.Duration)
+				if err == nil {
+					fmt.Print(table([2]string{without.name, s.name}, rounds[0], rounds[1]))
+				}
+				return err
+			}); err != nil {
+				return err
+			}
+			rate, err := s.sustain(ctx, c.Connections, c.Duration, c.Sustain)
+			if err != nil {
+				return err
+			}
+			return s.lags(ctx, rate/2, c.Half)
+		})
+	})
+}
+
+// natsCommand is one of several NATS servers.
+type natsCommand struct {
+	Dir       string `help:"Directory of all servers."`
+	FirstPort int    `help:"Port of the first server; those for routes follow those for clients."`
+	Servers   int    `help:"How many there are."`
+	Number    int    `arg:"" help:"Which one this is, from 0 on."`
+}
+
+const natsReady = "NATS is listening on "
+
+// Run serves until a signal.
+func (c *natsCommand) Run(ctx context.Context) error {
+	var ports, routes []int
+	for i := range c.Servers {
+		ports, routes = append(ports, c.FirstPort+i), append(routes, c.FirstPort+c.Servers+i)
+	}
+	return natsserver.Run(ctx, natsserver.Options(c.Dir, ports, routes)[c.Number], func() {
+		fmt.Printf("%snats://127.0.0.1:%d\n", natsReady, ports[c.Number])
+	})
+}
+
+// relayed is a service with a relay, its NATS servers, and a mirror.
+type relayed struct {
+	*arena
+	*contestant
+
+	urls      string // of the NATS servers
+	nats      *nats.Conn
+	processes []*child.Reporter
+}
+
+func (s *relayed) stop() (err error) {
+	if s.nats != nil {
+		s.nats.Close()
+	}
+	for _, p := range slices.Backward(s.processes) {
+		err = errors.Join(err, p.Stop())
+	}
+	return err
+}
+
+// launch starts a program at the lowest priority and returns the rest of the line that begins with ready.
+func (s *relayed) launch(ctx context.Context, ready string, env []string, args ...string) (string, error) {
+	command := child.Command(ctx, "nice", append([]string{"-n", "19"}, args...)...)
+	command.Env = append(os.Environ(), env...)
+	process, err := child.Launch(command)
+	if err != nil {
+		return "", err
+	}
+	s.processes = append(s.processes, process)
+	return process.Await(ready)
+}
+
+// startNATS starts servers and connects to them.
+func (s *relayed) startNATS(ctx context.Context, servers int) error {
+	const firstPort = 24222
+	var urls []string
+	for i := range servers {
+		address, err := s.launch(ctx, natsReady, nil, s.self, "nats", "--dir", filepath.Join(s.dir, "nats"),
+			"--first-port", strconv.Itoa(firstPort), "--servers", strconv.Itoa(servers), strconv.Itoa(i))
+		if err != nil {
+			return err
+		}
+		urls = append(urls, address)
+	}
+	s.urls = strings.Join(urls, ",")
+	var err error
+	s.nats, err = relay.Connect(ctx, relay.Connection{URL: s.urls})
+	return err
+}
+
+// sustain runs rounds for some time, and returns the comments per second.
+func (s *relayed) sustain(ctx context.Context, connections int, round, length time.Duration) (float64, error) {
+	s.follows = false // the next round need not wait for the projections
+	defer func() { s.follows = true }()
+	var rounds []figures
+	for start := time.Now(); time.Since(start) < length; {
+		f, err := s.measure(ctx, connections, round)
+		if err != nil {
+			return 0, err
+		}
+		status, err := relay.ReadStatus(ctx, s.nats, s.conn)
+		if err != nil {
+			return 0, err
+		}
+		rounds = append(rounds, f)
+		fmt.Printf("%4.0f s  %6.0f comments/s  relay %d events, %.2f s behind the ledger\n", time.Since(start).Seconds(),
+			f.perSecond, status.Events, status.Seconds)
+	}
+	return overRounds(rounds, func(f figures) float64 { return f.perSecond }), nil
+}
+
+// visibleSQL finds when the newest event was recorded that the projection of comments has applied.
+const visibleSQL = `SELECT e.recorded_at FROM projections AS p
+JOIN events AS e ON (e.transaction_id, e.position) = (p.transaction_id, p.position) WHERE p.name = 'posts'`
+
+// lags sends comments at a rate for some time, and prints how long after its recording an event was on the stream, and
+// visible in the read models of a mirror. Both include the time until the answer.
+func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) (err error) {
+	server, err := s.startMirror(ctx)
+	if err != nil {
+		return err
+	}
+	mirror, err := pgx.Connect(ctx, server.URL())
+	if err != nil {
+		return fmt.Errorf("connect to the database of the mirror: %w", err)
+	}
+	defer func() { err = errors.Join(err, mirror.Close(context.WithoutCancel(ctx))) }()
+	if err := s.awaitMirror(ctx, mirror); err != nil {
+		return err
+	}
+	before, err := relay.ReadStatus(ctx, s.nats, s.conn)
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() {
+		f, err := s.paced(ctx, rate, length)
+		fmt.Print("half the speed: ", latencies([]figures{f}))
+		ended <- err
+	}()
+	const apart, warmUp = 50 * time.Millisecond, 2 * time.Second
+	var visible []time.Duration
+	for start := time.Now(); len(ended) == 0; time.Sleep(apart) {
+		var recorded time.Time
+		if err := mirror.QueryRow(ctx, visibleSQL).Scan(&recorded); err != nil {
+			return fmt.Errorf("look what the mirror shows: %w", err)
+		}
+		if now := time.Now(); now.Sub(start) > warmUp && now.Sub(start) < length {
+			visible = append(visible, now.Sub(recorded))
+		}
+	}
+	if err := <-ended; err != nil {
+		return err
+	}
+	stored, err := s.stored(ctx, before)
+	if err != nil {
+		return err
+	}
+	report := func(where string, list []time.Duration) {
+		slices.Sort(list)
+		fmt.Printf("on the %s after: p50 %.0f ms, p99 %.0f ms (%d samples)\n", where, millis(percentile(list, 50)),
+			millis(percentile(list, 99)), len(list))
+	}
+	report("stream", stored)
+	report("mirror", visible)
+	return nil
+}
+
+// stored returns how long after its recording each event after a status was stored in the main stream.
+func (s *relayed) stored(ctx context.Context, after relay.Status) (list []time.Duration, err error) {
+	js, err := jetstream.New(s.nats)
+	if err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	consumer, err := js.OrderedConsumer(ctx, after.Stream, jetstream.OrderedConsumerConfig{
+		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(after.Relayed) + 1, //nolint:gosec // not negative
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the stream: %w", err)
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return nil, fmt.Errorf("read the stream: %w", err)
+	}
+	defer messages.Stop()
+	for {
+		message, err := messages.Next()
+		if err != nil {
+			return nil, fmt.Errorf("read the stream: %w", err)
+		}
+		meta, err := message.Metadata()
+		if err != nil {
+			return nil, fmt.Errorf("read the stream: %w", err)
+		}
+		var event struct{ Time time.Time }
+		if err := json.Unmarshal(message.Data(), &event); err != nil {
+			return nil, fmt.Errorf("decode an event of the stream: %w", err)
+		}
+		list = append(list, meta.Timestamp.Sub(event.Time))
+		if meta.NumPending == 0 {
+			return list, nil
+		}
+	}
+}
+
+// awaitMirror waits until the mirror shows all that the service has stored.
+func (s *relayed) awaitMirror(ctx context.Context, mirror *pgx.Conn) error {
+	for {
+		var theirs, ours *time.Time
+		err := mirror.QueryRow(ctx, visibleSQL).Scan(&theirs)
+		if err == nil || errors.Is(err, pgx.ErrNoRows) {
+			err = s.conn.QueryRow(ctx, visibleSQL).Scan(&ours)
+		}
+		if err != nil {
+			return fmt.Errorf("wait for the mirror: %w", err)
+		}
+		if theirs != nil && theirs.Equal(*ours) {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// startMirror starts a mirror of the service, and returns its database server.
+func (s *relayed) startMirror(ctx context.Context) (*pgserver.Server, error) {
+	var auditor struct{ APIKey string }
+	if err := s.administer(ctx, &auditor, "auditor", "create", "bench"); err != nil {
+		return nil, err
+	}
+	var ledger struct{ VerifierKeys []string }
+	if err := s.administer(ctx, &ledger, "ledger", "status"); err != nil {
+		return nil, err
+	}
+	key := filepath.Join(s.dir, "origin.pub")
+	if err := os.WriteFile(key, []byte(strings.Join(ledger.VerifierKeys, "\n")), 0o600); err != nil {
+		return nil, fmt.Errorf("save the key of the ledger: %w", err)
+	}
+	dir := filepath.Join(s.dir, "mirror")
+	env := []string{"NOVELGATE_AUDITOR_KEY=" + auditor.APIKey}
+	_, err := s.launch(ctx, "Operations (metrics, health, pprof) on ", env, s.Binary, "serve", "--mirror", s.url,
+		"--origin-key", key, "--data-dir", dir, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "warn")
+	if err != nil {
+		return nil, err
+	}
+	return pgserver.Start(ctx, pgserver.Config{DataDir: dir}) // it runs already
+}
+
+// administer runs a command of novelgate on the database and decodes its output.
+func (s *relayed) administer(ctx context.Context, into any, args ...string) error {
+	out, err := child.Command(ctx, s.Binary, append(args, "--database-url", s.databaseURL, "--json")...).Output()
+	if err == nil {
+		err = json.Unmarshal(out, into)
+	}
+	if err != nil {
+		return fmt.Errorf("novelgate %s: %w", args[0], err)
+	}
+	return nil
+}
