@@ -117,8 +117,8 @@ func (AuthorPostsRestored) sealed()      {}
 type AuthorErased struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason"`
-	Comments      int       `json:"comments"`  // that were found and erased
-	Decisions     int       `json:"decisions"` // about the author that were erased
+	Comments      int       `json:"comments"`  // number of erased comments
+	Decisions     int       `json:"decisions"` // number of erased decisions about the author
 	// Searched is a position in the log. Comments up to it were erased before this event was recorded; comments between it
 	// and this event are erased right after. The position belongs to the cluster that recorded the event, and means
 	// nothing after a move to another cluster (see Frozen).
@@ -131,9 +131,8 @@ func (AuthorErased) sealed()      {}
 
 // SearchedAt returns the position after which the erasure, recorded at a position, may have left comments.
 //
-// Searched is a position of the cluster that recorded the erasure. A move to another cluster does not translate it,
-// because stored events never change. For an erasure before a move the whole log before it is searched, which takes as
-// long as reading it.
+// A move to another cluster does not translate Searched, because stored events never change. For an erasure before a
+// move the result is the zero position, so the whole log before it must be searched.
 func (e AuthorErased) SearchedAt(at Position) (Position, error) {
 	searched, err := ParsePosition(e.Searched)
 	if err != nil {

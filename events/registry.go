@@ -93,7 +93,7 @@ func Encode(e Event) (Stored, error) {
 	return stored, nil
 }
 
-// EncodeMetadata returns metadata as canonical JSON, on which the ledger commits.
+// EncodeMetadata returns metadata as canonical JSON. The ledger commits to these bytes.
 func EncodeMetadata(m *Metadata) ([]byte, error) {
 	encoded, err := marshal(m)
 	if err != nil {

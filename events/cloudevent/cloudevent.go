@@ -50,7 +50,7 @@ func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
 		{"cursor", more.Cursor},
 		{"actor", e.Metadata.Actor},
 		{"requestid", e.Metadata.RequestID},
-		// the same for all events of one undertaking
+		// the same for all events of one operation
 		{"correlation", cmp.Or(e.Metadata.Correlation, e.Metadata.RequestID)},
 		{"causation", e.Metadata.Causation},
 		{"traceparent", e.Metadata.TraceParent},

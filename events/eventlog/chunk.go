@@ -154,7 +154,7 @@ func (c *Chunk) read(
 ) error {
 	c.Events = []events.Recorded{}
 	return c.Span.read(ctx, q, fetch, func(row *Row) error {
-		if !follows(streams, row.StreamType) {
+		if !includes(streams, row.StreamType) {
 			return nil
 		}
 		if len(c.Events) == 0 {
@@ -179,8 +179,8 @@ func (c *Chunk) add(row *Row) error {
 	return nil
 }
 
-// follows reports whether streams contains a stream type; nil contains all.
-func follows(streams []string, streamType string) bool {
+// includes reports whether streams contains a stream type; nil contains all.
+func includes(streams []string, streamType string) bool {
 	return streams == nil || slices.Contains(streams, streamType)
 }
 

@@ -4,4 +4,4 @@ package eventlog
 const SettledSQL = rowsSQL
 
 // Settle marks the cached window as settled.
-func (t *Tail) Settle() { t.kept.Settled = true }
+func (t *Tail) Settle() { t.cache.Settled = true }

@@ -13,16 +13,16 @@ import (
 
 // Waits of a Follow.
 const (
-	DefaultPace  = 250 * time.Millisecond
-	DefaultPoll  = time.Second
-	pacePerEvent = 2 * time.Millisecond   // of a read that was not full
-	firstRepeat  = time.Millisecond       // first wait while a running transaction hides events; doubles
-	mostDeaf     = 16 * time.Millisecond  // limit of the part of such a wait that ignores signals
-	firstRetry   = 50 * time.Millisecond  // first wait after a failed turn; doubles …
-	lastRetry    = 5 * time.Second        // … up to this
-	standbyWait  = 250 * time.Millisecond // between two checks of the active replica's position
-	blockedWait  = time.Second
-	quietRetries = 2 // consecutive failures without a warning in the log
+	DefaultPace     = 250 * time.Millisecond
+	DefaultPoll     = time.Second
+	pacePerEvent    = 2 * time.Millisecond  // of a read that was not full
+	firstHiddenWait = time.Millisecond      // first wait while a running transaction hides events; doubles up to Poll
+	maxDebounce     = 16 * time.Millisecond // longest time for which signals are ignored meanwhile
+	firstRetry      = 50 * time.Millisecond // first wait after a failed turn; doubles up to maxRetry
+	maxRetry        = 5 * time.Second
+	standbyWait     = 250 * time.Millisecond // between two checks of the active replica's position
+	blockedWait     = time.Second
+	quietFailures   = 2 // consecutive failures without a warning in the log
 )
 
 var (
@@ -70,12 +70,12 @@ func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress b
 		default:
 			failures++
 			level := slog.LevelDebug
-			if failures > quietRetries {
+			if failures > quietFailures {
 				level = slog.LevelWarn
 			}
 			logger.Log(ctx, level, "Following the log failed; trying again", slog.Int("failures", failures),
 				slog.Any("error", err))
-			Sleep(ctx, min(firstRetry<<min(failures-1, 10), lastRetry))
+			Sleep(ctx, min(firstRetry<<min(failures-1, 10), maxRetry))
 		}
 	}
 }
@@ -118,22 +118,21 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 type waits struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
-	repeat     time.Duration // latest wait for hidden events; 0 after a signal or events
-	deaf       time.Duration // like repeat, but signals do not reset it: signals are ignored for this time, up to mostDeaf
+	hidden     time.Duration // latest wait for hidden events; 0 after a signal or events
+	debounce   time.Duration // like hidden, but signals do not reset it: they are ignored for this time, up to maxDebounce
 }
 
 // wait returns when the next read is due. paced fires a pace after the start of the latest one.
 func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	if found.Read > 0 || found.Full || found.Settled {
-		w.repeat, w.deaf = 0, 0
+		w.hidden, w.debounce = 0, 0
 	}
 	if found.Full {
 		return
 	}
-	switch pause := time.Duration(found.Read) * pacePerEvent; {
-	case pause < w.pace:
+	if pause := time.Duration(found.Read) * pacePerEvent; pause < w.pace {
 		Sleep(ctx, pause)
-	default:
+	} else {
 		select {
 		case <-paced:
 		case <-ctx.Done():
@@ -143,16 +142,16 @@ func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	if !found.Settled {
 		// While an older transaction runs, each append sends a signal although its events are hidden. So ignore signals
 		// for a while.
-		Sleep(ctx, min(w.deaf, mostDeaf))
-		w.repeat = min(max(firstRepeat, 2*w.repeat), w.poll)
-		w.deaf = min(max(firstRepeat, 2*w.deaf), w.poll)
-		next = w.repeat
+		Sleep(ctx, min(w.debounce, maxDebounce))
+		w.hidden = min(max(firstHiddenWait, 2*w.hidden), w.poll)
+		w.debounce = min(max(firstHiddenWait, 2*w.debounce), w.poll)
+		next = w.hidden
 	}
 	timer := time.NewTimer(next)
 	defer timer.Stop()
 	select {
 	case <-w.signals:
-		w.repeat = 0
+		w.hidden = 0
 	case <-timer.C:
 	case <-ctx.Done():
 	}

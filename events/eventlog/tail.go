@@ -32,9 +32,9 @@ type Tail struct {
 	config *pgx.ConnConfig
 	fetch  *FetchSize
 
-	mu   sync.Mutex // held while reading
-	conn *pgx.Conn
-	kept *window // the cache; nil: empty
+	mu    sync.Mutex // held while reading
+	conn  *pgx.Conn
+	cache *window // nil: empty
 }
 
 // NewTail returns an empty Tail that connects with config. A read returns at most limit events; 0: DefaultLimit.
@@ -63,7 +63,7 @@ func (t *Tail) disconnect(ctx context.Context) {
 func (t *Tail) Forget() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.kept = nil
+	t.cache = nil
 }
 
 // Read returns the settled events after a position, of the stream types in streams; nil: all. The chunk ends before the
@@ -72,7 +72,7 @@ func (t *Tail) Forget() {
 func (t *Tail) Read(ctx context.Context, after events.Position, log Identity, streams []string) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.after(ctx, after, log)
+	w, err := t.windowAfter(ctx, after, log)
 	if err != nil {
 		return Chunk{}, err
 	}
@@ -87,7 +87,7 @@ func (t *Tail) Read(ctx context.Context, after events.Position, log Identity, st
 func (t *Tail) ReadRows(ctx context.Context, after events.Position, log Identity) (Span, []Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.after(ctx, after, log)
+	w, err := t.windowAfter(ctx, after, log)
 	if err != nil {
 		return Span{}, nil, err
 	}
@@ -97,9 +97,9 @@ func (t *Tail) ReadRows(ctx context.Context, after events.Position, log Identity
 	return span, rows[:len(rows):len(rows)], nil
 }
 
-// after returns a window that contains the rows after a position: the cached one, or else one that it reads.
-func (t *Tail) after(ctx context.Context, after events.Position, log Identity) (*window, error) {
-	w := t.kept
+// windowAfter returns a window that contains the rows after a position: the cached one, or else one that it reads.
+func (t *Tail) windowAfter(ctx context.Context, after events.Position, log Identity) (*window, error) {
+	w := t.cache
 	if w != nil && w.Identity == log && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
 		w.Settled = false // unknown: later appends may be missing, and their wake-up may have been consumed
 		return w, nil
@@ -113,7 +113,7 @@ func (t *Tail) after(ctx context.Context, after events.Position, log Identity) (
 		w.append(read, t.fetch.maxEvents)
 		return w, nil
 	case read.Read > 0 && (w == nil || w.Identity != log || read.End.Compare(w.End) > 0):
-		t.kept = read
+		t.cache = read
 	}
 	return read, nil
 }
@@ -193,7 +193,7 @@ func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	part.Events = c.Events[indexAfter(c.Events, start):]
 	for _, bad := range c.Undecodable {
 		at := bad.Recorded.Position
-		if at.Compare(start) <= 0 || !follows(streams, bad.Recorded.StreamType) {
+		if at.Compare(start) <= 0 || !includes(streams, bad.Recorded.StreamType) {
 			continue
 		}
 		part.cut(indexAfter(part.Events, at))
@@ -204,7 +204,7 @@ func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	part.Read = len(part.Events)
 	if streams != nil {
 		part.Events = slices.DeleteFunc(slices.Clone(part.Events),
-			func(e events.Recorded) bool { return !follows(streams, e.StreamType) })
+			func(e events.Recorded) bool { return !includes(streams, e.StreamType) })
 	}
 	return part
 }
