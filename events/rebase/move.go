@@ -11,14 +11,14 @@ import (
 	"novelgate/events"
 )
 
-// asideSQL returns statements that remove obstacles to the move, and statements that restore them. Other sessions never
-// see them missing: the tables are locked until the transaction ends, and a rollback undoes everything.
+// obstaclesSQL returns statements that remove obstacles to the move, and statements that restore them. No other session
+// sees the tables without them: the tables are locked until the transaction ends, and a rollback undoes everything.
 //
 // The obstacles are the append-only triggers of log and ledger, which fire even in replication (ENABLE ALWAYS), and
-// unique constraints on columns that do not change. Dropping and creating these takes half the time of updating the
-// indexes in random order for every moved event, and leaves no dead index entries. events_id_key, which is an index and
-// not a constraint, stays: it has no entries of comments.
-const asideSQL = `SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
+// unique constraints on columns that do not change. Dropping and creating the constraints takes half the time of
+// updating their indexes in random order for every moved event, and leaves no dead index entries. events_id_key stays:
+// it is an index and not a constraint, and has no entries of comments.
+const obstaclesSQL = `SELECT format('ALTER TABLE %s DISABLE TRIGGER %I', tgrelid::regclass, tgname),
        format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', tgrelid::regclass, tgname)
 FROM pg_trigger
 WHERE tgrelid IN ('events'::regclass, 'ledger_seals'::regclass, 'ledger_state'::regclass) AND NOT tgisinternal
@@ -46,24 +46,24 @@ SELECT '2', 0, (SELECT sum(events) FROM log_rebase) FROM ledger_state WHERE tree
 	stateSQL = `UPDATE ledger_state SET transaction_id = '2', position = tree_size - 1 WHERE tree_size > 0`
 )
 
-//go:embed places.sql
-var placesSQL string
+//go:embed references.sql
+var referencesSQL string
 
 var (
 	// ErrLost is returned when the number of moved events is not the expected one.
-	ErrLost = errors.New("another number of events has moved than there are")
-	// ErrHalfPlace is returned for a column with a transaction id but without a column with the position.
-	ErrHalfPlace = errors.New("a transaction id without a position beside it")
+	ErrLost = errors.New("the number of moved events is not the number of events")
+	// ErrHalfPosition is returned for a table that stores a transaction id without the position in the transaction.
+	ErrHalfPosition = errors.New("a transaction id without a column for the position beside it")
 )
 
 // move moves the events and their seals, and translates all references to positions.
 func (w *work) move(ctx context.Context) error {
-	aside, err := collect[struct{ Remove, Restore string }](ctx, w, asideSQL)
+	obstacles, err := collect[struct{ Remove, Restore string }](ctx, w, obstaclesSQL)
 	if err != nil {
 		return err
 	}
-	for _, a := range aside {
-		if err := w.exec(ctx, "prepare the log", a.Remove); err != nil {
+	for _, o := range obstacles {
+		if err := w.exec(ctx, "prepare the log", o.Remove); err != nil {
 			return err
 		}
 	}
@@ -75,23 +75,23 @@ func (w *work) move(ctx context.Context) error {
 			return err
 		}
 	}
-	for _, a := range aside {
-		if err := w.exec(ctx, "restore the log", a.Restore); err != nil {
+	for _, o := range obstacles {
+		if err := w.exec(ctx, "restore the log", o.Restore); err != nil {
 			return err
 		}
 	}
-	places, err := collect[struct {
-		Name string
-		Move *string
-	}](ctx, w, placesSQL)
+	references, err := collect[struct {
+		Name      string
+		Translate *string
+	}](ctx, w, referencesSQL)
 	if err != nil {
 		return err
 	}
-	for _, p := range places {
-		if p.Move == nil {
-			return fmt.Errorf("%s is %w", p.Name, ErrHalfPlace)
+	for _, r := range references {
+		if r.Translate == nil {
+			return fmt.Errorf("%s is %w", r.Name, ErrHalfPosition)
 		}
-		if err := w.exec(ctx, "move "+p.Name, *p.Move); err != nil {
+		if err := w.exec(ctx, "translate "+r.Name, *r.Translate); err != nil {
 			return err
 		}
 	}

@@ -39,11 +39,11 @@ import (
 
 // Reasons to refuse a rebase.
 var (
-	ErrNotNeeded = errors.New("the event log is in order as it is: this cluster has handed out every transaction id in it")
-	ErrInUse     = errors.New("the event log is in use: stop every replica, and whatever else is connected")
+	ErrNotNeeded = errors.New("the event log needs no rebase: this cluster has assigned every transaction id in it")
+	ErrInUse     = errors.New("the event log is in use: stop every replica and every other program that is connected")
 	ErrLedger    = errors.New("the event log is not the one that the ledger has sealed")
-	ErrOrder     = errors.New("the events of the log are not where the ledger has put them")
-	ErrTooLarge  = errors.New("the event log has more events than there are positions")
+	ErrOrder     = errors.New("the events of the log are not in the order that the ledger has sealed")
+	ErrTooLarge  = errors.New("the event log has more events than one transaction id has positions")
 )
 
 // Phases of the work, as passed to Progress.
@@ -108,9 +108,9 @@ type work struct {
 
 func (w *work) run(ctx context.Context) error {
 	for _, step := range []func(context.Context) error{
-		w.admit, // first without a lock, so that a call on a log in use does not block it
+		w.precheck, // first without a lock, so that a call on a log in use does not block it
 		w.lock,
-		w.admit,
+		w.precheck,
 		w.analyze, // a restored database has no planner statistics yet
 		w.plan,
 		func(ctx context.Context) (err error) { w.report.RootBefore, err = w.verify(ctx, Verifying); return err },
@@ -140,16 +140,16 @@ const (
 	lockTimeoutSQL = `SELECT set_config('lock_timeout', $1, true)`
 	lockSQL        = `LOCK TABLE events, ledger_seals, ledger_state, projections IN ACCESS EXCLUSIVE MODE`
 
-	// forgetSQL makes PostgreSQL refresh pg_stat_activity, which is cached within a transaction.
-	forgetSQL = `SELECT pg_stat_clear_snapshot()`
+	// refreshSQL makes PostgreSQL refresh pg_stat_activity, which is cached within a transaction.
+	refreshSQL = `SELECT pg_stat_clear_snapshot()`
 
-	// usersSQL finds other connections of Novelgate, idle or active.
-	usersSQL = `SELECT coalesce(string_agg(DISTINCT application_name, ', '), '') FROM pg_stat_activity
+	// connectionsSQL finds other connections of Novelgate, idle or active.
+	connectionsSQL = `SELECT coalesce(string_agg(DISTINCT application_name, ', '), '') FROM pg_stat_activity
 WHERE datname = current_database() AND pid <> pg_backend_pid() AND application_name LIKE 'novelgate%'`
 )
 
-// admit refuses a log that needs no rebase, and one in use.
-func (w *work) admit(ctx context.Context) error {
+// precheck refuses a log that needs no rebase or is in use.
+func (w *work) precheck(ctx context.Context) error {
 	err := database.CheckLog(ctx, w.tx)
 	if err == nil {
 		return ErrNotNeeded
@@ -157,11 +157,11 @@ func (w *work) admit(ctx context.Context) error {
 	if !errors.Is(err, database.ErrRestored) {
 		return err
 	}
-	if err := w.exec(ctx, "refresh the list of connections", forgetSQL); err != nil {
+	if err := w.exec(ctx, "refresh the list of connections", refreshSQL); err != nil {
 		return err
 	}
 	var users string
-	if err := w.tx.QueryRow(ctx, usersSQL).Scan(&users); err != nil {
+	if err := w.tx.QueryRow(ctx, connectionsSQL).Scan(&users); err != nil {
 		return fmt.Errorf("list connections: %w", err)
 	}
 	if users != "" {
@@ -204,9 +204,10 @@ func (w *work) plan(ctx context.Context) error {
 	case gaps > 0:
 		return fmt.Errorf("%w: the positions of %d transactions have gaps", ErrOrder, gaps)
 	case older > 0:
-		return fmt.Errorf("%w: %d transactions have ids that no cluster gives", ErrOrder, older)
+		return fmt.Errorf("%w: %d transactions have ids that no cluster assigns", ErrOrder, older)
 	case misplaced > 0:
-		return fmt.Errorf("%w: %d transactions differ", ErrOrder, misplaced)
+		return fmt.Errorf("%w: %d transactions differ from the seals of the ledger",
+			ErrOrder, misplaced)
 	}
 	return checkSize(r.Events)
 }

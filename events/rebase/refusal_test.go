@@ -56,11 +56,11 @@ func TestRefusals(t *testing.T) {
 			`UPDATE events SET transaction_id = '1' WHERE transaction_id = ` + second, true, rebase.ErrOrder, "no cluster",
 		},
 		"half a place": {
-			`CREATE TABLE elsewhere (since_transaction_id xid8)`, true, rebase.ErrHalfPlace,
+			`CREATE TABLE elsewhere (since_transaction_id xid8)`, true, rebase.ErrHalfPosition,
 			"public.elsewhere.since_transaction_id",
 		},
 		"a place of two words": {
-			`CREATE TABLE elsewhere (since xid8, position integer)`, true, rebase.ErrHalfPlace, "public.elsewhere.since",
+			`CREATE TABLE elsewhere (since xid8, position integer)`, true, rebase.ErrHalfPosition, "public.elsewhere.since",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

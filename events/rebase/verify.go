@@ -62,7 +62,7 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 			return nil, err
 		}
 		if len(keys) == 0 {
-			return nil, fmt.Errorf("%w: the newest checkpoint bears no signature of a key of its origin", ErrLedger)
+			return nil, fmt.Errorf("%w: the newest checkpoint has no valid signature of a key of its origin", ErrLedger)
 		}
 	case !errors.Is(err, ledger.ErrNotFound):
 		return nil, err
