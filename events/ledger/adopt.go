@@ -2,7 +2,6 @@ package ledger
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -13,7 +12,7 @@ const (
 	// adoptOriginSQL starts an origin that others sign, unless it is known. $1: origin.
 	adoptOriginSQL = startOriginSQL + `
 WHERE NOT EXISTS (SELECT FROM ledger_origins WHERE origin = $1)`
-	// adoptMemorySQL binds it to no memory of this database's replicas: they never sign for it. $1: origin.
+	// adoptMemorySQL binds the origin to the zero memory, so that no replica of this database signs for it. $1: origin.
 	adoptMemorySQL = `INSERT INTO ledger_memories (origin, memory, bound_at)
 VALUES ($1, '00000000-0000-0000-0000-000000000000', statement_timestamp()) ON CONFLICT (origin) DO NOTHING`
 	// adoptCheckpointSQL stores a checkpoint that is larger than all others of its origin. $1: origin, $2: size, $3: root,
@@ -54,21 +53,4 @@ func Adopt(ctx context.Context, pool *pgxpool.Pool, c Checkpoint, keys []string)
 		return false, fmt.Errorf("adopt a checkpoint over %d entries: %w", c.Tree.N, err)
 	}
 	return true, nil
-}
-
-// ErrSigner is returned for a checkpoint that none of the keys has signed.
-var ErrSigner = errors.New("the checkpoint is not signed with a key that was given")
-
-// OpenCheckpoint reads a note and fails with ErrSigner unless one of the keys has signed it, under its name.
-func OpenCheckpoint(signed []byte, keys []string) (Checkpoint, error) {
-	c, err := ParseCheckpoint(signed)
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrSigner, err)
-	}
-	for _, key := range keys {
-		if ok, err := c.SignedBy(key); ok || err != nil {
-			return c, err
-		}
-	}
-	return Checkpoint{}, fmt.Errorf("%w: it covers %d entries of %s", ErrSigner, c.Tree.N, c.Origin)
 }

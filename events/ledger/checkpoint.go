@@ -29,8 +29,8 @@ func ParseCheckpoint(signed []byte) (Checkpoint, error) {
 	if _, err := body.Unmarshal(signed); err != nil {
 		return Checkpoint{}, fmt.Errorf("%w: %w", errCheckpoint, err)
 	}
-	const most = 1 << 48
-	if len(body.Hash) != tlog.HashSize || body.Size > most {
+	const maxSize = 1 << 48
+	if len(body.Hash) != tlog.HashSize || body.Size > maxSize {
 		return Checkpoint{}, fmt.Errorf("%w: %d entries, a root of %d bytes", errCheckpoint, body.Size, len(body.Hash))
 	}
 	return Checkpoint{
@@ -49,6 +49,24 @@ func (c Checkpoint) SignedBy(verifierKey string) (bool, error) {
 	}
 	_, err = note.Open(c.Note, note.VerifierList(verifier))
 	return err == nil && verifier.Name() == c.Origin, nil
+}
+
+// ErrSigner is returned for a checkpoint that none of the keys has signed.
+var ErrSigner = errors.New("no given key has signed the checkpoint")
+
+// OpenCheckpoint parses a note. It fails with ErrSigner unless one of the keys has signed it under the name of the
+// origin.
+func OpenCheckpoint(signed []byte, keys []string) (Checkpoint, error) {
+	c, err := ParseCheckpoint(signed)
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("%w: %w", ErrSigner, err)
+	}
+	for _, key := range keys {
+		if ok, err := c.SignedBy(key); ok || err != nil {
+			return c, err
+		}
+	}
+	return Checkpoint{}, fmt.Errorf("%w: it covers %d entries of %s", ErrSigner, c.Tree.N, c.Origin)
 }
 
 // Body returns the signed text.
@@ -187,7 +205,7 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 		return err
 	}
 	if before.Origin != grown.Origin {
-		return fmt.Errorf("%w: it is of origin %s, and what was signed of %s", ErrForked, grown.Origin, before.Origin)
+		return fmt.Errorf("%w: its origin is %s, and that of the older checkpoint %s", ErrForked, grown.Origin, before.Origin)
 	}
 	return Extends(grown.Tree, before.Tree, s.Hashes(ctx, grown.Tree))
 }
@@ -198,8 +216,8 @@ func (s *Store) Tree(ctx context.Context) (tlog.Tree, error) {
 	return tlog.Tree{N: now.size, Hash: now.root}, err
 }
 
-// continues fails with ErrForked unless the current tree extends that of a checkpoint. The checkpoint was known before
-// the call, so the database has its tree.
+// continues fails with ErrForked unless the current tree extends that of a checkpoint. It reads the tree after the
+// caller has read the checkpoint: a tree that is smaller has lost entries.
 func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	grown, err := s.Tree(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ type facts struct {
 func (f *facts) mayBind() error {
 	switch {
 	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:
-		return fmt.Errorf("%w: the key goes with the memory %s, and this one is %s",
+		return fmt.Errorf("%w: the key belongs to the memory %s, and this one is %s",
 			ErrMemory, f.keyMemory.UUID, f.memory)
 	case f.bound.Valid && f.bound.UUID != f.memory:
 		return fmt.Errorf("%w: the memory %s signs for this origin, and this one is %s",
@@ -36,7 +36,7 @@ func (f *facts) mayBind() error {
 	case f.remembered == nil:
 		return fmt.Errorf("%w: it has no checkpoint of this origin, and %d entries were signed", ErrMemory, f.last.N)
 	case f.remembered.N < f.last.N || f.remembered.N == f.last.N && f.remembered.Hash != f.last.Hash:
-		return fmt.Errorf("%w: it knows a checkpoint over %d entries, and the newest one is over %d",
+		return fmt.Errorf("%w: its newest checkpoint covers %d entries and is not that of the database, which covers %d",
 			ErrMemory, f.remembered.N, f.last.N)
 	}
 	return nil
@@ -50,16 +50,17 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 		return false, err
 	}
 	if !f.bound.Valid {
-		return false, fmt.Errorf("%w: the database does not know of it; a restart of this replica tells it", ErrMemory)
+		return false, fmt.Errorf("%w: the database has no memory for this origin; restart this replica to record this one",
+			ErrMemory)
 	}
 	// A checkpoint enters the memory before the database.
 	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
-		known := "nothing"
+		known := int64(0)
 		if f.remembered != nil {
-			known = fmt.Sprint(f.remembered.N, " entries")
+			known = f.remembered.N
 		}
-		return false, fmt.Errorf("%w: it knows that %s were signed, and %d were: it is a copy, or was restored from one; "+
-			"use the original, or start a new origin", ErrMemory, known, f.last.N)
+		return false, fmt.Errorf("%w: it knows of %d signed entries, and the database of %d: it is a copy, or was restored "+
+			"from one; use the original, or start a new origin", ErrMemory, known, f.last.N)
 	}
 	for _, older := range []*tlog.Tree{f.known, f.remembered, f.last} {
 		switch {

@@ -89,14 +89,15 @@ func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*
 			return nil, fmt.Errorf("%w: %q has spaces, plus signs or invisible characters", ErrOrigin, origin)
 		}
 	}
-	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return id.take(ctx, tx, config) }); err != nil {
+	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return id.determine(ctx, tx, config) }); err != nil {
 		return nil, fmt.Errorf("identify the ledger: %w", err)
 	}
 	return id, nil
 }
 
-// take runs under a lock: if two replicas start on an empty database, one creates the key.
-func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) error {
+// determine finds origin, memory and keys under a lock: if two replicas start on an empty database, one creates
+// the key.
+func (id *Identity) determine(ctx context.Context, tx pgx.Tx, config IdentityConfig) error {
 	if _, err := tx.Exec(ctx, lockOriginsSQL); err != nil {
 		return fmt.Errorf("lock origins: %w", err)
 	}
@@ -112,7 +113,7 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	case config.Origin == "" && config.DefaultOrigin == "":
 		return fmt.Errorf("%w: it is empty", ErrOrigin)
 	case known:
-		return fmt.Errorf("%w: %s was followed by %s; an origin is never taken up again", ErrOldOrigin, id.Origin, current)
+		return fmt.Errorf("%w: %s was followed by %s; choose a name that was never used", ErrOldOrigin, id.Origin, current)
 	default:
 		if _, err := tx.Exec(ctx, startOriginSQL, id.Origin); err != nil {
 			return fmt.Errorf("start origin: %w", err)
@@ -140,15 +141,15 @@ func (id *Identity) take(ctx context.Context, tx pgx.Tx, config IdentityConfig) 
 	if err != nil {
 		return err
 	}
-	if err := id.takeMemory(ctx, tx, config.KeyFile); err != nil || id.Reason != nil {
+	if err := id.bindMemory(ctx, tx, config.KeyFile); err != nil || id.Reason != nil {
 		return err
 	}
-	return id.takeKeys(ctx, tx, keys)
+	return id.recordKeys(ctx, tx, keys)
 }
 
-// takeMemory binds the origin permanently to the memory of this replica, if it has none. It sets Reason if another
+// bindMemory binds the origin permanently to the memory of this replica, if it has none. It sets Reason if another
 // memory signs.
-func (id *Identity) takeMemory(ctx context.Context, tx pgx.Tx, keyFile string) error {
+func (id *Identity) bindMemory(ctx context.Context, tx pgx.Tx, keyFile string) error {
 	var f facts
 	if err := f.readDatabase(ctx, tx, id.Origin); err != nil {
 		return err
@@ -190,7 +191,7 @@ func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 		f.remembered = &old.Tree
 	}
 	if f.bound.Valid || f.keyMemory.Valid || f.remembered == nil || f.mayBind() != nil {
-		return uuid.Nil, fmt.Errorf("%w: %s is not there; share it with --ledger-memory or leave signing to the replica "+
+		return uuid.Nil, fmt.Errorf("%w: %s does not exist; share it with --ledger-memory or leave signing to the replica "+
 			"that has it; if it is lost, make one with `novelgate ledger new-memory` and start a new origin",
 			errMemoryElsewhere, id.Memory)
 	}
@@ -201,7 +202,7 @@ func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 	return ensureMemory(id.Memory)
 }
 
-func (id *Identity) takeKeys(ctx context.Context, tx pgx.Tx, keys []Key) error {
+func (id *Identity) recordKeys(ctx context.Context, tx pgx.Tx, keys []Key) error {
 	for _, key := range keys {
 		signer, verifierKey, err := key.signer(id.Origin)
 		if err != nil {

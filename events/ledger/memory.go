@@ -18,7 +18,7 @@ import (
 
 // ErrMemory is returned for a memory that must not sign: it is missing, belongs to another origin or key, or lacks a
 // signed checkpoint.
-var ErrMemory = errors.New("the memory of the ledger does not allow it")
+var ErrMemory = errors.New("the memory of the ledger must not sign")
 
 // ErrLocked means that another process signs with the memory.
 var ErrLocked = errors.New("another process signs with the memory")
@@ -69,7 +69,7 @@ func checkpointFile(dir, origin string) string {
 func readRemembered(dir, origin string) (c Checkpoint, ok bool, err error) {
 	c, ok, err = readNote(checkpointFile(dir, origin))
 	if err == nil && ok && c.Origin != origin {
-		err = fmt.Errorf("%w: %s is of the origin %s", ErrMemory, checkpointFile(dir, origin), c.Origin)
+		err = fmt.Errorf("%w: %s has a checkpoint of the origin %s", ErrMemory, checkpointFile(dir, origin), c.Origin)
 	}
 	return c, ok, err
 }
@@ -126,12 +126,12 @@ func writeFile(file string, data []byte, mode fs.FileMode) error {
 	return placeFile(file, data, mode, (*renameio.PendingFile).CloseAtomicallyReplace)
 }
 
-var errOtherContent = errors.New("is there with another content")
+var errOtherContent = errors.New("exists with other content")
 
 // createFile creates a file atomically, also in case of a crash. If the file exists with the same content, it succeeds;
 // with other content, it fails with errOtherContent.
 func createFile(file string, data []byte, mode fs.FileMode) error {
-	there, err := os.ReadFile(file)
+	existing, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		err = placeFile(file, data, mode, func(f *renameio.PendingFile) error {
 			if err := f.Sync(); err != nil {
@@ -142,12 +142,12 @@ func createFile(file string, data []byte, mode fs.FileMode) error {
 		if !errors.Is(err, fs.ErrExist) {
 			return err
 		}
-		there, err = os.ReadFile(file)
+		existing, err = os.ReadFile(file)
 	}
 	if err != nil {
-		return fmt.Errorf("compare with what is there: %w", err)
+		return fmt.Errorf("read the existing file: %w", err)
 	}
-	if !bytes.Equal(there, data) {
+	if !bytes.Equal(existing, data) {
 		return fmt.Errorf("%s %w", file, errOtherContent)
 	}
 	return nil

@@ -55,11 +55,11 @@ func NewMetrics() *Metrics {
 		}),
 		unpublished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused",
-			Help: "1 while this process refuses to publish there because something else was published there before.",
+			Help: "1 while this process refuses to publish to the target, which has checkpoints of another history.",
 		}, []string{"target"}),
 		cosigned: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_witness_size_entries",
-			Help: "Entries that the newest checkpoint covers that the witness has cosigned.",
+			Help: "Entries of the newest checkpoint that the witness has cosigned.",
 		}, []string{"target"}),
 		unwitnessed: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "novelgate_ledger_witness_failures_total",
@@ -112,7 +112,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		unsealed: desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
 		lag: desc("lag_seconds",
 			"Age of the oldest event that is not in the tree yet, settled or not; 0 when there is none."),
-		failed: desc("failed", "1 while sealing cannot go on; ledger status says why."),
+		failed: desc("failed", "1 while sealing cannot continue; `novelgate ledger status` says why."),
 		checkpointSize: desc("checkpoint_size_entries",
 			"Entries that the newest checkpoint covers; absent while nothing was signed."),
 		checkpointAge: desc("checkpoint_age_seconds",

@@ -24,7 +24,7 @@ import (
 
 // ErrPublished is returned for a target with content of another ledger. That content is evidence: nothing is replaced
 // or added.
-var ErrPublished = errors.New("something else was published there")
+var ErrPublished = errors.New("another history was published there")
 
 // Target is a destination for checkpoints outside of the database.
 type Target interface {
@@ -102,7 +102,7 @@ func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
 	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait),
 		slog.Any("error", err))
 	if errors.Is(err, ErrPublished) {
-		logger.ErrorContext(ctx, "Checkpoints are not published there any more: keep what is there as it is, it is evidence")
+		logger.ErrorContext(ctx, "Checkpoints are not published any more: keep the content of the target, it is evidence")
 		return
 	}
 	logger.WarnContext(ctx, "Publishing a checkpoint failed; trying again")
@@ -250,8 +250,8 @@ func newClient(timeout time.Duration) *http.Client {
 	}
 }
 
-// mostAnswer limits the bytes that are read of an answer.
-const mostAnswer = 64 << 10
+// maxAnswer is the number of bytes that are read of an answer.
+const maxAnswer = 64 << 10
 
 // String implements Target.
 func (e *Endpoint) String() string { return e.url.Redacted() }
@@ -278,7 +278,7 @@ func (e *Endpoint) Last(ctx context.Context, origin string) (int64, error) {
 	return size, nil
 }
 
-var errEndpoint = errors.New("the endpoint did not take it")
+var errEndpoint = errors.New("the endpoint did not accept the checkpoint")
 
 // Take implements Target. Any status from 200 to 299 means success. Redirects are not followed.
 func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
@@ -291,13 +291,13 @@ func (e *Endpoint) Take(ctx context.Context, c Checkpoint) error {
 	if err != nil {
 		return fmt.Errorf("send: %w", err)
 	}
-	_, _ = io.CopyN(io.Discard, response.Body, mostAnswer) // so that the connection can be used again
+	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer) // so that the connection can be used again
 	if err := response.Body.Close(); err != nil {
 		return fmt.Errorf("read answer: %w", err)
 	}
 	if response.StatusCode < http.StatusOK || response.StatusCode >= http.StatusMultipleChoices {
 		if location, err := response.Location(); err == nil {
-			return fmt.Errorf("%w: %s, it points to %s: if checkpoints belong there, set --ledger-publish-url to that",
+			return fmt.Errorf("%w: %s, a redirect to %s: if checkpoints belong there, set --ledger-publish-url to that address",
 				errEndpoint, response.Status, location.Redacted())
 		}
 		return fmt.Errorf("%w: %s", errEndpoint, response.Status)

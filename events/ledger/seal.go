@@ -19,8 +19,8 @@ import (
 const sealTimeout = time.Minute
 
 var (
-	// errLost means that another replica seals, or has moved the ledger.
-	errLost = fmt.Errorf("%w: it seals", eventlog.ErrStandby)
+	// errOtherSealer means that another replica seals, or has moved the ledger.
+	errOtherSealer = fmt.Errorf("%w: it seals", eventlog.ErrStandby)
 	// errLostRows means that the database stored a different number of rows.
 	errLostRows = errors.New("seal stored another number of rows than were sent")
 )
@@ -33,8 +33,9 @@ const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
 // seal stores a batch in one transaction, and only if the ledger is at the start of the batch. It takes two round
-// trips. It fails with errLost if the ledger is at another size, and with eventlog.ErrOtherLog if the log is another
-// one. After any other error nothing was stored, or the outcome of the commit is unknown; then read the state.
+// trips. It fails with errOtherSealer if another session holds or has moved the ledger, and with eventlog.ErrOtherLog
+// if the log is another one. After any other error nothing was stored, or the outcome of the commit is unknown; then
+// read the state.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
 	defer cancel()
@@ -66,19 +67,19 @@ func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
 	begin.Queue(lockStateSQL).QueryRow(func(row pgx.Row) error {
 		var setting string
 		var err error
-		found, err = scanStateInLog(row, &setting)
+		found, err = scanStateAndLog(row, &setting)
 		return err
 	})
 	err := conn.SendBatch(ctx, &begin).Close()
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return errLost
+		return errOtherSealer
 	case err != nil:
 		return fmt.Errorf("lock the ledger: %w", err)
 	case found.log != start.log:
 		return eventlog.ErrOtherLog
 	case found != start:
-		return errLost
+		return errOtherSealer
 	}
 	return nil
 }

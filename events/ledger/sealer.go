@@ -84,12 +84,12 @@ func (s *Sealer) Run(ctx context.Context) {
 
 // turn seals from the current state until an error. One goroutine reads and hashes ahead while another one stores.
 func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
-	defer func() { s.note(ctx, err) }()
+	defer func() { s.reportError(ctx, err) }()
 	at, err := readState(ctx, s.config.Pool)
 	if err != nil {
 		return false, err
 	}
-	if err := s.wantInLog(ctx, at); err != nil {
+	if err := s.checkLastLeaf(ctx, at); err != nil {
 		return false, err
 	}
 	t, err := s.store.loadTree(ctx, at)
@@ -98,10 +98,10 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	}
 	working, cancel := context.WithCancel(ctx)
 	defer cancel()
-	batches, unread := make(chan *batch, 1), make(chan error, 1)
+	batches, readEnded := make(chan *batch, 1), make(chan error, 1)
 	go func() {
 		defer close(batches)
-		unread <- s.read(working, t, at, batches)
+		readEnded <- s.read(working, t, at, batches)
 	}()
 	// Batches that were read before an error of reading are sealed, too.
 	for b := range batches {
@@ -113,8 +113,8 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 		sealed = true
 		s.config.Metrics.sealed(b, started, s.config.Clock())
 	}
-	if end := <-unread; err == nil {
-		err = end
+	if readErr := <-readEnded; err == nil {
+		err = readErr
 	}
 	return sealed, err
 }
@@ -123,9 +123,9 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 // is another one.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// wantInLog fails with ErrDiverged unless the log has the event of the last leaf. Only on that event may the ledger
-// build.
-func (s *Sealer) wantInLog(ctx context.Context, at state) error {
+// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf. The ledger grows only after that
+// event.
+func (s *Sealer) checkLastLeaf(ctx context.Context, at state) error {
 	if at.size == 0 {
 		return nil
 	}
@@ -191,8 +191,8 @@ func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row)
 	return span, err
 }
 
-// note logs an error that needs an operator, and records it.
-func (s *Sealer) note(ctx context.Context, err error) {
+// reportError logs an error that needs an operator, and records it.
+func (s *Sealer) reportError(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
 	const integrityViolation = "23"
 	is := func(lasting error) bool { return errors.Is(err, lasting) }
@@ -201,18 +201,18 @@ func (s *Sealer) note(ctx context.Context, err error) {
 		return
 	}
 	s.config.Logger.ErrorContext(ctx, "The ledger cannot be sealed", slog.Any("error", err))
-	if err := s.noteError(ctx, err); err != nil {
-		s.config.Logger.WarnContext(ctx, "Why sealing failed could not be recorded", slog.Any("error", err))
+	if err := s.recordError(ctx, err); err != nil {
+		s.config.Logger.WarnContext(ctx, "The error of sealing could not be recorded", slog.Any("error", err))
 	}
 }
 
-func (s *Sealer) noteError(ctx context.Context, cause error) error {
+func (s *Sealer) recordError(ctx context.Context, cause error) error {
 	at, err := readState(ctx, s.config.Pool)
 	if err != nil {
 		return err
 	}
-	if _, err := s.config.Pool.Exec(ctx, noteErrorSQL, eventlog.ErrorText(cause), at.size); err != nil {
-		return fmt.Errorf("note error: %w", err)
+	if _, err := s.config.Pool.Exec(ctx, recordErrorSQL, eventlog.ErrorText(cause), at.size); err != nil {
+		return fmt.Errorf("record error: %w", err)
 	}
 	return nil
 }

@@ -213,7 +213,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 // remember stores a checkpoint in the memory, which no restore of the database changes.
 func (s *Signer) remember(n *signature) error {
 	if err := remember(s.config.Identity.Memory, n.Checkpoint); err != nil {
-		return fmt.Errorf("remember what is signed: %w", err)
+		return fmt.Errorf("store the checkpoint in the memory: %w", err)
 	}
 	s.known = &n.Tree
 	return nil

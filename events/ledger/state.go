@@ -34,8 +34,8 @@ FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`
 const saveStateSQL = `UPDATE ledger_state
 SET tree_size = $1, root_hash = $2, transaction_id = $3, position = $4, sealed_at = statement_timestamp(), error = NULL, error_at = NULL`
 
-// noteErrorSQL records an error of sealing. $1: error, $2: size of the tree.
-const noteErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp() WHERE tree_size = $2`
+// recordErrorSQL records an error of sealing. $1: error, $2: size of the tree.
+const recordErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp() WHERE tree_size = $2`
 
 // scanState scans a row that begins with the columns of readStateSQL, except the identity of the log.
 func scanState(row pgx.Row, more ...any) (state, error) {
@@ -50,11 +50,11 @@ func scanState(row pgx.Row, more ...any) (state, error) {
 }
 
 func readState(ctx context.Context, db database.Querier) (state, error) {
-	return scanStateInLog(db.QueryRow(ctx, readStateSQL))
+	return scanStateAndLog(db.QueryRow(ctx, readStateSQL))
 }
 
-// scanStateInLog scans a row that begins with the columns of readStateSQL.
-func scanStateInLog(row pgx.Row, more ...any) (state, error) {
+// scanStateAndLog scans a row that begins with the columns of readStateSQL.
+func scanStateAndLog(row pgx.Row, more ...any) (state, error) {
 	var log eventlog.Identity
 	s, err := scanState(row, append([]any{&log}, more...)...)
 	s.log = log
@@ -140,7 +140,7 @@ func ReadSealed(ctx context.Context, db database.DB) (s Sealed, err error) {
 	})
 	eventlog.QueueReplicated(&batch)
 	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
-		return Sealed{}, fmt.Errorf("read how far the ledger is: %w", err)
+		return Sealed{}, fmt.Errorf("read the sealed part of the log: %w", err)
 	}
 	return s, nil
 }

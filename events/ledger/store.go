@@ -56,7 +56,7 @@ func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 	var hashes []byte
 	_, err := pgx.ForEachRow(rows, []any{&i, &first, &hashes}, func() error {
 		if want := tiles[i-1].N*TileWidth + int64(len(data[i-1])/tlog.HashSize); first != want {
-			return fmt.Errorf("%w: level %d goes on with hash %d instead of %d", ErrDamaged, tiles[i-1].L, first, want)
+			return fmt.Errorf("%w: level %d continues with hash %d instead of %d", ErrDamaged, tiles[i-1].L, first, want)
 		}
 		data[i-1] = append(data[i-1], hashes...)
 		return nil

@@ -134,16 +134,9 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 		case http.StatusOK:
 			return w.verify(c, answer)
 		case http.StatusConflict:
-			size, err := strconv.ParseInt(strings.TrimSuffix(string(answer), "\n"), 10, 64)
-			switch {
-			case old == c.Tree.N && (err != nil || size == old):
-				return "", fmt.Errorf("%w: the witness has cosigned another root of %d entries", ErrPublished, old)
-			case err != nil || size < 0:
-				return "", fmt.Errorf("%w: 409 without its size", errWitness)
-			case size > c.Tree.N:
-				return "", w.wantNewer(ctx, c, size)
+			if old, err = w.sizeOf(ctx, c, old, answer); err != nil || old > c.Tree.N {
+				return "", err
 			}
-			old = size
 		case http.StatusUnprocessableEntity:
 			return "", fmt.Errorf("%w: the witness finds that the %d entries do not extend the %d that it has cosigned",
 				ErrPublished, c.Tree.N, old)
@@ -154,14 +147,24 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 	return "", fmt.Errorf("%w: its size changes with every answer", errWitness)
 }
 
-// wantNewer fails with ErrPublished unless the database has a checkpoint of the size that the witness has cosigned, or
-// a larger one: each is stored before any witness gets it.
-func (w *Witness) wantNewer(ctx context.Context, c Checkpoint, size int64) error {
+// sizeOf returns the size that the witness has cosigned, from its answer 409 to a request with the size old. It fails
+// with ErrPublished if the witness has cosigned another history: another root of the same size, or more entries than
+// the ledger has signed, because each checkpoint is stored before any witness gets it.
+func (w *Witness) sizeOf(ctx context.Context, c Checkpoint, old int64, answer []byte) (size int64, err error) {
+	size, err = strconv.ParseInt(strings.TrimSuffix(string(answer), "\n"), 10, 64)
+	switch {
+	case old == c.Tree.N && (err != nil || size == old):
+		return 0, fmt.Errorf("%w: the witness has cosigned another root of %d entries", ErrPublished, old)
+	case err != nil || size < 0:
+		return 0, fmt.Errorf("%w: 409 without its size", errWitness)
+	case size <= c.Tree.N:
+		return size, nil
+	}
 	newest, _, err := w.sizes(ctx, c.Origin)
 	if err == nil && newest < size {
 		err = fmt.Errorf("%w: the witness has cosigned %d entries, and the ledger has signed %d", ErrPublished, size, newest)
 	}
-	return err
+	return size, err
 }
 
 // ask sends a checkpoint with the proof that it extends the tree of the old size.
@@ -188,7 +191,7 @@ func (w *Witness) ask(ctx context.Context, c Checkpoint, old int64) (status int,
 	if err != nil {
 		return 0, nil, fmt.Errorf("send: %w", err)
 	}
-	answer, err = io.ReadAll(io.LimitReader(response.Body, mostAnswer))
+	answer, err = io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err = errors.Join(err, response.Body.Close()); err != nil {
 		return 0, nil, fmt.Errorf("read answer: %w", err)
 	}

@@ -68,7 +68,7 @@ func number(n int64) string {
 	return text
 }
 
-// Width returns the number of events below size in the chunk that begins at first.
+// width returns the number of events below size in the chunk that begins at first.
 func width(first, size int64) int { return int(min(eventsPerFile, size-first)) }
 
 func inside(dir, path string) string { return filepath.Join(dir, filepath.FromSlash(path)) }
@@ -134,7 +134,7 @@ func OpenBundles(paths []string) (Bundles, error) {
 	for i, path := range paths {
 		m, err := readManifest(path)
 		if err == nil && !m.Complete {
-			err = fmt.Errorf("%w: the export to %s has not ended; the same command goes on", ErrNoBundle, path)
+			err = fmt.Errorf("%w: the export to %s is incomplete; repeat the command to continue it", ErrNoBundle, path)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("open bundle: %w", err)
@@ -170,7 +170,7 @@ func (b Bundles) Tile(_ context.Context, tile tlog.Tile) ([]byte, error) {
 	return b.file(tilePath(tile))
 }
 
-// Events implements Source, up to the end of a file. Unreadable lines are broken events.
+// Events implements Source. It returns at most the events of one file. Unreadable lines are broken events.
 func (b Bundles) Events(_ context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
 	start := first / eventsPerFile * eventsPerFile
 	text, err := b.file(eventsPath(start/eventsPerFile, width(start, size)))
@@ -182,7 +182,7 @@ func (b Bundles) Events(_ context.Context, first int64, count int, size int64) (
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
 		e := parseLine(line)
 		if !whole && e.Broken == nil {
-			e = broken(errCut)
+			e = broken(errNoLineEnd)
 		}
 		list, text = append(list, e), rest
 	}
@@ -270,8 +270,8 @@ type line struct {
 }
 
 var (
-	errMember = errors.New("a member is missing")
-	errCut    = errors.New("the last line has no end")
+	errMember    = errors.New("a member is missing")
+	errNoLineEnd = errors.New("the last line has no end")
 )
 
 func broken(err error) ledger.Event { return ledger.Event{LogIndex: ledger.NoLogIndex, Broken: err} }

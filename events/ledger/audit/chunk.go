@@ -16,16 +16,16 @@ import (
 
 // chunk is the result of the checks on up to 4096 consecutive log indexes that need no other events.
 type chunk struct {
-	first, end int64
-	leaves     [trees][]tlog.Hash // before the first missing one, in both trees
-	roots      [trees][]tlog.Hash // of the full tiles of these leaves
-	entries    []entry            // entries that are as sealed
-	stained    bool               // entries and hash tiles differ
-	events     int                // compared with entries or hash tiles
-	erased     int                // of these events, without their personal part
-	erasures   []erasure
-	faults     []Fault
-	noEvents   bool
+	first, end  int64
+	leaves      [trees][]tlog.Hash // of each tree, before its first missing leaf
+	roots       [trees][]tlog.Hash // of the full tiles of these leaves
+	entries     []entry            // entries that are as sealed
+	tilesDiffer bool               // entries and hash tiles differ
+	events      int                // compared with entries or hash tiles
+	erased      int                // of these events, without their personal part
+	erasures    []erasure
+	faults      []Fault
+	noEvents    bool
 }
 
 // entry is an entry with its log index.
@@ -39,8 +39,8 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	count := width(first, v.tree.N)
 	c := &chunk{first: first, end: first + int64(count)}
 	stored, parsed, err := v.storedEntries(ctx, first, count)
-	madeOfEvents := errors.Is(err, ErrEventsOnly)
-	if err != nil && !madeOfEvents {
+	eventsOnly := errors.Is(err, ErrEventsOnly)
+	if err != nil && !eventsOnly {
 		return nil, err
 	}
 	tiles, err := v.hashes(ctx, c, count)
@@ -62,17 +62,17 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	placed := c.place(parsed, list)
 	for i := range count {
 		s := slot{index: first + int64(i), stored: stored[i], entry: parsed[i], event: placed[i], tile: tiles[i]}
-		s.make(madeOfEvents)
+		s.derive(eventsOnly)
 		if s.stored != nil && len(c.leaves[entryTree]) == i {
 			c.leaves[entryTree] = append(c.leaves[entryTree], s.leaf)
 		}
 		switch {
 		case seal != nil:
 		case c.noEvents, s.event == nil, s.event.Broken != nil:
-			// A truncated or missing entry bundle is one fault.
-			told := s.stored == nil && i%ledger.TileWidth > 0 && stored[i-1] == nil
-			c.checkEntry(&s, told)
-		case madeOfEvents:
+			// Entries missing to the end of an entry bundle are one fault.
+			reported := s.stored == nil && i%ledger.TileWidth > 0 && stored[i-1] == nil
+			c.checkEntry(&s, reported)
+		case eventsOnly:
 			c.checkEvent(&s)
 		default:
 			c.compare(&s)
@@ -81,18 +81,27 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 			c.entries = append(c.entries, entry{s.entry, s.index})
 		}
 	}
-	for t := range trees {
-		for n := range len(c.leaves[t]) / ledger.TileWidth {
-			leaves := c.leaves[t][n*ledger.TileWidth:][:ledger.TileWidth]
-			if same := c.roots[entryTree]; t == tileTree && n < len(same) &&
-				slices.Equal(leaves, c.leaves[entryTree][n*ledger.TileWidth:][:ledger.TileWidth]) {
-				c.roots[t] = append(c.roots[t], same[n])
-				continue
-			}
-			c.roots[t] = append(c.roots[t], rootOf(leaves))
+	c.hashTiles()
+	return c, nil
+}
+
+// hashTiles computes the roots of the full tiles. It hashes equal tiles of the two trees once.
+func (c *chunk) hashTiles() {
+	fullTiles := func(t int) [][]tlog.Hash {
+		full := len(c.leaves[t]) / ledger.TileWidth * ledger.TileWidth
+		return slices.Collect(slices.Chunk(c.leaves[t][:full], ledger.TileWidth))
+	}
+	entries := fullTiles(entryTree)
+	for _, tile := range entries {
+		c.roots[entryTree] = append(c.roots[entryTree], rootOf(tile))
+	}
+	for n, tile := range fullTiles(tileTree) {
+		if n < len(entries) && slices.Equal(tile, entries[n]) {
+			c.roots[tileTree] = append(c.roots[tileTree], c.roots[entryTree][n])
+		} else {
+			c.roots[tileTree] = append(c.roots[tileTree], rootOf(tile))
 		}
 	}
-	return c, nil
 }
 
 // storedEntries reads and parses the entries of a chunk; nil for a missing entry or one that cannot be parsed. It fails
@@ -121,7 +130,7 @@ func (v *verification) storedEntries(ctx context.Context, first int64, count int
 	return stored, parsed, nil
 }
 
-// hashes reads the lowest hash tiles of a chunk; nil for missing hashes.
+// hashes reads the hashes of a chunk from the lowest hash tiles; nil for a missing one.
 func (v *verification) hashes(ctx context.Context, c *chunk, count int) ([]*tlog.Hash, error) {
 	hashes := make([]*tlog.Hash, count)
 	for offset := 0; offset < count; offset += ledger.TileWidth {
@@ -170,23 +179,23 @@ type slot struct {
 	event  *ledger.Event // nil: missing
 	tile   *tlog.Hash    // in the lowest hash tile; nil: missing
 
-	leaf tlog.Hash // of the entry
-	made []byte    // the entry that the event leads to; nil: none
+	leaf    tlog.Hash // of the entry
+	derived []byte    // the entry, encoded from the event; nil: none
 }
 
-// make encodes the entry of the event. For an erased event, it takes the digest of the personal part from the stored
-// entry.
-func (s *slot) make(madeOfEvents bool) {
+// derive encodes the entry of the event. For an erased event, it takes the digest of the personal part from the stored
+// entry. If the source has only events, the derived entry also serves as the stored one.
+func (s *slot) derive(eventsOnly bool) {
 	if s.event != nil && s.event.Broken == nil {
 		row := &s.event.Row
 		if s.entry != nil && row.Personal == nil && !row.Salt.Valid {
 			addDigest(row, s.entry)
 		}
-		s.made, _ = ledger.AppendEntry(nil, row) // it fails for an event that is too large, which was never sealed
+		s.derived, _ = ledger.AppendEntry(nil, row) // it fails for an event that is too large, which was never sealed
 	}
-	if madeOfEvents && s.made != nil {
-		s.stored = s.made
-		if e, err := ledger.ParseEntry(s.made); err == nil {
+	if eventsOnly && s.derived != nil {
+		s.stored = s.derived
+		if e, err := ledger.ParseEntry(s.derived); err == nil {
 			s.entry = &e
 		}
 	}
@@ -195,7 +204,7 @@ func (s *slot) make(madeOfEvents bool) {
 	}
 }
 
-// addDigest adds to an erased event what its entry says about the personal part.
+// addDigest adds the digest of the personal part to an erased event, from its entry.
 func addDigest(row *eventlog.Row, e *ledger.Entry) {
 	if e.PersonalForm != ledger.PersonalNone {
 		row.PersonalDigest = append([]byte{byte(e.PersonalForm)}, e.Personal...)
@@ -214,8 +223,8 @@ func (c *chunk) fault(f Fault, index int64, e *ledger.Entry) {
 	c.faults = append(c.faults, f)
 }
 
-// checkEntry compares an entry with its hash tile, without an event. told: the fault is reported already.
-func (c *chunk) checkEntry(s *slot, told bool) {
+// checkEntry compares an entry with its hash tile, without an event. reported: the fault is reported already.
+func (c *chunk) checkEntry(s *slot, reported bool) {
 	switch {
 	case c.noEvents:
 	case s.event == nil:
@@ -231,7 +240,7 @@ func (c *chunk) checkEntry(s *slot, told bool) {
 		c.fault(Fault{Part: Broken, Detail: "the event cannot be read: " + s.event.Broken.Error()}, s.index, s.entry)
 	}
 	switch {
-	case s.sealed() || told:
+	case s.sealed() || reported:
 	case s.stored == nil:
 		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
 	default:
@@ -242,7 +251,7 @@ func (c *chunk) checkEntry(s *slot, told bool) {
 // differs adds the fault of an entry that differs from its hash tile. The roots show later which of the two was
 // changed.
 func (c *chunk) differs(s *slot, part Part, detail string) {
-	c.stained = true
+	c.tilesDiffer = true
 	f := Fault{Part: part, Detail: detail, open: true, found: s.leaf}
 	if s.tile != nil {
 		f.wanted = *s.tile
@@ -257,21 +266,21 @@ func (c *chunk) checkEvent(s *slot) {
 		c.differs(s, Event, "the event is not the one that was sealed")
 		return
 	}
-	c.note(s)
+	c.addErasure(s)
 }
 
 // compare compares an event with its stored entry, and the entry with its hash tile.
 func (c *chunk) compare(s *slot) {
-	same := s.stored != nil && bytes.Equal(s.made, s.stored)
+	same := s.stored != nil && bytes.Equal(s.derived, s.stored)
 	if same {
 		c.checkEvent(s)
 		return
 	}
 	c.events++
-	isTile := s.tile != nil && s.made != nil && tlog.RecordHash(s.made) == *s.tile
+	isTile := s.tile != nil && s.derived != nil && tlog.RecordHash(s.derived) == *s.tile
 	switch {
 	case s.stored == nil && !isTile && s.tile != nil:
-		s.leaf = tlog.RecordHash(s.made)
+		s.leaf = tlog.RecordHash(s.derived)
 		c.differs(s, Event, "the event is not the one that was sealed, and its entry is missing")
 	case s.stored == nil:
 		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
@@ -292,12 +301,12 @@ func (c *chunk) compare(s *slot) {
 func (c *chunk) nameDifferences(s *slot) {
 	want, got := s.entry, &s.event.Row
 	parts := []Part{Event}
-	if made, err := ledger.ParseEntry(s.made); err == nil {
+	if made, err := ledger.ParseEntry(s.derived); err == nil {
 		parts = differences(want, &made)
 	}
 	f := Fault{
 		Part: parts[0], Detail: "not what its entry commits to: " + names(parts),
-		found: tlog.RecordHash(s.made), wanted: s.leaf,
+		found: tlog.RecordHash(s.derived), wanted: s.leaf,
 	}
 	if want.ID != got.ID && (want.StreamID != got.StreamID || int64(want.StreamVersion) != int64(got.StreamVersion)) {
 		f.Part, f.Detail = Replaced, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source)
@@ -305,8 +314,8 @@ func (c *chunk) nameDifferences(s *slot) {
 	c.fault(f, s.index, want)
 }
 
-// note records an event that is as sealed.
-func (c *chunk) note(s *slot) {
+// addErasure takes an event that is as sealed. It records it if it was erased or is the record of an erasure.
+func (c *chunk) addErasure(s *slot) {
 	erased := s.event.Personal == nil && !s.event.Salt.Valid && s.entry.PersonalForm != ledger.PersonalNone
 	if erased {
 		c.erased++
@@ -316,7 +325,7 @@ func (c *chunk) note(s *slot) {
 	}
 }
 
-const missing = "the ledger has its leaf, and the event is not there"
+const missing = "the ledger has its leaf, but the event is missing"
 
 // place assigns events to their log indexes, and reports the others.
 func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Event {
@@ -337,7 +346,7 @@ func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Ev
 			at = int64(next)
 			placed[at] = e
 		case at < 0 || at >= int64(len(placed)):
-			c.extra(e, c.first+int64(next), "it was never sealed here")
+			c.extra(e, c.first+int64(next), "it was never sealed at this place")
 			continue
 		case placed[at] != nil:
 			// Two events have one log index: keep the one that matches the entry.

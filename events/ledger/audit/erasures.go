@@ -59,8 +59,8 @@ func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	return x, true
 }
 
-// take adds the next event, in log order.
-func (a *erasures) take(x erasure) {
+// add adds the next event, in log order.
+func (a *erasures) add(x erasure) {
 	switch {
 	case x.record && x.integrationID == uuid.Nil:
 	case x.record:

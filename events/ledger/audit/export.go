@@ -120,7 +120,7 @@ func upperTiles(first, size int64) []tlog.Tile {
 	return tiles
 }
 
-// removePartial removes partial files that a larger bundle replaces.
+// removePartial removes the partial chunks and tiles of the earlier export, which now have larger successors.
 func (x *Export) removePartial(before, now Manifest) error {
 	if !before.Complete || before.Size == now.Size {
 		return nil
@@ -154,7 +154,7 @@ func (x *Export) open(
 	before, err := readManifest(x.Dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := x.vacant(); err != nil {
+		if err := x.checkEmpty(); err != nil {
 			return Manifest{}, err
 		}
 		if err := next.write(x.Dir); err != nil {
@@ -179,8 +179,8 @@ func (x *Export) open(
 	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), syncFile(x.Dir))
 }
 
-// vacant fails with ErrOccupied unless the directory is empty.
-func (x *Export) vacant() error {
+// checkEmpty fails with ErrOccupied unless the directory is empty.
+func (x *Export) checkEmpty() error {
 	found, err := os.ReadDir(x.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("look into directory: %w", err)
@@ -200,7 +200,7 @@ func (x *Export) sameHistory(
 	case errors.Is(err, fs.ErrNotExist) && !before.Complete:
 		return nil // interrupted before any other file was written
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("%w: its checkpoint is missing, so that nothing tells of which history it is", ErrOtherBundle)
+		return fmt.Errorf("%w: its checkpoint is missing, so its history is unknown", ErrOtherBundle)
 	case err != nil:
 		return fmt.Errorf("read checkpoint of the bundle: %w", err)
 	}
@@ -209,7 +209,7 @@ func (x *Export) sameHistory(
 		return fmt.Errorf("%w: %w", ErrOtherBundle, err)
 	}
 	if err != nil {
-		return fmt.Errorf("compare with the bundle that is there: %w", err)
+		return fmt.Errorf("compare with the existing bundle: %w", err)
 	}
 	return nil
 }

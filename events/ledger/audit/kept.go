@@ -17,12 +17,12 @@ import (
 
 // keptTree is a checkpoint that the auditor has kept.
 type keptTree struct {
-	name   string
-	origin string // of the checkpoint; may be an earlier one of the ledger
-	own    bool   // not kept by the auditor, but the ledger's own checkpoint of an earlier origin
-	tree   tlog.Tree
-	agrees *bool // with the tree that has the signed root
-	each   [trees]*bool
+	name       string
+	origin     string // of the checkpoint; may be an earlier one of the ledger
+	fromLedger bool   // not kept by the auditor: the ledger's own checkpoint of an earlier origin
+	tree       tlog.Tree
+	agrees     *bool        // with the tree that has the signed root; nil: not compared
+	byTree     [trees]*bool // whether it agrees with each tree
 }
 
 // Errors of Verify.
@@ -79,7 +79,7 @@ func (v *verification) open(ctx context.Context) error {
 		if kept.Origin == c.Origin {
 			continue
 		}
-		if err := v.keepOwn(ctx, kept.Origin, kept.Tree.N); err != nil {
+		if err := v.keepEarlierOrigin(ctx, kept.Origin, kept.Tree.N); err != nil {
 			return fmt.Errorf("%s %w: %s instead of %s", name, err, kept.Origin, c.Origin)
 		}
 	}
@@ -87,9 +87,9 @@ func (v *verification) open(ctx context.Context) error {
 	return nil
 }
 
-// keepOwn adds the ledger's newest checkpoint of an earlier origin to the kept ones, to detect lost events after it.
-// Only a database knows the earlier origins.
-func (v *verification) keepOwn(ctx context.Context, origin string, size int64) error {
+// keepEarlierOrigin adds the ledger's own newest checkpoint of an earlier origin with fewer than size entries to the
+// kept ones, to narrow down the events that were lost after it. Only a database knows the earlier origins.
+func (v *verification) keepEarlierOrigin(ctx context.Context, origin string, size int64) error {
 	db, ok := v.Source.(*Database)
 	if !ok {
 		return nil
@@ -101,7 +101,7 @@ func (v *verification) keepOwn(ctx context.Context, origin string, size int64) e
 	case err != nil:
 		return err
 	case c.Note != nil:
-		v.kept = append(v.kept, keptTree{origin: origin, own: true, tree: c.Tree})
+		v.kept = append(v.kept, keptTree{origin: origin, fromLedger: true, tree: c.Tree})
 	}
 	return nil
 }
@@ -117,70 +117,49 @@ func (v *verification) compareKept(numbers ...int) {
 		edge := v.trees[number].edge
 		for i := range v.kept {
 			if k := &v.kept[i]; k.tree.N == edge.Size() {
-				k.each[number] = new(edge.Root() == k.tree.Hash)
+				k.byTree[number] = new(edge.Root() == k.tree.Hash)
 			}
 		}
 	}
 }
 
 // keptFaults reports on the kept checkpoints. The first rewritten entry is between the largest checkpoint that agrees
-// and the smallest that does not.
+// and the smallest that does not. Of the current origin it reports only the smallest that does not agree.
 func (v *verification) keptFaults(ctx context.Context) error {
 	compared := entryTree // unless only the tree of tiles has the signed root, or all leaves
 	if !v.hasRoot(entryTree) && (v.hasRoot(tileTree) || v.trees[entryTree].broken) {
 		compared = tileTree
 	}
-	from := int64(0)             // entries that agree with a kept checkpoint of any origin; kept is sorted by size
-	shared := map[string]int64{} // the same for each origin
-	told := false
+	agreed := int64(0)             // entries that agree with a kept checkpoint of any origin; kept is sorted by size
+	agreedOf := map[string]int64{} // the same for each origin
+	reported := false
 	var lost []*keptTree
 	var lostFrom int64
 	for i := range v.kept {
 		k := &v.kept[i]
-		k.agrees = k.each[compared]
-		if k.own {
-			if k.agrees != nil && *k.agrees {
-				from, shared[k.origin] = k.tree.N, k.tree.N
+		k.agrees = k.byTree[compared]
+		if !k.fromLedger {
+			if k.tree.N > v.tree.N {
+				k.agrees = new(false)
 			}
-			continue
+			v.report.Kept = append(v.report.Kept, Kept{Name: k.name, Size: k.tree.N, Agrees: k.agrees})
 		}
-		if k.tree.N > v.tree.N {
-			k.agrees = new(false)
-		}
-		v.report.Kept = append(v.report.Kept, Kept{Name: k.name, Size: k.tree.N, Agrees: k.agrees})
 		switch {
-		case k.agrees == nil && k.tree.N < v.Source.First():
-			v.add(Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
-				"%s covers %d entries and ends in front of the first event that was looked at, log index %d, so it could not be "+
-					"compared: verify together with the older bundle",
-				k.name, k.tree.N, v.Source.First())})
+		case k.agrees != nil && *k.agrees:
+			agreed, agreedOf[k.origin] = k.tree.N, k.tree.N
+		case k.fromLedger:
 		case k.agrees == nil:
-			v.add(Fault{
-				Part: Rewritten, Count: 1,
-				Detail: "whether the history is that of " + k.name + " can't be told: entries are missing",
-			})
-		case *k.agrees:
-			from, shared[k.origin] = k.tree.N, k.tree.N
+			v.add(v.uncomparedFault(k))
 		case k.origin != v.report.Origin:
 			if len(lost) == 0 {
-				lostFrom = shared[k.origin]
+				lostFrom = agreedOf[k.origin]
 			}
 			lost = append(lost, k)
-		case told:
-		case k.tree.N > v.tree.N:
-			told = true
-			index := v.tree.N
-			detail := fmt.Sprintf("%s covers %d entries, and the history has %d", k.name, k.tree.N, index)
-			v.add(Fault{Part: Truncated, LogIndex: &index, Count: k.tree.N - index, Detail: detail})
-		default:
-			told = true
-			f := Fault{Part: Rewritten, LogIndex: new(from), Count: 1, Detail: fmt.Sprintf(
-				"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name,
-				from, k.tree.N-1)}
-			if v.Older != nil {
-				if err := v.locate(ctx, &f, k.tree.N); err != nil {
-					return err
-				}
+		case !reported:
+			reported = true
+			f, err := v.rewrittenFault(ctx, agreed, k)
+			if err != nil {
+				return err
 			}
 			v.add(f)
 		}
@@ -188,31 +167,60 @@ func (v *verification) keptFaults(ctx context.Context) error {
 	if len(lost) == 0 {
 		return nil
 	}
-	f := v.lostFault(lostFrom, lost[0], lost[len(lost)-1])
-	if v.Older != nil {
-		if err := v.locate(ctx, &f, lost[0].tree.N); err != nil {
-			return err
-		}
-		f.Count = lost[len(lost)-1].tree.N - *f.LogIndex
+	f, err := v.lostFault(ctx, lostFrom, lost[0], lost[len(lost)-1])
+	if err == nil {
+		v.add(f)
 	}
-	v.add(f)
-	return nil
+	return err
+}
+
+// uncomparedFault reports a kept checkpoint that could not be compared.
+func (v *verification) uncomparedFault(k *keptTree) Fault {
+	if first := v.Source.First(); k.tree.N < first {
+		return Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
+			"%s covers %d entries and ends before the first verified event, log index %d, so it could not be compared: verify "+
+				"together with the older bundle", k.name, k.tree.N, first)}
+	}
+	return Fault{
+		Part: Rewritten, Count: 1, Detail: "the history could not be compared with " + k.name + ": entries are missing",
+	}
+}
+
+// rewrittenFault reports a kept checkpoint of the current origin that does not agree. The first from entries agree.
+func (v *verification) rewrittenFault(ctx context.Context, from int64, k *keptTree) (Fault, error) {
+	if k.tree.N > v.tree.N {
+		return Fault{
+			Part: Truncated, LogIndex: new(v.tree.N), Count: k.tree.N - v.tree.N,
+			Detail: fmt.Sprintf("%s covers %d entries, and the history has %d", k.name, k.tree.N, v.tree.N),
+		}, nil
+	}
+	f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
+		"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name,
+		from, k.tree.N-1)}
+	err := v.locate(ctx, &f, k.tree.N)
+	return f, err
 }
 
 // lostFault reports entries of an earlier origin that the ledger has lost. The first from entries agree; first and last
 // are the smallest and the largest kept checkpoint that do not agree.
-func (v *verification) lostFault(from int64, first, last *keptTree) Fault {
+func (v *verification) lostFault(ctx context.Context, from int64, first, last *keptTree) (Fault, error) {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
 		last.name, last.tree.N, last.origin, v.report.Origin, from, from, first.tree.N-1)
 	if _, ok := v.Source.(*Database); !ok {
 		detail += "; or it is a checkpoint of another ledger"
 	}
-	return Fault{Part: Lost, LogIndex: &from, Count: last.tree.N - from, Detail: detail}
+	f := Fault{Part: Lost, LogIndex: &from, Detail: detail}
+	err := v.locate(ctx, &f, first.tree.N)
+	f.Count = last.tree.N - *f.LogIndex
+	return f, err
 }
 
-// locate finds the first leaf that differs from that of an older bundle.
+// locate completes a fault with the first leaf below size that differs from that of the older bundle, if there is one.
 func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
+	if v.Older == nil {
+		return nil
+	}
 	for start := v.Older.First(); start < size; start += ledger.TileWidth {
 		then, err := read(ctx, v.Older, tileAt(0, start, size))
 		if err != nil {

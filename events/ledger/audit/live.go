@@ -59,7 +59,7 @@ func (l *Live) Events(ctx context.Context, first int64, count int, _ int64) (lis
 			err = errors.Join(l.stream.lines.Err(), ctx.Err())
 			l.Close()
 			if len(list) > 0 {
-				return list, nil // the next call says what is wrong
+				return list, nil // the next call returns the error
 			}
 			return nil, fmt.Errorf("the stream of events ended before log index %d: %w", first, errors.Join(io.EOF, err))
 		}
@@ -104,18 +104,18 @@ func (l *Live) open(ctx context.Context, first int64) (*stream, error) {
 	if response.StatusCode != http.StatusOK {
 		defer cancel()
 		defer response.Body.Close() //nolint:errcheck // it was only read from
-		return nil, refused(response, first)
+		return nil, statusError(response, first)
 	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxLine)
 	return &stream{next: first, lines: lines, end: cancel, body: response.Body}, nil
 }
 
-// refused returns the error of an answer without events: ledger.ErrNotFound if there is no event before the first.
-func refused(response *http.Response, first int64) error {
-	const most = 64 << 10
+// statusError returns the error of an answer without events: ledger.ErrNotFound if there is no event before the first.
+func statusError(response *http.Response, first int64) error {
+	const maxBody = 64 << 10
 	var problem struct{ Detail, Field string }
-	body, err := io.ReadAll(io.LimitReader(response.Body, most))
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if err == nil {
 		_ = json.Unmarshal(body, &problem, json.MatchCaseInsensitiveNames(true)) // a proxy answers in another form
 	}
@@ -125,8 +125,8 @@ func refused(response *http.Response, first int64) error {
 	return fmt.Errorf("read events: %w: %s %s", errStatus, response.Status, problem.Detail)
 }
 
-// Complete adds to erased events what the ledger has of their personal part, from the entries of the source. The
-// events are consecutive, from log index first on, below size.
+// Complete adds to erased events the digests of their personal parts, from the entries of the source. The events are
+// consecutive, from log index first on, below size.
 func Complete(ctx context.Context, source Source, list []ledger.Event, first, size int64) error {
 	bundle, entries := int64(-1), [][]byte(nil)
 	for i := range list {
@@ -138,13 +138,13 @@ func Complete(ctx context.Context, source Source, list []ledger.Event, first, si
 			tile := tileAt(-1, n*ledger.TileWidth, size)
 			data, err := source.Tile(ctx, tile)
 			if errors.Is(err, ErrEventsOnly) {
-				return nil // they have it
+				return nil // the events of such a source have their digests
 			}
 			if err != nil {
 				return err
 			}
 			bundle = n
-			entries, _ = ledger.SplitBundle(data, tile.W) // without those behind a fault the leaf is another one
+			entries, _ = ledger.SplitBundle(data, tile.W) // an event without its entry gets another leaf, which shows the fault
 		}
 		if offset := int(index % ledger.TileWidth); offset < len(entries) {
 			if e, err := ledger.ParseEntry(entries[offset]); err == nil {

@@ -113,8 +113,8 @@ func (s *Service) get(ctx context.Context, path string) ([]byte, error) {
 	default:
 		return nil, fmt.Errorf("fetch %s: %w: %s", path, errStatus, response.Status)
 	}
-	const most = ledger.TileWidth * (1<<16 + 2) // bytes of the largest entry bundle
-	body, err := io.ReadAll(io.LimitReader(response.Body, most))
+	const maxBody = ledger.TileWidth * (1<<16 + 2) // bytes of the largest entry bundle
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxBody))
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", path, err)
 	}

@@ -57,7 +57,7 @@ func rootOf(hashes []tlog.Hash) tlog.Hash {
 // grow adds the leaves of a chunk to both trees. It compares roots at the sizes of kept checkpoints, and compares the
 // hash tiles above the lowest level as they become full.
 func (v *verification) grow(ctx context.Context, c *chunk) error {
-	v.stained = v.stained || c.stained
+	v.tilesDiffer = v.tilesDiffer || c.tilesDiffer
 	for start := c.first; start < c.end; start += ledger.TileWidth {
 		width := int(min(ledger.TileWidth, c.end-start))
 		for t := range trees {
@@ -107,7 +107,7 @@ func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, 
 		for i := range v.trees {
 			v.trees[i].upper[level] = nil
 		}
-		if t.broken || v.stained {
+		if t.broken || v.tilesDiffer {
 			continue
 		}
 		tile := tlog.Tile{H: ledger.TileHeight, L: level, N: index >> (ledger.TileHeight * (level + 1)), W: len(hashes)}
@@ -128,7 +128,7 @@ func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, 
 	return nil
 }
 
-var errPrefix = errors.New("the hash tiles do not tell what is in front of the first event")
+var errNoPrefix = errors.New("the hash tiles of the entries before the first event are incomplete")
 
 // begin reads the hashes of the tree before the first event from hash tiles. The comparison of the root verifies them.
 func (v *verification) begin(ctx context.Context) error {
@@ -145,7 +145,7 @@ func (v *verification) begin(ctx context.Context) error {
 			return err
 		}
 		if len(data) < width*tlog.HashSize {
-			return errPrefix
+			return errNoPrefix
 		}
 		for i := range width {
 			hash := tlog.Hash(data[i*tlog.HashSize:][:tlog.HashSize])

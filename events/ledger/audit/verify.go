@@ -83,11 +83,11 @@ type verification struct {
 	report *Report
 	kept   []keptTree // sorted by size
 
-	trees    [trees]*tree
-	stained  bool // entries and hash tiles differ, so the upper tiles may not match
-	versions map[[16]byte]uint32
-	erasures erasures
-	names    []uint64
+	trees       [trees]*tree
+	tilesDiffer bool // entries and hash tiles differ, so the upper tiles may not match
+	versions    map[[16]byte]uint32
+	erasures    erasures
+	identities  []uint64
 }
 
 // Verify verifies the history. Faults of the history are in the report; an error means that the verification could not
@@ -130,7 +130,7 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 
 // chunks checks all chunks concurrently and joins them in order.
 func (v *verification) chunks(ctx context.Context) error {
-	workers := cmp.Or(v.Workers, usualWorkers)
+	workers := cmp.Or(v.Workers, defaultWorkers)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
@@ -156,40 +156,40 @@ func (v *verification) chunks(ctx context.Context) error {
 		}
 		return nil
 	})
-	var taking error
+	var joinErr error
 	for result := range results {
 		c, ok := <-result
-		if !ok || taking != nil {
+		if !ok || joinErr != nil {
 			continue // the error group has the error
 		}
-		if taking = v.take(ctx, c); taking != nil {
+		if joinErr = v.join(ctx, c); joinErr != nil {
 			cancel()
 		}
 	}
-	return errors.Join(taking, group.Wait())
+	return errors.Join(joinErr, group.Wait())
 }
 
-// take appends a chunk to the earlier ones.
-func (v *verification) take(ctx context.Context, c *chunk) error {
+// join appends a chunk to the earlier ones: it grows the trees, checks stream versions, and reports the faults.
+func (v *verification) join(ctx context.Context, c *chunk) error {
 	if err := v.grow(ctx, c); err != nil {
 		return err
 	}
 	for _, e := range c.entries {
 		before, known := v.versions[e.StreamID]
 		// After a missing or changed entry, a gap is not a separate fault.
-		if e.StreamVersion != before+1 && !v.stained && !v.trees[entryTree].broken && (known || v.Source.First() == 0) {
+		if e.StreamVersion != before+1 && !v.tilesDiffer && !v.trees[entryTree].broken && (known || v.Source.First() == 0) {
 			c.fault(Fault{Part: Stream, Detail: fmt.Sprintf("version %d of stream %x follows %d", e.StreamVersion,
 				e.StreamID[:], before)}, e.index, nil)
 		}
 		v.versions[e.StreamID] = e.StreamVersion
-		v.names = append(v.names, v.nameOf(e.Entry))
+		v.identities = append(v.identities, v.identityOf(e.Entry))
 	}
 	v.report.Entries += c.end - c.first
 	v.report.Events += int64(c.events)
 	v.report.EntriesOnly = v.report.EntriesOnly || c.noEvents
 	v.report.Erased += int64(c.erased)
 	for _, x := range c.erasures {
-		v.erasures.take(x)
+		v.erasures.add(x)
 	}
 	slices.SortStableFunc(c.faults, func(a, b Fault) int { return cmp.Compare(*a.LogIndex, *b.LogIndex) })
 	for i := range c.faults {
@@ -208,7 +208,7 @@ func (v *verification) add(f Fault) {
 		if last := &r.Faults[n-1]; last.Part == Missing && *last.LogIndex+last.Count == *f.LogIndex {
 			r.FaultCount += f.Count
 			last.Count++
-			last.Detail = fmt.Sprintf("the ledger has its leaf and those of %d more behind it, and these events are not there",
+			last.Detail = fmt.Sprintf("the ledger has the leaves of this event and the next %d, but the events are missing",
 				last.Count-1)
 			return
 		}
@@ -239,12 +239,12 @@ func (v *verification) end(ctx context.Context) error {
 	if !v.hasRoot(entryTree) && !v.hasRoot(tileTree) {
 		v.add(Fault{Part: Root, Count: 1, Detail: fmt.Sprintf("the root of the %d entries is not the signed one", v.tree.N)})
 	}
-	v.blame()
+	v.refineFaults()
 	return v.keptFaults(ctx)
 }
 
-// blame completes the faults in the report with what the two trees and the end of the history show.
-func (v *verification) blame() {
+// refineFaults completes the faults in the report with what the two trees and the end of the history show.
+func (v *verification) refineFaults() {
 	wanted := map[tlog.Hash]*Fault{}
 	for i := range v.report.Faults {
 		f := &v.report.Faults[i]
@@ -274,22 +274,22 @@ func (v *verification) blame() {
 	}
 }
 
-// nameOf returns a hash of the identity of an event, with a seed of this run.
-func (v *verification) nameOf(e *ledger.Entry) uint64 {
+// identityOf returns a hash of the identity of an event, with a seed of this run.
+func (v *verification) identityOf(e *ledger.Entry) uint64 {
 	return maphash.Comparable(v.seed, [2]string{e.Source, e.ID})
 }
 
 // duplicates finds pairs of source and id that occur twice. It reads the history again to exclude different pairs with
 // the same hash.
 func (v *verification) duplicates(ctx context.Context) error {
-	slices.Sort(v.names)
+	slices.Sort(v.identities)
 	suspects := map[uint64]bool{}
-	for i := 1; i < len(v.names); i++ {
-		if v.names[i] == v.names[i-1] {
-			suspects[v.names[i]] = true
+	for i := 1; i < len(v.identities); i++ {
+		if v.identities[i] == v.identities[i-1] {
+			suspects[v.identities[i]] = true
 		}
 	}
-	v.names = nil
+	v.identities = nil
 	if len(suspects) == 0 {
 		return nil
 	}
@@ -306,7 +306,7 @@ func (v *verification) duplicates(ctx context.Context) error {
 					Part: Duplicate, LogIndex: &e.index, ID: e.ID, Source: e.Source, Count: 1,
 					Detail: fmt.Sprintf("log index %d has this id and source already", before),
 				})
-			} else if suspects[v.nameOf(e.Entry)] {
+			} else if suspects[v.identityOf(e.Entry)] {
 				seen[name] = e.index
 			}
 		}

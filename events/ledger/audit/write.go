@@ -20,25 +20,25 @@ import (
 )
 
 const (
-	usualWorkers = 2
-	outBuffer    = 256 << 10 // bytes of the write buffer
-	// syncers is the number of files of a chunk that are synced concurrently: the disk orders them, and the file system
-	// writes its journal once for all. Sequential syncs take several times as long.
-	syncers = 8
-	// syncing is the number of chunks that are synced while others are written. A crash loses at most these.
-	syncing = 4
+	defaultWorkers = 2
+	outBuffer      = 256 << 10 // bytes of the write buffer
+	// concurrentSyncs is the number of files of a chunk that are synced concurrently: the disk orders them, and the file
+	// system writes its journal once for all. Sequential syncs take several times as long.
+	concurrentSyncs = 8
+	// maxUnsynced is the number of chunks that are synced while others are written. A crash loses at most these.
+	maxUnsynced = 4
 )
 
 // chunks writes events, entry bundles and the lowest tiles of several chunks concurrently, while earlier chunks are
 // synced to disk.
 func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) error {
 	group, ctx := errgroup.WithContext(ctx)
-	workers := cmp.Or(x.Workers, usualWorkers)
+	workers := cmp.Or(x.Workers, defaultWorkers)
 	var next atomic.Int64
 	next.Store(m.FirstLogIndex)
-	var telling sync.Mutex
-	done := int64(0)
-	unsynced := make(chan struct{}, syncing)
+	var progressMu sync.Mutex
+	done := int64(0) // guarded by progressMu
+	unsynced := make(chan struct{}, maxUnsynced)
 	for range workers {
 		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
 		group.Go(func() error {
@@ -58,12 +58,12 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) er
 						return complete(files, events)
 					})
 				}
-				telling.Lock()
+				progressMu.Lock()
 				done += int64(width(first, m.Size))
 				if x.Progress != nil {
 					x.Progress(done, m.Events)
 				}
-				telling.Unlock()
+				progressMu.Unlock()
 			}
 			return fmt.Errorf("export: %w", ctx.Err())
 		})
@@ -113,7 +113,7 @@ func (w *chunkWriter) events(ctx context.Context, path string, first int64, coun
 	if err := makeDir(path); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	file, err := os.OpenFile(path+partSuffix, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
 	if err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}
@@ -155,7 +155,7 @@ func (w *chunkWriter) events(ctx context.Context, path string, first int64, coun
 	if err := w.out.Flush(); err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}
-	w.files = append(w.files, path+partial)
+	w.files = append(w.files, path+partSuffix)
 	return nil
 }
 
@@ -177,7 +177,7 @@ func (w *chunkWriter) put(tile tlog.Tile, data []byte) error {
 // a chunk whose file of events has its final name.
 func complete(files []string, events string) error {
 	var group errgroup.Group
-	group.SetLimit(syncers)
+	group.SetLimit(concurrentSyncs)
 	for _, file := range files {
 		group.Go(func() error { return syncFile(file) })
 	}
@@ -193,18 +193,18 @@ const (
 	fileMode fs.FileMode = 0o600
 )
 
-// partial is the suffix of an incomplete file.
-const partial = ".part"
+// partSuffix ends the name of an incomplete file.
+const partSuffix = ".part"
 
 // writeFile writes a file under a temporary name, syncs it and renames it.
 func writeFile(path string, data []byte) error {
 	if err := makeDir(path); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path+partial, data, fileMode); err != nil {
+	if err := os.WriteFile(path+partSuffix, data, fileMode); err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}
-	if err := syncFile(path + partial); err != nil {
+	if err := syncFile(path + partSuffix); err != nil {
 		return err
 	}
 	return rename(path)
@@ -220,7 +220,7 @@ func makeDir(path string) error {
 
 // rename removes the suffix of a file.
 func rename(path string) error {
-	if err := os.Rename(path+partial, path); err != nil {
+	if err := os.Rename(path+partSuffix, path); err != nil {
 		return fmt.Errorf("put file in its place: %w", err)
 	}
 	return nil
