@@ -41,14 +41,14 @@ const (
 // MaxPerMinute is the greatest limit. It fits into every integer type of the code and of the tables.
 const MaxPerMinute = 1_000_000_000
 
-// hostName names the host platform in lists of novels by owner.
+// hostName is the owner of the host platform's novels in queries.
 const hostName = "host"
 
 // Refusals.
 var (
 	ErrNotFound     = errors.New("no such integration")
 	ErrNameReserved = fmt.Errorf(
-		"the name %q, in any case, means the host platform to those who ask for novels by owner: choose another", hostName)
+		"the name %q, in upper or lower case, is reserved for the host platform: choose another", hostName)
 	ErrCapability = errors.New(`a capability is "novels", "posts" or "import"`)
 	ErrLimit      = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrOverlap    = errors.New("the overlap must not be negative")
@@ -196,9 +196,9 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 		}
 	}
 	for _, capability := range Capabilities() {
-		on, wanted := c.Capabilities[capability]
+		on, given := c.Capabilities[capability]
 		switch {
-		case !wanted || on == i.Capabilities[capability]:
+		case !given || on == i.Capabilities[capability]:
 		case on:
 			decided = append(decided, events.CapabilityEnabled{Capability: string(capability)})
 		default:
@@ -222,7 +222,7 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 	if c.NovelUpdates != nil {
 		updates = *c.NovelUpdates
 	}
-	var beyond []Capability
+	var outOfRange []Capability
 	for _, limit := range []struct {
 		operation Capability
 		perMinute *int
@@ -230,11 +230,11 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 		{Posts, c.PostsPerMinute}, {Novels, c.NovelsPerMinute}, {novelUpdates, updates.PerMinute}, {lines, c.LinesPerMinute},
 	} {
 		if limit.perMinute != nil && (*limit.perMinute < 0 || *limit.perMinute > MaxPerMinute) {
-			beyond = append(beyond, limit.operation)
+			outOfRange = append(outOfRange, limit.operation)
 		}
 	}
-	if beyond != nil {
-		return nil, &LimitError{beyond}
+	if outOfRange != nil {
+		return nil, &LimitError{outOfRange}
 	}
 	set := func(operation Capability, perMinute *int, wanted *int) {
 		if wanted != nil && *wanted != *perMinute {
@@ -302,8 +302,8 @@ func (i Integration) CompleteImport(completed events.ImportCompleted) ([]events.
 	return []events.Event{completed}, nil
 }
 
-// WarnOfExpiry tells the integration that a key expires. Nothing happens if the key was revoked or has another expiry
-// by now.
+// WarnOfExpiry tells the integration that a key expires. It returns no event if the key was revoked or has another
+// expiry by now.
 func (i Integration) WarnOfExpiry(keyID uuid.UUID, expires time.Time) ([]events.Event, error) {
 	key, err := i.Keys.active(keyID)
 	if err != nil || key.ExpiresAt == nil || !key.ExpiresAt.Equal(expires) {

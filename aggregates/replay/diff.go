@@ -20,19 +20,19 @@ type Change struct {
 // as "outer.inner". Elements of a list are matched by their identifiers, such as "posts.<postId>.content"; a list
 // without identifiers is one field.
 func Diff(before, after any) ([]Change, error) {
-	old, err := fields(before)
+	oldFields, err := fields(before)
 	if err != nil {
 		return nil, err
 	}
-	young, err := fields(after)
+	newFields, err := fields(after)
 	if err != nil {
 		return nil, err
 	}
 	changes := []Change{}
-	names := maps.Clone(old)
-	maps.Copy(names, young)
+	names := maps.Clone(oldFields)
+	maps.Copy(names, newFields)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		if was, is := orNull(old[name]), orNull(young[name]); string(was) != string(is) {
+		if was, is := orNull(oldFields[name]), orNull(newFields[name]); string(was) != string(is) {
 			changes = append(changes, Change{name, was, is})
 		}
 	}
@@ -46,7 +46,7 @@ func orNull(value jsontext.Value) jsontext.Value {
 	return value
 }
 
-// fields returns the fields of a state by name.
+// fields returns the fields of a state by their full names.
 func fields(state any) (map[string]jsontext.Value, error) {
 	encoded, err := json.Marshal(state, json.Deterministic(true))
 	if err != nil {
@@ -59,6 +59,7 @@ func fields(state any) (map[string]jsontext.Value, error) {
 	return found, nil
 }
 
+// collect adds the fields of a value with this name to found.
 func collect(found map[string]jsontext.Value, name string, value jsontext.Value) error {
 	switch value.Kind() {
 	case '{':
@@ -76,7 +77,7 @@ func collect(found map[string]jsontext.Value, name string, value jsontext.Value)
 		}
 		return nil
 	case '[':
-		elements, err := identified(value)
+		elements, err := elementsByID(value)
 		if err != nil || elements == nil {
 			found[name] = value
 			return err
@@ -93,8 +94,8 @@ func collect(found map[string]jsontext.Value, name string, value jsontext.Value)
 	}
 }
 
-// identified returns the elements of a list by their identifiers; nil when they have none.
-func identified(list jsontext.Value) (map[string]jsontext.Value, error) {
+// elementsByID returns the elements of a list by their identifiers; nil when they have none.
+func elementsByID(list jsontext.Value) (map[string]jsontext.Value, error) {
 	var elements []jsontext.Value
 	if err := json.Unmarshal(list, &elements); err != nil {
 		return nil, err

@@ -21,7 +21,8 @@ type Trace struct {
 	ChangedBy string    `json:"changedBy,omitempty"`
 }
 
-func (t *Trace) follow(recorded *events.Recorded) {
+// advance moves the trace to the next event.
+func (t *Trace) advance(recorded *events.Recorded) {
 	t.Version, t.ChangedAt, t.ChangedBy = recorded.StreamVersion, recorded.RecordedAt.UTC(), recorded.Metadata.Actor
 }
 
@@ -48,7 +49,7 @@ func NovelOf(id uuid.UUID, history []events.Recorded) Novel {
 	var trace Trace
 	for i := range history {
 		n = n.Apply(history[i].Event)
-		trace.follow(&history[i])
+		trace.advance(&history[i])
 	}
 	shown := Novel{NovelID: id, Title: n.Title, Slug: n.Slug, State: n.State, Details: n.Details, Trace: trace}
 	switch {
@@ -107,9 +108,9 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 		if place, ok := places[recorded.StreamID]; ok {
 			shown.Posts[place].LastEvent = recorded.Event.Type()
 		}
-		version := shown.Version
-		shown.follow(recorded)
-		shown.Version = version + 1
+		version := shown.Version + 1
+		shown.advance(recorded)
+		shown.Version = version // not that of one stream
 	}
 	return shown
 }
@@ -153,7 +154,7 @@ func IntegrationOf(id uuid.UUID, history []events.Recorded) Integration {
 	}
 	slices.SortFunc(shown.Keys, func(a, b Key) int { return strings.Compare(a.KeyID.String(), b.KeyID.String()) })
 	for n := range history {
-		shown.follow(&history[n])
+		shown.advance(&history[n])
 	}
 	return shown
 }
