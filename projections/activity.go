@@ -81,7 +81,7 @@ type activityCount struct {
 
 type (
 	dayOfNovel struct {
-		day                int64 // UTC, in days since 1970
+		day                time.Time // its beginning, UTC
 		integration, novel uuid.UUID
 	}
 	dayCount    struct{ posts, created, updated int32 }
@@ -108,27 +108,19 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.PostImported:
 		c.comment(recorded, &e)
-	case events.NovelCreated, events.NovelUpdated:
-		_, created := e.(events.NovelCreated)
-		if created {
-			c.novel(recorded.StreamID).created = recorded.RecordedAt
+	case events.NovelCreated:
+		entry(c.novels, recorded.StreamID).created = recorded.RecordedAt
+		if integration, day := c.novelCounts(recorded); integration != nil {
+			integration.created++
+			day.created++
 		}
-		integration, _ := events.SplitSource(recorded.Source)
-		if !integration.Valid { // an action of staff
-			if !created {
-				return
-			}
-			break
+	case events.NovelUpdated:
+		integration, day := c.novelCounts(recorded)
+		if integration == nil {
+			return
 		}
-		of := c.integration(integration.UUID, recorded.RecordedAt)
-		on := c.day(recorded.RecordedAt, integration.UUID, recorded.StreamID)
-		if created {
-			of.created++
-			on.created++
-		} else {
-			of.updated++
-			on.updated++
-		}
+		integration.updated++
+		day.updated++
 	default: // not counted
 		return
 	}
@@ -138,56 +130,59 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	c.last = recorded.Position
 }
 
-func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImported) {
-	// At the precision of the database, two times may be equal.
-	at := e.WrittenAt.Truncate(time.Microsecond)
-	of, in := c.integration(e.IntegrationID, recorded.RecordedAt), c.threads[e.ThreadID]
-	if in == nil {
-		in = &threadCount{novel: e.NovelID, firstPost: recorded.StreamID, firstPostAt: at, firstReceived: recorded.RecordedAt}
-		c.threads[e.ThreadID] = in
+// novelCounts returns the counts to which an event of a novel belongs; nil for an action of staff.
+func (c *activityCount) novelCounts(recorded *events.Recorded) (*integrationCount, *dayCount) {
+	id, _ := events.SplitSource(recorded.Source)
+	if !id.Valid {
+		return nil, nil
 	}
-	on := c.chapter(e)
-	c.day(at, e.IntegrationID, e.NovelID).posts++
-	of.posts++
-	in.posts++
-	on.posts++
-	if e.ParentPostID != nil {
-		of.replies++
-		in.replies++
-		on.replies++
-	}
-	n := c.novel(e.NovelID)
-	n.posted = latest(n.posted, at.Truncate(time.Minute))
-	in.received = latest(in.received, recorded.RecordedAt)
-	in.firstReceived = earliest(in.firstReceived, recorded.RecordedAt)
-	if at.Before(in.firstPostAt) {
-		in.firstPost, in.firstPostAt = recorded.StreamID, at
-	}
-	if !at.Before(in.lastPostAt) {
-		in.lastPost, in.lastPostAt = recorded.StreamID, at
-	}
-}
-
-func (c *activityCount) novel(id uuid.UUID) *novelMoments {
-	n := c.novels[id]
-	if n == nil {
-		n = &novelMoments{}
-		c.novels[id] = n
-	}
-	return n
+	return c.integration(id.UUID, recorded.RecordedAt), c.day(recorded.RecordedAt, id.UUID, recorded.StreamID)
 }
 
 // noChapter is the chapter_number of comments on the novel as a whole.
 const noChapter = "-1"
 
-func (c *activityCount) chapter(e *events.PostImported) *chapterCount {
-	key := chapterOfThread{e.ThreadID, cmp.Or(string(e.ChapterNumber), noChapter)}
-	found := c.chapters[key]
-	if found == nil {
-		found = &chapterCount{}
-		c.chapters[key] = found
+func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImported) {
+	// At the precision of the database, two times may be equal.
+	at := e.WrittenAt.Truncate(time.Microsecond)
+	integration := c.integration(e.IntegrationID, recorded.RecordedAt)
+	chapter := entry(c.chapters, chapterOfThread{e.ThreadID, cmp.Or(string(e.ChapterNumber), noChapter)})
+	thread := c.threads[e.ThreadID]
+	if thread == nil {
+		thread = &threadCount{
+			novel: e.NovelID, firstPost: recorded.StreamID, firstPostAt: at, firstReceived: recorded.RecordedAt,
+		}
+		c.threads[e.ThreadID] = thread
 	}
-	return found
+	c.day(at, e.IntegrationID, e.NovelID).posts++
+	integration.posts++
+	chapter.posts++
+	thread.posts++
+	if e.ParentPostID != nil {
+		integration.replies++
+		chapter.replies++
+		thread.replies++
+	}
+	novel := entry(c.novels, e.NovelID)
+	novel.posted = latest(novel.posted, at.Truncate(time.Minute))
+	thread.received = latest(thread.received, recorded.RecordedAt)
+	thread.firstReceived = earliest(thread.firstReceived, recorded.RecordedAt)
+	if at.Before(thread.firstPostAt) {
+		thread.firstPost, thread.firstPostAt = recorded.StreamID, at
+	}
+	if !at.Before(thread.lastPostAt) {
+		thread.lastPost, thread.lastPostAt = recorded.StreamID, at
+	}
+}
+
+// entry returns the count of a key. It adds an empty one if there is none.
+func entry[K comparable, C any](counts map[K]*C, key K) *C {
+	count := counts[key]
+	if count == nil {
+		count = new(C)
+		counts[key] = count
+	}
+	return count
 }
 
 func (c *activityCount) integration(id uuid.UUID, at time.Time) *integrationCount {
@@ -200,20 +195,8 @@ func (c *activityCount) integration(id uuid.UUID, at time.Time) *integrationCoun
 	return i
 }
 
-const secondsPerDay = 24 * 60 * 60
-
 func (c *activityCount) day(at time.Time, integration, novel uuid.UUID) *dayCount {
-	day := at.Unix() / secondsPerDay
-	if at.Unix()%secondsPerDay < 0 {
-		day--
-	}
-	key := dayOfNovel{day, integration, novel}
-	d := c.days[key]
-	if d == nil {
-		d = &dayCount{}
-		c.days[key] = d
-	}
-	return d
+	return entry(c.days, dayOfNovel{at.UTC().Truncate(24 * time.Hour), integration, novel})
 }
 
 func earliest(a, b time.Time) time.Time {
@@ -233,62 +216,60 @@ func latest(a, b time.Time) time.Time {
 // arguments returns the parameters of activitySQL. Rows are in the order of their keys, so that neighbours in an index
 // are updated together.
 func (c *activityCount) arguments() []any {
-	type (
-		uuids = pgtype.FlatArray[pgtype.UUID]
-		times = pgtype.FlatArray[time.Time]
-		ints  = pgtype.FlatArray[int32]
-	)
-	n := len(c.days)
-	on, of, about := make(pgtype.FlatArray[pgtype.Date], n), make(uuids, n), make(uuids, n)
-	posts, created, updated := make(ints, n), make(ints, n), make(ints, n)
-	for i, key := range slices.SortedFunc(maps.Keys(c.days), func(a, b dayOfNovel) int {
-		return cmp.Or(cmp.Compare(a.day, b.day), compareIDs(a.integration, b.integration), compareIDs(a.novel, b.novel))
-	}) {
-		on[i] = pgtype.Date{Time: time.Unix(key.day*secondsPerDay, 0).UTC(), Valid: true}
-		of[i], about[i] = present(key.integration), present(key.novel)
-		d := c.days[key]
-		posts[i], created[i], updated[i] = d.posts, d.created, d.updated
-	}
-	arguments := []any{
-		pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true},
-		c.first.Ordinal,
-		pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true},
-		c.last.Ordinal,
-		on, of, about, posts, created, updated,
-	}
+	first := pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true}
+	last := pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true}
+	return slices.Concat([]any{first, c.first.Ordinal, last, c.last.Ordinal}, c.dayArguments(), c.threadArguments(), c.integrationArguments(),
+		c.chapterArguments(), c.novelArguments())
+}
 
-	n = len(c.threads)
-	threads, novels, first, last := make(uuids, n), make(uuids, n), make(uuids, n), make(uuids, n)
-	imported, replies := make(ints, n), make(ints, n)
-	firstAt, lastAt, firstReceived, received := make(times, n), make(times, n), make(times, n), make(times, n)
+func (c *activityCount) dayArguments() []any {
+	n := len(c.days)
+	days, integrations, novels := make(pgtype.FlatArray[pgtype.Date], n), make(uuidColumn, n), make(uuidColumn, n)
+	posts, created, updated := make(intColumn, n), make(intColumn, n), make(intColumn, n)
+	for i, key := range slices.SortedFunc(maps.Keys(c.days), func(a, b dayOfNovel) int {
+		return cmp.Or(a.day.Compare(b.day), compareIDs(a.integration, b.integration), compareIDs(a.novel, b.novel))
+	}) {
+		days[i] = pgtype.Date{Time: key.day, Valid: true}
+		integrations[i], novels[i] = pgUUID(key.integration), pgUUID(key.novel)
+		count := c.days[key]
+		posts[i], created[i], updated[i] = count.posts, count.created, count.updated
+	}
+	return []any{days, integrations, novels, posts, created, updated}
+}
+
+func (c *activityCount) threadArguments() []any {
+	n := len(c.threads)
+	ids, novels, posts, replies := make(uuidColumn, n), make(uuidColumn, n), make(intColumn, n), make(intColumn, n)
+	first, last := make(uuidColumn, n), make(uuidColumn, n)
+	firstAt, lastAt := make(timeColumn, n), make(timeColumn, n)
+	firstReceived, received := make(timeColumn, n), make(timeColumn, n)
 	for i, id := range slices.SortedFunc(maps.Keys(c.threads), compareIDs) {
 		t := c.threads[id]
-		threads[i], novels[i], imported[i], replies[i] = present(id), present(t.novel), t.posts, t.replies
-		first[i], firstAt[i], last[i], lastAt[i] = present(t.firstPost), t.firstPostAt, present(t.lastPost), t.lastPostAt
+		ids[i], novels[i], posts[i], replies[i] = pgUUID(id), pgUUID(t.novel), t.posts, t.replies
+		first[i], firstAt[i], last[i], lastAt[i] = pgUUID(t.firstPost), t.firstPostAt, pgUUID(t.lastPost), t.lastPostAt
 		firstReceived[i], received[i] = t.firstReceived, t.received
 	}
-	arguments = append(arguments,
-		threads, novels, imported, replies, first, firstAt, last, lastAt, firstReceived, received)
+	return []any{ids, novels, posts, replies, first, firstAt, last, lastAt, firstReceived, received}
+}
 
-	n = len(c.integrations)
-	ids, begun, ended := make(uuids, n), make(times, n), make(times, n)
-	delivered, answers, made, changed := make(ints, n), make(ints, n), make(ints, n), make(ints, n)
+func (c *activityCount) integrationArguments() []any {
+	n := len(c.integrations)
+	ids, first, last := make(uuidColumn, n), make(timeColumn, n), make(timeColumn, n)
+	posts, replies, created, updated := make(intColumn, n), make(intColumn, n), make(intColumn, n), make(intColumn, n)
 	for i, id := range slices.SortedFunc(maps.Keys(c.integrations), compareIDs) {
-		of := c.integrations[id]
-		ids[i], delivered[i], answers[i], made[i], changed[i] = present(id), of.posts, of.replies, of.created, of.updated
-		begun[i], ended[i] = of.first, of.last
+		count := c.integrations[id]
+		ids[i], first[i], last[i] = pgUUID(id), count.first, count.last
+		posts[i], replies[i], created[i], updated[i] = count.posts, count.replies, count.created, count.updated
 	}
-	arguments = append(arguments, ids, delivered, answers, made, changed, begun, ended)
-	return slices.Concat(arguments, c.chapterArguments(), c.novelArguments())
+	return []any{ids, posts, replies, created, updated, first, last}
 }
 
 func (c *activityCount) chapterArguments() []any {
 	n := len(c.chapters)
-	threads, chapters := make(pgtype.FlatArray[pgtype.UUID], n), make(pgtype.FlatArray[string], n)
-	posts, replies := make(pgtype.FlatArray[int32], n), make(pgtype.FlatArray[int32], n)
+	threads, chapters, posts, replies := make(uuidColumn, n), make([]string, n), make(intColumn, n), make(intColumn, n)
 	i := 0
 	for key, count := range c.chapters { // the statement sorts them by number
-		threads[i], chapters[i], posts[i], replies[i] = present(key.thread), key.chapter, count.posts, count.replies
+		threads[i], chapters[i], posts[i], replies[i] = pgUUID(key.thread), key.chapter, count.posts, count.replies
 		i++
 	}
 	return []any{threads, chapters, posts, replies}
@@ -296,10 +277,10 @@ func (c *activityCount) chapterArguments() []any {
 
 func (c *activityCount) novelArguments() []any {
 	n := len(c.novels)
-	ids := make(pgtype.FlatArray[pgtype.UUID], n)
+	ids := make(uuidColumn, n)
 	created, posted := make(pgtype.FlatArray[pgtype.Timestamptz], n), make(pgtype.FlatArray[pgtype.Timestamptz], n)
 	for i, id := range slices.SortedFunc(maps.Keys(c.novels), compareIDs) {
-		ids[i], created[i], posted[i] = present(id), orNever(c.novels[id].created), orNever(c.novels[id].posted)
+		ids[i], created[i], posted[i] = pgUUID(id), orNever(c.novels[id].created), orNever(c.novels[id].posted)
 	}
 	return []any{ids, created, posted}
 }

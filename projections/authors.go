@@ -69,15 +69,14 @@ func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recor
 		return nil
 	}
 	var (
-		ids, integrations = make(pgtype.FlatArray[pgtype.UUID], len(authors)),
-			make(pgtype.FlatArray[pgtype.UUID], len(authors))
+		ids, integrations = make(uuidColumn, len(authors)), make(uuidColumn, len(authors))
 		external, names   = make([]string, len(authors)), make([]string, len(authors))
-		writtenAt, seenAt = make(pgtype.FlatArray[time.Time], len(authors)), make(pgtype.FlatArray[time.Time], len(authors))
+		writtenAt, seenAt = make(timeColumn, len(authors)), make(timeColumn, len(authors))
 		transactions      = make(pgtype.FlatArray[pgtype.Uint64], len(authors))
 		positions         = make([]int32, len(authors))
 	)
 	for i, a := range authors {
-		ids[i], integrations[i] = present(a.id), present(a.integrationID)
+		ids[i], integrations[i] = pgUUID(a.id), pgUUID(a.integrationID)
 		external[i], names[i] = a.comment.ExternalUUID, a.comment.Username
 		writtenAt[i], seenAt[i] = a.writtenAt, a.firstSeenAt
 		transactions[i] = pgtype.Uint64{Uint64: a.position.TransactionID, Valid: true}

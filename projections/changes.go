@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -41,10 +40,10 @@ func (Changes) Streams() []string {
 // Apply implements Projection.
 func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	var (
-		integrations, subjects pgtype.FlatArray[pgtype.UUID]
+		integrations, subjects uuidColumn
 		transactions           pgtype.FlatArray[pgtype.Uint64]
 		ordinals               []int32
-		times                  pgtype.FlatArray[time.Time]
+		times                  timeColumn
 		kinds                  []string
 	)
 	for i := range batch {
@@ -70,10 +69,10 @@ func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 
 // concerns returns the partner that an event concerns, or otherwise the novel or comment.
 func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
-	of := func(id uuid.UUID) (pgtype.UUID, pgtype.UUID) { return present(id), pgtype.UUID{} }
+	of := func(id uuid.UUID) (pgtype.UUID, pgtype.UUID) { return pgUUID(id), pgtype.UUID{} }
 	switch e := recorded.Event.(type) {
 	case events.ThreadOpened:
-		return pgtype.UUID{}, present(e.NovelID)
+		return pgtype.UUID{}, pgUUID(e.NovelID)
 	case events.AuthorBlocked:
 		return of(e.IntegrationID)
 	case events.AuthorUnblocked:
@@ -87,6 +86,6 @@ func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
 	case events.ImportCompleted, events.KeyExpiring:
 		return of(recorded.StreamID)
 	default: // the first event of the stream names the partner
-		return pgtype.UUID{}, present(recorded.StreamID)
+		return pgtype.UUID{}, pgUUID(recorded.StreamID)
 	}
 }

@@ -20,7 +20,7 @@ func TestPlacesKeepTheLatest(t *testing.T) {
 	for i := range 3 * keepPlaces {
 		var parent pgtype.UUID
 		if i%10 > 0 {
-			parent = present(numbered(i - 1))
+			parent = pgUUID(numbered(i - 1))
 		}
 		if at, want := p.add(numbered(i), parent), (place{top: numbered(i - i%10), steps: int32(i % 10)}); at != want {
 			t.Fatalf("post %d is at %+v, want %+v", i, at, want)
@@ -30,7 +30,7 @@ func TestPlacesKeepTheLatest(t *testing.T) {
 		}
 	}
 	for parent, known := range map[int]bool{2*keepPlaces + 1: true, 1: false, 4 * keepPlaces: false} {
-		if at := p.add(uuid.New(), present(numbered(parent))); at.anchor.Valid == known {
+		if at := p.add(uuid.New(), pgUUID(numbered(parent))); at.anchor.Valid == known {
 			t.Errorf("a reply to post %d is at %+v", parent, at)
 		}
 	}

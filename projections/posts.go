@@ -100,16 +100,16 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 		return nil
 	}
 	var (
-		posts    pgtype.FlatArray[pgtype.UUID]
+		posts    uuidColumn
 		hidden   []bool
-		at       pgtype.FlatArray[time.Time]
+		at       timeColumn
 		versions []int32
 	)
 	for _, id := range slices.SortedFunc(maps.Keys(latest),
 		func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
 		recorded := latest[id]
 		_, hides := recorded.Event.(events.PostHidden)
-		posts, hidden = append(posts, present(id)), append(hidden, hides)
+		posts, hidden = append(posts, pgUUID(id)), append(hidden, hides)
 		at, versions = append(at, recorded.RecordedAt), append(versions, int32(recorded.StreamVersion)) //nolint:gosec // an integer of the database
 	}
 	if _, err := tx.Exec(ctx, postsModerateSQL, posts, hidden, at, versions); err != nil {
@@ -129,16 +129,16 @@ type postRow struct {
 
 func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 	row := postRow{
-		post: present(recorded.StreamID), thread: present(e.ThreadID), novel: present(e.NovelID),
-		integration: present(e.IntegrationID),
+		post: pgUUID(recorded.StreamID), thread: pgUUID(e.ThreadID), novel: pgUUID(e.NovelID),
+		integration: pgUUID(e.IntegrationID),
 		chapter:     pgtype.Text{String: string(e.ChapterNumber), Valid: e.ChapterNumber != nil},
 		written:     e.WrittenAt, recorded: recorded.RecordedAt,
 	}
 	if e.ParentPostID != nil {
-		row.parent = present(*e.ParentPostID)
+		row.parent = pgUUID(*e.ParentPostID)
 	}
 	if e.Comment != nil {
-		row.author = present(events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID))
+		row.author = pgUUID(events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID))
 		row.length = pgtype.Int4{Int32: int32(len(e.Comment.Content)), Valid: true} //nolint:gosec // a request has 32 KB
 	}
 	return row
@@ -146,17 +146,17 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 
 // postRows are the parameters of postsSQL, one slice per column.
 type postRows struct {
-	posts, threads, novels, integrations, authors, parents pgtype.FlatArray[pgtype.UUID]
+	posts, threads, novels, integrations, authors, parents uuidColumn
 	chapters                                               pgtype.FlatArray[pgtype.Text]
 	lengths                                                pgtype.FlatArray[pgtype.Int4]
-	written, recorded                                      pgtype.FlatArray[time.Time]
-	tops, anchors                                          pgtype.FlatArray[pgtype.UUID]
+	written, recorded                                      timeColumn
+	tops, anchors                                          uuidColumn
 	steps                                                  []int32
 }
 
 func newPostRows(capacity int) *postRows {
-	ids := func() pgtype.FlatArray[pgtype.UUID] { return make(pgtype.FlatArray[pgtype.UUID], 0, capacity) }
-	times := func() pgtype.FlatArray[time.Time] { return make(pgtype.FlatArray[time.Time], 0, capacity) }
+	ids := func() uuidColumn { return make(uuidColumn, 0, capacity) }
+	times := func() timeColumn { return make(timeColumn, 0, capacity) }
 	return &postRows{
 		posts: ids(), threads: ids(), novels: ids(), integrations: ids(), authors: ids(), parents: ids(),
 		chapters: make(pgtype.FlatArray[pgtype.Text], 0, capacity), lengths: make(pgtype.FlatArray[pgtype.Int4], 0, capacity),
@@ -170,10 +170,8 @@ func (r *postRows) add(row *postRow, at place) {
 		append(r.parents, row.parent)
 	r.chapters, r.lengths = append(r.chapters, row.chapter), append(r.lengths, row.length)
 	r.written, r.recorded = append(r.written, row.written), append(r.recorded, row.recorded)
-	r.tops, r.anchors, r.steps = append(r.tops, present(at.top)), append(r.anchors, at.anchor), append(r.steps, at.steps)
+	r.tops, r.anchors, r.steps = append(r.tops, pgUUID(at.top)), append(r.anchors, at.anchor), append(r.steps, at.steps)
 }
-
-func present(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 var postColumns = []string{
 	"post_id", "thread_id", "novel_id", "integration_id", "author_id", "parent_post_id", "chapter_number",

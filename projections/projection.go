@@ -10,9 +10,12 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -131,6 +134,15 @@ func (q queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandT
 	q.batch.Queue(sql, args...)
 	return pgconn.CommandTag{}, nil
 }
+
+// Columns of parameters.
+type (
+	uuidColumn = pgtype.FlatArray[pgtype.UUID]
+	timeColumn = pgtype.FlatArray[time.Time]
+	intColumn  = pgtype.FlatArray[int32]
+)
+
+func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
 // Bulk is implemented by a projection for which most events add one row each and do nothing else. A catch-up copies
 // such rows.

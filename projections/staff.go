@@ -248,19 +248,19 @@ func decisionOf(event events.Event) (d decision, ok bool) {
 			d.externalUUID, d.member = &e.Link.ExternalUUID, &e.Link.MemberID
 		}
 	case events.AuthorUnlinked:
-		d = about(e.AuthorRef)
+		d = decisionAbout(e.AuthorRef)
 		d.member = &unlinked
 	case events.AuthorBlocked:
-		d = about(e.AuthorRef)
+		d = decisionAbout(e.AuthorRef)
 		d.blocked = &yes
 	case events.AuthorUnblocked:
-		d = about(e.AuthorRef)
+		d = decisionAbout(e.AuthorRef)
 		d.blocked = &no
 	case events.AuthorPostsHidden:
-		d = about(e.AuthorRef)
+		d = decisionAbout(e.AuthorRef)
 		d.hiddenUntil = &e.Until
 	case events.AuthorPostsRestored:
-		d = about(e.AuthorRef)
+		d = decisionAbout(e.AuthorRef)
 		d.restored = true
 	case events.AuthorErased:
 		d = decision{integrationID: e.IntegrationID, member: &unlinked, restored: true, erased: true}
@@ -270,7 +270,7 @@ func decisionOf(event events.Event) (d decision, ok bool) {
 	return d, true
 }
 
-func about(ref events.AuthorRef) decision {
+func decisionAbout(ref events.AuthorRef) decision {
 	d := decision{integrationID: ref.IntegrationID}
 	if ref.Author != nil {
 		d.externalUUID = &ref.Author.ExternalUUID

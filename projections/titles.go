@@ -144,7 +144,7 @@ func insertTitles(ctx context.Context, tx database.Execer, rows []*titleRow) err
 			return fmt.Errorf("encode details of novel %s: %w", r.novelID, err)
 		}
 		folded = append(folded, title.Fold(r.title))
-		novelIDs = append(novelIDs, pgtype.UUID{Bytes: r.novelID, Valid: true})
+		novelIDs = append(novelIDs, pgUUID(r.novelID))
 		slugs = append(slugs, r.slug)
 		titles = append(titles, r.title)
 		states = append(states, r.state)
@@ -179,7 +179,7 @@ func updateTitles(ctx context.Context, tx database.Execer, rows []*titleRow) err
 		if err != nil {
 			return fmt.Errorf("encode details of novel %s: %w", r.novelID, err)
 		}
-		novelIDs = append(novelIDs, pgtype.UUID{Bytes: r.novelID, Valid: true})
+		novelIDs = append(novelIDs, pgUUID(r.novelID))
 		titles = append(titles, r.title)
 		states = append(states, r.state)
 		owners = append(owners, r.newOwner())
@@ -229,8 +229,8 @@ func (Threads) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	slices.SortFunc(rows, func(a, b opened) int { return bytes.Compare(a.novelID[:], b.novelID[:]) })
 	var novels, threads []pgtype.UUID
 	for _, row := range rows {
-		novels = append(novels, pgtype.UUID{Bytes: row.novelID, Valid: true})
-		threads = append(threads, pgtype.UUID{Bytes: row.threadID, Valid: true})
+		novels = append(novels, pgUUID(row.novelID))
+		threads = append(threads, pgUUID(row.threadID))
 	}
 	if _, err := tx.Exec(ctx, threadsInsertSQL, novels, threads); err != nil {
 		return fmt.Errorf("insert threads: %w", err)
@@ -248,7 +248,7 @@ type Merge struct {
 // A folded title never begins with white space, so no title equals these keys.
 const (
 	hiddenPrefix = " hidden "
-	asidePrefix  = " aside "
+	tempPrefix   = " temporary "
 )
 
 const (
@@ -308,7 +308,7 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 	}
 	holder := map[string]uuid.UUID{} // final folded title → novel
 	var changed []uuid.UUID
-	var aside, final []string
+	var temporary, final []string
 	var merges []Merge
 	var id uuid.UUID
 	var old, spelling string
@@ -320,7 +320,8 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 		}
 		holder[folded] = id
 		if folded != old {
-			changed, aside, final = append(changed, id), append(aside, asidePrefix+id.String()), append(final, folded)
+			changed, final = append(changed, id), append(final, folded)
+			temporary = append(temporary, tempPrefix+id.String())
 		}
 		return nil
 	})
@@ -328,7 +329,7 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 		return merges, err
 	}
 	// In two steps, because the new folded title of one novel may be the old one of another.
-	for _, step := range [][]string{aside, final} {
+	for _, step := range [][]string{temporary, final} {
 		if _, err := tx.Exec(ctx, refoldSQL, changed, step); err != nil {
 			return nil, err
 		}
