@@ -83,12 +83,12 @@ type loadedChunk struct {
 	failed error             // loading failed: there are no rows
 }
 
-// turn orders the chunks that are written concurrently. passed is closed when the chunk has committed. If it fails,
-// passed stays open, and the context of the later chunks ends.
-type turn struct{ before, passed chan struct{} }
+// commitTurn orders the commits of chunks that are written concurrently. passed is closed when the chunk has committed;
+// before is that of the previous chunk. If a chunk fails, passed stays open, and the context of the later chunks ends.
+type commitTurn struct{ before, passed chan struct{} }
 
 // await blocks until the previous chunk has committed. It fails when ctx ends first.
-func (t turn) await(ctx context.Context) error {
+func (t commitTurn) await(ctx context.Context) error {
 	if t.before == nil {
 		return nil
 	}
@@ -113,7 +113,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	for chunk := range c.load(loading, chunks) {
 		slots <- struct{}{}
 		if c.Alone != nil && c.Alone() {
-			for range cap(slots) - 1 {
+			for range cap(slots) - 1 { // wait for the earlier chunks
 				slots <- struct{}{}
 			}
 			for range cap(slots) - 1 {
@@ -130,9 +130,9 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 			}
 			break
 		}
-		turn := turn{before, make(chan struct{})}
+		turn := commitTurn{before, make(chan struct{})}
 		before = turn.passed
-		// In order: otherwise a chunk could wait for a lock of a later one, which waits for this chunk.
+		// Begin in order: otherwise a chunk could wait for a lock of a later one, which waits for its turn.
 		conn, err := c.begin(working)
 		group.Go(func() error {
 			defer func() { <-slots }()
@@ -161,7 +161,7 @@ func (c *CatchUp) Write(ctx context.Context, chunk *eventlog.Chunk) error {
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, conn, &l, turn{passed: make(chan struct{})})
+	return c.write(ctx, conn, &l, commitTurn{passed: make(chan struct{})})
 }
 
 func (c *CatchUp) writers() int {
@@ -227,9 +227,9 @@ func (c *CatchUp) begin(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// write ends the transaction of begin. It copies rows before its turn. The other events may depend on earlier chunks,
-// so they wait.
-func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn turn) error {
+// write ends the transaction of begin. It copies rows before its turn, and applies the other events in its turn,
+// because they may depend on earlier chunks.
+func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn commitTurn) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
 	defer release(ctx, conn)
@@ -272,9 +272,8 @@ func (f *follower) catchUp(ctx context.Context) {
 		Done: func(chunk *eventlog.Chunk) { f.position = chunk.End },
 	}
 	err := c.Run(ctx, chunks)
-	var stopped *ChunkError
-	if errors.As(err, &stopped) {
-		f.inTrouble(stopped.End)
+	if stopped, ok := errors.AsType[*ChunkError](err); ok {
+		f.smallUpTo = stopped.End
 	}
 	if err != nil {
 		f.logger.DebugContext(ctx, "Catching up was interrupted", slog.Any("error", err))
@@ -283,13 +282,6 @@ func (f *follower) catchUp(ctx context.Context) {
 	if err := failed(); err != nil && ctx.Err() == nil {
 		f.logger.DebugContext(ctx, "Reading ahead was interrupted", slog.Any("error", err))
 	}
-}
-
-// inTrouble leaves the events up to a position to normal batches.
-func (f *follower) inTrouble(end events.Position) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.trouble = end
 }
 
 // liveTables are the live tables and the checkpoint of a projection.

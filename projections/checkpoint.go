@@ -92,9 +92,8 @@ FROM projections WHERE name = $1`
 	// lockCheckpointSQL returns nothing when another session has the lock.
 	lockCheckpointSQL = checkpointSQL + unlessLocked
 
-	// A catch-up takes a shared advisory lock at the beginning of its first chunk, long before it locks the checkpoint.
-	// Otherwise another replica would find the checkpoint unlocked and write the same rows. Concurrent transactions of a
-	// catch-up share the lock.
+	// Each transaction of a catch-up begins with a shared advisory lock, long before it locks the checkpoint. Otherwise
+	// another replica would find the checkpoint unlocked and write the same rows.
 	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
 
 	// lockIdleCheckpointSQL also returns nothing while a catch-up writes chunks.
@@ -112,14 +111,14 @@ SET state = 'failed', failed_transaction_id = $4, failed_position = $5, error = 
     updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND generation = $7 AND ` + eventlog.IdentitySQL + ` = $8`
 
-// noteUnknownSQL records the unknown event type for which a running projection waits. $2, $3: its checkpoint, $4: event
-// type, $5: generation.
-const noteUnknownSQL = `UPDATE projections
+// recordUnknownSQL records the unknown event type at which a running projection waits. $2, $3: its checkpoint, $4:
+// event type, $5: generation.
+const recordUnknownSQL = `UPDATE projections
 SET unknown_type = $4, updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND unknown_type IS DISTINCT FROM $4 AND generation = $5`
 
-// noteTroubleSQL records the error that a running projection retries. $2, $3: its checkpoint, $4: error.
-const noteTroubleSQL = `UPDATE projections
+// recordRetrySQL records the error that a running projection retries. $2, $3: its checkpoint, $4: error.
+const recordRetrySQL = `UPDATE projections
 SET error = $4, updated_at = statement_timestamp()
 WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND error IS DISTINCT FROM $4`
 
@@ -161,11 +160,11 @@ const attemptTimeout = 2 * time.Minute
 const rollbackTimeout = 5 * time.Second
 
 var (
-	// errLost means that another replica holds the checkpoint.
-	errLost = fmt.Errorf("%w: it applies this projection", eventlog.ErrStandby)
+	// errOtherReplica means that another replica holds the checkpoint.
+	errOtherReplica = fmt.Errorf("%w: it applies this projection", eventlog.ErrStandby)
 	// errMoved means that another replica, or an earlier delivery to this one, has moved the checkpoint since the events
 	// were read.
-	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errLost)
+	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errOtherReplica)
 	// errGeneration means that code of another generation wrote the live tables.
 	errGeneration = fmt.Errorf("%w: the live tables are of another generation", eventlog.ErrBlocked)
 	// errStopped means that the projection has failed, or diverged from the log.
@@ -175,7 +174,23 @@ var (
 // poisonError is an error of applying events that a retry would not fix.
 type poisonError struct{ error }
 
-func (p poisonError) Unwrap() error { return p.error }
+func (e poisonError) Unwrap() error { return e.error }
+
+func isPoison(err error) bool {
+	_, ok := errors.AsType[poisonError](err)
+	return ok
+}
+
+// ambiguousError is an error of applying events that the database or the schema may have caused, so that a retry may
+// succeed, or an event, for instance one that needs a missing object.
+type ambiguousError struct{ error }
+
+func (e ambiguousError) Unwrap() error { return e.error }
+
+func isAmbiguous(err error) bool {
+	_, ok := errors.AsType[ambiguousError](err)
+	return ok
+}
 
 // part is a part of the log to apply: the events after start, up to end.
 type part struct {
@@ -184,12 +199,6 @@ type part struct {
 	rows       []Rows // of events that a loader has turned into rows
 	events     []events.Recorded
 }
-
-// doubtError is an error of applying events that may come from the database or the schema, so a retry may succeed. But
-// the cause may also be one event that needs a missing object.
-type doubtError struct{ error }
-
-func (d doubtError) Unwrap() error { return d.error }
 
 // attempt applies a part and moves the checkpoint to its end, in one transaction. It does so only if the log is the one
 // that the part was read from, and the checkpoint is at the start of the part and of this code's generation. It takes
@@ -231,7 +240,7 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p p
 		case eventlog.IsUnavailable(err) || eventlog.IsConflict(err):
 			return err
 		}
-		return doubtError{err}
+		return ambiguousError{err}
 	}
 	return nil
 }
@@ -260,14 +269,14 @@ func release(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// lockAt locks the checkpoint, which must be at start in this log, until the end of the transaction. The batch may have
-// earlier statements.
+// lockAt locks the checkpoint, which must be at start in this log, until the end of the transaction. It sends earlier
+// statements in the same batch.
 func lockAt(
 	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity,
-	start events.Position, ahead ...string,
+	start events.Position, earlier ...string,
 ) error {
 	var batch pgx.Batch
-	for _, statement := range ahead {
+	for _, statement := range earlier {
 		batch.Queue(statement)
 	}
 	found := checkpoint{}
@@ -279,7 +288,7 @@ func lockAt(
 	err := conn.SendBatch(ctx, &batch).Close()
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return errLost
+		return errOtherReplica
 	case err != nil:
 		return fmt.Errorf("lock checkpoint: %w", err)
 	case found.identity != identity:

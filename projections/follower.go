@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/semaphore"
@@ -15,13 +14,13 @@ import (
 )
 
 const (
-	// transientLog is the number of consecutive doubtful errors before one is logged and recorded.
-	transientLog = 3
+	// recordAfter is the number of consecutive ambiguous errors at which one is logged and recorded.
+	recordAfter = 3
 	// fullReads is the number of consecutive full chunks that start a catch-up.
 	fullReads = 2
 	// fewEvents are applied without copying rows, which takes two more round trips.
 	fewEvents = 50
-	// defaultPatience is the number of consecutive doubtful errors before an event is blamed: a quarter of an hour.
+	// defaultPatience is the number of consecutive ambiguous errors before an event is blamed: a quarter of an hour.
 	defaultPatience = 200
 )
 
@@ -37,15 +36,13 @@ type follower struct {
 	patience   int
 	begun      func() // called when the checkpoint exists
 
-	position events.Position   // up to which the log is applied
-	identity eventlog.Identity // of that log
-	left     bool              // other code is known to have written the live tables
-	doubts   int               // consecutive errors that may be caused by an event
-	full     int               // full chunks in a row
-	loader   Loader            // of a Bulk projection; a new one in each turn, which ends when a part is not applied
-
-	mu      sync.Mutex
-	trouble events.Position // end of the chunk that failed as a whole: up to it, apply small batches
+	position        events.Position   // up to which the log is applied
+	identity        eventlog.Identity // of that log
+	otherGeneration bool              // other code has written the live tables; logged already
+	ambiguousErrors int               // consecutive ones
+	full            int               // full chunks in a row
+	loader          Loader            // of a Bulk projection; a new one in each turn, which ends at the first failed part
+	smallUpTo       events.Position   // end of the chunk at which a catch-up stopped: up to it, apply small batches
 }
 
 // run follows the log until ctx ends. It passes chunks to deliver, which calls handle.
@@ -73,7 +70,7 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 			if f.full++; !chunk.Full {
 				f.full = 0
 			}
-			if f.full >= fullReads && f.position.Compare(f.trouble) >= 0 && f.extra.TryAcquire(1) {
+			if f.full >= fullReads && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
 				f.catchUp(ctx)
 				f.extra.Release(1)
 				f.full = 0
@@ -91,13 +88,13 @@ func (f *follower) load(ctx context.Context) error {
 		return err
 	}
 	f.begun()
-	left := f.left
-	f.left = c.generation != f.projection.Generation()
+	known := f.otherGeneration
+	f.otherGeneration = c.generation != f.projection.Generation()
 	switch {
-	case f.left && !left:
+	case f.otherGeneration && !known:
 		f.logger.InfoContext(ctx, "The live tables are of another generation than this program; not writing them")
 		return errGeneration
-	case f.left:
+	case f.otherGeneration:
 		return errGeneration
 	case !c.inLog:
 		return f.diverge(ctx, c)
@@ -106,7 +103,7 @@ func (f *follower) load(ctx context.Context) error {
 	}
 	if f.identity != c.identity && f.identity != (eventlog.Identity{}) {
 		f.logger.InfoContext(ctx,
-			"The database was restarted or is another one; the projection goes on from its checkpoint there",
+			"The database was restarted or is another one; the projection continues from its checkpoint there",
 			slog.Any("before", f.identity), slog.Any("now", c.identity), slog.Any("position", c.position))
 	}
 	f.position, f.identity, f.loader = c.position, c.identity, nil
@@ -144,7 +141,7 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	if err == nil && len(chunk.Undecodable) > 0 {
 		err = f.refuse(ctx, chunk.Identity, at, chunk.Undecodable[0])
 	}
-	f.doubt(ctx, at, err)
+	f.countAmbiguous(ctx, at, err)
 	return err
 }
 
@@ -152,14 +149,12 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 // if an event may be the cause of a failure.
 func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) {
 	bulk, ok := f.projection.(Bulk)
-	if !ok || len(p.events) < fewEvents || p.start.Compare(f.trouble) < 0 {
+	if !ok || len(p.events) < fewEvents || p.start.Compare(f.smallUpTo) < 0 {
 		return false, nil
 	}
 	if f.loader == nil {
 		f.loader = bulk.NewLoader()
 	}
-	var poison poisonError
-	var doubt doubtError
 	rows, rest, err := loadRows(f.loader, p.events)
 	if err == nil {
 		p.events, p.rows = rest, rows
@@ -167,46 +162,44 @@ func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) 
 			return true, nil
 		}
 	}
-	if rows == nil || errors.As(err, &poison) || errors.As(err, &doubt) {
+	if rows == nil || isPoison(err) || isAmbiguous(err) {
 		return false, nil
 	}
 	return false, err
 }
 
-// doubt counts errors that an event may have caused, and records them for projection list.
-func (f *follower) doubt(ctx context.Context, at events.Position, err error) {
-	var doubt doubtError
+// countAmbiguous counts consecutive ambiguous errors. It logs one of them, and records it for projection list.
+func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err error) {
 	switch {
-	case errors.As(err, &doubt):
-		f.doubts++
+	case isAmbiguous(err):
+		f.ambiguousErrors++
 	case err == nil, errors.Is(err, eventlog.ErrStandby), errors.Is(err, eventlog.ErrBlocked):
-		f.doubts = 0
+		f.ambiguousErrors = 0
 	}
-	if f.doubts != transientLog || doubt.error == nil {
+	if f.ambiguousErrors != recordAfter || !isAmbiguous(err) {
 		return
 	}
-	f.logger.ErrorContext(ctx, "Projection does not go on, for a reason that is no event's; it tries again",
+	f.logger.ErrorContext(ctx, "Projection retries after an error that no event caused",
 		slog.Any("error", err))
-	if _, err := f.pool.Exec(ctx, noteTroubleSQL, f.projection.Name(), at.TransactionID, at.Ordinal,
+	if _, err := f.pool.Exec(ctx, recordRetrySQL, f.projection.Name(), at.TransactionID, at.Ordinal,
 		eventlog.ErrorText(err)); err != nil {
-		f.logger.WarnContext(ctx, "Why the projection does not go on could not be recorded", slog.Any("error", err))
+		f.logger.WarnContext(ctx, "The error of the projection could not be recorded", slog.Any("error", err))
 	}
 }
 
 // apply applies a part and returns the position up to which it succeeded. If an event cannot be applied, the projection
-// applies the earlier ones and stops.
+// applies the earlier ones and stops. An ambiguous error blames the event only after the patience.
 func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	if p.start == p.end {
 		return p.start, nil
 	}
 	err := attempt(ctx, f.pool, f.projection, p)
-	var poison poisonError
 	switch {
 	case err == nil:
 		return p.end, nil
 	case len(p.events) == 0:
 		return p.start, err
-	case !errors.As(err, &poison) && !f.gaveUp(err):
+	case !isPoison(err) && (!isAmbiguous(err) || f.ambiguousErrors < f.patience):
 		return p.start, err
 	case len(p.events) == 1:
 		return p.start, f.stop(ctx, p.identity, p.start, p.events[0].Position, err)
@@ -222,12 +215,6 @@ func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	return f.apply(ctx, second)
 }
 
-// gaveUp reports whether an error has lasted so long that the event is to blame.
-func (f *follower) gaveUp(err error) bool {
-	var doubt doubtError
-	return errors.As(err, &doubt) && f.doubts >= f.patience
-}
-
 // refuse handles an event that cannot be decoded. If its type is unknown, the projection waits for a newer replica.
 func (f *follower) refuse(
 	ctx context.Context, log eventlog.Identity, start events.Position, undecodable *eventlog.UndecodableError,
@@ -235,10 +222,10 @@ func (f *follower) refuse(
 	if !errors.Is(undecodable, events.ErrUnknownType) {
 		return f.stop(ctx, log, start, undecodable.Recorded.Position, undecodable)
 	}
-	tag, err := f.pool.Exec(ctx, noteUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal,
+	tag, err := f.pool.Exec(ctx, recordUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal,
 		undecodable.Type, f.projection.Generation())
 	if err != nil {
-		return fmt.Errorf("note unknown event type: %w", err)
+		return fmt.Errorf("record unknown event type: %w", err)
 	}
 	if tag.RowsAffected() > 0 {
 		f.logger.WarnContext(ctx, "Projection waits for a replica that knows the next event",
@@ -256,8 +243,8 @@ func (f *follower) stop(ctx context.Context, log eventlog.Identity, start, at ev
 		return fmt.Errorf("stop projection: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
-		return errLost
+		return errOtherReplica
 	}
-	f.logger.ErrorContext(ctx, "Projection has failed and stops; the others go on", slog.Any("error", cause))
+	f.logger.ErrorContext(ctx, "Projection has failed and stops; the others continue", slog.Any("error", cause))
 	return errStopped
 }

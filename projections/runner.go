@@ -37,8 +37,8 @@ type Config struct {
 	Tail *eventlog.Tail
 	// Limit is the maximum number of events in one transaction, if Tail is not set. Default: eventlog.DefaultLimit.
 	Limit int
-	// Patience is the number of consecutive errors, of an event or of a database in trouble, before the event is blamed.
-	// Default: 200, which takes a quarter of an hour.
+	// Patience is the number of consecutive errors, caused by an event or by the database, after which the event is
+	// blamed. Default: 200, which takes a quarter of an hour.
 	Patience int
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
@@ -119,15 +119,15 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("create router: %w", err)
 	}
-	var behind atomic.Int64 // projections that have not begun
-	behind.Store(int64(len(r.config.Projections)))
+	var pending atomic.Int64 // projections that do not follow the log yet
+	pending.Store(int64(len(r.config.Projections)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
 			projection: projection, pool: r.config.Pool, extra: r.config.Extra, tail: tail, patience: r.config.Patience,
 			logger: r.config.Logger.With(slog.String("projection", projection.Name())),
 			wake:   r.config.Wake,
 			begun: sync.OnceFunc(func() {
-				if behind.Add(-1) == 0 {
+				if pending.Add(-1) == 0 {
 					close(r.running)
 				}
 			}),

@@ -123,7 +123,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 			"1 when the log does not have the last event that the projection has applied, until its tables are rebuilt.",
 			"projection"),
 		retrying: desc("projection_retrying",
-			"1 while the projection does not go on for a reason that is no event's, and tries again.", "projection"),
+			"1 while the projection retries after an error that no event caused.", "projection"),
 		generation: desc("projection_generation", "Generation of the code that writes the live tables.", "projection"),
 		rebuilt: desc("projection_rebuild_done",
 			"Share of the log that a rebuild of the projection has read; absent when none is unfinished.", "projection"),

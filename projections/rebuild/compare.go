@@ -55,9 +55,9 @@ type comparison struct {
 	result   Comparison
 }
 
-// maxApproaches limits the replays up to the live tables before the snapshot. Each leaves fewer events to replay while
+// maxReplays limits the replays up to the live tables before the snapshot. Each leaves fewer events to replay while
 // the snapshot is open.
-const maxApproaches = 4
+const maxReplays = 4
 
 // Compare replays the log with the code of the projection into tables of a separate schema and compares these with the
 // live ones, row by row, while the live ones are in use. It reads the live tables in one read-only snapshot and replays
@@ -82,9 +82,8 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 	if err = c.create(ctx); err == nil {
 		err = errors.Join(c.run(ctx), c.drop(ctx))
 	}
-	var poison *PoisonError
-	switch {
-	case errors.As(err, &poison):
+	switch _, poison := errors.AsType[*PoisonError](err); {
+	case poison:
 		return Comparison{}, fmt.Errorf("%w: %w", ErrNotComparable, err)
 	case errors.Is(err, ErrNotComparable):
 		return Comparison{}, err
@@ -96,9 +95,9 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 }
 
 func (c *comparison) run(ctx context.Context) error {
-	for range maxApproaches {
+	for range maxReplays {
 		before := c.read
-		if err := c.approach(ctx); err != nil {
+		if err := c.replayToLive(ctx); err != nil {
 			return err
 		}
 		if c.read-before < c.ChunkSize {
@@ -147,8 +146,8 @@ func (c *comparison) drop(ctx context.Context) error {
 	return dropSchema(ctx, c.pool, c.Schema())
 }
 
-// approach replays the log up to the current position of the live tables.
-func (c *comparison) approach(ctx context.Context) error {
+// replayToLive replays the log up to the current position of the live tables.
+func (c *comparison) replayToLive(ctx context.Context) error {
 	conn, err := c.pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to replay: %w", err)
@@ -177,12 +176,12 @@ func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo 
 
 const snapshotSQL = `SELECT pg_current_snapshot()::text`
 
-// inSnapshot replays the last events and compares the tables in one snapshot.
-func (c *comparison) inSnapshot(ctx context.Context) error {
+// compareInSnapshot replays the last events and compares the tables in one snapshot.
+func (c *comparison) compareInSnapshot(ctx context.Context) error {
 	c.result.Tables = []TableComparison{}
 	snapshot := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, c.pool, snapshot, func(live pgx.Tx) error {
-		if err := c.catchUpWith(ctx, live); err != nil {
+		if err := c.replayToSnapshot(ctx, live); err != nil {
 			return err
 		}
 		if err := live.QueryRow(ctx, snapshotSQL).Scan(&c.snapshot); err != nil {
@@ -193,11 +192,12 @@ func (c *comparison) inSnapshot(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.wantNoErasureUnderWay(ctx)
+	return c.checkNoErasureUnderWay(ctx)
 }
 
-// catchUpWith begins the snapshot in which the live tables are read, and replays exactly up to their position in it.
-func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
+// replayToSnapshot begins the snapshot in which the live tables are read, and replays exactly up to their position
+// there.
+func (c *comparison) replayToSnapshot(ctx context.Context, live pgx.Tx) error {
 	// Lock before the first SELECT, which takes the snapshot: then no rebuild can exchange the tables after it.
 	lock := `LOCK TABLE ` + strings.Join(c.identifiers("public"), ", ") + ` IN ACCESS SHARE MODE`
 	if _, err := live.Exec(ctx, lock); err != nil {
@@ -231,7 +231,7 @@ func (c *comparison) catchUpWith(ctx context.Context, live pgx.Tx) error {
 		if end.Compare(c.record.position) < 0 {
 			return fmt.Errorf("%w: the checkpoint went back from %s to %s", ErrNotComparable, c.record.position, end)
 		}
-		if err := c.wantErasuresApplied(ctx, live, end); err != nil {
+		if err := c.checkErasuresApplied(ctx, live, end); err != nil {
 			return err
 		}
 	}
@@ -262,11 +262,11 @@ const (
 
 // awaitErasures compares, and repeats this for up to erasureWait while an erasure may be the cause of a difference.
 func (c *comparison) awaitErasures(ctx context.Context) error {
-	err := c.inSnapshot(ctx)
+	err := c.compareInSnapshot(ctx)
 	waiting, cancel := context.WithTimeout(ctx, erasureWait)
 	defer cancel()
 	for (errors.Is(err, errErased) || errors.Is(err, errErasing)) && eventlog.Sleep(waiting, erasurePoll) {
-		err = c.inSnapshot(ctx)
+		err = c.compareInSnapshot(ctx)
 	}
 	return err
 }
@@ -279,9 +279,9 @@ const (
 WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(transaction_id, $1::text::pg_snapshot) AND event_type = $2)`
 )
 
-// wantErasuresApplied fails with errErased when an author was erased after a position: the live tables still have
+// checkErasuresApplied fails with errErased when an author was erased after a position: the live tables still have
 // personal data that is no longer in the log.
-func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
+func (c *comparison) checkErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
 	if !c.forgetsAuthors() {
 		return nil
 	}
@@ -296,11 +296,11 @@ func (c *comparison) wantErasuresApplied(ctx context.Context, live pgx.Tx, end e
 	return nil
 }
 
-// wantNoErasureUnderWay fails with errErasing when tables differ and an erasure was under way in the compared snapshot:
-// an erasure removes personal data from the log before it records its event. The first check finds an erasure that is
-// still under way; the second finds the event of one that has ended since the snapshot. In the other order, an erasure
-// that ends between the checks would be missed.
-func (c *comparison) wantNoErasureUnderWay(ctx context.Context) error {
+// checkNoErasureUnderWay fails with errErasing when tables differ and an erasure was under way in the compared
+// snapshot, because an erasure removes personal data from the log before it records its event. The first query finds an
+// erasure that is still under way; the second finds the event of one that has ended since the snapshot. In the other
+// order, an erasure that ends between the queries would be missed.
+func (c *comparison) checkNoErasureUnderWay(ctx context.Context) error {
 	differs := slices.ContainsFunc(c.result.Tables, func(t TableComparison) bool { return t.DifferenceCount > 0 })
 	if !differs || !c.forgetsAuthors() {
 		return nil

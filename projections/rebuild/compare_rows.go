@@ -97,7 +97,7 @@ func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableCompar
 	differs := func(kind string, key []byte) {
 		if result.DifferenceCount++; len(result.Differences) < MaxDifferences {
 			result.Differences = append(result.Differences,
-				Difference{Kind: kind, Key: t.says(string(key)), Columns: []string{}, key: string(key)})
+				Difference{Kind: kind, Key: t.describe(string(key)), Columns: []string{}, key: string(key)})
 		}
 	}
 	for is.key != nil || want.key != nil {
@@ -179,7 +179,7 @@ func (c *comparison) compareTables(ctx context.Context, live pgx.Tx) error {
 	c.record.phase = Comparing
 	c.advance(0)
 	return pgx.BeginFunc(ctx, c.pool, func(replayed pgx.Tx) error {
-		if err := c.writeTo(ctx, replayed); err != nil {
+		if err := c.setSearchPath(ctx, replayed); err != nil {
 			return err
 		}
 		for _, tx := range []pgx.Tx{live, replayed} {
@@ -264,8 +264,8 @@ func (t *table) rowSQL() string {
 		strings.Join(where, " AND "))
 }
 
-// says describes a row by its key.
-func (t *table) says(key string) string {
+// describe names the row with a key, such as "post_id 0190…".
+func (t *table) describe(key string) string {
 	names, parts := make([]string, len(t.key)), strings.SplitN(key, separator, len(t.key))
 	for i, c := range t.key {
 		names[i] = c.name + " " + parts[i]

@@ -90,8 +90,7 @@ type Config struct {
 	Workers int
 	// ChunkSize is the number of events in one transaction. Default: projections.ChunkSize.
 	ChunkSize int
-	// Now is the clock that measures by how much the rebuild slows down while clients append. Default: it does not slow
-	// down.
+	// Now is the clock of the throttle, which slows the rebuild down while clients append. Default: no throttle.
 	Now func() time.Time
 	// Progress is called during the work, by one goroutine at a time. Default: none.
 	Progress func(Progress)
@@ -118,14 +117,14 @@ type Result struct {
 // rebuild is one run. It implements projections.Target.
 type rebuild struct {
 	Config
-	pool    *pgxpool.Pool // its own connections
-	builder uuid.UUID
-	record  record
-	resumed bool
-	skipped map[projections.Delivery]bool
-	appends atomic.Int64        // appends of clients, in events a second
-	tail    *eventlog.FetchSize // limits the events that the switch itself applies
-	scratch string              // schema of the tables of a comparison; empty in a rebuild
+	pool      *pgxpool.Pool // its own connections
+	builder   uuid.UUID     // this process, in the record
+	record    record
+	resumed   bool
+	skipped   map[projections.Delivery]bool
+	appends   atomic.Int64        // appends of clients, in events a second
+	tailFetch *eventlog.FetchSize // limits the events that the switch itself applies
+	scratch   string              // schema of the tables of a comparison; empty in a rebuild
 
 	logMu    sync.Mutex        // not mu: new connections must not wait for Progress
 	identity eventlog.Identity // of the log from which it reads
@@ -232,7 +231,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	settings.MaxConns = int32(cmp.Or(config.Connections, config.Workers+3)) //nolint:gosec // a small number
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
-	r := &rebuild{Config: config, builder: uuid.New(), tail: eventlog.NewFetchSize(tailSize)}
+	r := &rebuild{Config: config, builder: uuid.New(), tailFetch: eventlog.NewFetchSize(tailSize)}
 	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if prepare != nil {
 			if err := prepare(ctx, conn); err != nil {
@@ -250,7 +249,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 		if err != nil {
 			return err
 		}
-		return r.wantLog(identity)
+		return r.checkLog(identity)
 	}
 	var err error
 	if r.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
@@ -259,9 +258,9 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	return r, nil
 }
 
-// wantLog fails with eventlog.ErrOtherLog unless identity is that of the first connection: events of one log must not
+// checkLog fails with eventlog.ErrOtherLog unless identity is that of the first connection: events of one log must not
 // be written into the database of another. The next rebuild continues from its own record.
-func (r *rebuild) wantLog(identity eventlog.Identity) error {
+func (r *rebuild) checkLog(identity eventlog.Identity) error {
 	r.logMu.Lock()
 	defer r.logMu.Unlock()
 	if r.identity == (eventlog.Identity{}) {
@@ -306,7 +305,7 @@ func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), unlockTimeout)
 		defer cancel()
 		if _, err := conn.Exec(ctx, unlockSQL, purpose); err != nil {
-			r.Logger.DebugContext(ctx, "The lock of a rebuild goes with its connection", slog.Any("error", err))
+			r.Logger.DebugContext(ctx, "Closing the connection to release the lock of a rebuild", slog.Any("error", err))
 			conn.Conn().Close(ctx) //nolint:errcheck // closing releases the lock in any case
 		}
 	}, nil

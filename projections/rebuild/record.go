@@ -30,7 +30,7 @@ FROM projection_rebuilds WHERE name = $1`
 
 	takeOverSQL = `UPDATE projection_rebuilds SET builder = $2, error = NULL WHERE name = $1`
 
-	forgetSQL = `DELETE FROM projection_rebuilds WHERE name = $1`
+	deleteRecordSQL = `DELETE FROM projection_rebuilds WHERE name = $1`
 
 	// $9: events in the log.
 	insertRecordSQL = `INSERT INTO projection_rebuilds (name, build, generation, phase, structure, builder, transaction_id, position,
@@ -77,7 +77,7 @@ func (r *rebuild) begin(ctx context.Context) error {
 		}
 	}
 	if !r.resumed {
-		return r.beginAnew(ctx, found, structure)
+		return r.start(ctx, found, structure)
 	}
 	r.record, r.done = *found, found.done
 	if _, err := r.pool.Exec(ctx, takeOverSQL, r.Projection.Name(), r.builder); err != nil {
@@ -96,8 +96,8 @@ func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (boo
 	return found.Read == len(positions), err
 }
 
-// beginAnew creates empty tables, in place of those of an earlier attempt.
-func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string) (err error) {
+// start starts a new rebuild with empty tables, in place of those of an earlier attempt.
+func (r *rebuild) start(ctx context.Context, found *record, structure string) (err error) {
 	rec := &r.record
 	*rec = record{build: 2, generation: r.Projection.Generation(), phase: Following, structure: structure}
 	if found != nil {
@@ -121,7 +121,7 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 		}
 	}
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
-		if err := r.forget(ctx, tx); err != nil {
+		if err := r.dropBuild(ctx, tx); err != nil {
 			return err
 		}
 		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.phase, rec.structure,
@@ -129,7 +129,7 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 		if err != nil {
 			return fmt.Errorf("record the rebuild: %w", err)
 		}
-		err = createTables(ctx, tx, r.Schema(), r.Projection.Tables(), lasting)
+		err = createTables(ctx, tx, r.Schema(), r.Projection.Tables(), permanent)
 		if err != nil || rec.phase == Loading {
 			return err
 		}
@@ -137,14 +137,14 @@ func (r *rebuild) beginAnew(ctx context.Context, found *record, structure string
 	})
 }
 
-// forget drops the new tables and the record.
-func (r *rebuild) forget(ctx context.Context, tx pgx.Tx) error {
+// dropBuild drops the new tables and the record.
+func (r *rebuild) dropBuild(ctx context.Context, tx pgx.Tx) error {
 	// Tables first: a builder that still writes locks them before the record.
 	if err := dropSchema(ctx, tx, r.Schema()); err != nil {
 		return err
 	}
-	if _, err := tx.Exec(ctx, forgetSQL, r.Projection.Name()); err != nil {
-		return fmt.Errorf("forget the rebuild: %w", err)
+	if _, err := tx.Exec(ctx, deleteRecordSQL, r.Projection.Name()); err != nil {
+		return fmt.Errorf("delete the record of the rebuild: %w", err)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 			if _, err := tx.Exec(ctx, discardSettings); err != nil {
 				return fmt.Errorf("set lock_timeout: %w", err)
 			}
-			return r.forget(ctx, tx)
+			return r.dropBuild(ctx, tx)
 		})
 	}
 	if eventlog.IsConflict(err) {

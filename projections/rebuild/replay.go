@@ -5,11 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"slices"
-	"sync"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
@@ -76,11 +73,10 @@ func (r *rebuild) replay(ctx context.Context, read source) error {
 			return err
 		}
 		err := r.catchUp(ctx, c, read)
-		var stopped *projections.ChunkError
-		if !errors.As(err, &stopped) || !blamesEvent(err) {
+		if _, stopped := errors.AsType[*projections.ChunkError](err); !stopped || !blamesEvent(err) {
 			return err
 		}
-		if err := r.inParts(ctx, c, read); err != nil {
+		if err := r.writeParts(ctx, c, read); err != nil {
 			return err
 		}
 	}
@@ -107,7 +103,7 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	}
 }
 
-// deferred is the source of the deferred events. They are counted already.
+// deferred returns the source of the deferred events. They were counted when they were deferred.
 func (r *rebuild) deferred() source {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -137,9 +133,9 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	go func() {
 		defer close(chunks)
 		for {
-			chunk, err := read(ctx, after) // not with reading: its end would close the connection in use
+			chunk, err := read(ctx, after) // not with the context reading: its end would close the connection in use
 			if err == nil && chunk.End != after {
-				r.leaveOutSkipped(&chunk)
+				r.removeSkipped(&chunk)
 				select {
 				case chunks <- chunk:
 				case <-reading.Done():
@@ -161,14 +157,14 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	return err
 }
 
-// inParts writes the events of a failed chunk before the first one that cannot be applied, which it finds. That event
-// may have been skipped meanwhile.
-func (r *rebuild) inParts(ctx context.Context, c *projections.CatchUp, read source) error {
+// writeParts reads a failed chunk again and writes it in parts, up to the first event that cannot be applied. It
+// returns the PoisonError of this event, or nil if the chunk is written or staff have skipped the event meanwhile.
+func (r *rebuild) writeParts(ctx context.Context, c *projections.CatchUp, read source) error {
 	chunk, err := read(ctx, r.record.position)
 	if err != nil {
 		return err
 	}
-	r.leaveOutSkipped(&chunk)
+	r.removeSkipped(&chunk)
 	var unreadable *PoisonError
 	if len(chunk.Undecodable) > 0 {
 		first := chunk.Undecodable[0]
@@ -189,8 +185,8 @@ func (r *rebuild) inParts(ctx context.Context, c *projections.CatchUp, read sour
 	if err == nil && unreadable != nil {
 		err = unreadable
 	}
-	var found *PoisonError
-	if !errors.As(err, &found) {
+	found, ok := errors.AsType[*PoisonError](err)
+	if !ok {
 		return err
 	}
 	if loadErr := r.loadSkipped(ctx); loadErr != nil {
@@ -224,8 +220,8 @@ func writeHalves(ctx context.Context, c *projections.CatchUp, chunk eventlog.Chu
 	return writeHalves(ctx, c, second)
 }
 
-// leaveOutSkipped removes skipped events from a chunk.
-func (r *rebuild) leaveOutSkipped(chunk *eventlog.Chunk) {
+// removeSkipped removes skipped events from a chunk.
+func (r *rebuild) removeSkipped(chunk *eventlog.Chunk) {
 	if len(r.skipped) == 0 {
 		return
 	}
@@ -275,88 +271,10 @@ func (r *rebuild) Save(batch *pgx.Batch, chunk *eventlog.Chunk) {
 	}
 }
 
-// writeTo selects the new tables for names without a schema in a transaction.
-func (r *rebuild) writeTo(ctx context.Context, tx pgx.Tx) error {
+// setSearchPath makes names without a schema mean the new tables until the end of a transaction.
+func (r *rebuild) setSearchPath(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, searchPathSQL, r.searchPath()); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
-	}
-	return nil
-}
-
-// Throttling. A rebuild at full speed takes all available processor time; requests of clients come first.
-const (
-	lookEvery   = 200 * time.Millisecond
-	busyAppends = 100 // events a second: from here on, clients count as active
-	slowdown    = 3   // one worker takes this times the time of its work, with the pause
-	overtaking  = 0.8 // throttling stops when the log grows faster than this share of the throttled speed
-)
-
-// grownSQL counts the events after ($1, $2), up to $3.
-const grownSQL = `SELECT count(*) FROM (
-    SELECT FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
-) AS e`
-
-// busy reports whether clients append.
-func (r *rebuild) busy() bool { return r.appends.Load() >= busyAppends }
-
-// watch measures the growth of the log until stop is called, which waits for the goroutine.
-func (r *rebuild) watch(ctx context.Context) (stop func()) {
-	if r.Now == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var watching sync.WaitGroup
-	watching.Go(func() {
-		var end events.Position
-		told := false
-		for eventlog.Sleep(ctx, lookEvery) {
-			grown, err := r.grown(ctx, &end)
-			if err != nil {
-				r.Logger.DebugContext(ctx, "The growth of the log is unknown for now", slog.Any("error", err))
-				continue // keep the last figure
-			}
-			r.appends.Store(int64(grown / lookEvery.Seconds()))
-			if r.busy() && !told {
-				told = true
-				r.Logger.InfoContext(ctx, "Clients append: the rebuild slows down")
-			}
-		}
-	})
-	return func() {
-		cancel()
-		watching.Wait()
-	}
-}
-
-// grown returns the number of events since the last call, 0 for the first, and moves end.
-func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, error) {
-	const most = 10_000
-	var n float64
-	if *end != (events.Position{}) {
-		if err := r.pool.QueryRow(ctx, grownSQL, end.TransactionID, end.Ordinal, most).Scan(&n); err != nil {
-			return 0, err
-		}
-	}
-	var err error
-	*end, err = eventlog.Last(ctx, r.pool)
-	return n, err
-}
-
-// throttle calls work, which writes a chunk. While clients append, chunks are written one at a time, each followed by a
-// pause of twice its time. After the events that were in the log at the start, it pauses only if the rebuild, with
-// pauses, is faster than the growth of the log.
-func (r *rebuild) throttle(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
-	if r.Now == nil {
-		return work()
-	}
-	begun := r.Now()
-	if err := work(); err != nil {
-		return err
-	}
-	took := r.Now().Sub(begun)
-	overtakes := float64(r.appends.Load())*slowdown*took.Seconds() < float64(chunk.Read)*overtaking
-	if r.busy() && (overtakes || r.record.phase != Following) {
-		eventlog.Sleep(ctx, (slowdown-1)*took) // ctx may end first; the caller checks it
 	}
 	return nil
 }

@@ -20,13 +20,13 @@ import (
 // load of longer queries that is not enough, so the wait grows from attempt to attempt, but stays below PostgreSQL's
 // deadlock_timeout of a second: in a deadlock the switch fails first.
 const (
-	firstLockWait = 50 * time.Millisecond // doubles every fourth attempt, up to
-	lastLockWait  = 800 * time.Millisecond
-	firstPause    = 20 * time.Millisecond // between attempts; doubles, up to
-	lastPause     = 2 * time.Second
-	patience      = 8 // attempts before a warning
-	hiddenFor     = 3 // reads of an unsettled log before a warning
-	vacuumWait    = 3 * time.Second
+	firstLockWait   = 50 * time.Millisecond // doubles every fourth attempt, up to maxLockWait
+	maxLockWait     = 800 * time.Millisecond
+	firstPause      = 20 * time.Millisecond // between attempts; doubles up to maxPause
+	maxPause        = 2 * time.Second
+	warnAfter       = 8 // attempts before a warning
+	warnHiddenAfter = 3 // reads of an unsettled log before a warning
+	vacuumWait      = 3 * time.Second
 )
 
 const (
@@ -67,34 +67,34 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	}
 	hidden := 0 // attempts that found too many hidden events
 	for attempt := 1; ; attempt++ {
-		err := r.wantCloseBehind(ctx)
+		err := r.checkLag(ctx)
 		if err == nil {
-			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), lastLockWait))
+			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), maxLockWait))
 		}
-		var poison *PoisonError
+		_, poison := errors.AsType[*PoisonError](err)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
 			attempt-- // it did not fail because of a lock, so the next wait for locks is no longer
-			if hidden++; hidden == hiddenFor && r.Inline {
+			if hidden++; hidden == warnHiddenAfter && r.Inline {
 				r.Logger.WarnContext(ctx,
 					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+
 						"a part of it")
 			}
-			if r.Inline && !eventlog.Sleep(ctx, lookEvery) {
+			if r.Inline && !eventlog.Sleep(ctx, watchInterval) {
 				return ctx.Err()
 			}
 		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
-			if attempt%patience == 0 {
+			if attempt%warnAfter == 0 {
 				r.Logger.WarnContext(ctx, "The switch to the new tables waits for a session that holds a lock on the old ones",
 					slog.Any("error", err))
 			}
-			pause := min(firstPause<<min(attempt-1, 10), lastPause)
+			pause := min(firstPause<<min(attempt-1, 10), maxPause)
 			if !eventlog.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
 				return ctx.Err()
 			}
-		case errors.As(err, &poison): // follow returns the same error, unless the event has been skipped since
+		case poison: // follow returns the same error, unless the event has been skipped since
 		default:
 			// One of the last events may be the cause: follow finds it.
 			if followErr := r.follow(ctx, endOfLog); followErr != nil {
@@ -109,16 +109,16 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	}
 }
 
-// wantCloseBehind fails with errTooFarBehind if so many events are left that an inline switch would block appends for
-// long. follow cannot help while a transaction anywhere on the cluster keeps events from settling.
-func (r *rebuild) wantCloseBehind(ctx context.Context) error {
+// checkLag fails with errTooFarBehind if so many events are left that an inline switch would block appends for long.
+// follow does not reduce them while a transaction anywhere on the cluster keeps events from settling.
+func (r *rebuild) checkLag(ctx context.Context) error {
 	if !r.Inline {
 		return nil
 	}
 	var all, own int
 	if err := r.pool.QueryRow(ctx, behindSQL, r.record.position.TransactionID, r.record.position.Ordinal,
 		r.Projection.Streams(), scanSize).Scan(&all, &own); err != nil {
-		return fmt.Errorf("look how far the log has come: %w", err)
+		return fmt.Errorf("count the events that are left: %w", err)
 	}
 	if all >= scanSize || own >= tailSize {
 		return errTooFarBehind
@@ -172,7 +172,7 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 			&state); err != nil {
 			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
 		}
-		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tail, streams)
+		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tailFetch, streams)
 		// A checkpoint that is not in the log may be after its end.
 		if err == nil && (tail.Full || state != projections.Diverged && tail.End.Compare(live) < 0) {
 			err = errTooFarBehind
@@ -180,15 +180,15 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 		return tail, err
 	}
 	if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
-		return eventlog.Chunk{}, fmt.Errorf("hold appends: %w", err)
+		return eventlog.Chunk{}, fmt.Errorf("block appends: %w", err)
 	}
 	// Every append has committed or waits, so every visible event is settled.
 	last, err := eventlog.Last(ctx, tx)
 	if err != nil {
 		return eventlog.Chunk{}, err
 	}
-	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tail, streams)
-	if err == nil && tail.Full { // events were appended since wantCloseBehind
+	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tailFetch, streams)
+	if err == nil && tail.Full { // events were appended since checkLag
 		err = errTooFarBehind
 	}
 	return tail, err
@@ -196,11 +196,11 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 
 // applyTail applies the events that the new tables lack.
 func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
-	r.leaveOutSkipped(tail)
+	r.removeSkipped(tail)
 	if len(tail.Undecodable) > 0 {
 		return poison(&tail.Undecodable[0].Recorded, tail.Undecodable[0])
 	}
-	if err := r.writeTo(ctx, tx); err != nil {
+	if err := r.setSearchPath(ctx, tx); err != nil {
 		return err
 	}
 	var writes pgx.Batch

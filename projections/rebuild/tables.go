@@ -30,7 +30,7 @@ var (
 )
 
 // ErrUnsupported refuses tables with dependent objects that would be lost.
-var ErrUnsupported = errors.New("tables cannot be rebuilt while these hang on them")
+var ErrUnsupported = errors.New("tables cannot be rebuilt while these objects depend on them")
 
 // structureOf returns a digest of the structure of the live tables. It leaves search_path of the transaction as
 // qualified sets it.
@@ -51,20 +51,20 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 }
 
 func refuseUnsupported(ctx context.Context, db database.DB, tables []string) error {
-	hanging, err := texts(ctx, db, unsupportedSQL, tables)
+	dependents, err := texts(ctx, db, unsupportedSQL, tables)
 	if err != nil {
-		return fmt.Errorf("look at what depends on the tables: %w", err)
+		return fmt.Errorf("read what depends on the tables: %w", err)
 	}
-	if len(hanging) > 0 {
-		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(hanging, ", "))
+	if len(dependents) > 0 {
+		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(dependents, ", "))
 	}
 	return nil
 }
 
 // Kinds of new tables. Tables that are thrown away need not survive a crash of the database.
 const (
-	lasting  = `CREATE TABLE `
-	unlogged = `CREATE UNLOGGED TABLE `
+	permanent = `CREATE TABLE `
+	unlogged  = `CREATE UNLOGGED TABLE `
 )
 
 // createTables creates the new tables in their own schema, without indexes.
