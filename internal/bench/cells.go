@@ -9,15 +9,15 @@ import (
 	"text/tabwriter"
 )
 
-// cellsCommand simulates writes that are split over several independent logs by title.
+// cellsCommand is `bench cells`. A cell is one of several independent logs, each of which has some of the novels.
 type cellsCommand struct {
 	Titles int    `default:"10000" help:"How many novels there are."`
 	Trials int    `default:"1000" help:"How many random assignments of novels to cells are tried."`
 	Seed   uint64 `default:"1" help:"Seed of the assignments."`
 }
 
-// Run prints how much more than its even share the busiest cell gets. The n-th most popular of all novels gets 1/n^s
-// of the comments of the most popular one.
+// Run prints how much more than an even share the busiest cell gets. The n-th most popular novel gets 1/n^s of the
+// comments of the most popular one.
 func (c *cellsCommand) Run() error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight) // Flush returns its errors
 	_, _ = fmt.Fprintln(w, "s\tlargest novel\tcells\tbusiest cell, median\t95 of 100\tcapacity\t")
@@ -38,17 +38,17 @@ func (c *cellsCommand) Run() error {
 	return w.Flush() //nolint:wrapcheck // of standard output
 }
 
-// busiest returns, for each trial, the comments of the busiest cell in multiples of an even share, the least first.
+// busiest returns the load of the busiest cell in each trial, as a multiple of an even share, in ascending order.
 func (c *cellsCommand) busiest(weights []float64, total float64, cells int) []float64 {
 	random := rand.New(rand.NewPCG(c.Seed, uint64(cells))) //nolint:gosec // a simulation that can be repeated
-	found := make([]float64, c.Trials)
-	for trial := range found {
+	busiest := make([]float64, c.Trials)
+	for trial := range busiest {
 		load := make([]float64, cells)
 		for _, weight := range weights {
 			load[random.IntN(cells)] += weight
 		}
-		found[trial] = slices.Max(load) * float64(cells) / total
+		busiest[trial] = slices.Max(load) * float64(cells) / total
 	}
-	slices.Sort(found)
-	return found
+	slices.Sort(busiest)
+	return busiest
 }

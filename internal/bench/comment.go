@@ -14,24 +14,24 @@ import (
 	"novelgate/internal/title"
 )
 
-// origin identifies a comment of a benchmark: the round, the connection and the ordinal there, packed into 64 bits.
-type origin uint64
+// commentID packs the round, the connection and the ordinal number of a comment into 64 bits.
+type commentID uint64
 
-// Rounds of comments that no measured round sends.
+// Numbers of rounds that are not measured.
 const (
 	firstRound   = 0         // one comment on each novel, sent before all rounds
-	preloadRound = 1<<16 - 1 // comments that are stored without requests
+	preloadRound = 1<<16 - 1 // comments that are written to the database without requests
 )
 
-func newOrigin(round uint16, connection, ordinal int) origin {
+func newCommentID(round uint16, connection, ordinal int) commentID {
 	const connectionBits, ordinalBits = 12, 36
-	return origin(round)<<(connectionBits+ordinalBits) | origin(connection)<<ordinalBits | origin(ordinal) //nolint:gosec // both are small
+	return commentID(round)<<(connectionBits+ordinalBits) | commentID(connection)<<ordinalBits | commentID(ordinal) //nolint:gosec // both are small
 }
 
-// appendKey appends the idempotency key of a comment: a random-looking one, like the event ids of partners.
-func (o origin) appendKey(b []byte) []byte {
-	// The finaliser of SplitMix64 is a bijection, so different origins have different keys.
-	z := uint64(o) + 0x9e3779b97f4a7c15
+// appendKey appends the idempotency key of a comment. It looks random, like the event ids of partners.
+func (id commentID) appendKey(b []byte) []byte {
+	// The finaliser of SplitMix64 is a bijection, so different comments have different keys.
+	z := uint64(id) + 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return fmt.Appendf(b, "comment-%016x", z^z>>31)
@@ -53,7 +53,7 @@ var (
 	}
 )
 
-// titleOf returns the title of a novel: each i has its own.
+// titleOf returns the title of novel i, which no other novel has.
 func titleOf(i int) string {
 	return titleBegin[i%len(titleBegin)] + " " + titleEnd[i/len(titleBegin)%len(titleEnd)] + ", Book " + strconv.Itoa(i+1)
 }
@@ -77,14 +77,15 @@ var contents = sync.OnceValue(func() []string {
 	return list
 })
 
-// comment is a comment to send.
+// comment has the random parts of a comment.
 type comment struct {
 	user    int
 	content string
-	chapter int // -1: on the novel as a whole
+	chapter int // -1: about the novel as a whole
 	written time.Time
 }
 
+// newComment returns a comment that was written at most oldest before now.
 func newComment(rng *rand.Rand, now time.Time, oldest time.Duration) comment {
 	const users, chapters, numbered = 5000, 400, 300
 	c := comment{
@@ -97,9 +98,9 @@ func newComment(rng *rand.Rand, now time.Time, oldest time.Duration) comment {
 	return c
 }
 
-// composer writes the requests of a connection.
+// composer composes the requests of a connection.
 type composer struct {
-	head    string // request line and header up to the value of Idempotency-Key
+	head    string // of the request for a comment, up to the value of Idempotency-Key
 	get     []byte // the request of a reader
 	rng     *rand.Rand
 	request []byte
@@ -116,16 +117,16 @@ func newComposer(config loadConfig, connection int) *composer {
 }
 
 // compose returns the request that delivers a comment, valid until the next call. parent is only used for a reply.
-func (c *composer) compose(own origin, title string, reply bool, parent origin, now time.Time) []byte {
-	c.write(title, reply, parent, now)
-	r := own.appendKey(append(c.request[:0], c.head...))
+func (c *composer) compose(id commentID, title string, reply bool, parent commentID, now time.Time) []byte {
+	c.writeBody(title, reply, parent, now)
+	r := id.appendKey(append(c.request[:0], c.head...))
 	r = fmt.Appendf(r, "\r\nContent-Length: %d\r\n\r\n", len(c.body))
 	c.request = append(r, c.body...)
 	return c.request
 }
 
-// write writes the body of a comment.
-func (c *composer) write(title string, reply bool, parent origin, now time.Time) {
+// writeBody sets body to the JSON of a new comment.
+func (c *composer) writeBody(title string, reply bool, parent commentID, now time.Time) {
 	made := newComment(c.rng, now, time.Hour)
 	b := fmt.Appendf(c.body[:0], `{"uuid":"user-%d","username":"Reader %[1]d","novel":"%s","content":"%s","timestamp":"%s"`,
 		made.user, title, made.content, made.written.Format(time.RFC3339))
@@ -139,26 +140,26 @@ func (c *composer) write(title string, reply bool, parent origin, now time.Time)
 	c.body = append(b, '}')
 }
 
-// past makes comments that are stored without a request, for one writer of them.
-type past struct {
+// pastComments generates the comments that one writer of copyRows stores without requests.
+type pastComments struct {
 	integration uuid.UUID
-	replies     float64 // share of comments that answer an earlier one
+	replies     float64 // share of comments that are replies
 	now         time.Time
 	writer, n   int
 	novels      []pastNovel
 	rng         *rand.Rand
 }
 
-// pastNovel is one that comments are about.
+// pastNovel is a novel with such comments.
 type pastNovel struct {
 	slug     string
 	novelID  uuid.UUID
 	threadID uuid.UUID
-	latest   []uuid.UUID // of this writer's comments, the newest last
+	latest   []uuid.UUID // comments of this writer, the newest last
 }
 
-func newPast(integration uuid.UUID, titles, writer int, replies float64) *past {
-	p := &past{
+func newPastComments(integration uuid.UUID, titles, writer int, replies float64) *pastComments {
+	p := &pastComments{
 		integration: integration, replies: replies, now: time.Now(), writer: writer, novels: make([]pastNovel, titles),
 		rng: rand.New(rand.NewPCG(preloadRound, uint64(writer))), //nolint:gosec // not a secret, never negative
 	}
@@ -169,12 +170,12 @@ func newPast(integration uuid.UUID, titles, writer int, replies float64) *past {
 	return p
 }
 
-// next returns a comment, its idempotency key and the slug of its novel. A reply answers one of the latest twenty
-// comments on its novel.
-func (p *past) next() (key, slug string, c events.PostImported) {
+// next returns a comment, its idempotency key and the slug of its novel. The parent of a reply is one of the writer's
+// latest twenty comments on the novel.
+func (p *pastComments) next() (key, slug string, c events.PostImported) {
 	const recent = 20
 	p.n++
-	key = string(newOrigin(preloadRound, p.writer, p.n).appendKey(nil))
+	key = string(newCommentID(preloadRound, p.writer, p.n).appendKey(nil))
 	novel := &p.novels[p.rng.IntN(len(p.novels))]
 	made := newComment(p.rng, p.now, 365*24*time.Hour)
 	user := strconv.Itoa(made.user)

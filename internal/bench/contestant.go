@@ -16,15 +16,15 @@ import (
 	"novelgate/internal/child"
 )
 
-// contestant is an endpoint that is measured. It runs between start and stop; its database lives as long as the arena.
+// contestant is a process that is measured. It runs between start and stop; its database lives as long as the testbed.
 type contestant struct {
-	*arena
+	*testbed
 	name        string
 	command     []string // program and arguments
 	databaseURL string
 	integration uuid.UUID
 	apiKey      string
-	path        string // of the page that readers get; "" for a contestant that ingests comments
+	path        string // that readers request; "" for a contestant that ingests comments
 	storedSQL   string // query of the number of stored comments; "" for a contestant that ingests none
 	fill        func(ctx context.Context, n int) error
 	accepted    int // comments that must be stored
@@ -33,14 +33,14 @@ type contestant struct {
 	// While it runs:
 	process     *child.Reporter
 	url, opsURL string // opsURL serves profiles; "" for peers
-	follows     bool   // projections work after the answers
+	projecting  bool   // asynchronous projections run
 	conn        *pgx.Conn
 }
 
-// newService makes a database for a novelgate, and an integration in it. The service gets the flags.
-func (a *arena) newService(ctx context.Context, name, binary string, flags []string) (*contestant, error) {
+// newService creates a database with an integration for a novelgate that will run with the flags.
+func (t *testbed) newService(ctx context.Context, name, binary string, flags []string) (*contestant, error) {
 	const unlimited = "100000000" // per minute
-	url, err := a.createDatabase(ctx, "bench_"+strings.ReplaceAll(name, " ", "_"))
+	url, err := t.createDatabase(ctx, "bench_"+strings.ReplaceAll(name, " ", "_"))
 	if err != nil {
 		return nil, err
 	}
@@ -61,42 +61,42 @@ func (a *arena) newService(ctx context.Context, name, binary string, flags []str
 		return nil, fmt.Errorf("decode the integration: %w", err)
 	}
 	c := &contestant{
-		arena: a, name: name, databaseURL: url, integration: made.IntegrationID, apiKey: made.APIKey,
+		testbed: t, name: name, databaseURL: url, integration: made.IntegrationID, apiKey: made.APIKey,
 		storedSQL: `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1'`,
 		command: append([]string{
 			binary, "serve", "--database-url", url, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-			"--log-level", "warn", "--data-dir", a.dir,
+			"--log-level", "warn", "--data-dir", t.dir,
 		}, flags...),
 	}
-	c.fill = func(ctx context.Context, n int) error { return c.fillLog(ctx, a.Titles, n) }
+	c.fill = func(ctx context.Context, n int) error { return c.fillLog(ctx, t.Titles, n) }
 	return c, nil
 }
 
-// newPeer makes a database for a CRUD peer with a pool of connections.
-func (a *arena) newPeer(ctx context.Context, pool int) (*contestant, error) {
-	url, err := a.createDatabase(ctx, "bench_peer")
+// newPeer creates a database for a CRUD peer with a pool of connections.
+func (t *testbed) newPeer(ctx context.Context, pool int) (*contestant, error) {
+	url, err := t.createDatabase(ctx, "bench_peer")
 	if err != nil {
 		return nil, err
 	}
 	c := &contestant{
-		arena: a, name: "CRUD, pool of " + strconv.Itoa(pool), databaseURL: url, integration: uuid.New(),
+		testbed: t, name: "CRUD, pool of " + strconv.Itoa(pool), databaseURL: url, integration: uuid.New(),
 		apiKey: uuid.NewString(), storedSQL: `SELECT count(*) FROM posts`,
 	}
 	c.command = []string{
-		a.self, "peer", "--database-url", url, "--key", c.apiKey, "--integration", c.integration.String(),
+		t.self, "peer", "--database-url", url, "--key", c.apiKey, "--integration", c.integration.String(),
 		"--pool", strconv.Itoa(pool),
 	}
 	c.fill = c.fillPeer
 	return c, createPeerTables(ctx, url)
 }
 
-// reading returns a contestant with the same process, for a measurement of readers that get a path.
-func (c *contestant) reading(name, path string) *contestant {
-	return &contestant{arena: c.arena, name: name, url: c.url, opsURL: c.opsURL, process: c.process, path: path}
+// reader returns a contestant for requests of a path to the same process.
+func (c *contestant) reader(name, path string) *contestant {
+	return &contestant{testbed: c.testbed, name: name, url: c.url, opsURL: c.opsURL, process: c.process, path: path}
 }
 
-// running starts the contestant, calls use, and stops it.
-func (c *contestant) running(ctx context.Context, paused bool, use func() error) (err error) {
+// whileRunning starts the contestant, calls use, and stops it.
+func (c *contestant) whileRunning(ctx context.Context, paused bool, use func() error) (err error) {
 	if err := c.start(ctx, paused); err != nil {
 		return errors.Join(fmt.Errorf("start %s: %w", c.name, err), c.stop(ctx))
 	}
@@ -104,14 +104,14 @@ func (c *contestant) running(ctx context.Context, paused bool, use func() error)
 	return use()
 }
 
-// start runs the process until it listens, and prepares the novels. Paused, a service does not run its asynchronous
-// projections.
+// start starts the process, waits until it listens, and prepares the novels. A paused service does not run its
+// asynchronous projections.
 func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 	isService := c.command[0] != c.self
 	args, ready := slices.Clone(c.command[1:]), peerReady
 	if isService {
 		ready = "Novelgate is listening on "
-		if c.follows = !paused; paused {
+		if c.projecting = !paused; paused {
 			args = append(args, "--pause-projections")
 		}
 	}
@@ -132,7 +132,7 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 	if c.conn, err = pgx.Connect(ctx, c.databaseURL); err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
 	}
-	if err := prepare(ctx, c.load()); err != nil {
+	if err := prepare(ctx, c.withTarget(loadConfig{})); err != nil {
 		return err
 	}
 	c.accepted = max(c.accepted, c.Titles)
@@ -162,7 +162,7 @@ func (c *contestant) preload(ctx context.Context, n int) error {
 	if err := c.fill(ctx, n); err != nil {
 		return err
 	}
-	if _, err := c.settle(ctx); err != nil {
+	if _, err := c.awaitProjections(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("%s: %d comments stored and projected in %v\n", c.name, n, time.Since(begun).Round(time.Second))
@@ -175,15 +175,15 @@ const caughtUpSQL = `SELECT NOT EXISTS (
         ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
 )`
 
-// settle returns when the projections have caught up, and how long that took.
-func (c *contestant) settle(ctx context.Context) (time.Duration, error) {
-	if !c.follows {
+// awaitProjections waits until the projections have caught up, and returns how long that took.
+func (c *contestant) awaitProjections(ctx context.Context) (time.Duration, error) {
+	if !c.projecting {
 		return 0, nil
 	}
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 		var done bool
 		if err := c.conn.QueryRow(ctx, caughtUpSQL).Scan(&done); err != nil {
-			return 0, fmt.Errorf("look whether %s has caught up: %w", c.name, err)
+			return 0, fmt.Errorf("read the checkpoints of %s: %w", c.name, err)
 		}
 		if done {
 			return time.Since(start), nil
@@ -191,8 +191,8 @@ func (c *contestant) settle(ctx context.Context) (time.Duration, error) {
 	}
 }
 
-// audit fails unless all accepted comments are stored, and no others except unknown ones.
-func (c *contestant) audit(ctx context.Context) error {
+// checkStored fails unless the database has all accepted comments, and no others except unknown ones.
+func (c *contestant) checkStored(ctx context.Context) error {
 	var stored int
 	if err := c.conn.QueryRow(ctx, c.storedSQL).Scan(&stored); err != nil {
 		return fmt.Errorf("count the comments of %s: %w", c.name, err)

@@ -9,7 +9,7 @@ import (
 
 // processTime returns the processor time of a process since its start, user and system, without its children.
 func processTime(pid int) (time.Duration, error) {
-	if used, ok := clock(pid); ok {
+	if used, ok := cpuClock(pid); ok {
 		return used, nil
 	}
 	process, err := procfs.NewProc(pid)
@@ -33,9 +33,9 @@ func familyTime(pid int) (time.Duration, error) {
 	for _, process := range processes {
 		stat, err := process.Stat()
 		if err != nil || stat.PID != pid && stat.PPID != pid {
-			continue // the process has ended, or its id is another process
+			continue // it has ended, or is another process
 		}
-		if used, ok := clock(stat.PID); ok {
+		if used, ok := cpuClock(stat.PID); ok {
 			total += used
 		} else {
 			total += seconds(stat.CPUTime())

@@ -23,10 +23,10 @@ import (
 	"novelgate/internal/title"
 )
 
-// peerCommand runs the peer for comparison with the service: the same comment endpoint as a plain handler over tables,
-// with one transaction per request. It is as fast as this design allows: prepared statements, a pool of a sensible
-// size, one statement per step, time-ordered identifiers, and the same decoder of request bodies as the service, so
-// that only the write path differs. It has no rate limits and no metrics.
+// peerCommand runs the peer that the service is compared with: the same comment endpoint as a plain handler over
+// tables, with one transaction per request. It is as fast as this design allows: prepared statements, a tuned pool, one
+// statement per step, time-ordered identifiers. It decodes request bodies as the service does, so only the write path
+// differs. It has no rate limits and no metrics.
 type peerCommand struct {
 	DatabaseURL string    `name:"database-url" required:""`
 	Key         string    `required:"" help:"API key."`

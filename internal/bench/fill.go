@@ -21,7 +21,7 @@ func (c *contestant) fillLog(ctx context.Context, titles, n int) error {
 		"data", "personal", "salt", "key_id", "request_id", "batch_id", "fingerprint",
 	}
 	_, path := events.SplitSource(events.PostsSource(c.integration))
-	return c.copyRows(ctx, titles, n, "events", columns, func(p *past, position int) ([]any, error) {
+	return c.copyRows(ctx, titles, n, "events", columns, func(p *pastComments, position int) ([]any, error) {
 		key, _, comment := p.next()
 		stored, err := events.Encode(comment)
 		return []any{
@@ -53,9 +53,9 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 		"post_id", "integration_id", "idempotency_key", "thread_id", "parent_post_id", "author_uuid", "username",
 		"chapter_number", "content", "written_at", "received_at",
 	}
-	return c.copyRows(ctx, c.Titles, n, "posts", columns, func(p *past, _ int) ([]any, error) {
+	return c.copyRows(ctx, c.Titles, n, "posts", columns, func(p *pastComments, _ int) ([]any, error) {
 		key, slug, comment := p.next()
-		chapter, _ := strconv.ParseFloat(string(comment.ChapterNumber), 64) // 0 if there is none
+		chapter, _ := strconv.ParseFloat(string(comment.ChapterNumber), 64) // 0 without a chapter
 		return []any{
 			events.PostID(c.integration, key), c.integration, key, threads[slug], comment.ParentPostID,
 			comment.Comment.ExternalUUID, comment.Comment.Username, chapter, comment.Comment.Content, comment.WrittenAt, p.now,
@@ -63,9 +63,9 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 	})
 }
 
-// copyRows copies n rows into a table with two writers. Its transactions are as large as those of a busy committer.
+// copyRows copies n rows into a table, with two writers. Its transactions are as large as those of a busy committer.
 func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, columns []string,
-	row func(p *past, position int) ([]any, error),
+	row func(p *pastComments, position int) ([]any, error),
 ) error {
 	const writers, transaction = 2, 200
 	pool, err := pgxpool.New(ctx, c.databaseURL)
@@ -76,7 +76,7 @@ func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, 
 	group, ctx := errgroup.WithContext(ctx)
 	for writer := range writers {
 		group.Go(func() error {
-			p := newPast(c.integration, titles, writer, c.Replies)
+			p := newPastComments(c.integration, titles, writer, c.Replies)
 			for left := (n + writer) / writers; left > 0; left -= transaction {
 				rows := pgx.CopyFromSlice(min(left, transaction), func(i int) ([]any, error) { return row(p, i) })
 				if _, err := pool.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {

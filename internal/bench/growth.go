@@ -11,9 +11,9 @@ import (
 
 // growthCommand is `bench growth`.
 type growthCommand struct {
-	arenaFlags
+	testbedFlags
 	Events      int               `default:"1000000" help:"Comments to deliver through the service."`
-	Step        int               `default:"500000" help:"Comments in a step; each step prints a line."`
+	Step        int               `default:"500000" help:"Comments in a step. Each step prints a line."`
 	Connections int               `default:"256" help:"Keep-alive connections."`
 	Settings    map[string]string `name:"setting" sep:"none" mapsep:"none" placeholder:"NAME=VALUE" help:"Settings of the database server, such as --setting=wal_compression=lz4 (default: those of the embedded server)."`
 	Discussion  int               `default:"100000" placeholder:"N" help:"Then let one discussion grow by N comments while the service is stopped, let the projections catch up, and read the discussion; 0 leaves this out."`
@@ -22,12 +22,12 @@ type growthCommand struct {
 
 // Run prints the cost of comments while the database grows, and then measures the large database.
 func (c *growthCommand) Run(ctx context.Context) error {
-	return c.run(ctx, c.Settings, func(a *arena) error {
-		s, err := a.newService(ctx, "novelgate", a.Binary, a.ServeFlags)
+	return c.run(ctx, c.Settings, func(t *testbed) error {
+		s, err := t.newService(ctx, "novelgate", t.Binary, t.ServeFlags)
 		if err != nil {
 			return err
 		}
-		if err := s.running(ctx, false, func() error { return c.deliver(ctx, s) }); err != nil {
+		if err := s.whileRunning(ctx, false, func() error { return c.deliver(ctx, s) }); err != nil {
 			return err
 		}
 		if c.Discussion > 0 {
@@ -36,12 +36,12 @@ func (c *growthCommand) Run(ctx context.Context) error {
 				return err
 			}
 			started := time.Now()
-			if err := s.running(ctx, false, func() error { return c.read(ctx, s, started) }); err != nil {
+			if err := s.whileRunning(ctx, false, func() error { return c.read(ctx, s, started) }); err != nil {
 				return err
 			}
 		}
 		fmt.Println("\nnovelgate events verify")
-		verify := child.Command(ctx, a.Binary, "events", "verify", "--database-url", s.databaseURL)
+		verify := child.Command(ctx, t.Binary, "events", "verify", "--database-url", s.databaseURL)
 		verify.Stdout = os.Stdout
 		return verify.Run()
 	})
@@ -57,7 +57,7 @@ func (c *growthCommand) deliver(ctx context.Context, s *contestant) error {
 	if err != nil {
 		return err
 	}
-	first, settled := before, time.Duration(0)
+	first, slowest := before, time.Duration(0)
 	for done := 0; done < c.Events; {
 		n := min(c.Step, c.Events-done)
 		f, err := s.deliver(ctx, c.Connections, n)
@@ -69,26 +69,25 @@ func (c *growthCommand) deliver(ctx context.Context, s *contestant) error {
 			return err
 		}
 		done += n
-		settled = max(settled, f.catchUp)
+		slowest = max(slowest, f.catchUp)
 		fmt.Printf("%10d%8.0f%8.1f%9.1f%7.1f%s\n%s", done, f.perSecond, millis(f.p99), micros(f.service), micros(f.database),
 			after.since(before, n), failures(s.name, f))
 		before = after
 	}
 	fmt.Printf("%10s%8s%8s%9s%7s%s\n", "all", "", "", "", "", before.since(first, c.Events))
 	fmt.Printf("Projections were at most %v behind the end of a step. The database has %.2f GB.\n",
-		settled.Round(time.Millisecond), before.total/1e9)
-	return s.audit(ctx)
+		slowest.Round(time.Millisecond), before.total/1e9)
+	return s.checkStored(ctx)
 }
 
 // footprint is the size of the database in bytes and the counters of the server since its start.
 type footprint struct {
 	total, events, indexes, posts, ledger float64
 	wal, fullPages                        float64
-	timed, asked                          int
+	timed, asked                          int // checkpoints by checkpoint_timeout, and others
 }
 
-// PostgreSQL has the counters of checkpoints in pg_stat_bgwriter until version 16, and in pg_stat_checkpointer from 17
-// on.
+// PostgreSQL counts checkpoints in pg_stat_bgwriter up to version 16, and in pg_stat_checkpointer since 17.
 const footprintSQL = `SELECT pg_database_size(current_database()), pg_table_size('events'), pg_indexes_size('events'),
        pg_total_relation_size('posts'),
        (SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c
@@ -113,7 +112,7 @@ func (c *contestant) footprint(ctx context.Context) (f footprint, err error) {
 	return f, nil
 }
 
-// since describes the growth since an earlier footprint, per comment of n.
+// since describes the growth since an earlier footprint, divided by n comments.
 func (f footprint) since(earlier footprint, n int) string {
 	rest := func(f footprint) float64 { return f.total - f.events - f.indexes - f.posts - f.ledger }
 	per := func(now, then float64) float64 { return (now - then) / float64(n) }
@@ -124,7 +123,7 @@ func (f footprint) since(earlier footprint, n int) string {
 		fmt.Sprintf("%d, %d", f.timed-earlier.timed, f.asked-earlier.asked))
 }
 
-// The largest discussion, and a comment in the middle of it.
+// largestSQL returns the largest discussion and a comment in the middle of it.
 const largestSQL = `WITH largest AS (
     SELECT novel_id, thread_id, count(*) FROM posts GROUP BY 1, 2 ORDER BY 3 DESC LIMIT 1
 )
@@ -132,10 +131,10 @@ SELECT t.slug, l.count, (SELECT p.post_id FROM posts p WHERE p.thread_id = l.thr
                          OFFSET l.count / 2 LIMIT 1)::text
 FROM largest l JOIN title_lookup t USING (novel_id)`
 
-// read measures how the projections catch up with a discussion, and its readers.
+// read prints how long the projections take to catch up, and measures readers of the largest discussion.
 func (c *growthCommand) read(ctx context.Context, s *contestant, started time.Time) error {
-	const readers = 8 // concurrent
-	if _, err := s.settle(ctx); err != nil {
+	const connections = 8
+	if _, err := s.awaitProjections(ctx); err != nil {
 		return err
 	}
 	fmt.Printf("\nStarted again, with %d more comments in one discussion: caught up with them after %v.\n", c.Discussion,
@@ -146,14 +145,14 @@ func (c *growthCommand) read(ctx context.Context, s *contestant, started time.Ti
 		return fmt.Errorf("find the largest discussion: %w", err)
 	}
 	path := "/novels/" + slug + "/discussion"
-	ways := []*contestant{s.reading("page", path), s.reading("link to a comment", path+"?post="+post)}
-	rounds, err := takeTurns(ctx, ways, readers, 1, c.Duration)
+	readers := []*contestant{s.reader("page", path), s.reader("link to a comment", path+"?post="+post)}
+	rounds, err := alternate(ctx, readers, connections, 1, c.Duration)
 	if err != nil {
 		return err
 	}
-	fmt.Printf("\nA discussion of %d comments, %d readers at a time\n", comments, readers)
-	for i, way := range ways {
-		fmt.Print(rounds[i][0].line(way.name))
+	fmt.Printf("\nA discussion of %d comments, %d readers at a time\n", comments, connections)
+	for i, reader := range readers {
+		fmt.Print(rounds[i][0].line(reader.name))
 	}
 	return nil
 }

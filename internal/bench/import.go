@@ -18,25 +18,25 @@ import (
 
 // importCommand is `bench import`.
 type importCommand struct {
-	arenaFlags
+	testbedFlags
 	Lines       int           `default:"200000" help:"Lines to import: half of them alone, half beside live comments."`
-	Connections int           `default:"256" help:"Keep-alive connections of the live interface at its peak."`
+	Connections int           `default:"256" help:"Keep-alive connections for the peak of the live interface."`
 	Share       float64       `default:"0.1" help:"Live comments beside the import, as a share of the peak."`
 	Rounds      int           `default:"5" help:"Rounds of the live interface at its peak, and of the share alone."`
 	Duration    time.Duration `default:"2s" help:"Length of a round."`
 }
 
-// liveConnections carry the live comments beside an import.
+// liveConnections is the number of connections for the live comments beside an import.
 const liveConnections = 64
 
-// Run measures the live interface, an import, and both.
+// Run measures the live interface, an import, and both at a time.
 func (c *importCommand) Run(ctx context.Context) error {
 	return c.runService(ctx, false, nil, func(s *contestant) error {
-		peaks, err := takeTurns(ctx, []*contestant{s}, c.Connections, c.Rounds, c.Duration)
+		peaks, err := alternate(ctx, []*contestant{s}, c.Connections, c.Rounds, c.Duration)
 		if err != nil {
 			return err
 		}
-		peak := overRounds(peaks[0], func(f figures) float64 { return f.perSecond })
+		peak := medianOf(peaks[0], func(f figures) float64 { return f.perSecond })
 		fmt.Printf("live, %d connections: %.0f comments/s\n%s", c.Connections, peak, failures(s.name, peaks[0]...))
 		var alone []figures
 		for range c.Rounds {
@@ -46,9 +46,9 @@ func (c *importCommand) Run(ctx context.Context) error {
 			}
 			alone = append(alone, f)
 		}
-		fmt.Print("live, the share alone: ", latencies(alone))
+		fmt.Print("live, the share alone: ", summary(alone))
 
-		first, err := s.newBulk(c.Lines / 2)
+		first, err := s.newBulkImport(c.Lines / 2)
 		if err != nil {
 			return err
 		}
@@ -56,43 +56,55 @@ func (c *importCommand) Run(ctx context.Context) error {
 			return err
 		}
 		fmt.Printf("import alone: %s, %.2f of the live interface\n", first, first.perSecond/peak)
-
-		second, err := s.newBulk(c.Lines / 2)
-		if err != nil {
+		if err := c.importBeside(ctx, s, peak); err != nil {
 			return err
 		}
-		ended := make(chan error, 1)
-		go func() { ended <- second.run(ctx) }()
-		var beside []figures
-		s.follows = false // the projections need not catch up between the rounds
-		for {
-			f, err := s.paced(ctx, peak*c.Share, c.Duration)
-			if err != nil {
-				return err
-			}
-			select {
-			case err := <-ended:
-				if err != nil {
-					return err
-				}
-				s.follows = true
-				fmt.Printf("import beside live comments: %s, %.2f of the live interface\n", second, second.perSecond/peak)
-				fmt.Print("live comments beside it: ", latencies(beside))
-				return c.end(ctx, s)
-			default:
-				beside = append(beside, f) // the import went on during the whole round
-			}
+		if err := printMemory(s.process.PID()); err != nil {
+			return err
 		}
+		return s.checkStored(ctx)
 	})
 }
 
-// end prints what is left to say.
-func (c *importCommand) end(ctx context.Context, s *contestant) error {
-	behind, err := s.settle(ctx)
+// importBeside measures an import and live comments at a time.
+func (c *importCommand) importBeside(ctx context.Context, s *contestant, peak float64) error {
+	second, err := s.newBulkImport(c.Lines / 2)
 	if err != nil {
 		return err
 	}
-	process, err := procfs.NewProc(s.process.PID())
+	ended := make(chan error, 1)
+	go func() { ended <- second.run(ctx) }()
+	var beside []figures
+	s.projecting = false // the projections need not catch up between the rounds
+	for running := true; running; {
+		f, err := s.paced(ctx, peak*c.Share, c.Duration)
+		if err != nil {
+			return err
+		}
+		select {
+		case err := <-ended:
+			if err != nil {
+				return err
+			}
+			running = false
+		default:
+			beside = append(beside, f) // the import ran during the whole round
+		}
+	}
+	s.projecting = true
+	fmt.Printf("import beside live comments: %s, %.2f of the live interface\n", second, second.perSecond/peak)
+	fmt.Print("live comments beside it: ", summary(beside))
+	behind, err := s.awaitProjections(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("Projections caught up after %v.\n", behind.Round(time.Millisecond))
+	return nil
+}
+
+// printMemory prints the maximum memory of a process.
+func printMemory(pid int) error {
+	process, err := procfs.NewProc(pid)
 	if err != nil {
 		return fmt.Errorf("read memory: %w", err)
 	}
@@ -100,83 +112,70 @@ func (c *importCommand) end(ctx context.Context, s *contestant) error {
 	if err != nil {
 		return fmt.Errorf("read memory: %w", err)
 	}
-	fmt.Printf("Projections were %v behind the end. The service had %d MB of memory at most.\n",
-		behind.Round(time.Millisecond), status.VmHWM>>20)
-	return s.audit(ctx)
+	fmt.Printf("The service used up to %d MB of memory.\n", status.VmHWM>>20)
+	return nil
 }
 
-func overRounds(rounds []figures, value func(figures) float64) float64 {
-	values := make([]float64, len(rounds))
-	for i, f := range rounds {
-		values[i] = value(f)
-	}
-	return median(values)
+func medianOf(rounds []figures, value func(figures) float64) float64 {
+	return median(valuesOf(rounds, value))
 }
 
-// latencies shows the medians over rounds.
-func latencies(rounds []figures) string {
+// summary returns the medians over rounds.
+func summary(rounds []figures) string {
 	if len(rounds) == 0 {
 		return "no whole round\n"
 	}
 	return fmt.Sprintf("%.0f comments/s, p50 %.2f ms, p99 %.2f ms (%d rounds)\n%s",
-		overRounds(rounds, func(f figures) float64 { return f.perSecond }),
-		overRounds(rounds, func(f figures) float64 { return millis(f.p50) }),
-		overRounds(rounds, func(f figures) float64 { return millis(f.p99) }), len(rounds), failures("live", rounds...))
+		medianOf(rounds, func(f figures) float64 { return f.perSecond }),
+		medianOf(rounds, func(f figures) float64 { return millis(f.p50) }),
+		medianOf(rounds, func(f figures) float64 { return millis(f.p99) }), len(rounds), failures("live", rounds...))
 }
 
-// paced sends comments at a rate for a duration.
-func (c *contestant) paced(ctx context.Context, rate float64, duration time.Duration) (figures, error) {
-	c.rounds++
-	config := c.load()
-	config.Connections, config.Duration, config.Rate = liveConnections, duration, rate
-	return c.counted(ctx, config)
-}
-
-// bulk is an import, and what came of it.
-type bulk struct {
+// bulkImport is an import with its results.
+type bulkImport struct {
 	*contestant
-	key       string
+	key       string // idempotency key
 	lines     int
-	parts     [][]byte
+	parts     [][]byte // compressed
 	upload    time.Duration
 	perSecond float64 // from the first part to the last outcome
 }
 
-// newBulk makes an import of n lines.
-func (c *contestant) newBulk(n int) (*bulk, error) {
+// newBulkImport prepares an import of n lines.
+func (c *contestant) newBulkImport(n int) (*bulkImport, error) {
 	c.rounds++
 	c.accepted += n
-	b := &bulk{contestant: c, key: "import-" + strconv.Itoa(int(c.rounds)), lines: n}
+	b := &bulkImport{contestant: c, key: "import-" + strconv.Itoa(int(c.rounds)), lines: n}
 	return b, b.pack()
 }
 
 // String describes an import that has run.
-func (b *bulk) String() string {
+func (b *bulkImport) String() string {
 	return fmt.Sprintf("%d lines, uploaded in %v, %.0f lines/s to the last outcome", b.lines,
 		b.upload.Round(time.Millisecond), b.perSecond)
 }
 
 // run uploads the parts and waits until every line has been stored.
-func (b *bulk) run(ctx context.Context) error {
+func (b *bulkImport) run(ctx context.Context) error {
 	var progress struct {
 		ImportID, State                string
 		Created, Failed, ParentMissing int
 	}
 	began := time.Now()
-	if err := b.ask(ctx, http.MethodPost, "", nil, &progress); err != nil {
+	if err := b.request(ctx, http.MethodPost, "", nil, &progress); err != nil {
 		return err
 	}
 	path := "/" + progress.ImportID
 	for k, part := range b.parts {
-		if err := b.ask(ctx, http.MethodPut, path+"/lines?offset="+strconv.Itoa(k*partLines), part, nil); err != nil {
+		if err := b.request(ctx, http.MethodPut, path+"/lines?offset="+strconv.Itoa(k*partLines), part, nil); err != nil {
 			return err
 		}
 	}
 	b.upload = time.Since(began)
-	err := b.ask(ctx, http.MethodPost, path+"/complete", nil, &progress)
+	err := b.request(ctx, http.MethodPost, path+"/complete", nil, &progress)
 	for err == nil && progress.State == "processing" {
 		time.Sleep(100 * time.Millisecond)
-		err = b.ask(ctx, http.MethodGet, path, nil, &progress)
+		err = b.request(ctx, http.MethodGet, path, nil, &progress)
 	}
 	b.perSecond = float64(b.lines) / time.Since(began).Seconds()
 	if err == nil && (progress.State != "completed" || progress.Created != b.lines || progress.ParentMissing != 0) {
@@ -185,8 +184,8 @@ func (b *bulk) run(ctx context.Context) error {
 	return err
 }
 
-// ask sends a request about imports and decodes the answer into a value, if there is one.
-func (b *bulk) ask(ctx context.Context, method, path string, body []byte, into any) error {
+// request sends a request about imports and decodes the answer into a value, unless that is nil.
+func (b *bulkImport) request(ctx context.Context, method, path string, body []byte, into any) error {
 	r, err := http.NewRequestWithContext(ctx, method, b.url+"/api/integrations/imports"+path, bytes.NewReader(body))
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
@@ -223,10 +222,10 @@ func (b *bulk) ask(ctx context.Context, method, path string, body []byte, into a
 // partLines is the number of lines of a part.
 const partLines = 10_000
 
-// pack makes the parts. As many comments are replies as in the load; a third of these come anywhere before the comment
-// that they answer.
-func (b *bulk) pack() error {
-	type line struct{ place, index, parent int }         // parent is -1 for a top-level comment
+// pack makes the parts. As many comments are replies as in the live load. A third of the replies come before their
+// parents, at a random place.
+func (b *bulkImport) pack() error {
+	type line struct{ place, index, parent int }         // sorted by place; parent is -1 for a top-level comment
 	random := rand.New(rand.NewPCG(uint64(b.rounds), 1)) //nolint:gosec // not a secret
 	list := make([]line, b.lines)
 	for i := range list {
@@ -244,14 +243,14 @@ func (b *bulk) pack() error {
 	if err != nil {
 		return fmt.Errorf("pack lines: %w", err)
 	}
-	composer, now := newComposer(b.load(), 0), time.Now()
+	composer, now := newComposer(b.withTarget(loadConfig{}), 0), time.Now()
 	round := b.rounds
-	own := func(index int) origin { return newOrigin(round, 0, index) }
+	id := func(index int) commentID { return newCommentID(round, 0, index) }
 	for chunk := range slices.Chunk(list, partLines) {
 		var text []byte
 		for _, l := range chunk {
-			text = own(l.index).appendKey(append(text, `{"operation":"posts","idempotencyKey":"`...))
-			composer.write(titleOf(l.index%b.Titles), l.parent >= 0, own(max(l.parent, 0)), now)
+			text = id(l.index).appendKey(append(text, `{"operation":"posts","idempotencyKey":"`...))
+			composer.writeBody(titleOf(l.index%b.Titles), l.parent >= 0, id(max(l.parent, 0)), now)
 			text = append(append(append(text, `","body":`...), composer.body...), '}', '\n')
 		}
 		b.parts = append(b.parts, packer.EncodeAll(text, nil))

@@ -20,27 +20,27 @@ import (
 	"time"
 )
 
-// loadConfig configures the load generator: with a rate, requests at regular times; otherwise a closed loop, in which
-// each connection sends its next request as soon as it has the answer to the last one.
+// loadConfig configures the load generator. With a rate, it sends requests at regular times; otherwise each connection
+// sends its next request as soon as it has the answer to the last one (a closed loop).
 type loadConfig struct {
 	Host, APIKey string
 	Path         string // path that readers request; "" sends comments
 	Connections  int
-	Duration     time.Duration // no request starts after this
-	Requests     int           // total limit; 0: none
+	Duration     time.Duration // no request starts later
+	Requests     int           // maximum number of requests; 0: no limit
 	Rate         float64       // requests per second of all connections; 0: a closed loop
 	Titles       int           // number of novels with comments
 	Replies      float64       // share of comments that are replies, 0 to 1
-	Round        uint16        // part of the keys, so that they are unique
+	Round        uint16        // part of the idempotency keys, which must be unique
 }
 
 // loadOutcome is the result of a load.
 type loadOutcome struct {
 	Accepted int
-	Failed   map[string]int // all other answers, by description; empty without errors
+	Failed   map[string]int // number of all other answers, by description
 	Elapsed  time.Duration  // until the last answer
 	P50, P99 time.Duration
-	Bytes    int // of the body that every reader gets
+	Bytes    int // size of the body that every reader gets
 }
 
 // A load process prints loadReady when it is connected, starts when its standard input ends, and prints loadResult
@@ -50,7 +50,7 @@ const (
 	loadResult = "result "
 )
 
-// loadCommand runs the load generator.
+// loadCommand is `bench load`.
 type loadCommand struct {
 	Config string `arg:""`
 }
@@ -84,7 +84,7 @@ func (c *loadCommand) Run(ctx context.Context) error {
 type load struct {
 	config  loadConfig
 	titles  []string
-	newest  []atomic.Uint64 // by title: origin of an accepted comment
+	newest  []atomic.Uint64 // by title: id of the last accepted comment
 	clients []*client
 }
 
@@ -92,7 +92,7 @@ func openLoad(ctx context.Context, config loadConfig) (*load, error) {
 	l := &load{config: config, titles: make([]string, config.Titles), newest: make([]atomic.Uint64, config.Titles)}
 	for i := range l.titles {
 		l.titles[i] = titleOf(i)
-		l.newest[i].Store(uint64(newOrigin(firstRound, 0, i)))
+		l.newest[i].Store(uint64(newCommentID(firstRound, 0, i)))
 	}
 	for i := range config.Connections {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", config.Host)
@@ -161,7 +161,8 @@ func prepare(ctx context.Context, config loadConfig) error {
 			return fmt.Errorf("set deadline: %w", err)
 		}
 		for i := c.index; i < len(l.titles); i += len(l.clients) {
-			status, body, err := c.exchange(c.composer.compose(newOrigin(firstRound, 0, i), l.titles[i], false, 0, time.Now()))
+			id := newCommentID(firstRound, 0, i)
+			status, body, err := c.exchange(c.composer.compose(id, l.titles[i], false, 0, time.Now()))
 			if err == nil && status != http.StatusCreated && status != http.StatusOK {
 				err = fmt.Errorf("%w: status %d: %s", errAnswer, status, body)
 			}
@@ -187,28 +188,29 @@ type client struct {
 	reader    *bufio.Reader
 	composer  *composer
 	body      []byte
-	length    int             // of the first body of a reader
+	length    int             // of the first body that a reader got
 	latencies []time.Duration // of accepted requests
 	failed    map[string]int
 }
 
-// repeat calls work until end. work returns a description of a wrong answer, or "".
+// repeat calls work until end, or until the connection has sent its share of the requests. work returns a description
+// of an unexpected answer, or "".
 func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, error)) error {
 	const timeToDrain = 10 * time.Second
 	if err := c.conn.SetDeadline(end.Add(timeToDrain)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
-	most := math.MaxInt
+	limit := math.MaxInt
 	if all := c.load.config; all.Requests > 0 {
-		most = (all.Requests + c.index) / all.Connections // the sum over all connections is Requests
+		limit = (all.Requests + c.index) / all.Connections // the sum over all connections is Requests
 	}
 	begin, interval := time.Now(), time.Duration(0)
 	if all := c.load.config; all.Rate > 0 {
 		interval = time.Duration(float64(time.Second) * float64(all.Connections) / all.Rate)
 		begin = begin.Add(interval * time.Duration(c.index) / time.Duration(all.Connections))
 	}
-	for next := begin; begin.Before(end) && c.ordinal < most; {
-		if interval > 0 { // the time of a late request counts from when it was due
+	for next := begin; begin.Before(end) && c.ordinal < limit; {
+		if interval > 0 { // the latency of a late request counts from the time at which it was due
 			time.Sleep(time.Until(next))
 			begin, next = next, next.Add(interval)
 		}
@@ -230,26 +232,26 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 
 // comment sends the next comment.
 func (c *client) comment(now time.Time) (failure string, err error) {
-	const sampling = 32 // number of answers of which one is checked in full
-	own := newOrigin(c.load.config.Round, c.index, c.ordinal)
+	const sampling = 32 // one of so many answers is checked in full
+	id := newCommentID(c.load.config.Round, c.index, c.ordinal)
 	title := c.composer.rng.IntN(len(c.load.titles))
 	reply := c.composer.rng.Float64() < c.load.config.Replies
-	parent := origin(c.load.newest[title].Load())
-	status, body, err := c.exchange(c.composer.compose(own, c.load.titles[title], reply, parent, now))
+	parent := commentID(c.load.newest[title].Load())
+	status, body, err := c.exchange(c.composer.compose(id, c.load.titles[title], reply, parent, now))
 	switch {
 	case err != nil:
 		return "", err
 	case status != http.StatusCreated:
 		return "status " + strconv.Itoa(status), nil
-	case c.ordinal%sampling == 1 && !sane(body, reply):
+	case c.ordinal%sampling == 1 && !isAccepted(body, reply):
 		return "unexpected body: " + string(body), nil
 	}
-	c.load.newest[title].Store(uint64(own))
+	c.load.newest[title].Store(uint64(id))
 	return "", nil
 }
 
-// sane reports whether a body is the answer to an accepted comment; that to a reply must name its parent.
-func sane(body []byte, reply bool) bool {
+// isAccepted reports whether a body is the answer to an accepted comment: it names a parent if the comment is a reply.
+func isAccepted(body []byte, reply bool) bool {
 	var post struct {
 		Created               bool
 		PostID, ThreadID, URL string
@@ -271,14 +273,15 @@ func (c *client) read(time.Time) (failure string, err error) {
 	case c.length == 0:
 		c.length = len(body)
 	case len(body) != c.length:
-		return "another length", nil
+		return "a body of another length", nil
 	}
 	return "", nil
 }
 
-var errAnswer = errors.New("not the answer that was expected")
+var errAnswer = errors.New("unexpected answer")
 
-// exchange sends a request and reads an answer with a Content-Length (RFC 9112). The body is valid until the next call.
+// exchange sends a request and reads the answer, which has a Content-Length (RFC 9112). The body is valid until the
+// next call.
 func (c *client) exchange(request []byte) (status int, body []byte, err error) {
 	if _, err := c.conn.Write(request); err != nil {
 		return 0, nil, fmt.Errorf("send: %w", err)

@@ -1,5 +1,5 @@
-// Command bench measures how fast novelgate takes comments in, against a CRUD peer on the same PostgreSQL server or
-// against another build of itself, and how fast it is read.
+// Command bench measures how fast novelgate stores comments, compared with a CRUD peer on the same PostgreSQL server or
+// with another build of itself, and how fast it answers readers.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
 //	go run ./internal/bench --pairs 3 --connections 256 --paused
@@ -16,9 +16,9 @@
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
 // (A B, B A, A B, …), so that drift of the machine and of the tables affects all alike, and ratios are taken per round.
-// The load comes from another process, whose processor time is counted apart. The processor time of the database is
-// that of the server and all its children. What a contestant does after its answers, such as the service's
-// asynchronous projections, is waited for and counted.
+// The load comes from another process, whose processor time is counted separately. The processor time of the database
+// is that of the server and all its children. A round ends when the asynchronous projections have caught up, so their
+// cost is included.
 package main
 
 import (
@@ -45,10 +45,10 @@ type program struct {
 	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
 	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
 	Relay       relayCommand       `cmd:"" help:"Measure what a relay to NATS costs, and the way of comments to the stream and to a mirror."`
-	NATS        natsCommand        `cmd:"" name:"nats" hidden:"" help:"Be a NATS server."`
-	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Be the handler that readers are compared with."`
-	Peer        peerCommand        `cmd:"" hidden:"" help:"Be the CRUD peer."`
-	Load        loadCommand        `cmd:"" hidden:"" help:"Be the load generator."`
+	NATS        natsCommand        `cmd:"" name:"nats" hidden:"" help:"Run a NATS server."`
+	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Run the handler that readers are compared with."`
+	Peer        peerCommand        `cmd:"" hidden:"" help:"Run the CRUD peer."`
+	Load        loadCommand        `cmd:"" hidden:"" help:"Run the load generator."`
 }
 
 func main() {
@@ -66,10 +66,10 @@ func main() {
 	}
 }
 
-// peerReady is what the process of a peer prints before its address.
+// peerReady precedes the address in the output of a peer.
 const peerReady = "The peer is listening on "
 
-// serve runs a peer until a signal comes, with the same time-outs as the service, since they cost time.
+// serve runs a peer until ctx ends. It has the time-outs of the service, because time-outs cost processor time.
 func serve(ctx context.Context, open func(url string) (_ http.Handler, closing func(), _ error)) error {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {

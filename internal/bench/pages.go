@@ -16,21 +16,21 @@ import (
 
 // pagesCommand is `bench pages`.
 type pagesCommand struct {
-	arenaFlags
+	testbedFlags
 	Events      int  `default:"1000000" help:"Comments of the large database, which has --titles novels. The small one has 1,000 comments on 20 novels."`
 	Connections int  `default:"4" help:"Keep-alive connections."`
 	Requests    int  `default:"600" help:"Requests for each kind of page, each for another novel or comment."`
 	Rounds      int  `default:"5" help:"Rounds; the table has their medians."`
-	Hold        bool `help:"Then keep the databases until a signal comes, and print where they are."`
+	Hold        bool `help:"Then print the addresses of the databases, and keep them until a signal."`
 }
 
-// The small database: enough comments on each novel for a full page.
+// Size of the small database: each novel has enough comments for a full page.
 const smallTitles, smallComments = 20, 1000
 
-// readingKind is a kind of page, with its path.
-type readingKind struct{ name, path string }
+// pageKind is a kind of page. {slug}, {post}, {title} and {part} in its path stand for values of samplesSQL.
+type pageKind struct{ name, path string }
 
-var readingKinds = []readingKind{
+var pageKinds = []pageKind{
 	{"home", "/"},
 	{"novels by activity", "/novels"},
 	{"newest novels", "/novels?sort=newest"},
@@ -50,19 +50,19 @@ var readingKinds = []readingKind{
 	{"part of the sitemap", "/sitemaps/{part}"},
 }
 
-// readingSamplesSQL returns what the paths are made of, for 1,000 comments: {slug}, {post}, {title} (its
-// second half) and {part} (of the sitemap).
-const readingSamplesSQL = `SELECT ARRAY['{slug}', t.slug, '{post}', p.post_id::text,
+// samplesSQL returns the values for paths, of 1,000 random comments. {title} is the second half of a title, {part} the
+// part of the sitemap with the novel.
+const samplesSQL = `SELECT ARRAY['{slug}', t.slug, '{post}', p.post_id::text,
        '{title}', replace(split_part(t.folded_title, ', ', 2), ' ', '+'),
        '{part}', get_byte(uuid_send(t.novel_id), 0)::text]
 FROM (SELECT post_id, novel_id FROM posts ORDER BY random() LIMIT 1000) AS p JOIN title_lookup t USING (novel_id)`
 
-// Run measures each kind of page on a small and on a large database, in turns.
+// Run measures each kind of page, alternately on a small and on a large database.
 func (c *pagesCommand) Run(ctx context.Context) error {
 	large := max(c.Titles, smallTitles)
-	return c.run(ctx, nil, func(a *arena) error {
-		return a.filled(ctx, "small", smallTitles, smallComments, func(small *contestant) error {
-			return a.filled(ctx, "large", large, c.Events, func(large *contestant) error {
+	return c.run(ctx, nil, func(t *testbed) error {
+		return t.runFilled(ctx, "small", smallTitles, smallComments, func(small *contestant) error {
+			return t.runFilled(ctx, "large", large, c.Events, func(large *contestant) error {
 				if err := c.compare(ctx, small, large); err != nil || !c.Hold {
 					return err
 				}
@@ -74,14 +74,14 @@ func (c *pagesCommand) Run(ctx context.Context) error {
 	})
 }
 
-// filled runs a service with a database of n comments.
-func (a *arena) filled(ctx context.Context, name string, titles, n int, use func(c *contestant) error) error {
-	a.Titles = titles
-	s, err := a.newService(ctx, name, a.Binary, a.ServeFlags)
+// runFilled runs a service with n comments in its database.
+func (t *testbed) runFilled(ctx context.Context, name string, titles, n int, use func(c *contestant) error) error {
+	t.Titles = titles
+	s, err := t.newService(ctx, name, t.Binary, t.ServeFlags)
 	if err != nil {
 		return err
 	}
-	return s.running(ctx, false, func() error {
+	return s.whileRunning(ctx, false, func() error {
 		if err := s.preload(ctx, n-titles); err != nil {
 			return err
 		}
@@ -94,15 +94,14 @@ func (c *pagesCommand) compare(ctx context.Context, small, large *contestant) er
 		"p99", "ratio")
 	var samples [2][][]string
 	for i, s := range []*contestant{small, large} {
-		rows, _ := s.conn.Query(ctx, readingSamplesSQL) // CollectRows returns its error
+		rows, _ := s.conn.Query(ctx, samplesSQL) // CollectRows returns its error
 		var err error
 		if samples[i], err = pgx.CollectRows(rows, pgx.RowTo[[]string]); err != nil {
 			return fmt.Errorf("sample comments: %w", err)
 		}
 	}
-	for _, kind := range readingKinds {
-		var p50, p99 [2][]time.Duration
-		var ratios []float64
+	for _, kind := range pageKinds {
+		var p50, p99 [2][]float64         // milliseconds
 		for round := range c.Rounds + 1 { // the first warms up
 			for i, s := range []*contestant{small, large} {
 				took, err := s.readPages(ctx, kind.path, samples[i], c.Connections, c.Requests)
@@ -110,21 +109,13 @@ func (c *pagesCommand) compare(ctx context.Context, small, large *contestant) er
 					return fmt.Errorf("read %s of %s: %w", kind.name, s.name, err)
 				}
 				if round > 0 {
-					p50[i], p99[i] = append(p50[i], percentile(took, 50)), append(p99[i], percentile(took, 99))
+					p50[i] = append(p50[i], millis(percentile(took, 50)))
+					p99[i] = append(p99[i], millis(percentile(took, 99)))
 				}
 			}
-			if round > 0 {
-				ratios = append(ratios, p99[1][round-1].Seconds()/p99[0][round-1].Seconds())
-			}
 		}
-		fmt.Printf("%-26s", kind.name)
-		for i := range 2 {
-			slices.Sort(p50[i])
-			slices.Sort(p99[i])
-			fmt.Printf("%10.2f%15.2f", millis(percentile(p50[i], 50)), millis(percentile(p99[i], 50)))
-		}
-		slices.Sort(ratios)
-		fmt.Printf("%8.2f\n", percentile(ratios, 50))
+		fmt.Printf("%-26s%10.2f%15.2f%10.2f%15.2f%8.2f\n", kind.name, median(p50[0]), median(p99[0]), median(p50[1]),
+			median(p99[1]), median(ratios(p99[1], p99[0])))
 	}
 	return nil
 }
@@ -141,8 +132,9 @@ func (c *contestant) readPages(
 			client := http.Client{Transport: new(http.Transport)}
 			defer client.CloseIdleConnections()
 			for j := i; j < n; j += connections {
+				address := c.url + strings.NewReplacer(samples[j%len(samples)]...).Replace(path)
 				begun := time.Now()
-				if err := fetch(ctx, &client, c.url+strings.NewReplacer(samples[j%len(samples)]...).Replace(path)); err != nil {
+				if err := get(ctx, &client, address, io.Discard); err != nil {
 					return err
 				}
 				mu.Lock()
@@ -153,27 +145,28 @@ func (c *contestant) readPages(
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // of fetch
+		return nil, err //nolint:wrapcheck // of get
 	}
 	slices.Sort(took)
 	return took, nil
 }
 
-func fetch(ctx context.Context, client *http.Client, address string) error {
+// get writes the body of a page to out.
+func get(ctx context.Context, client *http.Client, address string, out io.Writer) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)
 	}
 	response, err := client.Do(r)
 	if err != nil {
-		return fmt.Errorf("read a page: %w", err)
+		return fmt.Errorf("get %s: %w", address, err)
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read from
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return fmt.Errorf("read a page: %w", err)
-	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%w: status %d of %s", errAnswer, response.StatusCode, address)
+	}
+	if _, err := io.Copy(out, response.Body); err != nil {
+		return fmt.Errorf("get %s: %w", address, err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -16,14 +15,14 @@ import (
 
 // profileCommand is `bench profile`.
 type profileCommand struct {
-	arenaFlags
+	testbedFlags
 	Connections int           `default:"256" help:"Keep-alive connections."`
 	Duration    time.Duration `default:"20s" help:"Length of the profile."`
-	Output      string        `default:"cpu.pprof" placeholder:"FILE" help:"Where the profile goes; read it with go tool pprof."`
-	Kind        string        `default:"profile" help:"Which profile: profile (CPU) or another one below /debug/pprof/."`
+	Output      string        `default:"cpu.pprof" placeholder:"FILE" help:"File for the profile; read it with go tool pprof."`
+	Kind        string        `default:"profile" help:"Kind of profile: profile (CPU) or another one below /debug/pprof/."`
 	Preload     int           `placeholder:"N" help:"Begin with N comments in the log."`
-	Paused      bool          `help:"With paused projections."`
-	Statements  int           `default:"12" help:"How many SQL statements to list; 0 leaves their statistics out, which cost time too."`
+	Paused      bool          `help:"Pause the projections."`
+	Statements  int           `default:"12" help:"Number of SQL statements to list; 0 switches their statistics off, which cost time too."`
 }
 
 // Run saves the profile and prints the figures of the round and the statements.
@@ -52,7 +51,7 @@ func (c *profileCommand) profile(ctx context.Context, s *contestant) error {
 		}
 	}
 	var f figures
-	err := s.profiled(ctx, c.Kind, c.Duration, c.Output, func(ctx context.Context) (err error) {
+	err := s.profileWhile(ctx, c.Kind, c.Duration, c.Output, func(ctx context.Context) (err error) {
 		f, err = s.measure(ctx, c.Connections, c.Duration+time.Second)
 		return err
 	})
@@ -66,41 +65,21 @@ func (c *profileCommand) profile(ctx context.Context, s *contestant) error {
 	return s.printStatements(ctx, c.Statements, f.accepted)
 }
 
-// profiled saves a profile of a service in a file while work runs.
-func (c *contestant) profiled(ctx context.Context, kind string, length time.Duration, output string,
+// profileWhile saves a profile of the service in a file while work runs.
+func (c *contestant) profileWhile(ctx context.Context, kind string, length time.Duration, output string,
 	work func(context.Context) error,
 ) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return work(ctx) })
 	group.Go(func() error {
-		url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", c.opsURL, kind, int(length.Seconds()))
-		if err := save(ctx, url, output); err != nil {
+		file, err := os.Create(output)
+		if err != nil {
 			return fmt.Errorf("save the profile: %w", err)
 		}
-		return nil
+		url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", c.opsURL, kind, int(length.Seconds()))
+		return errors.Join(get(ctx, http.DefaultClient, url, file), file.Close())
 	})
 	return group.Wait() // wrapped above
-}
-
-func save(ctx context.Context, url, output string) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err
-	}
-	answer, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = answer.Body.Close() }()
-	if answer.StatusCode != http.StatusOK {
-		return fmt.Errorf("unexpected status %s", answer.Status)
-	}
-	file, err := os.Create(output)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(file, answer.Body)
-	return errors.Join(err, file.Close())
 }
 
 const statementsSQL = `SELECT query, calls, total_exec_time, total_plan_time, rows, wal_bytes::float8, shared_blks_hit + shared_blks_read
@@ -109,20 +88,20 @@ WHERE d.datname LIKE 'bench\_%' ORDER BY total_exec_time + total_plan_time DESC 
 
 // printStatements prints the statements with the longest total time, which includes waits for locks and the disk.
 // Figures per comment are divided by the number of comments.
-func (a *arena) printStatements(ctx context.Context, limit, comments int) error {
+func (t *testbed) printStatements(ctx context.Context, limit, comments int) error {
 	perComment := 1 / float64(max(comments, 1))
 	var text strings.Builder
 	text.WriteString("µs/comment\tcalls\tms/call\tplan ms/call\trows/call\tblocks/row\tWAL B/comment\t  statement\n")
 	var query string
 	var calls, returned, blocks int64
 	var executing, planning, wal float64                // milliseconds, bytes
-	rows, _ := a.admin.Query(ctx, statementsSQL, limit) // ForEachRow returns its error
+	rows, _ := t.admin.Query(ctx, statementsSQL, limit) // ForEachRow returns its error
 	columns := []any{&query, &calls, &executing, &planning, &returned, &wal, &blocks}
 	if _, err := pgx.ForEachRow(rows, columns, func() error {
 		n := float64(max(calls, 1))
 		fmt.Fprintf(&text, "%.1f\t%d\t%.3f\t%.3f\t%.1f\t%.1f\t%.0f\t  %s\n", (executing+planning)*1e3*perComment, calls,
 			executing/n, planning/n, float64(returned)/n, float64(blocks)/float64(max(returned, 1)), wal*perComment,
-			brief(query))
+			abbreviate(query))
 		return nil
 	}); err != nil {
 		return fmt.Errorf("read statements: %w", err)
@@ -131,8 +110,8 @@ func (a *arena) printStatements(ctx context.Context, limit, comments int) error 
 	return nil
 }
 
-// brief returns the beginning of a statement in one line, without comments.
-func brief(query string) string {
+// abbreviate returns the beginning of a statement as one line, without comments.
+func abbreviate(query string) string {
 	var words []string
 	for line := range strings.Lines(query) {
 		if !strings.HasPrefix(strings.TrimSpace(line), "--") {

@@ -20,16 +20,16 @@ import (
 
 // projectionsCommand is `bench projections`.
 type projectionsCommand struct {
-	arenaFlags
+	testbedFlags
 	Events  int `default:"2000000" help:"Events in the log: comments of about 300 characters."`
 	Rounds  int `default:"1" help:"Rounds, on the same log."`
-	Workers int `default:"0" help:"Connections that a rebuild loads with (default: one for each processor, and one)."`
+	Workers int `default:"0" help:"Concurrent writers of a rebuild (default: one more than processors)."`
 }
 
-// Run fills a log and measures how fast it is read.
+// Run fills a log and measures how fast it is read and projected.
 func (c *projectionsCommand) Run(ctx context.Context) error {
-	return c.run(ctx, nil, func(a *arena) error {
-		s, err := a.newService(ctx, "novelgate", a.Binary, nil)
+	return c.run(ctx, nil, func(t *testbed) error {
+		s, err := t.newService(ctx, "novelgate", t.Binary, nil)
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,7 @@ func (c *projectionsCommand) Run(ctx context.Context) error {
 		}
 		fmt.Printf("%d events generated in %v\n", c.Events, time.Since(begun).Round(time.Second))
 		for range c.Rounds {
-			if err := c.round(ctx, a, pool); err != nil {
+			if err := c.round(ctx, t, pool); err != nil {
 				return err
 			}
 		}
@@ -66,20 +66,20 @@ func execute(ctx context.Context, pool *pgxpool.Pool, statements ...string) erro
 	return nil
 }
 
-// round measures the ways to read the log, one after another. Where other processes use the machine, processor time is
-// more reliable than speed.
-func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.Pool) error {
-	forget := []string{`DELETE FROM projections`}
+// round measures a plain read loop, and then the catch-up and the rebuild of each projection. On a machine with other
+// load, processor time is more reliable than speed.
+func (c *projectionsCommand) round(ctx context.Context, t *testbed, pool *pgxpool.Pool) error {
+	reset := []string{`DELETE FROM projections`}
 	for _, p := range projections.All() {
-		forget = append(forget, `TRUNCATE `+strings.Join(p.Tables(), ", "))
+		reset = append(reset, `TRUNCATE `+strings.Join(p.Tables(), ", "))
 	}
-	forget = append(forget, `CHECKPOINT`)
-	if err := execute(ctx, pool, forget...); err != nil {
+	reset = append(reset, `CHECKPOINT`)
+	if err := execute(ctx, pool, reset...); err != nil {
 		return err
 	}
-	var reading float64
+	var readLoopRate float64
 	measure := func(name string, run func() (int, error)) error {
-		before, err := a.used(os.Getpid())
+		before, err := t.cpuUsage(os.Getpid())
 		if err != nil {
 			return err
 		}
@@ -87,18 +87,18 @@ func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		after, err := a.used(os.Getpid())
+		after, err := t.cpuUsage(os.Getpid())
 		if err != nil {
 			return err
 		}
 		took := after.at.Sub(before.at)
 		rate := float64(n) / took.Seconds()
-		if reading == 0 {
-			reading = rate
+		if readLoopRate == 0 {
+			readLoopRate = rate
 		}
 		const line = "%-30s %9.0f events/s  %.2f of the read loop  %5.1f s  processor time per event: %4.1f µs here, " +
 			"%4.1f µs in the database\n"
-		fmt.Printf(line, name, rate, rate/reading, took.Seconds(), micros(after.service-before.service)/float64(n),
+		fmt.Printf(line, name, rate, rate/readLoopRate, took.Seconds(), micros(after.service-before.service)/float64(n),
 			micros(after.database-before.database)/float64(n))
 		return nil
 	}
@@ -114,8 +114,8 @@ func (c *projectionsCommand) round(ctx context.Context, a *arena, pool *pgxpool.
 	return err
 }
 
-// readLoop reads the log over one connection, a thousand events at a time, and discards them: an upper limit for a
-// catch-up or a rebuild with one connection. It returns the number of events.
+// readLoop reads the log over one connection, a thousand events at a time, and discards them: the upper limit for a
+// catch-up over one connection. It returns the number of events.
 func readLoop(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	const page = 1000
 	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt, recorded_at
@@ -172,7 +172,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	for failed, done := false, false; !done; time.Sleep(20 * time.Millisecond) {
 		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.TransactionID, end.Ordinal).Scan(&failed,
 			&done); err != nil {
-			return 0, fmt.Errorf("look at the projection: %w", err)
+			return 0, fmt.Errorf("read the state of the projection: %w", err)
 		}
 		if failed {
 			return 0, errors.New("the projection has failed")

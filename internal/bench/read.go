@@ -20,7 +20,7 @@ import (
 
 // readCommand is `bench read`.
 type readCommand struct {
-	arenaFlags
+	testbedFlags
 	Connections int           `default:"64" help:"Keep-alive connections."`
 	Comments    int           `default:"20000" help:"How many comments the discussion has."`
 	Rounds      int           `default:"5" help:"Rounds of each contestant."`
@@ -28,41 +28,41 @@ type readCommand struct {
 	Profile     string        `placeholder:"FILE" help:"Save a CPU profile of the service, half of it pages and half of it JSON."`
 }
 
-// The novel with the large discussion. Its pages have 50 top-level comments.
+// The large discussion. A page of ten top-level comments with their replies has 50 comments.
 const (
-	slug = "a-big-discussion"
-	tops = 10
+	slug     = "a-big-discussion"
+	topLevel = 10
 )
 
 //go:embed fill.sql
 var fillSQL string
 
-// Run prints the cost of JSON and of pages of a discussion, compared with printing the rows of the same statement.
+// Run compares the cost of JSON and pages of a discussion with printing the rows of the same statement.
 func (c *readCommand) Run(ctx context.Context) error {
 	c.Titles = 1
-	c.ServeFlags = append(c.ServeFlags, "--readers", strconv.Itoa(c.Connections)) // no 503 for one too many
+	c.ServeFlags = append(c.ServeFlags, "--readers", strconv.Itoa(c.Connections)) // otherwise some requests would get 503
 	return c.runService(ctx, true, nil, func(s *contestant) error {
 		if _, err := s.conn.Exec(ctx, fillSQL, c.Comments); err != nil {
 			return fmt.Errorf("fill the discussion: %w", err)
 		}
-		path := "/novels/" + slug + "/discussion?limit=" + strconv.Itoa(tops)
-		ways := []*contestant{s.reading("JSON", "/api"+path), s.reading("page", path)}
+		path := "/novels/" + slug + "/discussion?limit=" + strconv.Itoa(topLevel)
+		readers := []*contestant{s.reader("JSON", "/api"+path), s.reader("page", path)}
 		if c.Profile != "" {
-			return s.profiled(ctx, "profile", 2*c.Duration, c.Profile, func(ctx context.Context) error {
-				_, err := takeTurns(ctx, ways, c.Connections, 0, c.Duration)
+			return s.profileWhile(ctx, "profile", 2*c.Duration, c.Profile, func(ctx context.Context) error {
+				_, err := alternate(ctx, readers, c.Connections, 0, c.Duration)
 				return err
 			})
 		}
 		peer := &contestant{
-			arena: s.arena, name: "the statement, printed", path: "/",
+			testbed: s.testbed, name: "the statement, printed", path: "/",
 			command: []string{s.self, "read-peer", "--database-url", s.databaseURL, "--slug", slug},
 		}
-		return peer.running(ctx, false, func() error { return c.compare(ctx, append(ways, peer)) })
+		return peer.whileRunning(ctx, false, func() error { return c.compare(ctx, append(readers, peer)) })
 	})
 }
 
 func (c *readCommand) compare(ctx context.Context, all []*contestant) error {
-	rounds, err := takeTurns(ctx, all, c.Connections, c.Rounds, c.Duration)
+	rounds, err := alternate(ctx, all, c.Connections, c.Rounds, c.Duration)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func (c *readCommand) compare(ctx context.Context, all []*contestant) error {
 	return nil
 }
 
-// readPeerCommand runs a handler for comparison with readers.
+// readPeerCommand runs the handler that readers are compared with.
 type readPeerCommand struct {
 	DatabaseURL string `name:"database-url" required:""`
 	Slug        string `required:""`
@@ -96,7 +96,7 @@ func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
 	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// One less, because the service reads one more top-level comment than it shows.
-		sql, args := readapi.Statement(readapi.DiscussionParams{Slug: slug, Newest: true, Limit: tops - 1})
+		sql, args := readapi.Statement(readapi.DiscussionParams{Slug: slug, Newest: true, Limit: topLevel - 1})
 		rows, _ := pool.Query(r.Context(), sql, args...) // printRows returns its error
 		buffer, _ := buffers.Get().(*bytes.Buffer)
 		defer buffers.Put(buffer)

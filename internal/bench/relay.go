@@ -22,9 +22,10 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// relayCommand is `bench relay`. NATS servers and the mirror run at the lowest priority: they would be elsewhere.
+// relayCommand is `bench relay`. NATS servers and the mirror run at the lowest priority,
+// because they usually run on other machines.
 type relayCommand struct {
-	arenaFlags
+	testbedFlags
 	Servers     int           `default:"3" help:"NATS servers, each a process; all store each message."`
 	Connections int           `default:"64" help:"Keep-alive connections."`
 	Pairs       int           `default:"9" help:"Pairs of rounds without and with a relay."`
@@ -35,24 +36,24 @@ type relayCommand struct {
 
 // Run measures the cost of a relay, its lag, and the time from an answer to the stream and to a mirror.
 func (c *relayCommand) Run(ctx context.Context) error {
-	return c.run(ctx, nil, func(a *arena) (err error) {
-		s := &relayed{arena: a}
+	return c.run(ctx, nil, func(t *testbed) (err error) {
+		s := &relayed{testbed: t}
 		defer func() { err = errors.Join(err, s.stop()) }()
 		if err := s.startNATS(ctx, c.Servers); err != nil {
 			return err
 		}
-		without, err := a.newService(ctx, "without relay", a.Binary, a.ServeFlags)
+		without, err := t.newService(ctx, "without relay", t.Binary, t.ServeFlags)
 		if err != nil {
 			return err
 		}
-		s.contestant, err = a.newService(ctx, "with relay", a.Binary, slices.Concat(a.ServeFlags,
+		s.contestant, err = t.newService(ctx, "with relay", t.Binary, slices.Concat(t.ServeFlags,
 			[]string{"--relay", s.urls, "--relay-replicas", strconv.Itoa(c.Servers)}))
 		if err != nil {
 			return err
 		}
-		return s.running(ctx, false, func() error {
-			if err := without.running(ctx, false, func() error {
-				rounds, err := takeTurns(ctx, []*contestant{without, s.contestant}, c.Connections, c.Pairs, c.Duration)
+		return s.whileRunning(ctx, false, func() error {
+			if err := without.whileRunning(ctx, false, func() error {
+				rounds, err := alternate(ctx, []*contestant{without, s.contestant}, c.Connections, c.Pairs, c.Duration)
 				if err == nil {
 					fmt.Print(table([2]string{without.name, s.name}, rounds[0], rounds[1]))
 				}
@@ -92,7 +93,7 @@ func (c *natsCommand) Run(ctx context.Context) error {
 
 // relayed is a service with a relay, its NATS servers, and a mirror.
 type relayed struct {
-	*arena
+	*testbed
 	*contestant
 
 	urls      string // of the NATS servers
@@ -142,8 +143,8 @@ func (s *relayed) startNATS(ctx context.Context, servers int) error {
 
 // sustain runs rounds for some time, and returns the comments per second.
 func (s *relayed) sustain(ctx context.Context, connections int, round, length time.Duration) (float64, error) {
-	s.follows = false // the next round need not wait for the projections
-	defer func() { s.follows = true }()
+	s.projecting = false // the next round need not wait for the projections
+	defer func() { s.projecting = true }()
 	var rounds []figures
 	for start := time.Now(); time.Since(start) < length; {
 		f, err := s.measure(ctx, connections, round)
@@ -158,10 +159,10 @@ func (s *relayed) sustain(ctx context.Context, connections int, round, length ti
 		fmt.Printf("%4.0f s  %6.0f comments/s  relay %d events, %.2f s behind the ledger\n", time.Since(start).Seconds(),
 			f.perSecond, status.Events, status.Seconds)
 	}
-	return overRounds(rounds, func(f figures) float64 { return f.perSecond }), nil
+	return medianOf(rounds, func(f figures) float64 { return f.perSecond }), nil
 }
 
-// visibleSQL finds when the newest event was recorded that the projection of comments has applied.
+// visibleSQL returns when the last event that the projection of comments has applied was recorded.
 const visibleSQL = `SELECT e.recorded_at FROM projections AS p
 JOIN events AS e ON (e.transaction_id, e.position) = (p.transaction_id, p.position) WHERE p.name = 'posts'`
 
@@ -187,7 +188,7 @@ func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) 
 	ended := make(chan error, 1)
 	go func() {
 		f, err := s.paced(ctx, rate, length)
-		fmt.Print("half the speed: ", latencies([]figures{f}))
+		fmt.Print("half the speed: ", summary([]figures{f}))
 		ended <- err
 	}()
 	const apart, warmUp = 50 * time.Millisecond, 2 * time.Second
@@ -195,7 +196,7 @@ func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) 
 	for start := time.Now(); len(ended) == 0; time.Sleep(apart) {
 		var recorded time.Time
 		if err := mirror.QueryRow(ctx, visibleSQL).Scan(&recorded); err != nil {
-			return fmt.Errorf("look what the mirror shows: %w", err)
+			return fmt.Errorf("read the state of the mirror: %w", err)
 		}
 		if now := time.Now(); now.Sub(start) > warmUp && now.Sub(start) < length {
 			visible = append(visible, now.Sub(recorded))

@@ -22,17 +22,17 @@ type figures struct {
 	accepted  int
 	perSecond float64
 	p50, p99  time.Duration
-	// Processor time per accepted request, user and system, until the contestant has caught up.
+	// Processor time per accepted request, user and system, until the projections have caught up.
 	service, database, generator time.Duration
-	catchUp                      time.Duration  // from the last answer until the contestant has caught up
-	others                       float64        // processors that other processes kept busy: noise
-	bytes                        int            // of the body that every reader gets
+	catchUp                      time.Duration  // from the last answer until the projections have caught up
+	noise                        float64        // processors that other processes kept busy
+	bytes                        int            // size of the body that every reader gets
 	failed                       map[string]int // answers other than the expected one
 }
 
-// takeTurns measures contestants in a different order each time, after a warm-up round of each. It returns the rounds
-// of each contestant.
-func takeTurns(
+// alternate measures all contestants in each round, and begins each round with the next contestant. It returns the
+// rounds of each contestant, without the first, which warms up.
+func alternate(
 	ctx context.Context, contestants []*contestant, connections, rounds int, duration time.Duration,
 ) ([][]figures, error) {
 	all := make([][]figures, len(contestants))
@@ -51,27 +51,26 @@ func takeTurns(
 	return all, nil
 }
 
-// measure runs one round.
+// measure runs one round of a fixed duration.
 func (c *contestant) measure(ctx context.Context, connections int, duration time.Duration) (figures, error) {
-	return c.round(ctx, connections, duration, 0)
+	return c.round(ctx, loadConfig{Connections: connections, Duration: duration})
 }
 
 // deliver runs one round of n requests, however long it takes.
 func (c *contestant) deliver(ctx context.Context, connections, n int) (figures, error) {
 	const noLimit = 7 * 24 * time.Hour
-	return c.round(ctx, connections, noLimit, n)
+	return c.round(ctx, loadConfig{Connections: connections, Duration: noLimit, Requests: n})
 }
 
-func (c *contestant) round(ctx context.Context, connections int, duration time.Duration, n int) (figures, error) {
+// paced runs one round with a fixed rate of requests.
+func (c *contestant) paced(ctx context.Context, rate float64, duration time.Duration) (figures, error) {
+	return c.round(ctx, loadConfig{Connections: liveConnections, Duration: duration, Rate: rate})
+}
+
+// round runs a load in a round of its own, and counts the comments that must or may be stored.
+func (c *contestant) round(ctx context.Context, config loadConfig) (figures, error) {
 	c.rounds++
-	config := c.load()
-	config.Connections, config.Duration, config.Requests = connections, duration, n
-	return c.counted(ctx, config)
-}
-
-// counted runs a load, and counts the comments that must be stored.
-func (c *contestant) counted(ctx context.Context, config loadConfig) (figures, error) {
-	f, err := c.loaded(ctx, config)
+	f, err := c.runLoad(ctx, c.withTarget(config))
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", c.name, err)
 	}
@@ -82,15 +81,15 @@ func (c *contestant) counted(ctx context.Context, config loadConfig) (figures, e
 	return f, nil
 }
 
-// load returns the configuration of a load without the fields that differ in each round.
-func (c *contestant) load() loadConfig {
-	return loadConfig{
-		Host: strings.TrimPrefix(c.url, "http://"), APIKey: c.apiKey, Path: c.path, Titles: c.Titles, Replies: c.Replies,
-		Round: c.rounds,
-	}
+// withTarget adds the target and the comments to the configuration of a load.
+func (c *contestant) withTarget(config loadConfig) loadConfig {
+	config.Host, config.APIKey, config.Path = strings.TrimPrefix(c.url, "http://"), c.apiKey, c.path
+	config.Titles, config.Replies, config.Round = c.Titles, c.Replies, c.rounds
+	return config
 }
 
-func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, err error) {
+// runLoad runs the load generator and measures all processes meanwhile.
+func (c *contestant) runLoad(ctx context.Context, config loadConfig) (f figures, err error) {
 	encoded, err := json.Marshal(config) //nolint:gosec // the key is for this run
 	if err != nil {
 		return f, fmt.Errorf("encode the load: %w", err)
@@ -108,7 +107,7 @@ func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, 
 	if _, err := generator.Await(loadReady); err != nil {
 		return f, err
 	}
-	before, err := c.used(c.process.PID())
+	before, err := c.cpuUsage(c.process.PID())
 	if err != nil {
 		return f, err
 	}
@@ -119,11 +118,11 @@ func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, 
 	if err != nil {
 		return f, err
 	}
-	catchUp, err := c.settle(ctx)
+	catchUp, err := c.awaitProjections(ctx)
 	if err != nil {
 		return f, err
 	}
-	after, err := c.used(c.process.PID())
+	after, err := c.cpuUsage(c.process.PID())
 	if err != nil {
 		return f, err
 	}
@@ -137,27 +136,27 @@ func (c *contestant) loaded(ctx context.Context, config loadConfig) (f figures, 
 	}
 	own := generator.ProcessorTime()
 	service, database := after.service-before.service, after.database-before.database
-	others := after.machine - before.machine - service - database - own
+	noise := after.machine - before.machine - service - database - own
 	n := time.Duration(max(result.Accepted, 1))
 	return figures{
 		accepted: result.Accepted, perSecond: float64(result.Accepted) / result.Elapsed.Seconds(),
 		p50: result.P50, p99: result.P99, service: service / n, database: database / n, generator: own / n,
-		catchUp: catchUp, others: max(0, others.Seconds()/after.at.Sub(before.at).Seconds()),
+		catchUp: catchUp, noise: max(0, noise.Seconds()/after.at.Sub(before.at).Seconds()),
 		bytes: result.Bytes, failed: result.Failed,
 	}, nil
 }
 
-// used is the processor time so far of a process, of the database server, and of the whole machine.
-type used struct {
+// cpuUsage is the processor time so far of a process, of the database server, and of the whole machine.
+type cpuUsage struct {
 	service, database, machine time.Duration
 	at                         time.Time
 }
 
-func (a *arena) used(service int) (u used, err error) {
+func (t *testbed) cpuUsage(service int) (u cpuUsage, err error) {
 	if u.service, err = processTime(service); err != nil {
 		return u, err
 	}
-	if u.database, err = familyTime(a.postmaster); err != nil {
+	if u.database, err = familyTime(t.postmaster); err != nil {
 		return u, err
 	}
 	u.machine, err = machineTime()
@@ -168,8 +167,8 @@ func (a *arena) used(service int) (u used, err error) {
 func millis(d time.Duration) float64 { return d.Seconds() * 1e3 }
 func micros(d time.Duration) float64 { return d.Seconds() * 1e6 }
 
-// lines are the lines of a table.
-var lines = []struct {
+// tableRows are the rows of a table.
+var tableRows = []struct {
 	name   string
 	format string
 	value  func(figures) float64
@@ -184,7 +183,7 @@ var lines = []struct {
 	{"CPU per request, µs: load generator", "%.1f", func(f figures) float64 { return micros(f.generator) }, false},
 	{"caught up after, ms", "%.0f", func(f figures) float64 { return millis(f.catchUp) }, false},
 	{"bytes for a reader", "%.0f", func(f figures) float64 { return float64(f.bytes) }, false},
-	{"noise: processors busy elsewhere", "%.2f", func(f figures) float64 { return f.others }, false},
+	{"noise: processors busy elsewhere", "%.2f", func(f figures) float64 { return f.noise }, false},
 }
 
 // table prints the rounds of two contestants: the medians of each figure, and the median, minimum and maximum of the
@@ -192,16 +191,13 @@ var lines = []struct {
 func table(names [2]string, first, second []figures) string {
 	var text strings.Builder
 	fmt.Fprintf(&text, "median of\t%s\t%s\tratio\tmin\tmax\t\n", names[0], names[1])
-	for _, line := range lines {
-		var a, b []float64
-		for i := range first {
-			a, b = append(a, line.value(first[i])), append(b, line.value(second[i]))
-		}
+	for _, row := range tableRows {
+		a, b := valuesOf(first, row.value), valuesOf(second, row.value)
 		if slices.Max(a) == 0 && slices.Max(b) == 0 {
 			continue
 		}
-		fmt.Fprintf(&text, "%s\t"+line.format+"\t"+line.format+"\t", line.name, median(a), median(b))
-		if line.ratio && !slices.Contains(b, 0) {
+		fmt.Fprintf(&text, "%s\t"+row.format+"\t"+row.format+"\t", row.name, median(a), median(b))
+		if row.ratio && !slices.Contains(b, 0) {
 			of := ratios(a, b)
 			fmt.Fprintf(&text, "%.2f\t%.2f\t%.2f\t\n", median(of), slices.Min(of), slices.Max(of))
 		} else {
@@ -211,7 +207,7 @@ func table(names [2]string, first, second []figures) string {
 	return align(text.String()) + failures(names[0], first...) + failures(names[1], second...)
 }
 
-// align aligns the cells of lines, each ended by a tab, in columns.
+// align aligns cells, each of which ends with a tab, in columns.
 func align(cells string) string {
 	var text strings.Builder
 	aligned := tabwriter.NewWriter(&text, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -223,7 +219,7 @@ func align(cells string) string {
 // line prints the figures of one round in one line; CPU is that of the service and its database, per request.
 func (f figures) line(name string) string {
 	return fmt.Sprintf("%-18s %8.0f/s   p50 %7.2f ms   p99 %7.2f ms   CPU %6.1f + %6.1f µs   noise %.2f\n", name,
-		f.perSecond, millis(f.p50), millis(f.p99), micros(f.service), micros(f.database), f.others) + failures(name, f)
+		f.perSecond, millis(f.p50), millis(f.p99), micros(f.service), micros(f.database), f.noise) + failures(name, f)
 }
 
 func failures(name string, rounds ...figures) string {
@@ -240,13 +236,20 @@ func failures(name string, rounds ...figures) string {
 	return text.String()
 }
 
-// median of an even number of values is the mean of the two middle ones.
+func valuesOf(rounds []figures, value func(figures) float64) []float64 {
+	values := make([]float64, len(rounds))
+	for i, f := range rounds {
+		values[i] = value(f)
+	}
+	return values
+}
+
+// median returns the middle value, or the mean of the two middle ones.
 func median(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// ratios divides pairs.
 func ratios(dividends, divisors []float64) []float64 {
 	list := make([]float64, len(dividends))
 	for i := range list {

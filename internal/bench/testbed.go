@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/child"
+	"novelgate/internal/pgserver"
+)
+
+// testbedFlags configure the database server and the load.
+type testbedFlags struct {
+	DataDir    string   `name:"data-dir" type:"existingdir" placeholder:"DIR" help:"Directory on a disk for the data of the database server, which is deleted afterwards (default: the directory for temporary files)."`
+	Binary     string   `type:"existingfile" placeholder:"FILE" help:"The novelgate to measure (default: built from this module)."`
+	Titles     int      `default:"1000" help:"How many novels the comments are about."`
+	Replies    float64  `default:"0.3" help:"Share of comments that answer an earlier one."`
+	ServeFlags []string `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--lanes=4."`
+}
+
+// testbed is the database server of a benchmark. Each contestant has its own database.
+type testbed struct {
+	testbedFlags
+	dir        string
+	self       string // path of this program, which also runs as peer and as load generator
+	server     *pgserver.Server
+	admin      *pgx.Conn // to the maintenance database
+	postmaster int
+	rounds     uint16 // number of rounds so far
+}
+
+// run starts a database server with fsync on and with additional settings, builds the service unless the flags name a
+// binary, calls use, stops the server and deletes its data.
+func (f testbedFlags) run(ctx context.Context, settings map[string]string, use func(t *testbed) error) (err error) {
+	t := &testbed{testbedFlags: f}
+	if t.self, err = os.Executable(); err != nil {
+		return fmt.Errorf("find this program: %w", err)
+	}
+	if t.dir, err = os.MkdirTemp(f.DataDir, "novelgate-bench-"); err != nil {
+		return fmt.Errorf("make data directory: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(t.dir)) }()
+	if err := os.Chmod(t.dir, 0o755); err != nil { //nolint:gosec // the server may run under another account; the directories inside are private
+		return fmt.Errorf("open data directory: %w", err)
+	}
+	if err := onDisk(t.dir); err != nil {
+		return err
+	}
+	if t.Binary == "" {
+		t.Binary = filepath.Join(t.dir, "novelgate")
+		build := child.Command(ctx, "go", "build", "-buildvcs=false", "-o", t.Binary, "novelgate/cmd/novelgate")
+		if err := build.Run(); err != nil {
+			return fmt.Errorf("build novelgate: %w", err)
+		}
+	}
+	stopping := context.WithoutCancel(ctx)
+	t.server, err = pgserver.Start(ctx, pgserver.Config{DataDir: filepath.Join(t.dir, "data"), Settings: settings})
+	if err != nil {
+		return fmt.Errorf("start the database server: %w", err)
+	}
+	defer func() { err = errors.Join(err, t.server.Stop(stopping)) }()
+	if t.admin, err = pgx.Connect(ctx, t.server.URL()); err != nil {
+		return fmt.Errorf("connect to the database server: %w", err)
+	}
+	defer func() { err = errors.Join(err, t.admin.Close(stopping)) }()
+	const postmasterSQL = `SELECT split_part(pg_read_file('postmaster.pid'), E'\n', 1)::integer`
+	if err := t.admin.QueryRow(ctx, postmasterSQL).Scan(&t.postmaster); err != nil {
+		return fmt.Errorf("find the process of the database server: %w", err)
+	}
+	return use(t)
+}
+
+// runService runs a database server and a service, calls use, and stops both.
+func (f testbedFlags) runService(
+	ctx context.Context, paused bool, settings map[string]string, use func(c *contestant) error,
+) error {
+	return f.run(ctx, settings, func(t *testbed) error {
+		c, err := t.newService(ctx, "novelgate", t.Binary, t.ServeFlags)
+		if err != nil {
+			return err
+		}
+		return c.whileRunning(ctx, paused, func() error { return use(c) })
+	})
+}
+
+// createDatabase creates a database without planner statistics and returns its URL.
+func (t *testbed) createDatabase(ctx context.Context, name string) (string, error) {
+	if _, err := t.admin.Exec(ctx, `CREATE DATABASE `+pgx.Identifier{name}.Sanitize()); err != nil {
+		return "", fmt.Errorf("create database: %w", err)
+	}
+	config := t.admin.Config()
+	return fmt.Sprintf("postgres:///%s?host=%s&port=%d&user=%s", name, config.Host, config.Port, config.User), nil
+}
+
+// checkpoint writes all earlier changes to disk, so that the next round does not pay for them.
+func (t *testbed) checkpoint(ctx context.Context) error {
+	if _, err := t.admin.Exec(ctx, `CHECKPOINT`); err != nil {
+		return fmt.Errorf("checkpoint: %w", err)
+	}
+	return nil
+}
