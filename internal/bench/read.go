@@ -113,20 +113,19 @@ func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
 
 func printRows(buffer *bytes.Buffer, rows pgx.Rows) error {
 	var (
-		novel, thread, post, parent, root, author pgtype.UUID
-		slug, title, state, language, cover       string
-		depth                                     int
-		written, received                         pgtype.Timestamptz
-		hidden, cut                               bool
-		chapter, content, member, name, platform  pgtype.Text
+		post, parent                      pgtype.UUID
+		depth                             int
+		written                           pgtype.Timestamptz
+		hidden                            bool
+		chapter, personal, name, platform pgtype.Text
 	)
-	columns := []any{
-		&novel, &slug, &title, &state, &language, &cover, &thread, &post, &parent, &root, &depth, &chapter, &written,
-		&received, &author, &hidden, &cut, &content, &member, &name, &platform,
+	columns := []any{ // of readapi/discussion.sql; it does not print the nil ones
+		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, &post, &parent, nil, &depth, &chapter, &written, nil, nil,
+		&hidden, nil, &personal, nil, &name, &platform,
 	}
 	_, err := pgx.ForEachRow(rows, columns, func() error {
 		_, err := fmt.Fprintln(buffer, post.String(), parent.String(), depth, chapter.String, written.Time, hidden,
-			name.String, platform.String, content.String)
+			name.String, platform.String, personal.String)
 		return err
 	})
 	return err //nolint:wrapcheck // the handler prints it
