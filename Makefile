@@ -73,8 +73,8 @@ check-pages: ## Check pages, feeds and sitemaps with validators (needs a network
 	go test -count=1 -tags checks -run 'TestChecks/$(CHECKS)' -v ./readapi
 
 .PHONY: generators
-generators: ## Generate clients from docs/openapi.yaml and use them, lint it, compare it with the latest release (needs a network, node).
-	go test -count=1 -tags generators -run 'TestGenerated|TestDescription' ./internal/e2e
+generators: ## Generate clients from docs/openapi.yaml and use them, lint it, compare it with the latest release, run the consumer in TypeScript (needs a network, node).
+	go test -count=1 -tags generators -run 'TestGenerated|TestDescription|InTypeScript' ./internal/e2e ./docs/consumers
 
 .PHONY: bench
 bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'

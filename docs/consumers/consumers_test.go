@@ -28,62 +28,67 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 // consumer runs one of the consumers until the returned function is called.
 type consumer func(t *testing.T, nats *relaytest.Cluster, js jetstream.JetStream, table *consumers.Table) (stop func())
 
-// Each consumer has the same table at the end as one that was never restarted: comments of an erased author are gone,
-// and what is hidden is marked.
 func TestConsumers(t *testing.T) {
 	t.Parallel()
 	for name, start := range map[string]consumer{"nats.go": follow, "Watermill": route} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l, nats := ledgertest.New(t), relaytest.New(t, 1)
-			_, js := nats.Connect()
-			testdb.Background(t, ledger.NewSealer(ledger.SealerConfig{
-				Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-			}).Run)
-			conn, err := relay.Connect(t.Context(), relay.Connection{URL: nats.URL()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(conn.Close)
-			r, err := relay.New(relay.Config{Database: l.Pool.Config().ConnConfig, Conn: conn, Replicas: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			testdb.Background(t, r.Run)
-
-			pool := testdb.Pool(t, testdb.NewEmpty(t))
-			testdb.Exec(t, pool, consumers.Schema)
-			table := &consumers.Table{Pool: pool}
-			testdb.Eventually(t, "the relay has made its streams", func() bool {
-				table.Personal, err = js.Stream(t.Context(), relay.PersonalStreamName(ledgertest.Origin))
-				return err == nil
-			})
-
-			hidden := comment("ada", "a hidden remark")
-			write(t, l.Pool, hidden, comment("ada", "some dragons"), comment("eve", "more dragons"))
-			stop := start(t, nats, js, table)
-			awaitWords(t, pool, "dragons", 2)
-			write(t, l.Pool, comment("bob", "dragons again"))
-			awaitWords(t, pool, "dragons", 3)
-			stop()
-
-			write(t, l.Pool, comment("bob", "the last dragons"), staffEvent(events.PostStream, hidden.StreamID, 2,
-				events.PostHidden{Reason: "r"}))
-			stop = start(t, nats, js, table)
-			awaitWords(t, pool, "dragons", 4)
-			testdb.Eventually(t, "the remark is hidden", func() bool {
-				return testdb.Value[bool](t, pool, `SELECT hidden FROM search_comments WHERE post_id = $1`, hidden.StreamID)
-			})
-			write(t, l.Pool, staffEvent(events.AuthorStream, events.AuthorID(integrationID, "eve"), 1, events.AuthorErased{
-				IntegrationID: integrationID, Reason: "r", Searched: "0/0",
-			}), comment("bob", "behind it"))
-			awaitWords(t, pool, "behind", 1)
-			awaitWords(t, pool, "dragons", 3)
-			stop()
-			if n := testdb.Value[int64](t, pool, `SELECT sequence FROM search_position`); n != 8 {
-				t.Errorf("the table is at sequence %d", n)
-			}
+			wantTable(t, start)
 		})
+	}
+}
+
+// wantTable runs a consumer. It has the same table at the end as one that was never restarted: comments of an erased
+// author are gone, and what is hidden is marked.
+func wantTable(t *testing.T, start consumer) {
+	t.Helper()
+	l, nats := ledgertest.New(t), relaytest.New(t, 1)
+	_, js := nats.Connect()
+	testdb.Background(t, ledger.NewSealer(ledger.SealerConfig{
+		Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	}).Run)
+	conn, err := relay.Connect(t.Context(), relay.Connection{URL: nats.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	r, err := relay.New(relay.Config{Database: l.Pool.Config().ConnConfig, Conn: conn, Replicas: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	testdb.Background(t, r.Run)
+
+	pool := testdb.Pool(t, testdb.NewEmpty(t))
+	testdb.Exec(t, pool, consumers.Schema)
+	table := &consumers.Table{Pool: pool}
+	testdb.Eventually(t, "the relay has made its streams", func() bool {
+		table.Personal, err = js.Stream(t.Context(), relay.PersonalStreamName(ledgertest.Origin))
+		return err == nil
+	})
+
+	hidden := comment("ada", "a hidden remark")
+	write(t, l.Pool, hidden, comment("ada", "some dragons"), comment("eve", "more dragons"))
+	stop := start(t, nats, js, table)
+	awaitWords(t, pool, "dragons", 2)
+	write(t, l.Pool, comment("bob", "dragons again"))
+	awaitWords(t, pool, "dragons", 3)
+	stop()
+
+	write(t, l.Pool, comment("bob", "the last dragons"), staffEvent(events.PostStream, hidden.StreamID, 2,
+		events.PostHidden{Reason: "r"}))
+	stop = start(t, nats, js, table)
+	awaitWords(t, pool, "dragons", 4)
+	testdb.Eventually(t, "the remark is hidden", func() bool {
+		return testdb.Value[bool](t, pool, `SELECT hidden FROM search_comments WHERE post_id = $1`, hidden.StreamID)
+	})
+	write(t, l.Pool, staffEvent(events.AuthorStream, events.AuthorID(integrationID, "eve"), 1, events.AuthorErased{
+		IntegrationID: integrationID, Reason: "r", Searched: "0/0",
+	}), comment("bob", "behind it"))
+	awaitWords(t, pool, "behind", 1)
+	awaitWords(t, pool, "dragons", 3)
+	stop()
+	if n := testdb.Value[int64](t, pool, `SELECT sequence FROM search_position`); n != 8 {
+		t.Errorf("the table is at sequence %d", n)
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package consumers has two example consumers of the event streams, which docs/events.md explains. Both keep a table up
-// to date in which comments can be searched: Follow with nats.go only, Router with Watermill.
+// Package consumers has example consumers of the event streams, which docs/events.md explains. They keep a table up to
+// date in which comments can be searched: Follow with nats.go only, Router with Watermill. The directory typescript has
+// the same as Follow in TypeScript.
 package consumers
 
 import (
