@@ -2,7 +2,6 @@ package commands
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -23,13 +22,8 @@ func Problem(err error) *problem.Error {
 	var limited *committer.RateLimitedError
 	switch {
 	case errors.As(err, &limited):
-		what := "creations"
-		if limited.Operation == ratelimit.NovelUpdates {
-			what = "updates"
-		}
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
-			fmt.Sprintf("The limit of %d novel %s per minute is reached. Repeat the request with the same Idempotency-Key "+
-				"after the time in Retry-After.", limited.Limit, what))
+			problem.Sentence(limited) + " Repeat the request with the same Idempotency-Key after the time in Retry-After.")
 	case errors.Is(err, ratelimit.ErrShareExceeded):
 		return problem.RateLimited(shareRetryAfter).WithDetail(
 			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the " +

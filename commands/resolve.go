@@ -146,12 +146,11 @@ func nearSpellings(folded string) []string {
 // first.
 func nearest(folded string, candidates []nearTitle) []string {
 	length := utf8.RuneCountInString(folded)
-	candidates = slices.DeleteFunc(candidates, func(c nearTitle) bool { return c.folded == folded })
 	near := candidates[:0]
 	for _, c := range candidates {
 		other := utf8.RuneCountInString(c.folded)
 		longer := max(length, other)
-		if 2*(longer-min(length, other)) >= longer {
+		if c.folded == folded || 2*(longer-min(length, other)) >= longer {
 			continue // The difference of lengths is a lower bound of the edit distance, which is slow to compute.
 		}
 		if c.distance = levenshtein.ComputeDistance(folded, c.folded); 2*c.distance < longer {

@@ -136,7 +136,7 @@ func (k *Keys) authenticate(ctx context.Context, key string, find *finder, kind,
 	return e, nil
 }
 
-// beginLookUp returns, for a look-up that begins now, the generation that remember wants and the expiry of its entries.
+// beginLookUp returns the generation to pass to remember, and the expiry of the entries that the look-up finds.
 func (k *Keys) beginLookUp() (generation uint64, until time.Time) {
 	k.mu.RLock()
 	defer k.mu.RUnlock()

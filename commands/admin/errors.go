@@ -2,7 +2,6 @@ package admin
 
 import (
 	"errors"
-	"strings"
 	"time"
 
 	"novelgate/aggregates/author"
@@ -22,9 +21,9 @@ func Problem(err error) *problem.Error {
 	var limit *principal.LimitError
 	switch {
 	case errors.As(err, &ofNovel), errors.As(err, &ofAuthor), errors.As(err, &ofPost):
-		return problem.InvalidTransition(sentence(err))
+		return problem.InvalidTransition(problem.Sentence(err))
 	case errors.As(err, &edit):
-		return problem.Conflict(sentence(err))
+		return problem.Conflict(problem.Sentence(err))
 	case errors.Is(err, staff.ErrNameTaken):
 		return problem.Conflict("An integration of this name exists already.")
 	case errors.Is(err, principal.ErrKeyRevoked):
@@ -57,12 +56,6 @@ func Problem(err error) *problem.Error {
 	default:
 		return nil
 	}
-}
-
-// sentence returns an error text as a sentence.
-func sentence(err error) string {
-	text := err.Error()
-	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 func invalid(field string, err error) *problem.Error { return problem.InvalidField(field, err.Error()) }

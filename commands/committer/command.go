@@ -48,7 +48,7 @@ func (e *RateLimitedError) Error() string {
 	if e.Operation == ratelimit.NovelUpdates {
 		what = "updates"
 	}
-	return fmt.Sprintf("the limit of %d novel %s per minute is used up", e.Limit, what)
+	return fmt.Sprintf("the limit of %d novel %s per minute is reached", e.Limit, what)
 }
 
 // Caller is the integration that sent a command, with its rights and limits.

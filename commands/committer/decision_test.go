@@ -54,7 +54,7 @@ const (
 	rejected       = "error: staff of the host platform declined this title"
 	rejectedReplay = "error: staff of the host platform declined this title"
 	misused        = "error: the idempotency key was used for another title"
-	limited        = "error: the limit of 1048576 novel creations per minute is used up"
+	limited        = "error: the limit of 1048576 novel creations per minute is reached"
 )
 
 // TestDecisions executes the given steps, and then the commands of when: one by one and, in another database, as one

@@ -87,7 +87,7 @@ func TestUpdatesAreLimited(t *testing.T) {
 	update := func(key, synopsis string) *committer.Command {
 		return p.novel(key, "Title", novel.Fields{Synopsis: &synopsis})
 	}
-	const limited = "error: the limit of 2 novel updates per minute is used up"
+	const limited = "error: the limit of 2 novel updates per minute is reached"
 	got := r.together(t, update("0", "a"), update("1", "b"), p.novel("foreign", "Theirs", novel.Fields{}),
 		update("2", "b"), update("1", "b"), p.post("p", "Title"), other.novel("without a limit", "Theirs", novel.Fields{}))
 	want := []string{"created", "updated", "foreign", "updated", "updated replayed", "post", "updated"}

@@ -151,35 +151,36 @@ func readEnvelope(raw []byte) (envelope, error) {
 }
 
 func (e *envelope) set(member string, value jsontext.Value) error {
-	into := &e.key
 	switch member {
 	case "operation":
-		into = &e.operation
+		return e.operation.set(member, value)
 	case "idempotencyKey":
+		return e.key.set(member, value)
 	case "body":
 		if e.body != nil {
-			return problem.InvalidField("body", "duplicate member")
+			return problem.InvalidField(member, "duplicate member")
 		}
 		e.body = value
-		return nil
 	case "erased":
 		e.erased = true
-		return nil
 	default:
 		for _, known := range []string{"operation", "idempotencyKey", "body"} {
 			if strings.EqualFold(member, known) {
 				return problem.InvalidField(known, "the name must be spelled exactly so, and case matters")
 			}
 		}
-		return nil
 	}
-	if into.given {
+	return nil
+}
+
+func (t *text) set(member string, value jsontext.Value) error {
+	if t.given {
 		return problem.InvalidField(member, "duplicate member")
 	}
-	into.given = true
+	t.given = true
 	if value.Kind() == '"' {
 		unquoted, err := jsontext.AppendUnquote(nil, value)
-		into.isText, into.text = err == nil, string(unquoted)
+		t.isText, t.text = err == nil, string(unquoted)
 	}
 	return nil
 }

@@ -122,24 +122,7 @@ func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID,
 func eraseFrom(
 	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64, author string,
 ) (erased int, err error) {
-	var body, packed []byte
-	for {
-		err := pool.QueryRow(ctx, holdSQL, id, first, holder, lease).Scan(&body, &packed)
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, pgx.ErrNoRows) {
-			return 0, fmt.Errorf("lease a chunk: %w", err)
-		}
-		if !eventlog.Sleep(ctx, holdPause) {
-			return 0, fmt.Errorf("wait for the lease of a chunk: %w", ctx.Err())
-		}
-	}
-	lines, err := unpackLines(body)
-	if err != nil {
-		return 0, err
-	}
-	results, err := unpackLines(packed)
+	lines, results, err := leaseChunk(ctx, pool, holder, id, first)
 	if err != nil {
 		return 0, err
 	}
@@ -167,6 +150,27 @@ func eraseFrom(
 		return 0, fmt.Errorf("erase lines: %w", err)
 	}
 	return len(hit), nil
+}
+
+// leaseChunk leases a chunk, as soon as no worker has it, and returns its lines and results.
+func leaseChunk(
+	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64,
+) (lines, results [][]byte, err error) {
+	for {
+		var body, packed []byte
+		err := pool.QueryRow(ctx, holdSQL, id, first, holder, lease).Scan(&body, &packed)
+		switch {
+		case err == nil:
+			if lines, err = unpackLines(body); err == nil {
+				results, err = unpackLines(packed)
+			}
+			return lines, results, err
+		case !errors.Is(err, pgx.ErrNoRows):
+			return nil, nil, fmt.Errorf("lease a chunk: %w", err)
+		case !eventlog.Sleep(ctx, holdPause):
+			return nil, nil, fmt.Errorf("wait for the lease of a chunk: %w", ctx.Err())
+		}
+	}
 }
 
 // errErased is the outcome of a line whose author was erased.

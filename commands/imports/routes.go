@@ -64,7 +64,11 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodGet, one + "/results", a.results},
 		{http.MethodGet, one + "/failed", a.failed},
 	} {
-		router.Handle(route.path, a.handler(route.handle)).Methods(route.method)
+		router.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
+			if err := a.serve(w, r, route.handle); err != nil {
+				a.Fail(w, r, err)
+			}
+		}).Methods(route.method)
 	}
 }
 
@@ -75,25 +79,17 @@ type call struct {
 	r *http.Request
 }
 
-// handler serves a route. Checks run in this order: API key (401), fair share (429), media type (415), disabled
+// serve answers a request. Checks run in this order: API key (401), fair share (429), media type (415), disabled
 // integration and capability (403), idempotency key or parameters (400), import (404), state and offset (409).
-func (a *API) handler(handle func(context.Context, *call) error) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if err := a.serve(w, r, handle); err != nil {
-			a.Fail(w, r, err)
-		}
-	})
-}
-
 func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error) error {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
-	principal, leave, err := a.Partners.Admit(ctx, w, r)
+	integration, leave, err := a.Partners.Admit(ctx, w, r)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	c := &call{Integration: principal, w: w, r: r}
+	c := &call{Integration: integration, w: w, r: r}
 	if sent := r.Header.Get("Content-Type"); r.Method == http.MethodPut && !httpkit.IsMediaType(sent, mediaType) {
 		err = problem.UnsupportedMediaType(sent).WithDetail("The Content-Type must be " + mediaType + ".")
 	}
@@ -104,7 +100,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.
 		err = handle(ctx, c)
 	}
 	if err != nil {
-		a.DelayRefusal(r, principal.IntegrationID, err)
+		a.DelayRefusal(r, integration.IntegrationID, err)
 	}
 	return err
 }

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -252,21 +253,7 @@ func (s *Store) save(
 	if pause > 0 {
 		resume = &pause
 	}
-	var lines []int64
-	var posts, parents []uuid.UUID
-	for index, w := range v.waiting {
-		if w.saved {
-			continue
-		}
-		w.saved = true // or the visit is over
-		lines, posts, parents = append(lines, v.number(index)), append(posts, w.post), append(parents, w.parent)
-	}
-	results := make([][]byte, 0, len(v.results))
-	for index := range v.lines {
-		if encoded, ok := v.results[index]; ok {
-			results = append(results, encoded)
-		}
-	}
+	lines, posts, parents := v.newlyWaiting()
 	conn, err := s.Pool.Acquire(ctx)
 	if err != nil {
 		return "", fmt.Errorf("save outcomes: %w", err)
@@ -276,7 +263,7 @@ func (s *Store) save(
 		return "", errLeaseLost
 	}
 	n := v.outcomes
-	err = conn.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), packLines(results),
+	err = conn.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), v.packedResults(),
 		len(v.lines)-len(v.results), len(v.failed), next, lease, n[Created], n[Updated], n[Unchanged], n[Replayed], n[Failed],
 		v.parentMissing, v.resolved, lines, posts, parents, resume).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -287,6 +274,27 @@ func (s *Store) save(
 	}
 	v.outcomes, v.parentMissing, v.resolved, v.leasedAt = map[Status]int64{}, 0, nil, now
 	return state, nil
+}
+
+// newlyWaiting returns the waiting lines to add to import_waiting, with their posts and parents. It marks them as
+// saved: if the save fails, the visit is over.
+func (v *visit) newlyWaiting() (lines []int64, posts, parents []uuid.UUID) {
+	for index, w := range v.waiting {
+		if !w.saved {
+			w.saved = true
+			lines, posts, parents = append(lines, v.number(index)), append(posts, w.post), append(parents, w.parent)
+		}
+	}
+	return lines, posts, parents
+}
+
+// packedResults returns the outcomes so far, in the order of the lines.
+func (v *visit) packedResults() []byte {
+	results := make([][]byte, 0, len(v.results))
+	for _, index := range slices.Sorted(maps.Keys(v.results)) {
+		results = append(results, v.results[index])
+	}
+	return packLines(results)
 }
 
 const stuckSQL = `SELECT import_id FROM imports AS i

@@ -91,7 +91,7 @@ func (w *Worker) Run(ctx context.Context) {
 func (w *Worker) purge(ctx context.Context) {
 	for {
 		if err := w.Store.purge(ctx, w.Retention); err != nil && ctx.Err() == nil {
-			w.Logger.WarnContext(ctx, "imports whose time is over are not deleted yet", slog.Any("error", err))
+			w.Logger.WarnContext(ctx, "imports beyond their retention are not deleted yet", slog.Any("error", err))
 		}
 		if !eventlog.Sleep(ctx, min(purgeEvery, w.Retention/4)) {
 			return

@@ -53,7 +53,7 @@ WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT ` +
 func (s *Staff) Announce(ctx context.Context, logger *slog.Logger) {
 	for {
 		if err := s.AnnounceDue(ctx); err != nil && ctx.Err() == nil {
-			logger.WarnContext(ctx, "ends of imports and keys are not announced at present", slog.Any("error", err))
+			logger.WarnContext(ctx, "completed imports and expiring keys are not announced at present", slog.Any("error", err))
 		}
 		if !eventlog.Sleep(ctx, announceEvery) {
 			return

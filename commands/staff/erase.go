@@ -67,20 +67,21 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	e := eraser{s, name}
 	// Complete interrupted erasures first: their events already count the comments that are left.
 	done, err := e.complete(ctx)
-	done.Lines = lines
-	unknown := errors.Is(err, ErrNoSuchAuthor)
-	if err != nil && !unknown {
-		return done, err
+	first := errors.Is(err, ErrNoSuchAuthor) // no erasure is on record
+	if err != nil && !first {
+		return Erasure{}, err
 	}
-	found, findErr := e.find(ctx)
+	found, err := e.find(ctx)
 	switch {
-	case findErr != nil:
-		return Erasure{}, findErr
-	case found.nothing() && lines > 0 && unknown:
-		done.AuthorID, done.ErasedAt = e.name.id(), s.Now().UTC()
-		return done, nil
+	case err != nil:
+		return Erasure{}, err
+	case found.nothing() && first && lines == 0:
+		return Erasure{}, ErrNoSuchAuthor
+	case found.nothing() && first:
+		return Erasure{AuthorID: name.id(), Lines: lines, ErasedAt: s.Now().UTC()}, nil
 	case found.nothing():
-		return done, err
+		done.Lines = lines
+		return done, nil
 	}
 	if err := e.erase(ctx, found.projected); err != nil {
 		return Erasure{}, err
@@ -136,7 +137,7 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	// no checkpoint.
 	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&f.searched.TransactionID, &f.searched.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return f, fmt.Errorf("read how far the posts are: %w", err)
+		return f, fmt.Errorf("read the checkpoint of posts: %w", err)
 	}
 	if f.projected, err = e.comments(ctx, erasePostsSQL, e.name.id()); err != nil {
 		return f, err

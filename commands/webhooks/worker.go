@@ -44,14 +44,6 @@ type Worker struct {
 	Metrics *Metrics
 }
 
-// DefaultRetries are the waits of Standard Webhooks.
-func DefaultRetries() []time.Duration {
-	return []time.Duration{
-		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour,
-		20 * time.Hour, 24 * time.Hour,
-	}
-}
-
 // Times and limits of a worker.
 const (
 	quickVisits    = 32                     // concurrent, to endpoints that were fast
@@ -244,7 +236,7 @@ WHERE webhook_id = $1 AND holder = $2 RETURNING transaction_id, position`
 // rewind moves a webhook back if the log no longer has the event at its position, because the database was set back.
 // Some changes are then sent again.
 func (w *Worker) rewind(ctx context.Context, v *visit) error {
-	w.Logger.InfoContext(ctx, "the log was set back: a webhook goes on from before that",
+	w.Logger.InfoContext(ctx, "the database was set back: a webhook continues from an earlier position",
 		slog.String("webhook", v.id.String()), slog.Any("position", v.place))
 	err := w.Store.Pool.QueryRow(ctx, rewindSQL, v.id, v.holder, rewind).Scan(&v.place.TransactionID, &v.place.Ordinal)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -287,7 +279,7 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 			// The log has lost the change.
 			if _, err := w.Store.Pool.Exec(ctx, `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $2
     AND position = $3`, v.id, r.Place.TransactionID, r.Place.Ordinal); err != nil {
-				return false, fmt.Errorf("forget a change: %w", err)
+				return false, fmt.Errorf("delete the retry of a lost change: %w", err)
 			}
 			continue
 		}

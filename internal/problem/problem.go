@@ -37,6 +37,12 @@ type Error struct {
 	cause error // for logs and errors.Is; never rendered
 }
 
+// Sentence returns the text of an error as a Detail.
+func Sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
+}
+
 // Unauthorized means that the request has no valid key.
 func Unauthorized(detail string) *Error {
 	return &Error{Code: CodeUnauthorized, Detail: detail}
