@@ -40,8 +40,8 @@ type Erasure struct {
 // follow with the event AuthorErased. A second call erases later comments, and completes an interrupted erasure.
 //
 // It finds the comments in the table posts. This projection removes them when it applies AuthorErased, so they are
-// erased before that event is recorded. Comments before AuthorErased that posts had not applied yet are found in the log
-// afterwards.
+// erased before that event is recorded. Comments before AuthorErased that posts had not applied yet are found in the
+// log afterwards.
 func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
 	if err := requireReason(reason); err != nil {
 		return Erasure{}, err

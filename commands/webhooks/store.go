@@ -269,13 +269,11 @@ func (s *Store) attempts(
 	}, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)
 }
 
-const secretsSQL = `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
-WHERE webhook_id = $1 AND integration_id = $2`
-
 // secrets returns the address of a webhook and its current secrets.
 func (s *Store) secrets(ctx context.Context, integration, id uuid.UUID) (address string, secrets [][]byte, err error) {
 	var secret, previous []byte
-	err = s.Pool.QueryRow(ctx, secretsSQL, id, integration).Scan(&address, &secret, &previous)
+	err = s.Pool.QueryRow(ctx, `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
+WHERE webhook_id = $1 AND integration_id = $2`, id, integration).Scan(&address, &secret, &previous)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil, ErrNotFound
 	}
