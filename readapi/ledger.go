@@ -7,10 +7,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/gorilla/mux"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/events/handover"
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -29,12 +32,14 @@ type Ledger struct {
 	*httpkit.Kit
 
 	Store *ledger.Store
+	DB    database.Querier
 }
 
 // Register adds the routes of the ledger to router.
 func (l *Ledger) Register(router *mux.Router) {
 	for path, read := range map[string]func(context.Context, *http.Request) (file, error){
 		"/checkpoint": l.checkpoint, "/key": l.key, "/proof": l.proof, "/tile/{tile:.+}": l.tile,
+		"/origins": l.origins,
 	} {
 		router.Handle(ledgerPath+path, l.handler(read)).Methods(http.MethodGet, http.MethodHead)
 	}
@@ -116,6 +121,16 @@ func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 		return file{}, missing("No checkpoint covers this log index yet.", err)
 	}
 	return text(proof), nil
+}
+
+// origins handles GET /ledger/origins: the names of the ledger, and the promotions of mirrors.
+func (l *Ledger) origins(ctx context.Context, _ *http.Request) (file, error) {
+	published, err := handover.Publish(ctx, l.DB)
+	if err != nil {
+		return file{}, err
+	}
+	content, err := json.Marshal(published)
+	return file{"application/json", moments, content}, err
 }
 
 // tile handles GET /ledger/tile/{L}/{N}[.p/{W}] and GET /ledger/tile/entries/{N}[.p/{W}].

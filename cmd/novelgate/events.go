@@ -30,6 +30,7 @@ type eventsCommand struct {
 	Diff      eventsDiff      `cmd:"" help:"Show the changes of a novel, a thread or an integration between two points."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
 	Verify    eventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database or of a running service against its ledger."`
+	Lost      eventsLost      `cmd:"" help:"List the events of this database that the service lacks which was promoted in its place."`
 	Rebase    eventsRebase    `cmd:"" help:"Make a history readable after it was restored from a dump into another PostgreSQL cluster."`
 	AccessLog eventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
 }

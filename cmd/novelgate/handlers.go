@@ -56,7 +56,7 @@ func (s *service) publicHandler(
 	}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
-	router.Use(requests.Middleware, kit.RecoverPanics, s.misdirected(kit))
+	router.Use(requests.Middleware, kit.RecoverPanics, s.refuseElsewhere(kit))
 	s.partners = &commands.API{
 		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
@@ -82,7 +82,7 @@ func (s *service) publicHandler(
 		s.health(),
 		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},
 		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.
-		&readapi.Ledger{Kit: kit, Store: ledger.NewStore(pools.Read)},
+		&readapi.Ledger{Kit: kit, Store: ledger.NewStore(pools.Read), DB: pools.Read},
 	} {
 		api.Register(router)
 	}
@@ -112,7 +112,12 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 	health := s.health()
 	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
 	if s.mirror != nil {
-		health.Mirror = func() any { return s.mirror.Status() }
+		health.Mirror = func() any {
+			if s.roles.last().Mirrors == "" {
+				return nil // it was promoted
+			}
+			return s.mirror.Status()
+		}
 	}
 	health.Register(router)
 	router.Handle("/metrics",

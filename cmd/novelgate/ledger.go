@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/pgserver"
 )
@@ -198,17 +200,43 @@ func (f *LedgerFlags) validateWitnesses() error {
 	return nil
 }
 
-// workOnLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
-// seals and publishes. A mirror only seals.
+// workOnLedger adds sealing, signing and publishing to the background work. A service that does not append only seals;
+// it signs and publishes after a promotion.
 func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})
 	s.background = append(s.background, sealer.Run)
-	if s.mirror != nil {
+	if s.roles.last().Appends() {
+		signing, err := s.signLedger(ctx, flags, dataDir)
+		if err != nil {
+			return err
+		}
+		s.asOrigin = append(s.asOrigin, signing...)
 		return nil
 	}
+	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
+		signing, err := s.signLedger(ctx, flags, dataDir)
+		for err != nil && eventlog.Sleep(ctx, time.Second) {
+			s.logger.ErrorContext(ctx, "the ledger is not signed", slog.Any("error", err))
+			signing, err = s.signLedger(ctx, flags, dataDir)
+		}
+		var all sync.WaitGroup
+		for _, work := range signing {
+			all.Go(func() { work(ctx) })
+		}
+		all.Wait()
+	})
+	return nil
+}
+
+// signLedger returns the background work that signs and publishes. A replica that cannot sign logs the reason, and
+// publishes.
+func (s *service) signLedger(
+	ctx context.Context, flags *LedgerFlags, dataDir string,
+) (work []func(context.Context), err error) {
+	pool := s.db.pools.General
 	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
@@ -216,7 +244,7 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 		DefaultOrigin: s.publicURL.Host + s.publicURL.Path + "/ledger",
 	})
 	if err != nil {
-		return fmt.Errorf("start the ledger: %w", err)
+		return nil, fmt.Errorf("start the ledger: %w", err)
 	}
 	if id.Started && id.Previous != "" {
 		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin),
@@ -229,7 +257,7 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 		Pool: pool, Identity: id, Metrics: s.ledgerMetrics, Logger: s.logger,
 	})
 	if err == nil {
-		s.background = append(s.background, signer.Run)
+		work = append(work, signer.Run)
 	} else {
 		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
 	}
@@ -237,7 +265,7 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 		publisher := ledger.NewPublisher(ledger.PublisherConfig{
 			Pool: pool, Origin: id.Origin, Target: target, Longest: longest, Metrics: s.ledgerMetrics, Logger: s.logger,
 		})
-		s.background = append(s.background, publisher.Run)
+		work = append(work, publisher.Run)
 	}
 	if flags.PublishDir != "" {
 		publish(ledger.NewDirectory(pool, flags.PublishDir), ledger.DefaultLongest)
@@ -251,11 +279,11 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 			Metrics: s.ledgerMetrics,
 		})
 		if err != nil {
-			return fmt.Errorf("start the ledger: %w", err)
+			return nil, fmt.Errorf("start the ledger: %w", err)
 		}
 		// A checkpoint that waits for its quorum is served for a few seconds in vain.
 		const longest = 4 * time.Second
 		publish(witness, longest)
 	}
-	return nil
+	return work, nil
 }

@@ -51,6 +51,8 @@ type program struct {
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
 	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show how far that is."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
+	Handover    handoverCommand    `cmd:"" help:"Hand over to a mirror: stop accepting commands, and write a file with which the mirror continues."`
+	Promote     promoteCommand     `cmd:"" help:"Promote a mirror: it accepts commands from now on."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server: settings, rights, connections, clock, disk. Exit code 1 if a check fails."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 

@@ -10,16 +10,13 @@ import (
 	"os"
 	"strings"
 
-	"github.com/gorilla/mux"
-
 	"novelgate/commands/staff"
+	"novelgate/events/handover"
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/mirror"
 	"novelgate/events/relay"
 	"novelgate/internal/apikey"
-	"novelgate/internal/httpkit"
-	"novelgate/internal/problem"
 	"novelgate/projections"
 )
 
@@ -139,7 +136,8 @@ func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.So
 	return source, conn.Close, err
 }
 
-// workOnMirror makes the mirror. Without the flag it refuses a database that is one.
+// workOnMirror makes the mirror. Without the flag it refuses a database that is one. It ignores the flag if the mirror
+// was promoted.
 func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
 	pool := s.db.pools.General
 	if f.From == "" {
@@ -148,6 +146,14 @@ func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
 			err = fmt.Errorf("%w of %s: start it with --mirror", mirror.ErrMirror, origin)
 		}
 		return err
+	}
+	promoted, err := handover.IsPromoted(ctx, pool)
+	if err != nil {
+		return err
+	}
+	if promoted {
+		s.logger.WarnContext(ctx, "This mirror was promoted, so --mirror is ignored: start it without")
+		return nil
 	}
 	if err := mirror.Begin(ctx, pool, f.origin); err != nil {
 		return err
@@ -165,23 +171,6 @@ func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
 		Inline: projections.QueueInline, InlineStreams: streams, Erase: staff.EraseMirrored,
 		Wake: s.wake, Now: s.now, Logger: s.logger,
 	})
-	s.background = append(s.background, func(ctx context.Context) { defer disconnect(); s.mirror.Run(ctx) })
+	s.asMirror = append(s.asMirror, func(ctx context.Context) { defer disconnect(); s.mirror.Run(ctx) })
 	return nil
-}
-
-// misdirected makes a mirror refuse what only its origin serves: commands, and the routes of partners and staff.
-func (s *service) misdirected(kit *httpkit.Kit) mux.MiddlewareFunc {
-	return func(next http.Handler) http.Handler {
-		if s.mirror == nil {
-			return next
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-			if !reads || strings.HasPrefix(r.URL.Path, "/api/integrations") || strings.HasPrefix(r.URL.Path, "/api/admin") {
-				kit.Fail(w, r, problem.Misdirected(s.mirror.Status().Origin))
-				return
-			}
-			next.ServeHTTP(w, r)
-		})
-	}
 }

@@ -92,7 +92,7 @@ func (s *service) workOnRelay(ctx context.Context, flags *RelayFlags) error {
 	s.relayMetrics.AddLag(s.db.pools.General, s.now) //nolint:contextcheck // a scrape has no context
 	r, err := relay.New(relay.Config{
 		Database: s.db.pools.General.Config().ConnConfig, Conn: conn, Replicas: flags.Replicas, Tail: s.tail, Wake: s.wake,
-		Metrics: s.relayMetrics, Logger: s.logger,
+		Metrics: s.relayMetrics, Logger: s.logger, PublicURL: s.publicURL.String(),
 	})
 	if err != nil {
 		return err

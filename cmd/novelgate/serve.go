@@ -62,6 +62,7 @@ type serveCommand struct {
 	Sandboxes             int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes of partners that are open at a time, with up to 15 database connections each; 0: keys of sandboxes are refused (default: ${default})."`
 	Ledger                LedgerFlags   `embed:""`
 	Relay                 RelayFlags    `embed:""`
+	Successors            []*url.URL    `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL" help:"Public URL of a mirror that may be promoted, or the one of this service, which leads to such a mirror then. The service asks it, and accepts no commands once it was. Repeatable."`
 	Mirror                mirrorFlags   `embed:""`
 	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
 	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
@@ -182,6 +183,11 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
+	for _, u := range c.Successors {
+		if err := wantHTTP("--successor", u); err != nil {
+			return err
+		}
+	}
 	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate(), c.Relay.validate(),
 		c.Mirror.validate(&c.Ledger, &c.Relay))
 }
@@ -244,7 +250,7 @@ type service struct {
 	imports       *imports.Worker
 	webhooks      *webhooks.Worker
 	sandboxes     *sandboxes     // nil in a sandbox
-	mirror        *mirror.Mirror // nil unless this is a mirror
+	mirror        *mirror.Mirror // nil unless this is a mirror, or was one when it started
 	partners      *commands.API
 	runner        *projections.Runner // nil when the projections are paused
 	ledgerMetrics *ledger.Metrics
@@ -252,6 +258,9 @@ type service struct {
 	wake          *eventlog.Wake
 	tail          *eventlog.Tail
 	background    []func(context.Context) // each runs until its context ends
+	roles         *roles
+	asOrigin      []func(context.Context) // background work while commands are accepted
+	asMirror      []func(context.Context) // background work while the database is a mirror
 
 	isSandbox                   bool
 	handler                     http.Handler // of all public routes
@@ -278,12 +287,17 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	// Background work.
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
-	s.background = append(s.background, s.db.watch, s.notify, s.forgetKeys)
+	s.background = append(s.background, s.db.watch, s.notify, s.forgetKeys, s.followRole)
 	if err := s.workOnMirror(ctx, &c.Mirror); err != nil {
 		return err
 	}
-	if s.mirror == nil {
-		s.background = append(s.background, s.saveUsage, s.announce)
+	s.roles = &roles{db: pools.General, now: s.now, logger: s.logger}
+	if err := s.roles.read(ctx); err != nil {
+		return err
+	}
+	s.asOrigin = append(s.asOrigin, s.saveUsage, s.announce)
+	if err := s.watchSuccessors(ctx, c); err != nil {
+		return err
 	}
 	if !c.PauseProjections {
 		s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
@@ -353,9 +367,7 @@ func (s *service) workOnImports(retention time.Duration) {
 	s.imports.Committer, s.imports.Limiter, s.imports.Retention = s.committer, s.limiter, retention
 	s.imports.Now, s.imports.Logger, s.imports.Metrics = s.now, s.logger, imports.NewMetrics()
 	s.imports.Addresses = httpkit.NewAddresses(s.publicURL)
-	if s.mirror == nil {
-		s.background = append(s.background, s.imports.Run)
-	}
+	s.asOrigin = append(s.asOrigin, s.imports.Run)
 }
 
 // Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
@@ -474,7 +486,7 @@ func (s *service) run(ctx context.Context, out streams) error {
 
 	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	if s.mirror == nil {
+	if s.roles.last().Appends() {
 		s.welcome(ctx, out)
 	}
 
@@ -522,7 +534,7 @@ func (s *service) drain(ctx context.Context) {
 func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
 	s.limiter.Close()
-	if s.mirror == nil {
+	if s.roles.last().Appends() {
 		if err := s.keys.SaveUsage(ctx); err != nil {
 			s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
 		}

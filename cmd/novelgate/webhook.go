@@ -38,9 +38,7 @@ func (s *service) workOnWebhooks(f *webhookFlags) {
 		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
 		Sender: webhooks.NewSender(f.AllowCIDR, s.now), Retries: f.Retries, Logger: s.logger, Metrics: webhooks.NewMetrics(),
 	}
-	if s.mirror == nil {
-		s.background = append(s.background, s.webhooks.Run)
-	}
+	s.asOrigin = append(s.asOrigin, s.webhooks.Run)
 }
 
 // webhookFeed is the change feed as the worker of webhooks reads it.

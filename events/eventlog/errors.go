@@ -19,6 +19,12 @@ const (
 	lockNotAvailable     = "55P03"
 )
 
+// handedOver is the SQLSTATE of an append to the database of a service that another one continues.
+const handedOver = "NG001"
+
+// IsHandedOver reports whether the database refuses all appends, because another service continues the log.
+func IsHandedOver(err error) bool { return sqlState(err) == handedOver }
+
 // IsConflict reports whether err means that another writer was faster: read again and decide again, in a new
 // transaction.
 func IsConflict(err error) bool {

@@ -135,6 +135,24 @@ func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
 	return c, nil
 }
 
+// newestSQL finds the newest checkpoint of an origin. $1: origin.
+const newestSQL = `SELECT ` + checkpointColumns + ` FROM ledger_checkpoints
+WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1`
+
+// Newest returns the newest checkpoint of an origin, without cosignatures. It fails with ErrNotFound before the first
+// one.
+func (s *Store) Newest(ctx context.Context, origin string) (Checkpoint, error) {
+	rows, _ := s.db.Query(ctx, newestSQL, origin) // CollectExactlyOneRow returns its error
+	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return Checkpoint{}, fmt.Errorf("checkpoint of %s: %w", origin, ErrNotFound)
+	}
+	if err != nil {
+		return Checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
+	}
+	return c, nil
+}
+
 // unsigned returns the UnsignedError of the current origin.
 func (s *Store) unsigned(ctx context.Context) error {
 	var e UnsignedError

@@ -83,16 +83,21 @@ ON CONFLICT (origin, verifier_key) DO NOTHING`
 // fails with ErrOrigin and ErrOldOrigin for a name that cannot be used, and with ErrKeyFile for an invalid key file.
 func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*Identity, error) {
 	id := &Identity{Memory: cmp.Or(config.Memory, DefaultMemory(config.KeyFile))}
-	for _, origin := range []string{config.Origin, config.DefaultOrigin} {
-		if origin != "" &&
-			strings.ContainsFunc(origin, func(r rune) bool { return r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
-			return nil, fmt.Errorf("%w: %q has spaces, plus signs or invisible characters", ErrOrigin, origin)
-		}
+	if err := errors.Join(checkOrigin(config.Origin), checkOrigin(config.DefaultOrigin)); err != nil {
+		return nil, err
 	}
 	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return id.determine(ctx, tx, config) }); err != nil {
 		return nil, fmt.Errorf("identify the ledger: %w", err)
 	}
 	return id, nil
+}
+
+// checkOrigin fails with ErrOrigin for a name with characters that an origin must not have.
+func checkOrigin(origin string) error {
+	if strings.ContainsFunc(origin, func(r rune) bool { return r == '+' || unicode.IsSpace(r) || !unicode.IsPrint(r) }) {
+		return fmt.Errorf("%w: %q has spaces, plus signs or invisible characters", ErrOrigin, origin)
+	}
+	return nil
 }
 
 // determine finds origin, memory and keys under a lock: if two replicas start on an empty database, one creates

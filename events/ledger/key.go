@@ -58,8 +58,12 @@ func LoadKeys(file string) ([]Key, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read ledger keys: %w", err)
 	}
-	var keys []Key
-	for n, line := range strings.Split(string(text), "\n") {
+	return parseKeys(string(text), file)
+}
+
+// parseKeys parses the text of a key file, which errors name.
+func parseKeys(text, file string) (keys []Key, err error) {
+	for n, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue

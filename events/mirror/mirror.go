@@ -28,6 +28,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -79,7 +80,10 @@ type Mirror struct {
 	follow  eventlog.Follow
 	newest  *ledger.Checkpoint // that the origin has delivered
 	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
+	seen    int64              // entries of the newest checkpoint that is stored as seen
+	goesOn  bool               // it is stored that the mirror has not stopped
 
+	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted: there are no metrics
 	mu     sync.Mutex
 	status Status
 }
@@ -103,6 +107,8 @@ func New(config Config) *Mirror {
 
 // Run mirrors until ctx ends. It logs errors and retries; Status has the reason why the mirror has stopped.
 func (m *Mirror) Run(ctx context.Context) {
+	m.ended.Store(false)
+	defer m.ended.Store(true)
 	m.follow.Run(ctx, func(ctx context.Context) (progress bool, err error) {
 		if live, ok := m.config.Source.(interface{ Close() }); ok {
 			defer live.Close()
@@ -150,6 +156,9 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 		return nil, false, err
 	}
 	next = edge
+	if err := m.see(ctx, c); err != nil {
+		return nil, false, err
+	}
 	if c.Tree.N > edge.Size() {
 		b, err := m.read(ctx, from, edge, c)
 		if err != nil {
@@ -164,6 +173,12 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 	}
 	if more = c.Tree.N > next.Size(); !more {
 		m.pending = &c
+	}
+	if !m.goesOn {
+		if err := m.saveStop(ctx, nil); err != nil {
+			return nil, false, err
+		}
+		m.goesOn = true
 	}
 	m.note(func(s *Status) {
 		s.Entries, s.OriginEntries, s.Stopped, s.StoppedAt = next.Size(), c.Tree.N, "", nil

@@ -43,7 +43,10 @@ func (m *Mirror) stop(ctx context.Context, err error) {
 		told = s.Stopped == stopped.Reason.Error() && s.StoppedAt != nil && *s.StoppedAt == stopped.LogIndex
 		s.Stopped, s.StoppedAt = stopped.Reason.Error(), &stopped.LogIndex
 	})
-	if !told {
+	if m.goesOn = false; !told {
+		if err := m.saveStop(ctx, stopped); err != nil {
+			m.config.Logger.WarnContext(ctx, "The reason is not stored", slog.Any("error", err))
+		}
 		m.config.Logger.ErrorContext(ctx, "The mirror has stopped: the origin delivers what does not belong to the history",
 			slog.Int64("logIndex", stopped.LogIndex), slog.Any("error", stopped.Reason))
 	}
@@ -69,6 +72,9 @@ func (m *Mirror) Describe(descs chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (m *Mirror) Collect(metrics chan<- prometheus.Metric) {
+	if m.ended.Load() {
+		return
+	}
 	s := m.Status()
 	verified, stopped := 0.0, 0.0
 	if !s.VerifiedAt.IsZero() {

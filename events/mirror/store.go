@@ -20,6 +20,7 @@ var (
 	ErrInUse = errors.New("the database has a log of its own; a mirror needs an empty one")
 	// ErrMirror is returned for the database of a mirror.
 	ErrMirror = errors.New("the database is a mirror")
+	errMoved  = errors.New("the mirror has applied more events meanwhile; try again")
 )
 
 const (
@@ -35,6 +36,13 @@ WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins
 	holdSQL    = loadSQL + ` FOR NO KEY UPDATE SKIP LOCKED`
 	mirrorsSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
 	saveSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
+	// seeSQL stores the newest checkpoint of the origin. $1: note.
+	seeSQL = `UPDATE mirror SET seen = $1`
+	// stopSQL stores why the mirror has stopped, or that it goes on. $1: reason, $2: log index.
+	stopSQL  = `UPDATE mirror SET stopped = $1, stopped_at = $2 WHERE (stopped, stopped_at) IS DISTINCT FROM ($1, $2)`
+	stateSQL = `SELECT origin_url, coalesce(seen, ''), coalesce(stopped, ''), coalesce(stopped_at, 0), tree_size, edge FROM mirror`
+	endSQL   = `DELETE FROM mirror`
+	openSQL  = `ALTER TABLE events DISABLE TRIGGER events_only_mirrored`
 )
 
 // Begin makes an empty database the mirror of the service at a URL. In the database of a mirror it only updates the
@@ -74,6 +82,84 @@ func Origin(ctx context.Context, db database.Querier) (url string, err error) {
 		return "", fmt.Errorf("read what is mirrored: %w", err)
 	}
 	return url, nil
+}
+
+// State is the durable state of a mirror.
+type State struct {
+	Origin    string       // public URL
+	Edge      *ledger.Edge // of the tree of the events that were verified and applied
+	Seen      *ledger.Checkpoint
+	Stopped   string // why it has stopped
+	StoppedAt int64
+}
+
+// ReadState reads the state of a mirror; nil if the database is not a mirror.
+func ReadState(ctx context.Context, db database.Querier) (*State, error) {
+	var s State
+	var seen string
+	var size int64
+	var nodes []byte
+	err := db.QueryRow(ctx, stateSQL).Scan(&s.Origin, &seen, &s.Stopped, &s.StoppedAt, &size, &nodes)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err == nil && seen != "" {
+		var c ledger.Checkpoint
+		c, err = ledger.ParseCheckpoint([]byte(seen))
+		s.Seen = &c
+	}
+	if err == nil {
+		s.Edge, err = ledger.OpenEdge(size, nodes)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the state of the mirror: %w", err)
+	}
+	return &s, nil
+}
+
+// End makes the database of a mirror that of a service of its own, in the transaction of a promotion. It fails unless
+// the mirror has the state still.
+func End(ctx context.Context, tx pgx.Tx, at *State) error {
+	found, err := scanEdge(tx.QueryRow(ctx, loadSQL+` FOR UPDATE`))
+	if err != nil {
+		return err
+	}
+	if found.Size() != at.Edge.Size() || found.Root() != at.Edge.Root() {
+		return errMoved
+	}
+	if _, err := tx.Exec(ctx, endSQL); err != nil {
+		return fmt.Errorf("end the mirror: %w", err)
+	}
+	if _, err := tx.Exec(ctx, openSQL); err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	return nil
+}
+
+// see stores a checkpoint of the origin, which may cover events that never arrive.
+func (m *Mirror) see(ctx context.Context, c ledger.Checkpoint) error {
+	if c.Tree.N <= m.seen {
+		return nil
+	}
+	if _, err := m.config.Pool.Exec(ctx, seeSQL, string(c.Note)); err != nil {
+		return fmt.Errorf("store the checkpoint of the origin: %w", err)
+	}
+	m.seen = c.Tree.N
+	return nil
+}
+
+// saveStop stores why the mirror has stopped; nil: it goes on.
+func (m *Mirror) saveStop(ctx context.Context, stopped *StoppedError) error {
+	var reason *string
+	var at *int64
+	if stopped != nil {
+		text := eventlog.ErrorText(stopped.Reason)
+		reason, at = &text, &stopped.LogIndex
+	}
+	if _, err := m.config.Pool.Exec(ctx, stopSQL, reason, at); err != nil {
+		return fmt.Errorf("store the state of the mirror: %w", err)
+	}
+	return nil
 }
 
 // load reads the edge of the mirrored tree.

@@ -6,13 +6,17 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 )
 
 // Prefixes of the subjects in the two streams. After the prefix come the partition and the type of the event.
@@ -21,8 +25,70 @@ const (
 	PersonalPrefix = "novelgate.personal.v1."
 )
 
-// originMetadata is the key of the origin in the metadata of a stream.
-const originMetadata = "novelgate-origin"
+// Keys in the metadata of a stream: the origin, and the id and the public URL of the latest promotion of the service
+// that publishes.
+const (
+	originMetadata    = "novelgate-origin"
+	promotionMetadata = "novelgate-promotion"
+	urlMetadata       = "novelgate-promoted-url"
+)
+
+// Promotion says that a mirror was promoted, which publishes since then.
+type Promotion struct {
+	ID  uuid.UUID
+	URL string // public URL of the promoted service; "" if unknown
+}
+
+// FindPromotion reads the promotion in the metadata of the main stream of an origin; nil without a promotion or a
+// stream.
+func FindPromotion(ctx context.Context, conn *nats.Conn, origin string) (*Promotion, error) {
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	found, err := js.Stream(ctx, StreamName(origin))
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open stream %s: %w", StreamName(origin), err)
+	}
+	metadata := found.CachedInfo().Config.Metadata
+	if metadata[promotionMetadata] == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	id, err := uuid.Parse(metadata[promotionMetadata])
+	if err != nil {
+		return nil, fmt.Errorf("promotion in the metadata of %s: %w", StreamName(origin), err)
+	}
+	return &Promotion{ID: id, URL: metadata[urlMetadata]}, nil
+}
+
+// promotionsSQL lists the promotions of the database, newest first.
+const promotionsSQL = `SELECT promotion_id::text FROM promotions ORDER BY promoted_at DESC, promotion_id`
+
+// mark stores the latest promotion of this database in the configuration of a stream, and reports whether that changed
+// it. It fails with a RefusedError if the stream has a promotion that the database does not know: another service
+// continues the log.
+func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (changed bool, err error) {
+	known, err := database.Collect(ctx, r.db, "promotions", pgx.RowTo[string], promotionsSQL)
+	if err != nil {
+		return false, err
+	}
+	found := config.Metadata[promotionMetadata]
+	switch {
+	case found != "" && !slices.Contains(known, found):
+		return false, &RefusedError{
+			Stream: config.Name, LogIndex: -1,
+			reason: fmt.Sprintf("another service was promoted (%s) and publishes", config.Metadata[urlMetadata]),
+		}
+	case len(known) == 0 || found == known[0]:
+		return false, nil
+	}
+	config.Metadata = maps.Clone(config.Metadata)
+	config.Metadata[promotionMetadata], config.Metadata[urlMetadata] = known[0], r.config.PublicURL
+	return true, nil
+}
 
 // StreamName returns the name of the main stream of an origin: with a hash, because origins have characters that
 // stream names must not have.
@@ -80,8 +146,18 @@ func (r *Relay) open(
 		return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 	}
 	info := found.CachedInfo()
+	marked := info.Config
+	changed, err := r.mark(ctx, &marked)
+	if err != nil {
+		return nil, err
+	}
 	if reason := differs(&info.Config, &want); reason != "" {
 		return nil, &RefusedError{Stream: want.Name, LogIndex: -1, reason: reason}
+	}
+	if changed {
+		if found, err = r.js.UpdateStream(ctx, marked); err != nil {
+			return nil, fmt.Errorf("mark stream %s: %w", want.Name, err)
+		}
 	}
 	return &stream{
 		Stream: found, name: want.Name, prefix: want.Subjects[0][:len(want.Subjects[0])-1], last: info.State.LastSeq,
@@ -128,6 +204,9 @@ func (r *Relay) retire(
 			return &RefusedError{
 				Stream: name, LogIndex: -1, reason: fmt.Sprintf("it takes %s and belongs to %q", subjects, origin),
 			}
+		}
+		if _, err := r.mark(ctx, &config); err != nil {
+			return err
 		}
 		config.Subjects = []string{name}
 		if _, err := r.js.UpdateStream(ctx, config); err != nil {

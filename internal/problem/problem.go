@@ -32,7 +32,7 @@ type Error struct {
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
 	Offset     *int64        // of the next part, for a part of an import
-	Origin     string        // where to send the request, for misdirected
+	Origin     string        // where to send the request, for misdirected, and for unavailable after a handover
 
 	cause error // for logs and errors.Is; never rendered
 }
@@ -156,6 +156,18 @@ func Unavailable(retryAfter time.Duration) *Error {
 			"Idempotency-Key if it has one.",
 		RetryAfter: retryAfter,
 	}
+}
+
+// HandedOver means that another service continues this one, at a URL, or at an unknown one if it is empty.
+func HandedOver(successor string, retryAfter time.Duration) *Error {
+	e := Unavailable(retryAfter)
+	e.Origin = successor
+	e.Detail = "Another service continues this one. Repeat the request there, with the same Idempotency-Key if it has one"
+	if successor != "" {
+		e.Detail += ": " + successor
+	}
+	e.Detail += "."
+	return e
 }
 
 // NotFound means that the path does not exist.
@@ -290,7 +302,7 @@ type body struct {
 	Errors    []FieldError `json:"errors,omitempty"`
 	// of the next part of an import
 	ExpectedOffset *int64 `json:"expectedOffset,omitzero"`
-	// of the service that a mirror mirrors
+	// of the service that a mirror mirrors, or that continues this one
 	Origin string `json:"origin,omitzero"`
 }
 

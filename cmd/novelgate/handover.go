@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/handover"
+)
+
+// SigningFlags name what signs the ledger.
+type SigningFlags struct {
+	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory)."`
+	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory of the ledger (default: beside the keys, FILE.memory)."`
+}
+
+type handoverCommand struct {
+	DatabaseFlags
+	SigningFlags
+	File         string        `arg:"" optional:"" help:"File for the mirror. It has the private keys of the ledger. -: standard output."`
+	To           *url.URL      `placeholder:"URL" help:"Public URL of the mirror that continues."`
+	Undo         bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
+	LeaveImports bool          `name:"leave-imports" help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
+	Wait         time.Duration `default:"30s" help:"Longest time without commands until the handover is complete; then it is undone (default: ${default})."`
+}
+
+// Help is shown by --help.
+func (*handoverCommand) Help() string {
+	return "Run it where the key and the memory of the ledger are, while the mirror runs. It can be repeated after an " +
+		"interruption. Then run `novelgate promote FILE` at the mirror. See docs/promotion.md."
+}
+
+// Validate refuses flags that do not belong together; kong calls it.
+func (c *handoverCommand) Validate() error {
+	switch {
+	case c.Wait <= 0:
+		return errors.New("--wait must be positive")
+	case c.Undo && c.File == standardStream:
+		return errors.New("--undo needs the FILE itself")
+	case c.Undo:
+		return nil
+	case c.File == "" || c.To == nil:
+		return errors.New("FILE and --to are needed")
+	}
+	return wantHTTP("--to", c.To)
+}
+
+// standardStream as the name of a file is standard output or standard input.
+const standardStream = "-"
+
+// Run hands over, or undoes a handover.
+func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool, now clock) error {
+	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
+	start := now()
+	o := &handover.Origin{
+		Pool: pool, KeyFile: key, Memory: memory, Client: &http.Client{Timeout: successorTimeout},
+		LeaveImports: c.LeaveImports, Wait: c.Wait, Logger: s.logger(slog.LevelError),
+		Report: func(text string) { fmt.Fprintf(s.stderr, "%6.3f s  %s\n", now().Sub(start).Seconds(), text) },
+	}
+	if c.Undo {
+		return c.undo(ctx, s, o)
+	}
+	// The file must not replace anything but the result of an interrupted run.
+	if _, err := readToken(s, c.File); c.File != standardStream && err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	o.Successor = strings.TrimRight(c.To.String(), "/")
+	token, err := o.HandOver(ctx)
+	if err != nil {
+		return err
+	}
+	if c.File == standardStream {
+		return token.Write(s.stdout)
+	}
+	if err := writeToken(token, c.File); err != nil {
+		return err
+	}
+	o.Report("Run at the mirror: novelgate promote " + c.File)
+	return nil
+}
+
+func (c *handoverCommand) undo(ctx context.Context, s streams, o *handover.Origin) (err error) {
+	var token *handover.Token
+	if c.File != "" {
+		if token, err = readToken(s, c.File); err != nil {
+			return err
+		}
+	}
+	if err := o.Undo(ctx, token); err != nil {
+		return err
+	}
+	if token != nil {
+		if err := os.Remove(c.File); err != nil {
+			return fmt.Errorf("delete the file: %w", err)
+		}
+	}
+	fmt.Fprintln(s.stdout, "This service accepts commands again.")
+	return nil
+}
+
+// tokenMode lets only the owner read the private keys.
+const tokenMode = 0o600
+
+func writeToken(token *handover.Token, file string) error {
+	pending, err := renameio.NewPendingFile(file, renameio.WithStaticPermissions(tokenMode))
+	if err != nil {
+		return fmt.Errorf("write the handover: %w", err)
+	}
+	defer pending.Cleanup() //nolint:errcheck // after a rename there is nothing to clean up
+	if err := token.Write(pending); err != nil {
+		return err
+	}
+	if err := pending.CloseAtomicallyReplace(); err != nil {
+		return fmt.Errorf("write the handover: %w", err)
+	}
+	return nil
+}
+
+func readToken(s streams, file string) (*handover.Token, error) {
+	if file == standardStream {
+		return handover.ReadToken(s.stdin())
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the handover: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read from
+	token, err := handover.ReadToken(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return token, nil
+}
+
+func (streams) stdin() io.Reader { return os.Stdin }

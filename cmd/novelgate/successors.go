@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"novelgate/events/eventlog"
+	"novelgate/events/handover"
+	"novelgate/events/ledger"
+	"novelgate/events/relay"
+)
+
+const (
+	successorPause   = 5 * time.Second // between two questions to possible successors
+	successorTimeout = 5 * time.Second // of one question
+	startTimeout     = 2 * time.Second // of all questions before the start
+)
+
+// successors are the places where a service finds out that another one was promoted without it.
+type successors struct {
+	*service
+	urls   []string // public URLs
+	memory string   // of the ledger
+	relay  *RelayFlags
+	client *http.Client
+	silent map[string]bool // places that did not answer last time
+}
+
+// watchSuccessors looks for a promotion before the start, and then every few seconds while this service appends. If it
+// finds one, it fences the database.
+func (s *service) watchSuccessors(ctx context.Context, c *serveCommand) error {
+	if s.isSandbox {
+		return nil
+	}
+	_, memory := ledgerFiles(c.Ledger.Key, c.Ledger.Memory, c.DataDir)
+	w := &successors{
+		service: s, memory: memory, relay: &c.Relay, client: &http.Client{Timeout: successorTimeout},
+		silent: map[string]bool{},
+	}
+	self := strings.TrimRight(c.PublicURL, "/")
+	own := false
+	for _, u := range c.Successors {
+		url := strings.TrimRight(u.String(), "/")
+		if own = own || url == self; url != self {
+			w.urls = append(w.urls, url)
+		}
+	}
+	if s.roles.last().Appends() {
+		asking, cancel := context.WithTimeout(ctx, startTimeout)
+		defer cancel()
+		if err := w.look(asking); err != nil {
+			return err
+		}
+		if err := s.roles.read(ctx); err != nil {
+			return err
+		}
+	}
+	if own { // not at the start, when this service does not answer yet
+		w.urls = append(w.urls, self)
+	}
+	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
+		for ctx.Err() == nil {
+			if err := w.look(ctx); err != nil && ctx.Err() == nil {
+				s.logger.ErrorContext(ctx, "This service was replaced, and its database is not fenced", slog.Any("error", err))
+			}
+			eventlog.Sleep(ctx, successorPause)
+		}
+	})
+	return nil
+}
+
+// look asks all places, and fences the database if one of them knows a successor. A place that does not answer is no
+// reason to refuse commands. The error is that of the fence.
+func (w *successors) look(ctx context.Context) error {
+	fence := func(id uuid.UUID, url, place string) error {
+		w.logger.ErrorContext(ctx, "Another service was promoted in place of this one: it accepts no commands any more",
+			slog.String("successor", url), slog.String("found", place))
+		return handover.Fence(context.WithoutCancel(ctx), w.db.pools.General, id, url)
+	}
+	retired, ok, err := ledger.ReadRetirement(w.memory)
+	if w.note(ctx, "the memory of the ledger", err); ok {
+		return fence(retired.Promotion, retired.Successor, w.memory)
+	}
+	for _, url := range w.urls {
+		p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
+		if w.note(ctx, url, err); p != nil {
+			return fence(p.ID, url, url)
+		}
+	}
+	if w.relay.URL == "" {
+		return nil
+	}
+	p, err := w.inRelay(ctx)
+	if w.note(ctx, "NATS", err); p != nil {
+		return fence(p.ID, p.URL, "NATS")
+	}
+	return nil
+}
+
+// inRelay looks for a promotion in the metadata of this ledger's stream; nil without one that is unknown here.
+func (w *successors) inRelay(ctx context.Context) (*relay.Promotion, error) {
+	conn, err := w.relay.connect(ctx, w.logger, true)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	sealed, err := ledger.ReadSealed(ctx, w.db.pools.General)
+	if err != nil || sealed.Origin() == "" {
+		return nil, err
+	}
+	p, err := relay.FindPromotion(ctx, conn, sealed.Origin())
+	if err != nil || p == nil {
+		return nil, err
+	}
+	known, err := handover.List(ctx, w.db.pools.General)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(known, func(k handover.Promotion) bool { return k.ID == p.ID }) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	return p, nil
+}
+
+// note logs when a place stops to answer.
+func (w *successors) note(ctx context.Context, place string, err error) {
+	if err != nil && !w.silent[place] && ctx.Err() == nil {
+		w.logger.WarnContext(ctx, "It is not known whether another service was promoted", slog.String("place", place),
+			slog.Any("error", err))
+	}
+	w.silent[place] = err != nil
+}

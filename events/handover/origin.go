@@ -1,0 +1,315 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
+)
+
+// Errors of a handover.
+var (
+	// ErrRefused is returned when a handover or a promotion would lose something. Nothing has changed.
+	ErrRefused = errors.New("refused")
+	// ErrReplaced is returned for a database whose log another service continues already.
+	ErrReplaced = errors.New("another service has replaced this one")
+)
+
+// mostBehind is the maximum number of entries that a mirror may lack when the handover begins: commands are refused
+// until it has them.
+const mostBehind = 20_000
+
+const poll = 20 * time.Millisecond // between checks of what a handover waits for
+
+// Origin is the database of an origin that hands over.
+type Origin struct {
+	Pool *pgxpool.Pool
+	// KeyFile and Memory sign the ledger.
+	KeyFile, Memory string
+	// Successor is the public URL of the mirror that continues.
+	Successor string
+	Client    *http.Client
+	// LeaveImports hands over although bulk imports have not ended. Their partners must send them again.
+	LeaveImports bool
+	// Wait limits how long commands are refused before the handover is complete; afterwards the fence is lifted.
+	Wait time.Duration
+	// Report gets each step that is done.
+	Report func(text string)
+	Logger *slog.Logger
+}
+
+// HandOver fences the database, signs all of its log, waits until the successor serves the final checkpoint, and
+// retires the memory. It returns the token for the successor. If it was interrupted, a second call continues. An error
+// before the handover is complete lifts the fence.
+func (o *Origin) HandOver(ctx context.Context) (*Token, error) {
+	f, err := o.begin(ctx)
+	if err != nil {
+		return nil, err
+	}
+	last, err := o.finish(ctx, f)
+	if err != nil {
+		if !f.given {
+			err = errors.Join(err, lower(context.WithoutCancel(ctx), o.Pool))
+			o.Report("The fence is lifted: this service accepts commands again.")
+		}
+		return nil, err
+	}
+	if _, err := o.Pool.Exec(ctx, giveSQL, f.promotion); err != nil {
+		return nil, fmt.Errorf("complete the handover: %w", err)
+	}
+	signing, err := o.retire(ctx, last, f)
+	if err != nil {
+		return nil, err
+	}
+	o.Report("The memory of the ledger is retired: nothing can be signed here.")
+	earlier, err := List(ctx, o.Pool)
+	if err != nil {
+		return nil, err
+	}
+	return &Token{
+		Format: formatName, Promotion: f.promotion, Successor: f.successor, Checkpoint: string(signing.Last),
+		Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier,
+	}, nil
+}
+
+// begin fences the database, or finds the fence of an earlier call.
+func (o *Origin) begin(ctx context.Context) (*fence, error) {
+	f, err := readFence(ctx, o.Pool)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case f == nil:
+	case f.replaced:
+		return nil, fmt.Errorf("%w: %s", ErrReplaced, f.successor)
+	case f.successor != o.Successor:
+		return nil, fmt.Errorf("%w: it is handing over to %s; continue with that, or undo it first", ErrRefused, f.successor)
+	default:
+		if theirs, err := fetchOrigins(ctx, o.Client, f.successor); err == nil && theirs.has(f.promotion) {
+			return nil, fmt.Errorf("%w: %s was promoted", ErrReplaced, f.successor)
+		}
+		o.Report("The handover to " + f.successor + " continues.")
+		return f, nil
+	}
+	if err := o.check(ctx); err != nil {
+		return nil, err
+	}
+	f = &fence{promotion: uuid.New(), successor: o.Successor}
+	if err := raise(ctx, o.Pool, *f); err != nil {
+		return nil, err
+	}
+	o.Report("Commands are refused from now on.")
+	return f, nil
+}
+
+const openImportsSQL = `SELECT count(*) FROM imports WHERE state IN ('open', 'processing')`
+
+// check fails with ErrRefused if the handover cannot succeed soon.
+func (o *Origin) check(ctx context.Context) error {
+	role, err := ReadRole(ctx, o.Pool)
+	if err != nil {
+		return err
+	}
+	if role.Mirrors != "" {
+		return fmt.Errorf("%w: this database is a mirror of %s", ErrRefused, role.Mirrors)
+	}
+	id, err := o.identify(ctx)
+	if err != nil {
+		return err
+	}
+	var open int
+	if err := o.Pool.QueryRow(ctx, openImportsSQL).Scan(&open); err != nil {
+		return fmt.Errorf("count bulk imports: %w", err)
+	}
+	if open > 0 && !o.LeaveImports {
+		return fmt.Errorf("%w: %d bulk imports have not ended, and the successor does not have them: wait, or let their "+
+			"partners send them there again with --leave-imports", ErrRefused, open)
+	}
+	found, err := o.successorHas(ctx)
+	if err != nil {
+		return err
+	}
+	sealed, err := ledger.ReadSealed(ctx, o.Pool)
+	if err != nil {
+		return err
+	}
+	if found.Origin != id.Origin {
+		return fmt.Errorf("%w: %s serves the ledger %s, and this one is %s: it is not a mirror of this service", ErrRefused,
+			o.Successor, found.Origin, id.Origin)
+	}
+	if behind := sealed.Size - found.Tree.N; behind > mostBehind {
+		return fmt.Errorf("%w: the mirror is %d events behind; wait until it has caught up", ErrRefused, behind)
+	}
+	store := ledger.NewStore(o.Pool)
+	grown, err := store.Tree(ctx)
+	if err == nil {
+		err = ledger.Extends(grown, found.Tree, store.Hashes(ctx, grown))
+	}
+	if errors.Is(err, ledger.ErrForked) {
+		err = fmt.Errorf("%w: the mirror has another history: %w", ErrRefused, err)
+	}
+	return err
+}
+
+// identify returns the identity that signs. It fails with ErrRefused if keys or memory are elsewhere.
+func (o *Origin) identify(ctx context.Context) (*ledger.Identity, error) {
+	id, err := ledger.Identify(ctx, o.Pool, ledger.IdentityConfig{KeyFile: o.KeyFile, Memory: o.Memory})
+	if errors.Is(err, ledger.ErrOrigin) {
+		return nil, fmt.Errorf("%w: the ledger has no origin yet, so there is nothing to hand over", ErrRefused)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if id.Reason != nil {
+		return nil, fmt.Errorf("%w: run this where the key and the memory of the ledger are: %w", ErrRefused, id.Reason)
+	}
+	return id, nil
+}
+
+// successorHas returns the newest checkpoint that the successor serves.
+func (o *Origin) successorHas(ctx context.Context) (ledger.Checkpoint, error) {
+	signed, err := (&audit.Service{Client: o.Client, URL: o.Successor + "/ledger"}).Checkpoint(ctx)
+	if err != nil {
+		return ledger.Checkpoint{}, fmt.Errorf("read the ledger of the mirror: %w", err)
+	}
+	return ledger.ParseCheckpoint(signed)
+}
+
+// finish seals and signs all events, and waits until the successor serves the final checkpoint, which it returns.
+func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error) {
+	if f.given {
+		sealed, err := ledger.ReadSealed(ctx, o.Pool)
+		if err != nil {
+			return ledger.Checkpoint{}, err
+		}
+		return ledger.NewStore(o.Pool).Newest(ctx, sealed.Origin())
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Wait)
+	defer cancel()
+	last, err := o.sign(ctx)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	o.Report(fmt.Sprintf("All %d events are signed.", last.Tree.N))
+	var found ledger.Checkpoint
+	for {
+		if found, err = o.successorHas(ctx); err == nil && found.Tree == last.Tree && found.Origin == last.Origin {
+			o.Report(fmt.Sprintf("The mirror has all %d events.", last.Tree.N))
+			return last, nil
+		}
+		if !eventlog.Sleep(ctx, poll) {
+			return ledger.Checkpoint{}, fmt.Errorf("%w: the mirror has %d of %d events after %v: %w", ErrRefused, found.Tree.N,
+				last.Tree.N, o.Wait, errors.Join(err, ctx.Err()))
+		}
+	}
+}
+
+// sign signs a checkpoint over all events. Running replicas seal and sign, too.
+func (o *Origin) sign(ctx context.Context) (ledger.Checkpoint, error) {
+	if err := Seal(ctx, o.Pool, o.Logger); err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	id, err := o.identify(ctx)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: o.Pool, Identity: id, Logger: o.Logger})
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	store := ledger.NewStore(o.Pool)
+	for {
+		err := signer.Sign(ctx)
+		var c ledger.Checkpoint
+		if err == nil || errors.Is(err, ledger.ErrLocked) {
+			if c, err = store.Newest(ctx, id.Origin); err == nil {
+				var tree tlog.Tree
+				if tree, err = store.Tree(ctx); err == nil && tree == c.Tree {
+					return c, nil
+				}
+			}
+		}
+		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+			return ledger.Checkpoint{}, fmt.Errorf("sign the final checkpoint: %w", err)
+		}
+		if !eventlog.Sleep(ctx, poll) {
+			return ledger.Checkpoint{}, fmt.Errorf("%w: the final checkpoint was not signed in time", ErrRefused)
+		}
+	}
+}
+
+// Seal seals all events of a log that does not grow.
+func Seal(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
+	sealing, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	defer func() { stop(); <-ended }()
+	sealer := ledger.NewSealer(ledger.SealerConfig{Pool: pool, Logger: logger})
+	go func() {
+		defer close(ended)
+		sealer.Run(sealing)
+	}()
+	for {
+		sealed, err := ledger.ReadSealed(ctx, pool)
+		if err == nil && !sealed.Unsealed {
+			return nil
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		if !eventlog.Sleep(ctx, poll) {
+			return fmt.Errorf("%w: not all events were sealed in time; a long transaction in the cluster delays it", ErrRefused)
+		}
+	}
+}
+
+// retire takes the memory out of use. A replica may hold its lock for a moment.
+func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (ledger.Signing, error) {
+	for {
+		signing, err := ledger.Retire(o.KeyFile, o.Memory, last, ledger.Retirement{
+			Promotion: f.promotion, Successor: f.successor,
+		})
+		if !errors.Is(err, ledger.ErrLocked) || !eventlog.Sleep(ctx, poll) {
+			return signing, err
+		}
+	}
+}
+
+// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards.
+func (o *Origin) Undo(ctx context.Context, token *Token) error {
+	f, err := readFence(ctx, o.Pool)
+	switch {
+	case err != nil:
+		return err
+	case f == nil:
+		return fmt.Errorf("%w: this database has not handed over", ErrRefused)
+	case f.replaced:
+		return fmt.Errorf("%w: %s", ErrReplaced, f.successor)
+	case f.given && token == nil:
+		return fmt.Errorf("%w: the handover to %s is complete, so only the file that it wrote can undo it", ErrRefused,
+			f.successor)
+	case token != nil && token.Promotion != f.promotion:
+		return fmt.Errorf("%w: the file is of another handover", ErrRefused)
+	}
+	if f.given {
+		theirs, err := fetchOrigins(ctx, o.Client, f.successor)
+		if err != nil {
+			o.Report("The mirror cannot be asked: " + err.Error())
+		} else if theirs.has(f.promotion) {
+			return fmt.Errorf("%w: %s has been promoted", ErrReplaced, f.successor)
+		}
+		if err := ledger.Reinstate(o.Memory, f.promotion); err != nil {
+			return err
+		}
+	}
+	return lower(ctx, o.Pool)
+}

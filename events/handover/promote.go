@@ -1,0 +1,207 @@
+package handover
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/events/mirror"
+)
+
+// Mirror is the database of a mirror that is promoted.
+type Mirror struct {
+	Pool *pgxpool.Pool
+	// KeyFile and Memory will sign the ledger.
+	KeyFile, Memory string
+	// Wait limits how long to wait until the mirror has all events of the handover.
+	Wait time.Duration
+	// Stopped promotes a mirror that has stopped because its origin delivers another history.
+	Stopped bool
+	Logger  *slog.Logger
+}
+
+// Promote makes the mirror continue the log that was handed over: it verifies that its log is the tree of the final
+// checkpoint, places keys and memory, and opens the log for appends. It can be repeated.
+func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) {
+	if done, err := find(ctx, m.Pool, token.Promotion); err != nil || done != nil {
+		return done, err
+	}
+	last, err := token.signing().Verify()
+	if err != nil {
+		return nil, err
+	}
+	at, err := m.await(ctx, last, token)
+	if err != nil {
+		return nil, err
+	}
+	if err := token.signing().Place(m.KeyFile, m.Memory); err != nil {
+		return nil, err
+	}
+	p := &Promotion{
+		ID: token.Promotion, Origin: last.Origin, NextOrigin: last.Origin, Entries: last.Tree.N, Root: last.Tree.Hash,
+		Known: last.Tree.N,
+	}
+	return m.open(ctx, at, p, func(tx pgx.Tx) error {
+		for i := range token.Promotions {
+			if err := record(ctx, tx, &token.Promotions[i]); err != nil {
+				return err
+			}
+		}
+		return token.signing().Continue(ctx, tx, last.Origin)
+	})
+}
+
+// await waits until the mirror has exactly the events of a checkpoint, and serves it.
+func (m *Mirror) await(ctx context.Context, last ledger.Checkpoint, token *Token) (*mirror.State, error) {
+	limited, cancel := context.WithTimeout(ctx, m.Wait)
+	defer cancel()
+	for {
+		at, err := m.state(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n := at.Edge.Size()
+		switch {
+		case n == last.Tree.N && at.Edge.Root() == last.Tree.Hash:
+			return at, m.adopt(limited, last, token)
+		case n >= last.Tree.N:
+			return nil, fmt.Errorf("%w: the %d events of the mirror are not those of the final checkpoint over %d: it is "+
+				"another history", ErrRefused, n, last.Tree.N)
+		}
+		if !eventlog.Sleep(limited, poll) {
+			return nil, fmt.Errorf("%w: the mirror has %d of %d events. It must run until it has all; `/readyz` of the mirror "+
+				"says why it does not go on", ErrRefused, n, last.Tree.N)
+		}
+	}
+}
+
+// state returns the state of the mirror. It fails with ErrRefused if the database is none, or has stopped.
+func (m *Mirror) state(ctx context.Context) (*mirror.State, error) {
+	at, err := mirror.ReadState(ctx, m.Pool)
+	switch {
+	case err != nil:
+		return nil, err
+	case at == nil:
+		return nil, fmt.Errorf("%w: this database is not a mirror", ErrRefused)
+	case at.Stopped != "" && !m.Stopped:
+		return nil, fmt.Errorf("%w: the mirror has stopped at log index %d: %s. If the origin is at fault, "+
+			"--lost-origin --stopped continues from the events before", ErrRefused, at.StoppedAt, at.Stopped)
+	}
+	return at, nil
+}
+
+// adopt seals all events and stores the final checkpoint, if the mirror has not done so yet.
+func (m *Mirror) adopt(ctx context.Context, last ledger.Checkpoint, token *Token) error {
+	if err := Seal(ctx, m.Pool, m.Logger); err != nil {
+		return err
+	}
+	keys, err := token.signing().VerifierKeys(last.Origin)
+	if err != nil {
+		return err
+	}
+	adopted, err := ledger.Adopt(ctx, m.Pool, last, keys)
+	if err == nil && !adopted {
+		err = fmt.Errorf("%w: the ledger of the mirror lacks events of the final checkpoint", ErrRefused)
+	}
+	return err
+}
+
+// open makes the mirror an origin, in one transaction.
+func (m *Mirror) open(
+	ctx context.Context, at *mirror.State, p *Promotion, more func(tx pgx.Tx) error,
+) (*Promotion, error) {
+	err := pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
+		if err := mirror.End(ctx, tx, at); err != nil {
+			return err
+		}
+		if err := record(ctx, tx, p); err != nil {
+			return err
+		}
+		return more(tx)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("promote the mirror: %w", err)
+	}
+	return find(ctx, m.Pool, p.ID)
+}
+
+// PromoteLost makes the mirror continue the log of an origin that is lost, under the name next, or a name like the
+// former one if next is empty. known are checkpoints of the origin from elsewhere. Everything after the events of the
+// mirror is lost; the promotion says what is known of it. It can be repeated.
+func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Checkpoint) (*Promotion, error) {
+	if done, err := m.promoted(ctx); err != nil || done != nil {
+		return done, err
+	}
+	at, err := m.state(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := m.sealAll(ctx); err != nil {
+		return nil, err
+	}
+	store := ledger.NewStore(m.Pool)
+	sealed, err := ledger.ReadSealed(ctx, m.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if sealed.Origin() == "" {
+		return nil, fmt.Errorf("%w: the mirror has no checkpoint of its origin yet", ErrRefused)
+	}
+	tree := tlog.Tree{N: at.Edge.Size(), Hash: at.Edge.Root()}
+	p := &Promotion{
+		ID: uuid.New(), Origin: sealed.Origin(), Entries: tree.N, Root: tree.Hash, Known: tree.N, NextOrigin: next,
+	}
+	if at.Seen != nil && at.Seen.Origin == p.Origin {
+		p.Known = max(p.Known, at.Seen.Tree.N)
+	}
+	for _, c := range known {
+		keys, err := store.VerifierKeys(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		if len(keys) == 0 || c.Origin != p.Origin {
+			return nil, fmt.Errorf("%w: the checkpoint over %d entries of %s is not signed with a key of %s", ErrRefused,
+				c.Tree.N, c.Origin, p.Origin)
+		}
+		p.Known = max(p.Known, c.Tree.N)
+	}
+	if p.NextOrigin == "" {
+		const digits = 8 // of the promotion, before its first hyphen
+		p.NextOrigin = nameOfLog.ReplaceAllString(p.Origin, "") + "/" + p.ID.String()[:digits]
+	}
+	if err := ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin); err != nil {
+		return nil, err
+	}
+	return m.open(ctx, at, p, func(tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) })
+}
+
+// promoted returns the promotion that ended the mirror; nil for a mirror.
+func (m *Mirror) promoted(ctx context.Context) (*Promotion, error) {
+	at, err := mirror.ReadState(ctx, m.Pool)
+	if err != nil || at != nil {
+		return nil, err
+	}
+	list, err := List(ctx, m.Pool)
+	if err != nil || len(list) == 0 {
+		return nil, err
+	}
+	return &list[len(list)-1], nil
+}
+
+func (m *Mirror) sealAll(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, m.Wait)
+	defer cancel()
+	return Seal(ctx, m.Pool, m.Logger)
+}
+
+// nameOfLog is the end of an origin that ledger.Identify or PromoteLost has named.
+var nameOfLog = regexp.MustCompile(`/[0-9a-f]{8}$`)

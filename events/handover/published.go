@@ -1,0 +1,70 @@
+package handover
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
+)
+
+// Published is what a service says about the origins of its ledger: GET /ledger/origins.
+type Published struct {
+	Origins    []Name      `json:"origins"` // oldest first; the last one is the current one
+	Promotions []Promotion `json:"promotions"`
+}
+
+// Name is an origin of the ledger.
+type Name struct {
+	Origin    string    `json:"origin"`
+	Entries   int64     `json:"entries"` // in the tree when the origin was started
+	StartedAt time.Time `json:"startedAt"`
+}
+
+const originsSQL = `SELECT origin, tree_size, started_at FROM ledger_origins ORDER BY ordinal`
+
+// Publish reads what a service publishes.
+func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
+	if p.Promotions, err = List(ctx, db); err != nil {
+		return Published{}, err
+	}
+	p.Origins, err = database.Collect(ctx, db, "origins", func(row pgx.CollectableRow) (n Name, err error) {
+		err = row.Scan(&n.Origin, &n.Entries, &n.StartedAt)
+		n.StartedAt = n.StartedAt.UTC()
+		return n, err
+	}, originsSQL)
+	return p, err
+}
+
+// has reports whether a promotion is published.
+func (p *Published) has(id uuid.UUID) bool {
+	return slices.ContainsFunc(p.Promotions, func(p Promotion) bool { return p.ID == id })
+}
+
+// fetchOrigins fetches what the service at a public URL publishes.
+func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Published, err error) {
+	const most = 1 << 20
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ledger/origins", http.NoBody)
+	if err != nil {
+		return Published{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return Published{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	defer response.Body.Close() //nolint:errcheck // it was only read from
+	if response.StatusCode != http.StatusOK {
+		return Published{}, fmt.Errorf("ask %s: %s", url, response.Status)
+	}
+	if err := json.UnmarshalRead(io.LimitReader(response.Body, most), &p); err != nil {
+		return Published{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	return p, nil
+}

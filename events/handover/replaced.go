@@ -1,0 +1,84 @@
+package handover
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
+	"novelgate/internal/database"
+)
+
+// FindSuccessor asks the service at a public URL whether it continues the log of this database: whether it has the same
+// first entry in its ledger, and a promotion that this database does not know. It returns the first such promotion, nil
+// without one.
+func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client, url string) (*Promotion, error) {
+	theirs, err := fetchOrigins(ctx, client, url)
+	if err != nil {
+		return nil, err
+	}
+	known, err := List(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	unknown := slices.DeleteFunc(theirs.Promotions, func(p Promotion) bool {
+		return slices.ContainsFunc(known, func(k Promotion) bool { return k.ID == p.ID })
+	})
+	if len(unknown) == 0 {
+		return nil, nil //nolint:nilnil // documented
+	}
+	same, err := sameBeginning(ctx, db, client, url)
+	if err != nil || !same {
+		return nil, err
+	}
+	first := slices.MinFunc(unknown, func(a, b Promotion) int { return cmp.Compare(a.Entries, b.Entries) })
+	return &first, nil
+}
+
+// sameBeginning reports whether the ledger of a service has the same first entry.
+func sameBeginning(ctx context.Context, db database.Querier, client *http.Client, url string) (bool, error) {
+	tile := tlog.Tile{H: ledger.TileHeight, L: 0, N: 0, W: 1}
+	ours, err := ledger.NewStore(db).Tile(ctx, tile)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil // nothing is sealed here
+	}
+	if err != nil {
+		return false, err
+	}
+	theirs, err := (&audit.Service{Client: client, URL: url + "/ledger"}).Tile(ctx, tile)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return false, nil
+	}
+	return err == nil && bytes.Equal(ours, theirs), err
+}
+
+// LostFrom returns the log index of the first event that the service at a public URL lacks, because it was promoted
+// without it. It fails with ErrRefused for a service that does not continue this log. All events must be sealed.
+func LostFrom(ctx context.Context, db database.Querier, client *http.Client, url string) (int64, error) {
+	p, err := FindSuccessor(ctx, db, client, url)
+	if err != nil {
+		return 0, err
+	}
+	if p == nil {
+		return 0, fmt.Errorf("%w: %s was not promoted without this database", ErrRefused, url)
+	}
+	store := ledger.NewStore(db)
+	tree, err := store.Tree(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if tree.N < p.Entries {
+		return tree.N, nil // it has more than this database
+	}
+	if err := ledger.Extends(tree, tlog.Tree{N: p.Entries, Hash: p.Root}, store.Hashes(ctx, tree)); err != nil {
+		return 0, fmt.Errorf("compare the histories: %w", err)
+	}
+	return p.Entries, nil
+}

@@ -1,0 +1,127 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
+)
+
+// Role is what a service may do with its database. The zero Role is that of an origin: it appends.
+type Role struct {
+	Mirrors    string // public URL of the service that is mirrored; "" if the database is not a mirror
+	HandedOver bool   // another service continues the log
+	Successor  string // its public URL; "" if unknown
+}
+
+// Appends reports whether commands are accepted.
+func (r Role) Appends() bool { return r.Mirrors == "" && !r.HandedOver }
+
+const roleSQL = `SELECT coalesce((SELECT origin_url FROM mirror), ''), EXISTS (SELECT FROM handover),
+       coalesce((SELECT successor_url FROM handover), '')`
+
+// ReadRole reads the role of a database.
+func ReadRole(ctx context.Context, db database.Querier) (r Role, err error) {
+	if err := db.QueryRow(ctx, roleSQL).Scan(&r.Mirrors, &r.HandedOver, &r.Successor); err != nil {
+		return Role{}, fmt.Errorf("read the role of the database: %w", err)
+	}
+	return r, nil
+}
+
+// fence is the row of a database that appends nothing any more.
+type fence struct {
+	promotion uuid.UUID
+	successor string
+	replaced  bool
+	given     bool
+}
+
+const (
+	fenceSQL = `SELECT promotion_id, successor_url, replaced, given_at IS NOT NULL FROM handover`
+	// lockSQL waits for running writes; later ones wait until the end of the transaction.
+	lockSQL = `SET LOCAL lock_timeout = '1s';
+LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
+	// raiseSQL: $1: id of the promotion, $2: public URL of the successor, $3: whether the database was replaced.
+	raiseSQL = `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
+VALUES ($1, $2, $3, statement_timestamp()) ON CONFLICT DO NOTHING`
+	lowerSQL = `DELETE FROM handover`
+	giveSQL  = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
+)
+
+// guards are the statements that enable or disable the triggers.
+func guards(how string) string {
+	sql := ""
+	for _, table := range []string{"events", "imports", "import_chunks", "webhooks"} {
+		sql += "ALTER TABLE " + table + " " + how + " TRIGGER handed_over;"
+	}
+	return sql
+}
+
+// readFence reads the fence of a database; nil without one.
+func readFence(ctx context.Context, db database.Querier) (*fence, error) {
+	var f fence
+	err := db.QueryRow(ctx, fenceSQL).Scan(&f.promotion, &f.successor, &f.replaced, &f.given)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, nil //nolint:nilnil // documented
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read whether the database has handed over: %w", err)
+	}
+	return &f, nil
+}
+
+// Fence makes a database refuse all appends because the service at a URL, which may be "", was promoted without it.
+func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, successor string) error {
+	return raise(ctx, pool, fence{promotion: promotion, successor: successor, replaced: true})
+}
+
+// raise makes a database refuse all appends. When it returns, no append is under way.
+func raise(ctx context.Context, pool *pgxpool.Pool, f fence) error {
+	return exclusively(ctx, pool, "fence the database", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, raiseSQL, f.promotion, f.successor, f.replaced); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, guards("ENABLE ALWAYS"))
+		return err
+	})
+}
+
+// lower lets a database append again.
+func lower(ctx context.Context, pool *pgxpool.Pool) error {
+	return exclusively(ctx, pool, "lift the fence", func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lowerSQL); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, guards("DISABLE"))
+		return err
+	})
+}
+
+// exclusively runs do in a transaction without concurrent writers. It gives up after a few seconds, because waiting
+// for a long transaction would stop all appends.
+func exclusively(ctx context.Context, pool *pgxpool.Pool, what string, do func(tx pgx.Tx) error) (err error) {
+	const attempts = 5
+	for attempt := range attempts {
+		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, lockSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
+				return err
+			}
+			return do(tx)
+		})
+		if !eventlog.IsConflict(err) {
+			break
+		}
+		eventlog.Sleep(ctx, time.Duration(attempt+1)*100*time.Millisecond)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}

@@ -1,0 +1,55 @@
+package handover
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/events/ledger"
+)
+
+const formatName = "novelgate/handover/v1"
+
+// Token is a handover as a file. It has the private keys of the ledger: whoever has it can continue the log.
+type Token struct {
+	Format     string      `json:"format"`
+	Promotion  uuid.UUID   `json:"promotion"`
+	Successor  string      `json:"successor"`  // public URL of the mirror for which it was made
+	Checkpoint string      `json:"checkpoint"` // the final one
+	Keys       string      `json:"keys"`       // content of the key file
+	Memory     uuid.UUID   `json:"memory"`
+	Promotions []Promotion `json:"promotions"` // earlier ones
+}
+
+// ErrToken is returned for text that is not a Token.
+var ErrToken = errors.New("not a file of `novelgate handover`")
+
+// Write writes the token as JSON.
+func (t *Token) Write(w io.Writer) error {
+	if err := json.MarshalWrite(w, t, jsontext.WithIndent("  ")); err != nil {
+		return fmt.Errorf("write the handover: %w", err)
+	}
+	return nil
+}
+
+// ReadToken reads and checks a token. Errors do not quote it.
+func ReadToken(r io.Reader) (*Token, error) {
+	const most = 16 << 20
+	var t Token
+	err := json.UnmarshalRead(io.LimitReader(r, most), &t, json.RejectUnknownMembers(true))
+	if err != nil || t.Format != formatName {
+		return nil, ErrToken
+	}
+	if _, err := t.signing().Verify(); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrToken, err)
+	}
+	return &t, nil
+}
+
+func (t *Token) signing() *ledger.Signing {
+	return &ledger.Signing{Keys: t.Keys, Memory: t.Memory, Last: []byte(t.Checkpoint)}
+}

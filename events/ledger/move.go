@@ -1,0 +1,226 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Signing is what signs an origin: it moves to the service that continues the ledger.
+type Signing struct {
+	Keys   string    // content of the key file
+	Memory uuid.UUID // id of the memory
+	Last   []byte    // newest checkpoint of the origin
+}
+
+// Retirement says who continues an origin whose memory was retired.
+type Retirement struct {
+	Promotion uuid.UUID
+	Successor string // public URL
+	memory    uuid.UUID
+}
+
+// retiredFile replaces the file with the id of a retired memory.
+const retiredFile = "handed-over"
+
+// ReadRetirement reads whether a memory was retired; ok is false if it was not.
+func ReadRetirement(dir string) (r Retirement, ok bool, err error) {
+	text, err := os.ReadFile(filepath.Join(dir, retiredFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return Retirement{}, false, nil
+	}
+	if err != nil {
+		return Retirement{}, false, fmt.Errorf("read the memory of the ledger: %w", err)
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return Retirement{}, false, fmt.Errorf("%w: %s/%s is damaged", ErrMemory, dir, retiredFile)
+	}
+	r.memory, err = uuid.Parse(fields[0])
+	if err == nil {
+		r.Promotion, err = uuid.Parse(fields[1])
+	}
+	if err != nil {
+		return Retirement{}, false, fmt.Errorf("%w: %s/%s is damaged: %w", ErrMemory, dir, retiredFile, err)
+	}
+	if len(fields) > 2 {
+		r.Successor = fields[2]
+	}
+	return r, true, nil
+}
+
+// Retire takes a memory out of use for good and returns what signs the origin of its last checkpoint. It fails with
+// ErrMemory unless last is the newest checkpoint in the memory. It can be repeated.
+func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error) {
+	keys, err := os.ReadFile(keyFile)
+	if err != nil {
+		return Signing{}, fmt.Errorf("read ledger keys: %w", err)
+	}
+	found, retired, err := ReadRetirement(dir)
+	if err != nil {
+		return Signing{}, err
+	}
+	if retired && found.Promotion != to.Promotion {
+		return Signing{}, fmt.Errorf("%w: it was handed over to %s before", ErrMemory, found.Successor)
+	}
+	if !retired {
+		var unlock func()
+		if found.memory, unlock, err = lockMemory(dir); err != nil {
+			return Signing{}, err
+		}
+		defer unlock()
+	}
+	c, ok, err := readRemembered(dir, last.Origin)
+	if err == nil && (!ok || c.Tree != last.Tree) {
+		err = fmt.Errorf("%w: its newest checkpoint is not the last one of %s", ErrMemory, last.Origin)
+	}
+	if err != nil {
+		return Signing{}, err
+	}
+	text := fmt.Sprintf("%s\n%s\n%s\n", found.memory, to.Promotion, to.Successor)
+	if err := createFile(filepath.Join(dir, retiredFile), []byte(text), keyFileMode); err != nil {
+		return Signing{}, err
+	}
+	if err := removeFile(filepath.Join(dir, memoryIDFile)); err != nil {
+		return Signing{}, err
+	}
+	return Signing{Keys: string(keys), Memory: found.memory, Last: last.Note}, nil
+}
+
+// Reinstate undoes Retire. It can be repeated.
+func Reinstate(dir string, promotion uuid.UUID) error {
+	found, retired, err := ReadRetirement(dir)
+	if err != nil || !retired {
+		return err
+	}
+	if found.Promotion != promotion {
+		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, found.Successor)
+	}
+	if err := createFile(filepath.Join(dir, memoryIDFile), []byte(found.memory.String()+"\n"), keyFileMode); err != nil {
+		return err
+	}
+	return removeFile(filepath.Join(dir, retiredFile))
+}
+
+// removeFile removes a file, if it exists. When it returns, it is gone from the disk.
+func removeFile(file string) error {
+	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove %s: %w", file, err)
+	}
+	return syncDir(filepath.Dir(file))
+}
+
+// Verify returns the last checkpoint. It fails unless one of the keys has signed it.
+func (s *Signing) Verify() (Checkpoint, error) {
+	c, err := ParseCheckpoint(s.Last)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	keys, err := s.VerifierKeys(c.Origin)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	return OpenCheckpoint(s.Last, keys)
+}
+
+// VerifierKeys returns the public keys for an origin.
+func (s *Signing) VerifierKeys(origin string) (public []string, err error) {
+	keys, err := parseKeys(s.Keys, "the keys")
+	if err != nil {
+		return nil, err
+	}
+	for _, key := range keys {
+		_, verifier, err := key.signer(origin)
+		if err != nil {
+			return nil, err
+		}
+		public = append(public, verifier)
+	}
+	return public, nil
+}
+
+// Place stores keys and memory where a replica finds them. It replaces no other keys and no other memory, and never
+// sets a memory back. It can be repeated.
+func (s *Signing) Place(keyFile, dir string) error {
+	c, err := s.Verify()
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(makeLedgerDir(filepath.Dir(keyFile)), makeLedgerDir(dir)); err != nil {
+		return err
+	}
+	if err := createFile(keyFile, []byte(s.Keys), keyFileMode); err != nil {
+		return fmt.Errorf("place the keys of the ledger: %w", err)
+	}
+	before, known, err := readRemembered(dir, c.Origin)
+	if err == nil && (!known || before.Tree.N < c.Tree.N) {
+		err = remember(dir, c)
+	}
+	// The id comes last: a directory without it is not a memory.
+	if err == nil {
+		err = createFile(filepath.Join(dir, memoryIDFile), []byte(s.Memory.String()+"\n"), keyFileMode)
+	}
+	if err != nil {
+		return fmt.Errorf("place the memory of the ledger: %w", err)
+	}
+	return nil
+}
+
+// EnsureKey makes sure that a new origin can be signed here: it creates a key and a memory unless they exist.
+func EnsureKey(keyFile, dir, origin string) error {
+	_, err := LoadKeys(keyFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		_, err = AddKey(keyFile, dir, origin)
+		return err
+	}
+	if err == nil {
+		_, err = readMemoryID(dir)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = NewMemory(keyFile, dir)
+	}
+	return err
+}
+
+// moveMemorySQL binds the origin of a former mirror to the memory that signs it from now on. $1: origin, $2: memory.
+const moveMemorySQL = `UPDATE ledger_memories SET memory = $2, bound_at = statement_timestamp() WHERE origin = $1`
+
+// Continue lets the memory sign an origin that this database has only mirrored. The promotion must be on record.
+func (s *Signing) Continue(ctx context.Context, tx pgx.Tx, origin string) error {
+	tag, err := tx.Exec(ctx, moveMemorySQL, origin, s.Memory)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = fmt.Errorf("%w: the database has no checkpoint of %s", ErrMemory, origin)
+	}
+	if err != nil {
+		return fmt.Errorf("bind %s to its memory: %w", origin, err)
+	}
+	return nil
+}
+
+// StartOrigin starts an origin. It fails with ErrOldOrigin for a name that was used before.
+func StartOrigin(ctx context.Context, tx pgx.Tx, origin string) error {
+	if err := checkOrigin(origin); err != nil {
+		return err
+	}
+	if _, err := tx.Exec(ctx, lockOriginsSQL); err != nil {
+		return fmt.Errorf("lock origins: %w", err)
+	}
+	var known bool
+	if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT FROM ledger_origins WHERE origin = $1)`, origin).Scan(&known); err != nil {
+		return fmt.Errorf("find origin: %w", err)
+	}
+	if known {
+		return fmt.Errorf("%w: choose a name that was never used instead of %s", ErrOldOrigin, origin)
+	}
+	if _, err := tx.Exec(ctx, startOriginSQL, origin); err != nil {
+		return fmt.Errorf("start origin: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,270 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
+)
+
+// filesOf returns the flags for the key and the memory of a service.
+func filesOf(s *Service) []string {
+	flags := strings.Split(strings.Join(s.cmd.Args, "\n"), "--data-dir\n") // the last one counts
+	dir, _, _ := strings.Cut(flags[len(flags)-1], "\n")
+	return []string{"--data-dir", dir}
+}
+
+// startMirrored starts an origin and a mirror of it, with one public URL, as behind a proxy.
+func startMirrored(t testing.TB, flags ...string) (origin, mirror *Service) {
+	t.Helper()
+	flags = append(flags, "--public-url", publicURL)
+	origin = Start(t, testdb.New(t), flags...)
+	mirror = startMirror(t, origin, flags...)
+	testdb.Eventually(t, "the mirror serves a checkpoint", func() bool {
+		status, _ := Get(t, mirror.URL+"/ledger/checkpoint")
+		return status == http.StatusOK
+	})
+	return origin, mirror
+}
+
+// handOverTo hands over to a mirror and returns the file.
+func handOverTo(t testing.TB, origin, mirror *Service) (file string) {
+	t.Helper()
+	file = filepath.Join(t.TempDir(), "handover")
+	origin.MustCLI(t, append([]string{"handover", file, "--to", mirror.URL}, filesOf(origin)...)...)
+	return file
+}
+
+// checkpointOf returns the newest checkpoint that a service serves.
+func checkpointOf(t testing.TB, s *Service) string {
+	t.Helper()
+	status, body := Get(t, s.URL+"/ledger/checkpoint")
+	if status != http.StatusOK {
+		t.Fatalf("/ledger/checkpoint is %d", status)
+	}
+	return body
+}
+
+// published is what /ledger/origins says.
+type published struct {
+	Origins    []struct{ Origin string }
+	Promotions []struct {
+		ID, Origin, NextOrigin string
+		Entries, KnownEntries  int64
+	}
+}
+
+func originsOf(t testing.TB, s *Service) (p published) {
+	t.Helper()
+	_, body := Get(t, s.URL+"/ledger/origins")
+	if err := json.Unmarshal([]byte(body), &p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestHandover: under load, an origin hands over to its mirror. No acknowledged command is lost or carried out twice,
+// the ledger goes on under its name and key, and another mirror follows the promoted one.
+func TestHandover(t *testing.T) {
+	t.Parallel()
+	origin, mirror := startMirrored(t)
+	flags := mirrorFlags(t, origin, origin.DatabaseURL)
+	second := Start(t, testdb.New(t), flags...)
+	load := newLoad(t, newPartner(t, origin.DatabaseURL))
+	w := &witness{stalls: watchStalls(t)}
+	load.watch, load.pause = w.see, 2*time.Millisecond
+	load.aim(origin)
+	load.start(8)
+	load.book.await(200)
+	before := checkpointOf(t, origin)
+
+	began := time.Now()
+	file := handOverTo(t, origin, mirror)
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the file: %v %v", info, err)
+	}
+	final := checkpointOf(t, origin)
+	if got := checkpointOf(t, mirror); got != final {
+		t.Errorf("the mirror serves\n%s, and the origin\n%s", got, final)
+	}
+	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	load.aim(mirror)
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the file is still there: %v", err)
+	}
+	load.book.await(200)
+	interrupted(t, w, began)
+
+	// The old origin refuses, also after a restart and without its service.
+	p := load.Partner
+	refused := origin.Send(t, p.Request(PostsPath, Key(), Comment(Unique("Late")).JSON(t)))
+	wantHandedOver(t, refused, mirror.URL)
+	if out := origin.Refused(t, "integration", "create", "late"); !strings.Contains(out.Stderr, mirror.URL) {
+		t.Errorf("the command line of the old origin: %s", out.Stderr)
+	}
+	restarted := Start(t, origin.DatabaseURL, origin.cmd.Args[slices.Index(origin.cmd.Args, "--data-dir"):]...)
+	wantHandedOver(t, restarted.Send(t, p.Request(PostsPath, Key(), Comment(Unique("Late")).JSON(t))), mirror.URL)
+
+	seen := load.settle(t, mirror, mirror.DatabaseURL)
+	if seen.acknowledged < 400 {
+		t.Errorf("%d commands were acknowledged", seen.acknowledged)
+	}
+	awaitSealed(t, mirror.DatabaseURL)
+	wantExtended(t, mirror, before, final)
+	if before, now := strings.Split(final, "\n")[0], strings.Split(checkpointOf(t, mirror), "\n")[0]; now != before {
+		t.Errorf("the ledger of %s goes on as %s", before, now)
+	}
+	mirror.MustCLI(t, "events", "verify", "--key", flags[3])
+
+	args := append([]string{"--mirror", mirror.URL}, flags[2:]...)
+	second.Stop(t)
+	second = Start(t, second.DatabaseURL, args...)
+	wantMirrored(t, mirror.URL, mirror.DatabaseURL, second.URL, second.DatabaseURL)
+}
+
+// interrupted logs how long commands were not acknowledged around a moment.
+func interrupted(t testing.TB, w *witness, began time.Time) {
+	t.Helper()
+	var last, first time.Time
+	for _, a := range w.between(began.Add(-time.Minute), time.Now()) {
+		done := a.sent.Add(a.took)
+		switch {
+		case !a.succeeded():
+		case a.sent.Before(began) || first.IsZero() && (last.IsZero() || done.Sub(last) < 300*time.Millisecond):
+			if done.After(last) {
+				last = done
+			}
+		case first.IsZero() || done.Before(first):
+			first = done
+		}
+	}
+	t.Logf("no command was acknowledged for %v", first.Sub(last).Round(time.Millisecond))
+}
+
+// wantHandedOver wants the answer of a service that another one continues.
+func wantHandedOver(t testing.TB, a Response, successor string) {
+	t.Helper()
+	var problem struct {
+		Code, Origin string
+		Retryable    bool
+	}
+	err := json.Unmarshal(a.Body, &problem)
+	if err != nil || a.Status != http.StatusServiceUnavailable || problem.Code != "unavailable" || !problem.Retryable ||
+		problem.Origin != successor || a.Header.Get("Retry-After") == "" {
+		t.Errorf("the old origin answers %d %s", a.Status, a.Body)
+	}
+}
+
+// wantExtended wants the ledger of a service to extend checkpoints, by its public tiles.
+func wantExtended(t testing.TB, s *Service, checkpoints ...string) {
+	t.Helper()
+	for _, older := range checkpoints {
+		file := filepath.Join(t.TempDir(), "older")
+		if err := os.WriteFile(file, []byte(older), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.MustCLI(t, "events", "verify", "--against", file)
+	}
+}
+
+// TestLostOrigin: an origin is gone with events that its mirror lacks. The mirror is promoted and says which signed
+// events are lost; the old database names exactly all that are. It finds the promotion when it returns, and refuses
+// commands, also after that. Its partners repeat what they have at the promoted mirror.
+func TestLostOrigin(t *testing.T) {
+	t.Parallel()
+	origin, mirror := startMirrored(t)
+	p := newPartner(t, origin.DatabaseURL)
+	title, first := Unique("Lost"), Key()
+	posted := p.at(origin).Import(t, first, Comment(title)).WantPost(t, 201)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	args := mirror.cmd.Args[slices.Index(mirror.cmd.Args, "--data-dir"):]
+	mirror.Stop(t)
+	had := value[int64](t, mirror.DatabaseURL, `SELECT count(*) FROM events`)
+	var lost []string
+	for range 7 {
+		lost = append(lost, Key())
+		p.at(origin).Import(t, lost[len(lost)-1], Comment(title)).WantPost(t, 201)
+	}
+	awaitSealed(t, origin.DatabaseURL)
+	newest := filepath.Join(t.TempDir(), "newest")
+	if err := os.WriteFile(newest, []byte(checkpointOf(t, origin)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	origin.kill()
+	// What the origin has accepted and not signed yet.
+	unsigned := Start(t, origin.DatabaseURL, "--pause-ledger", "--public-url", publicURL)
+	lost = append(lost, Key())
+	p.at(unsigned).Import(t, lost[len(lost)-1], Comment(title)).WantPost(t, 201)
+	unsigned.Stop(t)
+
+	mirror = Start(t, mirror.DatabaseURL, args...)
+	promote := append([]string{"promote", "--lost-origin", "--checkpoint", newest, "--json"}, filesOf(mirror)...)
+	said := mirror.MustCLI(t, promote...)
+	var promotion struct {
+		Entries, KnownEntries int64
+		Lost                  bool
+		Origin, NextOrigin    string
+	}
+	if err := json.Unmarshal([]byte(said.Stdout), &promotion); err != nil || !promotion.Lost || promotion.Entries != had ||
+		promotion.KnownEntries != had+7 || promotion.Origin == promotion.NextOrigin {
+		t.Errorf("promote: %+v %v\n%s", promotion, err, said.Stdout)
+	}
+	again := mirror.MustCLI(t, promote...)
+	if again.Stdout != said.Stdout {
+		t.Errorf("the second time it says\n%s", again.Stdout)
+	}
+	if got := originsOf(t, mirror); len(got.Origins) != 2 || got.Origins[1].Origin != promotion.NextOrigin ||
+		len(got.Promotions) != 1 || got.Promotions[0].Entries != had {
+		t.Errorf("/ledger/origins: %+v", got)
+	}
+	replay := p.at(mirror).Import(t, first, Comment(title)).WantPost(t, 200)
+	if replay.PostID != posted.PostID {
+		t.Errorf("a retry of %s is another post", first)
+	}
+
+	// The old origin returns.
+	returned := Start(t, origin.DatabaseURL, "--public-url", publicURL, "--successor", mirror.URL)
+	wantHandedOver(t, p.at(returned).Import(t, Key(), Comment(title)), mirror.URL)
+	returned.Stop(t)
+	fenced := Start(t, origin.DatabaseURL, "--public-url", publicURL)
+	wantHandedOver(t, p.at(fenced).Import(t, Key(), Comment(title)), mirror.URL)
+
+	var named []struct{ ID, Type string }
+	origin.runJSON(t, &named, "events", "lost", "--to", mirror.URL)
+	var keys []string
+	for _, e := range named {
+		if e.Type == "post.imported.v1" {
+			keys = append(keys, e.ID)
+		}
+	}
+	slices.Sort(keys)
+	slices.Sort(lost)
+	if !slices.Equal(keys, lost) || len(named) != len(lost) {
+		t.Errorf("named as lost: %v, want %v", named, lost)
+	}
+	for _, key := range lost {
+		p.at(mirror).Import(t, key, Comment(title)).WantPost(t, 201)
+	}
+	awaitSealedAs(t, mirror, promotion.NextOrigin)
+	mirror.MustCLI(t, "events", "verify")
+}
+
+// at returns the partner as a client of another service.
+func (p *Partner) at(s *Service) *Partner {
+	return &Partner{NewIntegration: p.NewIntegration, Service: s}
+}
+
+// awaitSealedAs waits until the ledger has signed all events under an origin.
+func awaitSealedAs(t testing.TB, s *Service, origin string) {
+	t.Helper()
+	testdb.Eventually(t, "everything is signed as "+origin, func() bool {
+		return value[bool](t, s.DatabaseURL, `SELECT (SELECT count(*) FROM events) =
+			(SELECT coalesce(max(tree_size), 0) FROM ledger_checkpoints WHERE origin = $1)`, origin)
+	})
+}
