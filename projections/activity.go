@@ -218,8 +218,8 @@ func latest(a, b time.Time) time.Time {
 func (c *activityCount) arguments() []any {
 	first := pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true}
 	last := pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true}
-	return slices.Concat([]any{first, c.first.Ordinal, last, c.last.Ordinal}, c.dayArguments(), c.threadArguments(), c.integrationArguments(),
-		c.chapterArguments(), c.novelArguments())
+	return slices.Concat([]any{first, c.first.Ordinal, last, c.last.Ordinal},
+		c.dayArguments(), c.threadArguments(), c.integrationArguments(), c.chapterArguments(), c.novelArguments())
 }
 
 func (c *activityCount) dayArguments() []any {

@@ -263,15 +263,24 @@ func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedCh
 // catchUp applies large chunks until the projection is near the end of the log or a chunk fails. Then the normal
 // batches continue, down to a single event if necessary.
 func (f *follower) catchUp(ctx context.Context) {
+	conn, err := eventlog.Connect(ctx, f.pool.Config().ConnConfig)
+	if err != nil {
+		f.logger.DebugContext(ctx, "Catching up did not begin", slog.Any("error", err))
+		return
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only read
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	chunks, failed := eventlog.ReadAhead(reading, f.pool.Config().ConnConfig, f.position,
-		eventlog.AheadConfig{Size: ChunkSize, Chunks: chunkAhead, Streams: f.projection.Streams()})
+	fetch := eventlog.NewFetchSize(ChunkSize)
+	chunks, readEnded := eventlog.ReadAhead(reading, f.position, chunkAhead,
+		func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
+			return eventlog.ReadChunk(ctx, conn, after, fetch, f.projection.Streams())
+		})
 	c := CatchUp{
 		Pool: f.pool, Projection: f.projection, Target: liveTables{f.projection}, Writers: bulkWriters,
 		Done: func(chunk *eventlog.Chunk) { f.position = chunk.End },
 	}
-	err := c.Run(ctx, chunks)
+	err = c.Run(ctx, chunks)
 	if stopped, ok := errors.AsType[*ChunkError](err); ok {
 		f.smallUpTo = stopped.End
 	}
@@ -279,7 +288,7 @@ func (f *follower) catchUp(ctx context.Context) {
 		f.logger.DebugContext(ctx, "Catching up was interrupted", slog.Any("error", err))
 	}
 	stop()
-	if err := failed(); err != nil && ctx.Err() == nil {
+	if err := readEnded(); err != nil && ctx.Err() == nil {
 		f.logger.DebugContext(ctx, "Reading ahead was interrupted", slog.Any("error", err))
 	}
 }

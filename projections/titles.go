@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
@@ -236,103 +234,4 @@ func (Threads) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 		return fmt.Errorf("insert threads: %w", err)
 	}
 	return nil
-}
-
-// Merge reports two novels whose folded titles have become equal under newer Unicode tables. Look-ups by title find
-// Kept. Hidden keeps its stream, slug and thread, but is no longer found by title.
-type Merge struct {
-	FoldedTitle  string
-	Kept, Hidden uuid.UUID
-}
-
-// A folded title never begins with white space, so no title equals these keys.
-const (
-	hiddenPrefix = " hidden "
-	tempPrefix   = " temporary "
-)
-
-const (
-	foldSetting     = "fold_table"
-	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
-	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
-
-	// Of two novels with one title the older one is kept. A free title, which has no novel, is never kept instead of a
-	// novel.
-	titlesByAgeSQL = `SELECT t.novel_id, t.folded_title, t.title
-FROM title_lookup t JOIN events e ON e.stream_id = t.novel_id AND e.stream_version = 1
-ORDER BY t.state = 'free', e.transaction_id, e.position`
-
-	refoldSQL = `UPDATE title_lookup t SET folded_title = c.folded_title
-FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`
-)
-
-// RefoldTitles folds the keys of title_lookup again if other Unicode tables than those of this program made them.
-// Otherwise some titles could not be found. It locks the table against writers.
-func RefoldTitles(ctx context.Context, db database.Beginner) ([]Merge, error) {
-	var merges []Merge
-	tx, err := db.Begin(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("refold titles: %w", err)
-	}
-	defer tx.Rollback(context.WithoutCancel(ctx)) //nolint:errcheck // no effect after a commit
-	err = func() error {
-		var built string
-		if err := tx.QueryRow(ctx, readSettingSQL, foldSetting).Scan(&built); err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return err
-		}
-		if built == title.TableHash() {
-			return nil
-		}
-		if _, err := tx.Exec(ctx, `LOCK TABLE title_lookup IN EXCLUSIVE MODE`); err != nil {
-			return err
-		}
-		var err error
-		if merges, err = refold(ctx, tx); err != nil {
-			return err
-		}
-		if _, err := tx.Exec(ctx, writeSettingSQL, foldSetting, title.TableHash()); err != nil {
-			return err
-		}
-		return tx.Commit(ctx)
-	}()
-	if err != nil {
-		return nil, fmt.Errorf("refold titles: %w", err)
-	}
-	return merges, nil
-}
-
-func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
-	rows, err := tx.Query(ctx, titlesByAgeSQL)
-	if err != nil {
-		return nil, err
-	}
-	holder := map[string]uuid.UUID{} // final folded title → novel
-	var changed []uuid.UUID
-	var temporary, final []string
-	var merges []Merge
-	var id uuid.UUID
-	var old, spelling string
-	_, err = pgx.ForEachRow(rows, []any{&id, &old, &spelling}, func() error {
-		folded := title.Fold(spelling)
-		if kept, taken := holder[folded]; taken {
-			merges = append(merges, Merge{folded, kept, id})
-			folded = hiddenPrefix + id.String()
-		}
-		holder[folded] = id
-		if folded != old {
-			changed, final = append(changed, id), append(final, folded)
-			temporary = append(temporary, tempPrefix+id.String())
-		}
-		return nil
-	})
-	if err != nil || len(changed) == 0 {
-		return merges, err
-	}
-	// In two steps, because the new folded title of one novel may be the old one of another.
-	for _, step := range [][]string{temporary, final} {
-		if _, err := tx.Exec(ctx, refoldSQL, changed, step); err != nil {
-			return nil, err
-		}
-	}
-	return merges, nil
 }

@@ -125,6 +125,9 @@ func (s *Span) read(
 	return rows.Err()
 }
 
+// Range is a part of the log: the events after After, up to and including UpTo.
+type Range struct{ After, UpTo events.Position }
+
 // readFirstSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: stream types, NULL for
 // all, $6: maximum number of events.
 const readFirstSQL = `SELECT ` + columnsWithoutMetadata + `
@@ -204,52 +207,6 @@ func ReadAt(ctx context.Context, q database.Querier, positions []events.Position
 	return chunk, nil
 }
 
-// MaxFetchBytes limits the stored bytes of the events in one read: the event that reaches the limit is the last one.
-// A full chunk of typical comments is about this large, so only larger events reduce their number.
-const MaxFetchBytes = 8 << 20
-
-// largestEvent is the approximate size, in bytes, of the largest event of a partner.
-const largestEvent = 32 << 10
-
-// FetchSize is an adaptive fetch size: it limits each read of the log by events and by bytes. The sizes of events are
-// not known before they are read, so a reader asks for as many events as would fit at the size of the latest ones.
-// Events that do not fit are left for the next read. A FetchSize is not safe for concurrent use.
-type FetchSize struct {
-	maxEvents int
-	eventSize int // estimated bytes of an event
-	lastCount int // number of events in the last read
-}
-
-// NewFetchSize limits reads to maxEvents events. The first read assumes large events.
-func NewFetchSize(maxEvents int) *FetchSize {
-	return &FetchSize{maxEvents: maxEvents, eventSize: largestEvent}
-}
-
-// Limit returns how many events to ask the database for.
-func (f *FetchSize) Limit() int { return max(1, min(f.maxEvents, MaxFetchBytes/f.eventSize)) }
-
-// enoughBytes reports whether a read has reached its limit of bytes.
-func enoughBytes(bytes int) bool { return bytes >= MaxFetchBytes }
-
-// adjust adapts the size of the next read to a read of some events and bytes. It reports whether more events may
-// follow: the read reached one of its limits.
-func (f *FetchSize) adjust(limit, events, bytes int) (full bool) {
-	if events == 0 {
-		return false
-	}
-	f.lastCount = events
-	average := max(1, bytes/events)
-	if full = events == limit || enoughBytes(bytes); full {
-		f.eventSize = average
-	} else {
-		f.eventSize = max(1, (f.eventSize+average)/2) // the average of a few events is a poor estimate
-	}
-	return full
-}
-
-// Range is a part of the log: the events after After, up to and including UpTo.
-type Range struct{ After, UpTo events.Position }
-
 const settledEndSQL = `SELECT transaction_id, position FROM events
 WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY transaction_id DESC, position DESC LIMIT 1`
@@ -275,13 +232,6 @@ func position(ctx context.Context, q database.Querier, sql string) (events.Posit
 	return end, nil
 }
 
-// AheadConfig configures ReadAhead.
-type AheadConfig struct {
-	Size    int      // events in a chunk; fewer when they are large, see FetchSize
-	Chunks  int      // chunks to read ahead
-	Streams []string // stream types of the delivered events; nil: all
-}
-
 // Connect opens a connection for reading the log.
 func Connect(ctx context.Context, config *pgx.ConnConfig) (*pgx.Conn, error) {
 	conn, err := pgx.ConnectConfig(ctx, config)
@@ -303,45 +253,32 @@ func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// ReadAhead reads the log after a position, over its own connection, while the receiver still works on earlier chunks.
-// The channel closes after the first chunk that is not full, when ctx ends, or when reading fails. Then call the
-// function: it waits for the reader and returns its error.
+// ReadAhead calls read for one chunk after another, from a position on, while the receiver still works on earlier ones.
+// ahead is the number of chunks to read ahead. The channel closes after the first chunk that is not full, when ctx
+// ends, or when reading fails. Then call the function: it waits for the reader and returns its error.
 func ReadAhead(
-	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig,
+	ctx context.Context, after events.Position, ahead int,
+	read func(ctx context.Context, after events.Position) (Chunk, error),
 ) (<-chan Chunk, func() error) {
-	chunks := make(chan Chunk, ahead.Chunks-1)
-	ended := make(chan error, 1)
+	chunks, ended := make(chan Chunk, ahead-1), make(chan error, 1)
 	go func() {
 		defer close(chunks)
-		ended <- readAhead(ctx, config, after, ahead, chunks)
+		for full := true; full; {
+			chunk, err := read(ctx, after)
+			if err == nil && chunk.End != after {
+				select {
+				case chunks <- chunk:
+				case <-ctx.Done():
+					err = ctx.Err()
+				}
+			}
+			if err != nil {
+				ended <- err
+				return
+			}
+			after, full = chunk.End, chunk.Full
+		}
+		ended <- nil
 	}()
 	return chunks, func() error { return <-ended }
-}
-
-func readAhead(
-	ctx context.Context, config *pgx.ConnConfig, after events.Position, ahead AheadConfig, chunks chan<- Chunk,
-) error {
-	conn, err := Connect(ctx, config)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // it only read
-	fetch := NewFetchSize(ahead.Size)
-	for {
-		chunk, err := ReadChunk(ctx, conn, after, fetch, ahead.Streams)
-		if err != nil {
-			return err
-		}
-		if chunk.Read > 0 {
-			select {
-			case chunks <- chunk:
-			case <-ctx.Done():
-				return ctx.Err()
-			}
-		}
-		if !chunk.Full {
-			return nil
-		}
-		after = chunk.End
-	}
 }

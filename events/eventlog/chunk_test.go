@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -58,8 +59,7 @@ func TestChunksAndRanges(t *testing.T) {
 		check("ranges", chunks)
 
 		chunks = nil
-		ahead, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{},
-			eventlog.AheadConfig{Size: size, Chunks: 2})
+		ahead, failed := readAhead(t.Context(), log.pool, size)
 		for chunk := range ahead {
 			chunks = append(chunks, chunk)
 		}
@@ -81,6 +81,15 @@ func TestChunksAndRanges(t *testing.T) {
 	}
 }
 
+// readAhead reads the log from its beginning.
+func readAhead(ctx context.Context, pool *pgxpool.Pool, size int) (<-chan eventlog.Chunk, func() error) {
+	fetch := eventlog.NewFetchSize(size)
+	return eventlog.ReadAhead(ctx, events.Position{}, 2,
+		func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
+			return eventlog.ReadChunk(ctx, pool, after, fetch, nil)
+		})
+}
+
 // TestReadAheadEnds: the reader ends when the receiver has gone.
 func TestReadAheadEnds(t *testing.T) {
 	t.Parallel()
@@ -91,8 +100,7 @@ func TestReadAheadEnds(t *testing.T) {
 	}
 	log.settle(t, n)
 	ctx, cancel := context.WithCancel(t.Context())
-	chunks, failed := eventlog.ReadAhead(ctx, log.pool.Config().ConnConfig, events.Position{},
-		eventlog.AheadConfig{Size: 1, Chunks: 2})
+	chunks, failed := readAhead(ctx, log.pool, 1)
 	<-chunks
 	cancel()
 	if err := failed(); err == nil {

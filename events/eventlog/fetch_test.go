@@ -90,8 +90,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 	t.Run("ahead", func(t *testing.T) {
 		t.Parallel()
 		var got []string
-		chunks, failed := eventlog.ReadAhead(t.Context(), log.pool.Config().ConnConfig, events.Position{},
-			eventlog.AheadConfig{Size: 10_000, Chunks: 2})
+		chunks, failed := readAhead(t.Context(), log.pool, 10_000)
 		for chunk := range chunks {
 			got = append(got, held(t, chunk.Events)...)
 		}
@@ -192,8 +191,7 @@ func TestFetchSizeOfOrdinaryEvents(t *testing.T) {
 	log.append(t, recorded...)
 	log.settle(t, n)
 	var read []int
-	chunks, failed := eventlog.ReadAhead(context.Background(), log.pool.Config().ConnConfig, events.Position{},
-		eventlog.AheadConfig{Size: size, Chunks: 2})
+	chunks, failed := readAhead(context.Background(), log.pool, size)
 	for chunk := range chunks {
 		read = append(read, chunk.Read)
 	}

@@ -124,34 +124,22 @@ func (r *rebuild) deferred() source {
 	}
 }
 
-// catchUp reads the next chunks while earlier ones are written.
+// chunkAhead is the number of chunks that are read while earlier ones are written.
+const chunkAhead = 2
+
+// catchUp reads and writes chunks.
 func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read source) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	chunks, ended := make(chan eventlog.Chunk, 1), make(chan error, 1)
-	after := r.record.position
-	go func() {
-		defer close(chunks)
-		for {
+	chunks, readEnded := eventlog.ReadAhead(reading, r.record.position, chunkAhead,
+		func(_ context.Context, after events.Position) (eventlog.Chunk, error) {
 			chunk, err := read(ctx, after) // not with the context reading: its end would close the connection in use
-			if err == nil && chunk.End != after {
-				r.removeSkipped(&chunk)
-				select {
-				case chunks <- chunk:
-				case <-reading.Done():
-					err = reading.Err()
-				}
-			}
-			if err != nil || !chunk.Full {
-				ended <- err
-				return
-			}
-			after = chunk.End
-		}
-	}()
+			r.removeSkipped(&chunk)
+			return chunk, err
+		})
 	err := c.Run(ctx, chunks)
 	stop()
-	if readErr := <-ended; err == nil {
+	if readErr := readEnded(); err == nil {
 		err = cmp.Or(readErr, ctx.Err())
 	}
 	return err
