@@ -119,25 +119,20 @@ func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
 
 // Hashes returns a reader of the hashes of a tree. It verifies every hash against the root.
 func (s *Store) Hashes(ctx context.Context, root tlog.Tree) tlog.HashReader {
-	return tlog.TileHashReader(root, tileReader{ctx: ctx, store: s})
+	return tlog.TileHashReader(root, TileReader(func(tiles []tlog.Tile) ([][]byte, error) { return s.Tiles(ctx, tiles) }))
 }
 
-// tileReader reads tiles for tlog.
-type tileReader struct {
-	ctx   context.Context //nolint:containedctx // the interface of tlog has no context
-	store *Store
-}
+// TileReader is a tlog.TileReader that reads tiles with a function.
+type TileReader func(tiles []tlog.Tile) ([][]byte, error)
 
 // Height implements tlog.TileReader.
-func (tileReader) Height() int { return TileHeight }
+func (TileReader) Height() int { return TileHeight }
 
 // ReadTiles implements tlog.TileReader.
-func (r tileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) {
-	return r.store.Tiles(r.ctx, tiles)
-}
+func (r TileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) { return r(tiles) }
 
-// SaveTiles implements tlog.TileReader. It does nothing, because the tiles came from the database.
-func (tileReader) SaveTiles([]tlog.Tile, [][]byte) {}
+// SaveTiles implements tlog.TileReader. It does nothing, because the function has the tiles.
+func (TileReader) SaveTiles([]tlog.Tile, [][]byte) {}
 
 // Proof returns the proof that the newest checkpoint covers an entry, in the form of C2SP tlog-proof: index, hashes,
 // checkpoint. It fails with ErrNotFound for an index that no checkpoint covers yet.

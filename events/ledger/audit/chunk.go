@@ -340,7 +340,7 @@ func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Ev
 				next++
 			}
 			if placed[next] != nil {
-				c.extra(e, c.first+int64(next), "behind it is a line that cannot be read: "+e.Broken.Error())
+				c.extra(e, c.first+int64(next), "a line after it cannot be read: "+e.Broken.Error())
 				continue
 			}
 			at = int64(next)

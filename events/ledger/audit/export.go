@@ -88,13 +88,12 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 func (x *Export) writeUpperTiles(ctx context.Context, store *ledger.Store, m Manifest) error {
 	for _, tile := range upperTiles(m.FirstLogIndex, m.Size) {
 		path := inside(x.Dir, tilePath(tile))
-		if tile.W == ledger.TileWidth {
-			if there, err := exists(path); there || err != nil {
-				if err != nil {
-					return err
-				}
-				continue
-			}
+		there, err := exists(path)
+		if err != nil {
+			return err
+		}
+		if there && tile.W == ledger.TileWidth {
+			continue
 		}
 		data, err := store.Tile(ctx, tile)
 		if err != nil {

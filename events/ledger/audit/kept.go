@@ -230,24 +230,26 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		if err != nil {
 			return err
 		}
-		for i := 0; i < len(then); i += tlog.HashSize {
-			if i < len(now) && bytes.Equal(then[i:][:tlog.HashSize], now[i:][:tlog.HashSize]) {
-				continue
-			}
-			index := start + int64(i/tlog.HashSize)
-			f.LogIndex, f.Detail = &index, "the entry is not that of the older bundle"
-			entries, err := read(ctx, v.Older, tileAt(-1, start, size))
-			if err != nil {
-				return err
-			}
-			raws, _ := ledger.SplitBundle(entries, int(index-start)+1) // more entries follow
-			if n := int(index - start); n < len(raws) {
-				if e, err := ledger.ParseEntry(raws[n]); err == nil {
-					f.ID, f.Source = e.ID, e.Source
-				}
-			}
-			return nil
+		differs := 0 // offset of the first hash that differs
+		for differs < len(then) && bytes.HasPrefix(now[min(differs, len(now)):], then[differs:][:tlog.HashSize]) {
+			differs += tlog.HashSize
 		}
+		if differs >= len(then) {
+			continue
+		}
+		offset := differs / tlog.HashSize
+		f.LogIndex, f.Detail = new(start+int64(offset)), "the entry is not that of the older bundle"
+		entries, err := read(ctx, v.Older, tileAt(-1, start, size))
+		if err != nil {
+			return err
+		}
+		raws, _ := ledger.SplitBundle(entries, offset+1) // more entries follow
+		if offset < len(raws) {
+			if e, err := ledger.ParseEntry(raws[offset]); err == nil {
+				f.ID, f.Source = e.ID, e.Source
+			}
+		}
+		return nil
 	}
 	return nil
 }

@@ -162,35 +162,20 @@ var ErrTiles = errors.New("the hash tiles do not belong to the checkpoint")
 // and fails with ErrTiles.
 func Hashes(ctx context.Context, source Source, root tlog.Tree) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
-		tiles := sourceTiles{ctx: ctx, source: source}
-		hashes, err := tlog.TileHashReader(root, &tiles).ReadHashes(indexes)
-		if err != nil && tiles.err == nil {
+		var readErr error
+		read := func(tiles []tlog.Tile) (data [][]byte, err error) {
+			data = make([][]byte, len(tiles))
+			for i, tile := range tiles {
+				if data[i], readErr = source.Tile(ctx, tile); readErr != nil {
+					return nil, readErr
+				}
+			}
+			return data, nil
+		}
+		hashes, err := tlog.TileHashReader(root, ledger.TileReader(read)).ReadHashes(indexes)
+		if err != nil && readErr == nil {
 			err = fmt.Errorf("%w: %w", ErrTiles, err)
 		}
 		return hashes, err
 	})
 }
-
-// sourceTiles lets tlog read the tiles of a source.
-type sourceTiles struct {
-	ctx    context.Context //nolint:containedctx // the interface of tlog has none
-	source Source
-	err    error
-}
-
-// Height implements tlog.TileReader.
-func (*sourceTiles) Height() int { return ledger.TileHeight }
-
-// ReadTiles implements tlog.TileReader.
-func (r *sourceTiles) ReadTiles(tiles []tlog.Tile) (data [][]byte, err error) {
-	data = make([][]byte, len(tiles))
-	for i, tile := range tiles {
-		if data[i], r.err = r.source.Tile(r.ctx, tile); r.err != nil {
-			return nil, r.err
-		}
-	}
-	return data, nil
-}
-
-// SaveTiles implements tlog.TileReader. There is nothing to save them in.
-func (*sourceTiles) SaveTiles([]tlog.Tile, [][]byte) {}

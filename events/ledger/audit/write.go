@@ -39,6 +39,26 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) er
 	var progressMu sync.Mutex
 	done := int64(0) // guarded by progressMu
 	unsynced := make(chan struct{}, maxUnsynced)
+	write := func(w *chunkWriter, first int64) error {
+		files, events, err := w.write(ctx, first)
+		if err != nil {
+			return err
+		}
+		if len(files) > 0 {
+			unsynced <- struct{}{}
+			group.Go(func() error {
+				defer func() { <-unsynced }()
+				return complete(files, events)
+			})
+		}
+		progressMu.Lock()
+		defer progressMu.Unlock()
+		done += int64(width(first, m.Size))
+		if x.Progress != nil {
+			x.Progress(done, m.Events)
+		}
+		return nil
+	}
 	for range workers {
 		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
 		group.Go(func() error {
@@ -47,23 +67,9 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) er
 				if first >= m.Size {
 					return nil
 				}
-				files, events, err := w.write(ctx, first)
-				if err != nil {
+				if err := write(&w, first); err != nil {
 					return err
 				}
-				if len(files) > 0 {
-					unsynced <- struct{}{}
-					group.Go(func() error {
-						defer func() { <-unsynced }()
-						return complete(files, events)
-					})
-				}
-				progressMu.Lock()
-				done += int64(width(first, m.Size))
-				if x.Progress != nil {
-					x.Progress(done, m.Events)
-				}
-				progressMu.Unlock()
 			}
 			return fmt.Errorf("export: %w", ctx.Err())
 		})
