@@ -19,8 +19,8 @@ import (
 	"novelgate/readapi/pages"
 )
 
-// TestChecks runs the tools of checks/package.json on a page of each kind: the Nu checker (it needs Java), html-validate,
-// and Lighthouse with Chromium. It validates feeds, sitemaps and descriptions of pages against their schemas.
+// TestChecks runs the tools of checks/package.json on a page of each kind: the Nu checker (it needs Java),
+// html-validate, and Lighthouse with Chromium. It validates feeds, sitemaps and descriptions of pages against schemas.
 func TestChecks(t *testing.T) {
 	w := newWorld(t)
 	bigDiscussion(t, w)
@@ -34,7 +34,9 @@ func TestChecks(t *testing.T) {
 			e.Author, e.Synopsis, e.Slug = text, text, "hostile-"+string(rune('a'+i))
 		})
 		w.comment(t, clock, events.PostImported{
-			Comment: &events.Comment{ExternalUUID: "u", Username: string([]rune(text)[:min(50, len([]rune(text)))]), Content: text},
+			Comment: &events.Comment{
+				ExternalUUID: "u", Username: string([]rune(text)[:min(50, len([]rune(text)))]), Content: text,
+			},
 		})
 	}
 	w.project(t)
@@ -87,13 +89,16 @@ func (c checks) html(t *testing.T) {
 	} {
 		files = append(files, c.save(t, path, ".html"))
 	}
-	run(t, c.dir, "java", append([]string{"-jar", "node_modules/vnu-jar/build/dist/vnu.jar", "--errors-only"}, files...)...)
+	vnu := []string{"-jar", "node_modules/vnu-jar/build/dist/vnu.jar", "--errors-only"}
+	run(t, c.dir, "java", append(vnu, files...)...)
 	run(t, c.dir, "npx", append([]string{"--no", "html-validate"}, files...)...)
 }
 
 func (c checks) feeds(t *testing.T) {
 	args := []string{"validate.mjs", "atom.rng"}
-	for _, path := range []string{"/feed.atom", "/novels/clock/feed.atom", "/novels/a/feed.atom", "/novels/hostile-a/feed.atom"} {
+	for _, path := range []string{
+		"/feed.atom", "/novels/clock/feed.atom", "/novels/a/feed.atom", "/novels/hostile-a/feed.atom", // the last is empty
+	} {
 		args = append(args, c.save(t, path, ".xml"))
 	}
 	run(t, c.dir, "node", args...)

@@ -28,6 +28,7 @@ import (
 	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 	"novelgate/readapi"
+	"novelgate/readapi/pages"
 )
 
 // overflow is the number of pixels by which a page is wider than its window.
@@ -93,16 +94,38 @@ func TestLook(t *testing.T) {
 		httpkit.NewAddresses(public)))
 	defer server.Close()
 	deep := ordinary[len(ordinary)-1].String()
-	b := openBrowser(t)
-	for name, path := range map[string]string{
+	openBrowser(t).look(t, server.URL, map[string]string{
 		"start": "/", "no-page": "/novels/a/b/c", "catalogue": "/novels", "novel": "/novels/ordinary",
 		"discussion": "/novels/a/discussion", "link": "/novels/a/discussion?post=" + deep + "#post-" + deep,
 		"hostile-novel": "/novels/hostile", "hostile-discussion": "/novels/hostile/discussion?sort=oldest",
 		"not-found": "/novels/unknown", "search": "/novels?q=nothing",
-	} {
+	})
+}
+
+// TestLookAtUse is TestLook for a platform in use, and for an empty one.
+func TestLookAtUse(t *testing.T) {
+	empty, b := newWorld(t), openBrowser(t)
+	b.look(t, serve(t, empty, pages.Site{}), map[string]string{"empty-start": "/", "empty-catalogue": "/novels"})
+	w := newWorld(t)
+	link := populate(t, w).String()
+	b.look(t, serve(t, w, pages.Site{}), map[string]string{
+		"use-start": "/", "use-catalogue": "/novels", "use-search": "/novels?q=the&genre=Fantasy",
+		"use-novel": "/novels/use-0", "use-novel-in-arabic": "/novels/use-2", "use-novel-bare": "/novels/use-4",
+		"use-novel-large": "/novels/the-long-road", "use-discussion": "/novels/use-0/discussion",
+		"use-link":             "/novels/use-0/discussion?post=" + link + "#post-" + link,
+		"use-chapter":          "/novels/use-0/discussion?chapter=4",
+		"use-discussion-empty": "/novels/use-4/discussion", "use-discussion-large": "/novels/the-long-road/discussion",
+		"use-discussion-large-oldest": "/novels/the-long-road/discussion?sort=oldest",
+	})
+}
+
+// look opens pages by name in windows of three sizes, light and dark, checks them and saves pictures.
+func (b *browser) look(t *testing.T, base string, pages map[string]string) {
+	t.Helper()
+	for name, path := range pages {
 		for window, size := range map[string][2]int{"desktop": {1280, 900}, "phone": {390, 844}, "narrow": {320, 640}} {
 			for _, scheme := range []string{"light", "dark"} {
-				b.open(t, server.URL+path, size[0], size[1], scheme)
+				b.open(t, base+path, size[0], size[1], scheme)
 				if wide := b.evaluate(t, overflow); wide > 0 {
 					t.Errorf("%s, %s: the page is %v pixels wider than the window", name, window, wide)
 				}
@@ -112,7 +135,8 @@ func TestLook(t *testing.T) {
 				if n := b.evaluate(t, faint); n > 0 {
 					t.Errorf("%s, %s: %v texts are too faint", name, scheme, n)
 				}
-				if top := b.evaluate(t, targetOnTop); name == "link" && (top < 0 || top > float64(size[1])/2) {
+				linked := strings.Contains(path, "#post-")
+				if top := b.evaluate(t, targetOnTop); linked && (top < 0 || top > float64(size[1])/2) {
 					t.Errorf("%s, %s: the comment begins at %v", name, window, top)
 				}
 				save(t, name+"-"+window+"-"+scheme+".png", b.screenshot(t))

@@ -48,8 +48,11 @@ func (b *discussionBody) Position() string {
 	}
 	last := first + shown - 1
 	text := "Comments " + number(first) + "–" + number(last) + " of " + number(max(top, last))
-	if shown == 1 {
-		text = "Comment " + number(first) + " of " + number(max(top, last))
+	switch {
+	case first == 1 && last >= top:
+		text = count(last, "comment")
+	case shown == 1:
+		text = "Comment " + number(first) + " of " + number(top)
 	}
 	if b.page.Replies > 0 {
 		text += ", with " + count(b.page.Replies, "reply")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gorilla/mux"
 
+	"novelgate/aggregates/novel"
 	"novelgate/internal/httpkit"
 	"novelgate/readapi"
 )
@@ -163,7 +164,7 @@ type linkedData map[string]any
 func (p *Pages) book(n *readapi.Novel) linkedData {
 	d := linkedData{
 		"@context": "https://schema.org", "@type": "Book", "@id": p.Addresses.Novel(n.Slug), "name": n.Title,
-		"url": p.Addresses.Novel(n.Slug), "author": linkedData{"@type": "Person", "name": n.Author},
+		"url":           p.Addresses.Novel(n.Slug),
 		"discussionUrl": p.Addresses.Discussion(n.Slug), "commentCount": n.Posts,
 	}
 	for name, value := range map[string]string{
@@ -172,6 +173,9 @@ func (p *Pages) book(n *readapi.Novel) linkedData {
 		if value != "" {
 			d[name] = value
 		}
+	}
+	if n.Author != novel.DefaultAuthor {
+		d["author"] = linkedData{"@type": "Person", "name": n.Author}
 	}
 	if len(n.Genres) > 0 {
 		d["genre"] = n.Genres

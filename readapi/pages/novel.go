@@ -8,12 +8,13 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"unicode/utf8"
+	"strings"
 
 	"github.com/gorilla/mux"
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
 
+	"novelgate/aggregates/novel"
 	"novelgate/internal/httpkit"
 	"novelgate/readapi"
 )
@@ -139,6 +140,7 @@ func address(path string, query url.Values) string {
 type novelView struct {
 	*readapi.Novel
 
+	By                   string // the author; "" for an unknown one
 	Path, DiscussionPath string
 	Lang, LanguageName   string // of the title
 	LanguagePath         string // of the novels in this language
@@ -151,10 +153,18 @@ type novelView struct {
 }
 
 // cover is the picture of a novel; without one, a letter.
-type cover struct{ Image, Letter, Size string }
+type cover struct {
+	Image, Letter, Size string
+	Hue                 int // number of a colour for the letter, the same for a novel everywhere
+}
+
+// hues is the number of these colours in the style sheet.
+const hues = 8
 
 func (p *Pages) cover(n *readapi.Novel) cover {
-	return cover{Image: p.image(p.Addresses.Base(), n.Slug, n.CoverURL), Letter: firstLetter(n.Title)}
+	return cover{
+		Image: p.image(p.Addresses.Base(), n.Slug, n.CoverURL), Letter: firstLetter(n.Title), Hue: int(n.ID[0]) % hues,
+	}
 }
 
 // image returns the address of a novel's cover, on this platform with prefix base; "" for none. Its digest changes with
@@ -179,6 +189,9 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 		LanguagePath: with(list, nil, "language", n.Language),
 		OwnerPath:    with(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
 		Status:       statuses[n.ReadingStatus], Cover: p.cover(n), Count: count(n.Posts, "comment"),
+	}
+	if n.Author != novel.DefaultAuthor {
+		v.By = n.Author
 	}
 	for _, genre := range n.Genres {
 		v.Genres = append(v.Genres, choice{Name: genre, Path: with(list, nil, "genre", genre)})
@@ -303,17 +316,18 @@ func languageName(original string) string {
 // excerptLength is the length of the text in a link preview, in characters.
 const excerptLength = 200
 
-// excerpt returns the beginning of a text.
+// excerpt returns the beginning of a text. It ends between words if it can.
 func excerpt(text string) string {
 	n := 0
 	for i := range text {
 		if n == excerptLength {
-			return text[:i] + "…"
+			begin := text[:i]
+			if space := strings.LastIndexAny(begin, " \n"); space > len(begin)*3/4 && text[i] != ' ' {
+				begin = begin[:space]
+			}
+			return strings.TrimRight(begin, " \n.,") + "…"
 		}
 		n++
-	}
-	if !utf8.ValidString(text) {
-		return ""
 	}
 	return text
 }

@@ -22,6 +22,7 @@ type commentWriter struct {
 
 	names map[uuid.UUID]string // of the authors of this thread
 	above uuid.UUID            // the comment directly above
+	top   uuid.UUID            // the top-level comment, whose replies are indented below it
 }
 
 // markup is the approximate size of the HTML around the text of a comment, in bytes.
@@ -44,8 +45,7 @@ func (w *commentWriter) page(page *readapi.Page) template.HTML {
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-// A thread with more than openReplies replies is folded. Within a thread, replies to one reply can be folded from
-// foldable replies on.
+// A thread with more than openReplies replies is folded. Replies to one comment can be folded from foldable replies on.
 const (
 	openReplies = 5
 	foldable    = 3
@@ -57,8 +57,15 @@ func (w *commentWriter) thread(t *readapi.Thread, unfold bool) {
 	for i := range t.Replies {
 		w.names[t.Replies[i].ID] = nameOf(&t.Replies[i])
 	}
+	w.top = t.ID
 	w.comment(&t.Post)
 	if len(t.Replies) == 0 && !t.Later && t.More == "" {
+		return
+	}
+	if len(t.Replies) < foldable && !t.Later && t.More == "" {
+		w.raw("<div class=\"replies\">\n")
+		w.replies(t.Replies, tree(t))
+		w.raw("</div>\n")
 		return
 	}
 	summary := count(len(t.Replies), "reply")
@@ -143,7 +150,7 @@ func (w *commentWriter) comment(p *readapi.Post) {
 	if p.Chapter != "" {
 		w.raw(` <a class="chapter" href="`, escape(w.links.chapter(p.Chapter)), `">`, escape(chapterName(p.Chapter)), `</a>`)
 	}
-	if p.ParentID.Valid && p.ParentID.UUID != w.above {
+	if p.ParentID.Valid && p.ParentID.UUID != w.above && p.ParentID.UUID != w.top {
 		w.parent(p.ParentID.UUID)
 	}
 	w.raw("</header>\n")
@@ -165,7 +172,7 @@ func (w *commentWriter) author(p *readapi.Post) {
 	w.raw(`via <bdi>`, escape(p.Author.Platform), `</bdi></span>`)
 }
 
-// parent writes a link to the comment's parent, if that is not directly above.
+// parent writes a link to the comment's parent.
 func (w *commentWriter) parent(id uuid.UUID) {
 	name, shown := w.names[id]
 	link := "#post-" + id.String()
