@@ -15,37 +15,34 @@ func Accepts(r *http.Request, mediaType string) bool {
 	if strings.TrimSpace(header) == "" {
 		return true
 	}
-	_, taken := covers(header, mediaType)
-	return taken
+	_, accepted := mostSpecific(header, mediaType)
+	return accepted
 }
 
 // Names reports whether the Accept header of a request lists a media type itself, with a weight above 0. A wildcard
 // such as */* does not count.
 func Names(r *http.Request, mediaType string) bool {
-	closest, taken := covers(strings.Join(r.Header.Values("Accept"), ","), mediaType)
-	return closest == named && taken
+	specificity, accepted := mostSpecific(strings.Join(r.Header.Values("Accept"), ","), mediaType)
+	return specificity == named && accepted
 }
 
 // named is the specificity of a media range without wildcards.
 const named = 3
 
-// covers returns the specificity of the most specific media range in an Accept header that matches a media type, 0 if
-// none matches, and whether that range accepts the type.
-func covers(header, mediaType string) (closest int, taken bool) {
+// mostSpecific finds the most specific media range in an Accept header that matches a media type. It returns the
+// specificity, 0 if no range matches, and whether the range accepts the type.
+func mostSpecific(header, mediaType string) (specificity int, accepted bool) {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	for part := range strings.SplitSeq(header, ",") {
-		accepted, parameters, err := mime.ParseMediaType(part)
+		mediaRange, parameters, err := mime.ParseMediaType(part)
 		if err != nil {
 			continue // a malformed range matches nothing
 		}
-		specificity := map[string]int{mediaType: named, kind + "/*": 2, "*/*": 1}[accepted]
-		if specificity <= closest {
-			continue
-		}
-		closest, taken = specificity, true
-		if weight, err := strconv.ParseFloat(parameters["q"], 64); err == nil && weight <= 0 {
-			taken = false
+		found := map[string]int{mediaType: named, kind + "/*": 2, "*/*": 1}[mediaRange]
+		if found > specificity {
+			weight, err := strconv.ParseFloat(parameters["q"], 64)
+			specificity, accepted = found, err != nil || weight > 0
 		}
 	}
-	return closest, taken
+	return specificity, accepted
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Addresses makes the addresses of pages, of novels and comments among others, as commands return them.
+// Addresses makes the public addresses of pages, such as those of novels and comments in answers to commands.
 type Addresses struct {
 	public, base string
 }
@@ -36,7 +36,7 @@ func (a Addresses) Novel(slug string) string { return a.public + novelPath(slug)
 // Discussion returns the address of a novel's discussion.
 func (a Addresses) Discussion(slug string) string { return a.Novel(slug) + "/discussion" }
 
-// Post returns the address of a comment: the server finds its page; the fragment is its place on the page.
+// Post returns the address of a comment: the parameter selects the page, and the fragment the place on it.
 func (a Addresses) Post(slug string, id uuid.UUID) string {
 	text := id.String()
 	return a.Discussion(slug) + "?post=" + text + "#post-" + text

@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// bodyBudget limits the bytes that bodies of all requests take, besides ownBodies of each caller. The more is taken,
-	// the less a caller may take: a quarter of the free bytes.
+	// bodyBudget is the memory for the bodies of all requests, in addition to guaranteedBodies of each caller. A caller
+	// may take a quarter (1/bodyShare) of the bytes that are free.
 	bodyBudget = 64 << 20
 	bodyShare  = 4
-	// ownBodies is the number of bytes that each caller may always take.
-	ownBodies = 128 << 10
-	// awaitedBody is the minimum that a body counts for until it has arrived: goroutine, buffers and header of its
-	// connection.
-	awaitedBody = 16 << 10
-	// firstPiece is the memory that a body gets before any of it has arrived. The buffer grows with the bytes that have
-	// arrived, to twice their size.
-	firstPiece = 4 << 10
+	// guaranteedBodies is the number of bytes that each caller may always take.
+	guaranteedBodies = 128 << 10
+	// minReserved is reserved for a body until it has arrived, for the goroutine, buffers and header of its connection.
+	minReserved = 16 << 10
+	// firstBuffer is the size of the buffer before any bytes have arrived. A full buffer is doubled.
+	firstBuffer = 4 << 10
 )
 
 // Refusals of a body. The request had no effect.
 var (
-	errBodyShare = problem.RateLimited(RetryAfter).WithDetail("Too many requests of this integration whose bodies are " +
-		"large, or are still to arrive, are under way. Repeat the request after the time in Retry-After.")
-	errBodies = problem.Unavailable(RetryAfter).WithDetail("Too many requests are under way. Repeat the request after " +
+	errBodyShare = problem.RateLimited(RetryAfter).WithDetail("The bodies of the current requests of this " +
+		"integration take too much memory. Repeat the request after the time in " +
+		"Retry-After.")
+	errBodies = problem.Unavailable(RetryAfter).WithDetail("Too many requests are in progress. Repeat the request after " +
 		"the time in Retry-After.")
 )
 
@@ -46,7 +45,7 @@ func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	defer b.mu.Unlock()
 	held := b.held[caller] + bytes
 	switch {
-	case held <= ownBodies:
+	case held <= guaranteedBodies:
 	case caller != uuid.Nil && bodyShare*held > bodyBudget-held:
 		return errBodyShare
 	case bodyShare*held > bodyBudget-b.all:
@@ -60,7 +59,7 @@ func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	return nil
 }
 
-// release returns bytes.
+// release returns reserved bytes.
 func (b *bodies) release(caller uuid.UUID, bytes int) {
 	if bytes == 0 {
 		return
@@ -73,10 +72,9 @@ func (b *bodies) release(caller uuid.UUID, bytes int) {
 	}
 }
 
-// read reads up to most bytes, or to the end. It returns with the capacity of the body reserved; after an error,
-// nothing is reserved.
+// read reads up to most bytes, or to the end. Afterwards the capacity of the body is reserved; after an error, nothing.
 func (b *bodies) read(caller uuid.UUID, from io.Reader, most int) (body []byte, err error) {
-	reserved := awaitedBody
+	reserved := minReserved
 	if err := b.take(caller, reserved); err != nil {
 		return nil, err
 	}
@@ -86,7 +84,7 @@ func (b *bodies) read(caller uuid.UUID, from io.Reader, most int) (body []byte, 
 		}
 		b.release(caller, reserved-cap(body))
 	}()
-	for body = make([]byte, 0, min(firstPiece, most)); len(body) < most; {
+	for body = make([]byte, 0, min(firstBuffer, most)); len(body) < most; {
 		if len(body) == cap(body) {
 			size := min(2*cap(body), most)
 			if more := size - reserved; more > 0 {

@@ -28,10 +28,9 @@ func Bearer(h http.Header, what string) (string, error) {
 	return strings.Trim(key, " "), nil
 }
 
-// ReadJSON reads a body of at most limit bytes whose media type is application/json, with any parameters. It refuses
-// the body with 429 if bodies of the caller take too much memory, and with 503 if those of others leave too little.
-// Until it has arrived, a body counts as at least awaitedBody bytes. For staff the caller is uuid.Nil, and only 503 is
-// possible. An incomplete body takes little more memory than its arrived bytes. The error is a *problem.Error. If it is
+// ReadJSON reads a body of at most limit bytes with the media type application/json and any parameters. The buffer
+// grows with the bytes that arrive. The error is a *problem.Error: 429 if bodies of the caller take too much memory,
+// 503 if those of others leave too little. For staff the caller is uuid.Nil, and only 503 is possible. If the error is
 // nil, call ReleaseBody after the answer.
 func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
 	if sent := r.Header.Get("Content-Type"); !IsMediaType(sent, "application/json") {
@@ -40,11 +39,11 @@ func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID,
 	if r.ContentLength > limit {
 		return nil, problem.PayloadTooLarge(limit)
 	}
-	from, most := r.Body, r.ContentLength
-	if most < 0 { // unknown
-		from, most = http.MaxBytesReader(w, r.Body, limit), limit+1
+	from, size := r.Body, r.ContentLength
+	if size < 0 { // unknown
+		from, size = http.MaxBytesReader(w, r.Body, limit), limit+1
 	}
-	body, err := k.bodies.read(caller, from, int(most))
+	body, err := k.bodies.read(caller, from, int(size))
 	if err == nil && int64(len(body)) < r.ContentLength {
 		k.ReleaseBody(caller, body)
 		err = io.ErrUnexpectedEOF
@@ -74,24 +73,24 @@ func (k *Kit) Reserve(caller uuid.UUID, bytes int) (release func(), err error) {
 // ReleaseBody returns the memory of a body of ReadJSON.
 func (k *Kit) ReleaseBody(caller uuid.UUID, body []byte) { k.bodies.release(caller, cap(body)) }
 
-// restTime limits the arrival of the rest of a body after its request was refused.
-const restTime = 500 * time.Millisecond
+// refusedBodyTime limits the arrival of the rest of a body after its request was refused.
+const refusedBodyTime = 500 * time.Millisecond
 
-// leaveBody is called before a request is refused. net/http reads the rest of its body first, to reuse the connection,
-// and would wait for it as long as for any request.
-func leaveBody(w http.ResponseWriter, r *http.Request) {
+// abandonBody shortens the read deadline of a request before its refusal. net/http reads the rest of the body before it
+// sends the refusal, to reuse the connection, and would wait for it as long as for any body.
+func abandonBody(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		// A writer without this feature, such as a recorder in a test, does not wait either.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(restTime)) //nolint:forbidigo // the clock of the connection
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyTime)) //nolint:forbidigo // the clock of the connection
 	}
 }
 
-// CloseUnread makes the answer to a GET or HEAD with a body close its connection. No route reads such a body. net/http
-// would wait for it, before it sends the answer and afterwards.
+// CloseUnread closes the connection after the answer to a GET or HEAD with a body. No route reads such a body, and
+// net/http would wait for it, before it sends the answer and afterwards.
 func CloseUnread(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength != 0 && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-			leaveBody(w, r)
+			abandonBody(w, r)
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)

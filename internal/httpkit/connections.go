@@ -13,11 +13,12 @@ import (
 )
 
 // Connections limits the open connections of one server, and the memory of each: header fields, and bytes in the
-// kernel. At the limit, a new connection closes the one that has waited longest for its client (to send a request or
-// body, or to read an answer), if it has waited for half a second. If the service works for all connections, new ones
-// wait to be accepted, in order of arrival, and the answers to requests that arrive meanwhile close their connections.
-// Otherwise clients that send a request as soon as the last one is answered would keep all connections. Create it with
-// NewConnections.
+// kernel. Create it with NewConnections.
+//
+// At the limit, new connections wait to be accepted, in order of arrival. The first one closes the connection that has
+// waited longest for its client (to send a request or body, or to read an answer), once that has waited for half a
+// second. If the service works for all connections, the answers to requests that arrive meanwhile close their
+// connections: otherwise clients that send each request right after the last answer would keep all connections.
 type Connections struct {
 	prometheus.GaugeFunc
 
@@ -26,7 +27,7 @@ type Connections struct {
 
 	mu      sync.Mutex
 	waiting *list.List                 // of waitingConn, longest wait first
-	places  map[net.Conn]*list.Element // in waiting
+	places  map[net.Conn]*list.Element // of waiting
 	wanted  bool                       // a new connection waits, and none is being closed for it
 }
 
@@ -36,18 +37,18 @@ type waitingConn struct {
 	since time.Time
 }
 
-// leastWait protects a connection whose request or answer is in transit.
-const leastWait = 500 * time.Millisecond
+// minWait protects a connection whose request or answer is in transit.
+const minWait = 500 * time.Millisecond
 
 // Limits of the bytes that the kernel buffers for sending and receiving. Linux takes up to twice that in memory. With
 // the defaults an answer of two megabytes left its handler, and so the limit of Readers, before the client had read any
-// of it. With half of sendBuffer such an answer takes 0.8 s instead of 13 ms over the loopback interface.
+// of it. With half of this sendBuffer such an answer takes 0.8 s instead of 13 ms over the loopback interface.
 const (
 	receiveBuffer = 32 << 10
 	sendBuffer    = 64 << 10
 )
 
-// NewConnections returns Connections with a limit on open ones.
+// NewConnections returns Connections for at most most open connections.
 func NewConnections(most int) *Connections {
 	c := &Connections{open: make(chan struct{}, most), waiting: list.New(), places: map[net.Conn]*list.Element{}}
 	c.GaugeFunc = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -58,15 +59,15 @@ func NewConnections(most int) *Connections {
 
 // Serve serves a listener within the limit, as http.Server.Serve does. Call it once.
 func (c *Connections) Serve(server *http.Server, listener net.Listener) error {
-	server.ConnState = c.note
-	server.Handler = c.fair(server.Handler)
+	server.ConnState = c.setState
+	server.Handler = c.makeFair(server.Handler)
 	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck // the error of http.Server.Serve
 }
 
-// fair makes an answer close its connection if a new one waits for a slot, and lets other goroutines run after each
-// answer. Otherwise a connection with pipelined requests keeps its processor for 10 ms: 800 of those delayed a comment
-// of another client by 4 s on a busy machine, and now by 1 s.
-func (c *Connections) fair(next http.Handler) http.Handler {
+// makeFair closes a connection after its answer if a new one waits for a slot, and lets other goroutines run after each
+// answer. Otherwise a connection with pipelined requests keeps its processor for 10 ms: 800 such connections delayed a
+// comment of another client by 4 s on a busy machine, and by 1 s with this function.
+func (c *Connections) makeFair(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c.full.Load() {
 			w.Header().Set("Connection", "close")
@@ -76,10 +77,10 @@ func (c *Connections) fair(next http.Handler) http.Handler {
 	})
 }
 
-// note tracks the state of a connection.
-func (c *Connections) note(conn net.Conn, state http.ConnState) {
+// setState follows the state of a connection.
+func (c *Connections) setState(conn net.Conn, state http.ConnState) {
 	if conn, ok := conn.(*headerConn); ok {
-		conn.note(state)
+		conn.setState(state)
 	}
 	if state == http.StateNew || state == http.StateIdle {
 		c.startWaiting(conn, time.Now()) //nolint:forbidigo // the clock of the connection
@@ -98,7 +99,7 @@ func (c *Connections) startWaiting(conn net.Conn, since time.Time) {
 	c.remove(conn)
 	c.places[conn] = c.waiting.PushBack(waitingConn{conn, since})
 	if c.waiting.Len() == 1 { // otherwise an earlier one goes first
-		c.makePlace()
+		c.freeSlot()
 	}
 }
 
@@ -116,19 +117,19 @@ func (c *Connections) remove(conn net.Conn) {
 	}
 }
 
-// makePlace closes a connection if a new one needs its slot, now or once it has waited long enough. The server then
-// reports it as closed.
-func (c *Connections) makePlace() {
+// freeSlot closes the connection that has waited longest if a new one needs its slot, now or once it has waited long
+// enough. The server then reports it to setState. c.mu is locked.
+func (c *Connections) freeSlot() {
 	first := c.waiting.Front()
 	if !c.wanted || first == nil {
 		return
 	}
 	conn, _ := first.Value.(waitingConn)
-	if early := leastWait - time.Since(conn.since); early > 0 {
+	if early := minWait - time.Since(conn.since); early > 0 {
 		time.AfterFunc(early, func() {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.makePlace()
+			c.freeSlot()
 		})
 		return
 	}
@@ -160,7 +161,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 	defer c.full.Store(false)
 	c.mu.Lock()
 	c.wanted = true
-	c.makePlace()
+	c.freeSlot()
 	c.mu.Unlock()
 	select {
 	case c.open <- struct{}{}:

@@ -10,15 +10,15 @@ import (
 // maxFields limits the header fields of a request. Browsers and proxies send about 30.
 const maxFields = 64
 
-// LimitFields refuses requests with more than maxFields header fields with 431, before they wait for anything. The map
-// of net/http takes many times the bytes of short fields: 19 KB became a quarter of a megabyte.
+// LimitFields refuses requests with more than maxFields header fields with 431, before they wait for anything. Short
+// fields take many times their bytes in the map of net/http: 19 KB became a quarter of a megabyte.
 func LimitFields(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fields := 0
 		for _, values := range r.Header {
 			if fields += len(values); fields > maxFields {
 				r.Header = nil // net/http may still wait for the body
-				leaveBody(w, r)
+				abandonBody(w, r)
 				w.Header().Set("Connection", "close")
 				// net/http sends the same for a header with too many bytes.
 				const status = http.StatusRequestHeaderFieldsTooLarge
@@ -33,26 +33,26 @@ func LimitFields(next http.Handler) http.Handler {
 // maxLines limits the lines of a header: its fields, the request line, and Host, which is not in the map.
 const maxLines = maxFields + 2
 
-// headerConn lets net/http read at most maxLines lines of a header, because net/http already fills its map while the
-// rest of the header arrives.
+// headerConn lets net/http read at most maxLines lines of a header, because net/http fills its map before the whole
+// header has arrived. It tells Connections when it waits for its client.
 type headerConn struct {
 	net.Conn
 	connections *Connections
 
 	inHeader bool
 	lines    int  // complete lines of the header
-	text     bool // the incomplete next line is not empty
+	partial  bool // the next line is incomplete, but not empty
 
-	body time.Time // when the first read of the body that had to wait began; zero: none
+	bodySince time.Time // start of the first read of the body; zero: not yet
 }
 
-// note gets the state of the connection. No Read is running in these states.
-func (c *headerConn) note(state http.ConnState) {
+// setState follows the state of the connection. No Read runs meanwhile.
+func (c *headerConn) setState(state http.ConnState) {
 	switch state { //nolint:exhaustive // all other states end the connection
 	case http.StateNew, http.StateIdle:
-		c.inHeader, c.lines, c.text = true, 0, false
+		c.inHeader, c.lines, c.partial = true, 0, false
 	case http.StateActive:
-		c.inHeader, c.body = false, time.Time{}
+		c.inHeader, c.bodySince = false, time.Time{}
 	}
 }
 
@@ -64,10 +64,10 @@ func (c *headerConn) Read(p []byte) (int, error) {
 	}
 	// While a handler runs, net/http reads a single byte, to detect a disconnect. A longer read is for the body.
 	if !c.inHeader && len(p) > 1 {
-		if c.body.IsZero() {
-			c.body = time.Now() //nolint:forbidigo // the clock of the connection
+		if c.bodySince.IsZero() {
+			c.bodySince = time.Now() //nolint:forbidigo // the clock of the connection
 		}
-		c.connections.startWaiting(c, c.body)
+		c.connections.startWaiting(c, c.bodySince)
 		defer c.connections.stopWaiting(c)
 	}
 	n, err := c.Conn.Read(p)
@@ -92,14 +92,14 @@ func (c *headerConn) count(read []byte) int {
 		if length >= 0 {
 			line = line[:length]
 		}
-		c.text = c.text || len(bytes.Trim(line, "\r")) > 0
+		c.partial = c.partial || len(bytes.Trim(line, "\r")) > 0
 		if length < 0 {
 			return len(read)
 		}
 		from += length + 1
 		switch {
-		case c.text:
-			c.lines, c.text = c.lines+1, false
+		case c.partial:
+			c.lines, c.partial = c.lines+1, false
 		case c.lines > 0: // empty lines before the request line do not count
 			c.inHeader = false
 			return len(read)
@@ -110,7 +110,7 @@ func (c *headerConn) count(read []byte) int {
 	}
 }
 
-// CloseWrite lets net/http close a connection after the client has the answer.
+// CloseWrite lets net/http close a connection after the client has received the answer.
 func (c *headerConn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
 		return tcp.CloseWrite() //nolint:wrapcheck // net/http expects the error unwrapped

@@ -26,7 +26,7 @@ type Kit struct {
 	Now     func() time.Time // the clock
 	// Readers limits the concurrent requests of readers; nil: no limit.
 	Readers *Readers
-	// Staff limits those of staff and auditors, except their streams.
+	// Staff limits the concurrent requests of staff and auditors, except their streams; nil: no limit.
 	Staff *Readers
 	// Standbys answer readers instead of the primary, if possible; nil: there are none.
 	Standbys *database.Standbys
@@ -34,7 +34,7 @@ type Kit struct {
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
-	quiet    atomic.Bool // the log has a warning about the current outage
+	warned   atomic.Bool // a warning about the outage was logged less than warningInterval ago
 	bodies   bodies
 	refusals Rates // uuid.Nil: callers that are not authenticated
 }
@@ -62,7 +62,7 @@ func (k *Kit) Problem(err error) *problem.Error {
 // Fail answers a request with an error. It returns the code of the answer.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Code {
 	p := k.Failure(r, err)
-	leaveBody(w, r)
+	abandonBody(w, r)
 	problem.Write(w, RequestID(r.Context()), p)
 	return p.Code
 }
@@ -76,10 +76,10 @@ func (k *Kit) Failure(r *http.Request, err error) *problem.Error {
 	return p
 }
 
-// quietTime is the minimum time between two warnings about an outage.
-const quietTime = time.Second
+// warningInterval is the minimum time between two warnings about an outage.
+const warningInterval = time.Second
 
-// log logs each defect, and one failure a second during an outage; the other failures have level debug.
+// log logs each internal error, and one warning per second during an outage. Other failures have level debug.
 func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 	level := slog.LevelError
 	switch p.Code {
@@ -87,8 +87,8 @@ func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 	case problem.CodeUnavailable:
 		level = slog.LevelDebug
 		clientGone := errors.Is(r.Context().Err(), context.Canceled)
-		if !clientGone && k.quiet.CompareAndSwap(false, true) {
-			time.AfterFunc(quietTime, func() { k.quiet.Store(false) })
+		if !clientGone && k.warned.CompareAndSwap(false, true) {
+			time.AfterFunc(warningInterval, func() { k.warned.Store(false) })
 			level = slog.LevelWarn
 		}
 	default: // the client's error
@@ -106,8 +106,8 @@ func (k *Kit) WithTimeout(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 }
 
-// RecoverPanics answers a request whose handler panicked with 500, and logs the stack. It passes http.ErrAbortHandler
-// on, with which a broken stream ends.
+// RecoverPanics answers with 500 when a handler panics, and logs the stack. It lets http.ErrAbortHandler pass, with
+// which a handler aborts a stream.
 func (k *Kit) RecoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { //nolint:contextcheck // the request has the context
@@ -126,8 +126,8 @@ func (k *Kit) RecoverPanics(next http.Handler) http.Handler {
 	})
 }
 
-// SetReplayed sets the headers of a retry: whether the answer is that of an earlier delivery, and whether that was
-// another command.
+// SetReplayed sets the headers for a retry. replayed: the answer is that of an earlier delivery; mismatch: the earlier
+// delivery was another command.
 func SetReplayed(h http.Header, replayed, mismatch bool) {
 	if replayed {
 		h.Set("Idempotent-Replayed", "true")

@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"time"
@@ -14,7 +15,7 @@ const LineMediaType = "application/x-ndjson"
 // Ends of a stream.
 var (
 	ErrDraining = errors.New("the service is shutting down")
-	ErrClient   = errors.New("the client may not have or does not take the answer")
+	ErrClient   = errors.New("the client may not receive the stream, or does not read it")
 )
 
 // Default time limits of streams.
@@ -30,9 +31,9 @@ type Lines struct {
 	Request      *http.Request
 	Now          func() time.Time
 	Allowed      func() error  // checks the key of the client; only a *problem.Error ends the stream
-	Draining     func() bool   // of a stream that follows the log; nil: it does not end with the process
-	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
-	Heartbeat    time.Duration // longest pause; default 15 s
+	Draining     func() bool   // whether the process shuts down; nil: the stream does not end then
+	WriteTimeout time.Duration // for the client to receive one write; default 30 s
+	Heartbeat    time.Duration // time without a write until Idle sends an empty line; default 15 s
 
 	Sent int64 // number of sent lines
 
@@ -45,8 +46,9 @@ type Lines struct {
 // flushSize is the number of bytes that are collected before they are sent.
 const flushSize = 64 << 10
 
-// Unlimited removes the read deadline, at which net/http would cancel the request's context. It would not for a request
-// with a body, which net/http waits for after the stream. Writers of tests have no deadlines.
+// Unlimited removes the read deadline, at which net/http would cancel the request's context. A request with a body
+// keeps it: net/http does not cancel such a request, but waits for the body after the stream. Writers of tests have no
+// deadlines.
 func (l *Lines) Unlimited() error {
 	l.allowedAt = l.Now()
 	if l.Request.ContentLength != 0 {
@@ -59,7 +61,7 @@ func (l *Lines) Unlimited() error {
 	return nil
 }
 
-// Write sends n lines. line appends the text of one, without its end, to a buffer.
+// Write sends n lines. line appends the text of line i, without its end, to a buffer.
 func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) error {
 	sent := 0
 	for i := range n {
@@ -92,7 +94,7 @@ func (l *Lines) Idle() error {
 	if err := l.allowed(); err != nil {
 		return err
 	}
-	if l.Now().Sub(l.last) >= orDefault(l.Heartbeat, defaultHeartbeat) {
+	if l.Now().Sub(l.last) >= cmp.Or(l.Heartbeat, defaultHeartbeat) {
 		return l.send([]byte("\n"))
 	}
 	return nil
@@ -138,7 +140,7 @@ func (l *Lines) allowed() error {
 func (l *Lines) send(text []byte) error {
 	now, control := l.Now(), http.NewResponseController(l.Writer)
 	// The server's own deadline is for a whole response.
-	if err := control.SetWriteDeadline(now.Add(orDefault(l.WriteTimeout, defaultWriteTimeout))); err != nil &&
+	if err := control.SetWriteDeadline(now.Add(cmp.Or(l.WriteTimeout, defaultWriteTimeout))); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(ErrClient, err)
 	}
@@ -160,11 +162,4 @@ func (l *Lines) send(text []byte) error {
 	}
 	l.last = now
 	return nil
-}
-
-func orDefault(value, standard time.Duration) time.Duration {
-	if value == 0 {
-		return standard
-	}
-	return value
 }

@@ -41,44 +41,46 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	m.seconds.Collect(ch)
 }
 
-// observed records the status of an answer.
-type observed struct {
+// statusRecorder records the status of an answer.
+type statusRecorder struct {
 	http.ResponseWriter
 	status int
 }
 
-func (o *observed) WriteHeader(status int) {
-	if o.status == 0 {
-		o.status = status
+func (s *statusRecorder) WriteHeader(status int) {
+	if s.status == 0 {
+		s.status = status
 	}
-	o.ResponseWriter.WriteHeader(status)
+	s.ResponseWriter.WriteHeader(status)
 }
 
 // streamed reports whether the answer was a stream of events.
-func (o *observed) streamed() bool { return o.Header().Get("Content-Type") == "application/x-ndjson" }
+func (s *statusRecorder) streamed() bool {
+	return s.Header().Get("Content-Type") == "application/x-ndjson"
+}
 
 // Unwrap lets http.ResponseController reach the connection.
-func (o *observed) Unwrap() http.ResponseWriter { return o.ResponseWriter }
+func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// aborted is the status of an aborted answer: its handler panicked with http.ErrAbortHandler, so that the client does
-// not take the received part for the whole. The sent status was 200.
+// aborted is the status of an answer whose handler panicked, in the metrics. A handler aborts a stream with
+// http.ErrAbortHandler, so that the client notices that it is incomplete; the sent status was 200.
 const aborted = "aborted"
 
 // Middleware counts and times the requests of matched routes, however their handlers end.
 func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now() //nolint:forbidigo // a duration for a metric
-		o := &observed{ResponseWriter: w}
+		recorder := &statusRecorder{ResponseWriter: w}
 		status := aborted
 		defer func() { //nolint:contextcheck // the request has the context
 			route, method := routeOf(r), methodName(r)
 			m.requests.WithLabelValues(route, method, status, string(infoOf(r.Context()).code)).Inc()
-			if !o.streamed() {
+			if !recorder.streamed() {
 				m.seconds.WithLabelValues(route, method, status).Observe(time.Since(start).Seconds())
 			}
 		}()
-		next.ServeHTTP(o, r)
-		status = strconv.Itoa(cmp.Or(o.status, http.StatusOK))
+		next.ServeHTTP(recorder, r)
+		status = strconv.Itoa(cmp.Or(recorder.status, http.StatusOK))
 	})
 }
 

@@ -19,7 +19,7 @@ import (
 // maxMembers is the maximum number of members of a body.
 const maxMembers = 8
 
-// maxErrors limits the errors in a refusal.
+// maxErrors limits the reported errors of unknown members, and of the elements of an array.
 const maxErrors = 20
 
 // Object is the JSON object of a request body (RFC 8259). It refuses: other top-level values, a byte order mark,
@@ -36,7 +36,7 @@ type Object struct {
 	NoNull bool
 
 	names    []string                   // of the known members
-	raw      [maxMembers]jsontext.Value // parts of the body; nil where a member is absent or null
+	raw      [maxMembers]jsontext.Value // values of names, as parts of the body; nil if absent or null
 	null     [maxMembers]bool
 	miscased [maxMembers]string // a member that differs from names[i] only in case
 	errs     []problem.FieldError
@@ -50,8 +50,8 @@ type scanner struct {
 
 var scanners = sync.Pool{New: func() any { return new(scanner) }}
 
-// over resets the scanner to a body. A decoder over a bytes.Buffer reads in place.
-func (s *scanner) over(body []byte) *jsontext.Decoder {
+// reset makes the scanner read a body. A decoder over a bytes.Buffer reads in place.
+func (s *scanner) reset(body []byte) *jsontext.Decoder {
 	s.buffer = *bytes.NewBuffer(body)
 	s.decoder.Reset(&s.buffer)
 	return &s.decoder
@@ -59,7 +59,7 @@ func (s *scanner) over(body []byte) *jsontext.Decoder {
 
 // release returns the scanner to the pool without a reference to the body.
 func (s *scanner) release() {
-	s.over(nil)
+	s.reset(nil)
 	scanners.Put(s)
 }
 
@@ -68,7 +68,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 	o.names = names
 	s, _ := scanners.Get().(*scanner)
 	defer s.release()
-	dec := s.over(body)
+	dec := s.reset(body)
 
 	if err := begin(dec, body); err != nil {
 		return err
@@ -92,7 +92,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 		case value.Kind() == 'n':
 			o.null[i] = true
 		default:
-			// The decoder's value is only valid until the next read; the body stays valid.
+			// The decoder's value is only valid until the next read, so keep a part of the body instead.
 			end := int(dec.InputOffset())
 			o.raw[i] = body[end-len(value) : end]
 		}
@@ -301,7 +301,7 @@ func elements(array jsontext.Value) iter.Seq[jsontext.Value] {
 	return func(yield func(jsontext.Value) bool) {
 		s, _ := scanners.Get().(*scanner)
 		defer s.release()
-		dec := s.over(array)
+		dec := s.reset(array)
 		if _, err := dec.ReadToken(); err != nil {
 			return
 		}
@@ -345,17 +345,8 @@ func describe(kind jsontext.Kind) string {
 	}
 }
 
-// Clip shortens text of a request for a message.
-func Clip(s string) string {
-	const limit = 40
-	n := 0
-	for i := range s {
-		if n++; n > limit {
-			return s[:i] + "…"
-		}
-	}
-	return s
-}
+// Clip shortens text of a request for a message, to 40 characters.
+func Clip(s string) string { return problem.Clip(s, 40) }
 
 // Thousands formats n with separators: 20,000.
 func Thousands(n int) string {

@@ -22,9 +22,10 @@ type Refusal func(w http.ResponseWriter, r *http.Request, err error)
 // Refuse is the Refusal for programs.
 func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, err error) { k.Fail(w, r, err) }
 
-// Public lets handler answer readers without a key: within the limit of Readers, and with gzip for clients that accept
-// it. handler must set only weak ETags, because both forms of an answer have the same one. Answers must contain no
-// secret: the size of a compressed answer that also quotes the request could reveal it (BREACH).
+// Public serves handler to readers without a key, within the limit of Readers, and with gzip for clients that accept
+// it. handler must set only weak ETags, because the compressed and the plain form of an answer have the same one.
+// Answers must contain no secret: the size of a compressed answer that also quotes the request could reveal it
+// (BREACH).
 func (k *Kit) Public(handler http.Handler, refuse Refusal) http.Handler {
 	return k.Readers.Limit(compress(handler), refuse) // the limit includes the memory of encoders
 }
@@ -71,14 +72,14 @@ func (k *Kit) read(ctx context.Context, r *http.Request, read Reading) (Renderin
 	return read(ctx, r)
 }
 
-// keptBuffer limits the size of buffers that are reused. A few larger ones, kept for smaller answers, would be most of
-// the service's memory.
-const keptBuffer = 256 << 10
+// maxPooled is the maximum capacity of a buffer that is reused. A few larger ones, reused for small answers, would take
+// most of the service's memory.
+const maxPooled = 256 << 10
 
 var buffers = sync.Pool{New: func() any { return new(bytes.Buffer) }}
 
 func release(buffer *bytes.Buffer) {
-	if buffer.Cap() <= keptBuffer {
+	if buffer.Cap() <= maxPooled {
 		buffer.Reset()
 		buffers.Put(buffer)
 	}
@@ -87,7 +88,7 @@ func release(buffer *bytes.Buffer) {
 // compressFrom is the minimum size, in bytes, of a compressed answer: a smaller one fits into one packet uncompressed.
 const compressFrom = 1024
 
-// compress is gzip at its fastest: it makes 7 kB of a page of 40 kB (BenchmarkCompress). zstd, whose encoders take
+// compress compresses with the fastest gzip: 40 kB of a page become 7 kB (BenchmarkCompress). zstd, whose encoders take
 // megabytes each, and brotli, which is slow, are not much better.
 var compress = newCompress()
 

@@ -15,14 +15,14 @@ import (
 	"novelgate/internal/problem"
 )
 
-// maxParameter is the maximum length of a value, in bytes: enough for a title of 300 characters and a cursor with it.
+// maxParameter is the maximum length of a value in bytes: enough for a title of 300 characters, or a cursor with one.
 const maxParameter = 4096
 
-// Query has the parameters of an address. Its methods return the zero value for an absent parameter, and record errors
-// of the others; Err returns them.
+// Query has the parameters of an address. Its methods return the zero value for an absent parameter, and record an
+// error for an invalid one; Err returns the errors.
 type Query struct {
 	values url.Values
-	wrong  []problem.FieldError
+	errs   []problem.FieldError
 }
 
 // ReadQuery reads the parameters of an address. The error is a *problem.Error.
@@ -34,8 +34,8 @@ func ReadQuery(address *url.URL) (*Query, error) {
 	return &Query{values: values}, nil
 }
 
-// ReadStrictQuery is ReadQuery that also refuses all parameters except names, and repeated, too long or non-text
-// values of these: a filter with a misspelled name must not look like one that matches everything.
+// ReadStrictQuery is ReadQuery, but refuses parameters other than names, and repeated, too long or non-text values of
+// these: a filter with a misspelled name must not match everything.
 func ReadStrictQuery(address *url.URL, names ...string) (*Query, error) {
 	q, err := ReadQuery(address)
 	if err != nil {
@@ -62,13 +62,13 @@ func (q *Query) All() map[string]string {
 
 // Refuse records an error of a parameter.
 func (q *Query) Refuse(name, message string) {
-	q.wrong = append(q.wrong, problem.FieldError{Field: strings.ToValidUTF8(name, "?"), Message: message})
+	q.errs = append(q.errs, problem.FieldError{Field: strings.ToValidUTF8(name, "?"), Message: message})
 }
 
 // Err returns the problem with all invalid parameters; nil without any.
 func (q *Query) Err() error {
-	if len(q.wrong) > 0 {
-		return problem.InvalidRequest(q.wrong...)
+	if len(q.errs) > 0 {
+		return problem.InvalidRequest(q.errs...)
 	}
 	return nil
 }
@@ -177,11 +177,11 @@ func (q *Query) Cursor(list string) string {
 	if text == "" {
 		return ""
 	}
-	place, ok := DecodeCursor(list, text)
-	if !ok || place == "" {
+	sortKey, ok := DecodeCursor(list, text)
+	if !ok || sortKey == "" {
 		q.RefuseCursor()
 	}
-	return place
+	return sortKey
 }
 
 // RefuseCursor records that the parameter cursor is not from a page of this list.
@@ -193,10 +193,10 @@ const (
 	largestPage  = 200
 )
 
-// Page reads the parameters limit and cursor of a list of partners. parse reads the place in the cursor; it is not
+// Page reads the parameters limit and cursor of a list of partners. parse reads the sort key in the cursor; it is not
 // called for the first page.
-func (q *Query) Page(list string, parse func(place string) error) (limit int) {
-	if place := q.Cursor(list); place != "" && parse(place) != nil {
+func (q *Query) Page(list string, parse func(sortKey string) error) (limit int) {
+	if sortKey := q.Cursor(list); sortKey != "" && parse(sortKey) != nil {
 		q.RefuseCursor()
 	}
 	return q.Limit(standardPage, largestPage)

@@ -13,34 +13,34 @@ import (
 	"novelgate/internal/problem"
 )
 
-// takeTime is how long a client may take to receive an answer, in addition to the time in which the service makes it.
-// Half a megabyte in that time needs 400 kbit/s.
-const takeTime = 10 * time.Second
+// receiveTime is the time for a client to receive an answer, in addition to the time-out for making it. Half a megabyte
+// in that time needs 400 kbit/s.
+const receiveTime = 10 * time.Second
 
 // Readers limits the concurrent requests of readers, or of staff and auditors, until the last byte is sent: a slow
 // client keeps a page in memory. Create it with NewReaders.
 type Readers struct {
-	slots   chan struct{}
-	making  chan struct{}
+	slots   chan struct{} // one for each request, until its last byte is sent
+	making  chan struct{} // one for each answer that is being made
 	timeout time.Duration
 	refused prometheus.Counter
 	current prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers for an audience. most limits the requests that are answered at a time, making the answers
-// that are made at a time; 0: half of the processors. Each answer is made within the timeout, and received by the
-// client within ten seconds more.
+// NewReaders returns Readers for an audience, which is a label of their metrics. At most most requests are in progress,
+// and at most making of their answers are being made; 0: as many as half of the processors. A client that has not
+// received its answer ten seconds after the timeout is disconnected.
 func NewReaders(audience string, most, making int, timeout time.Duration) *Readers {
 	making = cmp.Or(making, (runtime.GOMAXPROCS(0)+1)/2)
 	r := &Readers{slots: make(chan struct{}, most), making: make(chan struct{}, making), timeout: timeout}
 	labels := prometheus.Labels{"audience": audience}
 	r.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "novelgate_readers_refused_total", ConstLabels: labels,
-		Help: "Requests of readers that were refused with 503 because as many as may be were being answered.",
+		Help: "Requests of readers that were refused with 503 because too many were in progress.",
 	})
 	r.current = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "novelgate_readers", ConstLabels: labels,
-		Help: "Requests of readers that are being answered, until the client has taken the answer.",
+		Help: "Requests of readers in progress, until the client has received the answer.",
 	}, func() float64 { return float64(len(r.slots)) })
 	return r
 }
@@ -59,8 +59,8 @@ var errBusy = problem.Unavailable(RetryAfter).WithDetail(
 	"Too many readers are being answered. Repeat the request after the time in Retry-After.")
 
 // Limit calls next within the limit, and refuse above it. A refusal closes the connection, which drops pipelined
-// requests: 800 clients with 60 of those each delayed a comment of another client by 4 s on a busy machine. With nil
-// Readers there is no limit.
+// requests: 800 clients with 60 pipelined requests each delayed a comment of another client by 4 s on a busy machine.
+// With nil Readers there is no limit.
 func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 	if r == nil {
 		return next
@@ -77,14 +77,14 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 		}
 		// Disconnect a client that does not receive the answer. A writer without deadlines (a recorder in a test) is never
 		// slow.
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.timeout + takeTime)) //nolint:forbidigo // the clock of the connection
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(r.timeout + receiveTime)) //nolint:forbidigo // the clock of the connection
 		next.ServeHTTP(w, request)
 	})
 }
 
-// Make calls answer when it is its turn. Making an answer takes several times its memory. Without this limit 64
-// concurrent large pages took all the memory that the garbage collector allows, and commands waited for seconds. It
-// fails when ctx ends first.
+// Make calls answer when fewer answers than the limit are being made, and fails when ctx ends first. Making an answer
+// takes several times its memory. Without this limit 64 concurrent large pages took all the memory that the garbage
+// collector allows, and commands waited for seconds.
 func (r *Readers) Make(ctx context.Context, answer func() error) error {
 	if r == nil {
 		return answer()

@@ -32,7 +32,7 @@ func (k *Kit) DelayRefusal(r *http.Request, caller uuid.UUID, err error) {
 	}
 }
 
-// Rates are token buckets, one for each caller. The zero value has none yet.
+// Rates has a token bucket for each caller. The zero value is ready for use.
 type Rates struct {
 	mu      sync.Mutex
 	buckets map[uuid.UUID]*rate.Limiter

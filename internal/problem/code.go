@@ -5,8 +5,7 @@ import (
 	"slices"
 )
 
-// Code is the stable, machine-readable name of an error. Clients branch on it;
-// metrics use it as a label.
+// Code is the stable, machine-readable name of an error. Clients branch on it; metrics use it as a label.
 type Code string
 
 // The codes of all errors in responses.

@@ -16,8 +16,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// FieldError is the error of one member of the request body or of one parameter. Field is the name of the member; an
-// entry of a list is "genres[3]".
+// FieldError is the error of a member of the request body or of a parameter. Field is its name; an entry of a list is
+// "genres[3]".
 type FieldError struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`
@@ -31,7 +31,7 @@ type Error struct {
 	Fields     []FieldError  // all invalid fields, in the order of the documentation
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
-	Offset     *int64        // of the next part, for a part of an import
+	Offset     *int64        // of the next part, for offset_mismatch
 	Origin     string        // where to send the request, for misdirected, and for unavailable after a handover
 
 	cause error // for logs and errors.Is; never rendered
@@ -120,13 +120,13 @@ func PayloadTooLarge(limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}
 }
 
-// UnsupportedMediaType means that the Content-Type is got instead of application/json. got may be empty.
+// UnsupportedMediaType means that the Content-Type is not application/json but got, or missing if got is empty.
 func UnsupportedMediaType(got string) *Error {
 	const want = "The Content-Type must be application/json"
 	if got == "" {
 		return &Error{Code: CodeUnsupportedMediaType, Detail: want + "; the request has none."}
 	}
-	return &Error{Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("%s, got %q.", want, clip(got, 100))}
+	return &Error{Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("%s, got %q.", want, Clip(got, 100))}
 }
 
 // RateLimited means that the integration has reached its limit of requests.
@@ -139,11 +139,11 @@ func RateLimited(retryAfter time.Duration) *Error {
 	}
 }
 
-// QueriesLimited means that the integration has reached its share of queries.
+// QueriesLimited means that the integration has reached its limit of queries.
 func QueriesLimited(retryAfter time.Duration) *Error {
 	return &Error{
 		Code:       CodeRateLimited,
-		Detail:     "This integration asks more than its share. Repeat the request after the time in Retry-After.",
+		Detail:     "The limit of queries is reached. Repeat the request after the time in Retry-After.",
 		RetryAfter: retryAfter,
 	}
 }
@@ -217,7 +217,7 @@ func ImportClosed(state string) *Error {
 	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
 }
 
-// Misdirected means that this is a mirror, which does not serve such requests, of the service at the URL origin.
+// Misdirected means that this is a mirror, which only serves readers. Its origin is the service at this URL.
 func Misdirected(origin string) *Error {
 	return &Error{
 		Code: CodeMisdirected, Origin: origin,
@@ -225,11 +225,11 @@ func Misdirected(origin string) *Error {
 	}
 }
 
-// Internal is a 500 that does not show cause to the client.
+// Internal is a 500. The client does not see the cause.
 func Internal(cause error) *Error {
 	return &Error{
 		Code:   CodeInternal,
-		Detail: "The service failed in a way it should not. The request ID helps its operators to find out why.",
+		Detail: "The service failed because of a defect. Report the request ID to its operators.",
 		cause:  cause,
 	}
 }
@@ -278,12 +278,15 @@ func (e *Error) Is(target error) bool {
 	return ok && t != nil && t.Code == e.Code
 }
 
-// clip cuts s to about limit bytes.
-func clip(s string, limit int) string {
-	if len(s) <= limit {
-		return s
+// Clip shortens s to limit characters and an ellipsis.
+func Clip(s string, limit int) string {
+	n := 0
+	for i := range s {
+		if n++; n > limit {
+			return s[:i] + "…"
+		}
 	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
+	return s
 }
 
 // ContentType is the media type of every error body.
@@ -300,19 +303,17 @@ type body struct {
 	Retryable bool         `json:"retryable"`
 	Field     string       `json:"field,omitzero"`
 	Errors    []FieldError `json:"errors,omitempty"`
-	// of the next part of an import
-	ExpectedOffset *int64 `json:"expectedOffset,omitzero"`
-	// of the service that a mirror mirrors, or that continues this one
-	Origin string `json:"origin,omitzero"`
+
+	ExpectedOffset *int64 `json:"expectedOffset,omitzero"` // of the next part of an import
+	Origin         string `json:"origin,omitzero"`         // of a mirror, or the service that continues this one
 }
 
-// JSON returns err as the body of a response to the request with an id.
+// JSON returns the body of a response to the request with this id.
 func (e *Error) JSON(requestID string) []byte {
 	k := e.Code.kind()
 	out := body{
 		Type: "about:blank", Title: k.title, Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
-		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset,
-		Origin: e.Origin,
+		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset, Origin: e.Origin,
 	}
 	if len(e.Fields) > 0 {
 		out.Field = e.Fields[0].Field
@@ -326,7 +327,7 @@ func (e *Error) JSON(requestID string) []byte {
 }
 
 // Write sends err as a response: headers, status and body. An error without an *Error in its chain is sent as internal,
-// without its text. Nothing may have been written to w before. Errors of the connection are ignored.
+// without its text. w must be unwritten. Errors of the connection are ignored.
 func Write(w http.ResponseWriter, requestID string, err error) {
 	e := From(err)
 	if e == nil {
