@@ -17,12 +17,11 @@ import (
 type account struct {
 	name     string
 	uid, gid int
-	drop     bool // this process is root and must change to the account
+	drop     bool // this process is root and runs the programs as the account
 }
 
-// chooseAccount returns the user of this process, unless that is root, as which PostgreSQL refuses to run. For root it
-// is the owner of the existing data at cluster (so that root may work on a user's data and leave it to the user),
-// otherwise "postgres", otherwise "nobody".
+// chooseAccount returns the user of this process. For root, as whom PostgreSQL refuses to run, it returns the owner of
+// existing data at cluster (so that the data stays the user's), otherwise "postgres", otherwise "nobody".
 func chooseAccount(cluster string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil
@@ -68,7 +67,7 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids of the system fit
 }
 
-// own changes the owner of path to the account.
+// own makes the account the owner of path.
 func (a account) own(path string) error {
 	if !a.drop {
 		return nil
@@ -121,10 +120,10 @@ func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) err
 	return nil
 }
 
-// ensurePassage tries to run a program in dir. If that fails it lets the account pass to path.
+// ensurePassage tries to run a program in dir. If that is not permitted, it lets the account pass to path.
 func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, dir, path string) error {
-	tryOut := func() error { return run(command(ctx, who, dir, bin.postgres(), "--version")) }
-	failure := tryOut()
+	runVersion := func() error { return run(command(ctx, who, dir, bin.postgres(), "--version")) }
+	failure := runVersion()
 	if failure == nil || !errors.Is(failure, os.ErrPermission) {
 		return failure
 	}
@@ -146,10 +145,11 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 		cfg.Logger.WarnContext(ctx, "let the user of PostgreSQL pass through a directory", slog.String("directory", ancestor),
 			slog.String("user", who.name))
 	}
-	return tryOut()
+	return runVersion()
 }
 
-// enterable checks only the mode bits. After an access control list is added, the bits of the group show its mask.
+// enterable reports whether the mode bits let the account enter a directory. With an access control list, the bits of
+// the group are its mask.
 func enterable(who account, info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -53,28 +53,28 @@ func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
 		return inspect(ctx, explicit, want)
 	}
-	var refusals []error
+	var unusable []error
 	for _, dir := range candidates(ctx, cfg) {
 		bin, err := inspect(ctx, dir, want)
 		if err == nil {
 			return bin, nil
 		}
-		refusals = append(refusals, err)
+		unusable = append(unusable, err)
 	}
 	bin, err := installBinaries(ctx, cfg, want)
 	if err == nil {
 		return bin, nil
 	}
-	refused := errors.Join(append(refusals, err)...)
+	reasons := errors.Join(append(unusable, err)...)
 	wanted, sentinel := fmt.Sprintf("%d or newer", minMajor), ErrNoBinaries
 	switch {
 	case want == 0:
-	case errors.Is(refused, ErrVersionMismatch):
+	case errors.Is(reasons, ErrVersionMismatch):
 		wanted, sentinel = strconv.Itoa(want), ErrVersionMismatch
 	default:
 		wanted, sentinel = strconv.Itoa(want), errors.Join(ErrVersionMismatch, ErrNoBinaries)
 	}
-	return binaries{}, fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, refused,
+	return binaries{}, fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, reasons,
 		installCommand(want))
 }
 
@@ -107,7 +107,7 @@ func candidates(ctx context.Context, cfg Config) (found []string) {
 
 var number = regexp.MustCompile(`\d+`)
 
-// newestFirst expands glob and sorts by version, the first number that the star matches.
+// newestFirst expands glob and sorts the paths by version, which is the first number that the star matches.
 func newestFirst(glob string) []string {
 	matches, err := filepath.Glob(glob)
 	if err != nil {
@@ -154,16 +154,16 @@ func inspect(ctx context.Context, dir string, want int) (binaries, error) {
 	}
 	match := versionLine.FindSubmatch(out)
 	if match == nil {
-		return bin, fmt.Errorf("%s does not tell its version: %q", bin.postgres(), out)
+		return bin, fmt.Errorf("%s prints no version: %q", bin.postgres(), out)
 	}
 	if bin.major, err = strconv.Atoi(string(match[1])); err != nil {
 		return bin, fmt.Errorf("parse version of %s: %w", bin.postgres(), err)
 	}
 	switch {
 	case bin.major < minMajor:
-		return bin, fmt.Errorf("%s is PostgreSQL %d, %d or newer is needed", bin.postgres(), bin.major, minMajor)
+		return bin, fmt.Errorf("%s is PostgreSQL %d, but %d or newer is needed", bin.postgres(), bin.major, minMajor)
 	case want != 0 && bin.major != want:
-		return bin, fmt.Errorf("%w: the data is of PostgreSQL %d, %s is PostgreSQL %d", ErrVersionMismatch, want,
+		return bin, fmt.Errorf("%w: the data is of PostgreSQL %d, but %s is PostgreSQL %d", ErrVersionMismatch, want,
 			bin.postgres(), bin.major)
 	}
 	return bin, nil
@@ -178,8 +178,8 @@ func installCommand(major int) string {
 	return installCommandFor(runtime.GOOS, string(release), major)
 }
 
-// installers are commands by the ID of os-release(5). If a major version is wanted, separator, the version and suffix
-// follow.
+// installers are commands by the ID of os-release(5). The separator and the major version, if one is wanted, and the
+// suffix follow.
 var installers = map[string]struct{ command, separator, suffix string }{
 	"debian":   {"sudo apt-get install -y postgresql", "-", ""},
 	"ubuntu":   {"sudo apt-get install -y postgresql", "-", ""},
@@ -191,7 +191,7 @@ var installers = map[string]struct{ command, separator, suffix string }{
 	"opensuse": {"sudo zypper install -y postgresql", "", "-server"},
 }
 
-// installCommandFor reads the ID and ID_LIKE lines of os-release(5).
+// installCommandFor finds the installer by the ID and ID_LIKE lines of an os-release(5) file.
 func installCommandFor(goos, osRelease string, major int) string {
 	if goos == "darwin" {
 		return "brew install postgresql@" + strconv.Itoa(cmp.Or(major, 17))

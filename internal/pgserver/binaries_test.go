@@ -46,7 +46,7 @@ func TestUnusablePrograms(t *testing.T) {
 	empty, old := t.TempDir(), publicDir(t)
 	fakePrograms(t, old, "14")
 	for dir, want := range map[string]string{
-		empty: empty + " has no initdb", old: "is PostgreSQL 14, 15 or newer is needed",
+		empty: empty + " has no initdb", old: "is PostgreSQL 14, but 15 or newer is needed",
 	} {
 		_, err := pgserver.Start(t.Context(), none.WithEnvironment(getenv("PG_BINDIR", dir)))
 		if err == nil || !strings.Contains(err.Error(), want) {

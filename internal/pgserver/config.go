@@ -16,7 +16,7 @@ const startTimeout = 5 * time.Minute
 
 // Config configures a server. The zero value works.
 type Config struct {
-	// DataDir has all data of the server. Default: DefaultDataDir().
+	// DataDir is the directory for all data of the server. Default: DefaultDataDir().
 	DataDir string
 
 	// Settings are added to the command line of the server, after its other settings, as `-c name=value`. With fsync=off,
@@ -61,13 +61,13 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// DefaultDataDir is /var/lib/novelgate for root, otherwise "novelgate" in the XDG data home
-// ($XDG_DATA_HOME, else ~/.local/share). A user without a home gets a directory below the temporary one.
+// DefaultDataDir is /var/lib/novelgate for root, otherwise "novelgate" in the XDG data home ($XDG_DATA_HOME, else
+// ~/.local/share). A user without a home gets a directory below the temporary one.
 func DefaultDataDir() string {
 	return defaultDir("/var/lib/novelgate", "data", "XDG_DATA_HOME", filepath.Join(".local", "share"))
 }
 
-// defaultCacheDir is the same for downloads.
+// defaultCacheDir is the corresponding directory for downloads.
 func defaultCacheDir() string {
 	inHome := ".cache"
 	if runtime.GOOS == "darwin" {
@@ -103,25 +103,25 @@ func isDir(path string) bool {
 const (
 	mebibyte = 1 << 20
 
-	leastBuffers = 128 * mebibyte  // the server's own default
-	mostBuffers  = 1024 * mebibyte // reasonable for a server beside other programs
-	memoryShare  = 8
+	minBuffers  = 128 * mebibyte  // the server's own default
+	maxBuffers  = 1024 * mebibyte // leaves memory for other programs
+	memoryShare = 8               // an eighth of the memory
 
-	leastWAL  = 1024 * mebibyte // the server's own default
-	mostWAL   = 8192 * mebibyte // limits the WAL that a crash recovery reads
-	diskShare = 16
+	minWAL    = 1024 * mebibyte // the server's own default
+	maxWAL    = 8192 * mebibyte // limits the WAL that a crash recovery reads
+	diskShare = 16              // a sixteenth of the disk
 )
 
-// sizes returns the settings that depend on the machine, and replacements for outdated defaults of PostgreSQL.
+// sizes returns the settings that depend on the machine, and checkpoint_timeout, whose default is too short.
 //
 // Identifiers are spread evenly over the indexes, so most appends touch pages that were not used recently. Pages that
 // do not fit in shared_buffers are written and read repeatedly; the first change of a page after a checkpoint writes
 // the whole page to the WAL. docs/decisions/0016-database-settings.md has figures.
 func sizes(memory, disk uint64) map[string]string {
-	buffers := min(max(memory/memoryShare, leastBuffers), mostBuffers)
+	buffers := min(max(memory/memoryShare, minBuffers), maxBuffers)
 	return map[string]string{
 		"shared_buffers":     strconv.FormatUint(buffers/mebibyte, 10) + "MB",
-		"max_wal_size":       strconv.FormatUint(min(max(disk/diskShare, leastWAL), mostWAL)/mebibyte, 10) + "MB",
+		"max_wal_size":       strconv.FormatUint(min(max(disk/diskShare, minWAL), maxWAL)/mebibyte, 10) + "MB",
 		"checkpoint_timeout": "15min",
 	}
 }

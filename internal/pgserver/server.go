@@ -51,8 +51,8 @@ type Server struct {
 	lock    *os.File // nil when attached
 	watch   sync.WaitGroup
 
-	done     chan struct{}
-	detach   chan struct{} // closed by Stop when attached
+	done     chan struct{} // of an attached server; closed when its owner has ended, or by Stop
+	detach   chan struct{} // of an attached server; closed by Stop
 	stopOnce sync.Once
 	stopErr  error
 }
@@ -60,7 +60,7 @@ type Server struct {
 // URL returns the address of the database "novelgate" on the unix socket.
 func (s *Server) URL() string { return s.url }
 
-// Owned reports whether this process runs the server, and not another one.
+// Owned reports whether this process started the server.
 func (s *Server) Owned() bool { return s.process.Process != nil }
 
 // Fresh reports whether this Start created the data directory.
@@ -87,12 +87,12 @@ func (s *Server) Stop(ctx context.Context) error {
 		}
 		s.stopErr = s.process.stop(ctx, s.cfg.StopTimeout)
 		s.watch.Wait()
-		// It is empty, and the next start creates it again.
+		// The directory is empty, and the next start creates it again.
 		_ = os.Remove(s.layout.socketDir())
 		s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL has stopped", slog.String("directory", s.layout.dir))
 		// After this another process may start a server on the directory.
 		if err := s.lock.Close(); err != nil && s.stopErr == nil {
-			s.stopErr = fmt.Errorf("free data directory: %w", err)
+			s.stopErr = fmt.Errorf("unlock data directory: %w", err)
 		}
 	})
 	return s.stopErr

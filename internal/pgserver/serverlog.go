@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxLogSize  = 16 << 20 // bytes; a larger log is moved
+	maxLogSize  = 16 << 20 // bytes; a larger log is rotated
 	logInterval = time.Minute
 	tailSize    = 16 << 10 // bytes that are read for an error message
 )
@@ -21,10 +21,10 @@ const (
 // PostgreSQL's logging_collector does not limit the log: after rotation by size the new file has a new name; only
 // rotation by age replaces an older file.
 
-// openLog opens the log for appending and returns its size, so that the error of a failed start can quote the new
+// openLog opens the log for appending. It returns the size, so that the error of a failed start can quote the new
 // lines.
 func openLog(path string, owner account) (file *os.File, size int64, err error) {
-	if err := emptyLog(path, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := rotateLog(path, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
 	}
 	file, err = os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -41,7 +41,7 @@ func openLog(path string, owner account) (file *os.File, size int64, err error) 
 	return file, info.Size(), nil
 }
 
-// watchLog limits the size of the log while the server runs.
+// watchLog rotates the log while the server runs.
 func (s *Server) watchLog(ctx context.Context, who account) {
 	tick := time.NewTicker(s.cfg.logInterval)
 	defer tick.Stop()
@@ -51,16 +51,16 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 			return
 		case <-tick.C:
 		}
-		if err := emptyLog(s.layout.log(), who); err != nil {
-			s.cfg.Logger.WarnContext(ctx, "the log of the embedded PostgreSQL grows on", slog.Any("error", err))
+		if err := rotateLog(s.layout.log(), who); err != nil {
+			s.cfg.Logger.WarnContext(ctx, "cannot rotate the log of the embedded PostgreSQL", slog.Any("error", err))
 		}
 	}
 }
 
-// emptyLog copies the log, or the end of a very large one, to the previous log and truncates it. The server keeps the
-// file open and appends, so it continues at the new end; renaming the file would change nothing. Lines between the end
-// of the copy and the truncation are lost.
-func emptyLog(path string, owner account) error {
+// rotateLog copies a log that is too large, or its last maxLogSize bytes, to the previous log and truncates it. The
+// server keeps the file open and appends, so it would follow a renamed file. Lines between the end of the copy and the
+// truncation are lost.
+func rotateLog(path string, owner account) error {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("open server log: %w", err)
@@ -68,7 +68,7 @@ func emptyLog(path string, owner account) error {
 	defer func() { _ = log.Close() }() // it is only read
 	info, err := log.Stat()
 	if err != nil {
-		return fmt.Errorf("look at server log: %w", err)
+		return fmt.Errorf("read the size of the server log: %w", err)
 	}
 	if info.Size() <= maxLogSize {
 		return nil
@@ -76,17 +76,17 @@ func emptyLog(path string, owner account) error {
 	if _, err := log.Seek(-maxLogSize, io.SeekEnd); err != nil {
 		return fmt.Errorf("read server log: %w", err)
 	}
-	if err := keep(log, path+".1", owner); err != nil {
-		return fmt.Errorf("keep server log: %w", err)
+	if err := copyTo(path+".1", log, owner); err != nil {
+		return fmt.Errorf("copy server log: %w", err)
 	}
 	if err := log.Truncate(0); err != nil {
-		return fmt.Errorf("empty server log: %w", err)
+		return fmt.Errorf("truncate server log: %w", err)
 	}
 	return nil
 }
 
-// keep writes the rest of a log to another file, replacing it.
-func keep(log io.Reader, path string, owner account) error {
+// copyTo replaces a file with the rest of a log.
+func copyTo(path string, log io.Reader, owner account) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -98,7 +98,7 @@ func keep(log io.Reader, path string, owner account) error {
 	return errors.Join(err, file.Close(), owner.own(path))
 }
 
-// tailLog returns the last lines of the log after its first size bytes.
+// tailLog returns the last lines of the log that were written after its first size bytes.
 func tailLog(path string, size int64) string {
 	file, err := os.Open(path)
 	if err != nil {

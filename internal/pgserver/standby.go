@@ -88,14 +88,14 @@ func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
 	return nil
 }
 
-// notCopied are files that belong to the running primary, and directories whose files do.
+// notCopied lists files of the running primary, and directories whose files are not copied.
 var notCopied = []string{
 	"postmaster.pid", "postmaster.opts",
 	"pg_wal", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans",
 }
 
-// copyCluster copies the directory of a running server into an existing one. Files may vanish and change meanwhile: the
-// WAL has what was changed.
+// copyCluster copies the data directory of a running server into an existing directory. Files may vanish and change
+// meanwhile, because recovery applies the changes again from the WAL.
 func (a account) copyCluster(ctx context.Context, to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(from, path)

@@ -28,7 +28,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	l := layout{cfg.DataDir}
-	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, errors.New("the time allowed for a start is over"))
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the start took longer than %v", startTimeout))
 	defer cancel()
 	for {
 		lock, err := tryLock(l.lock())
@@ -61,8 +61,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 }
 
-// makeDataDir creates the directory and returns it with links resolved. It does not change an existing one, whose files
-// have their own private modes. As root, the new directory must let the server's account pass.
+// makeDataDir creates the directory, unless it exists, and returns it with links resolved. A directory of root must let
+// the server's account pass; the files in it have private modes.
 func makeDataDir(dir string) (string, error) {
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
@@ -78,6 +78,7 @@ func makeDataDir(dir string) (string, error) {
 	return resolved, nil
 }
 
+// startOwned starts the server of a data directory that this process has locked.
 func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Server, error) {
 	if err := removeUnfinished(ctx, l); err != nil {
 		return nil, err
@@ -134,9 +135,9 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	}
 }
 
-// errOldBackends means that the main process of an earlier server was killed and some of its children still run. They
-// end when their current work is done.
-var errOldBackends = errors.New("processes of an earlier PostgreSQL are still at work")
+// errOldBackends means that the postmaster of an earlier server was killed and some of its backends still run. They end
+// when their current work is done.
+var errOldBackends = errors.New("processes of an earlier PostgreSQL still run")
 
 const (
 	backendsInterval = 200 * time.Millisecond
@@ -151,10 +152,10 @@ func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has its own copy
-	// The server may have been built without lz4.
-	compresses := run(command(ctx, who, cluster, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c",
+	// PostgreSQL may have been built without lz4.
+	hasLZ4 := run(command(ctx, who, cluster, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c",
 		"wal_compression=lz4")) == nil
-	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), compresses)
+	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), hasLZ4)
 	cmd := command(context.WithoutCancel(ctx), who, cluster, bin.postgres(), args...) // Stop ends it, not a context
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.process.Process, err = child.Start(cmd); err != nil {
@@ -165,18 +166,18 @@ func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 	}
 	if err != nil {
 		stopErr := s.process.stop(context.WithoutCancel(ctx), s.cfg.StopTimeout)
-		said := tailLog(s.layout.log(), size)
-		if strings.Contains(said, backendsMessage) {
+		output := tailLog(s.layout.log(), size)
+		if strings.Contains(output, backendsMessage) {
 			err = errors.Join(errOldBackends, err)
 		}
-		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), said), stopErr)
+		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), output), stopErr)
 	}
 	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", cluster),
 		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.PID()))
 	return nil
 }
 
-func serverArgs(cfg Config, cluster, socketDir string, compresses bool) []string {
+func serverArgs(cfg Config, cluster, socketDir string, hasLZ4 bool) []string {
 	args := []string{"-D", cluster}
 	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
 	set("listen_addresses", "")
@@ -190,7 +191,7 @@ func serverArgs(cfg Config, cluster, socketDir string, compresses bool) []string
 	set("timezone", "UTC")
 	size, _ := disk(cluster)
 	settings := sizes(memory(), size)
-	if compresses {
+	if hasLZ4 {
 		settings["wal_compression"] = "lz4"
 	}
 	maps.Copy(settings, cfg.Settings)
