@@ -20,15 +20,15 @@ import (
 
 const (
 	maintenanceDatabase = "postgres"
-	patience            = time.Minute // for one statement, also on a busy machine
+	statementTimeout    = time.Minute // long enough for a busy machine
 )
 
-// New returns the URL of a new database with the migrated schema. It belongs only to this test. When the test ends, it
+// New returns the URL of a new database with the migrated schema, for this test only. When the test ends, the database
 // is dropped, even with open connections.
 func New(t testing.TB) string {
 	t.Helper()
 	server := ServerURL(t)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
 	template, err := templates.get(ctx, server, migrations.Hash(), migrations.Up)
 	if err != nil {
@@ -43,8 +43,8 @@ func NewEmpty(t testing.TB) string {
 	return create(t, ServerURL(t), emptyTemplate)
 }
 
-// Copy returns the URL of a copy of a database of New, as a restored backup would be. The database must have no
-// connections meanwhile.
+// Copy returns the URL of a copy of a database of New, like a restored backup. The database must have no connections
+// meanwhile.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
@@ -54,8 +54,8 @@ func Copy(t testing.TB, database string) string {
 	return create(t, ServerURL(t), config.Database)
 }
 
-// ServerURL returns the URL of the maintenance database of the server, for tests with several databases or of the
-// server itself. Other tests share the server.
+// ServerURL returns the URL of the maintenance database of the server that all tests share, for tests with several
+// databases or of the server itself.
 func ServerURL(t testing.TB) string {
 	t.Helper()
 	server, err := serverURL()
@@ -83,8 +83,8 @@ func create(t testing.TB, server, template string) string {
 	return created
 }
 
-// createStatement copies files, which is faster than replaying every page through the WAL: the template is small and no
-// session writes to it.
+// createStatement returns the SQL that creates a database. It copies files, which is faster than writing each page to
+// the WAL, because the template is small and no session writes to it.
 func createStatement(name, template string) string {
 	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` +
 		pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
@@ -97,7 +97,7 @@ func createStatement(name, template string) string {
 // execute runs one statement on its own connection. It has its own context because a cleanup runs after the context of
 // its test has ended.
 func execute(server, statement string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
@@ -125,7 +125,7 @@ func databaseName(test string) string {
 		}
 	}, test)
 	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails: crypto/rand.Read
+	_, _ = rand.Read(random[:]) // never fails: it aborts the program instead
 	return "novelgate_test_" + sane[:min(len(sane), room)] + "_" + hex.EncodeToString(random[:])
 }
 
@@ -140,8 +140,8 @@ func databaseURL(server, database string) (string, error) {
 	}
 	parsed.Path = "/" + database
 	query := parsed.Query()
-	// a busy machine may need seconds to fork a process
-	query.Set("connect_timeout", strconv.Itoa(int(patience/time.Second)))
+	// A busy machine may need seconds to fork a process.
+	query.Set("connect_timeout", strconv.Itoa(int(statementTimeout/time.Second)))
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil
 }

@@ -57,25 +57,25 @@ func Holding(t testing.TB, databaseURL string, words ...string) []string {
 // programs, or one on PATH; false when none is as new as the server.
 func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
 	conn := Connect(t, databaseURL)
 	defer func() { _ = conn.Close(ctx) }()
 	programs := []string{"pg_dump"}
-	var bindir string // it fails if the server is on another machine, or the role may not read it
+	var bindir string // unknown if the role may not read it
 	if err := conn.QueryRow(ctx, `SELECT setting FROM pg_config WHERE name = 'BINDIR'`).Scan(&bindir); err == nil {
 		programs = append([]string{filepath.Join(bindir, "pg_dump")}, programs...)
 	}
 	for _, program := range programs {
-		var said bytes.Buffer
+		var output bytes.Buffer
 		cmd := exec.CommandContext(ctx, program, "--format=plain", "--dbname="+databaseURL) //nolint:gosec // found as a shell would
-		cmd.Stderr = &said
+		cmd.Stderr = &output
 		switch dump, err := cmd.Output(); {
 		case err == nil:
 			return dump, true
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound) &&
-			!strings.Contains(said.String(), "server version mismatch"):
-			t.Fatalf("testdb: %s: %v\n%s", program, err, &said)
+			!strings.Contains(output.String(), "server version mismatch"):
+			t.Fatalf("testdb: %s: %v\n%s", program, err, &output)
 		}
 	}
 	t.Log("there is no pg_dump for this server")

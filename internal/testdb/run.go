@@ -18,11 +18,11 @@ import (
 // shared one.
 const DatabaseURLVariable = "NOVELGATE_TEST_DATABASE_URL"
 
-// shared is the connection of this process to the shared server. The first test that needs a database sets it.
+// shared is the use of the shared server by this process. It begins with the first test that needs a database.
 var shared struct {
 	sync.Mutex
-	running bool // Run has started
-	users   *os.File
+	running bool     // Run has started
+	users   *os.File // the lock that keeps the server running
 	url     string
 	err     error
 }
@@ -81,8 +81,8 @@ func serverURL() (string, error) {
 	return shared.url, shared.err
 }
 
-// UntilSettled limits waits that end only after all transactions on the server, such as waits for projecting or
-// sealing. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
+// UntilSettled limits waits for the end of all transactions on the server, for example until events are projected or
+// sealed. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
 const UntilSettled = 3 * time.Minute
 
 // Eventually polls until ok returns true. It fails the test after UntilSettled.
@@ -99,8 +99,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 
 const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
 
-// AwaitSettled waits until readers of the log see all appended events, which transactions of other tests on the same
-// server may hide. It fails after UntilSettled.
+// AwaitSettled waits until readers of the log see all appended events, which transactions of other tests on the server
+// may delay. It fails after UntilSettled.
 func AwaitSettled(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },

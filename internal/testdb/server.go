@@ -38,9 +38,9 @@ func controlDir() (control, error) {
 	if err != nil {
 		return "", fmt.Errorf("inspect control directory: %w", err)
 	}
-	// Its parent may be writable for everybody.
+	// Its parent may be writable for all users.
 	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
-		return "", fmt.Errorf("%s is not a directory of ours: remove it", dir)
+		return "", fmt.Errorf("%s is not a directory of this user: remove it", dir)
 	}
 	return control(dir), nil
 }
@@ -63,8 +63,8 @@ func (c control) lock(name string, how int) (*os.File, error) {
 	return file, nil
 }
 
-// join returns the URL of the shared server, after starting a holder if there is none. The server lives until users is
-// closed, or longer.
+// join returns the URL of the shared server, after starting a holder if there is none. The server lives at least until
+// users is closed.
 func join() (users *os.File, url string, err error) {
 	c, err := controlDir()
 	if err != nil {
@@ -85,9 +85,9 @@ func join() (users *os.File, url string, err error) {
 	return users, url, nil
 }
 
-// server returns the URL of the holder's server once it answers.
+// server waits until the holder's server answers, and returns its URL. It starts a holder if there is none.
 func (c control) server() (string, error) {
-	var ended func() bool // of a holder that this process has started
+	var ended func() bool // whether the holder that this process has started has ended; nil: it has started none
 	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
 		held, err := c.isHeld()
 		if err != nil {
@@ -105,14 +105,14 @@ func (c control) server() (string, error) {
 			}
 		}
 		if ended() {
-			said, err := os.ReadFile(c.file("log"))
-			return "", errors.Join(fmt.Errorf("the test server does not start: %s", said), err)
+			output, err := os.ReadFile(c.file("log"))
+			return "", errors.Join(fmt.Errorf("the test server does not start: %s", output), err)
 		}
 	}
-	return "", errors.New("the test server does not answer")
+	return "", fmt.Errorf("the test server does not answer within %v", startTimeout)
 }
 
-// isHeld reports whether a holder lives.
+// isHeld reports whether a holder runs.
 func (c control) isHeld() (bool, error) {
 	probe, err := c.lock("holder", syscall.LOCK_SH|syscall.LOCK_NB)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -135,10 +135,10 @@ func (c control) startHolder() (ended func() bool, err error) {
 		return nil, fmt.Errorf("open log of the holder: %w", err)
 	}
 	defer func() { _ = log.Close() }()
-	cmd := exec.Command(self) //nolint:gosec,noctx // it outlives us
+	cmd := exec.Command(self) //nolint:gosec,noctx // it outlives this process
 	cmd.Dir = string(c)
 	cmd.Env = append(os.Environ(), holderVariable+"=1")
-	cmd.Stdout, cmd.Stderr = log, log // not ours: go test waits until they are closed
+	cmd.Stdout, cmd.Stderr = log, log // not those of this process: go test waits until they are closed
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start holder: %w", err)
@@ -179,9 +179,9 @@ func (c control) hold(ctx context.Context) error {
 	defer func() { _ = os.RemoveAll(data) }()
 	server, err := pgserver.Start(ctx, pgserver.Config{
 		DataDir: data, StopTimeout: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Settings: map[string]string{ // none of the data must survive
+		Settings: map[string]string{ // the data need not survive
 			"fsync": "off", "full_page_writes": "off", "max_connections": "400", "shared_buffers": "64MB",
-			"autovacuum": "off", // a worker that looks at the template would keep it from being cloned
+			"autovacuum": "off", // a template with a connected worker cannot be copied
 		},
 	})
 	if err != nil {
@@ -199,14 +199,14 @@ func (c control) hold(ctx context.Context) error {
 		case <-server.Done():
 			err = errors.New("the server has ended by itself")
 		case users := <-unused:
-			defer func() { _ = users.Close() }() // at last, so that a process that waits for it finds no holder
+			defer func() { _ = users.Close() }() // after holder, so that a process that waits for users finds no holder
 		}
 	}
 	return errors.Join(err, server.Stop(context.WithoutCancel(ctx)), os.Remove(c.file("url")), os.RemoveAll(data),
 		holder.Close())
 }
 
-// awaitUnused returns when no test process has lived for a while, with the lock that new ones wait for.
+// awaitUnused returns when no test process has run for a while. It returns the lock that new processes wait for.
 func (c control) awaitUnused() *os.File {
 	for {
 		if users, err := c.lock("users", syscall.LOCK_EX); err == nil {
@@ -219,8 +219,8 @@ func (c control) awaitUnused() *os.File {
 	}
 }
 
-// makeData makes a directory for the data, after deleting the data of killed holders. A digest of the control directory
-// in its name tells these from those of other holders.
+// makeData deletes the data of killed holders and makes a directory for the data. A digest of the control directory in
+// its name keeps holders with different control directories apart.
 func (c control) makeData() (string, error) {
 	digest := fnv.New64a()
 	_, _ = digest.Write([]byte(c)) // never fails
@@ -231,7 +231,7 @@ func (c control) makeData() (string, error) {
 			return "", fmt.Errorf("look for leftovers: %w", err)
 		}
 		for _, leftover := range leftovers {
-			// Its server may still be writing there: it ends by itself.
+			// Its server may still write there until it ends by itself.
 			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(pollInterval) {
 				if err = os.RemoveAll(leftover); err == nil {
 					break
@@ -250,7 +250,7 @@ const (
 	memoryRoom = 1 << 30 // bytes that must be free there
 )
 
-// DataPlace is the directory for the data of servers: memory when it has room.
+// DataPlace returns the directory for the data of servers: in memory if it has room.
 func DataPlace() string {
 	var stat syscall.Statfs_t
 	if err := syscall.Statfs(memoryDir, &stat); err != nil ||
@@ -260,8 +260,8 @@ func DataPlace() string {
 	return memoryDir
 }
 
-// makeServerDir makes a directory for the data of a server, with a path that is short enough for a socket. PostgreSQL
-// runs as another user when we are root; its own directories are private.
+// makeServerDir makes a directory for the data of a server, with a path that is short enough for a socket. For root,
+// PostgreSQL runs as another user, who must pass through the directory; its own directories are private.
 func makeServerDir(prefix string) (string, error) {
 	dir, err := os.MkdirTemp(DataPlace(), prefix)
 	if err == nil {
