@@ -9,10 +9,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// writeCSV writes rows as CSV, which the server formats.
-func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress func(int64, bool)) (int64, error) {
+// writeCSV writes the rows as CSV, which the server formats.
+func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, report progress) (int64, error) {
 	buffered := bufio.NewWriterSize(out, 1<<16)
-	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, progress: progress},
+	tag, err := tx.Conn().PgConn().CopyTo(ctx, &rowWriter{out: buffered, report: report},
 		"COPY ("+view.query()+") TO STDOUT WITH (FORMAT csv, HEADER)")
 	if err != nil {
 		return 0, fmt.Errorf("copy: %w", err)
@@ -20,7 +20,7 @@ func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress
 	if err := buffered.Flush(); err != nil {
 		return 0, fmt.Errorf("write: %w", err)
 	}
-	progress(tag.RowsAffected(), true)
+	report(tag.RowsAffected(), true)
 	return tag.RowsAffected(), nil
 }
 
@@ -28,14 +28,14 @@ func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, progress
 // message arrives in one Write.
 type rowWriter struct {
 	out      io.Writer
-	progress func(int64, bool)
+	report   progress
 	messages int64 // the first is the header
 }
 
 // Write implements io.Writer.
 func (w *rowWriter) Write(message []byte) (int, error) {
 	if w.messages > 0 {
-		w.progress(w.messages, false)
+		w.report(w.messages, false)
 	}
 	w.messages++
 	return w.out.Write(message)

@@ -29,8 +29,8 @@ type Export struct {
 	Format Format
 	// CreatedBy names the program in Parquet's form: "novelgate version 1.0.0 (build 0123456)". Default: "novelgate".
 	CreatedBy string
-	// Progress is called now and then and at the end, with the numbers of written rows and of all rows. Default: none, and
-	// the rows are not counted in advance.
+	// Progress is called after every thousand rows and at the end, with the numbers of written rows and of all rows.
+	// Default: none, and the rows are not counted in advance.
 	Progress func(rows, total int64)
 }
 
@@ -39,7 +39,7 @@ const sessionSQL = `SELECT set_config('timezone', 'UTC', true), set_config('date
 // Run writes one snapshot of the view, in no particular order, and returns the number of rows. It never holds all rows
 // in memory. It fails with ErrUnknownView. After an error the written file is incomplete.
 func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (rows int64, err error) {
-	// One snapshot for the catalogue, the count and the rows.
+	// The catalogue, the count and the rows come from one snapshot.
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})
 	if err != nil {
 		return 0, fmt.Errorf("begin export: %w", err)
@@ -52,7 +52,7 @@ func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (r
 	if err != nil {
 		return 0, err
 	}
-	progress, err := e.count(ctx, tx, view)
+	progress, err := e.newProgress(ctx, tx, view)
 	if err != nil {
 		return 0, err
 	}
@@ -62,7 +62,7 @@ func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (r
 	case Parquet:
 		rows, err = writeParquet(ctx, tx, view, out, cmp.Or(e.CreatedBy, "novelgate"), progress)
 	default:
-		return 0, fmt.Errorf("unknown format %q: there are %s, %s", e.Format, CSV, Parquet)
+		return 0, fmt.Errorf("unknown format %q: use %s or %s", e.Format, CSV, Parquet)
 	}
 	if err != nil {
 		return rows, fmt.Errorf("export %s: %w", e.View, err)
@@ -73,8 +73,11 @@ func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (r
 // progressEvery is the number of rows between two calls of Progress.
 const progressEvery = 1000
 
-// count returns a function to call with the number of rows written so far.
-func (e Export) count(ctx context.Context, tx pgx.Tx, view View) (func(rows int64, last bool), error) {
+// progress gets the number of rows written so far, after each row and, with last, after all rows.
+type progress func(rows int64, last bool)
+
+// newProgress counts the rows of the view, if Progress is set, and returns the function that calls it.
+func (e Export) newProgress(ctx context.Context, tx pgx.Tx, view View) (progress, error) {
 	if e.Progress == nil {
 		return func(int64, bool) {}, nil
 	}

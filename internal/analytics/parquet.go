@@ -17,7 +17,7 @@ const (
 )
 
 func writeParquet(
-	ctx context.Context, tx pgx.Tx, view View, out io.Writer, createdBy string, progress func(int64, bool),
+	ctx context.Context, tx pgx.Tx, view View, out io.Writer, createdBy string, report progress,
 ) (count int64, err error) {
 	view = view.withDecimals()
 	columns, err := parquetColumns(view)
@@ -45,7 +45,7 @@ func writeParquet(
 			}
 			size += len(raw)
 		}
-		// WriteRows copies the values, so that the next row may overwrite them.
+		// WriteRows copies the values, so the next row may overwrite them.
 		if _, err := writer.WriteRows([]parquet.Row{row}); err != nil {
 			return count, fmt.Errorf("write row: %w", err)
 		}
@@ -57,7 +57,7 @@ func writeParquet(
 			}
 			size, grouped = 0, 0
 		}
-		progress(count, false)
+		report(count, false)
 	}
 	if err := rows.Err(); err != nil {
 		return count, fmt.Errorf("select: %w", err)
@@ -65,18 +65,18 @@ func writeParquet(
 	if err := writer.Close(); err != nil {
 		return count, fmt.Errorf("write end of file: %w", err)
 	}
-	progress(count, true)
+	report(count, true)
 	return count, nil
 }
 
-// inOrder is a group with fields in the order of the view. A plain Group sorts them by name.
-type inOrder struct {
+// orderedGroup is a group with its fields in the order of the view. A plain Group sorts them by name.
+type orderedGroup struct {
 	parquet.Group
 	names []string
 }
 
 // Fields implements parquet.Node.
-func (g inOrder) Fields() []parquet.Field {
+func (g orderedGroup) Fields() []parquet.Field {
 	fields := g.Group.Fields()
 	slices.SortFunc(fields,
 		func(a, b parquet.Field) int { return slices.Index(g.names, a.Name()) - slices.Index(g.names, b.Name()) })
@@ -84,7 +84,7 @@ func (g inOrder) Fields() []parquet.Field {
 }
 
 func schemaOf(view View, columns []parquetColumn) *parquet.Schema {
-	root := inOrder{Group: parquet.Group{}}
+	root := orderedGroup{Group: parquet.Group{}}
 	for i, c := range columns {
 		root.Group[view.Columns[i].Name] = parquet.Optional(c.node)
 		root.names = append(root.names, view.Columns[i].Name)

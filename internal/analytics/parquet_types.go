@@ -14,10 +14,10 @@ import (
 // parquetColumn converts values of a PostgreSQL type to a Parquet type.
 type parquetColumn struct {
 	node parquet.Node
-	wire int16 // format of the values from the server
-	// convert converts a value that is not NULL to a Parquet value. The result may share its bytes.
+	wire int16 // format of the values from the server: text or binary
+	// convert converts a value that is not NULL to a Parquet value, which may share its bytes.
 	convert func(raw []byte) (parquet.Value, error)
-	// elements returns the elements of a list that is not NULL. It is nil for other columns.
+	// elements returns the elements of a list that is not NULL. Only columns of lists have it, instead of convert.
 	elements func(raw []byte) ([]string, error)
 }
 
@@ -39,15 +39,15 @@ func parquetColumns(view View) ([]parquetColumn, error) {
 		c := &view.Columns[i]
 		column, ok := types[c.oid]
 		if !ok {
-			return nil, fmt.Errorf("column %s has the type %s, which has no counterpart in Parquet here", c.Name, c.Type)
+			return nil, fmt.Errorf("column %s has the type %s, which this export cannot convert to Parquet", c.Name, c.Type)
 		}
 		columns[i] = column
 	}
 	return columns, nil
 }
 
-// decimals is the pseudo-type of a DECIMAL, an integer in millionths.
-const decimals = 1
+// decimalOID stands for the OID of a DECIMAL, which the server sends as an integer in millionths.
+const decimalOID = 1
 
 // withDecimals returns the view with a column x_decimal after each numeric column x. Its type is DECIMAL(18,6), rounded
 // to six places; it is NULL for a number with more than twelve digits before the point.
@@ -58,7 +58,7 @@ func (v View) withDecimals() View {
 		if c.oid == pgtype.NumericOID {
 			name := pgx.Identifier{c.Name}.Sanitize()
 			columns = append(columns, Column{
-				Name: c.Name + "_decimal", oid: decimals,
+				Name: c.Name + "_decimal", oid: decimalOID,
 				expression: "CASE WHEN abs(round(" + name + ", 6)) < 1e12 THEN (round(" + name + ", 6) * 1000000)::bigint END",
 			})
 		}
@@ -73,7 +73,7 @@ const (
 	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000
 )
 
-var errInfinite = errors.New("infinity has no counterpart in Parquet")
+var errInfinite = errors.New("an infinite time cannot be stored in Parquet")
 
 func parquetTypes() map[uint32]parquetColumn {
 	arrays := pgtype.NewMap()
@@ -111,7 +111,7 @@ func parquetTypes() map[uint32]parquetColumn {
 			},
 		},
 		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
-		decimals:       {node: parquet.Decimal(6, 18, parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
+		decimalOID:     {node: parquet.Decimal(6, 18, parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
 		pgtype.Float8OID: {
 			node: parquet.Leaf(parquet.DoubleType), wire: pgx.BinaryFormatCode,
 			convert: func(raw []byte) (parquet.Value, error) {

@@ -65,11 +65,11 @@ func find(ctx context.Context, q database.Querier, name string) (View, error) {
 		return View{}, err
 	}
 	names := make([]string, len(views))
-	for i := range views {
-		if views[i].Name == name {
-			return views[i], nil
+	for i, view := range views {
+		if view.Name == name {
+			return view, nil
 		}
-		names[i] = views[i].Name
+		names[i] = view.Name
 	}
 	return View{}, fmt.Errorf("%w %q: there are %s", ErrUnknownView, name, strings.Join(names, ", "))
 }

@@ -1,14 +1,12 @@
 // Package apikey makes and checks API keys.
 //
-// A key is a kind, "_", 30 random characters and 6 characters of checksum:
+// A key consists of a kind, "_", 30 random characters and 6 characters of checksum:
 //
 //	ngp_0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
 //
-// In the key of a sandbox the first 4 of the random characters are the name of the sandbox.
-//
-// All 36 are base62 (0-9, A-Z, a-z). The checksum is the CRC-32 (IEEE) of everything before it, most significant digit
-// first. So a mistyped or truncated key is refused without a database query, and secret scanners report no false
-// positives.
+// The last 36 characters are base62 (0-9, A-Z, a-z). The checksum is the CRC-32 (IEEE) of everything before it, most
+// significant digit first. So a mistyped or truncated key is refused without a database query, and secret scanners
+// report no false positives. In the key of a sandbox, the first 4 of the 30 characters are the name of the sandbox.
 package apikey
 
 import (
@@ -33,12 +31,12 @@ const (
 // Pattern is a regular expression for secret scanners. Check matches with Parse.
 const Pattern = `\bng[psat]_[0-9A-Za-z]{36}\b`
 
-var form = regexp.MustCompile(Pattern)
+var keyPattern = regexp.MustCompile(Pattern)
 
 // Redact shortens every match of Pattern in text to its first 8 characters and an ellipsis. It ignores the checksum,
 // because a mistyped key reveals most of the right one.
 func Redact(text string) string {
-	return form.ReplaceAllStringFunc(text, func(key string) string { return key[:prefixLen] + "…" })
+	return keyPattern.ReplaceAllStringFunc(text, func(key string) string { return key[:prefixLen] + "…" })
 }
 
 // ErrMalformed is returned for a text that is not a key: wrong kind, length, alphabet or checksum.
@@ -47,14 +45,14 @@ var ErrMalformed = errors.New("malformed API key")
 const (
 	alphabet    = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	kindLen     = 3
-	headLen     = kindLen + 1
+	headLen     = kindLen + 1 // kind and "_"
 	prefixLen   = 8
 	randomLen   = 30
 	checksumLen = 6 // 62^6 > 2^32
 	keyLen      = headLen + randomLen + checksumLen
 )
 
-// New makes a key from crypto/rand. It fails for an unknown kind, and for Sandbox.
+// New makes a random key. It fails for an unknown kind, and for Sandbox.
 func New(k Kind) (Secret, error) {
 	if !k.valid() || k == Sandbox {
 		return Secret{}, fmt.Errorf("make key: unknown kind %q", string(k))
@@ -62,7 +60,7 @@ func New(k Kind) (Secret, error) {
 	return build(k, ""), nil
 }
 
-// NewSandbox makes a key for an integration in a sandbox from crypto/rand. name is a valid name of a sandbox.
+// NewSandbox makes a random key for an integration in a sandbox. name is a valid name of a sandbox.
 func NewSandbox(name string) Secret { return build(Sandbox, name) }
 
 // build makes a key whose 30 random characters begin with start.
@@ -96,8 +94,8 @@ func Parse(s string) (Secret, error) {
 
 func (k Kind) valid() bool { return k == Partner || k == Staff || k == Auditor || k == Sandbox }
 
-// appendRandom appends n characters of the alphabet, each equally likely: it discards bytes from the largest multiple
-// of 62 on.
+// appendRandom appends n characters of the alphabet, each equally likely, because it discards random bytes from the
+// largest multiple of 62 on.
 func appendRandom(b []byte, n int) []byte {
 	const limit = 256 / len(alphabet) * len(alphabet)
 	var random [64]byte

@@ -72,7 +72,7 @@ func (s Secret) String() string {
 // Format writes String for every verb and flag.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, s.String()) }
 
-// GoString returns String, for callers that look for it without fmt.
+// GoString returns String, for callers that do not use fmt.
 func (s Secret) GoString() string { return s.String() }
 
 // LogValue returns String as the value in logs.

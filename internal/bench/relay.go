@@ -291,7 +291,8 @@ func (s *relayed) startMirror(ctx context.Context) (*pgserver.Server, error) {
 	dir := filepath.Join(s.dir, "mirror")
 	env := []string{"NOVELGATE_AUDITOR_KEY=" + auditor.APIKey}
 	_, err := s.launch(ctx, "Operations (metrics, health, pprof) on ", env, s.Binary, "serve", "--mirror", s.url,
-		"--origin-key", key, "--data-dir", dir, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--log-level", "warn")
+		"--origin-key", key, "--data-dir", dir, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
+		"--log-level", "warn")
 	if err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ type Process struct {
 	err  error         // of the child; valid after done
 }
 
-// Start starts cmd and waits for it in a goroutine with its own thread: on Linux the kernel sends the parent-death
-// signal when the thread that forked the child ends, not when the process does (prctl(2), PR_SET_PDEATHSIG).
+// Start starts cmd and waits for it in a goroutine with its own thread, because on Linux the kernel sends the
+// parent-death signal when the thread that forked the child ends (prctl(2), PR_SET_PDEATHSIG).
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
@@ -45,7 +45,7 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// PID returns the number of the process.
+// PID returns the id of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
 // Done is closed when the child has ended.
@@ -62,7 +62,7 @@ func (p *Process) Signal(sig syscall.Signal) {
 	_ = p.cmd.Process.Signal(sig) // the only error is that the child has ended; then done is closed
 }
 
-// ProcessorTime returns the time that an ended child has used.
+// ProcessorTime returns the processor time of an ended child.
 func (p *Process) ProcessorTime() time.Duration {
 	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
 }
@@ -92,7 +92,7 @@ func Launch(cmd *exec.Cmd) (*Reporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open standard input: %w", err)
 	}
-	stdout, writer, err := os.Pipe() // unlike StdoutPipe it can be read while the process is waited for
+	stdout, writer, err := os.Pipe() // Wait would close that of StdoutPipe, perhaps before all output is read
 	if err != nil {
 		return nil, fmt.Errorf("open standard output: %w", err)
 	}

@@ -13,8 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Options are those of servers n0, n1, … with these ports for clients. With several servers, which are then a cluster,
-// routes are the ports among them. Each has a directory below dir. They log nothing, and leave signals to the program.
+// Options returns the options of servers n0, n1, …, one for each port for clients. Several servers form a cluster, in
+// which each has a port of routes for the others. Each stores its data in a directory below dir. They log nothing and
+// handle no signals.
 func Options(dir string, ports, routes []int) []*server.Options {
 	all := make([]*server.Options, len(ports))
 	for i, port := range ports {
@@ -28,7 +29,7 @@ func Options(dir string, ports, routes []int) []*server.Options {
 		}
 		all[i].Cluster = server.ClusterOpts{Name: "novelgate", Host: "127.0.0.1", Port: routes[i]}
 		for j, route := range routes {
-			if j != i { // from the number of routes a server tells the size of the cluster
+			if j != i { // a server derives the size of the cluster from the number of its routes
 				all[i].Routes = append(all[i].Routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", route)})
 			}
 		}
@@ -36,10 +37,10 @@ func Options(dir string, ports, routes []int) []*server.Options {
 	return all
 }
 
-// patience is how long the start of a server may take on a busy machine.
-const patience = 2 * time.Minute
+// startTimeout is long enough for a busy machine.
+const startTimeout = 2 * time.Minute
 
-// Start starts a server and waits until it accepts connections. A server finds what it has stored.
+// Start starts a server and waits until it accepts connections. It keeps the data in its directory.
 func Start(options *server.Options) (*server.Server, error) {
 	s, err := server.NewServer(options.Clone())
 	if err != nil {
@@ -49,9 +50,9 @@ func Start(options *server.Options) (*server.Server, error) {
 		s.ConfigureLogger()
 	}
 	s.Start()
-	if !s.ReadyForConnections(patience) {
+	if !s.ReadyForConnections(startTimeout) {
 		Stop(s)
-		return nil, errors.New("the NATS server does not accept connections")
+		return nil, fmt.Errorf("the NATS server does not accept connections within %v", startTimeout)
 	}
 	return s, nil
 }

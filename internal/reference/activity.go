@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"maps"
 	"strings"
 	"time"
 
@@ -74,9 +75,9 @@ type chapterActivityRow struct {
 }
 
 type novelActivityRow struct {
-	NovelID   uuid.UUID   `json:"novel_id"`
-	CreatedAt momentIfAny `json:"created_at"`
-	PostedAt  momentIfAny `json:"posted_at"`
+	NovelID   uuid.UUID      `json:"novel_id"`
+	CreatedAt optionalMoment `json:"created_at"`
+	PostedAt  optionalMoment `json:"posted_at"`
 }
 
 type integrationActivityRow struct {
@@ -89,10 +90,10 @@ type integrationActivityRow struct {
 	LastActivityAt  moment    `json:"last_activity_at"`
 }
 
-// momentIfAny is a time; the zero value is written as -infinity.
-type momentIfAny time.Time
+// optionalMoment is a time; the zero value is written as -infinity.
+type optionalMoment time.Time
 
-func (m momentIfAny) MarshalText() ([]byte, error) {
+func (m optionalMoment) MarshalText() ([]byte, error) {
 	if time.Time(m).IsZero() {
 		return []byte("-infinity"), nil
 	}
@@ -113,7 +114,7 @@ func later(a, b moment) moment {
 	return b
 }
 
-// rowOf returns the row of a key, a new one with the value first.
+// rowOf returns the row of a key. If there is none, it adds a row with the value first.
 func rowOf[K comparable, R any](rows map[K]*R, key K, first R) *R {
 	if rows[key] == nil {
 		rows[key] = &first
@@ -121,7 +122,8 @@ func rowOf[K comparable, R any](rows map[K]*R, key K, first R) *R {
 	return rows[key]
 }
 
-func (a *activity) counted(r *events.Recorded) {
+// setApplied records the position up to which events are counted.
+func (a *activity) setApplied(r *events.Recorded) {
 	a.applied[true] = &appliedRow{OneRow: true, TransactionID: transaction(r.Position), Position: r.Position.Ordinal}
 }
 
@@ -152,11 +154,11 @@ func (a *activity) chapter(e *events.PostImported) *chapterActivityRow {
 		chapterActivityRow{ThreadID: e.ThreadID, ChapterNumber: jsontext.Value(number)})
 }
 
-// novel counts actions of partners on novels; of staff actions, only creations.
+// novel counts commands of partners on novels. It records the time of a creation by staff, too.
 func (a *activity) novel(r *events.Recorded) {
 	if _, created := r.Event.(events.NovelCreated); created {
-		a.novelRow(r.StreamID).CreatedAt = momentIfAny(r.RecordedAt)
-		a.counted(r)
+		a.novelRow(r.StreamID).CreatedAt = optionalMoment(r.RecordedAt)
+		a.setApplied(r)
 	}
 	source, _ := events.SplitSource(r.Source)
 	if !source.Valid {
@@ -173,11 +175,11 @@ func (a *activity) novel(r *events.Recorded) {
 	default:
 		return
 	}
-	a.counted(r)
+	a.setApplied(r)
 }
 
 func (a *activity) post(r *events.Recorded, e events.PostImported) {
-	a.counted(r)
+	a.setApplied(r)
 	written, received := moment(e.WrittenAt), moment(r.RecordedAt)
 	t := rowOf(a.threads, e.ThreadID, threadActivityRow{
 		ThreadID: e.ThreadID, NovelID: e.NovelID, FirstPostID: r.StreamID, FirstPostAt: written, LastPostAt: written,
@@ -194,7 +196,7 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 		i.Replies++
 	}
 	n := a.novelRow(e.NovelID)
-	n.PostedAt = momentIfAny(later(moment(n.PostedAt), moment(e.WrittenAt.Truncate(time.Minute))))
+	n.PostedAt = optionalMoment(later(moment(n.PostedAt), moment(e.WrittenAt.Truncate(time.Minute))))
 	if e.WrittenAt.Before(time.Time(t.FirstPostAt)) {
 		t.FirstPostID, t.FirstPostAt = r.StreamID, written
 	}
@@ -206,10 +208,10 @@ func (a *activity) post(r *events.Recorded, e events.PostImported) {
 }
 
 func (a *activity) write(w *writer) {
-	writeAll(w, "activity_applied", a.applied)
-	writeAll(w, "daily_facts", a.days)
-	writeAll(w, "thread_activity", a.threads)
-	writeAll(w, "chapter_activity", a.chapters)
-	writeAll(w, "novel_activity", a.novels)
-	writeAll(w, "integration_activity", a.integrations)
+	writeAll(w, "activity_applied", maps.Values(a.applied))
+	writeAll(w, "daily_facts", maps.Values(a.days))
+	writeAll(w, "thread_activity", maps.Values(a.threads))
+	writeAll(w, "chapter_activity", maps.Values(a.chapters))
+	writeAll(w, "novel_activity", maps.Values(a.novels))
+	writeAll(w, "integration_activity", maps.Values(a.integrations))
 }

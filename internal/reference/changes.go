@@ -14,7 +14,7 @@ type changeRow struct {
 	Kind          string    `json:"kind"`
 }
 
-// change folds an event into changes, after the event is folded into novels and posts.
+// change folds an event into changes. Novels and posts include the event already.
 func (f *Fold) change(r *events.Recorded) {
 	tell := func(integration uuid.UUID, kind string) {
 		f.changes = append(f.changes, changeRow{

@@ -12,6 +12,8 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"time"
 
@@ -27,7 +29,7 @@ import (
 type Fold struct {
 	titles       map[uuid.UUID]*titleRow
 	novels       map[uuid.UUID]*novelRow
-	threads      map[uuid.UUID]*threadRow // by thread
+	threads      map[uuid.UUID]*threadRow
 	posts        map[uuid.UUID]*postRow
 	authors      map[uuid.UUID]*authorRow
 	decisions    map[uuid.UUID]*decisionRow
@@ -42,10 +44,9 @@ type Fold struct {
 func New() *Fold {
 	return &Fold{
 		titles: map[uuid.UUID]*titleRow{}, novels: map[uuid.UUID]*novelRow{}, threads: map[uuid.UUID]*threadRow{},
-		posts:   map[uuid.UUID]*postRow{},
-		authors: map[uuid.UUID]*authorRow{}, decisions: map[uuid.UUID]*decisionRow{},
-		integrations: map[uuid.UUID]*integrationRow{},
-		keys:         map[uuid.UUID]*keyRow{}, persons: map[uuid.UUID]*personKeyRow{}, activity: newActivity(),
+		posts: map[uuid.UUID]*postRow{}, authors: map[uuid.UUID]*authorRow{}, decisions: map[uuid.UUID]*decisionRow{},
+		integrations: map[uuid.UUID]*integrationRow{}, keys: map[uuid.UUID]*keyRow{},
+		persons: map[uuid.UUID]*personKeyRow{}, activity: newActivity(),
 	}
 }
 
@@ -91,7 +92,7 @@ func (f *Fold) Add(r *events.Recorded) {
 	}
 }
 
-// erase removes the author from all earlier comments and decisions.
+// erase removes the author from authors and from all earlier comments.
 func (f *Fold) erase(r *events.Recorded) {
 	for _, p := range f.posts {
 		if p.AuthorID != nil && *p.AuthorID == r.StreamID {
@@ -104,20 +105,17 @@ func (f *Fold) erase(r *events.Recorded) {
 // Tables returns the rows of each table as text, sorted, by table name.
 func (f *Fold) Tables() (map[string][]string, error) {
 	w := &writer{tables: map[string][]string{}}
-	writeAll(w, "title_lookup", f.titles)
-	writeAll(w, "novels", f.novels)
-	writeAll(w, "threads", f.threads)
-	writeAll(w, "posts", f.posts)
-	writeAll(w, "authors", f.authors)
-	writeAll(w, "author_decisions", f.decisions)
-	writeAll(w, "integrations", f.integrations)
-	writeAll(w, "api_keys", f.keys)
-	writeAll(w, "person_keys", f.persons)
+	writeAll(w, "title_lookup", maps.Values(f.titles))
+	writeAll(w, "novels", maps.Values(f.novels))
+	writeAll(w, "threads", maps.Values(f.threads))
+	writeAll(w, "posts", maps.Values(f.posts))
+	writeAll(w, "authors", maps.Values(f.authors))
+	writeAll(w, "author_decisions", maps.Values(f.decisions))
+	writeAll(w, "integrations", maps.Values(f.integrations))
+	writeAll(w, "api_keys", maps.Values(f.keys))
+	writeAll(w, "person_keys", maps.Values(f.persons))
 	f.activity.write(w)
-	w.tables["changes"] = []string{}
-	for _, row := range f.changes {
-		w.add("changes", row)
-	}
+	writeAll(w, "changes", slices.Values(f.changes))
 	return w.done()
 }
 
@@ -163,9 +161,9 @@ type writer struct {
 	err    error
 }
 
-func writeAll[K comparable, R any](w *writer, table string, rows map[K]R) {
-	w.tables[table] = []string{} // the table may have no rows
-	for _, row := range rows {
+func writeAll[R any](w *writer, table string, rows iter.Seq[R]) {
+	w.tables[table] = []string{} // not nil if the table has no rows
+	for row := range rows {
 		w.add(table, row)
 	}
 }
@@ -189,12 +187,12 @@ func (w *writer) done() (map[string][]string, error) {
 	return w.tables, w.err
 }
 
-// beginner is a pool or a connection.
+// beginner begins transactions: a pool or a connection.
 type beginner interface {
 	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }
 
-// Read returns all rows of a table, with all columns, in the same form.
+// Read returns all rows of a table in the database, with all columns, in the form of Tables.
 func Read(ctx context.Context, db beginner, table string) ([]string, error) {
 	rows := []string{}
 	err := pgx.BeginTxFunc(ctx, db, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {

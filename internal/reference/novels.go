@@ -50,7 +50,7 @@ type threadRow struct {
 func (f *Fold) title(r *events.Recorded) {
 	t := rowOf(f.titles, r.StreamID, titleRow{NovelID: r.StreamID, Details: map[string]any{}})
 	t.StreamVersion = r.StreamVersion
-	named := func(name, slug, state string) {
+	setTitle := func(name, slug, state string) {
 		t.Title, t.State, t.FoldedTitle = name, state, title.Fold(name)
 		if t.Slug == "" {
 			t.Slug = slug
@@ -58,11 +58,11 @@ func (f *Fold) title(r *events.Recorded) {
 	}
 	switch e := r.Event.(type) {
 	case events.NovelBarred:
-		named(e.Title, e.Slug, "rejected")
+		setTitle(e.Title, e.Slug, "rejected")
 	case events.NovelUnbarred:
 		t.State = "free"
 	case events.NovelCreated:
-		named(e.Title, e.Slug, e.State)
+		setTitle(e.Title, e.Slug, e.State)
 		t.OwnerID = e.OwnerID
 		t.Details = map[string]any{
 			"author": e.Author, "synopsis": e.Synopsis, "coverUrl": e.CoverURL, "genres": e.Genres, "language": e.Language,
@@ -95,9 +95,8 @@ func (f *Fold) novel(r *events.Recorded) {
 	if e, ok := r.Event.(events.NovelCreated); ok {
 		f.novels[r.StreamID] = &novelRow{
 			NovelID: r.StreamID, Title: e.Title, Slug: e.Slug, Author: e.Author, Synopsis: e.Synopsis, CoverURL: e.CoverURL,
-			Genres:   e.Genres,
-			Language: e.Language, ReadingStatus: e.ReadingStatus, State: e.State, OwnerID: e.OwnerID, CreatedBy: e.OwnerID,
-			CreatedAt: at(r.RecordedAt), StreamVersion: r.StreamVersion,
+			Genres: e.Genres, Language: e.Language, ReadingStatus: e.ReadingStatus, State: e.State, OwnerID: e.OwnerID,
+			CreatedBy: e.OwnerID, CreatedAt: at(r.RecordedAt), StreamVersion: r.StreamVersion,
 		}
 		return
 	}

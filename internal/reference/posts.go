@@ -1,6 +1,7 @@
 package reference
 
 import (
+	"cmp"
 	"math/big"
 	"strconv"
 	"strings"
@@ -44,19 +45,16 @@ type authorRow struct {
 func (f *Fold) post(r *events.Recorded, e events.PostImported) {
 	p := &postRow{
 		PostID: r.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID,
-		ParentPostID:  e.ParentPostID,
-		ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt), RecordedAt: at(r.RecordedAt),
+		ParentPostID: e.ParentPostID, ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt),
+		RecordedAt: at(r.RecordedAt),
 	}
 	if e.Comment != nil {
 		author := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
 		p.AuthorID, p.ContentBytes = &author, new(len(e.Comment.Content))
 	}
 	if e.ParentPostID != nil {
-		if above := f.posts[*e.ParentPostID]; above != nil {
-			p.RootPostID, p.Depth = above.RootPostID, above.Depth+1
-			if p.RootPostID == nil {
-				p.RootPostID = &above.PostID
-			}
+		if parent := f.posts[*e.ParentPostID]; parent != nil {
+			p.RootPostID, p.Depth = cmp.Or(parent.RootPostID, &parent.PostID), parent.Depth+1
 		}
 	}
 	f.posts[p.PostID] = p
@@ -64,8 +62,7 @@ func (f *Fold) post(r *events.Recorded, e events.PostImported) {
 
 func (f *Fold) moderate(r *events.Recorded, hidden bool) {
 	if p := f.posts[r.StreamID]; p != nil {
-		version := r.StreamVersion
-		p.Hidden, p.ModeratedAt, p.ModeratedVersion = hidden, at(r.RecordedAt), &version
+		p.Hidden, p.ModeratedAt, p.ModeratedVersion = hidden, at(r.RecordedAt), new(r.StreamVersion)
 	}
 }
 
@@ -84,7 +81,7 @@ func (f *Fold) author(r *events.Recorded, e events.PostImported) {
 	}
 }
 
-// numeric converts a JSON number to the form of PostgreSQL: 1.50e1 becomes 15.0, with all digits after the point.
+// numeric converts a JSON number to PostgreSQL's form, which keeps all digits after the point: 1.50e1 becomes 15.0.
 func numeric(number jsontext.Value) jsontext.Value {
 	if number == nil {
 		return nil
@@ -94,7 +91,7 @@ func numeric(number jsontext.Value) jsontext.Value {
 	power, _ := strconv.Atoi(exponent) // 0 without an exponent
 	value, ok := new(big.Rat).SetString(string(number))
 	if !ok {
-		return number // not a number: the comparison will fail
+		return number // not a number: the comparison with the database fails
 	}
 	return jsontext.Value(value.FloatString(max(0, len(fraction)-power)))
 }

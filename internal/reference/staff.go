@@ -58,8 +58,7 @@ func (f *Fold) integration(r *events.Recorded) {
 	if e, ok := r.Event.(events.IntegrationRegistered); ok {
 		f.integrations[r.StreamID] = &integrationRow{
 			IntegrationID: r.StreamID, Name: e.Name, Enabled: true, PostsPerMinute: 60, NovelsPerMinute: 60,
-			LinesPerMinute: 60_000,
-			StreamVersion:  r.StreamVersion, RegisteredAt: at(e.RegisteredAt),
+			LinesPerMinute: 60_000, StreamVersion: r.StreamVersion, RegisteredAt: at(e.RegisteredAt),
 		}
 		return
 	}
@@ -68,14 +67,14 @@ func (f *Fold) integration(r *events.Recorded) {
 		return
 	}
 	i.StreamVersion = r.StreamVersion
-	may := func(capability string, yes bool) {
+	setCapability := func(capability string, enabled bool) {
 		switch capability {
 		case "posts":
-			i.CanPost = yes
+			i.CanPost = enabled
 		case "import":
-			i.CanImport = yes
+			i.CanImport = enabled
 		default:
-			i.CanCreateNovels = yes
+			i.CanCreateNovels = enabled
 		}
 	}
 	switch e := r.Event.(type) {
@@ -86,9 +85,9 @@ func (f *Fold) integration(r *events.Recorded) {
 	case events.IntegrationDisabled:
 		i.Enabled = false
 	case events.CapabilityEnabled:
-		may(e.Capability, true)
+		setCapability(e.Capability, true)
 	case events.CapabilityDisabled:
-		may(e.Capability, false)
+		setCapability(e.Capability, false)
 	case events.RateLimitSet:
 		switch e.Operation {
 		case "posts":
@@ -136,7 +135,7 @@ func (f *Fold) person(r *events.Recorded) {
 func (f *Fold) decide(r *events.Recorded) {
 	d := rowOf(f.decisions, r.StreamID, decisionRow{AuthorID: r.StreamID})
 	d.StreamVersion = r.StreamVersion
-	about := func(ref events.AuthorRef) {
+	setAuthor := func(ref events.AuthorRef) {
 		d.IntegrationID = ref.IntegrationID
 		if ref.Author != nil {
 			d.ExternalUUID = &ref.Author.ExternalUUID
@@ -149,19 +148,19 @@ func (f *Fold) decide(r *events.Recorded) {
 			d.ExternalUUID, d.MemberID = &e.Link.ExternalUUID, textOrNull(e.Link.MemberID)
 		}
 	case events.AuthorUnlinked:
-		about(e.AuthorRef)
+		setAuthor(e.AuthorRef)
 		d.MemberID = nil
 	case events.AuthorBlocked:
-		about(e.AuthorRef)
+		setAuthor(e.AuthorRef)
 		d.Blocked = true
 	case events.AuthorUnblocked:
-		about(e.AuthorRef)
+		setAuthor(e.AuthorRef)
 		d.Blocked = false
 	case events.AuthorPostsHidden:
-		about(e.AuthorRef)
+		setAuthor(e.AuthorRef)
 		d.PostsHiddenUntil = at(e.Until)
 	case events.AuthorPostsRestored:
-		about(e.AuthorRef)
+		setAuthor(e.AuthorRef)
 		d.PostsHiddenUntil = nil
 	case events.AuthorErased:
 		d.IntegrationID, d.ExternalUUID, d.MemberID, d.PostsHiddenUntil = e.IntegrationID, nil, nil, nil

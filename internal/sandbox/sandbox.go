@@ -28,18 +28,18 @@ var (
 )
 
 const (
-	infix    = "_sandbox_"
-	unnamed  = "_sandbox-new_" // a database that is not complete yet
-	nameLen  = 4
-	longest  = 63 - len(unnamed) - nameLen // name of a main database: PostgreSQL truncates names to 63 bytes
-	alphabet = "0123456789abcdefghijklmnopqrstuvwxyz"
+	infix      = "_sandbox_"
+	incomplete = "_sandbox-new_" // instead of infix, until the database is complete
+	nameLen    = 4
+	maxMainLen = 63 - len(incomplete) - nameLen // of the main database's name: PostgreSQL truncates names to 63 bytes
+	alphabet   = "0123456789abcdefghijklmnopqrstuvwxyz"
 )
 
-var of = regexp.MustCompile(infix + `([0-9a-z]{4})$`)
+var sandboxDatabase = regexp.MustCompile(infix + `([0-9a-z]{4})$`)
 
-// Of returns the name of the sandbox of a database; "" for the main database.
+// Of returns the name of the sandbox that has a database; "" for the main database.
 func Of(databaseName string) string {
-	if found := of.FindStringSubmatch(databaseName); found != nil {
+	if found := sandboxDatabase.FindStringSubmatch(databaseName); found != nil {
 		return found[1]
 	}
 	return ""
@@ -57,13 +57,13 @@ func URL(mainURL, name string) (string, error) {
 		return "", ErrNested
 	case name == "" || Of(infix+name) != name:
 		return "", ErrName
-	case len(main) > longest:
-		return "", fmt.Errorf("sandboxes need a database with a name of at most %d bytes, not %q", longest, main)
+	case len(main) > maxMainLen:
+		return "", fmt.Errorf("sandboxes need a database with a name of at most %d bytes, not %q", maxMainLen, main)
 	}
 	return withDatabase(mainURL, main+infix+name), nil
 }
 
-// withDatabase replaces the database in a connection URL or in a string of keywords and values.
+// withDatabase replaces the database in a connection URL, or in a connection string of keywords and values.
 func withDatabase(databaseURL, name string) string {
 	u, err := url.Parse(databaseURL)
 	if err != nil || u.Scheme != "postgres" && u.Scheme != "postgresql" {
@@ -92,7 +92,7 @@ WHERE starts_with(datname, current_database() || '`+infix+`')`)
 	return list, err
 }
 
-// Create creates a sandbox with a random name. fill fills its database before others can find it.
+// Create creates a sandbox with a random name. List finds it after fill has filled its database.
 func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name string) error) error {
 	random := make([]byte, nameLen)
 	_, _ = rand.Read(random) // never fails: it aborts the program instead
@@ -135,12 +135,12 @@ func build(
 	if _, err := URL(mainURL, name); err != nil {
 		return err
 	}
-	made := quoted(main, unnamed, name)
-	drop := `DROP DATABASE IF EXISTS ` + made + ` WITH (FORCE)`
+	temporary := quoted(main, incomplete, name)
+	drop := `DROP DATABASE IF EXISTS ` + temporary + ` WITH (FORCE)`
 	if err := execute(ctx, main, drop); err != nil { // left by a killed process
 		return err
 	}
-	if err := execute(ctx, main, `CREATE DATABASE `+made+` TEMPLATE template0 ENCODING 'UTF8'`); err != nil {
+	if err := execute(ctx, main, `CREATE DATABASE `+temporary+` TEMPLATE template0 ENCODING 'UTF8'`); err != nil {
 		return err
 	}
 	defer func() {
@@ -149,26 +149,27 @@ func build(
 		}
 	}()
 	// Analysts may connect to the main database only.
-	if err := execute(ctx, main, `REVOKE ALL ON DATABASE `+made+` FROM PUBLIC`); err != nil {
+	if err := execute(ctx, main, `REVOKE ALL ON DATABASE `+temporary+` FROM PUBLIC`); err != nil {
 		return err
 	}
-	newURL := withDatabase(mainURL, main.Config().ConnConfig.Database+unnamed+name)
+	newURL := withDatabase(mainURL, main.Config().ConnConfig.Database+incomplete+name)
 	if err := migrations.Up(ctx, newURL); err != nil {
 		return fmt.Errorf("migrate the sandbox: %w", err)
 	}
 	if err := complete(newURL); err != nil {
 		return err
 	}
-	return execute(ctx, main, `ALTER DATABASE `+made+` RENAME TO `+quoted(main, infix, name))
+	return execute(ctx, main, `ALTER DATABASE `+temporary+` RENAME TO `+quoted(main, infix, name))
 }
 
-func quoted(main *pgxpool.Pool, infix, name string) string {
-	return pgx.Identifier{main.Config().ConnConfig.Database + infix + name}.Sanitize()
+// quoted returns the name of the database of a sandbox, with infix or incomplete, for SQL.
+func quoted(main *pgxpool.Pool, middle, name string) string {
+	return pgx.Identifier{main.Config().ConnConfig.Database + middle + name}.Sanitize()
 }
 
 func execute(ctx context.Context, main *pgxpool.Pool, sql string) error {
 	if _, err := main.Exec(ctx, sql); err != nil {
-		return fmt.Errorf("databases of sandboxes: %w", err)
+		return fmt.Errorf("change the databases of sandboxes: %w", err)
 	}
 	return nil
 }

@@ -9,11 +9,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// MaxLen is the greatest length of a cleaned title in Unicode code points.
+// MaxLen is the maximum length of a cleaned title in Unicode code points.
 const MaxLen = 300
 
-// Clean trims white space from both ends of s and turns each inner run of white
-// space into one U+0020. It returns s itself when there is nothing to change.
+// Clean trims white space from both ends of s and turns each inner run of white space into one U+0020. It returns s
+// itself when there is nothing to change.
 func Clean(s string) string {
 	if isClean(s) {
 		return s
@@ -22,7 +22,7 @@ func Clean(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }
 
-// isClean reports whether the only white space in s is single inner U+0020.
+// isClean reports whether the only white space in s is single U+0020 between other characters.
 func isClean(s string) bool {
 	space := true // the start counts as a space, so that none may follow
 	for i := 0; i < len(s); {
@@ -52,7 +52,7 @@ func isClean(s string) bool {
 	return !space || s == ""
 }
 
-// maxSlug is the greatest length of a slug in bytes.
+// maxSlug is the maximum length of a slug in bytes.
 const maxSlug = 80
 
 // Slug returns a readable URL path segment for a title: a-z, 0-9, '-' and '_', at most 80 bytes, cut at a word border

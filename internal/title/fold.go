@@ -8,9 +8,8 @@
 // White space is exactly the characters with the Unicode property White_Space. U+200B ZERO WIDTH SPACE, U+2060 WORD
 // JOINER and U+FEFF are not white space.
 //
-// Runs of more than 30 combining marks get a U+034F from x/text (the Stream-Safe
-// Text Format of UAX #15); only inside such runs may two canonically equivalent
-// spellings fold apart.
+// x/text inserts U+034F into runs of more than 30 combining marks (the Stream-Safe Text Format of UAX #15). Only inside
+// such runs may two canonically equivalent spellings have different keys.
 package title
 
 import (
@@ -124,8 +123,7 @@ var swaps = [...]swap{
 // patchLead is the first UTF-8 byte of every code point in swaps.
 const patchLead = 0xE1
 
-// patch applies swaps to valid UTF-8. It may change b in place: all code points
-// of swaps and their counterparts take three bytes.
+// patch applies swaps to valid UTF-8 in place: all code points of swaps and their replacements take three bytes.
 func patch(b []byte) []byte {
 	for i := 0; i < len(b); {
 		j := bytes.IndexByte(b[i:], patchLead)

@@ -12,8 +12,7 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// algorithm is a version number. Increase it by hand when Fold changes in a way that does not show in single code
-// points.
+// algorithm is the version of Fold. Increase it when Fold changes for a title, but for no single code point.
 const algorithm = 1
 
 // chunk is the number of code points that TableHash folds together.
@@ -35,15 +34,15 @@ var tableHash = sync.OnceValue(func() string {
 		algorithm, norm.Version, cases.UnicodeVersion, unicode.Version, swaps)
 	for _, span := range spans {
 		for r := span[0]; r <= span[1]; r += chunk {
-			_, _ = h.Write([]byte(Fold(lines(r, min(r+chunk-1, span[1])))))
+			_, _ = h.Write([]byte(Fold(codePoints(r, min(r+chunk-1, span[1])))))
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil))
 })
 
-// lines returns the code points from first to last, separated by full stops, so that neighbours neither compose nor
+// codePoints returns the code points from first to last, each with a full stop, so that neighbours neither compose nor
 // collapse.
-func lines(first, last rune) string {
+func codePoints(first, last rune) string {
 	b := make([]byte, 0, 5*chunk)
 	for r := first; r <= last; r++ {
 		if utf8.ValidRune(r) {

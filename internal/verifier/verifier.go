@@ -36,7 +36,7 @@ func Verify(dir, key string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Grow the tree from the events, hash by hash, as tlog stores it.
+	// Compute the hashes of the tree from the events, in the order in which tlog stores them.
 	var stored []tlog.Hash
 	reader := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		list := make([]tlog.Hash, len(indexes))
@@ -63,16 +63,16 @@ func Verify(dir, key string) (int64, error) {
 				return 0, fmt.Errorf("event %d: %w", index, err)
 			}
 			if e.LogIndex == nil || *e.LogIndex != index || !bytes.Equal(entry, entries[i]) {
-				return 0, fmt.Errorf("%w: event %d is not what its entry commits to", errWrong, index)
+				return 0, fmt.Errorf("%w: event %d differs from its entry, or has another log index", errWrong, index)
 			}
 			name := [2]string{e.Source, e.ID}
 			if seen[name] || e.StreamVersion != versions[e.StreamID]+1 {
-				return 0, fmt.Errorf("%w: event %d is there twice, or a version before it is not", errWrong, index)
+				return 0, fmt.Errorf("%w: event %d is a duplicate, or the version before it is missing", errWrong, index)
 			}
 			seen[name], versions[e.StreamID] = true, e.StreamVersion
 			hashes, err := tlog.StoredHashes(index, entry, reader)
 			if err != nil {
-				return 0, fmt.Errorf("grow tree: %w", err)
+				return 0, fmt.Errorf("compute hashes: %w", err)
 			}
 			stored = append(stored, hashes...)
 		}
@@ -82,12 +82,12 @@ func Verify(dir, key string) (int64, error) {
 		return 0, fmt.Errorf("compute root: %w", err)
 	}
 	if root != tree.Hash {
-		return 0, fmt.Errorf("%w: the root is %s, and %s was signed", errWrong, root, tree.Hash)
+		return 0, fmt.Errorf("%w: the root is %s, but the signed one is %s", errWrong, root, tree.Hash)
 	}
 	return tree.N, nil
 }
 
-// open checks the signature of the checkpoint.
+// open checks the signature of the checkpoint and returns its tree.
 func open(dir, key string) (tlog.Tree, error) {
 	signed, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 	if err != nil {
@@ -112,7 +112,7 @@ func open(dir, key string) (tlog.Tree, error) {
 	return tree, nil
 }
 
-// path is a number as tiles and files of events are named by, with the suffix of a partial one.
+// path returns the path of tile or file n. The path of a partial one, with less than full width, has a suffix.
 func path(n, width, full int64) string {
 	text := fmt.Sprintf("%03d", n%1000)
 	for n /= 1000; n > 0; n /= 1000 {
@@ -131,7 +131,7 @@ func readEvents(dir string, first, count int64) ([]event, error) {
 	}
 	lines := strings.Split(string(text), "\n")
 	if int64(len(lines)) != count+1 || lines[count] != "" {
-		return nil, fmt.Errorf("%w: %d lines from event %d on", errWrong, len(lines), first)
+		return nil, fmt.Errorf("%w: a file of %d lines from event %d on", errWrong, len(lines), first)
 	}
 	list := make([]event, count)
 	for i := range list {
@@ -161,8 +161,8 @@ func readEntries(dir string, first, count int64) ([][]byte, error) {
 	return list, nil
 }
 
-// entry encodes the event. The digest of what was erased is taken from the entry that is there.
-func (e *event) entry(there []byte) ([]byte, error) {
+// entry encodes the event. It takes the digest of erased data from the stored entry.
+func (e *event) entry(stored []byte) ([]byte, error) {
 	entry := []byte("novelgate/event/v1\n")
 	for _, text := range []string{e.ID, e.Source, e.Type, e.StreamType} {
 		entry = binary.BigEndian.AppendUint16(entry, uint16(len(text))) //nolint:gosec // another length gives another entry
@@ -177,10 +177,10 @@ func (e *event) entry(there []byte) ([]byte, error) {
 	entry = binary.BigEndian.AppendUint64(entry, uint64(e.RecordedAt.UnixMicro()))
 	entry = appendDigest(entry, e.Data)
 	switch {
-	case e.Personal == nil && e.Salt != nil && len(there) > len(entry) && there[len(entry)] != 0:
-		return nil, fmt.Errorf("%w: it has lost its personal part and not its salt, and an erasure takes both", errWrong)
-	case e.Personal == nil && len(there) > len(entry) && there[len(entry)] != 0: // erased
-		entry = append(entry, there[len(entry):min(len(entry)+33, len(there))]...)
+	case e.Personal == nil && e.Salt != nil && len(stored) > len(entry) && stored[len(entry)] != 0:
+		return nil, fmt.Errorf("%w: it lacks its personal data but has its salt, and an erasure removes both", errWrong)
+	case e.Personal == nil && len(stored) > len(entry) && stored[len(entry)] != 0: // erased
+		entry = append(entry, stored[len(entry):min(len(entry)+33, len(stored))]...)
 	case e.Personal == nil:
 		entry = append(entry, 0)
 	case e.Salt == nil:
@@ -203,7 +203,7 @@ func appendDigest(entry []byte, text string) []byte {
 func parseUUID(text string) ([]byte, error) {
 	var id []byte
 	if _, err := fmt.Sscanf(strings.ReplaceAll(text, "-", ""), "%32x", &id); err != nil || len(id) != 16 {
-		return nil, fmt.Errorf("%w: %q is no UUID", errWrong, text)
+		return nil, fmt.Errorf("%w: %q is not a UUID", errWrong, text)
 	}
 	return id, nil
 }
