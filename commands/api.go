@@ -229,31 +229,31 @@ func (a *API) enter(r *http.Request, integration uuid.UUID) error {
 // Admit authenticates a query that another package serves, and checks the fair share of its integration. If err is nil,
 // call leave after the answer.
 func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
-	p *access.Integration, leave func(), err error,
+	caller *access.Integration, leave func(), err error,
 ) {
-	if p, err = a.authenticate(ctx, r); err != nil {
+	if caller, err = a.authenticate(ctx, r); err != nil {
 		a.DelayRefusal(r, uuid.Nil, err)
 		return nil, nil, err
 	}
-	err = a.enter(r, p.IntegrationID)
-	a.setQueryLimits(w.Header(), p)
+	err = a.enter(r, caller.IntegrationID)
+	a.setQueryLimits(w.Header(), caller)
 	if err != nil {
-		a.DelayRefusal(r, p.IntegrationID, err)
+		a.DelayRefusal(r, caller.IntegrationID, err)
 		return nil, nil, err
 	}
-	return p, func() { a.guard.queries.Return(p.IntegrationID) }, nil
+	return caller, func() { a.guard.queries.Return(caller.IntegrationID) }, nil
 }
 
 // AdmitPartner is Admit for requests that need no capability. An admitted stream does not count as a query.
 func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (
 	integration uuid.UUID, leave func(), err error,
 ) {
-	p, leave, err := a.Admit(ctx, w, r)
+	caller, leave, err := a.Admit(ctx, w, r)
 	if err != nil {
 		return uuid.Nil, nil, err
 	}
-	id := p.IntegrationID
-	err = enabled(p)
+	id := caller.IntegrationID
+	err = enabled(caller)
 	if err != nil || stream {
 		leave()
 	}
@@ -272,16 +272,16 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 
 // StillAdmitted checks again that the key of a request is valid and its integration enabled, as long streams must.
 func (a *API) StillAdmitted(ctx context.Context, r *http.Request) error {
-	p, err := a.authenticate(ctx, r)
+	caller, err := a.authenticate(ctx, r)
 	if err != nil {
 		return err
 	}
-	return enabled(p)
+	return enabled(caller)
 }
 
 // enabled refuses a disabled integration.
-func enabled(p *access.Integration) error {
-	if !p.Enabled {
+func enabled(caller *access.Integration) error {
+	if !caller.Enabled {
 		return problem.CapabilityDisabled("This integration is disabled.")
 	}
 	return nil

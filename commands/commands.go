@@ -22,7 +22,7 @@ func (a *API) novelsRoute() *route {
 	}
 }
 
-func mayCreateNovels(p *access.Integration) bool { return p.CanCreateNovels }
+func mayCreateNovels(caller *access.Integration) bool { return caller.CanCreateNovels }
 
 const missingNovels = "This integration lacks the capability to create novels."
 
@@ -67,7 +67,7 @@ func (a *API) postsRoute() *route {
 	return &route{
 		method: http.MethodPost, path: "/api/integrations/posts", maxBody: request.MaxBody, handle: a.importPost,
 		command: ratelimit.Posts, limits: []ratelimit.Operation{ratelimit.Posts},
-		allowed: func(p *access.Integration) bool { return p.CanPost },
+		allowed: func(caller *access.Integration) bool { return caller.CanPost },
 		missing: "This integration lacks the capability of post ingestion.",
 	}
 }

@@ -66,23 +66,23 @@ func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duratio
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
 // limit, w the window in seconds, r the remaining permits, t the seconds until the window is empty. The header names
 // are in canonical form.
-func (a *API) setRateLimit(h http.Header, p *access.Integration, operations ...ratelimit.Operation) {
+func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations ...ratelimit.Operation) {
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")
 	for _, operation := range operations {
-		limit, ok := perMinute(p, operation)
+		limit, ok := perMinute(caller, operation)
 		if !ok {
 			continue
 		}
-		status := a.Limiter.Status(p.IntegrationID, operation, limit)
+		status := a.Limiter.Status(caller.IntegrationID, operation, limit)
 		addRateLimit(h, string(operation), limit, ratelimit.Window, status.Remaining, status.Reset)
 	}
 }
 
 // setQueryLimits sets the headers of a query: all limits of the integration and the limit of queries.
-func (a *API) setQueryLimits(h http.Header, p *access.Integration) {
-	a.setRateLimit(h, p, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
-	remaining, reset := a.guard.status(p.IntegrationID)
+func (a *API) setQueryLimits(h http.Header, caller *access.Integration) {
+	a.setRateLimit(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
+	remaining, reset := a.guard.status(caller.IntegrationID)
 	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
 }
 
@@ -98,16 +98,16 @@ func addRateLimit(h http.Header, name string, limit int, window time.Duration, r
 }
 
 // perMinute returns an integration's limit of an operation, and false when it has none.
-func perMinute(p *access.Integration, operation ratelimit.Operation) (limit int, ok bool) {
+func perMinute(caller *access.Integration, operation ratelimit.Operation) (limit int, ok bool) {
 	switch {
 	case operation == ratelimit.Posts:
-		return p.PostsPerMinute, true
+		return caller.PostsPerMinute, true
 	case operation == ratelimit.Novels:
-		return p.NovelsPerMinute, true
+		return caller.NovelsPerMinute, true
 	case operation == ratelimit.Lines:
-		return p.LinesPerMinute, true
-	case p.NovelUpdatesPerMinute != nil:
-		return *p.NovelUpdatesPerMinute, true
+		return caller.LinesPerMinute, true
+	case caller.NovelUpdatesPerMinute != nil:
+		return *caller.NovelUpdatesPerMinute, true
 	default:
 		return 0, false
 	}

@@ -69,36 +69,43 @@ func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
 // commitOrSplit commits jobs together or, after failures, in smaller parts. It answers each job or sets it apart.
 func (b *batch) commitOrSplit(ctx context.Context, jobs []*job) {
 	err := b.commit(ctx, jobs)
-	half := len(jobs) / 2
 	switch {
-	case err == nil:
-		b.answer(jobs, nil)
-		return
 	case errors.Is(err, errLocked):
-		if !b.metLock {
-			b.metLock = true
-			if free := b.setApartLockedRows(ctx, jobs); len(free) < len(jobs) {
-				if len(free) > 0 {
-					b.commitOrSplit(ctx, free)
-				}
-				return
-			}
-		}
-		if half = cutBetweenLocks(jobs); half == 0 {
-			b.leave(jobs)
-			return
-		}
+		b.splitLocked(ctx, jobs)
+		return
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrOutcomeUnknown):
 		b.config.Logger.WarnContext(ctx, "batch not committed", slog.Int("commands", len(jobs)), slog.Any("error", err))
-		b.answer(jobs, err)
-		return
-	case half == 0: // one command, whose result is the error
-		b.answer(jobs, err)
+	case err != nil && len(jobs) > 1:
+		b.split(ctx, jobs, len(jobs)/2)
 		return
 	}
+	b.answer(jobs, err)
+}
+
+// split commits jobs in two parts.
+func (b *batch) split(ctx context.Context, jobs []*job, at int) {
 	b.config.Metrics.bisections.Inc()
-	b.commitOrSplit(ctx, jobs[:half])
-	b.commitOrSplit(ctx, jobs[half:])
+	b.commitOrSplit(ctx, jobs[:at])
+	b.commitOrSplit(ctx, jobs[at:])
+}
+
+// splitLocked separates the jobs that wait for a lock. It sets apart those with locked rows or, if there are none, splits
+// the jobs until only the jobs of one lock are left, which it sets apart.
+func (b *batch) splitLocked(ctx context.Context, jobs []*job) {
+	if !b.metLock {
+		b.metLock = true
+		if free := b.setApartLockedRows(ctx, jobs); len(free) < len(jobs) {
+			if len(free) > 0 {
+				b.commitOrSplit(ctx, free)
+			}
+			return
+		}
+	}
+	if at := cutBetweenLocks(jobs); at > 0 {
+		b.split(ctx, jobs, at)
+	} else {
+		b.leave(jobs)
+	}
 }
 
 // leave removes jobs from the batch and sets them apart.

@@ -215,30 +215,32 @@ func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 	if len(l.locked) > 0 {
 		pause = time.After(lockPause)
 	}
+	var first *job
 	select {
-	case first, ok := <-l.queue:
-		if !ok {
-			if pause != nil {
-				<-pause
-			}
-			return nil, false
+	case <-pause:
+		return nil, true
+	case first, open = <-l.queue:
+	}
+	if !open {
+		if pause != nil {
+			<-pause
 		}
-		deadline := time.Now().Add(l.config.Timeout) //nolint:forbidigo // deadline for locks
-		jobs = l.take(jobs, first, deadline)
-		// Let requests that are about to submit do so first.
-		runtime.Gosched()
-		for len(jobs) < l.config.MaxBatch {
-			select {
-			case next, ok := <-l.queue:
-				if !ok {
-					return jobs, true
-				}
-				jobs = l.take(jobs, next, deadline)
-			default:
+		return nil, false
+	}
+	deadline := time.Now().Add(l.config.Timeout) //nolint:forbidigo // deadline for locks
+	jobs = l.take(jobs, first, deadline)
+	// Let requests that are about to submit do so first.
+	runtime.Gosched()
+	for len(jobs) < l.config.MaxBatch {
+		select {
+		case next, ok := <-l.queue:
+			if !ok {
 				return jobs, true
 			}
+			jobs = l.take(jobs, next, deadline)
+		default:
+			return jobs, true
 		}
-	case <-pause:
 	}
 	return jobs, true
 }

@@ -24,7 +24,8 @@ import (
 
 // Partners admits requests of partners: a *commands.API. If err is nil, the caller must call leave.
 type Partners interface {
-	Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (p *access.Integration, leave func(), err error)
+	Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
+		caller *access.Integration, leave func(), err error)
 }
 
 // API serves the imports of partners.
@@ -84,12 +85,12 @@ type call struct {
 func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error) error {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
-	integration, leave, err := a.Partners.Admit(ctx, w, r)
+	caller, leave, err := a.Partners.Admit(ctx, w, r)
 	if err != nil {
 		return err
 	}
 	defer leave()
-	c := &call{Integration: integration, w: w, r: r}
+	c := &call{Integration: caller, w: w, r: r}
 	if sent := r.Header.Get("Content-Type"); r.Method == http.MethodPut && !httpkit.IsMediaType(sent, mediaType) {
 		err = problem.UnsupportedMediaType(sent).WithDetail("The Content-Type must be " + mediaType + ".")
 	}
@@ -100,7 +101,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.
 		err = handle(ctx, c)
 	}
 	if err != nil {
-		a.DelayRefusal(r, integration.IntegrationID, err)
+		a.DelayRefusal(r, caller.IntegrationID, err)
 	}
 	return err
 }
