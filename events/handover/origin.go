@@ -25,9 +25,9 @@ var (
 	ErrReplaced = errors.New("another service has replaced this one")
 )
 
-// mostBehind is the maximum number of entries that a mirror may lack when the handover begins: commands are refused
+// maxBehind is the maximum number of entries that a mirror may lack when the handover begins: commands are refused
 // until it has them.
-const mostBehind = 20_000
+const maxBehind = 20_000
 
 const poll = 20 * time.Millisecond // between checks of what a handover waits for
 
@@ -147,7 +147,7 @@ func (o *Origin) check(ctx context.Context) error {
 		return fmt.Errorf("%w: %s serves the ledger %s, and this one is %s: it is not a mirror of this service", ErrRefused,
 			o.Successor, found.Origin, id.Origin)
 	}
-	if behind := sealed.Size - found.Tree.N; behind > mostBehind {
+	if behind := sealed.Size - found.Tree.N; behind > maxBehind {
 		return fmt.Errorf("%w: the mirror is %d events behind; wait until it has caught up", ErrRefused, behind)
 	}
 	store := ledger.NewStore(o.Pool)

@@ -79,7 +79,7 @@ func (m *Mirror) await(ctx context.Context, last ledger.Checkpoint, token *Token
 		}
 		if !eventlog.Sleep(limited, poll) {
 			return nil, fmt.Errorf("%w: the mirror has %d of %d events. It must run until it has all; `/readyz` of the mirror "+
-				"says why it does not go on", ErrRefused, n, last.Tree.N)
+				"says why it has stopped", ErrRefused, n, last.Tree.N)
 		}
 	}
 }

@@ -48,7 +48,7 @@ func List(ctx context.Context, db database.Querier) ([]Promotion, error) {
 	return list, err
 }
 
-// IsPromoted reports whether the database was a mirror and is one no more.
+// IsPromoted reports whether the database is that of a former mirror.
 func IsPromoted(ctx context.Context, db database.Querier) (promoted bool, err error) {
 	const sql = `SELECT EXISTS (SELECT FROM promotions) AND NOT EXISTS (SELECT FROM mirror)`
 	if err := db.QueryRow(ctx, sql).Scan(&promoted); err != nil {

@@ -50,7 +50,7 @@ func (p *Published) has(id uuid.UUID) bool {
 
 // fetchOrigins fetches what the service at a public URL publishes.
 func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Published, err error) {
-	const most = 1 << 20
+	const maxBody = 1 << 20
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ledger/origins", http.NoBody)
 	if err != nil {
 		return Published{}, fmt.Errorf("ask %s: %w", url, err)
@@ -63,7 +63,7 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 	if response.StatusCode != http.StatusOK {
 		return Published{}, fmt.Errorf("ask %s: %s", url, response.Status)
 	}
-	if err := json.UnmarshalRead(io.LimitReader(response.Body, most), &p); err != nil {
+	if err := json.UnmarshalRead(io.LimitReader(response.Body, maxBody), &p); err != nil {
 		return Published{}, fmt.Errorf("ask %s: %w", url, err)
 	}
 	return p, nil

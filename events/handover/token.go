@@ -38,9 +38,9 @@ func (t *Token) Write(w io.Writer) error {
 
 // ReadToken reads and checks a token. Errors do not quote it.
 func ReadToken(r io.Reader) (*Token, error) {
-	const most = 16 << 20
+	const maxSize = 16 << 20
 	var t Token
-	err := json.UnmarshalRead(io.LimitReader(r, most), &t, json.RejectUnknownMembers(true))
+	err := json.UnmarshalRead(io.LimitReader(r, maxSize), &t, json.RejectUnknownMembers(true))
 	if err != nil || t.Format != formatName {
 		return nil, ErrToken
 	}

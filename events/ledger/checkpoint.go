@@ -52,7 +52,7 @@ func (c Checkpoint) SignedBy(verifierKey string) (bool, error) {
 }
 
 // ErrSigner is returned for a checkpoint that none of the keys has signed.
-var ErrSigner = errors.New("the checkpoint is not signed with a key that was given")
+var ErrSigner = errors.New("no given key has signed the checkpoint")
 
 // OpenCheckpoint parses a note. It fails with ErrSigner unless one of the keys has signed it under the name of the
 // origin.

@@ -24,7 +24,7 @@ import (
 
 // ErrPublished is returned for a target with content of another ledger. That content is evidence: nothing is replaced
 // or added.
-var ErrPublished = errors.New("another history was published there")
+var ErrPublished = errors.New("the target has other checkpoints")
 
 // Target is a destination for checkpoints outside of the database.
 type Target interface {

@@ -87,8 +87,8 @@ func (s *Store) bundle(ctx context.Context, first int64, width int) ([]byte, err
 	if !sealed {
 		return nil, fmt.Errorf("entries %d to %d: %w", first, end-1, ErrNotFound)
 	}
-	const usual = 300 // typical bytes of an entry
-	bundle, entry := make([]byte, 0, width*usual), make([]byte, 0, usual)
+	const typicalEntry = 300 // bytes
+	bundle, entry := make([]byte, 0, width*typicalEntry), make([]byte, 0, typicalEntry)
 	err := EachEvent(ctx, s.db, first, width, end, func(e *Event) (err error) {
 		if e.LogIndex != next {
 			return nil

@@ -198,7 +198,7 @@ func TestMirrorOverNATSStops(t *testing.T) {
 			change: func(main, _ []*nats.Msg) { main[at].Data = []byte("<html>") }, at: at, reason: "cannot be read",
 		},
 		"forged checkpoint": {
-			change: func(_, _ []*nats.Msg) {}, forge: true, at: 10, reason: "not signed with a key that was given",
+			change: func(_, _ []*nats.Msg) {}, forge: true, at: 10, reason: "no given key has signed the checkpoint",
 		},
 	} {
 		t.Run(what, func(t *testing.T) {

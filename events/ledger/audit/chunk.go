@@ -69,7 +69,7 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		switch {
 		case seal != nil:
 		case c.noEvents, s.event == nil, s.event.Broken != nil:
-			// Entries missing to the end of an entry bundle are one fault.
+			// Consecutive missing entries of an entry bundle are one fault.
 			reported := s.stored == nil && i%ledger.TileWidth > 0 && stored[i-1] == nil
 			c.checkEntry(&s, reported)
 		case eventsOnly:

@@ -67,13 +67,14 @@ func (a *erasures) add(x erasure) {
 		delete(a.comments, x.integrationID)
 		delete(a.decisions, x.authorID)
 	case x.authorID != uuid.Nil:
-		a.decisions[x.authorID] = a.decisions[x.authorID].and(x.index)
+		a.decisions[x.authorID] = a.decisions[x.authorID].with(x.index)
 	default:
-		a.comments[x.integrationID] = a.comments[x.integrationID].and(x.index)
+		a.comments[x.integrationID] = a.comments[x.integrationID].with(x.index)
 	}
 }
 
-func (u unrecorded) and(index int64) unrecorded {
+// with counts one more event.
+func (u unrecorded) with(index int64) unrecorded {
 	if u.count == 0 {
 		u.first = index
 	}
@@ -81,8 +82,8 @@ func (u unrecorded) and(index int64) unrecorded {
 	return u
 }
 
-// left returns the number of erased events without a recorded erasure, and the log index of the first one.
-func (a *erasures) left() (all unrecorded) {
+// unrecorded returns the number of erased events without a recorded erasure, and the log index of the first one.
+func (a *erasures) unrecorded() (all unrecorded) {
 	for _, list := range []map[uuid.UUID]unrecorded{a.comments, a.decisions} {
 		for _, u := range list {
 			if all.count == 0 || u.first < all.first {

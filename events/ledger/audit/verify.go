@@ -121,8 +121,8 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	r := v.report
 	r.OK = r.FaultCount == 0
 	r.Streams = len(v.versions)
-	if left := v.erasures.left(); left.count > 0 {
-		r.ErasedWithoutRecord, r.FirstErasedWithoutRecord = left.count, &left.first
+	if u := v.erasures.unrecorded(); u.count > 0 {
+		r.ErasedWithoutRecord, r.FirstErasedWithoutRecord = u.count, &u.first
 	}
 	r.Seconds = config.Now().Sub(begun).Seconds()
 	return r, nil
