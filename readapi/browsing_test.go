@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -303,6 +304,60 @@ func TestDescriptions(t *testing.T) {
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", path, diff)
+		}
+	}
+}
+
+// TestNovelsHaveColours: a novel without a cover has the same colour everywhere, which the style sheet defines.
+func TestNovelsHaveColours(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i := range 40 {
+		w.novel(t, fmt.Sprint("Novel ", i), nil)
+	}
+	w.project(t)
+	colour := regexp.MustCompile(`class="cover (hue\d+)`)
+	style := regexp.MustCompile(`/assets/style[^"]+`).FindString(w.get(t, "/").Body.String())
+	sheet := w.get(t, style).Body.String()
+	found := map[string]bool{}
+	for _, match := range colour.FindAllStringSubmatch(w.get(t, "/novels?limit=100").Body.String(), -1) {
+		if found[match[1]] = true; !strings.Contains(sheet, "."+match[1]+" {") {
+			t.Errorf("%s has no %s", style, match[1])
+		}
+	}
+	if len(found) < 4 {
+		t.Errorf("40 novels have the colours %v", found)
+	}
+	first := colour.FindStringSubmatch(w.get(t, "/novels?q=Novel+39").Body.String())
+	if again := colour.FindStringSubmatch(w.get(t, "/novels/novel-39").Body.String()); again[1] != first[1] {
+		t.Errorf("the page of a novel has the colour %s, the list %s", again[1], first[1])
+	}
+}
+
+// TestFewComments: pages with little to show have no controls for more.
+func TestFewComments(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "Empty", nil)
+	novel := w.novel(t, "Small", func(e *events.NovelCreated) { e.Author = "Ida Verne" })
+	top := w.comment(t, novel, events.PostImported{Comment: &events.Comment{
+		ExternalUUID: "u", Username: "n", Content: strings.Repeat("lighthouse ", 30),
+	}})
+	w.comment(t, novel, reply(top))
+	w.comment(t, novel, reply(top))
+	w.project(t)
+	for _, want := range []struct{ path, has, lacks string }{
+		{"/novels/empty", "Author unknown", "Unknown"},
+		{"/novels/small", "by <bdi>Ida Verne</bdi>", "Author unknown"},
+		{"/novels/small", "lighthouse…", "lighth…"},
+		{"/novels/empty/discussion", "There are no comments yet.", "Oldest first"},
+		{"/novels/empty/discussion?chapter=1", "There are no comments on this chapter.", "<h2"},
+		{"/novels/small/discussion", "1 comment, with 2 replies", "<details"},
+		{"/novels/small/discussion", "Oldest first", "in reply to"}, // the replies are indented below the comment
+	} {
+		page := w.get(t, want.path).Body.String()
+		if !strings.Contains(page, want.has) || strings.Contains(page, want.lacks) {
+			t.Errorf("%s lacks %q or has %q:\n%s", want.path, want.has, want.lacks, page)
 		}
 	}
 }
