@@ -89,8 +89,8 @@ func (b *batch) split(ctx context.Context, jobs []*job, at int) {
 	b.commitOrSplit(ctx, jobs[at:])
 }
 
-// splitLocked separates the jobs that wait for a lock. It sets apart those with locked rows or, if there are none, splits
-// the jobs until only the jobs of one lock are left, which it sets apart.
+// splitLocked separates the jobs that wait for a lock. It sets apart those with locked rows or, if there are none,
+// splits the jobs until only the jobs of one lock are left, which it sets apart.
 func (b *batch) splitLocked(ctx context.Context, jobs []*job) {
 	if !b.metLock {
 		b.metLock = true
