@@ -16,6 +16,9 @@ import (
 	"novelgate/internal/child"
 )
 
+// opsReady precedes the address for operations in the output of a service.
+const opsReady = "Operations (metrics, health, pprof) on "
+
 // contestant is a process that is measured. It runs between start and stop; its database lives as long as the testbed.
 type contestant struct {
 	*testbed
@@ -122,7 +125,7 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 		return err
 	}
 	if isService {
-		if c.opsURL, err = c.process.Await("Operations (metrics, health, pprof) on "); err != nil {
+		if c.opsURL, err = c.process.Await(opsReady); err != nil {
 			return err
 		}
 	}

@@ -68,12 +68,12 @@ func (c *importCommand) Run(ctx context.Context) error {
 
 // importBeside measures an import and live comments at a time.
 func (c *importCommand) importBeside(ctx context.Context, s *contestant, peak float64) error {
-	second, err := s.newBulkImport(c.Lines / 2)
+	bulk, err := s.newBulkImport(c.Lines / 2)
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
-	go func() { ended <- second.run(ctx) }()
+	go func() { ended <- bulk.run(ctx) }()
 	var beside []figures
 	s.projecting = false // the projections need not catch up between the rounds
 	for running := true; running; {
@@ -92,7 +92,7 @@ func (c *importCommand) importBeside(ctx context.Context, s *contestant, peak fl
 		}
 	}
 	s.projecting = true
-	fmt.Printf("import beside live comments: %s, %.2f of the live interface\n", second, second.perSecond/peak)
+	fmt.Printf("import beside live comments: %s, %.2f of the live interface\n", bulk, bulk.perSecond/peak)
 	fmt.Print("live comments beside it: ", summary(beside))
 	behind, err := s.awaitProjections(ctx)
 	if err != nil {

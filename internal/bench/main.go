@@ -44,7 +44,7 @@ type program struct {
 	Cells       cellsCommand       `cmd:"" help:"Simulate how evenly comments spread when novels are split over independent logs by title."`
 	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
 	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
-	Relay       relayCommand       `cmd:"" help:"Measure what a relay to NATS costs, and the way of comments to the stream and to a mirror."`
+	Relay       relayCommand       `cmd:"" help:"Measure the cost of a relay to NATS, and the delay of comments to the stream and to a mirror."`
 	NATS        natsCommand        `cmd:"" name:"nats" hidden:"" help:"Run a NATS server."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Run the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Run the CRUD peer."`

@@ -26,12 +26,12 @@ import (
 // because they usually run on other machines.
 type relayCommand struct {
 	testbedFlags
-	Servers     int           `default:"3" help:"NATS servers, each a process; all store each message."`
+	Servers     int           `default:"3" help:"NATS servers, each in its own process; all store each message."`
 	Connections int           `default:"64" help:"Keep-alive connections."`
 	Pairs       int           `default:"9" help:"Pairs of rounds without and with a relay."`
 	Duration    time.Duration `default:"2s" help:"Length of a round."`
-	Sustain     time.Duration `default:"1m" help:"Then comments at full speed for this long, in rounds, with the lag of the relay after each."`
-	Half        time.Duration `default:"1m" help:"Then comments at half of that speed for this long, with their way to the stream and to a mirror."`
+	Sustain     time.Duration `default:"1m" help:"Then send comments at full speed for this long, and print the lag of the relay after each round."`
+	Half        time.Duration `default:"1m" help:"Then send comments at half of that speed for this long, and measure their delay to the stream and to a mirror."`
 }
 
 // Run measures the cost of a relay, its lag, and the time from an answer to the stream and to a mirror.
@@ -70,17 +70,17 @@ func (c *relayCommand) Run(ctx context.Context) error {
 	})
 }
 
-// natsCommand is one of several NATS servers.
+// natsCommand runs one of several NATS servers.
 type natsCommand struct {
 	Dir       string `help:"Directory of all servers."`
-	FirstPort int    `help:"Port of the first server; those for routes follow those for clients."`
-	Servers   int    `help:"How many there are."`
-	Number    int    `arg:"" help:"Which one this is, from 0 on."`
+	FirstPort int    `help:"Port of the first server; the ports for routes follow those for clients."`
+	Servers   int    `help:"Number of servers."`
+	Number    int    `arg:"" help:"Index of this server, from 0 on."`
 }
 
 const natsReady = "NATS is listening on "
 
-// Run serves until a signal.
+// Run serves until ctx ends.
 func (c *natsCommand) Run(ctx context.Context) error {
 	var ports, routes []int
 	for i := range c.Servers {
@@ -123,7 +123,7 @@ func (s *relayed) launch(ctx context.Context, ready string, env []string, args .
 	return process.Await(ready)
 }
 
-// startNATS starts servers and connects to them.
+// startNATS starts NATS servers and connects to them.
 func (s *relayed) startNATS(ctx context.Context, servers int) error {
 	const firstPort = 24222
 	var urls []string
@@ -166,8 +166,8 @@ func (s *relayed) sustain(ctx context.Context, connections int, round, length ti
 const visibleSQL = `SELECT e.recorded_at FROM projections AS p
 JOIN events AS e ON (e.transaction_id, e.position) = (p.transaction_id, p.position) WHERE p.name = 'posts'`
 
-// lags sends comments at a rate for some time, and prints how long after its recording an event was on the stream, and
-// visible in the read models of a mirror. Both include the time until the answer.
+// lags sends comments at a rate for some time. It prints the delay from the recording of an event until it is on the
+// stream, and until it is visible in the read models of a mirror. Both include the time until the answer.
 func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) (err error) {
 	server, err := s.startMirror(ctx)
 	if err != nil {
@@ -191,9 +191,9 @@ func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) 
 		fmt.Print("half the speed: ", summary([]figures{f}))
 		ended <- err
 	}()
-	const apart, warmUp = 50 * time.Millisecond, 2 * time.Second
+	const interval, warmUp = 50 * time.Millisecond, 2 * time.Second
 	var visible []time.Duration
-	for start := time.Now(); len(ended) == 0; time.Sleep(apart) {
+	for start := time.Now(); len(ended) == 0; time.Sleep(interval) {
 		var recorded time.Time
 		if err := mirror.QueryRow(ctx, visibleSQL).Scan(&recorded); err != nil {
 			return fmt.Errorf("read the state of the mirror: %w", err)
@@ -219,7 +219,7 @@ func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) 
 	return nil
 }
 
-// stored returns how long after its recording each event after a status was stored in the main stream.
+// stored returns the delay of each event after a status, from its recording until the main stream stored it.
 func (s *relayed) stored(ctx context.Context, after relay.Status) (list []time.Duration, err error) {
 	js, err := jetstream.New(s.nats)
 	if err != nil {
@@ -256,7 +256,7 @@ func (s *relayed) stored(ctx context.Context, after relay.Status) (list []time.D
 	}
 }
 
-// awaitMirror waits until the mirror shows all that the service has stored.
+// awaitMirror waits until the mirror has projected as many events as the service.
 func (s *relayed) awaitMirror(ctx context.Context, mirror *pgx.Conn) error {
 	for {
 		var theirs, ours *time.Time
@@ -290,7 +290,7 @@ func (s *relayed) startMirror(ctx context.Context) (*pgserver.Server, error) {
 	}
 	dir := filepath.Join(s.dir, "mirror")
 	env := []string{"NOVELGATE_AUDITOR_KEY=" + auditor.APIKey}
-	_, err := s.launch(ctx, "Operations (metrics, health, pprof) on ", env, s.Binary, "serve", "--mirror", s.url,
+	_, err := s.launch(ctx, opsReady, env, s.Binary, "serve", "--mirror", s.url,
 		"--origin-key", key, "--data-dir", dir, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
 		"--log-level", "warn")
 	if err != nil {

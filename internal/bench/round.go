@@ -130,23 +130,26 @@ func (c *contestant) runLoad(ctx context.Context, config loadConfig) (f figures,
 	if err := generator.Wait(); err != nil {
 		return f, err
 	}
-	var result loadOutcome
-	if err := json.Unmarshal([]byte(line), &result); err != nil {
+	var outcome loadOutcome
+	if err := json.Unmarshal([]byte(line), &outcome); err != nil {
 		return f, fmt.Errorf("decode the outcome of the load: %w", err)
 	}
-	own := generator.ProcessorTime()
-	service, database := after.service-before.service, after.database-before.database
-	noise := after.machine - before.machine - service - database - own
-	n := time.Duration(max(result.Accepted, 1))
-	return figures{
-		accepted: result.Accepted, perSecond: float64(result.Accepted) / result.Elapsed.Seconds(),
-		p50: result.P50, p99: result.P99, service: service / n, database: database / n, generator: own / n,
-		catchUp: catchUp, noise: max(0, noise.Seconds()/after.at.Sub(before.at).Seconds()),
-		bytes: result.Bytes, failed: result.Failed,
-	}, nil
+	return outcome.figures(before, after, generator.ProcessorTime(), catchUp), nil
 }
 
-// cpuUsage is the processor time so far of a process, of the database server, and of the whole machine.
+// figures returns the results of a round. generator is the processor time of the load generator.
+func (o loadOutcome) figures(before, after cpuUsage, generator, catchUp time.Duration) figures {
+	service, database := after.service-before.service, after.database-before.database
+	noise := after.machine - before.machine - service - database - generator
+	n := time.Duration(max(o.Accepted, 1))
+	return figures{
+		accepted: o.Accepted, perSecond: float64(o.Accepted) / o.Elapsed.Seconds(), p50: o.P50, p99: o.P99,
+		service: service / n, database: database / n, generator: generator / n, catchUp: catchUp,
+		noise: max(0, noise.Seconds()/after.at.Sub(before.at).Seconds()), bytes: o.Bytes, failed: o.Failed,
+	}
+}
+
+// cpuUsage is the processor time until a moment of a contestant, of the database server, and of the whole machine.
 type cpuUsage struct {
 	service, database, machine time.Duration
 	at                         time.Time
