@@ -58,11 +58,7 @@ func (o *Origin) HandOver(ctx context.Context) (*Token, error) {
 	}
 	last, err := o.finish(ctx, f)
 	if err != nil {
-		if !f.given {
-			err = errors.Join(err, lower(context.WithoutCancel(ctx), o.Pool))
-			o.Report("The fence is lifted: this service accepts commands again.")
-		}
-		return nil, err
+		return nil, o.lift(ctx, f, err)
 	}
 	if _, err := o.Pool.Exec(ctx, giveSQL, f.promotion); err != nil {
 		return nil, fmt.Errorf("complete the handover: %w", err)
@@ -76,10 +72,26 @@ func (o *Origin) HandOver(ctx context.Context) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
+	webhooks, err := readWebhooks(ctx, o.Pool)
+	if err != nil {
+		return nil, err
+	}
 	return &Token{
 		Format: formatName, Promotion: f.promotion, Successor: f.successor, Checkpoint: string(signing.Last),
-		Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier,
+		Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier, Webhooks: webhooks,
 	}, nil
+}
+
+// lift lifts the fence of a handover that has failed, unless it is complete. It returns the reason of the failure.
+func (o *Origin) lift(ctx context.Context, f *fence, failed error) error {
+	if f.given {
+		return failed
+	}
+	if err := lower(context.WithoutCancel(ctx), o.Pool); err != nil {
+		return fmt.Errorf("%w; commands are still refused: run `novelgate handover --undo`: %w", failed, err)
+	}
+	o.Report("The fence is lifted: this service accepts commands again.")
+	return failed
 }
 
 // begin fences the database, or finds the fence of an earlier call.

@@ -56,6 +56,9 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 				return err
 			}
 		}
+		if err := writeWebhooks(ctx, tx, token.Webhooks); err != nil {
+			return err
+		}
 		return token.signing().Continue(ctx, tx, last.Origin)
 	})
 }

@@ -23,6 +23,8 @@ type Token struct {
 	Keys       string      `json:"keys"`       // content of the key file
 	Memory     uuid.UUID   `json:"memory"`
 	Promotions []Promotion `json:"promotions"` // earlier ones
+
+	Webhooks jsontext.Value `json:"webhooks"` // of partners, see readWebhooks
 }
 
 // ErrToken is returned for text that is not a Token.

@@ -2,13 +2,18 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"novelgate/internal/testdb"
 )
@@ -21,11 +26,17 @@ func filesOf(s *Service) []string {
 }
 
 // startMirrored starts an origin and a mirror of it, with one public URL, as behind a proxy.
-func startMirrored(t testing.TB, flags ...string) (origin, mirror *Service) {
+func startMirrored(t testing.TB) (origin, mirror *Service) {
+	t.Helper()
+	return startMirroredOn(t, testdb.New(t), testdb.New(t))
+}
+
+// startMirroredOn does the same on two databases.
+func startMirroredOn(t testing.TB, database, mirrored string, flags ...string) (origin, mirror *Service) {
 	t.Helper()
 	flags = append(flags, "--public-url", publicURL)
-	origin = Start(t, testdb.New(t), flags...)
-	mirror = startMirror(t, origin, flags...)
+	origin = Start(t, database, flags...)
+	mirror = Start(t, mirrored, append(mirrorFlags(t, origin, database), flags...)...)
 	testdb.Eventually(t, "the mirror serves a checkpoint", func() bool {
 		status, _ := Get(t, mirror.URL+"/ledger/checkpoint")
 		return status == http.StatusOK
@@ -267,4 +278,90 @@ func awaitSealedAs(t testing.TB, s *Service, origin string) {
 		return value[bool](t, s.DatabaseURL, `SELECT (SELECT count(*) FROM events) =
 			(SELECT coalesce(max(tree_size), 0) FROM ledger_checkpoints WHERE origin = $1)`, origin)
 	})
+}
+
+// TestHandoverWebhooks: webhooks move with their secrets. The promoted mirror sends what the origin could not deliver,
+// and what happens after the promotion; nothing that was delivered before is sent again.
+func TestHandoverWebhooks(t *testing.T) {
+	t.Parallel()
+	origin, mirror := startMirroredOn(t, testdb.New(t), testdb.New(t), "--webhook-allow-cidr", "127.0.0.1/32",
+		"--webhook-retries", "1s")
+	p, ada := origin.NewPartner(t), origin.NewStaff(t)
+	var mu sync.Mutex
+	var open bool
+	var secret string
+	taken, refused := map[string]int{}, map[string]int{}
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		verifier, err := standardwebhooks.NewWebhook(secret)
+		if err == nil {
+			err = verifier.Verify(body, r.Header)
+		}
+		if err != nil {
+			t.Errorf("not verified: %v", err)
+		}
+		if !open {
+			refused[r.Header.Get("Webhook-Id")]++
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		taken[r.Header.Get("Webhook-Id")]++
+	}))
+	t.Cleanup(endpoint.Close)
+	set := func(accept bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		open = accept
+	}
+	count := func(of map[string]int) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(of)
+	}
+	hook := p.NewWebhook(t, endpoint.URL)
+	mu.Lock()
+	secret = hook.Secret
+	mu.Unlock()
+	novel := p.Upsert(t, Key(), Fields{"novel": Unique("Hooked")}).WantNovel(t, 201)
+	moderate := func(s *Service, verb string) {
+		t.Helper()
+		s.Send(t, Request{
+			Method: http.MethodPost, Path: "/api/admin/novels/" + novel.NovelID + "/" + verb, Bearer: ada.APIKey, Key: Key(),
+			ContentType: "application/json", Body: Fields{"reason": "r"}.JSON(t),
+		}).WantJSON(t, 200, &struct{}{})
+	}
+	set(true)
+	moderate(origin, "reject")
+	testdb.Eventually(t, "the first change is delivered", func() bool { return count(taken) == 1 })
+	set(false)
+	moderate(origin, "approve")
+	testdb.Eventually(t, "the second change is refused", func() bool {
+		return count(refused) == 1 && p.Webhook(t, hook.WebhookID).Retrying == 1
+	})
+
+	file := handOverTo(t, origin, mirror)
+	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	set(true)
+	moderate(mirror, "reject")
+	testdb.Eventually(t, "three changes are delivered", func() bool { return count(taken) == 3 })
+	testdb.Eventually(t, "nothing is left", func() bool {
+		w := p.at(mirror).Webhook(t, hook.WebhookID)
+		return w.Waiting == 0 && w.Retrying == 0 && w.Enabled && w.URL == endpoint.URL
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	for id, times := range taken {
+		if times != 1 {
+			t.Errorf("%s was sent %d times", id, times)
+		}
+		delete(refused, id)
+	}
+	if len(refused) > 0 {
+		t.Errorf("refused and never sent again: %v", refused)
+	}
 }

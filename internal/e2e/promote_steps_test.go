@@ -1,0 +1,382 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"novelgate/events/relay/relaytest"
+	"novelgate/internal/testdb"
+)
+
+// begin starts a command on the database of a service. args are its verb and flags.
+func begin(t testing.TB, s *Service, args ...string) *process {
+	t.Helper()
+	return launch(t, slices.Concat(args, []string{"--database-url", s.DatabaseURL}, filesOf(s))...)
+}
+
+// hold runs a statement that takes a lock, and holds the lock until release is called.
+func hold(t testing.TB, databaseURL, statement string) (release func()) {
+	t.Helper()
+	connection := testdb.Connect(t, databaseURL)
+	tx, err := connection.Begin(context.Background())
+	if err == nil {
+		_, err = tx.Exec(context.Background(), statement)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// fenced reports whether a database refuses appends because of a handover.
+func fenced(t testing.TB, databaseURL string) bool {
+	t.Helper()
+	return value[bool](t, databaseURL, `SELECT EXISTS (SELECT FROM handover)`)
+}
+
+// awaitBlocked waits until a session of a command waits for a lock.
+func awaitBlocked(t testing.TB, databaseURL string) {
+	t.Helper()
+	testdb.Eventually(t, "the command waits for a lock", func() bool {
+		return value[bool](t, databaseURL, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'
+			AND datname = current_database() AND query ~ '^(LOCK|SET LOCAL|UPDATE handover|SELECT tree_size, edge)')`)
+	})
+}
+
+// TestHandoverKilled kills `handover` and `promote` in each of their steps, and runs them again: the handover completes,
+// or is undone, and no command is lost or carried out twice.
+func TestHandoverKilled(t *testing.T) {
+	t.Parallel()
+	// Servers of their own, because held locks delay the ledgers of all databases of a server.
+	origin, mirror := startMirroredOn(t, startServer(t, nil).url(), startServer(t, nil).url())
+	load := newLoad(t, newPartner(t, origin.DatabaseURL))
+	load.pause = 5 * time.Millisecond
+	load.aim(origin)
+	load.start(4)
+	load.book.await(50)
+	file := filepath.Join(t.TempDir(), "handover")
+	args := []string{"handover", file, "--to", mirror.URL, "--wait", "60s"}
+	wantOpen := func() {
+		t.Helper()
+		if fenced(t, origin.DatabaseURL) {
+			t.Fatal("the database is fenced")
+		}
+		load.book.await(20)
+	}
+
+	// Before the fence.
+	release := hold(t, origin.DatabaseURL, `LOCK TABLE imports IN SHARE MODE`)
+	p := begin(t, origin, args...)
+	awaitBlocked(t, origin.DatabaseURL)
+	p.kill()
+	release()
+	wantOpen()
+
+	// Behind the fence, before everything is sealed. Undone without the file.
+	release = hold(t, origin.DatabaseURL, `SELECT FROM ledger_state FOR UPDATE`)
+	p = begin(t, origin, args...)
+	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
+	p.kill()
+	release()
+	origin.MustCLI(t, append([]string{"handover", "--undo"}, filesOf(origin)...)...)
+	wantOpen()
+
+	// Before the mirror has everything.
+	p = begin(t, origin, args...)
+	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
+	resume := suspend(t, mirror.cmd.Process.Pid)
+	p.kill()
+	resume()
+
+	// Before the handover is complete.
+	release = hold(t, origin.DatabaseURL, `SELECT FROM handover FOR UPDATE`)
+	p = begin(t, origin, args...)
+	awaitBlocked(t, origin.DatabaseURL)
+	p.kill()
+	release() // the statement that the command had sent may still be carried out
+
+	// Complete, and the memory not retired yet.
+	memory := filepath.Join(filesOf(origin)[1], "ledger.key.memory")
+	if err := os.Mkdir(filepath.Join(memory, "handed-over"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	origin.Refused(t, append(args, filesOf(origin)...)...)
+	if given := value[bool](t, origin.DatabaseURL, `SELECT given_at IS NOT NULL FROM handover`); !given {
+		t.Error("the handover is not complete")
+	}
+	undo := append([]string{"handover", "--undo"}, filesOf(origin)...)
+	if out := origin.Refused(t, undo...); !strings.Contains(out.Stderr, "only the file") {
+		t.Errorf("undone without the file: %s", out.Stderr)
+	}
+	if err := os.Remove(filepath.Join(memory, "handed-over")); err != nil {
+		t.Fatal(err)
+	}
+
+	// The memory retired, and the file not written. Undone with the file, and done again.
+	lacking := filepath.Join(t.TempDir(), "none", "handover")
+	origin.Refused(t, append([]string{"handover", lacking, "--to", mirror.URL}, filesOf(origin)...)...)
+	if _, err := os.Stat(filepath.Join(memory, "id")); !os.IsNotExist(err) {
+		t.Errorf("the memory is not retired: %v", err)
+	}
+	origin.MustCLI(t, append(args, filesOf(origin)...)...)
+	origin.MustCLI(t, append([]string{"handover", "--undo", file}, filesOf(origin)...)...)
+	wantOpen()
+	awaitSigned(t, origin)
+
+	// At any moment.
+	for range 4 {
+		p = begin(t, origin, args...)
+		time.Sleep(time.Duration(rand.IntN(600)) * time.Millisecond)
+		p.kill()
+	}
+	origin.MustCLI(t, append(args, filesOf(origin)...)...)
+
+	// The promotion: before its transaction, at any moment, and after it with a file that is still there.
+	release = hold(t, mirror.DatabaseURL, `SELECT FROM mirror FOR UPDATE`)
+	p = begin(t, mirror, "promote", file)
+	awaitBlocked(t, mirror.DatabaseURL)
+	p.kill()
+	release()
+	if promoted := originsOf(t, mirror).Promotions; len(promoted) > 0 {
+		t.Error("the mirror is promoted")
+	}
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		p = begin(t, mirror, "promote", file)
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		p.kill()
+	}
+	if err := os.WriteFile(file, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+		if err := os.WriteFile(file, kept, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// With a copy of the file, the origin can tell that the mirror was promoted.
+	for _, args := range [][]string{args, {"handover", "--undo", file}} {
+		if out := origin.Refused(t, append(args, filesOf(origin)...)...); !strings.Contains(out.Stderr, "promoted") {
+			t.Errorf("novelgate %v after the promotion: %s", args, out.Stderr)
+		}
+	}
+	load.aim(mirror)
+	load.book.await(50)
+	load.settle(t, mirror, mirror.DatabaseURL)
+	awaitSealed(t, mirror.DatabaseURL)
+	mirror.MustCLI(t, "events", "verify")
+}
+
+// awaitSigned waits until the ledger of a service that appends grows.
+func awaitSigned(t testing.TB, s *Service) {
+	t.Helper()
+	const sizeSQL = `SELECT max(tree_size) FROM ledger_checkpoints`
+	before := value[int64](t, s.DatabaseURL, sizeSQL)
+	testdb.Eventually(t, "the ledger is signed", func() bool { return value[int64](t, s.DatabaseURL, sizeSQL) > before })
+}
+
+// TestHandoverRefused: what would lose something is refused with the reason, and changes nothing.
+func TestHandoverRefused(t *testing.T) {
+	t.Parallel()
+	// Servers of their own, because held locks delay the ledgers of all databases of a server.
+	origin, mirror := startMirroredOn(t, startServer(t, nil).url(), startServer(t, nil).url())
+	other := Start(t, testdb.New(t))
+	p := newPartner(t, origin.DatabaseURL).at(origin)
+	imports := origin.NewPartner(t, Fields{"capabilities": []string{"import", "posts", "novels"}})
+	title := Unique("Refused")
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	other.NewPartner(t)
+	awaitSealed(t, other.DatabaseURL)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	refused := func(s *Service, why string, args ...string) {
+		t.Helper()
+		if out := s.Refused(t, append(args, filesOf(s)...)...); !strings.Contains(out.Stderr, why) {
+			t.Errorf("novelgate %v says %q, want %q", args, out.Stderr, why)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "handover")
+
+	refused(origin, "not a mirror of this service", "handover", file, "--to", other.URL)
+	refused(origin, "read the ledger of the mirror", "handover", file, "--to", "http://127.0.0.1:1")
+	refused(mirror, "is a mirror of", "handover", file, "--to", origin.URL)
+	keyless := append([]string{"handover", file, "--to", mirror.URL}, filesOf(other)...)
+	if out := origin.Refused(t, keyless...); !strings.Contains(out.Stderr, "run this where the key and the memory") {
+		t.Errorf("without the key: %s", out.Stderr)
+	}
+	refused(origin, "has not handed over", "handover", "--undo")
+	refused(origin, "this database is not a mirror", "promote", "--lost-origin")
+	key := Key()
+	opened := origin.Send(t, Request{
+		Method: http.MethodPost, Path: "/api/integrations/imports", Bearer: imports.APIKey, Key: key,
+	})
+	refused(origin, "1 bulk imports have not ended", "handover", file, "--to", mirror.URL)
+	if opened.Status != http.StatusCreated {
+		t.Errorf("an import: %d %s", opened.Status, opened.Body)
+	}
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+
+	// The mirror does not follow: the fence is lifted after a while.
+	behind := startMirror(t, origin)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, behind.URL, behind.DatabaseURL)
+	behind.Stop(t)
+	release := hold(t, mirror.DatabaseURL, `SELECT FROM mirror FOR UPDATE`)
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	refused(origin, "events after 1s", "handover", file, "--to", mirror.URL, "--wait", "1s", "--leave-imports")
+	release()
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+
+	// Another file, another history, a mirror that is behind.
+	text := filepath.Join(t.TempDir(), "text")
+	if err := os.WriteFile(text, []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	refused(mirror, "not a file of `novelgate handover`", "promote", text)
+	refused(origin, "not a file of `novelgate handover`", "handover", text, "--to", mirror.URL, "--leave-imports")
+	origin.MustCLI(t, append([]string{"handover", file, "--to", mirror.URL, "--leave-imports"}, filesOf(origin)...)...)
+	refused(behind, "It must run until it has all", "promote", file, "--wait", "100ms")
+	for range 30 { // more events than those that were handed over
+		other.NewPartner(t)
+	}
+	stranger := startMirror(t, other)
+	wantMirrored(t, other.URL, other.DatabaseURL, stranger.URL, stranger.DatabaseURL)
+	refused(stranger, "another history", "promote", file)
+	if got := originsOf(t, stranger); len(got.Promotions) > 0 {
+		t.Errorf("a mirror of another history is promoted: %+v", got)
+	}
+	// An import that was open is refused, too.
+	lines := origin.Send(t, Request{
+		Method: http.MethodPost, Path: "/api/integrations/imports", Bearer: imports.APIKey, Key: Key(),
+	})
+	wantHandedOver(t, lines, mirror.URL)
+}
+
+// TestStoppedMirrorPromoted: a mirror that has stopped in front of a tampered event is promoted only when the operator
+// accepts that.
+func TestStoppedMirrorPromoted(t *testing.T) {
+	t.Parallel()
+	origin, mirror := startMirrored(t)
+	p := newPartner(t, origin.DatabaseURL).at(origin)
+	title := Unique("Tampered")
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	had := value[int64](t, mirror.DatabaseURL, `SELECT tree_size FROM mirror`)
+	args := mirror.cmd.Args[slices.Index(mirror.cmd.Args, "--data-dir"):]
+	mirror.Stop(t)
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	awaitSealed(t, origin.DatabaseURL)
+	execute(t, origin.DatabaseURL, `ALTER TABLE events DISABLE TRIGGER ALL;
+		UPDATE events SET personal = replace(personal::text, 'A comment.', 'A cogent.')::json
+		WHERE (transaction_id, position) = (SELECT transaction_id, position FROM events
+			ORDER BY transaction_id DESC, position DESC LIMIT 1)`)
+	mirror = Start(t, mirror.DatabaseURL, args...)
+	testdb.Eventually(t, "the mirror has stopped", func() bool { return mirrorState(t, mirror).StoppedAt != nil })
+
+	promote := append([]string{"promote", "--lost-origin", "--json"}, filesOf(mirror)...)
+	refused := mirror.Refused(t, promote...)
+	want := fmt.Sprintf("the mirror has stopped at log index %d: the event is not the one that was signed", had)
+	if !strings.Contains(refused.Stderr, want) {
+		t.Errorf("it says %q, want %q", refused.Stderr, want)
+	}
+	var promotion struct{ Entries, KnownEntries int64 }
+	mirror.runJSON(t, &promotion, append(promote, "--stopped")...)
+	if promotion.Entries != had || promotion.KnownEntries != had+1 {
+		t.Errorf("promoted with %+v, want %d entries, and one more known", promotion, had)
+	}
+	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	wantNoMirror(t, mirror)
+}
+
+// wantNoMirror wants a promoted service to show nothing of the mirror that it was.
+func wantNoMirror(t testing.TB, s *Service) {
+	t.Helper()
+	testdb.Eventually(t, "the metrics of the mirror are gone", func() bool {
+		return !strings.Contains(s.metrics(t), "novelgate_mirror_")
+	})
+	if _, ready := Get(t, s.OpsURL+"/readyz"); strings.Contains(ready, `"mirror"`) {
+		t.Errorf("/readyz: %s", ready)
+	}
+}
+
+// TestReplacedServices: an old origin that was restored, or was away while its mirror was promoted, finds the
+// promotion in each place where it can, and refuses commands.
+func TestReplacedServices(t *testing.T) {
+	t.Parallel()
+	nats := relaytest.New(t, 1)
+	natsFlags := []string{"--relay", nats.URL(), "--relay-replicas", "1"}
+	origin, mirror := startMirrored(t)
+	p := newPartner(t, origin.DatabaseURL)
+	title := Unique("Replaced")
+	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	file := handOverTo(t, origin, mirror)
+	first := mirror.URL
+	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	// The promoted mirror relays from now on.
+	args := mirror.cmd.Args[slices.Index(mirror.cmd.Args, "--data-dir"):]
+	mirror.Stop(t)
+	mirror = Start(t, mirror.DatabaseURL, append(slices.Clone(args), natsFlags...)...)
+	testdb.Eventually(t, "the relay has marked its stream", func() bool {
+		_, js := nats.Connect()
+		names := js.ListStreams(t.Context())
+		for stream := range names.Info() {
+			if stream.Config.Metadata["novelgate-promoted-url"] == publicURL {
+				return true
+			}
+		}
+		return false
+	})
+	origin.Stop(t)
+	for place, c := range map[string]struct {
+		flags     []string
+		successor string
+	}{
+		"memory":    {filesOf(origin), first},
+		"successor": {[]string{"--successor", mirror.URL}, mirror.URL},
+		"nats":      {natsFlags, publicURL},
+	} {
+		// As restored from a backup of before the handover.
+		execute(t, origin.DatabaseURL, `DELETE FROM handover; ALTER TABLE events DISABLE TRIGGER handed_over`)
+		restored := Start(t, origin.DatabaseURL, append(c.flags, "--public-url", publicURL)...)
+		wantHandedOver(t, p.at(restored).Import(t, Key(), Comment(title)), c.successor)
+		if !fenced(t, origin.DatabaseURL) {
+			t.Errorf("%s: the restored database is not fenced", place)
+		}
+		restored.Stop(t)
+	}
+}
+
+// TestReplacedWhileRunning: an origin that runs while its mirror is promoted finds out by itself.
+func TestReplacedWhileRunning(t *testing.T) {
+	t.Parallel()
+	origin, mirror := startMirrored(t)
+	p := newPartner(t, origin.DatabaseURL)
+	title := Unique("Replaced")
+	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	origin.Stop(t)
+	origin = Start(t, origin.DatabaseURL, append(filesOf(origin), "--listen", strings.TrimPrefix(origin.URL, "http://"),
+		"--public-url", publicURL, "--successor", mirror.URL)...)
+	mirror.MustCLI(t, append([]string{"promote", "--lost-origin"}, filesOf(mirror)...)...)
+	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	testdb.Eventually(t, "the origin refuses commands", func() bool {
+		return strings.Contains(string(p.at(origin).Import(t, Key(), Comment(title)).Body), `"origin"`)
+	})
+	wantHandedOver(t, p.at(origin).Import(t, Key(), Comment(title)), mirror.URL)
+}
