@@ -30,8 +30,8 @@ type figures struct {
 	failed                       map[string]int // answers other than the expected one
 }
 
-// alternate measures all contestants in each round, and begins each round with the next contestant. It returns the
-// rounds of each contestant, without the first, which warms up.
+// alternate measures all contestants in each round, and begins each round with the next contestant. After a round that
+// warms up, it returns the rounds of each contestant.
 func alternate(
 	ctx context.Context, contestants []*contestant, connections, rounds int, duration time.Duration,
 ) ([][]figures, error) {
@@ -73,6 +73,9 @@ func (c *contestant) round(ctx context.Context, config loadConfig) (figures, err
 	f, err := c.runLoad(ctx, c.withTarget(config))
 	if err != nil {
 		return f, fmt.Errorf("measure %s: %w", c.name, err)
+	}
+	if f.accepted == 0 && len(f.failed) > 0 {
+		return f, fmt.Errorf("measure %s: all requests failed: %v", c.name, f.failed)
 	}
 	c.accepted += f.accepted
 	for _, n := range f.failed {

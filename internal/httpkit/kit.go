@@ -79,7 +79,8 @@ func (k *Kit) Failure(r *http.Request, err error) *problem.Error {
 // warningInterval is the minimum time between two warnings about an outage.
 const warningInterval = time.Second
 
-// log logs each internal error, and one warning per second during an outage. Other failures have level debug.
+// log logs each internal error, and one failure per second of an outage as a warning. The other failures of an outage
+// have level debug, and errors of clients are not logged.
 func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 	level := slog.LevelError
 	switch p.Code {

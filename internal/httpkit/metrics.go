@@ -62,8 +62,8 @@ func (s *statusRecorder) streamed() bool {
 // Unwrap lets http.ResponseController reach the connection.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
-// aborted is the status of an answer whose handler panicked, in the metrics. A handler aborts a stream with
-// http.ErrAbortHandler, so that the client notices that it is incomplete; the sent status was 200.
+// aborted is the status in the metrics of an aborted answer: its handler panicked with http.ErrAbortHandler, so that
+// the client notices that the answer is incomplete. The sent status was 200.
 const aborted = "aborted"
 
 // Middleware counts and times the requests of matched routes, however their handlers end.

@@ -70,7 +70,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 	defer s.release()
 	dec := s.reset(body)
 
-	if err := begin(dec, body); err != nil {
+	if err := readOpeningBrace(dec, body); err != nil {
 		return err
 	}
 	for dec.PeekKind() != '}' {
@@ -78,7 +78,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 		if err != nil {
 			return o.malformed(err)
 		}
-		i, exact, spelled := o.find(name)
+		i, miscased := o.find(name)
 		value, err := dec.ReadValue()
 		if err != nil {
 			return o.malformed(err)
@@ -87,8 +87,8 @@ func (o *Object) Parse(body []byte, names []string) error {
 		case i < 0 && o.Strict && len(o.errs) < maxErrors:
 			o.Fail(Clip(unquote(name)), "unknown member")
 		case i < 0:
-		case !exact:
-			o.miscased[i] = spelled
+		case miscased != "":
+			o.miscased[i] = miscased
 		case value.Kind() == 'n':
 			o.null[i] = true
 		default:
@@ -107,8 +107,8 @@ func (o *Object) Parse(body []byte, names []string) error {
 	return nil
 }
 
-// begin reads the opening brace.
-func begin(dec *jsontext.Decoder, body []byte) error {
+// readOpeningBrace describes in its error what the body is instead of an object.
+func readOpeningBrace(dec *jsontext.Decoder, body []byte) error {
 	const want = "The request body must be a JSON object"
 	if bytes.HasPrefix(body, []byte("\ufeff")) {
 		return problem.MalformedBody("The request body starts with a byte order mark (byte 0), which JSON does not allow.")
@@ -126,25 +126,25 @@ func begin(dec *jsontext.Decoder, body []byte) error {
 	return nil
 }
 
-// find returns the index of the known member with the quoted name, or -1. If it differs in case, exact is false and
-// spelled is the name as sent.
-func (o *Object) find(quoted jsontext.Value) (i int, exact bool, spelled string) {
+// find returns the index of the known member with the quoted name, or -1. If the case differs, miscased is the name as
+// sent.
+func (o *Object) find(quoted jsontext.Value) (i int, miscased string) {
 	name := quoted[1 : len(quoted)-1]
 	if bytes.IndexByte(name, '\\') >= 0 {
 		name = []byte(unquote(quoted))
 	}
 	for i, known := range o.names {
 		if string(name) == known {
-			return i, true, ""
+			return i, ""
 		}
 	}
 	for i, known := range o.names {
 		// Folding changes the length of a letter by at most two bytes.
 		if len(name) <= 3*len(known) && strings.EqualFold(string(name), known) {
-			return i, false, string(name)
+			return i, string(name)
 		}
 	}
-	return -1, false, ""
+	return -1, ""
 }
 
 // malformed describes a syntax error. It names the top-level member that contains the error, if there is one.

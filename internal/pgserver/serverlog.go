@@ -57,8 +57,8 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 	}
 }
 
-// rotateLog copies a log that is too large, or its last maxLogSize bytes, to the previous log and truncates it. The
-// server keeps the file open and appends, so it would follow a renamed file. Lines between the end of the copy and the
+// rotateLog copies the last maxLogSize bytes of a larger log to the previous log, and truncates the log. The server
+// keeps the file open and appends, so it would follow a renamed file. Lines between the end of the copy and the
 // truncation are lost.
 func rotateLog(path string, owner account) error {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
