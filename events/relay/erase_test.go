@@ -133,7 +133,9 @@ func TestErasesAgain(t *testing.T) {
 	b.relayOnce()
 	b.eraseInLog("eve", erased)
 	stop := b.start(b.Ledger, 1, nil) // there is nothing to publish
-	testdb.Eventually(t, "the words are gone", func() bool { return len(relaytest.Holding(t, b.nats.StoreDir(0), secret)) == 0 })
+	testdb.Eventually(t, "the words are gone", func() bool {
+		return len(relaytest.Holding(t, b.nats.StoreDir(0), secret)) == 0
+	})
 	stop()
 	b.append(record("eve", b.end()))
 	b.Seal()

@@ -13,7 +13,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"novelgate/events"
-	"novelgate/events/cloudevent"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/ledgertest"
@@ -195,40 +194,8 @@ func (b *bundle) messages(name string) map[uint64]jetstream.Msg {
 	}
 }
 
-// wantAll fails the test unless the streams have exactly the log: sequence is log index and one, the CloudEvent is the
-// one of the history without what is personal, and the personal part is the stored one.
+// wantAll fails the test unless the streams have exactly the log.
 func (b *bundle) wantAll() {
 	b.t.Helper()
-	main := b.messages(relay.StreamName(ledgertest.Origin))
-	personal := b.messages(relay.PersonalStreamName(ledgertest.Origin))
-	size := testdb.Value[int64](b.t, b.Pool, `SELECT tree_size FROM ledger_state`)
-	if int64(len(main)) != size {
-		b.t.Fatalf("the stream has %d messages, the ledger %d entries", len(main), size)
-	}
-	err := ledger.EachEvent(context.Background(), b.Pool, 0, int(size), size, func(e *ledger.Event) error {
-		m := main[uint64(e.LogIndex+1)]
-		want, err := cloudevent.Append(nil, &e.Row, cloudevent.Attributes{LogIndex: &e.LogIndex})
-		if err != nil {
-			return err
-		}
-		if got := string(m.Data()); got != string(want) {
-			b.t.Fatalf("log index %d is\n%s\ninstead of\n%s", e.LogIndex, got, want)
-		}
-		if !strings.HasPrefix(m.Subject(), "novelgate.v1.") || !strings.HasSuffix(m.Subject(), "."+e.Type) {
-			b.t.Fatalf("log index %d is published as %s", e.LogIndex, m.Subject())
-		}
-		part, found := personal[uint64(e.LogIndex+1)]
-		switch {
-		case e.PersonalDigest != nil && found && len(part.Data()) > 0:
-			b.t.Fatalf("log index %d was erased, and has %s", e.LogIndex, part.Data())
-		case e.PersonalDigest == nil && !found:
-			b.t.Fatalf("log index %d has no message in the personal stream", e.LogIndex)
-		case e.PersonalDigest == nil && string(part.Data()) != string(e.Personal):
-			b.t.Fatalf("the personal part of log index %d is %s instead of %s", e.LogIndex, part.Data(), e.Personal)
-		}
-		return nil
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	relaytest.WantLog(b.t, b.js, b.Pool)
 }

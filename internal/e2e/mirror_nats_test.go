@@ -23,9 +23,9 @@ import (
 )
 
 // natsMirrorFlags are the flags that make serve a mirror with events from NATS.
-func natsMirrorFlags(t testing.TB, cluster *relaytest.Cluster, origin *Service) []string {
+func natsMirrorFlags(t testing.TB, servers string, origin *Service) []string {
 	t.Helper()
-	return []string{"--mirror", cluster.URL(), "--origin", origin.URL, "--origin-key", originKey(t, origin)}
+	return []string{"--mirror", servers, "--origin", origin.URL, "--origin-key", originKey(t, origin)}
 }
 
 // TestMirrorOverNATS: a mirror that reads events of all types from the streams of the relay equals its origin, over
@@ -43,7 +43,7 @@ func TestMirrorOverNATS(t *testing.T) {
 	exportSigned(t, origin, bundle)
 	p := origin.NewPartner(t)
 	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
-	flags := append(natsMirrorFlags(t, cluster, origin), "--mirror-ca", certificate, "--mirror-cert", certificate,
+	flags := append(natsMirrorFlags(t, cluster.URL(), origin), "--mirror-ca", certificate, "--mirror-cert", certificate,
 		"--mirror-key", key)
 	again := []string{"--relay", elsewhere.URL(), "--relay-replicas", "1"}
 	mirror := Start(t, testdb.New(t), slices.Concat(flags, again)...)
@@ -207,7 +207,7 @@ func TestMirrorOverNATSStops(t *testing.T) {
 			_, js := streams.Connect()
 			replace(streams, js, name, main[:10], personal[:10])
 			address, forge := forger(t, origin)
-			flags := natsMirrorFlags(t, streams, origin)
+			flags := natsMirrorFlags(t, streams.URL(), origin)
 			flags[slices.Index(flags, "--origin")+1] = address
 			mirror := Start(t, testdb.New(t), flags...)
 			testdb.Eventually(t, "the mirror has what the streams have", func() bool {
@@ -254,7 +254,7 @@ func TestMirrorOverNATSStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		flags := natsMirrorFlags(t, streams, origin)
+		flags := natsMirrorFlags(t, streams.URL(), origin)
 		mirror := Start(t, testdb.New(t), flags...)
 		testdb.Eventually(t, "the mirror has all events", func() bool {
 			return mirrorState(t, mirror).Entries == int64(len(main))

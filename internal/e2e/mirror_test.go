@@ -54,7 +54,8 @@ const loggedSQL = `SELECT (to_jsonb(l) - 'transaction_id' - 'position')::text ||
 FROM event_log AS l JOIN events AS e USING (transaction_id, position) ORDER BY transaction_id, position`
 
 // wantMirrored waits until a mirror has all events of its origin and serves a checkpoint over them, and compares the
-// two: the logs, the ledgers as they are served, and the tables of the mirror with its log. Call it when nobody sends.
+// two: the logs, the ledgers as they are served, the tables, and the tables of the mirror with its log. Call it when
+// nobody sends.
 func wantMirrored(t testing.TB, originURL, originDatabase, mirrorURL, mirrorDatabase string) {
 	t.Helper()
 	awaitSealed(t, originDatabase)
@@ -78,12 +79,35 @@ func wantMirrored(t testing.TB, originURL, originDatabase, mirrorURL, mirrorData
 		}
 	}
 	wantSoundLog(t, mirrorDatabase)
+	awaitProjections(t, originDatabase, settledLog(t, originDatabase))
+	if diff := cmp.Diff(digests(t, originDatabase), digests(t, mirrorDatabase)); diff != "" {
+		t.Errorf("the tables (-origin +mirror)\n%s", diff)
+	}
+}
+
+// digests returns the number of rows and a digest for each table of a projection, without positions in the log, which
+// belong to a cluster.
+func digests(t testing.TB, databaseURL string) map[string]string {
+	t.Helper()
+	connection, found := connect(t, databaseURL), map[string]string{}
+	for _, p := range slices.Concat(projections.All(), projections.Inline()) {
+		for _, table := range p.Tables() {
+			found[table] = testdb.Value[string](t, connection, `SELECT count(*) || ' rows ' || coalesce(md5(string_agg(r, E'\n' ORDER BY r COLLATE "C")), '')
+				FROM (SELECT (to_jsonb(t) - ARRAY(SELECT column_name::text FROM information_schema.columns
+					WHERE table_name = $1 AND column_name ~ '(transaction_id|position)$'))::text AS r FROM `+table+` AS t) AS rows`, table)
+		}
+	}
+	return found
 }
 
 // tilePaths are the addresses of the tiles with n hashes or entries.
 func tilePaths(level string, n int64) (paths []string) {
 	for tile := int64(0); tile*256 < n; tile++ {
-		path := fmt.Sprintf("/ledger/tile/%s/%03d", level, tile)
+		path := fmt.Sprintf("/ledger/tile/%s/", level)
+		if thousands := tile / 1000; thousands > 0 { // enough for 256 million entries
+			path += fmt.Sprintf("x%03d/", thousands)
+		}
+		path += fmt.Sprintf("%03d", tile%1000)
 		if width := n - tile*256; width < 256 {
 			path += fmt.Sprintf(".p/%d", width)
 		}
