@@ -250,7 +250,8 @@ func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 // later in the log, and deletes their messages.
 func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	left := sealed.Size - first
-	if t.config.Tail == nil || t.at == (events.Position{}) || left > eventlog.DefaultLimit || t.main.last != t.personal.last {
+	if t.config.Tail == nil || t.at == (events.Position{}) || left > eventlog.DefaultLimit ||
+		t.main.last != t.personal.last {
 		return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
 	}
 	_, rows, err := t.config.Tail.ReadRows(ctx, t.at, sealed.Log)
