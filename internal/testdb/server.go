@@ -187,23 +187,35 @@ func (c control) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	users, err := c.serve(ctx, server)
+	err = errors.Join(err, server.Stop(context.WithoutCancel(ctx)), os.Remove(c.file("url")), os.RemoveAll(data),
+		holder.Close())
+	if users != nil {
+		_ = users.Close() // after holder, so that a process that waits for users finds no holder
+	}
+	return err
+}
+
+// serve publishes the URL of the server, and waits until no test process uses it. It returns the lock that new
+// processes wait for, or nil if the holder shall end earlier.
+func (c control) serve(ctx context.Context, server *pgserver.Server) (users *os.File, err error) {
 	url, err := databaseURL(server.URL(), maintenanceDatabase)
-	if err == nil {
-		err = os.WriteFile(c.file("url"), []byte(url), 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(c.file("url"), []byte(url), 0o600); err != nil {
+		return nil, fmt.Errorf("publish the URL: %w", err)
 	}
 	unused := make(chan *os.File, 1)
-	if err == nil {
-		go func() { unused <- c.awaitUnused() }()
-		select {
-		case <-ctx.Done():
-		case <-server.Done():
-			err = errors.New("the server has ended by itself")
-		case users := <-unused:
-			defer func() { _ = users.Close() }() // after holder, so that a process that waits for users finds no holder
-		}
+	go func() { unused <- c.awaitUnused() }()
+	select {
+	case <-ctx.Done():
+		return nil, nil
+	case <-server.Done():
+		return nil, errors.New("the server has ended by itself")
+	case users := <-unused:
+		return users, nil
 	}
-	return errors.Join(err, server.Stop(context.WithoutCancel(ctx)), os.Remove(c.file("url")), os.RemoveAll(data),
-		holder.Close())
 }
 
 // awaitUnused returns when no test process has run for a while. It returns the lock that new processes wait for.
@@ -231,18 +243,22 @@ func (c control) makeData() (string, error) {
 			return "", fmt.Errorf("look for leftovers: %w", err)
 		}
 		for _, leftover := range leftovers {
-			// Its server may still write there until it ends by itself.
-			for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(pollInterval) {
-				if err = os.RemoveAll(leftover); err == nil {
-					break
-				}
-				if time.Now().After(deadline) {
-					return "", fmt.Errorf("delete leftovers: %w", err)
-				}
+			if err := removeData(leftover); err != nil {
+				return "", fmt.Errorf("delete leftovers: %w", err)
 			}
 		}
 	}
 	return makeServerDir(prefix)
+}
+
+// removeData deletes the data of a server that may still write there until it ends by itself.
+func removeData(dir string) (err error) {
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
+		}
+	}
+	return err
 }
 
 const (
