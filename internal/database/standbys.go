@@ -56,6 +56,7 @@ type history struct{ cluster, timeline string }
 type standby struct {
 	host    string        // with port
 	pool    *pgxpool.Pool // for statements of readers
+	history *pgxpool.Pool // for pages of the history
 	watched *pgxpool.Pool // for Watch
 	answers prometheus.Counter
 	repeats prometheus.Counter
@@ -71,7 +72,8 @@ type sample struct {
 	lsn string
 }
 
-// standbyConnections is the number of connections to each standby.
+// standbyConnections is the number of connections to each standby for readers. historyConnections come to that, and one
+// for Watch.
 const standbyConnections = 14
 
 // OpenStandbys returns the Standbys of a URL, which names one host or several, as in libpq. The hosts need not
@@ -90,31 +92,53 @@ func OpenStandbys(
 		if slices.ContainsFunc(s.all, func(known *standby) bool { return known.host == address }) {
 			continue // the same host without TLS
 		}
-		pool, err := open(ctx, url, options{size: standbyConnections, settings: readSettings, ping: true, only: address})
-		if err != nil {
+		one := newStandby(address)
+		s.all = append(s.all, one)
+		if err := one.open(ctx, url); err != nil {
 			s.Close()
 			return nil, err
 		}
-		watched, err := open(ctx, url, options{size: 1, settings: readSettings, only: address})
-		if err != nil {
-			pool.Close()
-			s.Close()
-			return nil, err
-		}
-		labels := prometheus.Labels{"host": address}
-		s.all = append(s.all, &standby{
-			host: address, pool: pool, watched: watched, left: errUnknown,
-			answers: prometheus.NewCounter(prometheus.CounterOpts{
-				Name: "novelgate_standby_answers_total", ConstLabels: labels,
-				Help: "Answers to readers that were read from the standby.",
-			}),
-			repeats: prometheus.NewCounter(prometheus.CounterOpts{
-				Name: "novelgate_standby_repeats_total", ConstLabels: labels,
-				Help: "Requests of readers that were read again from the primary: the standby failed, or lacked what they ask for.",
-			}),
-		})
 	}
 	return s, nil
+}
+
+func newStandby(host string) *standby {
+	labels := prometheus.Labels{"host": host}
+	return &standby{
+		host: host, left: errUnknown,
+		answers: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_standby_answers_total", ConstLabels: labels,
+			Help: "Answers to readers, and pages of the history, that were read from the standby.",
+		}),
+		repeats: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_standby_repeats_total", ConstLabels: labels,
+			Help: "Reads that were repeated on the primary: the standby failed, or lacked what they ask for.",
+		}),
+	}
+}
+
+// open opens the pools. After an error, close what was opened.
+func (s *standby) open(ctx context.Context, url string) (err error) {
+	for _, pool := range []struct {
+		target **pgxpool.Pool
+		options
+	}{
+		{&s.pool, options{size: standbyConnections, settings: readSettings, ping: true}},
+		{&s.history, options{size: historyConnections, settings: historySettings, ping: true}},
+		{&s.watched, options{size: 1, settings: readSettings}},
+	} {
+		pool.only = s.host
+		if *pool.target, err = open(ctx, url, pool.options); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pools returns the pools that are open.
+func (s *standby) pools() []*pgxpool.Pool {
+	return slices.DeleteFunc([]*pgxpool.Pool{s.pool, s.history, s.watched},
+		func(pool *pgxpool.Pool) bool { return pool == nil })
 }
 
 // hostsOf returns the hosts of a configuration in their order, a host with and without TLS as two.
@@ -139,8 +163,9 @@ func (s *Standbys) Close() {
 		return
 	}
 	for _, one := range s.all {
-		one.pool.Close()
-		one.watched.Close()
+		for _, pool := range one.pools() {
+			pool.Close()
+		}
 	}
 }
 
@@ -149,17 +174,36 @@ type chosenKey struct{}
 // Choose returns a context whose statements go to a standby, and a function that the caller calls with whether it uses
 // the answer, for the metrics. It returns false when no standby may be used.
 func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used func(bool), ok bool) {
-	if s == nil {
+	one := s.choose()
+	if one == nil {
 		return ctx, nil, false
+	}
+	return context.WithValue(ctx, chosenKey{}, one), one.count, true
+}
+
+// History returns a pool for pages of the history, with the settings of Pools.History, and a function as Choose does. It
+// returns false when no standby may be used.
+func (s *Standbys) History() (pool *pgxpool.Pool, used func(bool), ok bool) {
+	one := s.choose()
+	if one == nil {
+		return nil, nil, false
+	}
+	return one.history, one.count, true
+}
+
+// choose returns a standby that may be used; nil without one.
+func (s *Standbys) choose() *standby {
+	if s == nil {
+		return nil
 	}
 	turn := int(s.next.Add(1))
 	for i := range s.all {
 		one := s.all[(turn+i)%len(s.all)]
 		if _, err := one.lag(s.now(), s.maxLag); err == nil {
-			return context.WithValue(ctx, chosenKey{}, one), one.count, true
+			return one
 		}
 	}
-	return ctx, nil, false
+	return nil
 }
 
 func (s *standby) count(used bool) {
@@ -292,8 +336,9 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 	err := one.watched.QueryRow(ctx, standbySQL, places).Scan(&recovering, &of.cluster, &of.timeline, &replayed)
 	switch {
 	case err != nil:
-		one.watched.Reset() // a server that restarts leaves dead connections
-		one.pool.Reset()
+		for _, pool := range one.pools() { // a server that restarts leaves dead connections
+			pool.Reset()
+		}
 		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	case !recovering:
 		return time.Time{}, ErrPromoted

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"novelgate/internal/testdb"
 )
 
@@ -94,6 +96,79 @@ func TestReadersSeeNoOutage(t *testing.T) {
 		return p.send(t, r.URL, PostsPath, "third", remark("third"), false).succeeded()
 	})
 	testdb.Eventually(t, "it is on the page", func() bool { return strings.Contains(newestOn(t, r), remarkText("third")) })
+}
+
+// TestHistoryOnAStandby: an auditor reads pages and a stream from the standby, and the newest events from the primary,
+// which records every read. While the standby is down, all comes from the primary.
+func TestHistoryOnAStandby(t *testing.T) {
+	t.Parallel()
+	primary, standby := startPair(t)
+	r := serve(t, primary.url(), "--read-database-url", standby.url(), "--read-max-lag", patience.String())
+	p, auditor := newPartner(t, primary.url()), r.NewAuditor(t)
+	const comments = 1300
+	for i := range comments {
+		if a := p.send(t, r.URL, PostsPath, fmt.Sprint("key-", i), remark(fmt.Sprint(i)), false); !a.succeeded() {
+			t.Fatalf("a comment is answered with %d %v\n%s", a.status, a.err, a.body)
+		}
+	}
+	primary.awaitStandby(t, standby)
+	wantStandby(t, r, "1")
+	want, recorded := len(settledLog(t, primary.url())), 0
+	read := func(answers string) {
+		t.Helper()
+		reads := 1
+		before := r.standbyAnswers(t)
+		var page struct {
+			Items      []jsontext.Value
+			NextCursor *string
+		}
+		found, path := 0, "/api/events?limit=100"
+		for next := path; ; next = path + "&cursor=" + url.QueryEscape(*page.NextCursor) {
+			page.NextCursor = nil
+			auditor.Get(t, next).WantJSON(t, http.StatusOK, &page)
+			found += len(page.Items)
+			if page.NextCursor == nil {
+				break
+			}
+			reads++
+		}
+		stream := r.Send(t, Request{
+			Method: http.MethodGet, Path: "/api/events", Bearer: auditor.APIKey,
+			Header: http.Header{"Accept": {"application/x-ndjson"}},
+		})
+		if lines := strings.Count(string(stream.Body), "\n"); stream.Status != http.StatusOK || lines != want || found != want {
+			t.Errorf("%d %d events in the stream, %d in pages; want %d", stream.Status, lines, found, want)
+		}
+		if n := r.standbyAnswers(t) - before; fmt.Sprint(n > reads/2) != answers {
+			t.Errorf("the standby answered %d of %d reads", n, reads)
+		}
+		recorded += 2 * want
+		testdb.Eventually(t, "the access log of the primary has all rows", func() bool {
+			return value[int](t, primary.url(), `SELECT sum(rows_returned) FROM access_log`) == recorded
+		})
+	}
+	read("true")
+	standby.crash(t)
+	wantStandby(t, r, "0")
+	read("false")
+	standby.start(t)
+	wantStandby(t, r, "1")
+	read("true")
+}
+
+// standbyAnswers returns how many reads standbys have answered.
+func (s *Service) standbyAnswers(t *testing.T) (total int) {
+	t.Helper()
+	for line := range strings.Lines(s.metrics(t)) {
+		if strings.HasPrefix(line, "novelgate_standby_answers_total{") {
+			var n int
+			if _, err := fmt.Sscan(line[strings.LastIndex(line, " "):], &n); err != nil {
+				t.Fatal(err)
+			}
+			total += n
+		}
+	}
+	return total
 }
 
 // TestStandbyAhead: one of two standbys is promoted without the end of the WAL, which the other one has. Readers do not

@@ -294,6 +294,22 @@ func makeServerDir(prefix string) (string, error) {
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
+	return newServer(t, pgserver.Start, settings).URL()
+}
+
+// NewPair starts such a server, and a hot standby that streams from it. The standby has the database as it is after
+// prepare.
+func NewPair(t testing.TB, prepare func(url string)) (primary, standby string) {
+	t.Helper()
+	server := newServer(t, pgserver.Start, nil)
+	prepare(server.URL())
+	return server.URL(), newServer(t, server.StartStandby, nil).URL()
+}
+
+func newServer(
+	t testing.TB, start func(context.Context, pgserver.Config) (*pgserver.Server, error), settings map[string]string,
+) *pgserver.Server {
+	t.Helper()
 	dir, err := makeServerDir("novelgate-server-")
 	if err != nil {
 		t.Fatalf("testdb: %v", err)
@@ -301,7 +317,7 @@ func NewServer(t testing.TB, settings map[string]string) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
-	server, err := pgserver.Start(t.Context(), pgserver.Config{
+	server, err := start(t.Context(), pgserver.Config{
 		DataDir: dir, Settings: all, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -312,5 +328,5 @@ func NewServer(t testing.TB, settings map[string]string) string {
 			t.Errorf("testdb: stop the server: %v", err)
 		}
 	})
-	return server.URL()
+	return server
 }

@@ -18,6 +18,7 @@ func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
 	if err != nil {
 		return err
 	}
+	reader.UseStandbys(a.Standbys, a.Timeout/2)
 	if o.now {
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {

@@ -76,6 +76,7 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 	if err != nil {
 		return err
 	}
+	reader.UseStandbys(a.Standbys, a.Timeout/2)
 	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,6 +32,10 @@ type Reader struct {
 	end    *Cursor // from Filter.Before: position of the first event after the range
 
 	scanRows int
+
+	// See UseStandbys.
+	standbys *database.Standbys
+	patience time.Duration
 }
 
 // Page is a page of events that match a filter.
@@ -105,10 +110,12 @@ FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
 ) AS e ON true`
 
 // Horizon returns the current horizon.
-func (r *Reader) Horizon(ctx context.Context) (Horizon, error) {
+func (r *Reader) Horizon(ctx context.Context) (Horizon, error) { return readHorizon(ctx, r.db) }
+
+func readHorizon(ctx context.Context, db database.DB) (Horizon, error) {
 	var h Horizon
 	var sum []byte
-	if err := r.db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal,
+	if err := db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal,
 		&sum, &h.end.count); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
@@ -143,6 +150,13 @@ func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 // ErrElsewhere when cursor or horizon come from another log, or from before this one was set back. It runs as one batch
 // on one server.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
+	if page, ok := r.standbyPage(ctx, after, horizon, limit); ok {
+		return page, nil
+	}
+	return r.page(ctx, r.db, after, horizon, limit)
+}
+
+func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon Horizon, limit int) (Page, error) {
 	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statement(after, horizon, limit)
 	var batch pgx.Batch
@@ -173,7 +187,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 			return err
 		})
 	}
-	switch err := r.db.SendBatch(ctx, &batch).Close(); {
+	switch err := db.SendBatch(ctx, &batch).Close(); {
 	case errors.Is(err, ErrElsewhere):
 		return Page{}, ErrElsewhere
 	case err != nil:
