@@ -111,6 +111,51 @@ func check(ctx context.Context, config *pgx.ConnConfig) error {
 	return database.CheckSchema(ctx, conn)
 }
 
+// Reasons to refuse a standby.
+var (
+	ErrOlder = errors.New("the standby has the schema of an older version of novelgate: run `novelgate migrate` on the " +
+		"primary, or start a replica of this version there, and wait until the standby has replayed it")
+	ErrNewer = errors.New("the standby has the schema of a newer version of novelgate: use that version")
+)
+
+const versionSQL = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
+
+// CheckStandby fails with ErrOlder or ErrNewer unless the database, in which nothing can be migrated, has the newest
+// schema.
+func CheckStandby(ctx context.Context, db database.Querier) error {
+	var migrated bool
+	var version int64
+	err := db.QueryRow(ctx, `SELECT to_regclass('public.goose_db_version') IS NOT NULL`).Scan(&migrated)
+	if err == nil && migrated {
+		err = db.QueryRow(ctx, versionSQL).Scan(&version)
+	}
+	if err != nil {
+		return fmt.Errorf("read schema version: %w", err)
+	}
+	newest, err := newest()
+	switch {
+	case err != nil:
+		return err
+	case version < newest:
+		return fmt.Errorf("%w (schema version %d, %d is needed)", ErrOlder, version, newest)
+	case version > newest:
+		return fmt.Errorf("%w (schema version %d, %d is needed)", ErrNewer, version, newest)
+	}
+	return nil
+}
+
+// newest returns the version of the last step.
+func newest() (version int64, err error) {
+	names, err := fs.Glob(files, "*.sql") // sorted
+	if err == nil {
+		version, err = goose.NumericComponent(names[len(names)-1])
+	}
+	if err != nil {
+		return 0, fmt.Errorf("find the newest migration: %w", err)
+	}
+	return version, nil
+}
+
 // Hash returns a hex digest over all steps. Two databases whose schemas were built from the same Hash are alike.
 func Hash() string {
 	digest := sha256.New()

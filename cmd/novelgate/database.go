@@ -44,12 +44,14 @@ type databaseServer struct {
 	pools  *database.Pools
 	logger *slog.Logger
 
+	isStandby  bool // only readers are served
 	isEmbedded bool // the database is an embedded server, which this process or another one started
 	config     pgserver.Config
 	server     *pgserver.Server // the running embedded server; nil without one
 }
 
-// open starts or finds the database, migrates its schema and checks its settings.
+// open starts or finds the database, migrates its schema and checks its settings. It fails with database.ErrStandby on a
+// standby, which openStandby then opens.
 func (db *databaseServer) open(ctx context.Context, lanes, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {

@@ -56,7 +56,7 @@ func (s *service) publicHandler(
 	}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
-	router.Use(requests.Middleware, kit.RecoverPanics, s.refuseElsewhere(kit))
+	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit), s.refuseElsewhere(kit))
 	s.partners = &commands.API{
 		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
@@ -136,6 +136,9 @@ func (s *service) health() *readapi.Health {
 
 // probe checks the dependencies of commands, and whether commands succeed.
 func (s *service) probe() map[string]error {
+	if s.db.isStandby {
+		return map[string]error{"commands": errReadersOnly}
+	}
 	found := maps.Clone(s.db.pools.Probe())
 	found["commands"] = s.partners.Failing()
 	return found

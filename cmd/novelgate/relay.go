@@ -81,7 +81,6 @@ func (f *RelayFlags) connect(ctx context.Context, logger *slog.Logger, once bool
 
 // workOnRelay adds the relay to the background work.
 func (s *service) workOnRelay(ctx context.Context, flags *RelayFlags) error {
-	s.relayMetrics = relay.NewMetrics()
 	if flags.URL == "" {
 		return nil
 	}

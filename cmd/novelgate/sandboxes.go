@@ -71,7 +71,7 @@ func (b *sandboxes) route(next http.Handler) http.Handler {
 			return
 		}
 		secret, err := apikey.Parse(key)
-		if err != nil || secret.Kind() != apikey.Sandbox {
+		if err != nil || secret.Kind() != apikey.Sandbox || b.main.db.isStandby {
 			next.ServeHTTP(w, r)
 			return
 		}

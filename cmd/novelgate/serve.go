@@ -201,7 +201,11 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
-	if err := db.open(ctx, c.Lanes, c.DatabaseConnections, c.AllowUnsafeDurability); err != nil {
+	err := db.open(ctx, c.Lanes, c.DatabaseConnections, c.AllowUnsafeDurability)
+	if errors.Is(err, database.ErrStandby) {
+		err = db.openStandby(ctx)
+	}
+	if err != nil {
 		return err
 	}
 	if sandbox.Of(db.pools.General.Config().ConnConfig.Database) != "" {
@@ -284,51 +288,18 @@ func (s *service) listen(ctx context.Context, c *serveCommand) (err error) {
 
 // wire creates all parts. Steps that may fail come first, so that a failure leaves nothing behind.
 func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
-	// Background work.
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
-	s.background = append(s.background, s.db.watch, s.notify, s.forgetKeys, s.followRole)
-	if err := s.workOnMirror(ctx, &c.Mirror); err != nil {
-		return err
-	}
+	s.ledgerMetrics, s.relayMetrics = ledger.NewMetrics(), relay.NewMetrics()
 	s.roles = &roles{db: pools.General, now: s.now, logger: s.logger}
-	if err := s.roles.read(ctx); err != nil {
+	s.background = append(s.background, s.db.watch)
+	if s.db.isStandby {
+		err = s.roles.read(ctx)
+	} else {
+		err = s.workOnLog(ctx, c)
+	}
+	if err != nil {
 		return err
-	}
-	s.asOrigin = append(s.asOrigin, s.saveUsage, s.announce)
-	if err := s.watchSuccessors(ctx, c); err != nil {
-		return err
-	}
-	if !c.PauseProjections {
-		s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
-		if s.runner, err = projections.NewRunner(projections.Config{
-			Pool: pools.General, Extra: pools.Extra, Tail: s.tail, Wake: s.wake, Logger: s.logger,
-		}); err != nil {
-			return err
-		}
-		s.background = append(s.background, func(ctx context.Context) {
-			rebuild.Watch(ctx, rebuild.UpgradeConfig{
-				Pool: pools.General, Extra: pools.Extra, Connections: database.ExtraConnections, Now: s.now, Logger: s.logger,
-			})
-		})
-	}
-	s.ledgerMetrics = ledger.NewMetrics()
-	if !c.PauseProjections && !c.Ledger.Pause {
-		if err := s.workOnLedger(ctx, &c.Ledger, c.DataDir); err != nil {
-			return err
-		}
-	}
-
-	if err := s.workOnRelay(ctx, &c.Relay); err != nil {
-		return err
-	}
-	if c.Standbys.URL != "" {
-		if s.standbys, err = database.OpenStandbys(
-			ctx, c.Standbys.URL, pools, c.Standbys.MaxLag, s.now, s.logger,
-		); err != nil {
-			return err
-		}
-		s.background = append(s.background, s.standbys.Watch)
 	}
 
 	// Requests.
@@ -360,6 +331,56 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	s.ops = newServer(s.opsHandler(registry), s.logger, opsWriteTimeout)
 	return nil
 }
+
+// workOnLog makes the background work, except that for which requests need a part.
+func (s *service) workOnLog(ctx context.Context, c *serveCommand) (err error) {
+	pools := s.db.pools
+	s.background = append(s.background, s.notify, s.forgetKeys, s.followRole)
+	if err := s.workOnMirror(ctx, &c.Mirror); err != nil {
+		return err
+	}
+	if err := s.roles.read(ctx); err != nil {
+		return err
+	}
+	s.asOrigin = append(s.asOrigin, s.saveUsage, s.announce)
+	if err := s.watchSuccessors(ctx, c); err != nil {
+		return err
+	}
+	if !c.PauseProjections {
+		s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
+		if s.runner, err = projections.NewRunner(projections.Config{
+			Pool: pools.General, Extra: pools.Extra, Tail: s.tail, Wake: s.wake, Logger: s.logger,
+		}); err != nil {
+			return err
+		}
+		s.background = append(s.background, func(ctx context.Context) {
+			rebuild.Watch(ctx, rebuild.UpgradeConfig{
+				Pool: pools.General, Extra: pools.Extra, Connections: database.ExtraConnections, Now: s.now, Logger: s.logger,
+			})
+		})
+	}
+	if !c.PauseProjections && !c.Ledger.Pause {
+		if err := s.workOnLedger(ctx, &c.Ledger, c.DataDir); err != nil {
+			return err
+		}
+	}
+
+	if err := s.workOnRelay(ctx, &c.Relay); err != nil {
+		return err
+	}
+	if c.Standbys.URL != "" {
+		if s.standbys, err = database.OpenStandbys(
+			ctx, c.Standbys.URL, pools, c.Standbys.MaxLag, s.now, s.logger,
+		); err != nil {
+			return err
+		}
+		s.background = append(s.background, s.standbys.Watch)
+	}
+	return nil
+}
+
+// takesCommands reports whether the service does more than to serve readers.
+func (s *service) takesCommands() bool { return !s.db.isStandby && s.roles.last().Appends() }
 
 // workOnImports makes the worker for the lines of bulk imports.
 func (s *service) workOnImports(retention time.Duration) {
@@ -481,12 +502,15 @@ func (s *service) work(ctx context.Context, group *errgroup.Group) {
 func (s *service) run(ctx context.Context, out streams) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	s.work(groupCtx, group)
+	if s.db.isStandby {
+		group.Go(func() error { return s.db.awaitPromotion(groupCtx) })
+	}
 	group.Go(func() error { return served(s.opsListener, s.ops.Serve(s.opsListener)) })
 	group.Go(func() error { return served(s.publicListener, s.connections.Serve(s.public, s.publicListener)) })
 
 	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	if s.roles.last().Appends() {
+	if s.takesCommands() {
 		s.welcome(ctx, out)
 	}
 
@@ -534,7 +558,7 @@ func (s *service) drain(ctx context.Context) {
 func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
 	s.limiter.Close()
-	if s.roles.last().Appends() {
+	if s.takesCommands() {
 		if err := s.keys.SaveUsage(ctx); err != nil {
 			s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
 		}

@@ -3,6 +3,7 @@ package database
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -89,7 +90,7 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 	}
 	sessions := CheckSessions(ctx, pool)
 	all := []Finding{
-		refusal("server", "PostgreSQL "+version+", a primary, UTF8, durable", CheckServer(ctx, pool, false)),
+		diagnoseServer(ctx, pool, version),
 		refusal("rights", "the role may create what migrations create", CheckSchema(ctx, pool)),
 		refusal("sessions", "each connection has a session", sessions),
 		finding("schema", "tables in schema public", !migrated, Warn, "there are none yet: `novelgate serve` or `novelgate migrate` creates them"),
@@ -125,6 +126,16 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		finding("database size", size, false, OK, ""),
 	)
 	return all
+}
+
+// diagnoseServer makes the checks of CheckServer. The service starts on a standby, for readers.
+func diagnoseServer(ctx context.Context, pool *pgxpool.Pool, version string) Finding {
+	err := CheckServer(ctx, pool, false)
+	if errors.Is(err, ErrStandby) {
+		return finding("server", "PostgreSQL "+version+", a standby", true, Warn,
+			"name the primary for a full service: on a standby it serves readers only")
+	}
+	return refusal("server", "PostgreSQL "+version+", a primary, UTF8, durable", err)
 }
 
 // diagnoseRoom compares the connections that are left with those of one more replica, which a rollout starts before it

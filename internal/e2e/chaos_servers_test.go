@@ -143,13 +143,6 @@ func TestServers(t *testing.T) {
 			h.try(t, variants[name], fmt.Sprintf("v%d", i))
 		})
 	}
-	t.Run("a standby", func(t *testing.T) {
-		t.Parallel()
-		primary := startServer(t, nil)
-		standby := startStandby(t, primary)
-		wantOneSentence(t, standby.url(),
-			`novelgate: check the database: the database server is a standby: connect to the primary`)
-	})
 	t.Run("no connection left", func(t *testing.T) {
 		t.Parallel()
 		full := startServer(t, map[string]string{"max_connections": "6", "fsync": "off"})

@@ -170,6 +170,13 @@ func HandedOver(successor string, retryAfter time.Duration) *Error {
 	return e
 }
 
+// ReadersOnly is the Unavailable of a service that only serves readers, until its database server is promoted.
+func ReadersOnly(retryAfter time.Duration) *Error {
+	return Unavailable(retryAfter).WithDetail("The database of this service is a standby, so it only serves readers. " +
+		"Send the request to another replica, or repeat it after the time in Retry-After, with the same Idempotency-Key " +
+		"if it has one.")
+}
+
 // NotFound means that the path does not exist.
 func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "There is nothing at this address."}

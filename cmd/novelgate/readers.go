@@ -1,0 +1,73 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
+	"novelgate/migrations"
+)
+
+// errPromoted ends a service that has served a standby.
+var errPromoted = errors.New("the database server was promoted: this process has served readers of the standby; " +
+	"started again, it is a full service")
+
+// errReadersOnly is why the service of a standby is not ready.
+var errReadersOnly = errors.New("the database server is a standby: this service serves readers only")
+
+// openStandby continues open, which has failed with database.ErrStandby, for a service that only serves readers.
+func (db *databaseServer) openStandby(ctx context.Context) error {
+	db.isStandby = true
+	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {
+		return fmt.Errorf("check the standby: %w", err)
+	}
+	if err := database.CheckLog(ctx, db.pools.General); err != nil {
+		return fmt.Errorf("check the standby: %w", err)
+	}
+	db.logger.WarnContext(ctx, "The database server is a standby: only readers are served. Commands, staff, partners and "+
+		"auditors get 503. When it is promoted, this process ends with exit code 1, so that it is started again.")
+	return nil
+}
+
+// awaitPromotion fails with errPromoted when the standby is promoted. It returns nil when ctx ends.
+func (db *databaseServer) awaitPromotion(ctx context.Context) error {
+	for eventlog.Sleep(ctx, watchInterval) {
+		standby := true // also while the server does not answer
+		_ = db.pools.General.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
+		if !standby {
+			return errPromoted
+		}
+	}
+	return nil
+}
+
+// withKey are the prefixes of the routes that need a key.
+var withKey = []string{"/api/integrations", "/api/admin", "/api/events", "/api/streams", "/api/access-log"}
+
+// readersOnly makes the service of a standby refuse commands, and all other routes that need a key: a standby cannot
+// record what auditors read, and learns late of a revoked key.
+func (s *service) readersOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
+	return func(next http.Handler) http.Handler {
+		if !s.db.isStandby {
+			return next
+		}
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			reads := r.Method == http.MethodGet || r.Method == http.MethodHead
+			isBelow := func(prefix string) bool { return strings.HasPrefix(r.URL.Path, prefix) }
+			if !reads || slices.ContainsFunc(withKey, isBelow) {
+				kit.Fail(w, r, problem.ReadersOnly(httpkit.RetryAfter))
+				return
+			}
+			next.ServeHTTP(w, r)
+		})
+	}
+}
