@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/analytics"
+	"novelgate/internal/database"
 )
 
 type analyticsCommand struct {
@@ -34,16 +35,21 @@ var viewColumns = columns[analytics.View]{
 
 type analyticsExport struct {
 	DatabaseFlags
+	Standbys standbyFlags `embed:""`
+
 	View   string `required:"" help:"Name of the view, as analytics views shows it."`
 	Format string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
 	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default: standard output)."`
 }
 
-func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources) error {
+// Validate refuses values out of range; kong calls it.
+func (c *analyticsExport) Validate() error { return c.Standbys.validate() }
+
+func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources, now clock) error {
 	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(s.stdout) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
 	}
-	pool, err := c.ProvidePool(ctx, open)
+	pool, err := c.source(ctx, s, open, now)
 	if err != nil {
 		return err
 	}
@@ -68,6 +74,24 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources) e
 		fmt.Fprintf(s.stdout, "%s: %d rows\n", c.Output, rows)
 	}
 	return err
+}
+
+// source opens a standby, if one has all that the database has, and otherwise the database.
+func (c *analyticsExport) source(ctx context.Context, s streams, open *resources, now clock) (*pgxpool.Pool, error) {
+	pool, err := c.ProvidePool(ctx, open)
+	if err != nil || c.Standbys.URL == "" || c.Sandbox != "" {
+		return pool, err
+	}
+	standby, err := database.OpenReplayed(ctx, c.Standbys.URL, pool, c.Standbys.MaxLag, now)
+	if errors.Is(err, database.ErrNoStandby) {
+		fmt.Fprintf(s.stderr, "reading from the database itself: %v\n", err)
+		return pool, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	open.closeLater(standby.Close)
+	return standby, nil
 }
 
 // replaceFile writes a file with write, and replaces path when it is complete.

@@ -50,8 +50,8 @@ type databaseServer struct {
 	server     *pgserver.Server // the running embedded server; nil without one
 }
 
-// open starts or finds the database, migrates its schema and checks its settings. It fails with database.ErrStandby on a
-// standby, which openStandby then opens.
+// open starts or finds the database, migrates its schema and checks its settings. It fails with database.ErrStandby on
+// a standby, which openStandby then opens.
 func (db *databaseServer) open(ctx context.Context, lanes, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {

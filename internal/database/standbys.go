@@ -24,6 +24,9 @@ var (
 	ErrOtherHistory = errors.New("the server follows another primary, or has not followed the present one yet")
 	ErrBehind       = errors.New("the standby is too far behind the primary")
 
+	// ErrNoStandby means that none may be used.
+	ErrNoStandby = errors.New("no standby has what the primary has")
+
 	errUnknown = errors.New("not checked yet")
 )
 
@@ -100,6 +103,46 @@ func OpenStandbys(
 		}
 	}
 	return s, nil
+}
+
+// replayedPause is the time between looks of OpenReplayed.
+const replayedPause = 50 * time.Millisecond
+
+// OpenReplayed returns a pool as OpenGeneral does, on a standby that has replayed all that was committed before the
+// call. It waits for maxLag at most, and fails with ErrNoStandby when there is none.
+func OpenReplayed(
+	ctx context.Context, url string, primary *pgxpool.Pool, maxLag time.Duration, now func() time.Time,
+) (*pgxpool.Pool, error) {
+	s, err := OpenStandbys(ctx, url, &Pools{Read: primary, General: primary}, maxLag, now,
+		slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	for began := now(); ; {
+		s.look(ctx, pingTimeout) // takes a sample first, so whatever counts as replayed is newer than the call
+		if one := s.choose(); one != nil {
+			return open(ctx, url, options{size: 2, settings: commandSettings, ping: true, only: one.host})
+		}
+		if now().Sub(began) >= maxLag {
+			return nil, s.reasons()
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(replayedPause):
+		}
+	}
+}
+
+// reasons returns an ErrNoStandby with the reason of each standby.
+func (s *Standbys) reasons() error {
+	err := ErrNoStandby
+	for _, one := range s.all {
+		_, left := one.lag(s.now(), s.maxLag)
+		err = fmt.Errorf("%w; %s: %w", err, one.host, left)
+	}
+	return err
 }
 
 func newStandby(host string) *standby {
@@ -181,8 +224,8 @@ func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used fun
 	return context.WithValue(ctx, chosenKey{}, one), one.count, true
 }
 
-// History returns a pool for pages of the history, with the settings of Pools.History, and a function as Choose does. It
-// returns false when no standby may be used.
+// History returns a pool for pages of the history, with the settings of Pools.History, and a function as Choose does.
+// It returns false when no standby may be used.
 func (s *Standbys) History() (pool *pgxpool.Pool, used func(bool), ok bool) {
 	one := s.choose()
 	if one == nil {

@@ -48,7 +48,7 @@ func TestServeAStandby(t *testing.T) {
 	if page := newestOn(t, r); !strings.Contains(page, text) {
 		t.Errorf("the comment is not on the page\n%s", page)
 	}
-	wantReadersOnly(t, r, l.Partner.APIKey)
+	wantReadersOnly(t, r, l.APIKey)
 	if status, body := Get(t, r.OpsURL+"/readyz"); status != http.StatusServiceUnavailable ||
 		!strings.Contains(body, "this service serves readers only") {
 		t.Errorf("/readyz: %d %s", status, body)
@@ -87,7 +87,8 @@ func TestServeAStandby(t *testing.T) {
 	primary.crash(t)
 	answered()
 	standby.promote(t)
-	if code := r.wait(t); code != 1 || !strings.Contains(r.stderr.String(), "novelgate: serve: the database server was promoted") {
+	code, message := r.wait(t), "novelgate: serve: the database server was promoted"
+	if code != 1 || !strings.Contains(r.stderr.String(), message) {
 		t.Errorf("after the promotion it ended with %d\n%s", code, lastLines(r.stderr.String(), 12))
 	}
 	readers.Wait()
@@ -117,7 +118,8 @@ func wantReadersOnly(t *testing.T, r *Service, key string) {
 		case !public:
 			refused++
 			problem := response.WantProblem(t, http.StatusServiceUnavailable, "unavailable")
-			if wait := response.Header.Get("Retry-After"); wait != "1" || !strings.Contains(problem.Detail, "only serves readers") {
+			wait := response.Header.Get("Retry-After")
+			if wait != "1" || !strings.Contains(problem.Detail, "only serves readers") {
 				t.Errorf("%s: Retry-After %q, %s", route, wait, problem.Detail)
 			}
 		}

@@ -136,7 +136,8 @@ func TestHistoryOnAStandby(t *testing.T) {
 			Method: http.MethodGet, Path: "/api/events", Bearer: auditor.APIKey,
 			Header: http.Header{"Accept": {"application/x-ndjson"}},
 		})
-		if lines := strings.Count(string(stream.Body), "\n"); stream.Status != http.StatusOK || lines != want || found != want {
+		lines := strings.Count(string(stream.Body), "\n")
+		if stream.Status != http.StatusOK || lines != want || found != want {
 			t.Errorf("%d %d events in the stream, %d in pages; want %d", stream.Status, lines, found, want)
 		}
 		if n := r.standbyAnswers(t) - before; fmt.Sprint(n > reads/2) != answers {
@@ -154,6 +155,43 @@ func TestHistoryOnAStandby(t *testing.T) {
 	standby.start(t)
 	wantStandby(t, r, "1")
 	read("true")
+}
+
+// TestExportFromAStandby: an export has all that was committed before, and comes from the standby if that has it in
+// time.
+func TestExportFromAStandby(t *testing.T) {
+	t.Parallel()
+	primary, standby := startPair(t)
+	execute(t, primary.url(), `CREATE VIEW analytics.place AS SELECT pg_is_in_recovery() AS standby`)
+	integrations := 0
+	export := func(view string) Output {
+		t.Helper()
+		return MustCLI(t, primary.url(), "analytics", "export", "--view", view, "--read-database-url", standby.url(),
+			"--read-max-lag", "2s")
+	}
+	wantExport := func(standby string) {
+		t.Helper()
+		newPartner(t, primary.url())
+		integrations++
+		if out := export("integrations"); strings.Count(out.Stdout, "\n") != 1+integrations {
+			t.Errorf("%d integrations, and the export has\n%s", integrations, out.Stdout)
+		}
+		out := export("place")
+		if out.Stdout != "standby\n"+standby+"\n" {
+			t.Errorf("from a standby: %s, want %s", out.Stdout, standby)
+		}
+		if said := strings.Contains(out.Stderr, "reading from the database itself"); said != (standby == "f") {
+			t.Errorf("it says\n%s", out.Stderr)
+		}
+	}
+	wantExport("t")
+	execute(t, standby.url(), `SELECT pg_wal_replay_pause()`)
+	wantExport("f")
+	execute(t, standby.url(), `SELECT pg_wal_replay_resume()`)
+	primary.awaitStandby(t, standby)
+	wantExport("t")
+	standby.crash(t)
+	wantExport("f")
 }
 
 // standbyAnswers returns how many reads standbys have answered.

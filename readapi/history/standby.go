@@ -16,15 +16,15 @@ func (r *Reader) UseStandbys(standbys *database.Standbys, patience time.Duration
 	r.standbys, r.patience = standbys, patience
 }
 
-// standbyPage reads a page below the primary's horizon from a standby, if it is full there. Three rules make it the page
-// that the primary would give:
+// standbyPage reads a page below the primary's horizon from a standby, if it is full there. Three rules make it the
+// page that the primary would give:
 //
-//   - It ends below the horizon of the standby too. There pg_snapshot_xmin counts the transactions that the replay of the
-//     WAL has not ended: as on the primary, no event appears below it later.
-//   - It ends below the horizon of the primary. A standby shows a commit before the primary, where it may still wait for a
-//     synchronous standby.
-//   - The primary has the last event of the page, and as many events up to it. This detects a standby of another history,
-//     such as one that was ahead of the standby that was promoted.
+//   - It ends below the horizon of the standby too. There pg_snapshot_xmin counts the transactions that the replay of
+//     the WAL has not ended: as on the primary, no event appears below it later.
+//   - It ends below the horizon of the primary. A standby shows a commit before the primary, where it may still wait
+//     for a synchronous standby.
+//   - The primary has the last event of the page, and as many events up to it. This detects a standby of another
+//     history, such as one that was ahead of the standby that was promoted.
 func (r *Reader) standbyPage(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, bool) {
 	// The events of one stream are few, and an index has them.
 	if r.standbys == nil || r.filter.Stream.Valid || r.reachesEnd(after, horizon, limit) {
