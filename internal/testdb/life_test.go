@@ -182,9 +182,23 @@ func killHolder(t *testing.T, tmp string) {
 		if err := process.Kill(); err != nil {
 			t.Fatal(err)
 		}
+		awaitUnlocked(t, filepath.Join(tmp, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()), "holder"))
 		return
 	}
 	t.Error("no holder found")
+}
+
+// awaitUnlocked waits until the process that holds a lock has ended.
+func awaitUnlocked(t *testing.T, path string) {
+	t.Helper()
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = file.Close() }()
+	testdb.Eventually(t, path+" is unlocked", func() bool {
+		return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
+	})
 }
 
 // TestServerWaitsForTheNextPackage: between two packages of one `go test`, no process uses the server.
