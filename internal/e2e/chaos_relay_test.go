@@ -28,6 +28,7 @@ type natsServers struct {
 
 func startNATS(t *testing.T) *natsServers {
 	t.Helper()
+	brittle(t)
 	n := &natsServers{t: t, port: freePorts(t), dir: t.TempDir()}
 	for i := range n.processes {
 		n.start(i)
