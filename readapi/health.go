@@ -26,6 +26,9 @@ type Health struct {
 	// Mirror returns the state of a mirror for /readyz. One that has stopped is ready: it serves what was verified. Nil:
 	// not shown.
 	Mirror func() any
+	// HandedOver returns for /readyz who continues the log of this service; nil: nobody. Such a service is ready: it
+	// serves readers. Nil: not shown.
+	HandedOver func() any
 }
 
 // Register adds the health routes to router.
@@ -41,6 +44,7 @@ type healthResponse struct {
 	Probes      map[string]string `json:"probes,omitempty"` // failed probes with their errors
 	Projections any               `json:"projections,omitempty"`
 	Mirror      any               `json:"mirror,omitempty"`
+	HandedOver  any               `json:"handedOver,omitempty"`
 }
 
 // live handles GET /healthz: the process serves requests.
@@ -78,6 +82,9 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	}
 	if h.Mirror != nil {
 		response.Mirror = h.Mirror()
+	}
+	if h.HandedOver != nil {
+		response.HandedOver = h.HandedOver()
 	}
 	writeHealth(w, http.StatusOK, response)
 }

@@ -119,6 +119,15 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 			return s.mirror.Status()
 		}
 	}
+	health.HandedOver = func() any {
+		role := s.roles.last()
+		if !role.HandedOver {
+			return nil
+		}
+		return struct {
+			Successor string `json:"successor"`
+		}{role.Successor}
+	}
 	health.Register(router)
 	router.Handle("/metrics",
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/eventlog"
 	"novelgate/events/handover"
 	"novelgate/events/ledger"
 )
@@ -22,6 +24,7 @@ type promoteCommand struct {
 	Checkpoint []string      `type:"existingfile" placeholder:"FILE" help:"With --lost-origin: a checkpoint of the origin from a publication directory, a witness or a reader, to know what is lost. Repeatable."`
 	Origin     string        `name:"ledger-origin" placeholder:"NAME" help:"With --lost-origin: name of the new origin (default: the former one with another end)."`
 	Stopped    bool          `help:"With --lost-origin: although the mirror has stopped because the origin delivers another history."`
+	Answers    bool          `name:"origin-answers" help:"With --lost-origin: although the origin answers. What it accepts from then on is lost."`
 	Wait       time.Duration `default:"30s" help:"Longest time until the mirror has all events that were handed over (default: ${default})."`
 }
 
@@ -38,8 +41,8 @@ func (c *promoteCommand) Validate() error {
 		return errors.New("--wait must be positive")
 	case c.LostOrigin == (c.File != ""):
 		return errors.New("either FILE of novelgate handover, or --lost-origin")
-	case !c.LostOrigin && (len(c.Checkpoint) > 0 || c.Origin != "" || c.Stopped):
-		return errors.New("--checkpoint, --ledger-origin and --stopped are for --lost-origin")
+	case !c.LostOrigin && (len(c.Checkpoint) > 0 || c.Origin != "" || c.Stopped || c.Answers):
+		return errors.New("--checkpoint, --ledger-origin, --stopped and --origin-answers are for --lost-origin")
 	}
 	return nil
 }
@@ -54,7 +57,8 @@ type promoted struct {
 func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Pool) (err error) {
 	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
 	m := &handover.Mirror{
-		Pool: pool, KeyFile: key, Memory: memory, Wait: c.Wait, Stopped: c.Stopped, Logger: out.logger(slog.LevelError),
+		Pool: pool, KeyFile: key, Memory: memory, Wait: c.Wait, Stopped: c.Stopped, Answers: c.Answers,
+		Client: &http.Client{Timeout: successorTimeout}, Logger: out.logger(slog.LevelError),
 	}
 	var p *handover.Promotion
 	if c.LostOrigin {
@@ -65,6 +69,7 @@ func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 	if err != nil {
 		return err
 	}
+	eventlog.Sleep(ctx, 2*roleFresh) // from now on every replica accepts commands
 	return out.print(promoted{p, p.Lost()}, func() { out.table(promotionRows(p)) })
 }
 

@@ -21,13 +21,14 @@ import (
 const (
 	rolePause = 250 * time.Millisecond // between two reads of the role
 	roleFresh = 20 * time.Millisecond  // age of a role that refuses a request
+	// roleTimeout limits a read.
+	roleTimeout = time.Second
 )
 
 // roles reads the role of the database, which a handover or a promotion changes while the service runs.
 type roles struct {
-	db     database.Querier
-	now    clock
-	logger *slog.Logger
+	db  database.Querier
+	now clock
 
 	role   atomic.Pointer[handover.Role]
 	mu     sync.Mutex // held during a read
@@ -37,24 +38,27 @@ type roles struct {
 // last returns the role that was read last.
 func (r *roles) last() handover.Role { return *r.role.Load() }
 
-// fresh returns the role, read within the given time. While the database does not answer, it returns the last one.
-func (r *roles) fresh(ctx context.Context, age time.Duration) handover.Role {
+// fresh returns the role, read within the given time. It fails while the database does not answer.
+func (r *roles) fresh(ctx context.Context, age time.Duration) (handover.Role, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.now().Sub(r.readAt) >= age {
-		if err := r.read(ctx); err != nil && ctx.Err() == nil {
-			r.logger.DebugContext(ctx, "The role of the database is unknown", slog.Any("error", err))
+		ctx, cancel := context.WithTimeout(ctx, roleTimeout)
+		defer cancel()
+		if err := r.read(ctx); err != nil {
+			return handover.Role{}, err
 		}
 	}
-	return r.last()
+	return r.last(), nil
 }
 
 func (r *roles) read(ctx context.Context) error {
+	start := r.now()
 	role, err := handover.ReadRole(ctx, r.db)
 	if err != nil {
 		return err
 	}
-	r.readAt = r.now()
+	r.readAt = start
 	r.role.Store(&role)
 	return nil
 }
@@ -90,7 +94,11 @@ func (s *service) followRole(ctx context.Context) {
 	}
 	was := s.roles.last()
 	for ctx.Err() == nil {
-		role := s.roles.fresh(ctx, 0)
+		role, err := s.roles.fresh(ctx, 0)
+		if err != nil {
+			s.logger.DebugContext(ctx, "The role of the database is unknown", slog.Any("error", err))
+			role = was
+		}
 		if role != was {
 			s.logger.WarnContext(ctx, "The role of this service has changed", slog.Bool("appends", role.Appends()),
 				slog.String("mirrors", role.Mirrors), slog.String("successor", role.Successor))
@@ -118,7 +126,9 @@ func (s *service) refuseElsewhere(kit *httpkit.Kit) mux.MiddlewareFunc {
 				next.ServeHTTP(w, r)
 				return
 			}
-			switch role := s.roles.fresh(r.Context(), roleFresh); {
+			switch role, err := s.roles.fresh(r.Context(), roleFresh); {
+			case err != nil: // 421 would make partners give up, and a promotion may be under way
+				kit.Fail(w, r, problem.Unavailable(httpkit.RetryAfter).WithCause(err))
 			case role.Appends():
 				next.ServeHTTP(w, r)
 			case role.HandedOver:

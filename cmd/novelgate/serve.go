@@ -291,7 +291,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	pools := s.db.pools
 	s.wake = eventlog.NewWake()
 	s.ledgerMetrics, s.relayMetrics = ledger.NewMetrics(), relay.NewMetrics()
-	s.roles = &roles{db: pools.General, now: s.now, logger: s.logger}
+	s.roles = &roles{db: pools.General, now: s.now}
 	s.background = append(s.background, s.db.watch)
 	if s.db.isStandby {
 		err = s.roles.read(ctx)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/http"
 	"regexp"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/audit"
 	"novelgate/events/mirror"
 )
 
@@ -26,7 +28,11 @@ type Mirror struct {
 	Wait time.Duration
 	// Stopped promotes a mirror that has stopped because its origin delivers another history.
 	Stopped bool
-	Logger  *slog.Logger
+	// Answers promotes without a handover although the origin answers.
+	Answers bool
+	// Client asks the origin whether it answers.
+	Client *http.Client
+	Logger *slog.Logger
 }
 
 // Promote makes the mirror continue the log that was handed over: it verifies that its log is the tree of the final
@@ -147,6 +153,11 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 	at, err := m.state(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if _, err := (&audit.Service{Client: m.Client, URL: at.Origin + "/ledger"}).Checkpoint(ctx); err == nil &&
+		!m.Stopped && !m.Answers {
+		return nil, fmt.Errorf("%w: the origin answers at %s, and what it accepts from now on is lost: use `novelgate handover` "+
+			"there, or switch it off. --origin-answers promotes all the same", ErrRefused, at.Origin)
 	}
 	if err := m.sealAll(ctx); err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ import (
 
 // FindSuccessor asks the service at a public URL whether it continues the log of this database: whether it has the same
 // first entry in its ledger, and a promotion that this database does not know. It returns the first such promotion, nil
-// without one.
+// without one. Of two mirrors that were promoted one after the other, the later one continues.
 func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client, url string) (*Promotion, error) {
 	theirs, err := fetchOrigins(ctx, client, url)
 	if err != nil {
@@ -29,7 +29,7 @@ func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client
 		return nil, err
 	}
 	unknown := slices.DeleteFunc(theirs.Promotions, func(p Promotion) bool {
-		return slices.ContainsFunc(known, func(k Promotion) bool { return k.ID == p.ID })
+		return slices.ContainsFunc(known, func(k Promotion) bool { return k.ID == p.ID || k.PromotedAt.After(p.PromotedAt) })
 	})
 	if len(unknown) == 0 {
 		return nil, nil //nolint:nilnil // documented

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	dto "github.com/prometheus/client_model/go"
@@ -257,4 +258,52 @@ func TestNewOrigin(t *testing.T) {
 	if m, err := consumer.Next(); err != nil || m.Subject() == "" {
 		t.Errorf("the former stream does not deliver: %v", err)
 	}
+}
+
+// TestPromotion: after the promotion of a mirror, the streams of both origins say so. A relay of a database that does
+// not know the promotion publishes nothing.
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(10)...)
+	b.relayOnce()
+	conn, _ := b.nats.Connect()
+	if p, err := relay.FindPromotion(t.Context(), conn, ledgertest.Origin); p != nil || err != nil {
+		t.Errorf("before the promotion: %v %v", p, err)
+	}
+	old := b.Backup()
+	const next = "ledger.example/next"
+	promote := func(id uuid.UUID, nextOrigin string) {
+		t.Helper()
+		testdb.Exec(t, b.Pool, `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)
+			SELECT $1, $2, $3, tree_size, root_hash, tree_size, now() FROM ledger_state`, id, ledgertest.Origin, nextOrigin)
+	}
+	wantMarked := func(id uuid.UUID, origins ...string) {
+		t.Helper()
+		for _, origin := range origins {
+			testdb.Eventually(t, "the stream of "+origin+" is marked", func() bool {
+				p, err := relay.FindPromotion(t.Context(), conn, origin)
+				return err == nil && p != nil && p.ID == id
+			})
+		}
+	}
+
+	// Under the same origin.
+	handedOver := uuid.New()
+	promote(handedOver, ledgertest.Origin)
+	stop := b.start(b.Ledger, 1, nil)
+	wantMarked(handedOver, ledgertest.Origin)
+	stop()
+	b.refuses(old, "another service was promoted")
+
+	// Under another one.
+	lost := uuid.New()
+	promote(lost, next)
+	b.SignAs(next)
+	b.appendSealed(comments(5)...)
+	stop = b.start(b.Ledger, 1, nil)
+	testdb.Eventually(t, "the new stream has the whole log", func() bool { return b.last(relay.StreamName(next)) == 15 })
+	wantMarked(lost, ledgertest.Origin, next)
+	stop()
+	b.refuses(old, "another service was promoted")
 }

@@ -373,10 +373,17 @@ func TestReplacedWhileRunning(t *testing.T) {
 	origin.Stop(t)
 	origin = Start(t, origin.DatabaseURL, append(filesOf(origin), "--listen", strings.TrimPrefix(origin.URL, "http://"),
 		"--public-url", publicURL, "--successor", mirror.URL)...)
-	mirror.MustCLI(t, append([]string{"promote", "--lost-origin"}, filesOf(mirror)...)...)
+	promote := append([]string{"promote", "--lost-origin"}, filesOf(mirror)...)
+	if out := mirror.Refused(t, promote...); !strings.Contains(out.Stderr, "the origin answers") {
+		t.Errorf("while the origin answers: %s", out.Stderr)
+	}
+	mirror.MustCLI(t, append(promote, "--origin-answers")...)
 	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	testdb.Eventually(t, "the origin refuses commands", func() bool {
 		return strings.Contains(string(p.at(origin).Import(t, Key(), Comment(title)).Body), `"origin"`)
 	})
 	wantHandedOver(t, p.at(origin).Import(t, Key(), Comment(title)), mirror.URL)
+	if _, ready := Get(t, origin.OpsURL+"/readyz"); !strings.Contains(ready, `"handedOver":{"successor":"`+mirror.URL) {
+		t.Errorf("/readyz: %s", ready)
+	}
 }

@@ -194,6 +194,10 @@ func TestLostOrigin(t *testing.T) {
 	title, first := Unique("Lost"), Key()
 	posted := p.at(origin).Import(t, first, Comment(title)).WantPost(t, 201)
 	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	second := startMirror(t, origin)
+	awaitSealed(t, origin.DatabaseURL)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	second.Stop(t)
 	args := mirror.cmd.Args[slices.Index(mirror.cmd.Args, "--data-dir"):]
 	mirror.Stop(t)
 	had := value[int64](t, mirror.DatabaseURL, `SELECT count(*) FROM events`)
@@ -264,6 +268,13 @@ func TestLostOrigin(t *testing.T) {
 	}
 	awaitSealedAs(t, mirror, promotion.NextOrigin)
 	mirror.MustCLI(t, "events", "verify")
+	// Another mirror follows, once its operator trusts the new key.
+	second = Start(t, second.DatabaseURL, mirrorFlags(t, mirror, mirror.DatabaseURL)...)
+	testdb.Eventually(t, "the other mirror has all events", func() bool {
+		return value[int64](t, second.DatabaseURL, `SELECT tree_size FROM mirror`) ==
+			value[int64](t, mirror.DatabaseURL, `SELECT max(tree_size) FROM ledger_checkpoints`)
+	})
+	wantMirrored(t, mirror.URL, mirror.DatabaseURL, second.URL, second.DatabaseURL)
 }
 
 // at returns the partner as a client of another service.

@@ -1,0 +1,107 @@
+package ledger_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"novelgate/events/ledger"
+)
+
+// TestMemoryMoves: a memory is retired only with its newest checkpoint, and signs nothing then. Elsewhere it continues
+// from that checkpoint, and is never set back.
+func TestMemoryMoves(t *testing.T) {
+	t.Parallel()
+	pool, dir := newSealedPool(t, 5), t.TempDir()
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	key, memory := filepath.Join(dir, "ledger.key"), filepath.Join(dir, "ledger.key.memory")
+	signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: key})
+	sign(t, signer)
+	older := latest(t, pool)
+	appendEvents(t, pool, 3)
+	awaitSealed(t, pool)
+	sign(t, signer)
+	last := latest(t, pool)
+	to := ledger.Retirement{Promotion: uuid.New(), Successor: "https://mirror.example"}
+
+	if _, err := ledger.Retire(key, memory, older, to); !errors.Is(err, ledger.ErrMemory) {
+		t.Errorf("retired with an older checkpoint: %v", err)
+	}
+	signing, err := ledger.Retire(key, memory, last, to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := ledger.Retire(key, memory, last, to)
+	if err != nil || again.Memory != signing.Memory || again.Keys != signing.Keys {
+		t.Errorf("retired again: %v", err)
+	}
+	other := ledger.Retirement{Promotion: uuid.New(), Successor: "https://other.example"}
+	if _, err := ledger.Retire(key, memory, last, other); !errors.Is(err, ledger.ErrMemory) {
+		t.Errorf("retired for another mirror: %v", err)
+	}
+	if r, ok, err := ledger.ReadRetirement(memory); !ok || err != nil || r.Promotion != to.Promotion ||
+		r.Successor != to.Successor {
+		t.Errorf("the retirement is %+v %v %v", r, ok, err)
+	}
+	if err := signer.Sign(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a retired memory signs: %v", err)
+	}
+
+	there := t.TempDir()
+	newKey, newMemory := filepath.Join(there, "ledger.key"), filepath.Join(there, "memory")
+	for range 2 {
+		if err := signing.Place(newKey, newMemory); err != nil {
+			t.Fatal(err)
+		}
+	}
+	remembered := onlyCheckpoint(t, newMemory)
+	if got, err := os.ReadFile(remembered); err != nil || string(got) != string(last.Note) {
+		t.Errorf("the new memory has %q, %v", got, err)
+	}
+	back := ledger.Signing{Keys: signing.Keys, Memory: signing.Memory, Last: older.Note}
+	if err := back.Place(newKey, newMemory); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(remembered); err != nil || string(got) != string(last.Note) {
+		t.Errorf("the new memory was set back to %q, %v", got, err)
+	}
+	if err := os.WriteFile(newKey, []byte("another\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := signing.Place(newKey, newMemory); err == nil {
+		t.Error("another key was replaced")
+	}
+	forged := ledger.Signing{Keys: signing.Keys, Memory: signing.Memory, Last: append([]byte("x"), last.Note...)}
+	if _, err := forged.Verify(); err == nil {
+		t.Error("a forged checkpoint is verified")
+	}
+
+	if err := ledger.Reinstate(memory, other.Promotion); !errors.Is(err, ledger.ErrMemory) {
+		t.Errorf("reinstated after another handover: %v", err)
+	}
+	for range 2 {
+		if err := ledger.Reinstate(memory, to.Promotion); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendEvents(t, pool, 1)
+	awaitSealed(t, pool)
+	sign(t, signer)
+	if now := latest(t, pool); now.Tree.N != last.Tree.N+1 {
+		t.Errorf("after the return %d entries are signed", now.Tree.N)
+	}
+}
+
+// onlyCheckpoint returns the file of the one origin in a memory.
+func onlyCheckpoint(t testing.TB, memory string) string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(memory, "*.checkpoint"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	return files[0]
+}
