@@ -356,7 +356,7 @@ func (f *fixture) path(t testing.TB, documented string) string {
 		"{integrationId}", f.partner.IntegrationID, "{keyId}", f.partner.KeyID, "{novelId}", f.novelID, "{postId}", f.post,
 		"{uuid}", f.linked, "{importId}", f.importID, "{webhookId}", f.webhookID,
 		"{streamType}", "integration", "{streamId}", f.partner.IntegrationID, "{logIndex}", "0",
-		"{slug}", f.slug, "{tile}", "entries/000.p/1", "{part}", "7",
+		"{slug}", f.slug, "{tile}", "entries/000.p/1", "{part}", "0",
 		"{idempotencyKey}", url.PathEscape(f.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {
