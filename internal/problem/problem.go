@@ -158,15 +158,16 @@ func Unavailable(retryAfter time.Duration) *Error {
 	}
 }
 
-// HandedOver means that another service continues this one, at a URL, or at an unknown one if it is empty.
+// HandedOver means that another service takes over, at a URL, or at an unknown one if it is empty.
 func HandedOver(successor string, retryAfter time.Duration) *Error {
 	e := Unavailable(retryAfter)
 	e.Origin = successor
-	e.Detail = "Another service continues this one. Repeat the request there, with the same Idempotency-Key if it has one"
+	at := ""
 	if successor != "" {
-		e.Detail += ": " + successor
+		at = " at " + successor
 	}
-	e.Detail += "."
+	e.Detail = "Another service takes over" + at + ". Repeat the request after the time in Retry-After, with the same " +
+		"Idempotency-Key if it has one."
 	return e
 }
 
@@ -312,7 +313,7 @@ type body struct {
 	Errors    []FieldError `json:"errors,omitempty"`
 
 	ExpectedOffset *int64 `json:"expectedOffset,omitzero"` // of the next part of an import
-	Origin         string `json:"origin,omitzero"`         // of a mirror, or the service that continues this one
+	Origin         string `json:"origin,omitzero"`         // of a mirror, or the service that takes over
 }
 
 // JSON returns the body of a response to the request with this id.
