@@ -337,3 +337,45 @@ func forger(t *testing.T, of *Service) (address string, forge func(bool)) {
 	t.Cleanup(server.Close)
 	return server.URL, forges.Store
 }
+
+// TestHandoverOverNATS: a mirror with events from NATS is promoted. As the new origin it continues the streams of the
+// former one, and another mirror follows them with only another --origin.
+func TestHandoverOverNATS(t *testing.T) {
+	t.Parallel()
+	cluster := relaytest.New(t, 1)
+	relayFlags := []string{"--relay", cluster.URL(), "--relay-replicas", "1"}
+	origin := Start(t, testdb.New(t), relayFlags...)
+	p, title := origin.NewPartner(t), Unique("Handed over")
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	flags := natsMirrorFlags(t, cluster.URL(), origin)
+	mirror, second := Start(t, testdb.New(t), flags...), Start(t, testdb.New(t), flags...)
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, second.URL, second.DatabaseURL)
+	file := handOverTo(t, origin, mirror)
+	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	second.Stop(t)
+	origin.Stop(t)
+	_, js := cluster.Connect()
+	name := relay.StreamName(*ledgerStatus(t, mirror).Origin)
+	before, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	files := filesOf(mirror)
+	mirror.Stop(t)
+	promoted := Start(t, mirror.DatabaseURL, slices.Concat(relayFlags, files)...)
+	for range 20 {
+		p.at(promoted).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	}
+	second = Start(t, second.DatabaseURL, natsMirrorFlags(t, cluster.URL(), promoted)...)
+	wantMirrored(t, promoted.URL, promoted.DatabaseURL, second.URL, second.DatabaseURL)
+	after, err := js.Stream(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, b := before.CachedInfo(), after.CachedInfo(); !a.Created.Equal(b.Created) || b.State.LastSeq < a.State.LastSeq+20 {
+		t.Errorf("the stream went from %d messages to %d, and was made at %v and %v", a.State.LastSeq, b.State.LastSeq,
+			a.Created, b.Created)
+	}
+}
