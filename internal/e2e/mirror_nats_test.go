@@ -374,7 +374,8 @@ func TestHandoverOverNATS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a, b := before.CachedInfo(), after.CachedInfo(); !a.Created.Equal(b.Created) || b.State.LastSeq < a.State.LastSeq+20 {
+	a, b := before.CachedInfo(), after.CachedInfo()
+	if !a.Created.Equal(b.Created) || b.State.LastSeq < a.State.LastSeq+20 {
 		t.Errorf("the stream went from %d messages to %d, and was made at %v and %v", a.State.LastSeq, b.State.LastSeq,
 			a.Created, b.Created)
 	}
