@@ -67,7 +67,7 @@ func (s *service) watchSuccessors(ctx context.Context, c *serveCommand) error {
 	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil {
-				s.logger.ErrorContext(ctx, "This service was replaced, and its database is not fenced", slog.Any("error", err))
+				s.logger.ErrorContext(ctx, "It is not known whether this service was replaced, or its database is not fenced", slog.Any("error", err))
 			}
 			eventlog.Sleep(ctx, successorPause)
 		}
@@ -76,15 +76,22 @@ func (s *service) watchSuccessors(ctx context.Context, c *serveCommand) error {
 }
 
 // look asks all places, and fences the database if one of them knows a successor. A place that does not answer is no
-// reason to refuse commands. The error is that of the fence.
+// reason to refuse commands. It fails if the fence fails, or the database does not answer.
 func (w *successors) look(ctx context.Context) error {
 	fence := func(id uuid.UUID, url, place string) error {
 		w.logger.ErrorContext(ctx, "Another service was promoted in place of this one: it accepts no commands any more",
 			slog.String("successor", url), slog.String("found", place))
 		return handover.Fence(context.WithoutCancel(ctx), w.db.pools.General, id, url)
 	}
+	known, err := handover.List(ctx, w.db.pools.General)
+	if err != nil {
+		return err
+	}
+	unknown := func(id uuid.UUID) bool {
+		return !slices.ContainsFunc(known, func(p handover.Promotion) bool { return p.ID == id })
+	}
 	retired, ok, err := ledger.ReadRetirement(w.memory)
-	if w.note(ctx, "the memory of the ledger", err); ok {
+	if w.note(ctx, "the memory of the ledger", err); ok && unknown(retired.Promotion) {
 		return fence(retired.Promotion, retired.Successor, w.memory)
 	}
 	for _, url := range w.urls {
@@ -97,13 +104,13 @@ func (w *successors) look(ctx context.Context) error {
 		return nil
 	}
 	p, err := w.inRelay(ctx)
-	if w.note(ctx, "NATS", err); p != nil {
+	if w.note(ctx, "NATS", err); p != nil && unknown(p.ID) {
 		return fence(p.ID, p.URL, "NATS")
 	}
 	return nil
 }
 
-// inRelay looks for a promotion in the metadata of this ledger's stream; nil without one that is unknown here.
+// inRelay looks for a promotion in the metadata of this ledger's stream; nil without one.
 func (w *successors) inRelay(ctx context.Context) (*relay.Promotion, error) {
 	conn, err := w.relay.connect(ctx, w.logger, true)
 	if err != nil {
@@ -114,18 +121,7 @@ func (w *successors) inRelay(ctx context.Context) (*relay.Promotion, error) {
 	if err != nil || sealed.Origin() == "" {
 		return nil, err
 	}
-	p, err := relay.FindPromotion(ctx, conn, sealed.Origin())
-	if err != nil || p == nil {
-		return nil, err
-	}
-	known, err := handover.List(ctx, w.db.pools.General)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(known, func(k handover.Promotion) bool { return k.ID == p.ID }) {
-		return nil, nil //nolint:nilnil // documented
-	}
-	return p, nil
+	return relay.FindPromotion(ctx, conn, sealed.Origin())
 }
 
 // note logs when a place stops to answer.

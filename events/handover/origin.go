@@ -60,7 +60,11 @@ func (o *Origin) HandOver(ctx context.Context) (*Token, error) {
 	if err != nil {
 		return nil, o.lift(ctx, f, err)
 	}
-	if _, err := o.Pool.Exec(ctx, giveSQL, f.promotion); err != nil {
+	tag, err := o.Pool.Exec(ctx, giveSQL, f.promotion)
+	if err == nil && tag.RowsAffected() != 1 {
+		err = errMoved
+	}
+	if err != nil {
 		return nil, fmt.Errorf("complete the handover: %w", err)
 	}
 	signing, err := o.retire(ctx, last, f)
@@ -87,7 +91,7 @@ func (o *Origin) lift(ctx context.Context, f *fence, failed error) error {
 	if f.given {
 		return failed
 	}
-	if err := lower(context.WithoutCancel(ctx), o.Pool); err != nil {
+	if err := lower(context.WithoutCancel(ctx), o.Pool, f.promotion, false); err != nil {
 		return fmt.Errorf("%w; commands are still refused: run `novelgate handover --undo`: %w", failed, err)
 	}
 	o.Report("The fence is lifted: this service accepts commands again.")
@@ -159,6 +163,9 @@ func (o *Origin) check(ctx context.Context) error {
 		return fmt.Errorf("%w: %s serves the ledger %s, and this one is %s: it is not a mirror of this service", ErrRefused,
 			o.Successor, found.Origin, id.Origin)
 	}
+	if err := o.wantMirror(ctx); err != nil {
+		return err
+	}
 	if behind := sealed.Size - found.Tree.N; behind > maxBehind {
 		return fmt.Errorf("%w: the mirror is %d events behind; wait until it has caught up", ErrRefused, behind)
 	}
@@ -171,6 +178,24 @@ func (o *Origin) check(ctx context.Context) error {
 		err = fmt.Errorf("%w: the mirror has another history: %w", ErrRefused, err)
 	}
 	return err
+}
+
+// wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: an address may lead back to
+// this service.
+func (o *Origin) wantMirror(ctx context.Context) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.Successor+"/api/integrations/posts", http.NoBody)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", o.Successor, err)
+	}
+	response, err := o.Client.Do(request)
+	if err != nil {
+		return fmt.Errorf("ask %s: %w", o.Successor, err)
+	}
+	_ = response.Body.Close() // only the status counts
+	if response.StatusCode != http.StatusMisdirectedRequest {
+		return fmt.Errorf("%w: %s is not a mirror: it answers a command with %s", ErrRefused, o.Successor, response.Status)
+	}
+	return nil
 }
 
 // identify returns the identity that signs. It fails with ErrRefused if keys or memory are elsewhere.
@@ -323,5 +348,5 @@ func (o *Origin) Undo(ctx context.Context, token *Token) error {
 			return err
 		}
 	}
-	return lower(ctx, o.Pool)
+	return lower(ctx, o.Pool, f.promotion, f.given)
 }

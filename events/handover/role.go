@@ -51,7 +51,8 @@ LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
 	// raiseSQL: $1: id of the promotion, $2: public URL of the successor, $3: whether the database was replaced.
 	raiseSQL = `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
 VALUES ($1, $2, $3, statement_timestamp()) ON CONFLICT DO NOTHING`
-	lowerSQL = `DELETE FROM handover`
+	// lowerSQL: $1: id of the promotion, $2: whether to lift the fence of a complete handover.
+	lowerSQL = `DELETE FROM handover WHERE promotion_id = $1 AND (given_at IS NULL OR $2)`
 	giveSQL  = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
 )
 
@@ -93,13 +94,21 @@ func raise(ctx context.Context, pool *pgxpool.Pool, f fence) error {
 	})
 }
 
-// lower lets a database append again.
-func lower(ctx context.Context, pool *pgxpool.Pool) error {
+// errMoved means that another command has changed the handover meanwhile.
+var errMoved = fmt.Errorf("%w: another command has completed or undone the handover meanwhile; run this one again",
+	ErrRefused)
+
+// lower lets a database append again. It fails with errMoved if the handover is complete and given is false.
+func lower(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, given bool) error {
 	return exclusively(ctx, pool, "lift the fence", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, lowerSQL); err != nil {
+		tag, err := tx.Exec(ctx, lowerSQL, promotion, given)
+		if err == nil && tag.RowsAffected() != 1 {
+			err = errMoved
+		}
+		if err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, guards("DISABLE"))
+		_, err = tx.Exec(ctx, guards("DISABLE"))
 		return err
 	})
 }

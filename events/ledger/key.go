@@ -136,6 +136,9 @@ func NewMemory(file, memory string) error {
 		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memory, fs.ErrExist), err)
 	}
 	id, err := ensureMemory(memory)
+	if err == nil {
+		err = removeFile(filepath.Join(memory, retiredFile)) // of the memory before
+	}
 	if err != nil {
 		return err
 	}

@@ -167,6 +167,9 @@ func (s *Signing) Place(keyFile, dir string) error {
 	if err == nil {
 		err = createFile(filepath.Join(dir, memoryIDFile), []byte(s.Memory.String()+"\n"), keyFileMode)
 	}
+	if err == nil {
+		err = removeFile(filepath.Join(dir, retiredFile)) // of an earlier handover: the memory has returned
+	}
 	if err != nil {
 		return fmt.Errorf("place the memory of the ledger: %w", err)
 	}

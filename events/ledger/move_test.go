@@ -69,6 +69,16 @@ func TestMemoryMoves(t *testing.T) {
 	if got, err := os.ReadFile(remembered); err != nil || string(got) != string(last.Note) {
 		t.Errorf("the new memory was set back to %q, %v", got, err)
 	}
+	// A memory that returns is not retired any more.
+	if _, err := ledger.Retire(newKey, newMemory, last, other); err != nil {
+		t.Fatal(err)
+	}
+	if err := signing.Place(newKey, newMemory); err != nil {
+		t.Fatal(err)
+	}
+	if _, retired, err := ledger.ReadRetirement(newMemory); retired || err != nil {
+		t.Errorf("the memory that has returned is retired: %v", err)
+	}
 	if err := os.WriteFile(newKey, []byte("another\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -213,6 +213,7 @@ func TestHandoverRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "handover")
 
 	refused(origin, "not a mirror of this service", "handover", file, "--to", other.URL)
+	refused(origin, "is not a mirror: it answers a command with", "handover", file, "--to", origin.URL)
 	refused(origin, "read the ledger of the mirror", "handover", file, "--to", "http://127.0.0.1:1")
 	refused(mirror, "is a mirror of", "handover", file, "--to", origin.URL)
 	keyless := append([]string{"handover", file, "--to", mirror.URL}, filesOf(other)...)
@@ -237,8 +238,13 @@ func TestHandoverRefused(t *testing.T) {
 	behind.Stop(t)
 	release := hold(t, mirror.DatabaseURL, `SELECT FROM mirror FOR UPDATE`)
 	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	patient := begin(t, origin, "handover", file, "--to", mirror.URL, "--wait", "60s", "--leave-imports")
+	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
 	refused(origin, "events after 1s", "handover", file, "--to", mirror.URL, "--wait", "1s", "--leave-imports")
 	release()
+	if code := patient.wait(t); code == 0 || !strings.Contains(patient.stderr.String(), "completed or undone") {
+		t.Errorf("a handover that another command has undone ends with %d: %s", code, patient.stderr)
+	}
 	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
 
 	// Another file, another history, a mirror that is behind.

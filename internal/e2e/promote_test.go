@@ -110,7 +110,7 @@ func TestHandover(t *testing.T) {
 		t.Errorf("the file is still there: %v", err)
 	}
 	load.book.await(200)
-	interrupted(t, w, began)
+	t.Logf("no command was acknowledged for %v", interruption(w, began))
 
 	// The old origin refuses, also after a restart and without its service.
 	p := load.Partner
@@ -139,23 +139,19 @@ func TestHandover(t *testing.T) {
 	wantMirrored(t, mirror.URL, mirror.DatabaseURL, second.URL, second.DatabaseURL)
 }
 
-// interrupted logs how long commands were not acknowledged around a moment.
-func interrupted(t testing.TB, w *witness, began time.Time) {
-	t.Helper()
-	var last, first time.Time
-	for _, a := range w.between(began.Add(-time.Minute), time.Now()) {
-		done := a.sent.Add(a.took)
-		switch {
-		case !a.succeeded():
-		case a.sent.Before(began) || first.IsZero() && (last.IsZero() || done.Sub(last) < 300*time.Millisecond):
-			if done.After(last) {
-				last = done
-			}
-		case first.IsZero() || done.Before(first):
-			first = done
+// interruption is the longest time without an acknowledged command since a moment.
+func interruption(w *witness, began time.Time) (longest time.Duration) {
+	var done []time.Time
+	for _, a := range w.between(began.Add(-time.Second), time.Now()) {
+		if a.succeeded() {
+			done = append(done, a.sent.Add(a.took))
 		}
 	}
-	t.Logf("no command was acknowledged for %v", first.Sub(last).Round(time.Millisecond))
+	slices.SortFunc(done, time.Time.Compare)
+	for i := 1; i < len(done); i++ {
+		longest = max(longest, done[i].Sub(done[i-1]))
+	}
+	return longest.Round(time.Millisecond)
 }
 
 // wantHandedOver wants the answer of a service that another one continues.
