@@ -67,7 +67,8 @@ func (s *service) watchSuccessors(ctx context.Context, c *serveCommand) error {
 	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil {
-				s.logger.ErrorContext(ctx, "It is not known whether this service was replaced, or its database is not fenced", slog.Any("error", err))
+				s.logger.ErrorContext(ctx, "It is not known whether this service was replaced, or its database is not fenced",
+					slog.Any("error", err))
 			}
 			eventlog.Sleep(ctx, successorPause)
 		}
