@@ -30,24 +30,31 @@ type roles struct {
 	db  database.Querier
 	now clock
 
-	role   atomic.Pointer[handover.Role]
-	mu     sync.Mutex // held during a read
-	readAt time.Time
+	role     atomic.Pointer[handover.Role]
+	mu       sync.Mutex // held during a read
+	readAt   time.Time
+	failedAt time.Time // of the last failed read
+	failure  error
 }
 
 // last returns the role that was read last.
 func (r *roles) last() handover.Role { return *r.role.Load() }
 
-// fresh returns the role, read within the given time. It fails while the database does not answer.
+// fresh returns the role, read within the given time. It fails while the database does not answer: requests that
+// wait for the same read, or come just after it, share its failure.
 func (r *roles) fresh(ctx context.Context, age time.Duration) (handover.Role, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.now().Sub(r.readAt) >= age {
-		ctx, cancel := context.WithTimeout(ctx, roleTimeout)
-		defer cancel()
-		if err := r.read(ctx); err != nil {
-			return handover.Role{}, err
-		}
+	if now := r.now(); now.Sub(r.failedAt) < rolePause {
+		return handover.Role{}, r.failure
+	} else if now.Sub(r.readAt) < age {
+		return r.last(), nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roleTimeout)
+	defer cancel()
+	if err := r.read(ctx); err != nil {
+		r.failedAt, r.failure = r.now(), err
+		return handover.Role{}, err
 	}
 	return r.last(), nil
 }

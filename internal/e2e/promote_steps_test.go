@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -392,4 +393,27 @@ func TestReplacedWhileRunning(t *testing.T) {
 	if _, ready := Get(t, origin.OpsURL+"/readyz"); !strings.Contains(ready, `"handedOver":{"successor":"`+mirror.URL) {
 		t.Errorf("/readyz: %s", ready)
 	}
+}
+
+// TestMirrorWithoutDatabase: while its database is away, a mirror does not know whether it was promoted. It answers
+// commands with 503, which partners repeat, and not with 421; many commands do not wait for each other.
+func TestMirrorWithoutDatabase(t *testing.T) {
+	t.Parallel()
+	own := startServer(t, nil)
+	origin, mirror := startMirroredOn(t, testdb.New(t), own.url())
+	p := newPartner(t, origin.DatabaseURL)
+	own.crash(t)
+	var all sync.WaitGroup
+	for range 30 {
+		all.Go(func() {
+			if a := p.send(t, mirror.URL, PostsPath, Key(), []byte(`{}`), false); !a.unavailable() || a.took > patience/4 {
+				t.Errorf("the mirror answers %d %s after %v", a.status, a.body, a.took)
+			}
+		})
+	}
+	all.Wait()
+	own.start(t)
+	testdb.Eventually(t, "the mirror refuses commands as one", func() bool {
+		return p.send(t, mirror.URL, PostsPath, Key(), []byte(`{}`), false).status == http.StatusMisdirectedRequest
+	})
 }
