@@ -112,12 +112,12 @@ const (
 	diskShare = 16              // a sixteenth of the disk
 )
 
-// sizes returns the settings that depend on the machine, and checkpoint_timeout, whose default is too short.
+// machineSettings returns the settings that depend on the machine, and checkpoint_timeout, whose default is too short.
 //
 // Identifiers are spread evenly over the indexes, so most appends touch pages that were not used recently. Pages that
 // do not fit in shared_buffers are written and read repeatedly; the first change of a page after a checkpoint writes
 // the whole page to the WAL. docs/decisions/0016-database-settings.md has figures.
-func sizes(memory, disk uint64) map[string]string {
+func machineSettings(memory, disk uint64) map[string]string {
 	buffers := min(max(memory/memoryShare, minBuffers), maxBuffers)
 	return map[string]string{
 		"shared_buffers":     strconv.FormatUint(buffers/mebibyte, 10) + "MB",

@@ -32,8 +32,8 @@ func (l layout) lock() string             { return filepath.Join(l.dir, "lock") 
 func (l layout) log() string              { return filepath.Join(l.dir, "postgres.log") }
 func (l layout) cluster(major int) string { return filepath.Join(l.dir, "pg"+strconv.Itoa(major)) }
 
-// clusters returns the major versions with data, the newest first.
-func (l layout) clusters() ([]int, error) {
+// majorVersions returns the major versions with data, the newest first.
+func (l layout) majorVersions() ([]int, error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
 		return nil, fmt.Errorf("read data directory: %w", err)

@@ -135,7 +135,7 @@ func Find(ctx context.Context, dataDir string) (string, error) {
 }
 
 func find(ctx context.Context, l layout) (string, error) {
-	majors, err := l.clusters()
+	majors, err := l.majorVersions()
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("%w on %s", ErrNotRunning, l.dir)
 	}

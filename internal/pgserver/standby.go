@@ -15,7 +15,7 @@ import (
 )
 
 // StartStandby copies a running primary into the empty cfg.DataDir, and starts the copy as a hot standby that streams
-// from the primary. It does what pg_basebackup does, which the packages of npm lack.
+// from the primary. The PostgreSQL packages on npm lack pg_basebackup, so this does the same.
 func (s *Server) StartStandby(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -28,7 +28,8 @@ func (s *Server) StartStandby(ctx context.Context, cfg Config) (*Server, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to the primary: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // drops the slot
+	// Closing the connection drops the temporary replication slot that copyTo creates.
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	if err := s.copyTo(ctx, conn, layout{cfg.DataDir}); err != nil {
 		return nil, fmt.Errorf("copy the primary: %w", err)
 	}
@@ -38,11 +39,11 @@ func (s *Server) StartStandby(ctx context.Context, cfg Config) (*Server, error) 
 // copyTo makes a base backup with the low-level interface (PostgreSQL's documentation, "Making a Base Backup Using the
 // Low Level API"). Until conn is closed the primary keeps the WAL that the copy needs.
 func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
-	majors, err := s.layout.clusters()
+	majors, err := s.layout.majorVersions()
 	if err != nil {
 		return err
 	}
-	existing, err := to.clusters()
+	existing, err := to.majorVersions()
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
 	return nil
 }
 
-// notCopied lists files of the running primary, and directories whose files are not copied.
+// notCopied lists files of the running primary, and directories whose contents are not copied.
 var notCopied = []string{
 	"postmaster.pid", "postmaster.opts",
 	"pg_wal", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans",
@@ -106,6 +107,8 @@ func (a account) copyCluster(ctx context.Context, to, from string) error {
 			return errors.Join(err, relErr, ctx.Err())
 		case name == ".":
 			return a.own(to)
+		case entry.IsDir() && slices.Contains(notCopied, filepath.Dir(name)):
+			return filepath.SkipDir // PostgreSQL makes those in pg_wal again
 		case entry.IsDir():
 			if err := os.Mkdir(filepath.Join(to, name), 0o700); err != nil {
 				return fmt.Errorf("make directory: %w", err)

@@ -26,6 +26,7 @@ func TestStandby(t *testing.T) {
 			}
 		}
 	}()
+	query(t, primary.URL(), `SELECT pg_create_physical_replication_slot('persistent', true)`)
 	dir := dataDir(t)
 	standby, err := primary.StartStandby(t.Context(), pgserver.Config{DataDir: dir})
 	close(stopped)
@@ -39,6 +40,10 @@ func TestStandby(t *testing.T) {
 		row := query(t, standby.URL(), `SELECT max(n), count(*), pg_is_in_recovery() FROM counted`)
 		return row[0] == last && row[1] == last && row[2] == "t"
 	})
+	// A copy of a slot would keep WAL in the standby for ever.
+	if slots := query(t, standby.URL(), `SELECT count(*) FROM pg_replication_slots`)[0]; slots != "0" {
+		t.Errorf("the standby has %s replication slots", slots)
+	}
 	// A standby starts again by itself, and is not made again.
 	stop(t, standby)
 	if _, err := primary.StartStandby(t.Context(), pgserver.Config{DataDir: dir}); err == nil ||

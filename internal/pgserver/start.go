@@ -83,7 +83,7 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	if err := removeUnfinished(ctx, l); err != nil {
 		return nil, err
 	}
-	majors, err := l.clusters()
+	majors, err := l.majorVersions()
 	if err != nil {
 		return nil, err
 	}
@@ -190,7 +190,7 @@ func serverArgs(cfg Config, cluster, socketDir string, hasLZ4 bool) []string {
 	set("log_timezone", "UTC")
 	set("timezone", "UTC")
 	size, _ := disk(cluster)
-	settings := sizes(memory(), size)
+	settings := machineSettings(memory(), size)
 	if hasLZ4 {
 		settings["wal_compression"] = "lz4"
 	}
