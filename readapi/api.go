@@ -234,17 +234,17 @@ func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query)
 func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discussionBody {
 	body := discussionBody{
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
-		Items:          make([]threadBody, len(page.Threads)),
+		Items:          make([]threadBody, len(page.TopLevelComments)),
 		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
 	}
 	if asOf == nil {
-		body.Counts = &countsBody{Comments: page.TopLevel(), Replies: page.Replies, LastPost: page.LastPost}
+		body.Counts = &countsBody{Comments: page.TopLevelCount(), Replies: page.Replies, LastPost: page.LastPost}
 		if page.Number > 0 {
 			body.Counts.Position = &page.Number
 		}
 	}
-	for i := range page.Threads {
-		t := &page.Threads[i]
+	for i := range page.TopLevelComments {
+		t := &page.TopLevelComments[i]
 		item := threadBody{
 			postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)),
 			RepliesCursor: orNull(t.More),

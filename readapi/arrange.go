@@ -9,7 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// arrange builds the threads of a page from comments in any order, and sets the cursors of the neighbouring pages.
+// arrange builds the top-level comments of a page, with their replies, from comments in any order, and sets the cursors
+// of the neighbouring pages.
 func (s *scan) arrange(page *Page, posts []Post) error {
 	var tops []Post
 	below := map[uuid.UUID][]Post{}
@@ -33,9 +34,9 @@ func (s *scan) arrange(page *Page, posts []Post) error {
 	if s.backward {
 		slices.Reverse(tops)
 	}
-	page.Threads = make([]Thread, len(tops))
+	page.TopLevelComments = make([]TopLevelComment, len(tops))
 	for i, top := range tops {
-		page.Threads[i] = s.thread(top, below[top.ID])
+		page.TopLevelComments[i] = s.topLevelComment(top, below[top.ID])
 	}
 	if !s.single {
 		s.neighbours(page, further)
@@ -46,29 +47,31 @@ func (s *scan) arrange(page *Page, posts []Post) error {
 // neighbours sets the cursors of the neighbouring pages. further means that there are more comments in the direction of
 // reading.
 func (s *scan) neighbours(page *Page, further bool) {
-	n := len(page.Threads)
+	n := len(page.TopLevelComments)
 	if n == 0 {
 		return
 	}
 	first, last := s.numbers(page)
 	// A number counts from the oldest comment, page.Number from the beginning of the requested order.
 	if page.Number = first; s.Newest && first > 0 {
-		page.Number = page.TopLevel() - first + 1
+		page.Number = page.TopLevelCount() - first + 1
 	}
 	page.Number = max(page.Number, 0)
-	cursor := func(kind byte, t *Thread, number int) string { return encodeCursor(kind, t.WrittenAt, number, t.ID) }
+	cursor := func(kind byte, t *TopLevelComment, number int) string {
+		return encodeCursor(kind, t.WrittenAt, number, t.ID)
+	}
 	// Comments precede the page if a backward read has left some, or a forward one began after some.
 	if s.backward && further || !s.backward && s.more {
-		page.Previous = cursor(backward, &page.Threads[0], first)
+		page.Previous = cursor(backward, &page.TopLevelComments[0], first)
 	}
 	if s.backward || further {
-		page.Next = cursor(onward, &page.Threads[n-1], last)
+		page.Next = cursor(onward, &page.TopLevelComments[n-1], last)
 	}
 }
 
-// thread returns a top-level comment with the replies that were read.
-func (s *scan) thread(top Post, found []Post) Thread {
-	t := Thread{Post: top, Later: top.ID == s.repliesOf && s.repliesFrom != lowest}
+// topLevelComment returns a top-level comment with the replies that were read.
+func (s *scan) topLevelComment(top Post, found []Post) TopLevelComment {
+	t := TopLevelComment{Post: top, Later: top.ID == s.repliesOf && s.repliesFrom != lowest}
 	slices.SortFunc(found, func(a, b Post) int {
 		return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Depth, b.Depth), bytes.Compare(a.ID[:], b.ID[:]))
 	})
@@ -90,8 +93,8 @@ func fitting(posts []Post, limit int) int {
 	return len(posts)
 }
 
-// repliesAfter returns the cursor of the replies after the shown ones of a thread.
-func (s *scan) repliesAfter(t *Thread, shown []Post) string {
+// repliesAfter returns the cursor of the replies to a top-level comment after the shown ones.
+func (s *scan) repliesAfter(t *TopLevelComment, shown []Post) string {
 	if n := len(shown); n > 0 {
 		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
 	}

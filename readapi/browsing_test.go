@@ -128,6 +128,14 @@ func TestDiscussionsAreCounted(t *testing.T) {
 			t.Errorf("the discussion does not say %q", want)
 		}
 	}
+	// The count may be behind the comments.
+	w.exec(t, `UPDATE thread_activity SET posts = posts - 1`)
+	const query = "?sort=oldest&limit=6"
+	next := *read[discussionAnswer](t, w, "/api/novels/a/discussion"+query).NextCursor
+	page = w.get(t, "/novels/a/discussion"+query+"&cursor="+url.QueryEscape(next)).Body.String()
+	if want := "Comment 7 of 7, with 6 replies in all"; !strings.Contains(page, want) {
+		t.Errorf("the last page does not say %q", want)
+	}
 	page = w.get(t, "/novels/a/discussion").Body.String()
 	if !strings.Contains(page, `<details class="replies"><summary>6 replies`) {
 		t.Error("six replies are not folded")

@@ -38,21 +38,21 @@ type DiscussionParams struct {
 
 // Page is one page of a discussion.
 type Page struct {
-	Novel    Heading
-	ThreadID uuid.NullUUID // null without comments
-	Threads  []Thread
-	Next     string // Cursor of the next page; "" on the last page
-	Previous string // Cursor of the previous page; "" on the first page
+	Novel            Heading
+	ThreadID         uuid.NullUUID // null without comments
+	TopLevelComments []TopLevelComment
+	Next             string // Cursor of the next page; "" on the last page
+	Previous         string // Cursor of the previous page; "" on the first page
 
 	// Counts of the discussion or of the chapter, hidden and erased comments included; 0 on pages of a past time. They
 	// come from the projection activity, so they may be milliseconds behind the comments or ahead of them.
 	Posts, Replies int
-	Number         int           // place of the first thread in the requested order, from 1; 0: unknown
+	Number         int           // place of the first top-level comment in the requested order, from 1; 0: unknown
 	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null when the counts are 0
 }
 
-// TopLevel is the number of top-level comments.
-func (p *Page) TopLevel() int { return p.Posts - p.Replies }
+// TopLevelCount is the number of top-level comments.
+func (p *Page) TopLevelCount() int { return p.Posts - p.Replies }
 
 // Heading is the novel in the heading of a page.
 type Heading struct {
@@ -62,8 +62,8 @@ type Heading struct {
 	state novel.State
 }
 
-// Thread is a top-level comment with some of its replies.
-type Thread struct {
+// TopLevelComment is a top-level comment with some of its replies.
+type TopLevelComment struct {
 	Post
 	// each reply after its parent; the replies to one comment in the order of writing
 	Replies []Post
@@ -208,15 +208,15 @@ func (s *scan) step(n int, up bool) {
 
 // numbers returns the numbers of the first and the last comment of a page; 0 when they are unknown.
 func (s *scan) numbers(page *Page) (first, last int) {
-	n, size := s.number, len(page.Threads)
+	n, size := s.number, len(page.TopLevelComments)
 	switch {
 	case s.AsOf != nil || s.single || size == 0:
 		return 0, 0
 	case n > 0 && s.fromNewest:
-		n = page.TopLevel() - n + 1
+		n = page.TopLevelCount() - n + 1
 	case n == 0 && !s.more && !s.backward: // the first page
 		if n = 1; s.Newest {
-			n = page.TopLevel()
+			n = page.TopLevelCount()
 		}
 	}
 	if n < 1 {

@@ -43,7 +43,7 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 
 // textOf returns the size of the text on a page, and counts its comments in seen.
 func textOf(page *readapi.Page, seen map[uuid.UUID]int) (size int) {
-	for _, thread := range page.Threads {
+	for _, thread := range page.TopLevelComments {
 		size += len(thread.Content)
 		seen[thread.ID]++
 		for _, reply := range thread.Replies {
@@ -69,7 +69,7 @@ func TestLargePagesAreCut(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(page.Threads) == 0 {
+		if len(page.TopLevelComments) == 0 {
 			t.Fatal("a page is empty")
 		}
 		return page
@@ -87,18 +87,18 @@ func TestLargePagesAreCut(t *testing.T) {
 		for more := true; more; more = q.Cursor != "" {
 			page := read(q)
 			within(page, seen)
-			first = append(first, page.Threads[0].ID)
-			for _, thread := range page.Threads {
+			first = append(first, page.TopLevelComments[0].ID)
+			for _, thread := range page.TopLevelComments {
 				for under := (readapi.DiscussionParams{
 					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.More,
 				}); under.Cursor != ""; {
 					rest := read(under)
 					delete(seen, thread.ID) // it is on every page of its replies
 					within(rest, seen)
-					if len(rest.Threads[0].Replies) == 0 {
+					if len(rest.TopLevelComments[0].Replies) == 0 {
 						t.Fatal("a page of replies has none")
 					}
-					under.Cursor = rest.Threads[0].More
+					under.Cursor = rest.TopLevelComments[0].More
 				}
 			}
 			q.Cursor = page.Next
@@ -115,10 +115,10 @@ func TestLargePagesAreCut(t *testing.T) {
 		last := read(readapi.DiscussionParams{Slug: "a", Newest: !newest, Limit: 1})
 		var back []uuid.UUID
 		end := read(readapi.DiscussionParams{
-			Slug: "a", Newest: newest, Limit: 100, Post: uuid.NullUUID{UUID: last.Threads[0].ID, Valid: true},
+			Slug: "a", Newest: newest, Limit: 100, Post: uuid.NullUUID{UUID: last.TopLevelComments[0].ID, Valid: true},
 		})
 		for page := end; ; {
-			for _, thread := range slices.Backward(page.Threads) {
+			for _, thread := range slices.Backward(page.TopLevelComments) {
 				back = append(back, thread.ID)
 			}
 			if page.Previous == "" {

@@ -286,7 +286,7 @@ func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
 	return s, nil
 }
 
-// addRecent adds the comments that are not in the read model yet to the first thread of the page.
+// addRecent adds the comments that are not in the read model yet to the first top-level comment of the page.
 func (s *scan) addRecent(page *Page) error {
 	if len(s.recent) == 0 {
 		return nil
@@ -296,15 +296,15 @@ func (s *scan) addRecent(page *Page) error {
 	}
 	recent := s.recent
 	if top := recent[0]; !top.RootID.Valid {
-		if len(page.Threads) == 0 || page.Threads[0].ID != top.ID { // else the read model has it meanwhile
-			page.Threads = slices.Insert(page.Threads, 0, Thread{Post: top})
+		if len(page.TopLevelComments) == 0 || page.TopLevelComments[0].ID != top.ID { // else the read model has it meanwhile
+			page.TopLevelComments = slices.Insert(page.TopLevelComments, 0, TopLevelComment{Post: top})
 		}
 		recent = recent[1:]
 	}
-	if len(page.Threads) == 0 {
+	if len(page.TopLevelComments) == 0 {
 		return ErrNotFound
 	}
-	t := &page.Threads[0]
+	t := &page.TopLevelComments[0]
 	for _, p := range recent {
 		if !slices.ContainsFunc(t.Replies, func(known Post) bool { return known.ID == p.ID }) {
 			t.Replies = append(t.Replies, p)

@@ -204,10 +204,10 @@ func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
 }
 
 func (p *Page) each(do func(p *Post)) {
-	for i := range p.Threads {
-		do(&p.Threads[i].Post)
-		for j := range p.Threads[i].Replies {
-			do(&p.Threads[i].Replies[j])
+	for i := range p.TopLevelComments {
+		do(&p.TopLevelComments[i].Post)
+		for j := range p.TopLevelComments[i].Replies {
+			do(&p.TopLevelComments[i].Replies[j])
 		}
 	}
 }

@@ -22,24 +22,26 @@ type discussionBody struct {
 	AsOfText                     string // value of the parameter asOf
 	Chapter                      string // as requested: a number, "none" or ""
 	ChapterName                  string
-	Newest                       bool
-	Whole                        string // path of the first page; "" on the first page
-	Oldest, NewestFirst          string // paths of the two orders
+	IsNewestFirst                bool
+	FirstPage                    string // its path; "" on the first page
+	OldestFirstLink              string // path of the same comments, oldest first
+	NewestFirstLink              string // path of the same comments, newest first
 	Previous, Next               string // paths of other pages; "" for none
-	Alone                        bool   // a page of the replies of one thread
-	Latest                       string // path of the comment that was written last; "" for none
+	Alone                        bool   // only one top-level comment, with its replies
+	LastCommentLink              string // path of the comment that was written last; "" for none
 	Empty                        bool   // no comments
 
 	page   *readapi.Page
 	writer commentWriter
 }
 
-// Comments renders the comments. The template calls it, because the HTML takes much more memory than the comments.
+// Comments renders the comments. They are rendered only while the template runs, so that waiting pages hold the
+// comments and not their HTML, which takes much more memory.
 func (b *discussionBody) Comments() template.HTML { return b.writer.page(b.page) }
 
-// Position says which comments the page has, and of how many; "" when that is unknown.
-func (b *discussionBody) Position() string {
-	top, first, shown := b.page.TopLevel(), b.page.Number, len(b.page.Threads)
+// RangeText says which comments the page has, and of how many; "" when that is unknown.
+func (b *discussionBody) RangeText() string {
+	top, first, shown := b.page.TopLevelCount(), b.page.Number, len(b.page.TopLevelComments)
 	switch {
 	case top == 0 || shown == 0 || b.Alone:
 		return ""
@@ -47,12 +49,13 @@ func (b *discussionBody) Position() string {
 		return count(b.page.Posts, "comment")
 	}
 	last := first + shown - 1
-	text := "Comments " + number(first) + "–" + number(last) + " of " + number(max(top, last))
+	total := max(top, last) // the count may be behind the comments
+	text := "Comments " + number(first) + "–" + number(last) + " of " + number(total)
 	switch {
-	case first == 1 && last >= top:
-		text = count(last, "comment")
+	case first == 1 && last == total:
+		text = count(total, "comment")
 	case shown == 1:
-		text = "Comment " + number(first) + " of " + number(top)
+		text = "Comment " + number(first) + " of " + number(total)
 	}
 	if b.page.Replies > 0 {
 		text += ", with " + count(b.page.Replies, "reply")
@@ -78,14 +81,15 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
 		AsOf:     exactMoment(params.AsOf),
-		AsOfText: q.Text("asOf"), Chapter: params.Chapter, ChapterName: chapterName(params.Chapter), Newest: params.Newest,
-		Oldest: links.with("sort", "oldest"), NewestFirst: links.with("sort", "newest"), Alone: params.Under.Valid,
+		AsOfText: q.Text("asOf"), Chapter: params.Chapter, ChapterName: chapterName(params.Chapter),
+		IsNewestFirst: params.Newest, Alone: params.Under.Valid,
+		OldestFirstLink: links.with("sort", "oldest"), NewestFirstLink: links.with("sort", "newest"),
 	}
 	if params.AsOf != nil {
 		body.NovelPath += "?" + asOfQuery(*params.AsOf)
 	}
 	if params.Cursor != "" || params.Post.Valid || body.Alone {
-		body.Whole = links.whole()
+		body.FirstPage = links.firstPage()
 	}
 	if page.Previous != "" {
 		body.Previous = links.with("cursor", page.Previous)
@@ -94,29 +98,30 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 		body.Next = links.with("cursor", page.Next)
 	}
 	if page.LastPost.Valid {
-		body.Latest = links.post(page.LastPost.UUID.String())
+		body.LastCommentLink = links.post(page.LastPost.UUID.String())
 	}
-	body.Empty, body.page = len(page.Threads) == 0, page
+	body.Empty, body.page = len(page.TopLevelComments) == 0, page
 	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Alone}
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article",
 		Image: p.preview(n.Slug, n.Title, n.CoverURL),
-		Feed:  p.Addresses.NovelPath(n.Slug) + "/feed.atom", Data: p.postings(page),
+		Feed:  p.Addresses.NovelPath(n.Slug) + "/feed.atom", StructuredData: p.postings(page),
 		NoIndex: params.AsOf != nil, Body: &body,
 		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
 	}
-	p.name(d, page, params)
+	p.setCanonical(d, page, params)
 	return d, nil
 }
 
-// name sets the canonical address and the description of a page that is not the first one. All links to comments under
-// one top-level comment have the address of the same page, or of its continuations.
-func (p *Pages) name(d *document, page *readapi.Page, params readapi.DiscussionParams) {
+// setCanonical sets the canonical address, and the description of the page to which a link to a comment leads. Links to
+// a top-level comment and to its replies share one canonical address, with the parameter post. Pages of further replies
+// have their own, with under and the cursor. The plain first page keeps the address without parameters.
+func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.DiscussionParams) {
 	query := url.Values{}
 	switch {
 	case params.Post.Valid:
-		if len(page.Threads) > 0 {
-			query.Set("post", page.Threads[0].ID.String())
+		if len(page.TopLevelComments) > 0 {
+			query.Set("post", page.TopLevelComments[0].ID.String())
 		}
 		if text := find(page, params.Post.UUID); text != "" {
 			d.Description = excerpt(text)
@@ -137,13 +142,13 @@ func (p *Pages) name(d *document, page *readapi.Page, params readapi.DiscussionP
 
 // find returns the text of a comment on a page.
 func find(page *readapi.Page, id uuid.UUID) string {
-	for i := range page.Threads {
-		if page.Threads[i].ID == id {
-			return page.Threads[i].Content
+	for i := range page.TopLevelComments {
+		if page.TopLevelComments[i].ID == id {
+			return page.TopLevelComments[i].Content
 		}
-		for j := range page.Threads[i].Replies {
-			if page.Threads[i].Replies[j].ID == id {
-				return page.Threads[i].Replies[j].Content
+		for j := range page.TopLevelComments[i].Replies {
+			if page.TopLevelComments[i].Replies[j].ID == id {
+				return page.TopLevelComments[i].Replies[j].Content
 			}
 		}
 	}
@@ -192,8 +197,8 @@ func (l links) with(name, value string) string {
 	return address(l.path, query)
 }
 
-// whole returns the address of the first page.
-func (l links) whole() string {
+// firstPage returns the address of the first page.
+func (l links) firstPage() string {
 	query := maps.Clone(l.kept)
 	query.Del("under")
 	return address(l.path, query)

@@ -94,8 +94,8 @@ func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
 		return nil, err
 	}
 	var entries []atomEntry
-	for i := range page.Threads {
-		if post := &page.Threads[i].Post; !post.Hidden && !post.Erased {
+	for i := range page.TopLevelComments {
+		if post := &page.TopLevelComments[i].Post; !post.Hidden && !post.Erased {
 			entries = append(entries, p.entry(slug, page.Novel.Title, post))
 		}
 	}
@@ -190,8 +190,8 @@ const describedPostings = 10
 func (p *Pages) postings(page *readapi.Page) any {
 	about := linkedData{"@type": "Book", "@id": p.Addresses.Novel(page.Novel.Slug), "name": page.Novel.Title}
 	var found []linkedData
-	for i := range page.Threads[:min(len(page.Threads), describedPostings)] {
-		post := &page.Threads[i].Post
+	for i := range page.TopLevelComments[:min(len(page.TopLevelComments), describedPostings)] {
+		post := &page.TopLevelComments[i].Post
 		if post.Hidden || post.Erased {
 			continue
 		}

@@ -259,8 +259,8 @@ func (p *Pages) about(ctx context.Context, body *novelBody) error {
 	if err != nil {
 		return err
 	}
-	for i := range page.Threads {
-		if post := &page.Threads[i].Post; !post.Hidden && !post.Erased && len(body.Latest) < newest {
+	for i := range page.TopLevelComments {
+		if post := &page.TopLevelComments[i].Post; !post.Hidden && !post.Erased && len(body.Latest) < newest {
 			body.Latest = append(body.Latest, p.remark(body.Slug, post))
 		}
 	}
@@ -288,7 +288,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	return &document{
 		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
 		Image: p.preview(found.Slug, found.Title, found.CoverURL),
-		Feed:  p.Addresses.NovelPath(found.Slug) + "/feed.atom", Data: p.book(&found),
+		Feed:  p.Addresses.NovelPath(found.Slug) + "/feed.atom", StructuredData: p.book(&found),
 		Canonical: p.Addresses.Novel(found.Slug), NoIndex: asOf != nil, Body: body,
 	}, nil
 }

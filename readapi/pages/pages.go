@@ -237,21 +237,21 @@ var templateFiles embed.FS
 
 // document is the data of a template. Body is specific to the kind of page.
 type document struct {
-	Template    string // name of the template of the body
-	Base        string // path of the public URL, the prefix of links
-	Style, Icon string // paths
-	Logo        string // path; "" for none
-	Accent      string // path of a style sheet; "" for none
-	Title       string
-	Description string // for link previews and search engines
-	Canonical   string // "" on pages without a canonical address
-	Kind        string // Open Graph type, for link previews
-	Image       preview
-	Feed        string // path of the Atom feed; "" for none
-	Data        any    // schema.org description of the page, as JSON-LD; nil for none
-	NoIndex     bool   // search engines must not index it
-	Site        Site
-	Body        any
+	Template       string // name of the template of the body
+	Base           string // path of the public URL, the prefix of links
+	Style, Icon    string // paths
+	Logo           string // path; "" for none
+	Accent         string // path of a style sheet; "" for none
+	Title          string
+	Description    string // for link previews and search engines
+	Canonical      string // "" on pages without a canonical address
+	Kind           string // Open Graph type, for link previews
+	Image          preview
+	Feed           string // path of the Atom feed; "" for none
+	StructuredData any    // schema.org description of the page, as JSON-LD; nil for none
+	NoIndex        bool   // search engines must not index it
+	Site           Site
+	Body           any
 }
 
 // templates has the layout combined with each kind of page.

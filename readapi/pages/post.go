@@ -18,9 +18,9 @@ type commentWriter struct {
 
 	links  links
 	now    time.Time
-	unfold bool // show the replies of the first thread
+	unfold bool // show the replies to the first top-level comment
 
-	names map[uuid.UUID]string // of the authors of this thread
+	names map[uuid.UUID]string // of the authors of the top-level comment and its replies
 	above uuid.UUID            // the comment directly above
 	top   uuid.UUID            // the top-level comment, whose replies are indented below it
 }
@@ -32,26 +32,27 @@ const markup = 800
 func (w *commentWriter) page(page *readapi.Page) template.HTML {
 	w.names = map[uuid.UUID]string{}
 	size := 0
-	for i := range page.Threads {
-		size += markup + len(page.Threads[i].Content)
-		for j := range page.Threads[i].Replies {
-			size += markup + len(page.Threads[i].Replies[j].Content)
+	for i := range page.TopLevelComments {
+		size += markup + len(page.TopLevelComments[i].Content)
+		for j := range page.TopLevelComments[i].Replies {
+			size += markup + len(page.TopLevelComments[i].Replies[j].Content)
 		}
 	}
 	w.Grow(size)
-	for i := range page.Threads {
-		w.thread(&page.Threads[i], w.unfold && i == 0)
+	for i := range page.TopLevelComments {
+		w.topLevelComment(&page.TopLevelComments[i], w.unfold && i == 0)
 	}
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-// A thread with more than openReplies replies is folded. Replies to one comment can be folded from foldable replies on.
+// More than openReplies replies to a top-level comment are folded. Replies to one comment can be folded from foldable
+// replies on.
 const (
 	openReplies = 5
 	foldable    = 3
 )
 
-func (w *commentWriter) thread(t *readapi.Thread, unfold bool) {
+func (w *commentWriter) topLevelComment(t *readapi.TopLevelComment, unfold bool) {
 	clear(w.names)
 	w.names[t.ID] = nameOf(&t.Post)
 	for i := range t.Replies {
@@ -89,8 +90,8 @@ func (w *commentWriter) thread(t *readapi.Thread, unfold bool) {
 	w.raw("</details>\n")
 }
 
-// tree returns the number of replies below each reply of a thread, which directly follow it.
-func tree(t *readapi.Thread) []int {
+// tree returns the number of replies below each reply to a top-level comment, which directly follow it.
+func tree(t *readapi.TopLevelComment) []int {
 	below, at := make([]int, len(t.Replies)), map[uuid.UUID]int{}
 	for i := range t.Replies {
 		at[t.Replies[i].ID] = i
