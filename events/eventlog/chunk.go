@@ -49,13 +49,13 @@ LEFT JOIN LATERAL (
 ) AS e ON true`
 )
 
-// ReadChunk returns the first settled events after a position, of the stream types in streams; nil: all. A chunk that
-// is not full ends with the last settled event.
+// ReadChunk returns the first settled events after a position. It keeps those whose stream type is in streamTypes (nil
+// keeps all). A chunk that is not full ends with the last settled event.
 func ReadChunk(
-	ctx context.Context, q database.Querier, after events.Position, fetch *FetchSize, streams []string,
+	ctx context.Context, q database.Querier, after events.Position, fetch *FetchSize, streamTypes []string,
 ) (Chunk, error) {
 	chunk := Chunk{Span: Span{Start: after, End: after}}
-	if err := chunk.read(ctx, q, fetch, streams, settledSQL, after.TransactionID, after.Ordinal,
+	if err := chunk.read(ctx, q, fetch, streamTypes, settledSQL, after.TransactionID, after.Ordinal,
 		fetch.Limit()); err != nil {
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
@@ -63,18 +63,20 @@ func ReadChunk(
 }
 
 // ReadRows calls each with the first settled events after a position, in log order. A row and its bytes are valid
-// until the next call. If the identity of the log is not log, ReadRows fails with ErrOtherLog before the first call.
+// until the next call. If the log has another identity than expected, ReadRows fails with ErrOtherLog before the first
+// call.
 func ReadRows(
-	ctx context.Context, q database.Querier, after events.Position, log Identity, fetch *FetchSize, each func(*Row) error,
+	ctx context.Context, q database.Querier, after events.Position, expected Identity, fetch *FetchSize,
+	each func(*Row) error,
 ) (Span, error) {
 	span := Span{Start: after, End: after}
 	err := span.read(ctx, q, fetch, func(row *Row) error {
-		if span.Identity != log {
+		if span.Identity != expected {
 			return ErrOtherLog
 		}
 		return each(row)
 	}, rowsSQL, after.TransactionID, after.Ordinal, fetch.Limit())
-	if err == nil && span.Identity != log {
+	if err == nil && span.Identity != expected {
 		err = ErrOtherLog
 	}
 	if err != nil {
@@ -85,8 +87,8 @@ func ReadRows(
 
 var errDisorder = errors.New("events are out of order")
 
-// read calls each with the rows of a statement that selects Columns, and maybe the last two columns of settledSQL. It
-// ends with the row that reaches MaxFetchBytes.
+// read calls each with the rows of a statement that selects the columnCount columns of a Row, optionally followed by
+// settled and identity (see settledSQL). It ends with the row that reaches MaxFetchBytes.
 func (s *Span) read(
 	ctx context.Context, q database.Querier, fetch *FetchSize, each func(*Row) error, sql string, args ...any,
 ) error {
@@ -100,10 +102,11 @@ func (s *Span) read(
 	for !enoughBytes(bytes) && rows.Next() {
 		values := rows.RawValues()
 		if s.Read == 0 && len(values) > columnCount {
-			if err := rows.Scan(append(make([]any, columnCount, columnCount+2), &s.Settled, &s.Identity)...); err != nil {
-				return fmt.Errorf("scan identity of the log: %w", err)
+			found, err := s.scanHeader(rows)
+			if err != nil {
+				return err
 			}
-			if values[0] == nil {
+			if !found {
 				break
 			}
 		}
@@ -121,28 +124,41 @@ func (s *Span) read(
 		bytes += row.size()
 	}
 	rows.Close()
-	s.Full = fetch.adjust(limit, s.Read, bytes)
+	s.Full = fetch.finishRead(limit, s.Read, bytes)
 	return rows.Err()
+}
+
+// scanHeader sets Settled and Identity from the last two columns of the first row of settledSQL or rowsSQL. It reports
+// whether the row has an event: if none was found, the columns of the event are NULL.
+func (s *Span) scanHeader(rows pgx.Rows) (found bool, err error) {
+	ofEvent := make([]any, columnCount, columnCount+2) // nil: Scan skips the column
+	if err := rows.Scan(append(ofEvent, &s.Settled, &s.Identity)...); err != nil {
+		return false, fmt.Errorf("scan identity of the log: %w", err)
+	}
+	return rows.RawValues()[0] != nil, nil
 }
 
 // Range is a part of the log: the events after After, up to and including UpTo.
 type Range struct{ After, UpTo events.Position }
 
-// readFirstSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: stream types, NULL for
+// readRangeSQL reads a range. $1, $2: position to start after, $3, $4: position to end with, $5: stream types, NULL for
 // all, $6: maximum number of events.
-const readFirstSQL = `SELECT ` + columnsWithoutMetadata + `
+const readRangeSQL = `SELECT ` + columnsWithoutMetadata + `
 FROM events
 WHERE (transaction_id, position) > ($1, $2) AND (transaction_id, position) <= ($3, $4)
     AND ($5::text[] IS NULL OR stream_type = ANY ($5))
 ORDER BY transaction_id, position LIMIT $6`
 
-// ReadFirst returns the first events of a range of the log, of the stream types in streams; nil: all. Events of other
-// types do not count. A chunk that is not full ends with the end of the range. The caller checks that the range is
-// settled.
-func ReadFirst(ctx context.Context, q database.Querier, r Range, fetch *FetchSize, streams []string) (Chunk, error) {
+// ReadRange returns the first events of a range of the log whose stream type is in streamTypes (nil: all types). Events
+// of other types do not count. A chunk that is not full ends with the end of the range. The caller checks that the
+// range is settled.
+func ReadRange(
+	ctx context.Context, q database.Querier, r Range, fetch *FetchSize, streamTypes []string,
+) (Chunk, error) {
 	chunk := Chunk{Span: Span{Start: r.After, End: r.After}}
-	if err := chunk.read(ctx, q, fetch, streams, readFirstSQL,
-		r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal, streams, fetch.Limit()); err != nil {
+	if err := chunk.read(ctx, q, fetch, streamTypes, readRangeSQL,
+		r.After.TransactionID, r.After.Ordinal, r.UpTo.TransactionID, r.UpTo.Ordinal,
+		streamTypes, fetch.Limit()); err != nil {
 		return Chunk{}, fmt.Errorf("read log from %s to %s: %w", r.After, r.UpTo, err)
 	}
 	if !chunk.Full {
@@ -151,13 +167,14 @@ func ReadFirst(ctx context.Context, q database.Querier, r Range, fetch *FetchSiz
 	return chunk, nil
 }
 
-// read decodes the rows of a statement that selects Columns.
+// read decodes the rows of a statement for Span.read. It keeps the events whose stream type is in streamTypes (nil
+// keeps all).
 func (c *Chunk) read(
-	ctx context.Context, q database.Querier, fetch *FetchSize, streams []string, sql string, args ...any,
+	ctx context.Context, q database.Querier, fetch *FetchSize, streamTypes []string, sql string, args ...any,
 ) error {
 	c.Events = []events.Recorded{}
 	return c.Span.read(ctx, q, fetch, func(row *Row) error {
-		if !includes(streams, row.StreamType) {
+		if !includes(streamTypes, row.StreamType) {
 			return nil
 		}
 		if len(c.Events) == 0 {
@@ -182,9 +199,9 @@ func (c *Chunk) add(row *Row) error {
 	return nil
 }
 
-// includes reports whether streams contains a stream type; nil contains all.
-func includes(streams []string, streamType string) bool {
-	return streams == nil || slices.Contains(streams, streamType)
+// includes reports whether streamTypes contains a stream type; nil contains all.
+func includes(streamTypes []string, streamType string) bool {
+	return streamTypes == nil || slices.Contains(streamTypes, streamType)
 }
 
 // readAtSQL reads single events. $1, $2: their positions.
@@ -254,12 +271,14 @@ func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // ReadAhead calls read for one chunk after another, from a position on, while the receiver still works on earlier ones.
-// ahead is the number of chunks to read ahead. The channel closes after the first chunk that is not full, when ctx
-// ends, or when reading fails. Then call the function: it waits for the reader and returns its error.
+// ahead is the number of chunks to read ahead, at least 1. The channel closes after the first chunk that is not full,
+// when ctx ends, or when reading fails. When the channel is closed, call the returned function: it waits for the reader
+// and returns its error.
 func ReadAhead(
 	ctx context.Context, after events.Position, ahead int,
 	read func(ctx context.Context, after events.Position) (Chunk, error),
 ) (<-chan Chunk, func() error) {
+	// The reader holds one more chunk while it waits to send it.
 	chunks, ended := make(chan Chunk, ahead-1), make(chan error, 1)
 	go func() {
 		defer close(chunks)

@@ -47,7 +47,7 @@ func TestChunksAndRanges(t *testing.T) {
 		var r eventlog.Range
 		for held := range slices.Chunk(want, size) {
 			r.After, r.UpTo = r.UpTo, held[len(held)-1].Position
-			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, eventlog.NewFetchSize(size), nil)
+			chunk, err := eventlog.ReadRange(t.Context(), log.pool, r, eventlog.NewFetchSize(size), nil)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -27,9 +27,9 @@ func (f *FetchSize) Limit() int { return max(1, min(f.maxEvents, MaxFetchBytes/f
 // enoughBytes reports whether a read has reached its limit of bytes.
 func enoughBytes(bytes int) bool { return bytes >= MaxFetchBytes }
 
-// adjust adapts the size of the next read to a read of some events and bytes. It reports whether more events may
+// finishRead adapts the size of the next read to a read of some events and bytes. It reports whether more events may
 // follow: the read reached one of its limits.
-func (f *FetchSize) adjust(limit, events, bytes int) (full bool) {
+func (f *FetchSize) finishRead(limit, events, bytes int) (full bool) {
 	if events == 0 {
 		return false
 	}

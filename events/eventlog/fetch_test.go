@@ -124,7 +124,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 		var got []string
 		fetch := eventlog.NewFetchSize(10_000)
 		for r := (eventlog.Range{UpTo: end}); r.After != r.UpTo; {
-			chunk, err := eventlog.ReadFirst(t.Context(), log.pool, r, fetch, []string{events.PostStream})
+			chunk, err := eventlog.ReadRange(t.Context(), log.pool, r, fetch, []string{events.PostStream})
 			if err != nil {
 				t.Fatal(err)
 			}

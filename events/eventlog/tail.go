@@ -66,28 +66,30 @@ func (t *Tail) Forget() {
 	t.cache = nil
 }
 
-// Read returns the settled events after a position, of the stream types in streams; nil: all. The chunk ends before the
-// first event that cannot be decoded, which is then in Undecodable. Read fails with ErrOtherLog if the identity of the
-// log is not log.
-func (t *Tail) Read(ctx context.Context, after events.Position, log Identity, streams []string) (Chunk, error) {
+// Read returns the settled events after a position. It keeps those whose stream type is in streamTypes (nil keeps all).
+// The chunk ends before the first event that cannot be decoded, which is then in Undecodable. Read fails with
+// ErrOtherLog if the log has another identity than expected.
+func (t *Tail) Read(
+	ctx context.Context, after events.Position, expected Identity, streamTypes []string,
+) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.windowAfter(ctx, after, log)
+	w, err := t.windowAfter(ctx, after, expected)
 	if err != nil {
 		return Chunk{}, err
 	}
 	if err := w.decode(); err != nil {
 		return Chunk{}, err
 	}
-	return w.from(after, streams), nil
+	return w.from(after, streamTypes), nil
 }
 
 // ReadRows returns the rows of the settled events after a position, with their metadata. It fails with ErrOtherLog if
-// the identity of the log is not log.
-func (t *Tail) ReadRows(ctx context.Context, after events.Position, log Identity) (Span, []Row, error) {
+// the log has another identity than expected.
+func (t *Tail) ReadRows(ctx context.Context, after events.Position, expected Identity) (Span, []Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.windowAfter(ctx, after, log)
+	w, err := t.windowAfter(ctx, after, expected)
 	if err != nil {
 		return Span{}, nil, err
 	}
@@ -98,27 +100,27 @@ func (t *Tail) ReadRows(ctx context.Context, after events.Position, log Identity
 }
 
 // windowAfter returns a window that contains the rows after a position: the cached one, or else one that it reads.
-func (t *Tail) windowAfter(ctx context.Context, after events.Position, log Identity) (*window, error) {
+func (t *Tail) windowAfter(ctx context.Context, after events.Position, expected Identity) (*window, error) {
 	w := t.cache
-	if w != nil && w.Identity == log && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
+	if w != nil && w.Identity == expected && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
 		w.Settled = false // unknown: later appends may be missing, and their wake-up may have been consumed
 		return w, nil
 	}
-	read, err := t.read(ctx, after, log)
+	read, err := t.read(ctx, after, expected)
 	switch {
 	case err != nil:
 		t.disconnect(ctx)
 		return nil, err
-	case w != nil && w.Identity == log && after == w.End:
+	case w != nil && w.Identity == expected && after == w.End:
 		w.append(read, t.fetch.maxEvents)
 		return w, nil
-	case read.Read > 0 && (w == nil || w.Identity != log || read.End.Compare(w.End) > 0):
+	case read.Read > 0 && (w == nil || w.Identity != expected || read.End.Compare(w.End) > 0):
 		t.cache = read
 	}
 	return read, nil
 }
 
-func (t *Tail) read(ctx context.Context, after events.Position, log Identity) (w *window, err error) {
+func (t *Tail) read(ctx context.Context, after events.Position, expected Identity) (w *window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if t.conn == nil || t.conn.IsClosed() {
@@ -128,7 +130,7 @@ func (t *Tail) read(ctx context.Context, after events.Position, log Identity) (w
 	}
 	w = &window{}
 	w.rows = make([]Row, 0, t.fetch.lastCount+1)
-	w.Span, err = ReadRows(ctx, t.conn, after, log, t.fetch, func(row *Row) error {
+	w.Span, err = ReadRows(ctx, t.conn, after, expected, t.fetch, func(row *Row) error {
 		w.bytes += row.size()
 		w.rows = append(w.rows, row.Clone())
 		return nil
@@ -185,15 +187,15 @@ func indexAfter(list []events.Recorded, p events.Position) int {
 	return sort.Search(len(list), func(i int) bool { return list[i].Position.Compare(p) > 0 })
 }
 
-// from returns the part of a chunk after start, up to the first event that cannot be decoded. It has only events of
-// the stream types in streams; nil: all.
-func (c *Chunk) from(start events.Position, streams []string) Chunk {
+// from returns the part of a chunk after start, up to the first event that cannot be decoded. It keeps the events whose
+// stream type is in streamTypes (nil keeps all).
+func (c *Chunk) from(start events.Position, streamTypes []string) Chunk {
 	part := *c
 	part.Start, part.Undecodable = start, nil
 	part.Events = c.Events[indexAfter(c.Events, start):]
 	for _, bad := range c.Undecodable {
 		at := bad.Recorded.Position
-		if at.Compare(start) <= 0 || !includes(streams, bad.Recorded.StreamType) {
+		if at.Compare(start) <= 0 || !includes(streamTypes, bad.Recorded.StreamType) {
 			continue
 		}
 		part.cut(indexAfter(part.Events, at))
@@ -202,9 +204,9 @@ func (c *Chunk) from(start events.Position, streams []string) Chunk {
 	}
 	part.Events = part.Events[:len(part.Events):len(part.Events)]
 	part.Read = len(part.Events)
-	if streams != nil {
+	if streamTypes != nil {
 		part.Events = slices.DeleteFunc(slices.Clone(part.Events),
-			func(e events.Recorded) bool { return !includes(streams, e.StreamType) })
+			func(e events.Recorded) bool { return !includes(streamTypes, e.StreamType) })
 	}
 	return part
 }

@@ -170,7 +170,7 @@ func (c *comparison) replayToLive(ctx context.Context) error {
 func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
 	fetch, streams := eventlog.NewFetchSize(c.ChunkSize), c.Projection.Streams()
 	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
-		return eventlog.ReadFirst(ctx, q, eventlog.Range{After: after, UpTo: upTo}, fetch, streams)
+		return eventlog.ReadRange(ctx, q, eventlog.Range{After: after, UpTo: upTo}, fetch, streams)
 	})
 }
 

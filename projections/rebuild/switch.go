@@ -187,7 +187,7 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	if err != nil {
 		return eventlog.Chunk{}, err
 	}
-	tail, err := eventlog.ReadFirst(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tailFetch, streams)
+	tail, err := eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tailFetch, streams)
 	if err == nil && tail.Full { // events were appended since checkLag
 		err = errTooFarBehind
 	}
