@@ -21,7 +21,7 @@ var (
 	// ErrOrigin is returned for an invalid name of an origin.
 	ErrOrigin = errors.New("not a possible origin of the ledger")
 	// ErrOldOrigin is returned for an earlier origin of the ledger.
-	ErrOldOrigin = errors.New("the ledger has left this origin")
+	ErrOldOrigin = errors.New("this was an earlier origin of the ledger")
 )
 
 // Reasons why a replica does not sign.
@@ -32,8 +32,8 @@ var (
 
 // IdentityConfig configures the origin and the keys of a replica.
 type IdentityConfig struct {
-	// Origin is the origin to sign for. An unknown one is started and recorded. Default: the current one, or
-	// DefaultOrigin.
+	// Origin is the origin to sign for. A name not used before becomes the ledger's new origin. Default: the current
+	// one, or one built from DefaultOrigin.
 	Origin string
 	// DefaultOrigin is the first part of the origin that an empty database gets. Identify appends a slash and the first 8
 	// hexadecimal digits of the log's id. Required.
@@ -51,7 +51,7 @@ func DefaultMemory(keyFile string) string { return keyFile + ".memory" }
 // Identity is the origin and the keys of a replica.
 type Identity struct {
 	Origin string
-	// Started means that this call started the origin; Previous is the origin before, or "".
+	// Started means that this call started the origin. Previous is the origin when Identify was called, or "".
 	Started  bool
 	Previous string
 	// VerifierKeys are the public keys of the private ones. None: this replica does not sign, for the Reason.
@@ -67,9 +67,9 @@ type Identity struct {
 const (
 	lockOriginsSQL   = `LOCK TABLE ledger_origins, ledger_keys IN SHARE ROW EXCLUSIVE MODE`
 	currentOriginSQL = `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`
-	// recordSQL reads the current origin, the id of the log, whether an origin is known, and whether any key was ever
-	// used. $1: origin.
-	recordSQL = `SELECT coalesce((` + currentOriginSQL + `), ''), (SELECT id::text FROM log_identity),
+	// originStateSQL reads the current origin, the id of the log, whether an origin is known, and whether any key was
+	// ever used. $1: origin.
+	originStateSQL = `SELECT coalesce((` + currentOriginSQL + `), ''), (SELECT id::text FROM log_identity),
        EXISTS (SELECT FROM ledger_origins WHERE origin = $1), EXISTS (SELECT FROM ledger_keys)`
 	startOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
 SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, tree_size, statement_timestamp() FROM ledger_state`
@@ -108,7 +108,7 @@ func (id *Identity) determine(ctx context.Context, tx pgx.Tx, config IdentityCon
 	}
 	var current, log string
 	var known, anyKey bool
-	if err := tx.QueryRow(ctx, recordSQL, config.Origin).Scan(&current, &log, &known, &anyKey); err != nil {
+	if err := tx.QueryRow(ctx, originStateSQL, config.Origin).Scan(&current, &log, &known, &anyKey); err != nil {
 		return fmt.Errorf("find origin: %w", err)
 	}
 	const digits = 8 // of the UUID, before its first hyphen
@@ -146,35 +146,43 @@ func (id *Identity) determine(ctx context.Context, tx pgx.Tx, config IdentityCon
 	if err != nil {
 		return err
 	}
-	if err := id.bindMemory(ctx, tx, config.KeyFile); err != nil || id.Reason != nil {
+	if id.Reason, err = id.bindMemory(ctx, tx, config.KeyFile); err != nil || id.Reason != nil {
 		return err
 	}
 	return id.recordKeys(ctx, tx, keys)
 }
 
-// bindMemory binds the origin permanently to the memory of this replica, if it has none. It sets Reason if another
-// memory signs.
-func (id *Identity) bindMemory(ctx context.Context, tx pgx.Tx, keyFile string) error {
+// bindMemory binds the origin permanently to the memory of this replica, if the origin has no memory yet. It returns
+// the reason why this memory must not sign; nil: it may.
+func (id *Identity) bindMemory(ctx context.Context, tx pgx.Tx, keyFile string) (reason, err error) {
 	var f facts
 	if err := f.readDatabase(ctx, tx, id.Origin); err != nil {
-		return err
+		return nil, err
 	}
-	if f.keyMemory, id.Reason = memoryOfKeys(keyFile); id.Reason == nil {
-		id.keyMemory = f.keyMemory
-		id.Reason = id.openMemory(&f, keyFile)
+	if reason = id.checkMemory(&f, keyFile); reason != nil || f.bound.Valid {
+		return reason, nil
 	}
-	if id.Reason == nil {
-		id.Reason = f.mayBind()
+	if _, err := tx.Exec(ctx, bindMemorySQL, id.Origin, f.memory); err != nil {
+		return nil, fmt.Errorf("bind the origin to the memory: %w", err)
 	}
-	if id.Reason == nil && !f.bound.Valid {
-		if _, err := tx.Exec(ctx, bindMemorySQL, id.Origin, f.memory); err != nil {
-			return fmt.Errorf("bind the origin to the memory: %w", err)
-		}
-	}
-	return nil
+	return nil, nil
 }
 
-// openMemory adds the data of the memory to the facts.
+// checkMemory opens the memory, adds its data and the memory of the keys to the facts, and returns the reason why it
+// must not sign; nil: it may.
+func (id *Identity) checkMemory(f *facts, keyFile string) (reason error) {
+	var err error
+	if f.keyMemory, err = memoryOfKeys(keyFile); err != nil {
+		return err
+	}
+	id.keyMemory = f.keyMemory
+	if err := id.openMemory(f, keyFile); err != nil {
+		return err
+	}
+	return f.mayBind()
+}
+
+// openMemory adds the data of the memory to the facts. It creates the memory of an old key.
 func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	if f.memory, err = readMemoryID(id.Memory); errors.Is(err, fs.ErrNotExist) {
 		f.memory, err = id.memoryOfOldKey(*f, keyFile)
@@ -185,20 +193,24 @@ func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	return f.readMemory(id.Memory, id.Origin)
 }
 
-// memoryOfOldKey creates the memory for a key that is older than memories, from the one checkpoint that such a replica
-// has kept. All other memories are created with the key, or by `novelgate ledger new-memory`.
+// memoryOfOldKey creates the memory for a key made by a version without memories, from the file KEY.checkpoint of that
+// version. It does so only if neither the key nor the origin has a memory yet, and the file has a checkpoint of the
+// origin that is not behind the database. All other memories are created with the key, or by
+// `novelgate ledger new-memory`.
 func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 	old, ok, err := readNote(keyFile + ".checkpoint")
 	if err != nil {
 		return uuid.Nil, err
 	}
-	if ok && old.Origin == id.Origin {
-		f.remembered = &old.Tree
+	allowed := ok && old.Origin == id.Origin && !f.keyMemory.Valid && !f.bound.Valid
+	if allowed {
+		f.remembered = &old.Tree // as the new memory will have it; f is a copy
+		allowed = f.mayBind() == nil
 	}
-	if f.bound.Valid || f.keyMemory.Valid || f.remembered == nil || f.mayBind() != nil {
-		return uuid.Nil, fmt.Errorf("%w: %s does not exist; share it with --ledger-memory or leave signing to the replica "+
-			"that has it; if it is lost, make one with `novelgate ledger new-memory` and start a new origin",
-			errMemoryElsewhere, id.Memory)
+	if !allowed {
+		return uuid.Nil, fmt.Errorf("%w: %s does not exist; point --ledger-memory at the shared directory, or let the "+
+			"replica that has it sign. If the directory is lost, make one with `novelgate ledger new-memory` and start a "+
+			"new origin", errMemoryElsewhere, id.Memory)
 	}
 	// The id comes last: a directory without it is not a memory.
 	if err := errors.Join(makeLedgerDir(id.Memory), remember(id.Memory, old)); err != nil {
