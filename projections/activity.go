@@ -24,7 +24,7 @@ var activitySQL string
 // (chapter_activity), per integration (integration_activity) and per UTC day, integration and novel (daily_facts), and
 // the times when each novel was created and last commented on (novel_activity). Imported novels and comments count even
 // if they are hidden, rejected or erased later. Of staff actions only the creation of novels counts, in novel_activity.
-// Views count distinct authors in posts and authors.
+// Distinct authors are not counted here: views count them from the tables posts and authors.
 //
 // The tables are one projection because they derive from the same events: reading and decoding the log costs more than
 // counting. They stop together, so they always agree. Go code adds up each batch, so that the database adds one row per
@@ -86,10 +86,10 @@ type (
 	}
 	dayCount    struct{ posts, created, updated int32 }
 	threadCount struct {
-		novel                                            uuid.UUID
-		posts, replies                                   int32
-		firstPost, lastPost                              uuid.UUID
-		firstPostAt, lastPostAt, firstReceived, received time.Time
+		novel                                                uuid.UUID
+		posts, replies                                       int32
+		firstPost, lastPost                                  uuid.UUID
+		firstPostAt, lastPostAt, firstReceived, lastReceived time.Time
 	}
 	chapterOfThread struct {
 		thread  uuid.UUID
@@ -110,12 +110,12 @@ func (c *activityCount) add(recorded *events.Recorded) {
 		c.comment(recorded, &e)
 	case events.NovelCreated:
 		entry(c.novels, recorded.StreamID).created = recorded.RecordedAt
-		if integration, day := c.novelCounts(recorded); integration != nil {
+		if integration, day := c.integrationAndDay(recorded); integration != nil {
 			integration.created++
 			day.created++
 		}
 	case events.NovelUpdated:
-		integration, day := c.novelCounts(recorded)
+		integration, day := c.integrationAndDay(recorded)
 		if integration == nil {
 			return
 		}
@@ -130,8 +130,8 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	c.last = recorded.Position
 }
 
-// novelCounts returns the counts to which an event of a novel belongs; nil for an action of staff.
-func (c *activityCount) novelCounts(recorded *events.Recorded) (*integrationCount, *dayCount) {
+// integrationAndDay returns the two counts to which an event of a novel belongs; nil for an action of staff.
+func (c *activityCount) integrationAndDay(recorded *events.Recorded) (*integrationCount, *dayCount) {
 	id, _ := events.SplitSource(recorded.Source)
 	if !id.Valid {
 		return nil, nil
@@ -143,7 +143,7 @@ func (c *activityCount) novelCounts(recorded *events.Recorded) (*integrationCoun
 const noChapter = "-1"
 
 func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImported) {
-	// At the precision of the database, two times may be equal.
+	// Cut to the database's precision, so that Go finds the same ties as SQL.
 	at := e.WrittenAt.Truncate(time.Microsecond)
 	integration := c.integration(e.IntegrationID, recorded.RecordedAt)
 	chapter := entry(c.chapters, chapterOfThread{e.ThreadID, cmp.Or(string(e.ChapterNumber), noChapter)})
@@ -164,8 +164,9 @@ func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImporte
 		thread.replies++
 	}
 	novel := entry(c.novels, e.NovelID)
+	// Whole minutes: a busy discussion rarely moves in the index of novel_activity.
 	novel.posted = latest(novel.posted, at.Truncate(time.Minute))
-	thread.received = latest(thread.received, recorded.RecordedAt)
+	thread.lastReceived = latest(thread.lastReceived, recorded.RecordedAt)
 	thread.firstReceived = earliest(thread.firstReceived, recorded.RecordedAt)
 	if at.Before(thread.firstPostAt) {
 		thread.firstPost, thread.firstPostAt = recorded.StreamID, at
@@ -242,14 +243,14 @@ func (c *activityCount) threadArguments() []any {
 	ids, novels, posts, replies := make(uuidColumn, n), make(uuidColumn, n), make(intColumn, n), make(intColumn, n)
 	first, last := make(uuidColumn, n), make(uuidColumn, n)
 	firstAt, lastAt := make(timeColumn, n), make(timeColumn, n)
-	firstReceived, received := make(timeColumn, n), make(timeColumn, n)
+	firstReceived, lastReceived := make(timeColumn, n), make(timeColumn, n)
 	for i, id := range slices.SortedFunc(maps.Keys(c.threads), compareIDs) {
 		t := c.threads[id]
 		ids[i], novels[i], posts[i], replies[i] = pgUUID(id), pgUUID(t.novel), t.posts, t.replies
 		first[i], firstAt[i], last[i], lastAt[i] = pgUUID(t.firstPost), t.firstPostAt, pgUUID(t.lastPost), t.lastPostAt
-		firstReceived[i], received[i] = t.firstReceived, t.received
+		firstReceived[i], lastReceived[i] = t.firstReceived, t.lastReceived
 	}
-	return []any{ids, novels, posts, replies, first, firstAt, last, lastAt, firstReceived, received}
+	return []any{ids, novels, posts, replies, first, firstAt, last, lastAt, firstReceived, lastReceived}
 }
 
 func (c *activityCount) integrationArguments() []any {
