@@ -1,2 +1,2 @@
-// Package planted is imported by a package that must not import it.
+// Package planted exists so that .ci/planted/commands/planted can break the rule against importing cmd.
 package planted
