@@ -96,6 +96,8 @@ func TestErrors(t *testing.T) {
 		}, []row{
 			{fmt.Errorf("replay: %w", novel.ErrRejected), 409, "novel_rejected", ""},
 			{post.ErrNovelNotFound, 404, "novel_not_found", ""},
+			{post.ErrNovelPending, 404, "novel_not_found", ""},
+			{committer.ErrUnderReview, 404, "novel_not_found", ""},
 			{author.ErrBlocked, 403, "author_blocked", ""},
 			{committer.ErrKeyMisused, 400, "invalid_idempotency_key", ""},
 			{&committer.RateLimitedError{Limit: 5, RetryAfter: 2500 * time.Millisecond}, 429, "rate_limited", "3"},

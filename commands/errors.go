@@ -30,6 +30,12 @@ func Problem(err error) *problem.Error {
 				"time in Retry-After.").WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
 		return problem.NovelRejected()
+	case errors.Is(err, post.ErrNovelPending):
+		return problem.NovelNotFound().WithDetail("The novel with this title waits for approval by the staff of the host " +
+			"platform. Send the comment again when it is approved.")
+	case errors.Is(err, committer.ErrUnderReview):
+		return problem.NovelNotFound().WithDetail("No published or approved novel has this title, and a comment of an " +
+			"integration under review creates none. Upsert the novel, and send the comment again when staff have approved it.")
 	case errors.Is(err, post.ErrNovelNotFound):
 		return problem.NovelNotFound()
 	case errors.Is(err, author.ErrBlocked):

@@ -17,6 +17,9 @@ import (
 // ErrNovelNotFound refuses a comment whose title matches no published or approved novel.
 var ErrNovelNotFound = errors.New("no published or approved novel matches the title")
 
+// ErrNovelPending is the ErrNovelNotFound of a title whose novel waits for approval.
+var ErrNovelPending = fmt.Errorf("%w: the novel is pending", ErrNovelNotFound)
+
 // Import is a partner's command to add one comment to a novel's discussion.
 type Import struct {
 	IntegrationID uuid.UUID
@@ -36,7 +39,10 @@ type Parent struct {
 func (cmd Import) Into(
 	n novel.Novel, threadID uuid.UUID, parent Parent,
 ) (imported events.PostImported, opens bool, err error) {
-	if !n.Open() {
+	switch {
+	case n.State == novel.Pending:
+		return events.PostImported{}, false, ErrNovelPending
+	case !n.Open():
 		return events.PostImported{}, false, ErrNovelNotFound
 	}
 	if opens = threadID == uuid.Nil; opens {

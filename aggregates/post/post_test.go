@@ -32,14 +32,15 @@ func TestImport(t *testing.T) {
 		state  novel.State
 		opens  bool // the novel has no thread yet
 		parent post.Parent
-		then   *events.PostImported // nil: refused
+		then   *events.PostImported // nil: refused with err
+		err    error
 	}{
 		"on an approved novel": {state: novel.Approved, then: imported(nil)},
 		"first on its novel":   {state: novel.Approved, opens: true, then: imported(nil)},
 		"on a published novel": {state: novel.Published, then: imported(nil)},
-		"on a pending novel":   {state: novel.Pending},
-		"on a rejected novel":  {state: novel.Rejected},
-		"on an unknown novel":  {state: ""},
+		"on a pending novel":   {state: novel.Pending, err: post.ErrNovelPending},
+		"on a rejected novel":  {state: novel.Rejected, err: post.ErrNovelNotFound},
+		"on an unknown novel":  {state: "", err: post.ErrNovelNotFound},
 		"reply in this thread": {
 			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: threadID}, then: imported(&parentID),
 		},
@@ -58,8 +59,8 @@ func TestImport(t *testing.T) {
 			}
 			got, opens, err := cmd.Into(novel.Novel{ID: uuid.UUID{2}, Slug: "genji", State: c.state}, thread, c.parent)
 			if c.then == nil {
-				if !errors.Is(err, post.ErrNovelNotFound) {
-					t.Errorf("got %v, want ErrNovelNotFound", err)
+				if err != c.err || !errors.Is(err, post.ErrNovelNotFound) { //nolint:errorlint // ErrNovelPending wraps it
+					t.Errorf("got %v, want %v", err, c.err)
 				}
 				return
 			}

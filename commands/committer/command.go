@@ -22,6 +22,8 @@ var (
 	ErrKeyMisused = errors.New("the idempotency key was used for another title")
 	// ErrParentUnknown refuses a reply with AwaitParent whose parent is not on record.
 	ErrParentUnknown = errors.New("the parent of the reply is not on record")
+	// ErrUnderReview is the post.ErrNovelNotFound of an integration that may create novels, but not by comments.
+	ErrUnderReview = fmt.Errorf("%w: the integration is under review", post.ErrNovelNotFound)
 	// ErrOtherServer refuses a command for another Server. Nothing was written.
 	ErrOtherServer = errors.New("the command relies on another database server")
 	// ErrQueueFull is returned at once when too many commands wait. Nothing was written.

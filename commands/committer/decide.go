@@ -183,6 +183,9 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 	}
 	t := st.titles[j.FoldedTitle]
 	if !t.novel.Exists() && !j.mayCreate() {
+		if j.Caller.MayCreateNovels {
+			return Result{}, ErrUnderReview
+		}
 		return Result{}, post.ErrNovelNotFound
 	}
 	var parent post.Parent

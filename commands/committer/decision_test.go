@@ -51,6 +51,8 @@ func reject(spelling string) moderation {
 
 const (
 	notFound       = "error: no published or approved novel matches the title"
+	pending        = notFound + ": the novel is pending"
+	underReview    = notFound + ": the integration is under review"
 	rejected       = "error: staff of the host platform declined this title"
 	rejectedReplay = "error: staff of the host platform declined this title"
 	misused        = "error: the idempotency key was used for another title"
@@ -114,7 +116,7 @@ func TestDecisions(t *testing.T) {
 				w.b.novel("1", "Title", x), w.a.novel("1", "Title", x),
 				w.poster.post("1", "Title"),
 			},
-			then: []string{notFound, notFound, "created", "updated", "foreign", "updated replayed", "post"}, charged: 1,
+			then: []string{notFound, underReview, "created", "updated", "foreign", "updated replayed", "post"}, charged: 1,
 		},
 		"free again, and a comment creates it": {
 			given: []any{reject("Title"), approve("Title"), reject("title"), approve("Title")},
@@ -124,7 +126,7 @@ func TestDecisions(t *testing.T) {
 		"free again, under review": {
 			given: []any{reject("Title"), approve("Title")},
 			when:  batch{w.reviewed.novel("1", "Title", x), w.a.post("1", "Title"), w.a.novel("1", "Title", x)},
-			then:  []string{"created", notFound, "foreign"}, charged: 1,
+			then:  []string{"created", pending, "foreign"}, charged: 1,
 		},
 		"free again, beyond the limit": {
 			given: []any{reject("Title"), approve("Title")},
@@ -141,7 +143,7 @@ func TestDecisions(t *testing.T) {
 				w.reviewed.post("1", "Title"), w.reviewed.novel("1", "Title", x), w.reviewed.novel("2", "Title", x),
 				w.reviewed.post("1", "Title"), w.a.post("1", "Title"), w.a.novel("1", "Title", x),
 			},
-			then: []string{notFound, "created", "updated", notFound, notFound, "foreign"}, charged: 1,
+			then: []string{underReview, "created", "updated", pending, pending, "foreign"}, charged: 1,
 		},
 		"review mode, approved": {
 			given: []any{w.reviewed.novel("1", "Title", x), approve("Title")},

@@ -266,3 +266,23 @@ func TestRouteLabelsAreDocumentedPaths(t *testing.T) {
 		t.Errorf("no metric of %s, only of %v", delivery, seen)
 	}
 }
+
+// TestCommentsUnderReview: the refusal says what the comment waits for; the same command succeeds after the approval.
+func TestCommentsUnderReview(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p, title := s.NewPartner(t, Fields{"review": true}), Unique("Reviewed")
+	comment := func(detail string) {
+		t.Helper()
+		if got := p.Import(t, "c", Comment(title)).WantProblem(t, 404, "novel_not_found"); !strings.Contains(got.Detail, detail) {
+			t.Errorf("detail %q, want %q", got.Detail, detail)
+		}
+	}
+	comment("an integration under review creates none")
+	p.Upsert(t, "n", Fields{"novel": title}).WantNovel(t, 201)
+	comment("waits for approval")
+	s.Moderate(t, "reject", title)
+	comment("this integration cannot create it")
+	s.Moderate(t, "approve", title)
+	p.Import(t, "c", Comment(title)).WantPost(t, 201)
+}
