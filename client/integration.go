@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 )
 
 // Integration is your integration, with its limits.
@@ -12,7 +13,11 @@ type Integration struct {
 	Enabled       bool     `json:"enabled"`      // always true: the service refuses a disabled integration
 	Capabilities  []string `json:"capabilities"` // novels, posts, import
 	Review        bool     `json:"review"`       // your new novels wait for approval by staff
-	Limits        struct {
+	Key           struct {
+		KeyID     string     `json:"keyId"`
+		ExpiresAt *time.Time `json:"expiresAt"` // nil: never
+	} `json:"key"` // the API key of the client
+	Limits struct {
 		Posts        Limit  `json:"posts"`
 		Novels       Limit  `json:"novels"`       // new ones
 		NovelUpdates *Limit `json:"novelUpdates"` // nil: no limit

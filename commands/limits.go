@@ -123,7 +123,11 @@ type meResponse struct {
 	Enabled       bool      `json:"enabled"`      // always true: a disabled integration gets 403
 	Capabilities  []string  `json:"capabilities"` // novels, posts, import, in this order
 	Review        bool      `json:"review"`
-	Limits        struct {
+	Key           struct {
+		KeyID     uuid.UUID  `json:"keyId"`
+		ExpiresAt *time.Time `json:"expiresAt"` // nil: never
+	} `json:"key"` // of this request
+	Limits struct {
 		Posts  limitResponse `json:"posts"`
 		Novels limitResponse `json:"novels"`
 		// NovelUpdates is nil for no limit.
@@ -146,6 +150,7 @@ func (a *API) meRoute() *route {
 // me handles GET /api/integrations/me.
 func (a *API) me(_ context.Context, in *input) (*output, error) {
 	response := meResponse{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
+	response.Key.KeyID, response.Key.ExpiresAt = in.KeyID, in.KeyExpiresAt
 	if in.CanCreateNovels {
 		response.Capabilities = append(response.Capabilities, string(ratelimit.Novels))
 	}

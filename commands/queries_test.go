@@ -54,7 +54,10 @@ func TestMe(t *testing.T) {
 			map[string]any{"enabled": true, "review": true, "capabilities": []any{"posts"}},
 		},
 		"nothing": {
-			func(p *access.Integration) { p.CanPost, p.CanCreateNovels, p.CanImport = false, false, false },
+			func(p *access.Integration) {
+				p.CanPost, p.CanCreateNovels, p.CanImport = false, false, false
+				p.KeyExpiresAt = new(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
+			},
 			map[string]any{"enabled": true, "review": false, "capabilities": []any{}},
 		},
 	} {
@@ -65,6 +68,11 @@ func TestMe(t *testing.T) {
 			f.status = ratelimit.Decision{Remaining: 3, Reset: 1500 * time.Millisecond}
 			tc.change(&f.integration)
 			tc.want["integrationId"], tc.want["name"] = f.integration.IntegrationID.String(), "Partner"
+			key := map[string]any{"keyId": f.integration.KeyID.String(), "expiresAt": nil}
+			if at := f.integration.KeyExpiresAt; at != nil {
+				key["expiresAt"] = at.Format(time.RFC3339)
+			}
+			tc.want["key"] = key
 			tc.want["limits"] = map[string]any{
 				"posts":  map[string]any{"perMinute": 60., "remaining": 3., "resetSeconds": 2.},
 				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,

@@ -40,6 +40,7 @@ const maxEntries = 10_000
 // Integration is the integration that an API key authenticates.
 type Integration struct {
 	KeyID           uuid.UUID
+	KeyExpiresAt    *time.Time // nil: never
 	IntegrationID   uuid.UUID
 	Name            string
 	Enabled         bool

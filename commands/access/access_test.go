@@ -20,13 +20,13 @@ import (
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	key, secret := b.issue(t, 0)
+	key, secret := b.issue(t, time.Hour)
 	got, err := b.keys.Authenticate(t.Context(), secret.Reveal())
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &access.Integration{
-		KeyID: key.ID, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
+		KeyID: key.ID, KeyExpiresAt: key.ExpiresAt, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
 		PostsPerMinute: 7, NovelsPerMinute: 8, LinesPerMinute: 60_000, Review: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -146,7 +146,7 @@ WHERE k.key_hash = ANY($1) AND k.revoked_at IS NULL`,
 		err = row.Scan(&hash, &p.KeyID, &e.expiresAt, &p.IntegrationID, &p.Name, &p.Enabled,
 			&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.NovelUpdatesPerMinute,
 			&p.CanImport, &p.LinesPerMinute, &p.Review)
-		e.keyID = p.KeyID
+		e.keyID, p.KeyExpiresAt = p.KeyID, e.expiresAt
 		return hash, e, err
 	},
 }
