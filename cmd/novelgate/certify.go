@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"novelgate/client"
+	"novelgate/internal/apikey"
 )
 
 type certifyCommand struct {
@@ -27,6 +28,14 @@ var faultColumns = columns[client.Fault]{
 	func(f client.Fault) []any {
 		return []any{f.Fault, f.Result, orDash(f.Operation), orDash(f.IdempotencyKey), formatTime(f.At), f.Reason}
 	},
+}
+
+// Validate refuses the API key of a real integration; kong calls it.
+func (c *certifyCommand) Validate() error {
+	if secret, err := apikey.Parse(c.Key); err == nil && secret.Kind() == apikey.Partner {
+		return errors.New("this API key (ngp_…) is not of a sandbox: only sandboxes simulate faults; ask staff for a key ngt_…")
+	}
+	return nil
 }
 
 // Run prints the result of each fault.

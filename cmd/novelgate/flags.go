@@ -138,7 +138,7 @@ type OptionalReason struct {
 
 // RequiredReason is the required reason for a decision.
 type RequiredReason struct {
-	Reason string `required:"" help:"Why, for the history."`
+	Reason string `required:"" help:"Required: why, for the history."`
 }
 
 // RowsFlag limits a list.

@@ -11,8 +11,8 @@ import (
 )
 
 type postCommand struct {
-	Hide    postDecide `cmd:"" set:"reason=Why; the partner can read it." help:"Hide a post from readers."`
-	Restore postDecide `cmd:"" set:"reason=Why, for the history." help:"Make a hidden post visible again, also one hidden with all posts of its author."`
+	Hide    postDecide `cmd:"" set:"reason=Required: why; the partner can read it." help:"Hide a post from readers."`
+	Restore postDecide `cmd:"" set:"reason=Required: why, for the history." help:"Make a hidden post visible again, also one hidden with all posts of its author."`
 	Show    postShow   `cmd:"" help:"Show a post, hidden or not, with its author and history."`
 }
 

@@ -324,6 +324,16 @@ func TestBrokenClientIsNotCertified(t *testing.T) {
 	}
 }
 
+// TestCertifyNeedsASandbox: the key of a real integration is refused, instead of a table of faults that were not tried.
+func TestCertifyNeedsASandbox(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewPartner(t)
+	out := p.Service.CLI(t, "certify", "--url", p.Service.URL, "--key", p.APIKey)
+	if out.Code != 80 || !strings.Contains(out.Stderr, "is not of a sandbox") || out.Stdout != "" {
+		t.Errorf("%+v", out)
+	}
+}
+
 // TestSimulationNeedsASandbox: a partner must not believe that a real integration has been tested.
 func TestSimulationNeedsASandbox(t *testing.T) {
 	t.Parallel()
