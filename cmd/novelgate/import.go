@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"maps"
 	"net/http"
 	"os"
@@ -53,11 +54,9 @@ type imported struct {
 	Import   *imports.Import `json:"import,omitzero"` // nil for a check
 	Lines    int64           `json:"lines"`
 	Failed   int64           `json:"failed"`
-	Problems []string        `json:"problems"` // of the first lines that failed
+	Problems []*remark       `json:"problems"` // of all lines that failed
+	Warnings []*remark       `json:"warnings"`
 }
-
-// shownProblems is how many failed lines are shown.
-const shownProblems = 10
 
 // Run imports the files, or checks them. It fails when a line failed.
 func (c *importCommand) Run(ctx context.Context, out *output, now clock) (err error) {
@@ -98,7 +97,7 @@ func sameFile(a, b string) bool {
 }
 
 func (i *imported) show(out *output) {
-	for _, text := range i.Problems {
+	for _, text := range slices.Concat(summarize("failed", i.Problems), summarize("warning", i.Warnings)) {
 		fmt.Fprintln(out.stderr, printable(text))
 	}
 	if i.Import == nil {
@@ -120,18 +119,21 @@ func (i *imported) show(out *output) {
 
 // check parses the lines as the service does.
 func (c *importCommand) check(ctx context.Context, _ *output, now clock, report io.Writer) (*imported, error) {
-	done := &imported{Problems: []string{}}
+	done := &imported{Problems: []*remark{}, Warnings: []*remark{}}
 	for line, err := range c.lines() {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		done.Lines++
-		if _, err := imports.ParseLine(line, now(), func(ratelimit.Operation) error { return nil }); err != nil {
+		parsed, err := imports.ParseLine(line.text, now(), func(ratelimit.Operation) error { return nil })
+		place := remark{Line: done.Lines, place: line.place}
+		for _, name := range parsed.Unknown() {
+			done.Warnings = append(done.Warnings, place.unknownMember(&parsed, name))
+		}
+		if err != nil {
 			done.Failed++
-			if len(done.Problems) < shownProblems {
-				done.Problems = append(done.Problems, fmt.Sprintf("line %d: %s", done.Lines, problem.From(err).Detail))
-			}
-			if _, err := report.Write(append(line, '\n')); err != nil {
+			done.Problems = append(done.Problems, place.failure(problem.From(err)))
+			if _, err := report.Write(append(line.text, '\n')); err != nil {
 				return nil, fmt.Errorf("write the report: %w", err)
 			}
 		}
@@ -139,28 +141,42 @@ func (c *importCommand) check(ctx context.Context, _ *output, now clock, report 
 	return done, nil
 }
 
-// lines returns the lines of all files.
-func (c *importCommand) lines() func(yield func([]byte, error) bool) {
-	return func(yield func([]byte, error) bool) {
+// place is where a line begins, as an editor counts: from 1, with the names of columns and with empty lines.
+type place struct {
+	File     string `json:"file"`
+	FileLine int    `json:"fileLine"`
+}
+
+// source is a line of a file, or a row of CSV in the form of a line.
+type source struct {
+	place
+
+	text []byte
+}
+
+// lines returns the lines of all files without the empty ones.
+func (c *importCommand) lines() iter.Seq2[source, error] {
+	return func(yield func(source, error) bool) {
 		for _, name := range c.Files {
 			file, err := os.Open(name)
 			if err != nil {
-				yield(nil, fmt.Errorf("read lines: %w", err))
+				yield(source{}, fmt.Errorf("read lines: %w", err))
 				return
 			}
-			next := imports.NewLineReader(file).Next
+			next := numbered(file)
 			if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(name[max(0, len(name)-4):], ".csv") {
 				next, err = c.rows(file)
 			}
 			for err == nil {
-				var line []byte
-				if line, err = next(); err == nil && !yield(line, nil) {
+				line := source{place: place{File: name}}
+				line.text, line.FileLine, err = next()
+				if err == nil && len(bytes.TrimSpace(line.text)) > 0 && !yield(line, nil) {
 					break
 				}
 			}
 			_ = file.Close() // it was only read from
 			if err != nil && !errors.Is(err, io.EOF) {
-				yield(nil, fmt.Errorf("read %s: %w", name, err))
+				yield(source{}, fmt.Errorf("read %s: %w", name, err))
 			}
 			if !errors.Is(err, io.EOF) {
 				return
@@ -169,8 +185,18 @@ func (c *importCommand) lines() func(yield func([]byte, error) bool) {
 	}
 }
 
-// rows returns a function that returns the next row of CSV as a line.
-func (c *importCommand) rows(from io.Reader) (next func() ([]byte, error), err error) {
+// numbered returns a function that returns the next line and its number.
+func numbered(from io.Reader) func() ([]byte, int, error) {
+	reader, number := imports.NewLineReader(from), 0
+	return func() ([]byte, int, error) {
+		line, err := reader.Next()
+		number++
+		return line, number, err //nolint:wrapcheck // the caller names the file
+	}
+}
+
+// rows returns a function that returns the next row of CSV as a line, and the number of the line where the row begins.
+func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), err error) {
 	reader := csv.NewReader(from)
 	reader.ReuseRecord = true
 	heading, err := reader.Read()
@@ -189,11 +215,12 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, error), err e
 			columns[i] = member
 		}
 	}
-	return func() ([]byte, error) {
+	return func() ([]byte, int, error) {
 		row, err := reader.Read()
 		if err != nil {
-			return nil, err //nolint:wrapcheck // the caller names the file
+			return nil, 0, err //nolint:wrapcheck // the caller names the file
 		}
+		number, _ := reader.FieldPos(0)
 		line := map[string]any{"operation": c.Operation}
 		body := map[string]any{}
 		for i, value := range row {
@@ -210,7 +237,8 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, error), err e
 			}
 		}
 		line["body"] = body
-		return json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+		encoded, err := json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+		return encoded, number, err //nolint:wrapcheck // as above
 	}, nil
 }
 
@@ -226,7 +254,7 @@ func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines i
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return "", 0, err
 		}
-		hash.Write(append(line, '\n'))
+		hash.Write(append(line.text, '\n'))
 		lines++
 	}
 	if c.Again {
@@ -261,32 +289,24 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 	if i.State != imports.Completed {
 		return nil, fmt.Errorf("the import is %s: --again opens another one", i.State)
 	}
-	done := &imported{Import: i, Lines: i.Lines, Failed: i.Failed, Problems: []string{}}
-	if i.Failed == 0 {
-		return done, nil
-	}
-	if err := client.pages(ctx, "/failed?limit=10000", func(page []byte) error {
-		_, err := report.Write(page)
-		return err //nolint:wrapcheck // the caller says what failed
-	}); err != nil {
-		return nil, fmt.Errorf("write the report: %w", err)
-	}
-	var first []byte
-	query := fmt.Sprintf("/results?status=failed&limit=%d", shownProblems)
-	if _, err := client.do(ctx, http.MethodGet, query, nil, nil, &first); err != nil {
-		return nil, fmt.Errorf("list the lines that failed: %w", err)
-	}
-	for line := range bytes.Lines(first) {
-		var r struct {
-			Line    int64
-			Problem struct{ Detail string }
+	done := &imported{Import: i, Lines: i.Lines, Failed: i.Failed, Problems: []*remark{}, Warnings: []*remark{}}
+	if i.Failed > 0 {
+		if err := client.pages(ctx, "/failed?limit=10000", func(page []byte) error {
+			_, err := report.Write(page)
+			return err //nolint:wrapcheck // the caller says what failed
+		}); err != nil {
+			return nil, fmt.Errorf("write the report: %w", err)
 		}
-		if err := json.Unmarshal(line, &r, json.MatchCaseInsensitiveNames(true)); err != nil {
-			return nil, fmt.Errorf("list the lines that failed: %w", err)
+		if done.Problems, err = client.remarks(ctx, "status=failed"); err != nil {
+			return nil, err
 		}
-		done.Problems = append(done.Problems, fmt.Sprintf("line %d: %s", r.Line, r.Problem.Detail))
 	}
-	return done, nil
+	if i.ParentMissing > 0 {
+		if done.Warnings, err = client.remarks(ctx, "warning="+string(imports.ParentNotFound)); err != nil {
+			return nil, err
+		}
+	}
+	return done, c.locate(slices.Concat(done.Problems, done.Warnings))
 }
 
 // errSetBack means that the service has lost a part of the import, or all of it, as after a failover.
@@ -374,12 +394,12 @@ func (c *importCommand) upload(
 		if read++; read <= stored {
 			continue
 		}
-		if len(lines) == imports.MaxPartLines || len(lines) > 0 && size+len(line) > partBytes {
+		if len(lines) == imports.MaxPartLines || len(lines) > 0 && size+len(line.text) > partBytes {
 			if err := flush(); err != nil {
 				return 0, err
 			}
 		}
-		lines, size = append(lines, line), size+len(line)+1
+		lines, size = append(lines, line.text), size+len(line.text)+1
 	}
 	err = flush()
 	return stored, err

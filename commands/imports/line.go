@@ -82,6 +82,18 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	return line, nil
 }
 
+// Unknown returns the members of the body that are ignored, up to twenty.
+func (l *Line) Unknown() []string {
+	switch {
+	case l.Post != nil:
+		return l.Post.Unknown
+	case l.Novel != nil:
+		return l.Novel.Unknown
+	default:
+		return nil
+	}
+}
+
 // awaitsParent reports whether a line is a reply whose parent may be stored later. A comment is not its own parent, and
 // a string that cannot be a key never has a comment.
 func (l *Line) awaitsParent() bool {

@@ -1,8 +1,10 @@
 package imports
 
 import (
+	"bytes"
 	"context"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -29,17 +31,17 @@ var errPurged = problem.Gone().WithDetail(
 
 // results handles GET /api/integrations/imports/{importId}/results.
 func (a *API) results(ctx context.Context, c *call) error {
-	return a.lines(ctx, c, false, "status", "after", "limit")
+	return a.lines(ctx, c, false, "status", "warning", "after", "limit")
 }
 
 // failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves, without those that were too
-// long to be stored and those of erased authors.
+// long to be stored, those of erased authors and empty ones: none of them can be mended.
 func (a *API) failed(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, true, "after", "limit")
 }
 
-// lines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status, or, with
-// failed, the failed lines. The header Next-After has the parameter "after" of the next page; the last page has none.
+// lines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status and a
+// warning, or, with failed, the failed lines. The header Next-After has the parameter "after" of the next page; the last page has none.
 func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {
@@ -48,6 +50,7 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 	l := &listing{failed: failed, last: number(q, "after"), limit: q.Limit(standardResults, largestResults)}
 	l.status = Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
 		string(Failed)))
+	l.warning = Warning(q.OneOf("warning", string(ParentNotFound), string(UnknownMember)))
 	if failed {
 		l.status = Failed
 	}
@@ -77,9 +80,10 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 
 // listing is a page of outcomes or failed lines.
 type listing struct {
-	failed bool   // lists the lines instead of their outcomes
-	status Status // "" for every outcome
-	limit  int    // of lines
+	failed  bool    // lists the lines instead of their outcomes
+	status  Status  // "" for every outcome
+	warning Warning // "" for outcomes with and without warnings
+	limit   int     // of lines
 
 	page  []byte
 	lines int   // in the page
@@ -120,12 +124,13 @@ func (l *listing) add(c *listed, after int64) error {
 		if err != nil {
 			return err
 		}
-		if r.Line <= after || l.status != "" && r.Status != l.status {
+		if r.Line <= after || l.status != "" && r.Status != l.status ||
+			l.warning != "" && !slices.Contains(r.Warnings, l.warning) {
 			continue
 		}
 		if l.failed {
 			picked = lines[r.Line-c.first-1]
-			if len(picked) > maxLine || string(picked) == erasedLine {
+			if len(picked) > maxLine || string(picked) == erasedLine || len(bytes.TrimSpace(picked)) == 0 {
 				continue
 			}
 		}

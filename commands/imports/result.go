@@ -27,8 +27,14 @@ const (
 	Failed    Status = "failed"
 )
 
-// parentNotFound is the warning of a reply that was stored top-level.
-const parentNotFound = "parent_not_found"
+// Warning is a doubt about a line that did not fail.
+type Warning string
+
+// Warnings.
+const (
+	ParentNotFound Warning = "parent_not_found" // a reply that was stored top-level
+	UnknownMember  Warning = "unknown_member"   // the body has members that are ignored
+)
 
 // Result is the outcome of a line for partners.
 type Result struct {
@@ -44,7 +50,7 @@ type Result struct {
 	NovelID        uuid.UUID           `json:"novelId,omitzero"`
 	Slug           string              `json:"slug,omitzero"`
 	URL            string              `json:"url,omitzero"`
-	Warnings       []string            `json:"warnings,omitempty"`
+	Warnings       []Warning           `json:"warnings,omitempty"`
 	Problem        jsontext.Value      `json:"problem,omitzero"`
 }
 
@@ -81,6 +87,9 @@ func resultOf(
 		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Unchanged,
 		Mismatch: got.Mismatch && !own,
 	}
+	if line.Unknown() != nil {
+		r.Warnings = []Warning{UnknownMember}
+	}
 	switch {
 	case got.Replayed && !own:
 		r.Status = Replayed
@@ -97,7 +106,7 @@ func resultOf(
 	r.PostID, r.ThreadID, r.ParentPostID, r.URL = got.PostID, got.ThreadID, got.ParentPostID,
 		addresses.Post(got.Slug, got.PostID)
 	if r.Status == Created && line.Post.ParentKey != nil && got.ParentPostID == nil {
-		r.Warnings = []string{parentNotFound}
+		r.Warnings = append(r.Warnings, ParentNotFound)
 	}
 	return r
 }

@@ -28,6 +28,7 @@ type Novel struct {
 	Language      *string   // "" clears
 	Genres        *[]string // an empty list clears
 	ReadingStatus *string   // ongoing, completed or hiatus
+	Unknown       []string  // members that are ignored; see httpkit.Object.Unknown
 }
 
 // novelNames are the members of a novel, in the order of the documentation.
@@ -43,7 +44,7 @@ func DecodeNovel(body []byte) (Novel, error) {
 	if err := o.Err(); err != nil {
 		return Novel{}, err //nolint:wrapcheck // already a problem
 	}
-	n.FoldedTitle = title.Fold(n.Title)
+	n.FoldedTitle, n.Unknown = title.Fold(n.Title), o.Unknown()
 	return n, nil
 }
 

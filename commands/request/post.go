@@ -29,7 +29,8 @@ type Post struct {
 	WrittenAt time.Time
 	// TimestampGiven is false when WrittenAt is the time of receipt.
 	TimestampGiven bool
-	ParentKey      *string // exactly as sent: any string
+	ParentKey      *string  // exactly as sent: any string
+	Unknown        []string // members that are ignored; see httpkit.Object.Unknown
 }
 
 // postNames are the members of a post, in the order of the documentation.
@@ -57,7 +58,7 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	if err := o.Err(); err != nil {
 		return Post{}, err //nolint:wrapcheck // already a problem
 	}
-	p.FoldedTitle = title.Fold(p.Title)
+	p.FoldedTitle, p.Unknown = title.Fold(p.Title), o.Unknown()
 	return p, nil
 }
 

@@ -94,6 +94,8 @@ func TestDecodePost(t *testing.T) {
 		AuthorUUID: "u-1", Username: "Mia", Title: "The Wandering Inn", FoldedTitle: "the wandering inn", Content: "Nice.",
 		WrittenAt: received.Truncate(time.Microsecond),
 	}
+	more := want
+	more.Unknown = []string{"unknown", "cover", ""}
 	full := want
 	full.AuthorUUID = " u 1 "
 	full.Username = "Mïa 🙂"
@@ -109,7 +111,7 @@ func TestDecodePost(t *testing.T) {
 		post():                     want,
 		" \n" + post() + "\r\n\t ": want,
 		post(`"chapterNumber":null`, `"timestamp":null`, `"parent_uuid":null`):      want,
-		post(`"unknown":{"a":[1,{"b":null}],"Novel":1}`, `"cover":"x"`, `"":1`):     want,
+		post(`"unknown":{"a":[1,{"b":null}],"Novel":1}`, `"cover":"x"`, `"":1`):     more,
 		strings.ReplaceAll(post(), `"novel"`, `"no\u0076el"`):                       want,
 		strings.ReplaceAll(post(), `"Mia"`, `" \t\u00a0M\u0069a\u3000"`):            want,
 		strings.ReplaceAll(post(), `The Wandering Inn`, `  The\n\tWandering   Inn`): want,
@@ -272,7 +274,7 @@ func TestDecodeNovel(t *testing.T) {
 		},
 		novel(`"readingStatus":"hiatus"`, `"uuid":5`,
 			`"UUID":5`): {
-			Title: name, ReadingStatus: new("hiatus"),
+			Title: name, ReadingStatus: new("hiatus"), Unknown: []string{"uuid", "UUID"},
 		},
 	} {
 		got, err := request.DecodeNovel([]byte(body))

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/internal/testdb"
@@ -42,7 +43,7 @@ func TestImportCommand(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
 	for range 2 { // the second time continues the same import
 		out := p.importFiles(t, first, second, "--report", report)
-		if out.Code != 1 || !strings.Contains(out.Stderr, "line 2: uuid: is required") ||
+		if out.Code != 1 || !strings.Contains(out.Stderr, "failed: 1 × invalid_request, first "+first+":2: uuid: is required") ||
 			!strings.Contains(out.Stderr, "1 of 3 lines failed") || !strings.Contains(out.Stdout, "created         2") {
 			t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
 		}
@@ -79,21 +80,87 @@ func TestImportCommandReadsCSV(t *testing.T) {
 	}
 }
 
-// TestImportCommandChecks lines without a service.
+// lineRemark is a problem or a warning that `novelgate import --json` lists.
+type lineRemark struct {
+	Line, FileLine            int
+	File, Code, Field, Detail string
+}
+
+// checked is the answer of `novelgate import --json`.
+type checked struct{ Problems, Warnings []lineRemark }
+
+// TestImportCommandChecks lines without a service. It names each wrong line as an editor does, prints a summary, and
+// warns about unknown members.
 func TestImportCommandChecks(t *testing.T) {
 	t.Parallel()
-	file := writeFile(t, "lines.ndjson", PostLine(t, "c", Comment("Title"))+PostLine(t, "a key", Comment("Title"))+
-		NovelLine(t, "n", Fields{"novel": "N", "coverUrl": "http://x.example/"})+"x\n")
+	wrong := NovelLine(t, "n", Fields{"novel": "N", "coverUrl": "http://x.example/"})
+	lines := writeFile(t, "lines.ndjson", PostLine(t, "c", Comment("Title"))+"\n"+PostLine(t, "a key", Comment("Title"))+
+		strings.Repeat(wrong, 30)+"x\n"+
+		PostLine(t, "r", Comment("Title").With(Fields{"parentUuid": "c"}))+NovelLine(t, "m", Fields{"novel": "M", "size": 1}))
+	rows := writeFile(t, "rows.csv", "key,uuid,username,novel,content,parent\n1,u,n,T,\"two\nlines\",\n\n2,u,n,T,,0\n3,u,n,T,c,1\n")
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
-	out := RunCLI(t, "", "import", file, "--dry-run", "--report", report)
+	out := RunCLI(t, "", "import", lines, rows, "--dry-run", "--report", report)
+	for _, text := range []string{
+		"failed: 1 × invalid_idempotency_key, first " + lines + ":3: The idempotencyKey must",
+		"failed: 30 × invalid_request, first " + lines + ":4: coverUrl: ",
+		"failed: 1 × invalid_request, first " + lines + ":34: The line is not valid JSON",
+		"failed: 1 × invalid_request, first " + rows + ":5: content: is required.",
+		"warning: 1 × unknown_member, first " + lines + `:35: "parentUuid" is no member and is ignored: is it "parent_uuid"?`,
+		"warning: 1 × unknown_member, first " + lines + `:36: "size" is no member and is ignored.`,
+		"warning: 1 × unknown_member, first " + rows + `:6: "parent" is no member`,
+		"33 of 38 lines failed",
+	} {
+		if !strings.Contains(out.Stderr, text) {
+			t.Errorf("there is no %q in\n%s", text, out.Stderr)
+		}
+	}
+	failed, err := os.ReadFile(report)
+	if err != nil || out.Code != 1 || strings.Count(string(failed), "\n") != 33 {
+		t.Errorf("exit code %d, report %q, %v", out.Code, failed, err)
+	}
+	var all checked
+	decodeOutput(t, RunCLI(t, "", "import", lines, rows, "--dry-run", "--json"), &all)
+	if len(all.Problems) != 33 || len(all.Warnings) != 3 {
+		t.Errorf("%d problems, %d warnings", len(all.Problems), len(all.Warnings))
+	}
+	want := lineRemark{38, 6, rows, "unknown_member", "parent", `"parent" is no member and is ignored: is it "parent_uuid"?`}
+	if diff := cmp.Diff(want, all.Warnings[2]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+func decodeOutput(t testing.TB, out Output, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out.Stdout), into, json.MatchCaseInsensitiveNames(true)); err != nil {
+		t.Fatalf("%v: %+v", err, out)
+	}
+}
+
+// TestImportCommandNamesLines of a sent import, with failures and a reply without its parent, and sends the mended
+// report, which has an empty line.
+func TestImportCommandNamesLines(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Named")
+	rows := writeFile(t, "rows.csv", "key,uuid,username,novel,content,parent_uuid\n"+
+		"1,u,n,"+title+",\"two\nlines\",\n2,u,n,"+title+",reply,nothing\n3,u,n,"+title+",,\n")
+	report := filepath.Join(t.TempDir(), "failed.ndjson")
+	var all checked
+	decodeOutput(t, p.importFiles(t, rows, "--json", "--report", report), &all)
+	want := checked{
+		Problems: []lineRemark{{3, 5, rows, "invalid_request", "content", "content: is required."}},
+		Warnings: []lineRemark{{2, 4, rows, "parent_not_found", "", "The parent was not found; the comment is top-level."}},
+	}
+	if diff := cmp.Diff(want, all); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
 	failed, err := os.ReadFile(report)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out.Code != 1 || strings.Count(string(failed), "\n") != 3 ||
-		!strings.Contains(out.Stderr, "line 2: The idempotencyKey must") ||
-		!strings.Contains(out.Stderr, "line 3: coverUrl: ") || !strings.Contains(out.Stderr, "3 of 4 lines failed") {
-		t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
+	mended := writeFile(t, "mended.ndjson", "\n"+strings.Replace(string(failed), `"body":{`, `"body":{"content":"c",`, 1)+" \n")
+	if out := p.importFiles(t, mended); out.Code != 0 {
+		t.Errorf("the mended report: %+v", out)
 	}
 }
 

@@ -33,6 +33,33 @@ func TestReplyOfAnImportWaitsForALiveParent(t *testing.T) {
 	}
 }
 
+// TestResultsWithAWarning lists outcomes by their warnings. Only a missing parent counts as such.
+func TestResultsWithAWarning(t *testing.T) {
+	t.Parallel()
+	p := Shared(t).NewImporter(t)
+	title := Unique("Warned")
+	i := p.OpenImport(t)
+	i.Put(t, PostLine(t, "plain", Comment(title))+PostLine(t, "misspelled", Comment(title).With(Fields{"parentUuid": "plain"}))+
+		PostLine(t, "orphan", Comment(title).With(Fields{"parent_uuid": "nothing"}))+
+		PostLine(t, "both", Comment(title).With(Fields{"parent_uuid": "nothing", "parentUuid": "plain"})))
+	if ended := i.Finish(t); ended.Created != 4 || ended.ParentMissing != 2 {
+		t.Errorf("import %+v", ended)
+	}
+	for query, want := range map[string][]string{
+		"": {"plain", "misspelled", "orphan", "both"}, "&warning=unknown_member": {"misspelled", "both"},
+		"&warning=parent_not_found": {"orphan", "both"}, "&warning=parent_not_found&status=failed": nil,
+	} {
+		var got []string
+		for _, r := range i.Results(t, query) {
+			got = append(got, r.IdempotencyKey)
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got)\n%s", query, diff)
+		}
+	}
+	i.read(t, "/results?warning=missing").WantProblem(t, http.StatusBadRequest, "invalid_request")
+}
+
 // TestRepliesOfAnImportWithoutParentAreTopLevel: an unknown parent, a parent in another discussion, a reply to itself,
 // a cycle with a reply to it, a parent that fails.
 func TestRepliesOfAnImportWithoutParentAreTopLevel(t *testing.T) {

@@ -39,6 +39,7 @@ type Object struct {
 	raw      [maxMembers]jsontext.Value // values of names, as parts of the body; nil if absent or null
 	null     [maxMembers]bool
 	miscased [maxMembers]string // a member that differs from names[i] only in case
+	unknown  []string           // members that are ignored, the first maxErrors
 	errs     []problem.FieldError
 }
 
@@ -87,6 +88,9 @@ func (o *Object) Parse(body []byte, names []string) error {
 		case i < 0 && o.Strict && len(o.errs) < maxErrors:
 			o.Fail(Clip(unquote(name)), "unknown member")
 		case i < 0:
+			if len(o.unknown) < maxErrors {
+				o.unknown = append(o.unknown, Clip(unquote(name)))
+			}
 		case miscased != "":
 			o.miscased[i] = miscased
 		case value.Kind() == 'n':
@@ -184,6 +188,9 @@ func (o *Object) Err() error {
 	}
 	return problem.InvalidRequest(o.errs...)
 }
+
+// Unknown returns the members that are ignored, up to twenty, in the order of the body; nil without any.
+func (o *Object) Unknown() []string { return o.unknown }
 
 // Null reports whether a member is null.
 func (o *Object) Null(name string) bool { return o.null[slices.Index(o.names, name)] }
