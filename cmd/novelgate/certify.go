@@ -33,7 +33,7 @@ var faultColumns = columns[client.Fault]{
 // Validate refuses the API key of a real integration; kong calls it.
 func (c *certifyCommand) Validate() error {
 	if secret, err := apikey.Parse(c.Key); err == nil && secret.Kind() == apikey.Partner {
-		return errors.New("this API key (ngp_…) is not of a sandbox: only sandboxes simulate faults; ask staff for a key ngt_…")
+		return errors.New("this API key (ngp_…) is not of a sandbox; only sandboxes simulate faults: ask staff for one")
 	}
 	return nil
 }

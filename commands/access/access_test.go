@@ -26,7 +26,8 @@ func TestAuthenticate(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := &access.Integration{
-		KeyID: key.ID, KeyExpiresAt: key.ExpiresAt, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true, CanPost: true,
+		KeyID: key.ID, KeyExpiresAt: key.ExpiresAt, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true,
+		CanPost:        true,
 		PostsPerMinute: 7, NovelsPerMinute: 8, LinesPerMinute: 60_000, Review: true,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -41,7 +41,8 @@ func (a *API) failed(ctx context.Context, c *call) error {
 }
 
 // lines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status and a
-// warning, or, with failed, the failed lines. The header Next-After has the parameter "after" of the next page; the last page has none.
+// warning, or, with failed, the failed lines. The header Next-After has the parameter "after" of the next page; the
+// last page has none.
 func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {

@@ -43,7 +43,8 @@ func TestImportCommand(t *testing.T) {
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
 	for range 2 { // the second time continues the same import
 		out := p.importFiles(t, first, second, "--report", report)
-		if out.Code != 1 || !strings.Contains(out.Stderr, "failed: 1 × invalid_request, first "+first+":2: uuid: is required") ||
+		problem := "failed: 1 × invalid_request, first " + first + ":2: uuid: is required"
+		if out.Code != 1 || !strings.Contains(out.Stderr, problem) ||
 			!strings.Contains(out.Stderr, "1 of 3 lines failed") || !strings.Contains(out.Stdout, "created         2") {
 			t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
 		}
@@ -97,7 +98,8 @@ func TestImportCommandChecks(t *testing.T) {
 	lines := writeFile(t, "lines.ndjson", PostLine(t, "c", Comment("Title"))+"\n"+PostLine(t, "a key", Comment("Title"))+
 		strings.Repeat(wrong, 30)+"x\n"+
 		PostLine(t, "r", Comment("Title").With(Fields{"parentUuid": "c"}))+NovelLine(t, "m", Fields{"novel": "M", "size": 1}))
-	rows := writeFile(t, "rows.csv", "key,uuid,username,novel,content,parent\n1,u,n,T,\"two\nlines\",\n\n2,u,n,T,,0\n3,u,n,T,c,1\n")
+	rows := writeFile(t, "rows.csv", "key,uuid,username,novel,content,parent\n"+
+		"1,u,n,T,\"two\nlines\",\n\n2,u,n,T,,0\n3,u,n,T,c,1\n")
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
 	out := RunCLI(t, "", "import", lines, rows, "--dry-run", "--report", report)
 	for _, text := range []string{

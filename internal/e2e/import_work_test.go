@@ -39,7 +39,8 @@ func TestResultsWithAWarning(t *testing.T) {
 	p := Shared(t).NewImporter(t)
 	title := Unique("Warned")
 	i := p.OpenImport(t)
-	i.Put(t, PostLine(t, "plain", Comment(title))+PostLine(t, "misspelled", Comment(title).With(Fields{"parentUuid": "plain"}))+
+	i.Put(t, PostLine(t, "plain", Comment(title))+
+		PostLine(t, "misspelled", Comment(title).With(Fields{"parentUuid": "plain"}))+
 		PostLine(t, "orphan", Comment(title).With(Fields{"parent_uuid": "nothing"}))+
 		PostLine(t, "both", Comment(title).With(Fields{"parent_uuid": "nothing", "parentUuid": "plain"})))
 	if ended := i.Finish(t); ended.Created != 4 || ended.ParentMissing != 2 {

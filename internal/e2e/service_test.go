@@ -274,7 +274,8 @@ func TestCommentsUnderReview(t *testing.T) {
 	p, title := s.NewPartner(t, Fields{"review": true}), Unique("Reviewed")
 	comment := func(detail string) {
 		t.Helper()
-		if got := p.Import(t, "c", Comment(title)).WantProblem(t, 404, "novel_not_found"); !strings.Contains(got.Detail, detail) {
+		got := p.Import(t, "c", Comment(title)).WantProblem(t, 404, "novel_not_found")
+		if !strings.Contains(got.Detail, detail) {
 			t.Errorf("detail %q, want %q", got.Detail, detail)
 		}
 	}
