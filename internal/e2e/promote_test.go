@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -370,5 +371,47 @@ func TestHandoverWebhooks(t *testing.T) {
 	}
 	if len(refused) > 0 {
 		t.Errorf("refused and never sent again: %v", refused)
+	}
+}
+
+// TestHandoverAndBack: a mirror of the promoted mirror, in the data directory of the first origin, takes over again.
+// The ledger has one name and one key all the time.
+func TestHandoverAndBack(t *testing.T) {
+	t.Parallel()
+	origin, away := startMirrored(t)
+	p, key, title := newPartner(t, origin.DatabaseURL), Key(), Unique("Back")
+	first := p.at(origin).Import(t, key, Comment(title)).WantPost(t, 201)
+	older := checkpointOf(t, origin)
+	keys := mirrorFlags(t, origin, origin.DatabaseURL)[3]
+	away.MustCLI(t, append([]string{"promote", handOverTo(t, origin, away)}, filesOf(away)...)...)
+	origin.Stop(t)
+	flags := slices.Concat(mirrorFlags(t, away, away.DatabaseURL), filesOf(origin), []string{"--public-url", publicURL})
+	back := Start(t, testdb.New(t), flags...)
+	testdb.Eventually(t, "the mirror serves a checkpoint", func() bool {
+		status, _ := Get(t, back.URL+"/ledger/checkpoint")
+		return status == http.StatusOK
+	})
+	p.at(away).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	// Through a pipe.
+	token := away.MustCLI(t, append([]string{"handover", "-", "--to", back.URL}, filesOf(away)...)...).Stdout
+	promote := exec.CommandContext(t.Context(), Binary(t), append([]string{"promote", "-"}, filesOf(back)...)...)
+	promote.Env = append(promote.Environ(), "NOVELGATE_DATABASE_URL="+back.DatabaseURL)
+	promote.Stdin = strings.NewReader(token)
+	if out, err := promote.CombinedOutput(); err != nil {
+		t.Fatalf("promote -: %v\n%s", err, out)
+	}
+	p.at(back).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	if again := p.at(back).Import(t, key, Comment(title)).WantPost(t, 200); again.PostID != first.PostID {
+		t.Errorf("the retry is %s, the comment was %s", again.PostID, first.PostID)
+	}
+	wantHandedOver(t, p.at(away).Import(t, Key(), Comment(title)), back.URL)
+	back.Stop(t)
+	back = Start(t, back.DatabaseURL, append(filesOf(back), "--public-url", publicURL, "--successor", away.URL)...)
+	p.at(back).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	awaitSealed(t, back.DatabaseURL)
+	wantExtended(t, back, older)
+	back.MustCLI(t, "events", "verify", "--key", keys)
+	if got := originsOf(t, back); len(got.Origins) != 1 || len(got.Promotions) != 2 {
+		t.Errorf("/ledger/origins: %+v", got)
 	}
 }
