@@ -15,6 +15,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
+	"novelgate/internal/database"
 )
 
 // Errors of a handover.
@@ -50,8 +51,13 @@ type Origin struct {
 
 // HandOver fences the database, signs all of its log, waits until the successor serves the final checkpoint, and
 // retires the memory. It returns the token for the successor. If it was interrupted, a second call continues. An error
-// before the handover is complete lifts the fence.
-func (o *Origin) HandOver(ctx context.Context) (*Token, error) {
+// before the handover is complete lifts the fence. It fails with ErrRefused while another call, or Undo, is under way.
+func (o *Origin) HandOver(ctx context.Context) (token *Token, err error) {
+	err = alone(ctx, o.Pool, func() (err error) { token, err = o.handOver(ctx); return err })
+	return token, err
+}
+
+func (o *Origin) handOver(ctx context.Context) (*Token, error) {
 	f, err := o.begin(ctx)
 	if err != nil {
 		return nil, err
@@ -121,7 +127,7 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 		return nil, err
 	}
 	f = &fence{promotion: uuid.New(), successor: o.Successor}
-	if err := raise(ctx, o.Pool, *f); err != nil {
+	if err := raise(ctx, o.Pool, *f, func(db database.Querier) error { return o.countImports(ctx, db) }); err != nil {
 		return nil, err
 	}
 	o.Report("Commands are refused from now on.")
@@ -143,13 +149,8 @@ func (o *Origin) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	var open int
-	if err := o.Pool.QueryRow(ctx, openImportsSQL).Scan(&open); err != nil {
-		return fmt.Errorf("count bulk imports: %w", err)
-	}
-	if open > 0 && !o.LeaveImports {
-		return fmt.Errorf("%w: %d bulk imports have not ended, and the successor does not have them: wait, or let their "+
-			"partners send them there again with --leave-imports", ErrRefused, open)
+	if err := o.countImports(ctx, o.Pool); err != nil {
+		return err
 	}
 	found, err := o.successorHas(ctx)
 	if err != nil {
@@ -178,6 +179,19 @@ func (o *Origin) check(ctx context.Context) error {
 		err = fmt.Errorf("%w: the mirror has another history: %w", ErrRefused, err)
 	}
 	return err
+}
+
+// countImports fails with ErrRefused if bulk imports would be left behind.
+func (o *Origin) countImports(ctx context.Context, db database.Querier) error {
+	var open int
+	if err := db.QueryRow(ctx, openImportsSQL).Scan(&open); err != nil {
+		return fmt.Errorf("count bulk imports: %w", err)
+	}
+	if open > 0 && !o.LeaveImports {
+		return fmt.Errorf("%w: %d bulk imports have not ended, and the successor does not have them: wait, or let their "+
+			"partners send them there again with --leave-imports", ErrRefused, open)
+	}
+	return nil
 }
 
 // wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: an address may lead back to
@@ -321,8 +335,13 @@ func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (
 	}
 }
 
-// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards.
+// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards. It fails
+// with ErrRefused while HandOver is under way.
 func (o *Origin) Undo(ctx context.Context, token *Token) error {
+	return alone(ctx, o.Pool, func() error { return o.undo(ctx, token) })
+}
+
+func (o *Origin) undo(ctx context.Context, token *Token) error {
 	f, err := readFence(ctx, o.Pool)
 	switch {
 	case err != nil:

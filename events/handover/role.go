@@ -78,18 +78,70 @@ func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 	return &f, nil
 }
 
-// Fence makes a database refuse all appends because the service at a URL, which may be "", was promoted without it.
+// Fence makes a database refuse all appends because the service at a URL, which may be "", was promoted without it. It
+// leaves a fence as it is, and fails while a handover or its undoing is under way.
 func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, successor string) error {
-	return raise(ctx, pool, fence{promotion: promotion, successor: successor, replaced: true})
+	err := raise(ctx, pool, fence{promotion: promotion, successor: successor, replaced: true},
+		func(tx database.Querier) error {
+			var locked bool
+			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(`+lockKeySQL+`)`).Scan(&locked)
+			if err == nil && !locked {
+				err = errBusy
+			}
+			return err
+		})
+	if errors.Is(err, errMoved) {
+		return nil
+	}
+	return err
 }
 
-// raise makes a database refuse all appends. When it returns, no append is under way.
-func raise(ctx context.Context, pool *pgxpool.Pool, f fence) error {
+// lockKeySQL is the key of the advisory lock of a handover, its undoing, or Fence: one of them acts at a time.
+const lockKeySQL = `hashtextextended('novelgate handover', 0)`
+
+// errBusy means that another process holds the lock.
+var errBusy = fmt.Errorf("%w: another `novelgate handover` is running, or has ended this moment", ErrRefused)
+
+// alone runs do while this process holds the lock. It waits for the lock for a few seconds, because the database may
+// notice late that a process was killed.
+func alone(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
+	pooled, err := pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("lock the handover: %w", err)
+	}
+	conn := pooled.Hijack() // its end is that of the lock
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+	const attempts = 150
+	for range attempts {
+		var locked bool
+		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(`+lockKeySQL+`)`).Scan(&locked); err != nil {
+			return fmt.Errorf("lock the handover: %w", err)
+		}
+		if locked {
+			return do()
+		}
+		if !eventlog.Sleep(ctx, poll) {
+			return ctx.Err()
+		}
+	}
+	return errBusy
+}
+
+// raise makes a database refuse all appends, if check succeeds when no append is under way. It fails with errMoved if
+// the database has a fence already.
+func raise(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db database.Querier) error) error {
 	return exclusively(ctx, pool, "fence the database", func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, raiseSQL, f.promotion, f.successor, f.replaced); err != nil {
+		if err := check(tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, guards("ENABLE ALWAYS"))
+		tag, err := tx.Exec(ctx, raiseSQL, f.promotion, f.successor, f.replaced)
+		if err == nil && tag.RowsAffected() != 1 {
+			err = errMoved
+		}
+		if err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, guards("ENABLE ALWAYS"))
 		return err
 	})
 }

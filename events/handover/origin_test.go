@@ -1,0 +1,142 @@
+package handover_test
+
+import (
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/handover"
+	"novelgate/events/ledger/audit"
+	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
+)
+
+// pair is an origin, and a mirror that has all of its events.
+type pair struct {
+	*ledgertest.Ledger
+	*handover.Origin
+
+	server   *httptest.Server
+	away     atomic.Bool                          // the mirror does not answer
+	late     atomic.Bool                          // the mirror does not have the final checkpoint
+	checked  atomic.Pointer[func()]               // called when the mirror is asked for a checkpoint
+	promoted atomic.Pointer[[]handover.Promotion] // what the mirror publishes
+}
+
+func newPair(t *testing.T) *pair {
+	t.Helper()
+	p := &pair{Ledger: ledgertest.New(t)}
+	p.Append(5)
+	p.Sign()
+	old := p.Latest().Note
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := strings.TrimPrefix(r.URL.Path, "/ledger/")
+		var answer []byte
+		var err error
+		switch {
+		case p.away.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case r.Method == http.MethodPost:
+			w.WriteHeader(http.StatusMisdirectedRequest)
+			return
+		case path == "checkpoint" && p.late.Load():
+			answer = old
+		case path == "checkpoint":
+			answer, err = audit.NewDatabase(p.Ledger.Pool).Checkpoint(r.Context())
+		case path == "origins":
+			published := handover.Published{}
+			if list := p.promoted.Load(); list != nil {
+				published.Promotions = *list
+			}
+			answer, err = json.Marshal(published)
+		default:
+			var tile tlog.Tile
+			if tile, err = tlog.ParseTilePath(strings.Replace(path, "tile/", "tile/8/", 1)); err == nil {
+				answer, err = audit.NewDatabase(p.Ledger.Pool).Tile(r.Context(), tile)
+			}
+		}
+		if err != nil {
+			t.Error(r.URL.Path, err)
+		}
+		_, _ = w.Write(answer)
+		if called := p.checked.Load(); called != nil && path == "checkpoint" {
+			(*called)()
+		}
+	}))
+	t.Cleanup(p.server.Close)
+	p.Origin = p.operator()
+	return p
+}
+
+// operator returns another run of the command.
+func (p *pair) operator() *handover.Origin {
+	key, memory := p.Files()
+	return &handover.Origin{
+		Pool: p.Ledger.Pool, KeyFile: key, Memory: memory, Successor: p.server.URL, Client: p.server.Client(),
+		Wait: time.Minute, Report: func(string) {},
+	}
+}
+
+func (p *pair) fences(t *testing.T) string {
+	t.Helper()
+	return testdb.Value[string](t, p.Ledger.Pool, `SELECT coalesce(string_agg(concat(
+		CASE WHEN replaced THEN 'replaced' WHEN given_at IS NULL THEN 'fenced' ELSE 'given' END), ','), 'none') FROM handover`)
+}
+
+// TestHandoverAlone: while a handover waits for its mirror, it is neither undone nor run a second time.
+func TestHandoverAlone(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Append(3)
+	p.late.Store(true)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.HandOver(t.Context())
+		ended <- err
+	}()
+	testdb.Eventually(t, "the database is fenced", func() bool { return p.fences(t) == "fenced" })
+	if err := p.operator().Undo(t.Context(), nil); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("undone meanwhile: %v", err)
+	}
+	again := p.operator()
+	again.Wait = time.Second
+	if _, err := again.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("run twice: %v", err)
+	}
+	p.late.Store(false)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if got := p.fences(t); got != "given" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestHandoverImports: an import that begins after the first look is not left behind without a word.
+func TestHandoverImports(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	begin := func() {
+		if _, err := p.Ledger.Pool.Exec(t.Context(), `INSERT INTO imports
+			(import_id, integration_id, idempotency_key, key_id, state)
+			VALUES (gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), 'open')`); err != nil {
+			t.Error(err)
+		}
+	}
+	p.checked.Store(&begin)
+	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||
+		!strings.Contains(err.Error(), "bulk imports") {
+		t.Errorf("handed over with an open import: %v", err)
+	}
+	if got := p.fences(t); got != "none" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
