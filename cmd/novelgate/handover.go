@@ -31,6 +31,7 @@ type handoverCommand struct {
 	File         string        `arg:"" optional:"" help:"File for the mirror. It has the private keys of the ledger. -: standard output."`
 	To           *url.URL      `placeholder:"URL" help:"Public URL of the mirror that continues."`
 	Undo         bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
+	Force        bool          `help:"Run again or undo a complete handover although the mirror does not answer. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
 	LeaveImports bool          `name:"leave-imports" help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
 	Wait         time.Duration `default:"30s" help:"Longest time without commands until the handover is complete; then it is undone (default: ${default})."`
 }
@@ -65,7 +66,7 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 	start := now()
 	o := &handover.Origin{
 		Pool: pool, KeyFile: key, Memory: memory, Client: &http.Client{Timeout: successorTimeout},
-		LeaveImports: c.LeaveImports, Wait: c.Wait, Logger: s.logger(slog.LevelError),
+		LeaveImports: c.LeaveImports, Force: c.Force, Wait: c.Wait, Logger: s.logger(slog.LevelError),
 		Report: func(text string) { fmt.Fprintf(s.stderr, "%6.3f s  %s\n", now().Sub(start).Seconds(), text) },
 	}
 	if c.Undo {

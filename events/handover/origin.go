@@ -30,6 +30,8 @@ var (
 // until it has them.
 const maxBehind = 20_000
 
+var errBehind = errors.New("it does not serve the final checkpoint")
+
 const poll = 20 * time.Millisecond // between checks of what a handover waits for
 
 // Origin is the database of an origin that hands over.
@@ -42,6 +44,8 @@ type Origin struct {
 	Client    *http.Client
 	// LeaveImports hands over although bulk imports have not ended. Their partners must send them again.
 	LeaveImports bool
+	// Force assumes that a successor that does not answer was not promoted.
+	Force bool
 	// Wait limits how long commands are refused before the handover is complete; afterwards the fence is lifted.
 	Wait time.Duration
 	// Report gets each step that is done.
@@ -94,7 +98,7 @@ func (o *Origin) handOver(ctx context.Context) (*Token, error) {
 
 // lift lifts the fence of a handover that has failed, unless it is complete. It returns the reason of the failure.
 func (o *Origin) lift(ctx context.Context, f *fence, failed error) error {
-	if f.given {
+	if f.given || errors.Is(failed, ErrReplaced) {
 		return failed
 	}
 	if err := lower(context.WithoutCancel(ctx), o.Pool, f.promotion, false); err != nil {
@@ -117,8 +121,8 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	case f.successor != o.Successor:
 		return nil, fmt.Errorf("%w: it is handing over to %s; continue with that, or undo it first", ErrRefused, f.successor)
 	default:
-		if theirs, err := fetchOrigins(ctx, o.Client, f.successor); err == nil && theirs.has(f.promotion) {
-			return nil, fmt.Errorf("%w: %s was promoted", ErrReplaced, f.successor)
+		if err := o.wantNotPromoted(ctx, f); err != nil {
+			return nil, err
 		}
 		o.Report("The handover to " + f.successor + " continues.")
 		return f, nil
@@ -133,6 +137,42 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	o.Report("Commands are refused from now on.")
 	return f, nil
 }
+
+// wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete and
+// the successor does not answer, it fails with ErrRefused unless Force is set.
+func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
+	err := o.askSuccessor(ctx, f)
+	switch {
+	case errors.Is(err, ErrReplaced):
+		return err
+	case err == nil || !f.given: // HandOver asks again at its end
+		return nil
+	case !o.Force:
+		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force assumes "+
+			"that it was not, and will not be: otherwise two services accept commands, and sign two histories under one "+
+			"key: %w", ErrRefused, err)
+	}
+	o.Report("The mirror cannot be asked: " + err.Error())
+	return nil
+}
+
+// askSuccessor fails with ErrReplaced if the successor was promoted. It makes the fence of an incomplete handover one
+// for good.
+func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
+	p, err := FindSuccessor(ctx, o.Pool, o.Client, f.successor)
+	if err != nil || p == nil {
+		return err
+	}
+	err = fmt.Errorf("%w: %s was promoted", ErrReplaced, f.successor)
+	if f.given {
+		return err
+	}
+	_, failed := o.Pool.Exec(context.WithoutCancel(ctx), replacedSQL, f.promotion)
+	return errors.Join(err, failed)
+}
+
+// replacedSQL makes a fence one for good. $1: id of the promotion.
+const replacedSQL = `UPDATE handover SET replaced = true WHERE promotion_id = $1`
 
 const openImportsSQL = `SELECT count(*) FROM imports WHERE state IN ('open', 'processing')`
 
@@ -255,12 +295,20 @@ func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error
 	var found ledger.Checkpoint
 	for {
 		if found, err = o.successorHas(ctx); err == nil && found.Tree == last.Tree && found.Origin == last.Origin {
+			// It may have been promoted without this handover.
+			if err = o.askSuccessor(ctx, f); errors.Is(err, ErrReplaced) {
+				return ledger.Checkpoint{}, err
+			}
+		} else if err == nil {
+			err = errBehind
+		}
+		if err == nil {
 			o.Report(fmt.Sprintf("The mirror has all %d events.", last.Tree.N))
 			return last, nil
 		}
 		if !eventlog.Sleep(ctx, poll) {
 			return ledger.Checkpoint{}, fmt.Errorf("%w: the mirror has %d of %d events after %v: %w", ErrRefused, found.Tree.N,
-				last.Tree.N, o.Wait, errors.Join(err, ctx.Err()))
+				last.Tree.N, o.Wait, err)
 		}
 	}
 }
@@ -356,13 +404,10 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 	case token != nil && token.Promotion != f.promotion:
 		return fmt.Errorf("%w: the file is of another handover", ErrRefused)
 	}
+	if err := o.wantNotPromoted(ctx, f); err != nil {
+		return err
+	}
 	if f.given {
-		theirs, err := fetchOrigins(ctx, o.Client, f.successor)
-		if err != nil {
-			o.Report("The mirror cannot be asked: " + err.Error())
-		} else if theirs.has(f.promotion) {
-			return fmt.Errorf("%w: %s has been promoted", ErrReplaced, f.successor)
-		}
 		if err := ledger.Reinstate(o.Memory, f.promotion); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/handover"
@@ -137,6 +138,73 @@ func TestHandoverImports(t *testing.T) {
 		t.Errorf("handed over with an open import: %v", err)
 	}
 	if got := p.fences(t); got != "none" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// elsewhere is a promotion that the origin does not know.
+var elsewhere = []handover.Promotion{{
+	ID: uuid.MustParse("01900000-0000-7000-8000-000000000001"), Origin: ledgertest.Origin,
+	NextOrigin: ledgertest.Origin + "/2", Entries: 5, Known: 5, PromotedAt: time.Now(),
+}}
+
+// TestHandoverAgain: a complete handover is repeated or undone only if the mirror says that it was not promoted.
+func TestHandoverAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(wanted error) {
+		t.Helper()
+		if _, err := p.HandOver(t.Context()); !errors.Is(err, wanted) {
+			t.Errorf("again: %v, want %v", err, wanted)
+		}
+		if err := p.Undo(t.Context(), token); !errors.Is(err, wanted) {
+			t.Errorf("undone: %v, want %v", err, wanted)
+		}
+		if got := p.fences(t); got != "given" {
+			t.Errorf("afterwards: %s", got)
+		}
+	}
+	p.away.Store(true)
+	want(handover.ErrRefused)
+	p.Force = true
+	if again, err := p.HandOver(t.Context()); err != nil || again.Promotion != token.Promotion {
+		t.Errorf("again with force: %v", err)
+	}
+	p.away.Store(false)
+	p.promoted.Store(&elsewhere)
+	want(handover.ErrReplaced)
+	p.promoted.Store(nil)
+	p.away.Store(true)
+	if err := p.Undo(t.Context(), token); err != nil {
+		t.Error(err)
+	}
+	if got := p.fences(t); got != "none" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestHandoverToPromoted: a mirror that is promoted while a handover waits for it has replaced the origin.
+func TestHandoverToPromoted(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Append(3)
+	p.late.Store(true)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.HandOver(t.Context())
+		ended <- err
+	}()
+	testdb.Eventually(t, "the database is fenced", func() bool { return p.fences(t) == "fenced" })
+	p.promoted.Store(&elsewhere)
+	p.late.Store(false)
+	if err := <-ended; !errors.Is(err, handover.ErrReplaced) {
+		t.Errorf("handed over: %v", err)
+	}
+	if got := p.fences(t); got != "replaced" {
 		t.Errorf("afterwards: %s", got)
 	}
 }

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/database"
@@ -41,11 +39,6 @@ func Publish(ctx context.Context, db database.Querier) (p Published, err error) 
 		return n, err
 	}, originsSQL)
 	return p, err
-}
-
-// has reports whether a promotion is published.
-func (p *Published) has(id uuid.UUID) bool {
-	return slices.ContainsFunc(p.Promotions, func(p Promotion) bool { return p.ID == id })
 }
 
 // fetchOrigins fetches what the service at a public URL publishes.
