@@ -138,8 +138,8 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	return f, nil
 }
 
-// wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete and
-// the successor does not answer, it fails with ErrRefused unless Force is set.
+// wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete
+// and the successor does not answer, it fails with ErrRefused unless Force is set.
 func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	err := o.askSuccessor(ctx, f)
 	switch {
@@ -148,8 +148,8 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	case err == nil || !f.given: // HandOver asks again at its end
 		return nil
 	case !o.Force:
-		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force assumes "+
-			"that it was not, and will not be: otherwise two services accept commands, and sign two histories under one "+
+		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force "+
+			"assumes that it was not, and will not be: otherwise two services accept commands, and sign two histories under one "+
 			"key: %w", ErrRefused, err)
 	}
 	o.Report("The mirror cannot be asked: " + err.Error())
