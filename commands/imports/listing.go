@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/google/uuid"
@@ -126,7 +125,7 @@ func (l *listing) add(c *listed, after int64) error {
 			return err
 		}
 		if r.Line <= after || l.status != "" && r.Status != l.status ||
-			l.warning != "" && !slices.Contains(r.Warnings, l.warning) {
+			l.warning != "" && !r.warns(l.warning) {
 			continue
 		}
 		if l.failed {

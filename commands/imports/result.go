@@ -2,6 +2,7 @@ package imports
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,7 +34,7 @@ type Warning string
 // Warnings.
 const (
 	ParentNotFound Warning = "parent_not_found" // a reply that was stored top-level
-	UnknownMember  Warning = "unknown_member"   // the body has members that are ignored
+	UnknownMember  Warning = "unknown_member"   // the body has members that are ignored: Result.Unknown
 )
 
 // Result is the outcome of a line for partners.
@@ -51,6 +52,7 @@ type Result struct {
 	Slug           string              `json:"slug,omitzero"`
 	URL            string              `json:"url,omitzero"`
 	Warnings       []Warning           `json:"warnings,omitempty"`
+	Unknown        []string            `json:"unknownMembers,omitempty"` // members of the body that are ignored
 	Problem        jsontext.Value      `json:"problem,omitzero"`
 }
 
@@ -85,10 +87,7 @@ func resultOf(
 	own := got.Replayed && got.Original.RequestID == requestID // the original is an earlier attempt at this line
 	r := Result{
 		Line: number, Operation: line.Operation, IdempotencyKey: line.Key, Status: Unchanged,
-		Mismatch: got.Mismatch && !own,
-	}
-	if line.Unknown() != nil {
-		r.Warnings = []Warning{UnknownMember}
+		Mismatch: got.Mismatch && !own, Unknown: line.Unknown(),
 	}
 	switch {
 	case got.Replayed && !own:
@@ -106,7 +105,12 @@ func resultOf(
 	r.PostID, r.ThreadID, r.ParentPostID, r.URL = got.PostID, got.ThreadID, got.ParentPostID,
 		addresses.Post(got.Slug, got.PostID)
 	if r.Status == Created && line.Post.ParentKey != nil && got.ParentPostID == nil {
-		r.Warnings = append(r.Warnings, ParentNotFound)
+		r.Warnings = []Warning{ParentNotFound}
 	}
 	return r
+}
+
+// warns reports whether an outcome has a warning.
+func (r *Result) warns(warning Warning) bool {
+	return slices.Contains(r.Warnings, warning) || warning == UnknownMember && len(r.Unknown) > 0
 }

@@ -194,7 +194,7 @@ func (v *visit) record(index int, r *Result) error {
 	}
 	v.results[index] = encoded
 	v.outcomes[r.Status]++
-	if slices.Contains(r.Warnings, ParentNotFound) {
+	if r.warns(ParentNotFound) {
 		v.parentMissing++
 	}
 	if r.Status == Failed {

@@ -53,6 +53,10 @@ func TestResultsWithAWarning(t *testing.T) {
 		var got []string
 		for _, r := range i.Results(t, query) {
 			got = append(got, r.IdempotencyKey)
+			misspelled := r.IdempotencyKey == "misspelled" || r.IdempotencyKey == "both"
+			if misspelled != slices.Equal(r.UnknownMembers, []string{"parentUuid"}) {
+				t.Errorf("%s has the unknown members %q", r.IdempotencyKey, r.UnknownMembers)
+			}
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", query, diff)

@@ -44,6 +44,7 @@ type LineResult struct {
 	NovelID        string   `json:"novelId"`
 	URL            string   `json:"url"`
 	Warnings       []string `json:"warnings"`
+	UnknownMembers []string `json:"unknownMembers"`
 	Problem        *Problem `json:"problem"`
 }
 
