@@ -96,7 +96,7 @@ func TestGeneratedClients(t *testing.T) {
 }
 
 // TestGeneratedTypesInTheGuide runs the programs in TypeScript of docs/partners.md: send.ts, whose first attempts fail,
-// and webhook.ts, which takes a message of the service and no other.
+// changes.ts, and webhook.ts, which takes a message of the service and no other.
 func TestGeneratedTypesInTheGuide(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop(t)
@@ -106,12 +106,18 @@ func TestGeneratedTypesInTheGuide(t *testing.T) {
 
 	said := ""
 	for _, address := range []string{s.through(t, cutAfterRequest, refuseWith(503), refuseWith(429)), s.URL} {
-		said += w.run(t, "env", "NOVELGATE="+address, "KEY="+p.APIKey, "node", "built/send.js")
+		said += w.run(t, "env", "NOVELGATE_URL="+address, "NOVELGATE_API_KEY="+p.APIKey, "node", "built/send.js")
 	}
 	words := strings.Fields(said) // created, postId and url of each answer
 	if len(words) != 6 || words[0] != "false" || words[3] != "false" || words[1] != words[4] {
 		t.Errorf("send.ts said\n%s", said)
 	}
+
+	s.Moderate(t, "reject", "The Clockmaker's Apprentice")
+	testdb.Eventually(t, "changes.ts says that the novel was rejected", func() bool {
+		said := w.run(t, "env", "NOVELGATE_URL="+s.URL, "NOVELGATE_API_KEY="+p.APIKey, "node", "built/changes.js")
+		return strings.Contains(said, "novel.rejected")
+	})
 
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

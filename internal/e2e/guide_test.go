@@ -28,7 +28,8 @@ func TestGuideForPartners(t *testing.T) {
 	}
 	for _, block := range blocks {
 		command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block[1])
-		command.Env = append(os.Environ(), "NOVELGATE="+s.URL, "KEY="+p.APIKey, "SANDBOX_KEY="+box.APIKey)
+		command.Env = append(os.Environ(), "NOVELGATE_URL="+s.URL, "NOVELGATE_API_KEY="+p.APIKey,
+			"SANDBOX_KEY="+box.APIKey)
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s\n%s", err, block[1], out)
 		}
@@ -41,7 +42,7 @@ func TestGuideForPartners(t *testing.T) {
 }
 
 // TestGuideShowsProgramsThatAreTested: each program of the guide is an example of the client, or a file that `make
-// generators` runs.
+// generators` runs, with the same settings of the compiler.
 func TestGuideShowsProgramsThatAreTested(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
@@ -51,11 +52,14 @@ func TestGuideShowsProgramsThatAreTested(t *testing.T) {
 		}
 		return string(text)
 	}
+	if settings := read("generators/tsconfig.json"); !strings.Contains(read("../../docs/partners.md"), settings) {
+		t.Errorf("the guide does not show these settings:\n%s", settings)
+	}
 	blocks := regexp.MustCompile("(?s)```(go|ts)\n(.*?)```").FindAllStringSubmatch(read("../../docs/partners.md"), -1)
-	if len(blocks) != 3 {
+	if len(blocks) != 4 {
 		t.Errorf("%d programs", len(blocks))
 	}
-	programs := []string{read("generators/send.ts"), read("generators/webhook.ts")}
+	programs := []string{read("generators/send.ts"), read("generators/changes.ts"), read("generators/webhook.ts")}
 	examples := regexp.MustCompile(`(?m)^\t`).ReplaceAllString(read("../../client/example_test.go"), "")
 	for _, block := range blocks {
 		if block[1] == "go" && !strings.Contains(examples, block[2]) ||

@@ -2,15 +2,16 @@ import createClient from "openapi-fetch";
 import type { components, paths } from "./api.js";
 
 const api = createClient<paths>({
-  baseUrl: process.env.NOVELGATE ?? "",
-  headers: { Authorization: `Bearer ${process.env.KEY}` },
+  baseUrl: process.env.NOVELGATE_URL ?? "",
+  headers: { Authorization: `Bearer ${process.env.NOVELGATE_API_KEY}` },
 });
 
 type Answer<T> = { data?: T; error?: components["schemas"]["Problem"]; response: Response };
 
-// send repeats a command, with the same key, until its answer is final or a minute is over.
+// send repeats a command, with the same Idempotency-Key, until its answer is final. After ten minutes it fails: keep the
+// command, and send it again later.
 async function send<T>(attempt: (signal: AbortSignal) => Promise<Answer<T>>): Promise<T> {
-  const end = Date.now() + 60_000;
+  const end = Date.now() + 600_000;
   for (let pause = 200; ; pause = Math.min(2 * pause, 30_000)) {
     let wait = pause * (0.5 + Math.random() / 2);
     try {
