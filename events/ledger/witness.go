@@ -119,11 +119,12 @@ var errWitness = errors.New("the witness did not cosign")
 // cosign requests the cosignature lines of a checkpoint. "" without an error: the witness has cosigned a newer one.
 func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err error) {
 	_, old, err := w.sizes(ctx, c.Origin)
-	if err != nil {
+	if err != nil || old > c.Tree.N { // another replica was faster
 		return "", err
 	}
 	old = max(old, 0)
-	// A witness with another size returns it. Another replica may send to it meanwhile.
+	// A witness at another size answers 409 with that size: ask again from there. It can change again, because other
+	// replicas ask too.
 	const attempts = 3
 	for range attempts {
 		status, answer, err := w.ask(ctx, c, old)

@@ -157,6 +157,34 @@ func TestWitnessRefusesFork(t *testing.T) {
 	}
 }
 
+// TestWitnessIsAhead: a replica with an older checkpoint than the witness has cosigned leaves it, whether or not the
+// database has that cosignature.
+func TestWitnessIsAhead(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	w := newWitness(t, l, "one")
+	target, err := ledger.NewWitness(ledger.WitnessConfig{Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Append(3)
+	older := l.Latest()
+	l.Append(2)
+	if err := target.Take(t.Context(), l.Latest()); err != nil {
+		t.Fatal(err)
+	}
+	if err := target.Take(t.Context(), older); err != nil {
+		t.Errorf("the database has the newer cosignature: %v", err)
+	}
+	l.Tamper(`DELETE FROM ledger_cosignatures`)
+	if err := target.Take(t.Context(), older); err != nil {
+		t.Errorf("the witness has the newer checkpoint: %v", err)
+	}
+	if n := count(t, l.Pool, "ledger_cosignatures"); n != 0 {
+		t.Errorf("%d cosignatures on the older checkpoint are kept", n)
+	}
+}
+
 // TestServedCheckpoint: for a few seconds, a checkpoint with a quorum is served instead of a newer one without.
 func TestServedCheckpoint(t *testing.T) {
 	t.Parallel()
