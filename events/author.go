@@ -46,7 +46,7 @@ type AuthorLink struct {
 
 // Type implements Event.
 func (AuthorLinked) Type() string { return "author.linked.v1" }
-func (AuthorLinked) sealed()      {}
+func (AuthorLinked) isEvent()     {}
 
 func (e AuthorLinked) personal() any {
 	if e.Link == nil {
@@ -68,7 +68,7 @@ type AuthorUnlinked struct {
 
 // Type implements Event.
 func (AuthorUnlinked) Type() string { return "author.unlinked.v1" }
-func (AuthorUnlinked) sealed()      {}
+func (AuthorUnlinked) isEvent()     {}
 
 // AuthorBlocked records that new comments of an author are refused.
 type AuthorBlocked struct {
@@ -78,7 +78,7 @@ type AuthorBlocked struct {
 
 // Type implements Event.
 func (AuthorBlocked) Type() string { return "author.blocked.v1" }
-func (AuthorBlocked) sealed()      {}
+func (AuthorBlocked) isEvent()     {}
 
 // AuthorUnblocked records that an author may comment again.
 type AuthorUnblocked struct {
@@ -88,7 +88,7 @@ type AuthorUnblocked struct {
 
 // Type implements Event.
 func (AuthorUnblocked) Type() string { return "author.unblocked.v1" }
-func (AuthorUnblocked) sealed()      {}
+func (AuthorUnblocked) isEvent()     {}
 
 // AuthorPostsHidden records that all comments of an author received up to Until are hidden. It is one event for all of
 // them.
@@ -100,7 +100,7 @@ type AuthorPostsHidden struct {
 
 // Type implements Event.
 func (AuthorPostsHidden) Type() string { return "author.posts_hidden.v1" }
-func (AuthorPostsHidden) sealed()      {}
+func (AuthorPostsHidden) isEvent()     {}
 
 // AuthorPostsRestored records the end of the latest AuthorPostsHidden. Comments hidden individually stay hidden.
 type AuthorPostsRestored struct {
@@ -110,7 +110,7 @@ type AuthorPostsRestored struct {
 
 // Type implements Event.
 func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
-func (AuthorPostsRestored) sealed()      {}
+func (AuthorPostsRestored) isEvent()     {}
 
 // AuthorErased records that the author's identity and comments were erased from all earlier events. A block stays in
 // force. Later comments of the author are stored as usual.
@@ -118,7 +118,7 @@ type AuthorErased struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason"`
 	Comments      int       `json:"comments"`  // number of erased comments
-	Decisions     int       `json:"decisions"` // number of erased decisions about the author
+	Decisions     int       `json:"decisions"` // number of erased staff actions about the author: links, blocks, hides
 	// Searched is a position in the log. Comments up to it were erased before this event was recorded; comments between it
 	// and this event are erased right after. The position belongs to the cluster that recorded the event, and means
 	// nothing after a move to another cluster (see Frozen).
@@ -127,12 +127,13 @@ type AuthorErased struct {
 
 // Type implements Event.
 func (AuthorErased) Type() string { return "author.erased.v1" }
-func (AuthorErased) sealed()      {}
+func (AuthorErased) isEvent()     {}
 
-// SearchedAt returns the position after which the erasure, recorded at a position, may have left comments.
+// SearchedAt returns where the search for remaining comments must begin; at is the position of this event.
 //
 // A move to another cluster does not translate Searched, because stored events never change. For an erasure before a
-// move the result is the zero position, so the whole log before it must be searched.
+// move the result is the zero position, so the whole log before it must be searched. It is also the zero position if
+// Searched is not before the event: then it belongs to another log, for example that of the origin of a mirror.
 func (e AuthorErased) SearchedAt(at Position) (Position, error) {
 	searched, err := ParsePosition(e.Searched)
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 type Event interface {
 	// Type returns the literal, versioned name under which the event is stored, such as "novel.created.v1".
 	Type() string
-	sealed()
+	isEvent()
 }
 
 // Names of the kinds of aggregate, as stored in stream_type.

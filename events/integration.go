@@ -14,7 +14,7 @@ type IntegrationRegistered struct {
 
 // Type implements Event.
 func (IntegrationRegistered) Type() string { return "integration.registered.v1" }
-func (IntegrationRegistered) sealed()      {}
+func (IntegrationRegistered) isEvent()     {}
 
 // IntegrationRenamed records the new name of an integration.
 type IntegrationRenamed struct {
@@ -23,21 +23,21 @@ type IntegrationRenamed struct {
 
 // Type implements Event.
 func (IntegrationRenamed) Type() string { return "integration.renamed.v1" }
-func (IntegrationRenamed) sealed()      {}
+func (IntegrationRenamed) isEvent()     {}
 
 // IntegrationEnabled records that a disabled integration may post again.
 type IntegrationEnabled struct{}
 
 // Type implements Event.
 func (IntegrationEnabled) Type() string { return "integration.enabled.v1" }
-func (IntegrationEnabled) sealed()      {}
+func (IntegrationEnabled) isEvent()     {}
 
 // IntegrationDisabled records that all requests of an integration are refused, whatever its capabilities.
 type IntegrationDisabled struct{}
 
 // Type implements Event.
 func (IntegrationDisabled) Type() string { return "integration.disabled.v1" }
-func (IntegrationDisabled) sealed()      {}
+func (IntegrationDisabled) isEvent()     {}
 
 // CapabilityEnabled records that an integration may use an endpoint: "novels", "posts" or "import".
 type CapabilityEnabled struct {
@@ -46,7 +46,7 @@ type CapabilityEnabled struct {
 
 // Type implements Event.
 func (CapabilityEnabled) Type() string { return "integration.capability_enabled.v1" }
-func (CapabilityEnabled) sealed()      {}
+func (CapabilityEnabled) isEvent()     {}
 
 // CapabilityDisabled records that an integration may no longer use an endpoint.
 type CapabilityDisabled struct {
@@ -55,7 +55,7 @@ type CapabilityDisabled struct {
 
 // Type implements Event.
 func (CapabilityDisabled) Type() string { return "integration.capability_disabled.v1" }
-func (CapabilityDisabled) sealed()      {}
+func (CapabilityDisabled) isEvent()     {}
 
 // RateLimitSet records a limit of an integration per minute: of creations ("novels"), of requests ("posts") or
 // of the lines of bulk imports ("lines").
@@ -73,7 +73,7 @@ type UpdateLimit struct {
 
 // Type implements Event.
 func (RateLimitSet) Type() string { return "integration.rate_limit_set.v1" }
-func (RateLimitSet) sealed()      {}
+func (RateLimitSet) isEvent()     {}
 
 // ReviewModeSet records whether the integration's new novels are pending until staff approve them.
 type ReviewModeSet struct {
@@ -82,7 +82,7 @@ type ReviewModeSet struct {
 
 // Type implements Event.
 func (ReviewModeSet) Type() string { return "integration.review_mode_set.v1" }
-func (ReviewModeSet) sealed()      {}
+func (ReviewModeSet) isEvent()     {}
 
 // KeyIssued records a new API key. The key itself is shown once and never stored.
 type KeyIssued struct {
@@ -95,7 +95,7 @@ type KeyIssued struct {
 
 // Type implements Event.
 func (KeyIssued) Type() string { return "integration.key_issued.v1" }
-func (KeyIssued) sealed()      {}
+func (KeyIssued) isEvent()     {}
 
 // KeyExpirySet records when an API key expires, after its rotation.
 type KeyExpirySet struct {
@@ -105,7 +105,7 @@ type KeyExpirySet struct {
 
 // Type implements Event.
 func (KeyExpirySet) Type() string { return "integration.key_expiry_set.v1" }
-func (KeyExpirySet) sealed()      {}
+func (KeyExpirySet) isEvent()     {}
 
 // KeyRevoked records that an API key was revoked.
 type KeyRevoked struct {
@@ -116,7 +116,7 @@ type KeyRevoked struct {
 
 // Type implements Event.
 func (KeyRevoked) Type() string { return "integration.key_revoked.v1" }
-func (KeyRevoked) sealed()      {}
+func (KeyRevoked) isEvent()     {}
 
 // KeyExpiring records that an API key expires within days, to notify its integration. There is one event for each key
 // and expiry.
@@ -127,7 +127,7 @@ type KeyExpiring struct {
 
 // Type implements Event.
 func (KeyExpiring) Type() string { return "integration.key_expiring.v1" }
-func (KeyExpiring) sealed()      {}
+func (KeyExpiring) isEvent()     {}
 
 // ImportCompleted records that all lines of a bulk import have an outcome, with the count of each outcome.
 type ImportCompleted struct {
@@ -143,4 +143,4 @@ type ImportCompleted struct {
 
 // Type implements Event.
 func (ImportCompleted) Type() string { return "integration.import_completed.v1" }
-func (ImportCompleted) sealed()      {}
+func (ImportCompleted) isEvent()     {}

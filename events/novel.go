@@ -19,7 +19,7 @@ type NovelCreated struct {
 
 // Type implements Event.
 func (NovelCreated) Type() string { return "novel.created.v1" }
-func (NovelCreated) sealed()      {}
+func (NovelCreated) isEvent()     {}
 
 // NovelUpdated records the fields that an upsert or an edit by staff changed: a nil field is unchanged, an empty one
 // was cleared. An upsert without changes is recorded too, so that a retry of its key is recognised.
@@ -35,7 +35,7 @@ type NovelUpdated struct {
 
 // Type implements Event.
 func (NovelUpdated) Type() string { return "novel.updated.v1" }
-func (NovelUpdated) sealed()      {}
+func (NovelUpdated) isEvent()     {}
 
 // NovelPublished records that the host platform took over a partner's novel, which is canonical from then on.
 type NovelPublished struct {
@@ -44,7 +44,7 @@ type NovelPublished struct {
 
 // Type implements Event.
 func (NovelPublished) Type() string { return "novel.published.v1" }
-func (NovelPublished) sealed()      {}
+func (NovelPublished) isEvent()     {}
 
 // NovelApproved records that staff approved a pending or rejected novel.
 type NovelApproved struct {
@@ -53,7 +53,7 @@ type NovelApproved struct {
 
 // Type implements Event.
 func (NovelApproved) Type() string { return "novel.approved.v1" }
-func (NovelApproved) sealed()      {}
+func (NovelApproved) isEvent()     {}
 
 // NovelRejected records that staff rejected a novel. Its title cannot be imported again.
 type NovelRejected struct {
@@ -62,7 +62,7 @@ type NovelRejected struct {
 
 // Type implements Event.
 func (NovelRejected) Type() string { return "novel.rejected.v1" }
-func (NovelRejected) sealed()      {}
+func (NovelRejected) isEvent()     {}
 
 // NovelBarred records that staff rejected a title before its first import. Partners cannot create the novel.
 type NovelBarred struct {
@@ -73,7 +73,7 @@ type NovelBarred struct {
 
 // Type implements Event.
 func (NovelBarred) Type() string { return "novel.barred.v1" }
-func (NovelBarred) sealed()      {}
+func (NovelBarred) isEvent()     {}
 
 // NovelUnbarred records that staff approved a barred title. The next import creates the novel.
 type NovelUnbarred struct {
@@ -82,4 +82,4 @@ type NovelUnbarred struct {
 
 // Type implements Event.
 func (NovelUnbarred) Type() string { return "novel.unbarred.v1" }
-func (NovelUnbarred) sealed()      {}
+func (NovelUnbarred) isEvent()     {}

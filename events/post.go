@@ -14,7 +14,7 @@ type ThreadOpened struct {
 
 // Type implements Event.
 func (ThreadOpened) Type() string { return "thread.opened.v1" }
-func (ThreadOpened) sealed()      {}
+func (ThreadOpened) isEvent()     {}
 
 // PostImported records that a partner's comment entered a thread.
 type PostImported struct {
@@ -38,7 +38,7 @@ type Comment struct {
 
 // Type implements Event.
 func (PostImported) Type() string { return "post.imported.v1" }
-func (PostImported) sealed()      {}
+func (PostImported) isEvent()     {}
 
 func (p PostImported) personal() any {
 	if p.Comment == nil {
@@ -61,7 +61,7 @@ type PostHidden struct {
 
 // Type implements Event.
 func (PostHidden) Type() string { return "post.hidden.v1" }
-func (PostHidden) sealed()      {}
+func (PostHidden) isEvent()     {}
 
 // PostRestored records that staff made a comment visible again, even if all earlier comments of its author are hidden.
 type PostRestored struct {
@@ -70,4 +70,4 @@ type PostRestored struct {
 
 // Type implements Event.
 func (PostRestored) Type() string { return "post.restored.v1" }
-func (PostRestored) sealed()      {}
+func (PostRestored) isEvent()     {}

@@ -31,7 +31,7 @@ func TestEveryEventIsRegistered(t *testing.T) {
 	}
 	slices.Sort(structs)
 	if diff := cmp.Diff(sealed, structs); diff != "" {
-		t.Errorf("structs (-with sealed() +with a literal Type()):\n%s", diff)
+		t.Errorf("structs (-with isEvent() +with a literal Type()):\n%s", diff)
 	}
 	registered := events.Types()
 	slices.Sort(names)
@@ -73,7 +73,7 @@ func declaredEvents(t *testing.T) (sealed []string, named map[string]string) {
 				continue
 			}
 			switch method.Name.Name {
-			case "sealed":
+			case "isEvent":
 				sealed = append(sealed, receiver.Name)
 			case "Type":
 				named[receiver.Name] = returnedLiteral(t, method)

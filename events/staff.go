@@ -20,7 +20,7 @@ type PersonKeyIssued struct {
 
 // Type implements Event.
 func (PersonKeyIssued) Type() string { return "person.key_issued.v1" }
-func (PersonKeyIssued) sealed()      {}
+func (PersonKeyIssued) isEvent()     {}
 
 // PersonKeyRevoked records that an API key of a staff user was revoked.
 type PersonKeyRevoked struct {
@@ -31,7 +31,7 @@ type PersonKeyRevoked struct {
 
 // Type implements Event.
 func (PersonKeyRevoked) Type() string { return "person.key_revoked.v1" }
-func (PersonKeyRevoked) sealed()      {}
+func (PersonKeyRevoked) isEvent()     {}
 
 // ProjectionEventSkipped records that staff made a projection skip an event that it could not apply. A rebuild skips
 // the same event.
@@ -48,4 +48,4 @@ type ProjectionEventSkipped struct {
 
 // Type implements Event.
 func (ProjectionEventSkipped) Type() string { return "projection.event_skipped.v1" }
-func (ProjectionEventSkipped) sealed()      {}
+func (ProjectionEventSkipped) isEvent()     {}

@@ -18,8 +18,8 @@ import (
 // lease is how long a worker may take between saves before another one may take its chunk.
 const lease = 10 * time.Second
 
-// submitTime is how long after the last save a worker submits lines. These end before the lease does, so no line is
-// executed after the chunk is leased by another worker or an erasure.
+// submitTime is half of the lease. A worker submits lines only this long after a save, so they end before the lease:
+// no line is executed after the chunk is leased by another worker or an erasure.
 const submitTime = lease / 2
 
 var (
@@ -41,8 +41,10 @@ var errLeaseLost = errors.New("the lease of the chunk has expired")
 type visit struct {
 	importID, integrationID, keyID uuid.UUID
 	server                         database.Server // from which the chunk was leased
-	first, turn, round             int64
-	final                          bool
+	linesBefore                    int64           // of the import, before the chunk
+	turn                           int64           // of the chunk; see turnsPerRound
+	round                          int64           // of the import
+	finalRound                     bool
 	receivedAt                     time.Time
 	canPost, canCreate, review     bool
 	perMinute                      int
@@ -51,7 +53,7 @@ type visit struct {
 	results map[int][]byte         // by index in lines
 	waiting map[int]*waiter        // lines that wait, by index
 	stored  map[uuid.UUID]struct{} // comments known to be on record
-	failed  map[int]struct{}       // of results
+	failed  map[int]struct{}       // indexes of failed results
 
 	// since the last save
 	outcomes      map[Status]int64 // lines by outcome
@@ -68,10 +70,10 @@ type waiter struct {
 }
 
 // number returns the number of a line in the import, from 1.
-func (v *visit) number(index int) int64 { return v.first + int64(index) + 1 }
+func (v *visit) number(index int) int64 { return v.linesBefore + int64(index) + 1 }
 
-// requestID returns the request id of the events of a line. It distinguishes an attempt at this line from other
-// deliveries of its key.
+// requestID returns the request id of the events of a line. An event with this id comes from an earlier attempt at
+// this line, not from another request with its key.
 func (v *visit) requestID(index int) string { return requestID(v.importID, v.number(index)) }
 
 // requestPrefix begins the request ids of lines.
@@ -93,8 +95,8 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 	}
 	defer conn.Release()
 	v.server = database.ServerOf(conn.Conn().PgConn())
-	err = conn.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.first, &v.turn, &v.receivedAt,
-		&v.integrationID, &v.keyID, &v.round, &v.final, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
+	err = conn.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.linesBefore, &v.turn, &v.receivedAt,
+		&v.integrationID, &v.keyID, &v.round, &v.finalRound, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // as documented above
 	}
@@ -117,7 +119,7 @@ func (v *visit) idle() bool {
 			return false
 		}
 	}
-	return v.turn >= turnsPerRound
+	return v.turn >= turnsPerRound // in round 0 the chunk may have lines that were never executed
 }
 
 const loadSQL = `SELECT body, results FROM import_chunks WHERE import_id = $1 AND first_line = $2`
@@ -125,7 +127,7 @@ const loadSQL = `SELECT body, results FROM import_chunks WHERE import_id = $1 AN
 // load reads the lines and their saved outcomes.
 func load(ctx context.Context, db database.Querier, v *visit) error {
 	var body, packed []byte
-	if err := db.QueryRow(ctx, loadSQL, v.importID, v.first).Scan(&body, &packed); err != nil {
+	if err := db.QueryRow(ctx, loadSQL, v.importID, v.linesBefore).Scan(&body, &packed); err != nil {
 		return fmt.Errorf("read a chunk: %w", err)
 	}
 	lines, err := unpackLines(body)
@@ -142,7 +144,7 @@ func load(ctx context.Context, db database.Querier, v *visit) error {
 		if err != nil {
 			return err
 		}
-		index := int(r.Line - v.first - 1)
+		index := int(r.Line - v.linesBefore - 1)
 		v.results[index] = encoded
 		if r.Status == Failed {
 			v.failed[index] = struct{}{}
@@ -152,14 +154,14 @@ func load(ctx context.Context, db database.Querier, v *visit) error {
 }
 
 func loadWaiting(ctx context.Context, db database.Querier, v *visit) error {
-	rows, _ := db.Query(ctx, visitSQL, v.importID, v.first, v.final) // ForEachRow has the error
+	rows, _ := db.Query(ctx, visitSQL, v.importID, v.linesBefore, v.finalRound) // ForEachRow has the error
 	var line int64
 	w := waiter{saved: true}
 	var parent uuid.NullUUID
 	_, err := pgx.ForEachRow(rows, []any{&line, &w.post, &parent, &w.ready}, func() error {
 		w.parent = parent.UUID
 		waiting := w
-		v.waiting[int(line-v.first-1)] = &waiting
+		v.waiting[int(line-v.linesBefore-1)] = &waiting
 		return nil
 	})
 	if err != nil {
@@ -214,23 +216,25 @@ func (v *visit) record(index int, r *Result) error {
 	return nil
 }
 
-// turnsPerRound is more than the lines of an import. See import_chunks.turn.
+// turnsPerRound separates the rounds: the turn of a chunk (import_chunks.turn) is its next round times this number,
+// plus its place in that round. Places are below it, because an import has fewer lines. In SQL it is 1099511627776.
 const turnsPerRound = 1 << 40
 
-// nextTurn is the turn of the chunk in the next round, which goes from the end to the beginning if its number is odd.
+// nextTurn is the turn of the chunk in the next round. Odd rounds visit the chunks from last to first, because parents
+// mostly come later.
 func (v *visit) nextTurn() int64 {
 	next := v.round + 1
 	if next%2 == 1 {
-		return next*turnsPerRound + turnsPerRound - 1 - v.first
+		return next*turnsPerRound + turnsPerRound - 1 - v.linesBefore
 	}
-	return next*turnsPerRound + v.first
+	return next*turnsPerRound + v.linesBefore
 }
 
 const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 
 // release ends the lease of an idle chunk.
 func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
-	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.first, worker, v.nextTurn()); err != nil {
+	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.linesBefore, worker, v.nextTurn()); err != nil {
 		return fmt.Errorf("release a chunk: %w", err)
 	}
 	return nil
@@ -245,7 +249,7 @@ func (s *Store) save(
 	if len(v.results)+len(v.waiting) == len(v.lines) {
 		turn = v.nextTurn()
 	}
-	var next *int64
+	var next *int64 // turn of the next visit; nil keeps the lease
 	if end {
 		next = &turn
 	}
@@ -263,7 +267,7 @@ func (s *Store) save(
 		return "", errLeaseLost
 	}
 	n := v.outcomes
-	err = conn.QueryRow(ctx, saveSQL, v.importID, v.first, worker, packLines(v.lines), v.packedResults(),
+	err = conn.QueryRow(ctx, saveSQL, v.importID, v.linesBefore, worker, packLines(v.lines), v.packedResults(),
 		len(v.lines)-len(v.results), len(v.failed), next, lease, n[Created], n[Updated], n[Unchanged], n[Replayed], n[Failed],
 		v.parentMissing, v.resolved, lines, posts, parents, resume).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -297,6 +301,8 @@ func (v *visit) packedResults() []byte {
 	return packLines(results)
 }
 
+// stuckSQL finds the imports whose final round has visited all chunks without progress. 1099511627776 is 2^40, see
+// turnsPerRound.
 const stuckSQL = `SELECT import_id FROM imports AS i
 WHERE state = 'processing' AND final AND progress = 0
   AND EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0)
@@ -339,7 +345,7 @@ SELECT line, post_id, parent_post_id FROM up`
 UPDATE imports AS i SET progress = 1 FROM w WHERE i.import_id = w.import_id`
 )
 
-// breakCycle makes the first line of a cycle of replies wait for nothing.
+// breakCycle makes the first line of a cycle of replies wait for nothing. See Replies in doc.go.
 func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 	type reply struct {
 		Line   int64
@@ -353,7 +359,8 @@ func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 	if len(up) == 0 || !up[len(up)-1].Parent.Valid {
 		return nil // another worker has broken it
 	}
-	// The last ancestor is a reply to the first comment of the cycle.
+	// The last ancestor is a reply to the first comment of the cycle. begin is -1 if its parent does not wait: then
+	// the chain has no cycle, and its first line is set free, so that the import goes on.
 	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
 	cycle := up[max(begin, 0):]
 	first := slices.MinFunc(cycle, func(a, b reply) int { return int(a.Line - b.Line) })

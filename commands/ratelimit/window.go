@@ -8,7 +8,7 @@ import (
 const (
 	leaseShare  = 100                    // a lease is one hundredth of the remaining permits
 	leaseTime   = 200 * time.Millisecond // how long a lease is valid
-	leaseGrace  = 100 * time.Millisecond // after a lease: how long its unused permits wait for the next call
+	leaseGrace  = 100 * time.Millisecond // after a lease: how long its unused permits wait for the next database call
 	refusalTime = 100 * time.Millisecond // how long a refusal is cached
 )
 
@@ -20,22 +20,23 @@ type window struct {
 	wake    chan struct{} // wakes the worker
 	closing bool
 
-	limit    int       // of the newest take
-	calledAt time.Time // when the newest call with a take returned
+	limit      int       // of the newest take
+	answeredAt time.Time // when the newest database call with a take was answered
 
 	lease   lease
-	returns []charge // to return with the next call
+	returns []charge // to return with the next database call
 
-	used        int       // permits in use after the latest call, and those granted from the lease since
+	used        int       // permits in use after the latest database call, and those granted from the lease since
 	resetAt     time.Time // when all permits are free
 	freeAt      time.Time // when one more permit is free
 	refuseUntil time.Time // end of a cached refusal
 }
 
-// lease is a number of permits that this replica may grant from memory.
+// lease is a number of permits that this replica may grant from memory. They count from the end of the lease
+// (charge.at).
 type lease struct {
 	charge
-	ends time.Time // by this process's clock; not later than charge.at by the database's clock
+	ends time.Time // that moment or earlier, by this process's clock
 }
 
 // charge is a number of permits and the time at which they count, by the database's clock.
@@ -44,7 +45,7 @@ type charge struct {
 	n  int
 }
 
-// request is a Take or a Return that waits for a call. decision and err are set before answered is closed.
+// request is a Take or a Return that waits for a database call. decision and err are set before answered is closed.
 type request struct {
 	limit, wanted int       // Take
 	returned      int       // Return: number of permits …
@@ -99,7 +100,7 @@ func (w *window) returnToLease(now, charged time.Time, n int) bool {
 	return true
 }
 
-// endLease ends the lease. The next call returns its unused permits.
+// endLease ends the lease. The next database call returns its unused permits.
 func (w *window) endLease() {
 	if w.lease.n > 0 {
 		w.returns = append(w.returns, w.lease.charge)

@@ -114,7 +114,7 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 		g.wanted += r.wanted
 	}
 	// A lease saves calls only if they come faster than leases end.
-	g.lease = g.wanted > 0 && !w.closing && now.Sub(w.calledAt) < leaseTime
+	g.lease = g.wanted > 0 && !w.closing && now.Sub(w.answeredAt) < leaseTime
 	return g, 0
 }
 
@@ -204,7 +204,7 @@ func (w *window) update(g *group, r receipt, sent, answered time.Time) {
 	w.used = r.used - r.leased
 	w.resetAt = answered.Add(r.resetAfter)
 	if g.wanted > 0 {
-		w.calledAt = answered
+		w.answeredAt = answered
 	}
 	w.lease = lease{charge: charge{at: r.leasedUntil, n: r.leased}, ends: sent.Add(leaseTime)}
 	w.refuseUntil = time.Time{}

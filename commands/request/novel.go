@@ -112,14 +112,14 @@ func DecodeEdit(body []byte) (StaffNovel, error) {
 	if o.Given("novel") {
 		o.Fail("novel", "cannot be changed: a title stays as it is")
 	} else {
-		_, _ = o.Text("novel", false) // a name in another case is an unknown member
+		_, _ = o.Text("novel", optional) // a name in another case is an unknown member
 	}
 	return o.staffNovel("")
 }
 
 func (o *object) staffNovel(cleaned string) (StaffNovel, error) {
 	n := StaffNovel{Novel: o.details(Novel{Title: cleaned, FoldedTitle: title.Fold(cleaned)})}
-	n.Reason, _ = o.Text("reason", false)
+	n.Reason, _ = o.Text("reason", optional)
 	return n, o.Err()
 }
 

@@ -76,7 +76,7 @@ func (o *object) chapter(name string) *Decimal {
 
 // timestamp reads when the comment was written. A time up to maxAhead after receivedAt is valid, inclusive.
 func (o *object) timestamp(name string, receivedAt time.Time) (at time.Time, given bool) {
-	s, ok := o.Text(name, false)
+	s, ok := o.Text(name, optional)
 	if !ok {
 		return receivedAt.UTC().Truncate(time.Microsecond), false
 	}
@@ -102,10 +102,10 @@ func (d Decimal) String() string { return string(d) }
 
 const (
 	maxFraction = 20 // digits after the point
-	// A value of 0.d1d2… × 10^7 is below 10,000,000; the maximum is 0.1 × 10^7.
+	// 1,000,000 is 0.1 × 10^7, so at magnitude 7 only the digit 1 is allowed.
 	maxMagnitude = 7
 	maxChapter   = "1,000,000"
-	// A body is too short for digits that could balance a larger exponent.
+	// No body has enough digits to offset a larger exponent, so clamping changes no result.
 	exponentBound = 1 << 40
 )
 

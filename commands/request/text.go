@@ -12,9 +12,15 @@ import (
 // object is a body with the text rules that all commands share.
 type object struct{ httpkit.Object }
 
+// Whether httpkit.Object.Text requires a member.
+const (
+	required = true
+	optional = false
+)
+
 // required reads and cleans a text. check returns the error text, "" for a valid one.
 func (o *object) required(name string, clean, check func(string) string) string {
-	s, ok := o.Text(name, true)
+	s, ok := o.Text(name, required)
 	if ok {
 		s = clean(s)
 		o.refuse(name, check(s))
@@ -24,7 +30,7 @@ func (o *object) required(name string, clean, check func(string) string) string 
 
 // optional is required for a text that may be omitted: then it returns nil.
 func (o *object) optional(name string, clean, check func(string) string) *string {
-	s, ok := o.Text(name, false)
+	s, ok := o.Text(name, optional)
 	if !ok {
 		return nil
 	}

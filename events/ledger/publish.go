@@ -22,16 +22,16 @@ import (
 	"novelgate/internal/database"
 )
 
-// ErrPublished is returned for a target with content of another ledger. That content is evidence: nothing is replaced
-// or added.
-var ErrPublished = errors.New("the target has other checkpoints")
+// ErrOtherHistory is returned for a target with content of another ledger. That content is evidence: nothing is
+// replaced or added.
+var ErrOtherHistory = errors.New("the target has other checkpoints")
 
 // Target is a destination for checkpoints outside of the database.
 type Target interface {
 	// Last returns the size of the last checkpoint of an origin that the target has; -1 for none. It may fail with
-	// ErrPublished.
+	// ErrOtherHistory.
 	Last(ctx context.Context, origin string) (int64, error)
-	// Take stores a checkpoint. It may be called again with the same one. It may fail with ErrPublished.
+	// Take stores a checkpoint. It may be called again with the same one. It may fail with ErrOtherHistory.
 	Take(ctx context.Context, c Checkpoint) error
 	// String names the target in logs.
 	String() string
@@ -90,7 +90,7 @@ func (p *Publisher) Run(ctx context.Context) {
 			failures++
 			p.report(ctx, wait, err)
 		}
-		if refused := errors.Is(err, ErrPublished); refused || err == nil { // otherwise the target was not read
+		if refused := errors.Is(err, ErrOtherHistory); refused || err == nil { // otherwise the target was not read
 			p.config.Metrics.refuseToPublish(p.config.Target.String(), refused)
 		}
 		eventlog.Sleep(ctx, wait)
@@ -101,7 +101,7 @@ func (p *Publisher) Run(ctx context.Context) {
 func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
 	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait),
 		slog.Any("error", err))
-	if errors.Is(err, ErrPublished) {
+	if errors.Is(err, ErrOtherHistory) {
 		logger.ErrorContext(ctx, "Checkpoints are not published any more: keep the content of the target, it is evidence")
 		return
 	}
@@ -150,7 +150,7 @@ func (d *Directory) String() string { return d.path }
 
 func (d *Directory) newest() string { return filepath.Join(d.path, "checkpoint") }
 
-// Last implements Target. It fails with ErrPublished if the newest checkpoint in the directory is not one of the
+// Last implements Target. It fails with ErrOtherHistory if the newest checkpoint in the directory is not one of the
 // current ledger, and with ErrForked, too, if it belongs to another history of the same origin.
 func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	c, ok, err := d.readNewest(origin)
@@ -167,13 +167,13 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	if len(keys) == 0 {
 		return 0, fmt.Errorf("%w: %s bears no signature of a key that the ledger has used: find out who wrote it, or name "+
 			"another directory with --ledger-publish-dir",
-			ErrPublished, d.newest())
+			ErrOtherHistory, d.newest())
 	}
 	err = d.store.continues(ctx, c)
 	if errors.Is(err, ErrForked) {
 		return 0, fmt.Errorf("%w: %s: %w: start a new origin with --ledger-origin and another --ledger-publish-dir, and "+
 			"say why in public",
-			ErrPublished, d.newest(), err)
+			ErrOtherHistory, d.newest(), err)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("compare with %s: %w", d.newest(), err)
@@ -181,20 +181,20 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	return c.Tree.N, nil
 }
 
-// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrPublished if it has another
-// origin.
+// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrOtherHistory if it has
+// another origin.
 func (d *Directory) readNewest(origin string) (c Checkpoint, ok bool, err error) {
 	c, ok, err = readNote(d.newest())
 	if err == nil && ok && c.Origin != origin {
 		err = fmt.Errorf("%w: %s is of the origin %s, and the ledger is signed as %s: give it a directory of its own with "+
 			"--ledger-publish-dir",
-			ErrPublished, d.newest(), c.Origin, origin)
+			ErrOtherHistory, d.newest(), c.Origin, origin)
 	}
 	return c, ok, err
 }
 
-// Take implements Target. It fails with ErrPublished if the directory has a different checkpoint of that size, or one
-// of another origin.
+// Take implements Target. It fails with ErrOtherHistory if the directory has a different checkpoint of that size, or
+// one of another origin.
 func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 	newest, ok, err := d.readNewest(c.Origin)
 	if err != nil {
@@ -210,7 +210,7 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 	err = createFile(file, c.Note, fileMode)
 	if errors.Is(err, errOtherContent) {
 		return fmt.Errorf("%w: %w: find out of which history it is, and name another directory with --ledger-publish-dir",
-			ErrPublished, err)
+			ErrOtherHistory, err)
 	}
 	if err != nil {
 		return err

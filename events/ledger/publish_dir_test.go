@@ -53,7 +53,7 @@ func wantRefused(t testing.TB, what string, pool *pgxpool.Pool, dir string, fork
 	t.Helper()
 	published := files(t, dir)
 	err := publishInto(t, pool, dir)
-	if !errors.Is(err, ledger.ErrPublished) || errors.Is(err, ledger.ErrForked) != forked {
+	if !errors.Is(err, ledger.ErrOtherHistory) || errors.Is(err, ledger.ErrForked) != forked {
 		t.Errorf("%s: %v", what, err)
 		return
 	}

@@ -41,14 +41,15 @@ type WitnessConfig struct {
 	URL *url.URL
 	// VerifierKey is its public key. Required.
 	VerifierKey string
-	// Quorum is the number of cosignatures with which a checkpoint is served in preference to a newer one. Required.
+	// Quorum: a checkpoint with this many cosignatures is served instead of a newer one with fewer, until the next one
+	// is ten seconds old (see docs/ledger.md). Required.
 	Quorum int
 	// Metrics report the size that the witness has cosigned, and count its failures. Default: new, unregistered ones.
 	Metrics *Metrics
 }
 
-// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures, as
-// long as they may be served and at least the newest one.
+// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures.
+// Old ones are deleted when they can no longer be served; the newest always stays.
 type Witness struct {
 	WitnessConfig
 
@@ -99,7 +100,7 @@ func (w *Witness) Last(ctx context.Context, origin string) (int64, error) {
 	return max(newest-1, cosigned), err
 }
 
-// Take implements Target. It fails with ErrPublished if the witness has cosigned another history.
+// Take implements Target. It fails with ErrOtherHistory if the witness has cosigned another history.
 func (w *Witness) Take(ctx context.Context, c Checkpoint) error {
 	lines, err := w.cosign(ctx, c)
 	if err == nil && lines != "" {
@@ -140,7 +141,7 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 			}
 		case http.StatusUnprocessableEntity:
 			return "", fmt.Errorf("%w: the witness finds that the %d entries do not extend the %d that it has cosigned",
-				ErrPublished, c.Tree.N, old)
+				ErrOtherHistory, c.Tree.N, old)
 		default:
 			return "", fmt.Errorf("%w: %d", errWitness, status)
 		}
@@ -149,13 +150,14 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 }
 
 // sizeOf returns the size that the witness has cosigned, from its answer 409 to a request with the size old. It fails
-// with ErrPublished if the witness has cosigned another history: another root of the same size, or more entries than
-// the ledger has signed, because each checkpoint is stored before any witness gets it.
+// with ErrOtherHistory if the witness has cosigned another history: another root of the same size, or more entries
+// than the ledger has signed, because each checkpoint is stored before any witness gets it. A 409 for another root
+// need not carry a size.
 func (w *Witness) sizeOf(ctx context.Context, c Checkpoint, old int64, answer []byte) (size int64, err error) {
 	size, err = strconv.ParseInt(strings.TrimSuffix(string(answer), "\n"), 10, 64)
 	switch {
 	case old == c.Tree.N && (err != nil || size == old):
-		return 0, fmt.Errorf("%w: the witness has cosigned another root of %d entries", ErrPublished, old)
+		return 0, fmt.Errorf("%w: the witness has cosigned another root of %d entries", ErrOtherHistory, old)
 	case err != nil || size < 0:
 		return 0, fmt.Errorf("%w: 409 without its size", errWitness)
 	case size <= c.Tree.N:
@@ -163,7 +165,8 @@ func (w *Witness) sizeOf(ctx context.Context, c Checkpoint, old int64, answer []
 	}
 	newest, _, err := w.sizes(ctx, c.Origin)
 	if err == nil && newest < size {
-		err = fmt.Errorf("%w: the witness has cosigned %d entries, and the ledger has signed %d", ErrPublished, size, newest)
+		err = fmt.Errorf("%w: the witness has cosigned %d entries, and the ledger has signed %d", ErrOtherHistory,
+			size, newest)
 	}
 	return size, err
 }
@@ -206,7 +209,7 @@ func (w *Witness) verify(c Checkpoint, answer []byte) (lines string, err error) 
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", errWitness, err)
 	}
-	// An answer with an empty line would make the checkpoint the beginning of another text.
+	// note.Open splits at the last empty line, so an empty line in the answer would move the end of the text.
 	if opened.Text != c.Body() {
 		return "", fmt.Errorf("%w: the answer is not lines of signatures", errWitness)
 	}

@@ -142,7 +142,7 @@ func TestWitnessRefusesFork(t *testing.T) {
 		backup.Append(n)
 		metrics := ledger.NewMetrics()
 		publisher := askWitness(t, backup, w, metrics)
-		if err := publisher.Publish(t.Context()); !errors.Is(err, ledger.ErrPublished) {
+		if err := publisher.Publish(t.Context()); !errors.Is(err, ledger.ErrOtherHistory) {
 			t.Errorf("%d entries of another history: %v", backup.Latest().Tree.N, err)
 		}
 		stop := testdb.Background(t, publisher.Run)

@@ -94,8 +94,8 @@ func Parse(s string) (Secret, error) {
 
 func (k Kind) valid() bool { return k == Partner || k == Staff || k == Auditor || k == Sandbox }
 
-// appendRandom appends n characters of the alphabet, each equally likely, because it discards random bytes from the
-// largest multiple of 62 on.
+// appendRandom appends n characters of the alphabet, each equally likely, because bytes of 248 (4 × 62) or more are
+// discarded.
 func appendRandom(b []byte, n int) []byte {
 	const limit = 256 / len(alphabet) * len(alphabet)
 	var random [64]byte

@@ -46,16 +46,16 @@ func (c *relayCommand) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.contestant, err = t.newService(ctx, "with relay", t.Binary, slices.Concat(t.ServeFlags,
+		s.service, err = t.newService(ctx, "with relay", t.Binary, slices.Concat(t.ServeFlags,
 			[]string{"--relay", s.urls, "--relay-replicas", strconv.Itoa(c.Servers)}))
 		if err != nil {
 			return err
 		}
-		return s.whileRunning(ctx, false, func() error {
+		return s.service.whileRunning(ctx, false, func() error {
 			if err := without.whileRunning(ctx, false, func() error {
-				rounds, err := alternate(ctx, []*contestant{without, s.contestant}, c.Connections, c.Pairs, c.Duration)
+				rounds, err := alternate(ctx, []*contestant{without, s.service}, c.Connections, c.Pairs, c.Duration)
 				if err == nil {
-					fmt.Print(table([2]string{without.name, s.name}, rounds[0], rounds[1]))
+					fmt.Print(table([2]string{without.name, s.service.name}, rounds[0], rounds[1]))
 				}
 				return err
 			}); err != nil {
@@ -93,8 +93,8 @@ func (c *natsCommand) Run(ctx context.Context) error {
 
 // relayed is a service with a relay, its NATS servers, and a mirror.
 type relayed struct {
-	*testbed
-	*contestant
+	testbed *testbed
+	service *contestant
 
 	urls      string // of the NATS servers
 	nats      *nats.Conn
@@ -128,8 +128,9 @@ func (s *relayed) startNATS(ctx context.Context, servers int) error {
 	const firstPort = 24222
 	var urls []string
 	for i := range servers {
-		address, err := s.launch(ctx, natsReady, nil, s.self, "nats", "--dir", filepath.Join(s.dir, "nats"),
-			"--first-port", strconv.Itoa(firstPort), "--servers", strconv.Itoa(servers), strconv.Itoa(i))
+		address, err := s.launch(ctx, natsReady, nil, s.testbed.self, "nats",
+			"--dir", filepath.Join(s.testbed.dir, "nats"), "--first-port", strconv.Itoa(firstPort),
+			"--servers", strconv.Itoa(servers), strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
@@ -143,15 +144,15 @@ func (s *relayed) startNATS(ctx context.Context, servers int) error {
 
 // sustain runs rounds for some time, and returns the comments per second.
 func (s *relayed) sustain(ctx context.Context, connections int, round, length time.Duration) (float64, error) {
-	s.projecting = false // the next round need not wait for the projections
-	defer func() { s.projecting = true }()
+	s.service.projecting = false // the next round need not wait for the projections
+	defer func() { s.service.projecting = true }()
 	var rounds []figures
 	for start := time.Now(); time.Since(start) < length; {
-		f, err := s.measure(ctx, connections, round)
+		f, err := s.service.measure(ctx, connections, round)
 		if err != nil {
 			return 0, err
 		}
-		status, err := relay.ReadStatus(ctx, s.nats, s.conn)
+		status, err := relay.ReadStatus(ctx, s.nats, s.service.conn)
 		if err != nil {
 			return 0, err
 		}
@@ -162,12 +163,12 @@ func (s *relayed) sustain(ctx context.Context, connections int, round, length ti
 	return medianOf(rounds, func(f figures) float64 { return f.perSecond }), nil
 }
 
-// visibleSQL returns when the last event that the projection of comments has applied was recorded.
+// visibleSQL returns the recording time of the last event that the projection posts has applied.
 const visibleSQL = `SELECT e.recorded_at FROM projections AS p
 JOIN events AS e ON (e.transaction_id, e.position) = (p.transaction_id, p.position) WHERE p.name = 'posts'`
 
 // lags sends comments at a rate for some time. It prints the delay from the recording of an event until it is on the
-// stream, and until it is visible in the read models of a mirror. Both include the time until the answer.
+// stream, and until it is visible in the read models of a mirror. Both start at the recording, before the answer.
 func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) (err error) {
 	server, err := s.startMirror(ctx)
 	if err != nil {
@@ -181,13 +182,13 @@ func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) 
 	if err := s.awaitMirror(ctx, mirror); err != nil {
 		return err
 	}
-	before, err := relay.ReadStatus(ctx, s.nats, s.conn)
+	before, err := relay.ReadStatus(ctx, s.nats, s.service.conn)
 	if err != nil {
 		return err
 	}
 	ended := make(chan error, 1)
 	go func() {
-		f, err := s.paced(ctx, rate, length)
+		f, err := s.service.paced(ctx, rate, length)
 		fmt.Print("half the speed: ", summary([]figures{f}))
 		ended <- err
 	}()
@@ -256,13 +257,13 @@ func (s *relayed) stored(ctx context.Context, after relay.Status) (list []time.D
 	}
 }
 
-// awaitMirror waits until the mirror has projected as many events as the service.
+// awaitMirror waits until the mirror and the service have projected the same last event.
 func (s *relayed) awaitMirror(ctx context.Context, mirror *pgx.Conn) error {
 	for {
 		var theirs, ours *time.Time
 		err := mirror.QueryRow(ctx, visibleSQL).Scan(&theirs)
 		if err == nil || errors.Is(err, pgx.ErrNoRows) {
-			err = s.conn.QueryRow(ctx, visibleSQL).Scan(&ours)
+			err = s.service.conn.QueryRow(ctx, visibleSQL).Scan(&ours)
 		}
 		if err != nil {
 			return fmt.Errorf("wait for the mirror: %w", err)
@@ -284,24 +285,25 @@ func (s *relayed) startMirror(ctx context.Context) (*pgserver.Server, error) {
 	if err := s.administer(ctx, &ledger, "ledger", "status"); err != nil {
 		return nil, err
 	}
-	key := filepath.Join(s.dir, "origin.pub")
+	key := filepath.Join(s.testbed.dir, "origin.pub")
 	if err := os.WriteFile(key, []byte(strings.Join(ledger.VerifierKeys, "\n")), 0o600); err != nil {
 		return nil, fmt.Errorf("save the key of the ledger: %w", err)
 	}
-	dir := filepath.Join(s.dir, "mirror")
+	dir := filepath.Join(s.testbed.dir, "mirror")
 	env := []string{"NOVELGATE_AUDITOR_KEY=" + auditor.APIKey}
-	_, err := s.launch(ctx, opsReady, env, s.Binary, "serve", "--mirror", s.url,
+	_, err := s.launch(ctx, opsReady, env, s.testbed.Binary, "serve", "--mirror", s.service.url,
 		"--origin-key", key, "--data-dir", dir, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
 		"--log-level", "warn")
 	if err != nil {
 		return nil, err
 	}
-	return pgserver.Start(ctx, pgserver.Config{DataDir: dir}) // it runs already
+	return pgserver.Start(ctx, pgserver.Config{DataDir: dir}) // joins the server that the mirror started
 }
 
 // administer runs a command of novelgate on the database and decodes its output.
 func (s *relayed) administer(ctx context.Context, into any, args ...string) error {
-	out, err := child.Command(ctx, s.Binary, append(args, "--database-url", s.databaseURL, "--json")...).Output()
+	args = append(args, "--database-url", s.service.databaseURL, "--json")
+	out, err := child.Command(ctx, s.testbed.Binary, args...).Output()
 	if err == nil {
 		err = json.Unmarshal(out, into)
 	}

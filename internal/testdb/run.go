@@ -14,15 +14,15 @@ import (
 	"go.uber.org/goleak"
 )
 
-// DatabaseURLVariable names the environment variable with the maintenance database of a server to use instead of the
-// shared one.
+// DatabaseURLVariable names the variable with the URL of a maintenance database. If it is set, tests use that server
+// instead of the shared one.
 const DatabaseURLVariable = "NOVELGATE_TEST_DATABASE_URL"
 
 // shared is the use of the shared server by this process. It begins with the first test that needs a database.
 var shared struct {
 	sync.Mutex
 	running bool     // Run has started
-	users   *os.File // the lock that keeps the server running
+	useLock *os.File // keeps the server running
 	url     string
 	err     error
 }
@@ -35,7 +35,7 @@ var shared struct {
 // command line says otherwise, eight tests run at a time, because most of them wait for a server, and rapid checks a
 // property 25 times, because each check costs many statements.
 func Run(m *testing.M) int {
-	if os.Getenv(holderVariable) != "" {
+	if os.Getenv(holderVariable) != "" { // this process was started to run the shared server
 		return hold()
 	}
 	for name, value := range map[string]string{"test.parallel": "8", "rapid.checks": "25"} {
@@ -52,8 +52,8 @@ func Run(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.users != nil {
-		_ = shared.users.Close()
+	if shared.useLock != nil {
+		_ = shared.useLock.Close()
 	}
 	if code != 0 {
 		return code // a failed test may leave goroutines
@@ -76,7 +76,7 @@ func serverURL() (string, error) {
 		return "", errors.New("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
 	}
 	if shared.url == "" && shared.err == nil {
-		shared.users, shared.url, shared.err = join()
+		shared.useLock, shared.url, shared.err = join()
 	}
 	return shared.url, shared.err
 }

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	holderVariable = "NOVELGATE_TESTDB_HOLDER" // set for the holder
+	holderVariable = "NOVELGATE_TESTDB_HOLDER" // set for the holder, the process that runs the shared server
 	startTimeout   = 2 * time.Minute           // a first start may have to download PostgreSQL
 	linger         = 5 * time.Second           // from the end of the last test process to that of the server
 	pollInterval   = 20 * time.Millisecond
@@ -64,8 +64,8 @@ func (c control) lock(name string, how int) (*os.File, error) {
 }
 
 // join returns the URL of the shared server, after starting a holder if there is none. The server lives at least until
-// users is closed.
-func join() (users *os.File, url string, err error) {
+// useLock is closed.
+func join() (useLock *os.File, url string, err error) {
 	c, err := controlDir()
 	if err != nil {
 		return nil, "", err
@@ -76,13 +76,13 @@ func join() (users *os.File, url string, err error) {
 	}
 	defer func() { _ = start.Close() }()
 	// This waits for a holder that is shutting down.
-	if users, err = c.lock("users", syscall.LOCK_SH); err != nil {
+	if useLock, err = c.lock("users", syscall.LOCK_SH); err != nil {
 		return nil, "", err
 	}
 	if url, err = c.server(); err != nil {
-		return nil, "", errors.Join(err, users.Close())
+		return nil, "", errors.Join(err, useLock.Close())
 	}
-	return users, url, nil
+	return useLock, url, nil
 }
 
 // server waits until the holder's server answers, and returns its URL. It starts a holder if there is none.
@@ -187,18 +187,18 @@ func (c control) hold(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	users, err := c.serve(ctx, server)
+	useLock, err := c.serve(ctx, server)
 	err = errors.Join(err, server.Stop(context.WithoutCancel(ctx)), os.Remove(c.file("url")), os.RemoveAll(data),
 		holder.Close())
-	if users != nil {
-		_ = users.Close() // after holder, so that a process that waits for users finds no holder
+	if useLock != nil {
+		_ = useLock.Close() // after holder, so that a process that waits for users finds no holder
 	}
 	return err
 }
 
 // serve publishes the URL of the server, and waits until no test process uses it. It returns the lock that new
 // processes wait for, or nil if the holder shall end earlier.
-func (c control) serve(ctx context.Context, server *pgserver.Server) (users *os.File, err error) {
+func (c control) serve(ctx context.Context, server *pgserver.Server) (useLock *os.File, err error) {
 	url, err := databaseURL(server.URL(), maintenanceDatabase)
 	if err != nil {
 		return nil, err
@@ -213,20 +213,20 @@ func (c control) serve(ctx context.Context, server *pgserver.Server) (users *os.
 		return nil, nil
 	case <-server.Done():
 		return nil, errors.New("the server has ended by itself")
-	case users := <-unused:
-		return users, nil
+	case useLock := <-unused:
+		return useLock, nil
 	}
 }
 
 // awaitUnused returns when no test process has run for a while. It returns the lock that new processes wait for.
 func (c control) awaitUnused() *os.File {
 	for {
-		if users, err := c.lock("users", syscall.LOCK_EX); err == nil {
-			_ = users.Close()
+		if useLock, err := c.lock("users", syscall.LOCK_EX); err == nil {
+			_ = useLock.Close()
 		}
 		time.Sleep(linger)
-		if users, err := c.lock("users", syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			return users
+		if useLock, err := c.lock("users", syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
+			return useLock
 		}
 	}
 }

@@ -106,10 +106,13 @@ func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]Access
 
 func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
 
+// accessLogList names the list in its cursors. It is empty, because clients may hold such cursors.
+const accessLogList = ""
+
 // accessLog handles GET /api/access-log, newest entries first.
-func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
+func (a *API) accessLog(w http.ResponseWriter, rd *readRequest) error {
 	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
-	if place := rd.query.Cursor(""); place != "" {
+	if place := rd.query.Cursor(accessLogList); place != "" {
 		var err error
 		if before, err = strconv.ParseInt(place, 10, 64); err != nil {
 			rd.query.RefuseCursor()
@@ -118,12 +121,14 @@ func (a *API) accessLog(w http.ResponseWriter, rd *read) error {
 	if err := rd.query.Err(); err != nil {
 		return err
 	}
-	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
+	return a.sendRecorded(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
 		entries, err := a.log().List(ctx, before, limit+1)
 		if err != nil {
 			return nil, 0, err
 		}
-		page := httpkit.NewPage("", entries, limit, func(e *AccessEntry) string { return strconv.FormatInt(e.ID, 10) })
+		page := httpkit.NewPage(accessLogList, entries, limit, func(e *AccessEntry) string {
+			return strconv.FormatInt(e.ID, 10)
+		})
 		body, err := json.Marshal(page)
 		if err != nil {
 			return nil, 0, fmt.Errorf("render access log: %w", err)

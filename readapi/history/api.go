@@ -59,10 +59,10 @@ func (a *API) Register(router *mux.Router) {
 }
 
 // handler sends the response to a read, or returns an error before it has sent anything.
-type handler func(w http.ResponseWriter, rd *read) error
+type handler func(w http.ResponseWriter, rd *readRequest) error
 
-// read is an authenticated request.
-type read struct {
+// readRequest is an authenticated request.
+type readRequest struct {
 	*http.Request
 	query *httpkit.Query
 	entry Access
@@ -89,7 +89,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 	})
 }
 
-func (a *API) authenticate(r *http.Request, route string, parameters []string) (*read, error) {
+func (a *API) authenticate(r *http.Request, route string, parameters []string) (*readRequest, error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	user, err := a.Authenticate(ctx, r.Header)
@@ -105,7 +105,7 @@ func (a *API) authenticate(r *http.Request, route string, parameters []string) (
 	for name, value := range mux.Vars(r) {
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
-	return &read{Request: r, query: query, entry: Access{
+	return &readRequest{Request: r, query: query, entry: Access{
 		Person: user, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
 	}}, nil
 }
@@ -142,7 +142,7 @@ type options struct {
 }
 
 // parse parses the parameters of a request for events.
-func parse(rd *read) (*options, error) {
+func parse(rd *readRequest) (*options, error) {
 	q := rd.query
 	o := &options{
 		lines: httpkit.Names(rd.Request, httpkit.LineMediaType),

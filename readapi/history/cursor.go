@@ -258,3 +258,13 @@ func (p Point) Until(list []events.Recorded) []events.Recorded {
 	}
 	return kept
 }
+
+// ParseTime parses a time in RFC 3339 form.
+func ParseTime(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		// not the error of Parse, which names Go's layout
+		return time.Time{}, errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
+	}
+	return t, nil
+}

@@ -11,7 +11,7 @@ import (
 
 // lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
 // follows the log, never.
-func (a *API) lines(w http.ResponseWriter, rd *read, o *options) error {
+func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	reader, err := NewReader(ctx, a.DB, o.filter)

@@ -17,7 +17,7 @@ import (
 )
 
 // events handles GET /api/events.
-func (a *API) events(w http.ResponseWriter, rd *read) error {
+func (a *API) events(w http.ResponseWriter, rd *readRequest) error {
 	o, err := parse(rd)
 	if err != nil {
 		return err
@@ -26,7 +26,7 @@ func (a *API) events(w http.ResponseWriter, rd *read) error {
 }
 
 // stream handles GET /api/streams/{streamType}/{streamId}: the events of one aggregate.
-func (a *API) stream(w http.ResponseWriter, rd *read) error {
+func (a *API) stream(w http.ResponseWriter, rd *readRequest) error {
 	o, err := parse(rd)
 	if err != nil {
 		return err
@@ -45,7 +45,7 @@ func (a *API) stream(w http.ResponseWriter, rd *read) error {
 }
 
 // exists distinguishes an existing stream without matching events from an unknown one.
-func (a *API) exists(rd *read, o *options) error {
+func (a *API) exists(rd *readRequest, o *options) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	kind, err := StreamType(ctx, a.DB, o.filter.Stream.UUID)
@@ -58,7 +58,7 @@ func (a *API) exists(rd *read, o *options) error {
 	return nil
 }
 
-func (a *API) list(w http.ResponseWriter, rd *read, o *options) error {
+func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
 	if o.lines {
 		return a.lines(w, rd, o)
 	}
@@ -66,7 +66,7 @@ func (a *API) list(w http.ResponseWriter, rd *read, o *options) error {
 }
 
 // page sends one page as JSON.
-func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
+func (a *API) page(w http.ResponseWriter, rd *readRequest, o *options) error {
 	if o.limit == 0 {
 		o.limit = defaultPage
 	}
@@ -77,7 +77,7 @@ func (a *API) page(w http.ResponseWriter, rd *read, o *options) error {
 		return err
 	}
 	reader.UseStandbys(a.Standbys, a.Timeout/2)
-	return a.send(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
+	return a.sendRecorded(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {
 			return nil, 0, err
@@ -118,12 +118,12 @@ func renderPage(page *Page) ([]byte, error) {
 }
 
 // event handles GET /api/events/{logIndex}.
-func (a *API) event(w http.ResponseWriter, rd *read) error {
+func (a *API) event(w http.ResponseWriter, rd *readRequest) error {
 	index, err := strconv.ParseInt(mux.Vars(rd.Request)["logIndex"], 10, 64)
 	if err != nil || index < 0 {
 		return problem.NotFound()
 	}
-	return a.send(w, rd, MediaType, func(ctx context.Context) ([]byte, int64, error) {
+	return a.sendRecorded(w, rd, MediaType, func(ctx context.Context) ([]byte, int64, error) {
 		found, err := At(ctx, a.DB, index)
 		if err != nil {
 			return nil, 0, err
@@ -133,9 +133,10 @@ func (a *API) event(w http.ResponseWriter, rd *read) error {
 	})
 }
 
-// send sends the result of render. Meanwhile it writes the entry of the access log; if that fails, it sends nothing.
-func (a *API) send(
-	w http.ResponseWriter, rd *read, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
+// sendRecorded sends the result of render. Meanwhile it writes the entry of the access log; if that fails, it sends
+// nothing.
+func (a *API) sendRecorded(
+	w http.ResponseWriter, rd *readRequest, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
 ) error {
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
@@ -172,7 +173,7 @@ func (a *API) send(
 const endTimeout = 5 * time.Second
 
 // end adds the number of rows to an entry of the access log, also after the client has disconnected.
-func (a *API) end(rd *read, entry, rows int64) {
+func (a *API) end(rd *readRequest, entry, rows int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
 	defer cancel()
 	if err := a.log().End(ctx, entry, rows); err != nil {
