@@ -149,8 +149,8 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 		return nil
 	case !o.Force:
 		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force "+
-			"assumes that it was not, and will not be: otherwise two services accept commands, and sign two histories under one "+
-			"key: %w", ErrRefused, err)
+			"assumes that it was not, and will not be: otherwise two services accept commands, and sign two histories under "+
+			"one key: %w", ErrRefused, err)
 	}
 	o.Report("The mirror cannot be asked: " + err.Error())
 	return nil
