@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"novelgate/commands"
@@ -21,6 +22,7 @@ import (
 	"novelgate/commands/imports"
 	"novelgate/commands/webhooks"
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/projections"
@@ -30,11 +32,22 @@ import (
 	"novelgate/readapi/pages"
 )
 
+// Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
+// streams of the history and of change feeds. Each may use half a megabyte.
+const (
+	staffRequests  = 64
+	staffAnswers   = 4
+	auditorStreams = 100
+	partnerStreams = 100
+)
+
 // newKit returns the Kit of all public routes.
-func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers) *httpkit.Kit {
+func (s *service) newKit(c *serveCommand) *httpkit.Kit {
+	readers := httpkit.NewReaders("public", c.Readers, 0, c.RequestTimeout)
+	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
+	s.collectors = append(s.collectors, readers, staff)
 	return &httpkit.Kit{
-		Logger: s.logger, Timeout: timeout, Now: s.now, Readers: readers, Staff: staff,
-		Standbys: s.standbys,
+		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now, Readers: readers, Staff: staff, Standbys: s.standbys,
 		Problems: []func(error) *problem.Error{
 			commands.Problem, admin.Problem, readapi.Problem, history.Problem,
 			changes.Problem,
@@ -43,13 +56,13 @@ func (s *service) newKit(timeout time.Duration, readers, staff *httpkit.Readers)
 }
 
 // publicHandler serves partners, staff, auditors and readers.
-func (s *service) publicHandler(
-	site pages.Site, kit *httpkit.Kit, streams, partnerStreams *httpkit.Readers, requests *httpkit.Metrics,
-	outcomes *prometheus.CounterVec,
-) http.Handler {
+func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
-	s.imports.Problem = kit.Problem
+	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
+	historyStreams := httpkit.NewReaders("streams", auditorStreams, 0, kit.Timeout)
+	changeStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, kit.Timeout)
+	s.collectors = append(s.collectors, requests, outcomes, historyStreams, changeStreams)
 	reader := &readapi.Reader{DB: pools.Read}
 	if s.standbys != nil {
 		reader.DB = s.standbys
@@ -73,11 +86,11 @@ func (s *service) publicHandler(
 		&admin.API{Kit: kit, Keys: s.keys, Pool: pools.General},
 		&history.API{
 			Kit: kit, DB: pools.History, Wake: s.wake, Authenticate: s.authenticateAuditor, Draining: s.draining.Load,
-			Streams: streams,
+			Streams: historyStreams,
 		},
 		&changes.API{
 			Kit: kit, Feed: &changes.Feed{DB: pools.Read}, Partners: s.partners, Draining: s.draining.Load,
-			Streams: partnerStreams,
+			Streams: changeStreams,
 		},
 		s.health(),
 		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},
@@ -107,27 +120,12 @@ func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (histo
 }
 
 // opsHandler serves operators.
-func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
+func (s *service) opsHandler() http.Handler {
+	registry := s.registry()
 	router := mux.NewRouter()
 	health := s.health()
 	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
-	if s.mirror != nil {
-		health.Mirror = func() any {
-			if s.roles.last().Mirrors == "" {
-				return nil // it was promoted
-			}
-			return s.mirror.Status()
-		}
-	}
-	health.HandedOver = func() any {
-		role := s.roles.last()
-		if !role.HandedOver {
-			return nil
-		}
-		return struct {
-			Successor string `json:"successor"`
-		}{role.Successor}
-	}
+	health.Mirror, health.HandedOver = s.mirrorStatus, s.handoverStatus
 	health.Register(router)
 	router.Handle("/metrics",
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
@@ -137,6 +135,28 @@ func (s *service) opsHandler(registry *prometheus.Registry) http.Handler {
 	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
 	return router
+}
+
+// registry returns the metrics of the parts, of the database and of the process.
+func (s *service) registry() *prometheus.Registry {
+	b := thisBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "novelgate_build_info", Help: "Version, commit and Go version of this process; always 1.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
+	})
+	info.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(s.collectors...)
+	registry.MustRegister(
+		info,
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		database.NewPoolCollector(s.db.pools),
+		database.NewReadyCollector(s.probe),
+		projections.NewCollector(s.db.pools.General, s.now),
+		ledger.NewCollector(s.db.pools.General, s.now),
+	)
+	return registry
 }
 
 func (s *service) health() *readapi.Health {

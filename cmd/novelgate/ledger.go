@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -200,9 +199,9 @@ func (f *LedgerFlags) validateWitnesses() error {
 	return nil
 }
 
-// workOnLedger adds sealing, signing and publishing to the background work. A service that does not append only seals;
-// it signs and publishes after a promotion.
-func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
+// addLedger adds sealing, signing and publishing to the background work. A service that does not append only seals; it
+// signs and publishes after a promotion.
+func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
@@ -222,11 +221,7 @@ func (s *service) workOnLedger(ctx context.Context, flags *LedgerFlags, dataDir 
 			s.logger.ErrorContext(ctx, "the ledger is not signed", slog.Any("error", err))
 			signing, err = s.signLedger(ctx, flags, dataDir)
 		}
-		var all sync.WaitGroup
-		for _, work := range signing {
-			all.Go(func() { work(ctx) })
-		}
-		all.Wait()
+		runAll(ctx, signing)
 	})
 	return nil
 }
@@ -261,9 +256,23 @@ func (s *service) signLedger(
 	} else {
 		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
 	}
+	publishers, err := s.ledgerPublishers(flags, id.Origin)
+	if err != nil {
+		return nil, fmt.Errorf("start the ledger: %w", err)
+	}
+	return append(work, publishers...), nil
+}
+
+// witnessPause is the longest interval between attempts to get a cosignature. A new checkpoint is held back for ten
+// seconds while it lacks the quorum: a witness that answers again must cosign it within this time.
+const witnessPause = 4 * time.Second
+
+// ledgerPublishers returns the background work that copies checkpoints to the directory, the endpoint and witnesses.
+func (s *service) ledgerPublishers(flags *LedgerFlags, origin string) (work []func(context.Context), err error) {
+	pool := s.db.pools.General
 	publish := func(target ledger.Target, longest time.Duration) {
 		publisher := ledger.NewPublisher(ledger.PublisherConfig{
-			Pool: pool, Origin: id.Origin, Target: target, Longest: longest, Metrics: s.ledgerMetrics, Logger: s.logger,
+			Pool: pool, Origin: origin, Target: target, Longest: longest, Metrics: s.ledgerMetrics, Logger: s.logger,
 		})
 		work = append(work, publisher.Run)
 	}
@@ -279,11 +288,9 @@ func (s *service) signLedger(
 			Metrics: s.ledgerMetrics,
 		})
 		if err != nil {
-			return nil, fmt.Errorf("start the ledger: %w", err)
+			return nil, err
 		}
-		// A checkpoint that waits for its quorum is served for a few seconds in vain.
-		const longest = 4 * time.Second
-		publish(witness, longest)
+		publish(witness, witnessPause)
 	}
 	return work, nil
 }

@@ -136,9 +136,9 @@ func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.So
 	return source, conn.Close, err
 }
 
-// workOnMirror makes the mirror. Without the flag it refuses a database that is one. It ignores the flag if the mirror
-// was promoted.
-func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
+// addMirror makes the database the mirror of another service and adds the work on it. Without --mirror it refuses a
+// database that is a mirror. It ignores the flag if the mirror was promoted.
+func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 	pool := s.db.pools.General
 	if f.From == "" {
 		origin, err := mirror.Origin(ctx, pool)
@@ -172,5 +172,14 @@ func (s *service) workOnMirror(ctx context.Context, f *mirrorFlags) error {
 		Wake: s.wake, Now: s.now, Logger: s.logger,
 	})
 	s.asMirror = append(s.asMirror, func(ctx context.Context) { defer disconnect(); s.mirror.Run(ctx) })
+	s.collectors = append(s.collectors, s.mirror)
 	return nil
+}
+
+// mirrorStatus returns the state of the mirror for /readyz; nil unless the database is one now.
+func (s *service) mirrorStatus() any {
+	if s.mirror == nil || s.roles.last().Mirrors == "" {
+		return nil
+	}
+	return s.mirror.Status()
 }

@@ -79,8 +79,8 @@ func (f *RelayFlags) connect(ctx context.Context, logger *slog.Logger, once bool
 	return relay.Connect(ctx, connection)
 }
 
-// workOnRelay adds the relay to the background work.
-func (s *service) workOnRelay(ctx context.Context, flags *RelayFlags) error {
+// addRelay adds the relay to the background work.
+func (s *service) addRelay(ctx context.Context, flags *RelayFlags) error {
 	if flags.URL == "" {
 		return nil
 	}

@@ -20,7 +20,7 @@ import (
 
 const (
 	rolePause = 250 * time.Millisecond // between two reads of the role
-	roleFresh = 20 * time.Millisecond  // age of a role that refuses a request
+	roleFresh = 20 * time.Millisecond  // longest time since the read of a role that refuses a request
 	// roleTimeout limits a read.
 	roleTimeout = time.Second
 )
@@ -70,35 +70,38 @@ func (r *roles) read(ctx context.Context) error {
 	return nil
 }
 
-// shift is background work that a service does only in one role.
-type shift struct {
-	due  func(handover.Role) bool
+// runAll runs work side by side and waits until all of it has ended.
+func runAll(ctx context.Context, work []func(context.Context)) {
+	var all sync.WaitGroup
+	for _, work := range work {
+		all.Go(func() { work(ctx) })
+	}
+	all.Wait()
+}
+
+// roleWork is background work that a service does in one role only.
+type roleWork struct {
 	work []func(context.Context)
 	stop func() // ends the work and waits for it; nil while it does not run
 }
 
-// follow starts or stops the work.
-func (s *shift) follow(ctx context.Context, role handover.Role) {
-	switch due := s.due(role); {
-	case due && s.stop == nil:
-		working, cancel := context.WithCancel(ctx)
-		var all sync.WaitGroup
-		for _, work := range s.work {
-			all.Go(func() { work(working) })
-		}
-		s.stop = func() { cancel(); all.Wait() }
-	case !due && s.stop != nil:
-		s.stop()
-		s.stop = nil
+// run starts or stops the work.
+func (w *roleWork) run(ctx context.Context, wanted bool) {
+	switch {
+	case wanted && w.stop == nil:
+		ctx, cancel := context.WithCancel(ctx)
+		var running sync.WaitGroup
+		running.Go(func() { runAll(ctx, w.work) })
+		w.stop = func() { cancel(); running.Wait() }
+	case !wanted && w.stop != nil:
+		w.stop()
+		w.stop = nil
 	}
 }
 
 // followRole does the work of the role that the database has, until ctx ends.
 func (s *service) followRole(ctx context.Context) {
-	shifts := []*shift{
-		{due: handover.Role.Appends, work: s.asOrigin},
-		{due: func(r handover.Role) bool { return r.Mirrors != "" }, work: s.asMirror},
-	}
+	asOrigin, asMirror := &roleWork{work: s.asOrigin}, &roleWork{work: s.asMirror}
 	was := s.roles.last()
 	for ctx.Err() == nil {
 		role, err := s.roles.fresh(ctx, 0)
@@ -111,14 +114,23 @@ func (s *service) followRole(ctx context.Context) {
 				slog.String("mirrors", role.Mirrors), slog.String("successor", role.Successor))
 			was = role
 		}
-		for _, shift := range shifts {
-			shift.follow(ctx, role)
-		}
+		asOrigin.run(ctx, role.Appends())
+		asMirror.run(ctx, role.Mirrors != "")
 		eventlog.Sleep(ctx, rolePause)
 	}
-	for _, shift := range shifts {
-		shift.follow(ctx, handover.Role{HandedOver: true}) // none is due
+	asOrigin.run(ctx, false)
+	asMirror.run(ctx, false)
+}
+
+// handoverStatus returns for /readyz who continues the log of this service; nil unless it has handed over.
+func (s *service) handoverStatus() any {
+	role := s.roles.last()
+	if !role.HandedOver {
+		return nil
 	}
+	return struct {
+		Successor string `json:"successor"`
+	}{role.Successor}
 }
 
 // refuseElsewhere refuses what only the origin of a history serves: commands, and the routes of partners and staff. A

@@ -56,7 +56,7 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	}
 	settings.Site.Covers = "none"
 	most := c.Sandboxes
-	if main.mirror != nil {
+	if main.roles.last().Mirrors != "" {
 		most = 0 // sandboxes are at the origin
 	}
 	return &sandboxes{main: main, kit: kit, settings: settings, most: most, open: map[string]*openSandbox{}}

@@ -17,29 +17,29 @@ import (
 )
 
 const (
-	successorPause   = 5 * time.Second // between two questions to possible successors
-	successorTimeout = 5 * time.Second // of one question
-	startTimeout     = 2 * time.Second // of all questions before the start
+	successorPause   = 5 * time.Second // between two looks
+	successorTimeout = 5 * time.Second // of a request to one service
+	startTimeout     = 2 * time.Second // of the look before the start
 )
 
-// successors are the places where a service finds out that another one was promoted without it.
-type successors struct {
+// successorWatch looks for another service that was promoted in place of this one.
+type successorWatch struct {
 	*service
-	urls   []string // public URLs
+	urls   []string // public URLs to ask
 	memory string   // of the ledger
 	relay  *RelayFlags
 	client *http.Client
 	silent map[string]bool // places that did not answer last time
 }
 
-// watchSuccessors looks for a promotion before the start, and then every few seconds while this service appends. If it
-// finds one, it fences the database.
-func (s *service) watchSuccessors(ctx context.Context, c *serveCommand) error {
+// addSuccessorWatch looks for a promotion before the start, and then every few seconds while this service appends. When
+// it finds one, it fences the database.
+func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error {
 	if s.isSandbox {
 		return nil
 	}
 	_, memory := ledgerFiles(c.Ledger.Key, c.Ledger.Memory, c.DataDir)
-	w := &successors{
+	w := &successorWatch{
 		service: s, memory: memory, relay: &c.Relay, client: &http.Client{Timeout: successorTimeout},
 		silent: map[string]bool{},
 	}
@@ -78,7 +78,7 @@ func (s *service) watchSuccessors(ctx context.Context, c *serveCommand) error {
 
 // look asks all places, and fences the database if one of them knows a successor. A place that does not answer is no
 // reason to refuse commands. It fails if the fence fails, or the database does not answer.
-func (w *successors) look(ctx context.Context) error {
+func (w *successorWatch) look(ctx context.Context) error {
 	fence := func(id uuid.UUID, url, place string) error {
 		w.logger.ErrorContext(ctx, "Another service was promoted in place of this one: it accepts no commands any more",
 			slog.String("successor", url), slog.String("found", place))
@@ -112,7 +112,7 @@ func (w *successors) look(ctx context.Context) error {
 }
 
 // inRelay looks for a promotion in the metadata of this ledger's stream; nil without one.
-func (w *successors) inRelay(ctx context.Context) (*relay.Promotion, error) {
+func (w *successorWatch) inRelay(ctx context.Context) (*relay.Promotion, error) {
 	conn, err := w.relay.connect(ctx, w.logger, true)
 	if err != nil {
 		return nil, err
@@ -125,8 +125,8 @@ func (w *successors) inRelay(ctx context.Context) (*relay.Promotion, error) {
 	return relay.FindPromotion(ctx, conn, sealed.Origin())
 }
 
-// note logs when a place stops to answer.
-func (w *successors) note(ctx context.Context, place string, err error) {
+// note logs when a place stops answering.
+func (w *successorWatch) note(ctx context.Context, place string, err error) {
 	if err != nil && !w.silent[place] && ctx.Err() == nil {
 		w.logger.WarnContext(ctx, "It is not known whether another service was promoted", slog.String("place", place),
 			slog.Any("error", err))

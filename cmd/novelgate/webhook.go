@@ -31,14 +31,13 @@ func (f *webhookFlags) validate() error {
 	return nil
 }
 
-// workOnWebhooks makes the worker that sends changes to webhooks.
-func (s *service) workOnWebhooks(f *webhookFlags) {
+// newWebhooks returns the worker that sends changes to webhooks.
+func newWebhooks(s *service, f *webhookFlags) *webhooks.Worker {
 	pool := s.db.pools.General
-	s.webhooks = &webhooks.Worker{
+	return &webhooks.Worker{
 		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
 		Sender: webhooks.NewSender(f.AllowCIDR, s.now), Retries: f.Retries, Logger: s.logger, Metrics: webhooks.NewMetrics(),
 	}
-	s.asOrigin = append(s.asOrigin, s.webhooks.Run)
 }
 
 // webhookFeed is the change feed as the worker of webhooks reads it.

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"regexp"
+
+	"novelgate/readapi/covers"
+	"novelgate/readapi/pages"
+)
+
+// siteFlags is what the operator decides about the pages.
+type siteFlags struct {
+	Name    string `name:"site-name" env:"NOVELGATE_SITE_NAME" default:"Novelgate" placeholder:"NAME" help:"Name of the platform on its pages (default: ${default})."`
+	Logo    string `name:"site-logo" env:"NOVELGATE_SITE_LOGO" type:"existingfile" placeholder:"FILE" help:"Picture in the header of the pages, in place of the name: SVG or PNG, at most 256 KiB."`
+	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR" help:"Colour of the line at the top of the pages, such as #1a4fc4."`
+	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL" help:"Address of the imprint, for the foot of the pages."`
+	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
+	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,proxy,none" placeholder:"HOW" help:"direct: browsers load covers from the partners' hosts; proxy: the service loads them; none: pages show the first letter of the title (default: ${default})."`
+
+	logo *pages.Logo // what --site-logo has
+}
+
+var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
+
+func (f *siteFlags) validate() error {
+	if f.Accent != "" && !colour.MatchString(f.Accent) {
+		return errors.New("--site-accent must be a colour such as #1a4fc4")
+	}
+	for flag, address := range map[string]string{"--site-imprint": f.Imprint, "--site-terms": f.Terms} {
+		u, err := url.Parse(address)
+		if address != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
+			return fmt.Errorf("%s must be an http or https address", flag)
+		}
+	}
+	return f.readLogo()
+}
+
+// readLogo reads --site-logo.
+func (f *siteFlags) readLogo() error {
+	if f.Logo == "" {
+		return nil
+	}
+	file, err := os.Open(f.Logo)
+	if err != nil {
+		return fmt.Errorf("--site-logo: %w", err)
+	}
+	defer file.Close() //nolint:errcheck // it was only read from
+	content, err := io.ReadAll(io.LimitReader(file, pages.MaxLogo+1))
+	if err == nil {
+		f.logo, err = pages.NewLogo(content)
+	}
+	if err != nil {
+		return fmt.Errorf("--site-logo %s: %w", f.Logo, err)
+	}
+	return nil
+}
+
+func (f *siteFlags) site(now clock) pages.Site {
+	return pages.Site{
+		Name: f.Name, Logo: f.logo, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, Covers: pages.Covers(f.Covers),
+		Proxy: covers.New(now),
+	}
+}
