@@ -13,13 +13,13 @@ import (
 )
 
 type authorCommand struct {
-	Link         authorLink   `cmd:"" help:"Attribute an author's comments, old and new, to a member of the host platform."`
+	Link         authorLink   `cmd:"" help:"Attribute an author's comments, old and new, to a member of the platform."`
 	Unlink       authorUnlink `cmd:"" help:"Attribute an author's comments to the partner platform again."`
 	Block        authorDecide `cmd:"" help:"Refuse new comments of an author."`
 	Unblock      authorDecide `cmd:"" help:"Let a blocked author comment again."`
-	HidePosts    authorDecide `cmd:"" name:"hide-posts" help:"Hide all posts of an author received up to now."`
-	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore the posts of an author. Posts hidden individually stay hidden."`
-	Erase        authorErase  `cmd:"" help:"Erase an author's identity and comments, also from the log. This cannot be undone. Repeat it to erase later comments."`
+	HidePosts    authorDecide `cmd:"" name:"hide-posts" help:"Hide an author's posts received up to now."`
+	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore an author's posts that were not hidden singly."`
+	Erase        authorErase  `cmd:"" help:"Erase an author's identity and comments, also from the log."`
 	Show         authorShow   `cmd:"" help:"Show an author with the decisions about them."`
 	List         authorList   `cmd:"" help:"List the authors of an integration."`
 }
@@ -37,7 +37,7 @@ var authorColumns = columns[staff.Author]{
 // AuthorArg names an author.
 type AuthorArg struct {
 	IntegrationArg
-	UUID string `arg:"" name:"uuid" help:"The partner's identifier of the author, exactly as in their comments. The author need not have any."`
+	UUID string `arg:"" name:"uuid" help:"The partner's identifier of the author, exactly as in comments."`
 }
 
 // ProvideName finds the author's integration.
@@ -99,8 +99,8 @@ func (*authorShow) Run(ctx context.Context, out *output, s *staff.Staff, name st
 type authorList struct {
 	IntegrationArg
 	RowsFlag
-	Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only linked authors (true), or only unlinked ones (false)."`
-	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only blocked authors (true), or only unblocked ones (false)."`
+	Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only linked (true) or unlinked authors (false)."`
+	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only blocked (true) or unblocked authors (false)."`
 }
 
 // Run prints authors in the order of their identifiers.
@@ -123,7 +123,12 @@ func choice(text *string) *bool {
 type authorErase struct {
 	AuthorArg
 	RequiredReason
-	Vacuum bool `help:"Also remove the erased data from the files and statistics of the tables (VACUUM), after the projections have applied the erasure. This is slow for large tables."`
+	Vacuum bool
+}
+
+// Help is shown by --help.
+func (*authorErase) Help() string {
+	return "This cannot be undone. Repeat it to erase later comments."
 }
 
 // Run erases the author. It warns on standard error of places that still have the erased data.
@@ -183,7 +188,8 @@ const applyTimeout = 30 * time.Second
 // vacuumSQL also cleans indexes with few dead rows, because one of them holds identifiers, and takes new samples for
 // the planner's statistics. It vacuums the table of statistics last, to remove the old samples. A role without
 // permission for that table gets a warning.
-const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE) events, posts, authors, author_decisions, import_chunks, pg_catalog.pg_statistic`
+const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE)
+    events, posts, authors, author_decisions, import_chunks, pg_catalog.pg_statistic`
 
 // vacuumErased removes an erased author's data from files and statistics. It first waits until the projections have
 // applied the erasure: vacuum removes only deleted rows.

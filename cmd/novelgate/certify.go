@@ -16,9 +16,12 @@ import (
 type certifyCommand struct {
 	OutputFlags
 	URL    string `required:"" env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
-	Key    string `required:"" env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration in the sandbox (ngt_…)."`
+	Key    string `required:"" env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the sandbox (ngt_…)."`
 	Report string `placeholder:"FILE" help:"Write the result as JSON to this file."`
 }
+
+// Help is shown by --help.
+func (*certifyCommand) Help() string { return "The exit code is 1 unless all faults were survived." }
 
 // errNotCertified says that a fault was not survived. The lines say which.
 var errNotCertified = errors.New("not certified: not all faults were survived")

@@ -24,14 +24,14 @@ import (
 
 type eventsCommand struct {
 	List      eventsList      `cmd:"" help:"List events, oldest first."`
-	Tail      eventsTail      `cmd:"" help:"Show new events until interrupted. --after, --from or --cursor set another start."`
+	Tail      eventsTail      `cmd:"" help:"Show new events until interrupted; --after, --from or --cursor set the start."`
 	Show      eventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
 	Replay    eventsReplay    `cmd:"" help:"Show the past state of a novel, a thread or an integration."`
 	Diff      eventsDiff      `cmd:"" help:"Show the changes of a novel, a thread or an integration between two points."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
-	Verify    eventsVerify    `cmd:"" help:"Verify the history in a bundle, in the database or of a running service against its ledger."`
-	Lost      eventsLost      `cmd:"" help:"List the events of this database that the service lacks which was promoted in its place."`
-	Rebase    eventsRebase    `cmd:"" help:"Make a history readable after it was restored from a dump into another PostgreSQL cluster."`
+	Verify    eventsVerify    `cmd:"" help:"Verify the history of a bundle, a database or a running service."`
+	Lost      eventsLost      `cmd:"" help:"List the events of this database that the promoted service lacks."`
+	Rebase    eventsRebase    `cmd:"" help:"Make a history readable that was restored into another PostgreSQL cluster."`
 	AccessLog eventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
 }
 
@@ -77,7 +77,7 @@ type EventFilterFlags struct {
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
-	StreamType  string     `name:"stream-type" placeholder:"TYPE" help:"Of this kind of aggregate: novel, thread, post, author, integration, person, projection."`
+	StreamType  string     `name:"stream-type" placeholder:"TYPE"`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
 	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, or about its authors."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`

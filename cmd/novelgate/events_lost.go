@@ -18,7 +18,7 @@ import (
 type eventsLost struct {
 	CommonFlags
 	To   *url.URL      `required:"" placeholder:"URL" help:"Public URL of the service that continues."`
-	Wait time.Duration `default:"30s" help:"Longest time until the events of this database are sealed (default: ${default})."`
+	Wait time.Duration `default:"30s" help:"Longest time until this database is sealed (default: ${default})."`
 }
 
 // Help is shown by --help.

@@ -73,8 +73,8 @@ func printThread(out *output, t replay.Thread) {
 
 type eventsDiff struct {
 	AggregateArgs
-	From string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include in the first state."`
-	To   string `required:"" placeholder:"TIME|INDEX" help:"Time, or log index of the last event to include."`
+	From string `required:"" placeholder:"TIME|INDEX" help:"First state: its time (RFC 3339), or its last log index."`
+	To   string `required:"" placeholder:"TIME|INDEX" help:"Second state: its time, or its last log index."`
 }
 
 // Run prints the fields that changed.

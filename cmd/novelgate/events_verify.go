@@ -25,7 +25,7 @@ import (
 type eventsExport struct {
 	CommonFlags
 	Dir   string `arg:"" type:"path" help:"Directory to write: a new one, or an earlier export to continue."`
-	Since string `placeholder:"DIR|INDEX" help:"Export only the events after an earlier bundle, or from a log index on. The start is rounded down to the beginning of a file of 4096 events."`
+	Since string `placeholder:"DIR|INDEX"`
 }
 
 // Run exports the history up to the newest checkpoint.
@@ -74,17 +74,23 @@ func auditWorkers() int {
 
 type eventsVerify struct {
 	CommonFlags
-	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundle to verify without a database, followed by the bundles that continue it, in order. Without DIR and --url, verify the database."`
-	URL      *url.URL `name:"url" placeholder:"URL" help:"Public URL of a running service: verify the entries that it publishes."`
+	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundles to verify, without a database."`
+	URL      *url.URL `name:"url" placeholder:"URL" help:"Public URL of a service: verify the published entries."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
-	Key      []string `placeholder:"KEY" help:"Public key that must have signed, as ledger status prints it, or a file of such keys (default: the keys in the history, which proves less)."`
-	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or an older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
+	Key      []string `placeholder:"KEY" help:"Public key that must have signed, or a file of keys."`
+	Against  []string `placeholder:"PATH" type:"existingpath"`
 
-	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy) with the logs and witnesses that must have signed. Without --key its logs are the keys (default: no witness is demanded)."`
+	Policy string `placeholder:"FILE" type:"existingfile"`
 
-	FirstLogIndex int64 `placeholder:"INDEX" help:"First log index of DIR, for a bundle that continues others. Events before it are not verified; verify them separately (default: 0, everything)."`
+	FirstLogIndex int64 `placeholder:"INDEX"`
 
-	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare the result with all projected tables. This needs permission to create schemas, and disk space for a copy of the largest projection."`
+	Projections bool `default:"true" negatable:""`
+}
+
+// Help is shown by --help.
+func (*eventsVerify) Help() string {
+	return "Give a bundle, and those that continue it in order. Without DIR and --url, it verifies the database. " +
+		"`ledger status` prints the keys for --key. Without --key, the keys are those in the history, which proves less."
 }
 
 // Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
@@ -355,7 +361,7 @@ func replayed(c *rebuild.Comparison) string {
 
 type eventsRebase struct{ CommonFlags }
 
-// Help returns the last part of the --help text; kong calls it.
+// Help is shown by --help.
 func (*eventsRebase) Help() string {
 	return `The history is ordered by transaction ids, which belong to one PostgreSQL cluster. After pg_restore into
 another cluster, serve refuses to start, and this command makes the history readable there. Stop every replica

@@ -26,8 +26,8 @@ type CommonFlags struct {
 
 // DatabaseFlags select the database.
 type DatabaseFlags struct {
-	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"URL of the PostgreSQL database. It takes precedence over --data-dir. Empty: the embedded PostgreSQL."`
-	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL (default: ${data_dir})."`
+	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL"`
+	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
 	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead."`
 }
 

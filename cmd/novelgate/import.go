@@ -30,15 +30,15 @@ import (
 
 type importCommand struct {
 	OutputFlags
-	Files     []string          `arg:"" type:"existingfile" help:"Files with lines (NDJSON) or CSV. Together they are one import."`
+	Files     []string          `arg:"" type:"existingfile" help:"Files of NDJSON or CSV, together one import."`
 	URL       string            `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
 	Key       string            `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
 	DryRun    bool              `name:"dry-run" help:"Check every line with the rules of the service, and send nothing."`
 	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file."`
 	Again     bool              `help:"Import files again that were imported before. Lines that were stored are replays."`
-	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv" help:"Format of the files (default: by their names)."`
-	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
-	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Member of the body that a column of CSV is, or key for the idempotencyKey (default: the member of its name). Repeatable."`
+	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv"`
+	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels"`
+	Map       map[string]string `placeholder:"COLUMN=MEMBER"`
 }
 
 // Validate refuses a command without an address or key; kong calls it.

@@ -25,7 +25,7 @@ type integrationCommand struct {
 	Disable    integrationSwitch     `cmd:"" help:"Refuse all requests of an integration."`
 	Limit      integrationLimit      `cmd:"" help:"Set the limits per minute."`
 	Capability integrationCapability `cmd:"" help:"Switch capabilities on and off."`
-	Review     integrationReview     `cmd:"" help:"Put an integration under review (its new novels wait for approval), or end the review."`
+	Review     integrationReview     `cmd:"" help:"Begin or end a review, during which new novels wait for approval."`
 }
 
 var integrationColumns = columns[staff.Integration]{
@@ -47,10 +47,10 @@ var integrationColumns = columns[staff.Integration]{
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N" help:"Comments per minute, including retries (default: 60)."`
-	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N" help:"Novel creations per minute, including those by comments (default: 60)."`
-	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries; off: no limit (default: off)."`
-	LinesPerMinute  *int        `name:"lines-per-minute" placeholder:"N" help:"Lines of bulk imports per minute (default: 60000)."`
+	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N"`
+	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N"`
+	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off"`
+	LinesPerMinute  *int        `name:"lines-per-minute" placeholder:"N"`
 }
 
 // ProvideChange returns the limits as a change.
@@ -108,9 +108,9 @@ type integrationCreate struct {
 	CommonFlags
 	LimitFlags
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
-	Capability []string `name:"capability" enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
+	Capability []string `name:"capability" enum:"novels,posts,import" placeholder:"novels|posts|import"`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
-	InNew      bool     `name:"sandbox" help:"Create it in a new sandbox: its novels and comments are visible to its keys and staff only."`
+	InNew      bool     `name:"sandbox"`
 }
 
 // createdIntegration is a new integration with its key, which is not shown again.
@@ -208,8 +208,8 @@ func (c *integrationLimit) Validate() error {
 
 type integrationCapability struct {
 	IntegrationChange
-	Enable  []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch on. Repeatable."`
-	Disable []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch off. Repeatable."`
+	Enable  []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
+	Disable []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
 }
 
 // Validate refuses a command without changes, and a capability that is both enabled and disabled; kong calls it.

@@ -58,7 +58,7 @@ var userKeyColumns = columns[staff.UserKey]{
 
 // LifetimeFlag is the lifetime of a new key. Without the flag the key does not expire.
 type LifetimeFlag struct {
-	ExpiresIn lifetime `name:"expires-in" placeholder:"720h" help:"Lifetime of the key; without it the key does not expire."`
+	ExpiresIn lifetime `name:"expires-in" placeholder:"720h" help:"Lifetime of the key (default: it does not expire)."`
 }
 
 type lifetime time.Duration
@@ -123,10 +123,10 @@ type keyRotate struct {
 	Overlap time.Duration `default:"24h" help:"How long the old key stays valid."`
 }
 
-// Help returns the last part of the --help text; kong calls it.
+// Help is shown by --help.
 func (*keyRotate) Help() string {
-	return `The old key stays valid for the overlap, but never beyond its own expiry. The new key does not expire, even if the old one does. To replace
-a key by one that expires, issue a key with --expires-in and revoke the old one.`
+	return "The old key stays valid for the overlap, but never beyond its own expiry. The new key does not expire, even " +
+		"if the old one does. To replace a key by one that expires, issue a key with --expires-in and revoke the old one."
 }
 
 func (c *keyRotate) Run(ctx context.Context, out *output, s *staff.Staff) error {

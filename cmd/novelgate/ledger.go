@@ -22,9 +22,9 @@ import (
 
 type ledgerCommand struct {
 	Status ledgerStatus `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
-	NewKey ledgerNewKey `cmd:"" name:"new-key" help:"Add a new private key to a key file and print its public key. All keys of the file sign."`
+	NewKey ledgerNewKey `cmd:"" name:"new-key" help:"Add a private key to the key file and print its public key."`
 
-	NewMemory ledgerNewMemory `cmd:"" name:"new-memory" help:"Create a new memory for the keys after the old one is lost. It only signs new origins."`
+	NewMemory ledgerNewMemory `cmd:"" name:"new-memory" help:"Create a memory for new origins, after the old one is lost."`
 }
 
 type ledgerStatus struct{ CommonFlags }
@@ -64,8 +64,12 @@ func statusRows(s *ledger.Status) [][]any {
 
 type ledgerNewKey struct {
 	CommonFlags
-	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory). It is created if it does not exist, together with a memory."`
-	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory for the keys of a new file (default: beside the keys, FILE.memory)."`
+	SigningFlags
+}
+
+// Help is shown by --help.
+func (*ledgerNewKey) Help() string {
+	return "All keys of the file sign. The file is created if it does not exist, together with a memory."
 }
 
 // Validate refuses a path whose directory does not exist, so that a typing error does not create keys in a wrong place.
@@ -109,9 +113,13 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 }
 
 type ledgerNewMemory struct {
-	DataDir      string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Data directory, where the keys are (default: ${data_dir})."`
-	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys. The command adds a line with the name of the memory (default: ledger.key in the data directory)."`
-	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory of the new memory (default: beside the keys, FILE.memory)."`
+	DataDir string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
+	SigningFlags
+}
+
+// Help is shown by --help.
+func (*ledgerNewMemory) Help() string {
+	return "The command adds a line with the name of the memory to the file of the private keys."
 }
 
 // Validate refuses a path whose directory does not exist. kong calls it.
@@ -137,18 +145,17 @@ func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 	return key, cmp.Or(memory, ledger.DefaultMemory(key))
 }
 
-// LedgerFlags configure how serve signs and publishes checkpoints.
+// LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix ledger.
 type LedgerFlags struct {
-	Key           string     `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys that sign checkpoints of the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
-	Memory        string     `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory outside the database that stores the newest signed checkpoint (default: beside the keys, ledger.key.memory). Replicas may share it. Never sign with a copy of it."`
-	Origin        string     `name:"ledger-origin" env:"NOVELGATE_LEDGER_ORIGIN" placeholder:"NAME" help:"Name under which the ledger is signed. Another name starts a new origin (default: the current origin; at the first start the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
-	PublishDir    string     `name:"ledger-publish-dir" env:"NOVELGATE_LEDGER_PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint. It must not contain checkpoints of another origin or history."`
-	PublishURL    *url.URL   `name:"ledger-publish-url" env:"NOVELGATE_LEDGER_PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
-	PublishMethod string     `name:"ledger-publish-method" env:"NOVELGATE_LEDGER_PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"POST or PUT."`
-	Witness       []*url.URL `name:"ledger-witness" env:"NOVELGATE_LEDGER_WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
-	WitnessKey    []string   `name:"ledger-witness-key" env:"NOVELGATE_LEDGER_WITNESS_KEY" placeholder:"KEY" help:"Public key of the witness, one for each --ledger-witness in the same order."`
-	Quorum        int        `name:"ledger-quorum" env:"NOVELGATE_LEDGER_QUORUM" placeholder:"NUMBER" help:"Cosignatures with which a checkpoint is served in preference to a newer one (default: one of each witness)."`
-	Pause         bool       `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish in this process."`
+	Key           string     `env:"KEY" placeholder:"FILE"`
+	Memory        string     `env:"MEMORY" placeholder:"DIR"`
+	Origin        string     `env:"ORIGIN" placeholder:"NAME"`
+	PublishDir    string     `name:"publish-dir" env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR"`
+	PublishURL    *url.URL   `name:"publish-url" env:"PUBLISH_URL" placeholder:"URL"`
+	PublishMethod string     `name:"publish-method" env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST"`
+	Witness       []*url.URL `env:"WITNESS" placeholder:"URL"`
+	WitnessKey    []string   `name:"witness-key" env:"WITNESS_KEY" placeholder:"KEY"`
+	Quorum        int        `env:"QUORUM" placeholder:"NUMBER"`
 }
 
 // validate checks the flags before anything starts.

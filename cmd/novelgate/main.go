@@ -45,15 +45,15 @@ type program struct {
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
 	Webhook     webhookCommand     `cmd:"" help:"List webhooks of partners, and switch them off."`
 	Import      importCommand      `cmd:"" help:"Import files of novels and comments in bulk, as a partner."`
-	Certify     certifyCommand     `cmd:"" help:"Show which simulated faults a partner's client has survived. Exit code 1 unless all."`
+	Certify     certifyCommand     `cmd:"" help:"Show which simulated faults a partner's client has survived."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
 	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show how far that is."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
-	Handover    handoverCommand    `cmd:"" help:"Hand over to a mirror: stop accepting commands, and write a file with which the mirror continues."`
+	Handover    handoverCommand    `cmd:"" help:"Hand over to a mirror: stop commands, and write the file for promote."`
 	Promote     promoteCommand     `cmd:"" help:"Promote a mirror: it accepts commands from now on."`
-	Doctor      doctorCommand      `cmd:"" help:"Check the database server: settings, rights, connections, clock, disk. Exit code 1 if a check fails."`
+	Doctor      doctorCommand      `cmd:"" help:"Check the database server: settings, rights, connections, clock, disk."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
@@ -75,6 +75,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
+		kong.PostBuild(setFlagHelp),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}, clock(time.Now), &open),
 		kong.BindToProvider(func(c *kong.Context) verb { return verb(c.Selected().Name) }),
@@ -144,7 +145,8 @@ var undefined = []string{"42P01", "42703", "42883"}
 func explain(err error) string {
 	var pgErr *pgconn.PgError
 	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {
-		return "the database has no schema yet, or an older one (" + pgErr.Message + "): wait until `novelgate serve` has started, or run `novelgate migrate`"
+		return "the database has no schema yet, or an older one (" + pgErr.Message +
+			"): wait until `novelgate serve` has started, or run `novelgate migrate`"
 	}
 	if full, ok := database.FullServer(err); ok {
 		return database.ErrFull.Error() + " (" + full.Message + "): " + database.FullAdvice

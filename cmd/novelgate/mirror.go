@@ -22,11 +22,11 @@ import (
 
 // mirrorFlags make serve a mirror.
 type mirrorFlags struct {
-	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Mirror the service at this public URL, or the one whose events these NATS servers have (nats:// or tls://, separated by commas): verify its history, and serve it to readers. The database must be empty at the first start."`
-	Origin     *url.URL  `name:"origin" env:"NOVELGATE_ORIGIN" placeholder:"URL" help:"Public URL of the service that is mirrored, whose ledger signs the events, when they come from NATS."`
-	OriginKey  string    `name:"origin-key" env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE" help:"File with the public keys of the ledger that is mirrored, one per line."`
-	AuditorKey string    `name:"auditor-key" env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY" help:"API key of an auditor at the service that is mirrored, unless events come from NATS. Use the variable: others can see the command line."`
-	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR" help:"Bundle of events export with the beginning of the history, and those that continue it, in order."`
+	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL"`
+	Origin     *url.URL  `name:"origin" env:"NOVELGATE_ORIGIN" placeholder:"URL"`
+	OriginKey  string    `name:"origin-key" env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE"`
+	AuditorKey string    `name:"auditor-key" env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY"`
+	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR"`
 	NATS       natsFlags `embed:"" prefix:"mirror-" envprefix:"NOVELGATE_MIRROR_"`
 
 	origin  string // public URL of the origin

@@ -17,8 +17,8 @@ import (
 type novelCommand struct {
 	Publish novelPublish `cmd:"" help:"Make a title canonical: take over a partner's novel, or create an unknown one."`
 	Edit    novelEdit    `cmd:"" help:"Change fields of a canonical novel."`
-	Approve novelDecide  `cmd:"" help:"Approve a pending or rejected novel, or a title that was rejected before its first import."`
-	Reject  novelDecide  `cmd:"" help:"Reject a novel, or a title before its first import. A rejected title cannot be imported."`
+	Approve novelDecide  `cmd:"" help:"Approve a pending or rejected novel, or a title rejected before its first import."`
+	Reject  novelDecide  `cmd:"" help:"Reject a novel, or a title before its first import; it cannot be imported then."`
 	Show    novelShow    `cmd:"" help:"Show a novel with all its fields."`
 	List    novelList    `cmd:"" help:"List novels."`
 }
@@ -60,10 +60,10 @@ type FieldFlags struct {
 	Author        *string  `json:"author" placeholder:"NAME" help:"1 to 120 characters."`
 	Synopsis      *string  `json:"synopsis" placeholder:"TEXT" help:"At most 5,000 characters; an empty text clears it."`
 	CoverURL      *string  `json:"coverUrl" name:"cover-url" placeholder:"URL" help:"https, at most 2,000 characters."`
-	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres" help:"1 to 50 characters. Repeatable, at most 20 times. The genres replace the list."`
+	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres"`
 	NoGenres      bool     `json:"-" name:"no-genres" xor:"genres" help:"Clear the list of genres."`
 	Language      *string  `json:"language" placeholder:"LANGUAGE" help:"At most 50 characters; an empty text clears it."`
-	ReadingStatus *string  `json:"readingStatus" name:"reading-status" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
+	ReadingStatus *string  `json:"readingStatus" name:"reading-status" placeholder:"STATUS"`
 }
 
 // ProvideFields validates the flags by the rules for requests.
@@ -150,7 +150,7 @@ func (c *novelShow) Run(ctx context.Context, out *output, s *staff.Staff) error 
 type novelList struct {
 	CommonFlags
 	RowsFlag
-	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"Only novels in this state: pending, approved, published, rejected or free (a title without a novel that is no longer rejected)."`
+	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE"`
 }
 
 // Run prints novels in the order of their titles.

@@ -11,8 +11,8 @@ import (
 )
 
 type postCommand struct {
-	Hide    postDecide `cmd:"" set:"reason=Required: why; the partner can read it." help:"Hide a post from readers."`
-	Restore postDecide `cmd:"" set:"reason=Required: why, for the history." help:"Make a hidden post visible again, also one hidden with all posts of its author."`
+	Hide    postDecide `cmd:"" help:"Hide a post from readers. The partner can read the reason."`
+	Restore postDecide `cmd:"" help:"Make a hidden post visible again, also one hidden with all posts of its author."`
 	Show    postShow   `cmd:"" help:"Show a post, hidden or not, with its author and history."`
 }
 
@@ -24,7 +24,7 @@ type PostArg struct {
 
 type postDecide struct {
 	PostArg
-	Reason string `required:"" help:"${reason}"`
+	RequiredReason
 }
 
 func (c *postDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {

@@ -15,7 +15,7 @@ import (
 
 type projectionCommand struct {
 	List    projectionList    `cmd:"" help:"Show the state and the lag of each asynchronous projection."`
-	Rebuild projectionRebuild `cmd:"" help:"Rebuild the tables of a projection from the log. The live tables stay in use until the switch. It continues an interrupted rebuild."`
+	Rebuild projectionRebuild `cmd:"" help:"Rebuild the tables of a projection, or continue an interrupted rebuild."`
 	Discard projectionDiscard `cmd:"" help:"Discard an interrupted rebuild. The live tables do not change."`
 	Retry   projectionRetry   `cmd:"" help:"Make a failed projection try again."`
 	Skip    projectionSkip    `cmd:"" help:"Make a failed projection skip the event that it cannot apply."`
@@ -59,7 +59,7 @@ var projectionColumns = columns[projections.Status]{
 // RebuildArg names any projection, asynchronous or inline.
 type RebuildArg struct {
 	CommonFlags
-	Name string `arg:"" help:"Name of the projection, as projection list shows it; or titles, threads, integrations, persons, author_decisions."`
+	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
 }
 
 // rebuildable is the projection that a RebuildArg names.
@@ -78,6 +78,11 @@ type projectionRebuild struct {
 	RebuildArg
 	Workers *int `placeholder:"N" help:"Connections that load the log (default: the number of processors plus one)."`
 	Urgent  bool `help:"Keep full speed while others append; requests may take longer."`
+}
+
+// Help is shown by --help.
+func (*projectionRebuild) Help() string {
+	return "The live tables stay in use until the rebuilt ones replace them."
 }
 
 // Validate refuses fewer workers than one; kong calls it.

@@ -17,17 +17,17 @@ import (
 	"novelgate/events/relay"
 )
 
-// natsFlags say how to connect to NATS. They have a prefix.
+// natsFlags say how to connect to NATS. They have the prefix relay or mirror.
 type natsFlags struct {
-	Credentials string `env:"CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user: JWT and key."`
-	CA          string `name:"ca" env:"CA" type:"existingfile" placeholder:"FILE" help:"Certificates that sign those of the NATS servers (default: those of the system)."`
-	Certificate string `name:"cert" env:"CERT" type:"existingfile" placeholder:"FILE" help:"Certificate that the NATS servers are shown."`
-	Key         string `name:"key" env:"KEY" type:"existingfile" placeholder:"FILE" help:"Private key of that certificate."`
+	Credentials string `env:"CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user."`
+	CA          string `env:"CA" type:"existingfile" placeholder:"FILE" help:"CA certificates (default: the system's)."`
+	Cert        string `env:"CERT" type:"existingfile" placeholder:"FILE" help:"Client certificate for the NATS servers."`
+	Key         string `env:"KEY" type:"existingfile" placeholder:"FILE" help:"Private key of the client certificate."`
 }
 
 // validate checks the flags with a prefix.
 func (f *natsFlags) validate(prefix string) error {
-	if (f.Certificate == "") != (f.Key == "") {
+	if (f.Cert == "") != (f.Key == "") {
 		return fmt.Errorf("%[1]s-cert and %[1]s-key go together", prefix)
 	}
 	return nil
@@ -36,7 +36,7 @@ func (f *natsFlags) validate(prefix string) error {
 // connection returns the connection to servers.
 func (f *natsFlags) connection(url string, logger *slog.Logger) relay.Connection {
 	return relay.Connection{
-		URL: url, Credentials: f.Credentials, CA: f.CA, Certificate: f.Certificate, Key: f.Key, Logger: logger,
+		URL: url, Credentials: f.Credentials, CA: f.CA, Certificate: f.Cert, Key: f.Key, Logger: logger,
 	}
 }
 
@@ -54,9 +54,9 @@ func wantNATS(flag, addresses string) error {
 
 // RelayFlags say where events are published.
 type RelayFlags struct {
-	URL      string    `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream), separated by commas: nats:// or tls://. One replica of the service is active."`
+	URL      string    `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL"`
 	NATS     natsFlags `embed:"" prefix:"relay-" envprefix:"NOVELGATE_RELAY_"`
-	Replicas int       `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N" help:"NATS servers that store each message, for streams that the relay makes: 1, 3 or 5 (default: ${default}; 1 for a single server)."`
+	Replicas int       `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N"`
 }
 
 // validate checks the flags before anything starts.
@@ -101,7 +101,7 @@ func (s *service) addRelay(ctx context.Context, flags *RelayFlags) error {
 }
 
 type relayCommand struct {
-	Run    relayRun    `cmd:"" default:"withargs" help:"Relay until a signal: what serve --relay does, in a process of its own."`
+	Run    relayRun    `cmd:"" default:"withargs" help:"Relay until a signal: what serve --relay does, on its own."`
 	Status relayStatus `cmd:"" help:"Show the streams, and how far they are behind the ledger."`
 }
 
@@ -119,7 +119,7 @@ func (f *relayArgs) Validate() error {
 type relayRun struct {
 	DatabaseFlags
 	relayArgs `embed:""`
-	LogLevel  logLevel `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+	LogLevel  logLevel `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 }
 
 // Run relays until ctx ends.

@@ -14,7 +14,7 @@ import (
 )
 
 type sandboxCommand struct {
-	List   sandboxList   `cmd:"" help:"List the sandboxes with their integrations. integration create --sandbox makes one."`
+	List   sandboxList   `cmd:"" help:"List the sandboxes and their integrations; integration create --sandbox makes one."`
 	Wipe   sandboxChange `cmd:"" help:"Remove everything in a sandbox except its integrations and their keys."`
 	Delete sandboxChange `cmd:"" help:"Remove a sandbox with its integrations and keys."`
 }

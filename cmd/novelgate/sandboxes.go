@@ -52,7 +52,7 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	settings := serveCommand{
 		Lanes: 1, DatabaseConnections: database.LeastConnections(1), Readers: c.Readers, RequestTimeout: c.RequestTimeout,
 		ImportRetention: c.ImportRetention, Webhooks: c.Webhooks, Site: c.Site,
-		AllowUnsafeDurability: c.AllowUnsafeDurability, Ledger: LedgerFlags{Pause: true},
+		AllowUnsafeDurability: c.AllowUnsafeDurability, PauseLedger: true,
 	}
 	settings.Site.Covers = "none"
 	most := c.Sandboxes

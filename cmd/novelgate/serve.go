@@ -20,26 +20,32 @@ import (
 
 type serveCommand struct {
 	DatabaseFlags
-	Listen                string        `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
-	OpsListen             string        `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Address for operators: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
-	PublicURL             string        `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
-	Site                  siteFlags     `embed:""`
-	RequestTimeout        time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503."`
-	Lanes                 int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
-	Readers               int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); further ones get 503 (default: ${default})."`
-	Connections           int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Open connections at --listen; beyond this limit, each new connection closes one that waits for its client (default: ${default})."`
-	DatabaseConnections   int           `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Most connections to the database (default: 20 with two lanes, and one more for each further lane)."`
-	Standbys              standbyFlags  `embed:""`
-	PauseProjections      bool          `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Do not run the asynchronous projections and do not seal in this process."`
-	ImportRetention       time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept after its end, and an import without any change stays open (default: ${default})."`
-	Webhooks              webhookFlags  `embed:""`
-	Sandboxes             int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes of partners that are open at a time, with up to 15 database connections each; 0: keys of sandboxes are refused (default: ${default})."`
-	Ledger                LedgerFlags   `embed:""`
-	Relay                 RelayFlags    `embed:""`
-	Successors            []*url.URL    `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL" help:"Public URL of a mirror that may be promoted, or the one of this service, which leads to such a mirror then. The service asks it, and accepts no commands once it was. Repeatable."`
-	Mirror                mirrorFlags   `embed:""`
-	AllowUnsafeDurability bool          `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database that may lose acknowledged commands in a crash (fsync, synchronous_commit or full_page_writes off)."`
-	LogLevel              logLevel      `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+
+	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS"`
+	OpsListen string    `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS"`
+	PublicURL string    `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL"`
+	Site      siteFlags `embed:""`
+
+	RequestTimeout  time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms"`
+	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N"`
+	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N"`
+	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N"`
+	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N"`
+	ImportRetention time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h"`
+	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
+
+	DatabaseConnections int `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N"`
+
+	AllowUnsafeDurability bool         `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY"`
+	PauseProjections      bool         `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS"`
+	PauseLedger           bool         `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER"`
+	Standbys              standbyFlags `embed:""`
+
+	Ledger     LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+	Relay      RelayFlags  `embed:""`
+	Mirror     mirrorFlags `embed:""`
+	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL"`
+	LogLevel   logLevel    `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 }
 
 // logLevel is the lowest level that is logged.

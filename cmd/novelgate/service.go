@@ -132,7 +132,7 @@ func (s *service) addPrimaryWork(ctx context.Context, c *serveCommand) error {
 		if err := s.addProjections(); err != nil {
 			return err
 		}
-		if !c.Ledger.Pause {
+		if !c.PauseLedger {
 			if err := s.addLedger(ctx, &c.Ledger, c.DataDir); err != nil {
 				return err
 			}

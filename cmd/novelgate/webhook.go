@@ -18,10 +18,10 @@ import (
 	"novelgate/readapi/history"
 )
 
-// webhookFlags is what the operator decides about webhooks.
+// webhookFlags is what the operator decides about webhooks. They have the prefix webhook.
 type webhookFlags struct {
-	AllowCIDR []netip.Prefix  `name:"webhook-allow-cidr" env:"NOVELGATE_WEBHOOK_ALLOW_CIDR" placeholder:"CIDR" help:"Private addresses to which webhooks may be sent, also by http, such as 10.1.0.0/16. Repeatable."`
-	Retries   []time.Duration `name:"webhook-retries" env:"NOVELGATE_WEBHOOK_RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between the attempts to send a change to a webhook (default: ${default})."`
+	AllowCIDR []netip.Prefix  `env:"ALLOW_CIDR" placeholder:"CIDR"`
+	Retries   []time.Duration `env:"RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h"`
 }
 
 func (f *webhookFlags) validate() error {
@@ -69,7 +69,7 @@ func (f webhookFeed) Read(
 
 type webhookCommand struct {
 	List    webhookList    `cmd:"" help:"List webhooks, with what waits for them."`
-	Disable webhookDisable `cmd:"" help:"Switch a webhook off. Its partner cannot switch it on again."`
+	Disable webhookDisable `cmd:"" help:"Switch a webhook off. Its partner can read the reason, but not switch it on."`
 	Enable  webhookEnable  `cmd:"" help:"Switch a webhook on again. What it has missed is sent."`
 }
 
@@ -109,7 +109,7 @@ type WebhookArg struct {
 
 type webhookDisable struct {
 	WebhookArg
-	Reason string `required:"" help:"Why; the partner can read it."`
+	RequiredReason
 }
 
 func (c *webhookDisable) Run(ctx context.Context, out *output, s *staff.Staff) error {
