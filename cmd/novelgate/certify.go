@@ -45,7 +45,7 @@ func (c *certifyCommand) Validate() error {
 func (c *certifyCommand) Run(ctx context.Context, out *output) error {
 	partner, err := client.New(c.URL, c.Key)
 	if err != nil {
-		return err //nolint:wrapcheck // it says what is wrong
+		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()

@@ -141,5 +141,5 @@ func setFlagHelp(k *kong.Kong) error {
 	for name := range unused {
 		return fmt.Errorf("there is help for --%s, which no command has", name)
 	}
-	return err //nolint:wrapcheck // it names the flag
+	return err
 }

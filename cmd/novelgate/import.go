@@ -191,7 +191,7 @@ func numbered(from io.Reader) func() ([]byte, int, error) {
 	return func() ([]byte, int, error) {
 		line, err := reader.Next()
 		number++
-		return line, number, err //nolint:wrapcheck // the caller names the file
+		return line, number, err
 	}
 }
 
@@ -218,7 +218,7 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), 
 	return func() ([]byte, int, error) {
 		row, err := reader.Read()
 		if err != nil {
-			return nil, 0, err //nolint:wrapcheck // the caller names the file
+			return nil, 0, err
 		}
 		number, _ := reader.FieldPos(0)
 		line := map[string]any{"operation": c.Operation}
@@ -238,7 +238,7 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), 
 		}
 		line["body"] = body
 		encoded, err := json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-		return encoded, number, err //nolint:wrapcheck // as above
+		return encoded, number, err
 	}, nil
 }
 
@@ -293,7 +293,7 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 	if i.Failed > 0 {
 		if err := client.pages(ctx, "/failed?limit=10000", func(page []byte) error {
 			_, err := report.Write(page)
-			return err //nolint:wrapcheck // the caller says what failed
+			return err
 		}); err != nil {
 			return nil, fmt.Errorf("write the report: %w", err)
 		}

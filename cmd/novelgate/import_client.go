@@ -110,7 +110,7 @@ func (c *importClient) try(
 	request.Header.Set("Authorization", "Bearer "+c.key)
 	response, err := c.http.Do(request)
 	if err != nil {
-		return nil, retryPause, err //nolint:wrapcheck // it names the request
+		return nil, retryPause, err
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read from
 	content, err := io.ReadAll(response.Body)

@@ -55,7 +55,7 @@ func (c *importClient) remarks(ctx context.Context, query string) ([]*remark, er
 				Problem  *struct{ Code, Field, Detail string }
 			}
 			if err := json.Unmarshal(line, &r, json.MatchCaseInsensitiveNames(true)); err != nil {
-				return err //nolint:wrapcheck // the caller says what failed
+				return err
 			}
 			if r.Problem != nil {
 				found = append(found, &remark{Line: r.Line, Code: r.Problem.Code, Field: r.Problem.Field, Detail: r.Problem.Detail})

@@ -82,7 +82,7 @@ func (f FieldFlags) ProvideFields() (novel.Fields, error) {
 	n, err := request.DecodeEdit(encoded)
 	var refused *problem.Error
 	if errors.As(err, &refused) {
-		return novel.Fields{}, errors.New(refused.Detail) //nolint:err113 // for the user, who typed them
+		return novel.Fields{}, errors.New(refused.Detail)
 	}
 	return novel.Fields{
 		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus,

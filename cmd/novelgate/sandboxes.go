@@ -105,7 +105,7 @@ func (u *uncached) WriteHeader(status int) {
 // Write implements http.ResponseWriter.
 func (u *uncached) Write(b []byte) (int, error) {
 	u.Header().Set("Cache-Control", "private, no-store") // before the header is written; no effect later
-	return u.ResponseWriter.Write(b)                     //nolint:wrapcheck // as it is
+	return u.ResponseWriter.Write(b)
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -160,7 +160,7 @@ func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 	if err == nil && (list[name] == 0 || b.most == 0) {
 		err = problem.Unauthorized("The API key is not valid.")
 	}
-	return list[name], err //nolint:wrapcheck // it says what it did
+	return list[name], err
 }
 
 // makeRoom closes the sandbox that was not used for the longest time, if as many are open as may be. It reports whether
@@ -197,7 +197,7 @@ func (b *sandboxes) start(ctx context.Context, name string, id uint32, box *open
 func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *openSandbox) error {
 	url, err := sandbox.URL(b.main.db.pools.General.Config().ConnString(), name)
 	if err != nil {
-		return err //nolint:wrapcheck // it says why
+		return err
 	}
 	logger := b.main.logger.With(slog.String("sandbox", name))
 	settings, db := b.settings, &databaseServer{url: url, logger: logger}

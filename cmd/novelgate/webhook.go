@@ -51,7 +51,7 @@ func (f webhookFeed) Read(
 		Integration: integration, After: history.Cursor{Position: after}, Limit: limit,
 	})
 	if err != nil {
-		return nil, err //nolint:wrapcheck // it says what it did
+		return nil, err
 	}
 	messages := make([]webhooks.Message, len(page.Changes))
 	for i := range page.Changes {
@@ -93,7 +93,7 @@ func (c *webhookList) Run(ctx context.Context, out *output, s *staff.Staff) erro
 	if c.Integration != "" {
 		found, err := s.Integration(ctx, c.Integration)
 		if err != nil {
-			return err //nolint:wrapcheck // it names the integration
+			return err
 		}
 		of = found.ID
 	}

@@ -1,0 +1,63 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/ledger/audit"
+)
+
+type eventsExport struct {
+	CommonFlags
+	Dir   string `arg:"" type:"path" help:"Directory to write: a new one, or an earlier export to continue."`
+	Since string `placeholder:"DIR|INDEX"`
+}
+
+// Run exports the history up to the newest checkpoint.
+func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
+	from, err := c.from()
+	if err != nil {
+		return err
+	}
+	parameters := nonEmpty(map[string]string{"directory": c.Dir, "since": c.Since})
+	return c.readHistory(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
+		begun := now()
+		export := audit.Export{
+			DB: pool, Dir: c.Dir, From: from, Workers: auditWorkers(), Now: now, Progress: out.progress("export", "events"),
+		}
+		m, err := export.Run(ctx)
+		if err != nil {
+			return 0, err
+		}
+		return m.Events, out.print(m, func() {
+			fmt.Fprintf(out.stdout, "%s: %d events from log index %d on, up to a checkpoint over %d entries of %s, in %v\n",
+				c.Dir, m.Events, m.FirstLogIndex, m.Size, m.Origin, now().Sub(begun).Round(time.Millisecond))
+		})
+	})
+}
+
+// from returns the log index to start with.
+func (c *eventsExport) from() (int64, error) {
+	if c.Since == "" {
+		return 0, nil
+	}
+	if index, err := strconv.ParseInt(c.Since, 10, 64); err == nil {
+		return index, nil
+	}
+	older, err := audit.OpenBundles([]string{c.Since})
+	if err != nil {
+		return 0, fmt.Errorf("--since: neither a log index nor a bundle: %w", err)
+	}
+	return older.Size(), nil
+}
+
+// auditWorkers returns the number of concurrent workers. Each one uses a database connection.
+func auditWorkers() int {
+	const most = 4
+	return min(runtime.GOMAXPROCS(0)+1, most)
+}

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/events/rebase"
+)
+
+type eventsRebase struct{ CommonFlags }
+
+// Help is shown by --help.
+func (*eventsRebase) Help() string {
+	return `The history is ordered by transaction ids, which belong to one PostgreSQL cluster. After pg_restore into
+another cluster, serve refuses to start, and this command makes the history readable there. Stop every replica
+first.
+
+It is one transaction: an interrupted command changes nothing. Before and after, it hashes all events and compares them
+with the ledger. No entry, checkpoint or proof changes. It needs disk space for a second copy of the table of events
+and its indexes. It refuses a history that does not need it.`
+}
+
+// vacuumLogSQL marks the moved rows as visible to all transactions, and frees the space of the old ones.
+const vacuumLogSQL = `VACUUM (ANALYZE) events, ledger_seals, ledger_state, projections, authors`
+
+// Run rebases the log. It starts the embedded database if necessary.
+func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *resources) error {
+	if err := c.start(ctx, out.streams, open); err != nil {
+		return err
+	}
+	return c.readHistory(ctx, "rebase", map[string]string{}, func(pool *pgxpool.Pool) (int64, error) {
+		report, err := moveLog(ctx, out.streams, now, pool)
+		if err != nil {
+			return 0, err
+		}
+		if _, err := pool.Exec(ctx, vacuumLogSQL); err != nil {
+			fmt.Fprintln(out.stderr, "The history is in order. The final vacuum failed; autovacuum will do its work later:", err)
+		}
+		return 0, out.print(report, func() { out.table(rebaseRows(report)) }) // no event is shown
+	})
+}
+
+// moveLog rebases the log over a single connection: the rebase refuses to run beside other connections, also of this
+// pool.
+func moveLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*rebase.Report, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	defer conn.Release()
+	progress := &phases{streams: s, now: now, unit: "events"}
+	defer progress.end()
+	return rebase.Run(ctx, rebase.Config{Conn: conn.Conn(), Now: now, Progress: progress.show})
+}
+
+func rebaseRows(r *rebase.Report) [][]any {
+	rows := [][]any{
+		{"REBASE", "the history is in order on this cluster"},
+		{"events", fmt.Sprintf("%d, of which %d have another position now", r.Events, r.Moved)},
+		{"sealed", fmt.Sprintf("%d, hashed before and after", r.Sealed)},
+	}
+	if r.Sealed > 0 {
+		rows = append(rows, []any{"root before", r.RootBefore}, []any{"root after", r.RootAfter})
+	}
+	return append(rows,
+		[]any{"took", fmt.Sprintf("%.1f s, %.0f events/s", r.Seconds, float64(r.Events)/max(r.Seconds, 0.001))})
+}
