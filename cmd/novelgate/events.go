@@ -166,25 +166,23 @@ func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// stream runs a stream of the selected events and reports whether the limit ended it.
-func (f *EventFilterFlags) stream(
-	ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter,
-) (limited bool, err error) {
+// print prints the selected events that a stream reads.
+func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter) error {
 	filter, err := f.filter(ctx, pool)
 	if err != nil {
-		return false, err
+		return err
 	}
 	cursor, err := history.ParseCursor(f.Cursor)
 	if err != nil {
-		return false, fmt.Errorf("--cursor: %w", err)
+		return fmt.Errorf("--cursor: %w", err)
 	}
 	if s.Reader, err = history.NewReader(ctx, pool, filter); err != nil {
-		return false, fmt.Errorf("--after: %w", err)
+		return fmt.Errorf("--after: %w", err)
 	}
 	if s.Follow && f.Cursor == "" && f.After == nil && f.From == nil {
 		horizon, err := s.Reader.Horizon(ctx)
 		if err != nil {
-			return false, err
+			return err
 		}
 		cursor = horizon.Cursor()
 	}
@@ -196,7 +194,7 @@ func (f *EventFilterFlags) stream(
 		}
 		err = fmt.Errorf("%s %w", place, err)
 	}
-	return s.Limit > 0 && p.rows == int64(s.Limit), err
+	return err
 }
 
 type eventsList struct {
@@ -209,12 +207,12 @@ func (c *eventsList) Run(ctx context.Context, out *output) error {
 	parameters := c.parameters()
 	parameters["limit"] = strconv.Itoa(int(c.Limit))
 	return c.readHistory(ctx, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		p := &eventPrinter{out: out, list: true}
-		more, err := c.stream(ctx, pool, &history.Stream{Limit: int(c.Limit)}, p)
+		p := &eventPrinter{out: out, list: true, limit: int64(c.Limit)}
+		err := c.print(ctx, pool, &history.Stream{Limit: c.Limit.readLimit()}, p)
 		if err == nil {
 			err = p.end()
 		}
-		if err == nil && more {
+		if err == nil && p.more {
 			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s continues.\n", c.Limit, p.last)
 		}
 		return p.rows, err
@@ -236,7 +234,7 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 		wake := eventlog.NewWake()
 		go wake.Listen(ctx, pool.Config().ConnConfig, out.logger(slog.LevelWarn))
 		p := &eventPrinter{out: out}
-		_, err := c.stream(ctx, pool, &history.Stream{Follow: true, Wake: wake}, p)
+		err := c.print(ctx, pool, &history.Stream{Follow: true, Wake: wake}, p)
 		if ctx.Err() != nil {
 			err = nil // an interrupt is the normal end
 		}
@@ -248,12 +246,17 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 type eventPrinter struct {
 	out    *output
 	list   bool
+	limit  int64 // of rows; 0: none
 	rows   int64
+	more   bool // there are events beyond the limit
 	last   history.Cursor
 	buffer []byte
 }
 
 func (p *eventPrinter) events(list []history.Event) error {
+	if p.limit > 0 && p.rows+int64(len(list)) > p.limit {
+		list, p.more = list[:p.limit-p.rows], true
+	}
 	for i := range list {
 		before, after := "", "\n"
 		switch {

@@ -49,7 +49,7 @@ func (c *eventsLost) Run(ctx context.Context, out *output, pool *pgxpool.Pool) e
 			filter.After = &after
 		}
 		p := &eventPrinter{out: out, list: true}
-		_, err := filter.stream(ctx, pool, &history.Stream{}, p)
+		err := filter.print(ctx, pool, &history.Stream{}, p)
 		if err == nil {
 			err = p.end()
 		}
