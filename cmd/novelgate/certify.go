@@ -47,7 +47,7 @@ func (c *certifyCommand) Run(ctx context.Context, out *output) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	found, err := partner.Certification(ctx)
 	if err != nil {

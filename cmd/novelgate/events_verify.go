@@ -68,8 +68,8 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 		if !strings.HasSuffix(prefix, "/ledger") {
 			prefix += "/ledger"
 		}
-		const requestTimeout = 30 * time.Second // for one request
-		config.Source = &audit.Service{Client: &http.Client{Timeout: requestTimeout}, URL: prefix}
+		const timeout = 30 * time.Second // of one request
+		config.Source = &audit.Service{Client: &http.Client{Timeout: timeout}, URL: prefix}
 		return c.verify(ctx, out, config, nil)
 	}
 	parameters := nonEmpty(map[string]string{

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"math"
+	"net/url"
 	"os/user"
 	"strings"
 
@@ -121,6 +122,14 @@ func userName() string {
 		return ""
 	}
 	return u.Username
+}
+
+// wantHTTP refuses addresses other than http and https.
+func wantHTTP(flag string, u *url.URL) error {
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
+	}
+	return nil
 }
 
 // OutputFlags choose between text and JSON.

@@ -69,7 +69,7 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
-	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit), s.refuseElsewhere(kit))
+	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit), s.originOnly(kit))
 	s.partners = &commands.API{
 		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
@@ -106,6 +106,9 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	router.MethodNotAllowedHandler = requests.Middleware(kit.MethodNotAllowed(router))
 	return router
 }
+
+// isRead reports whether a request changes nothing.
+func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // authenticateAuditor returns the staff user or auditor who reads the event history.
 func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (history.Person, error) {

@@ -49,8 +49,8 @@ func (c *importCommand) Validate() error {
 	return nil
 }
 
-// imported is the result of an import, or of a check.
-type imported struct {
+// importResult is the result of an import, or of a check.
+type importResult struct {
 	Import   *imports.Import `json:"import,omitzero"` // nil for a check
 	Lines    int64           `json:"lines"`
 	Failed   int64           `json:"failed"`
@@ -96,7 +96,7 @@ func sameFile(a, b string) bool {
 	return errFirst == nil && errSecond == nil && os.SameFile(first, second)
 }
 
-func (i *imported) show(out *output) {
+func (i *importResult) show(out *output) {
 	for _, text := range slices.Concat(summarize("failed", i.Problems), summarize("warning", i.Warnings)) {
 		fmt.Fprintln(out.stderr, printable(text))
 	}
@@ -118,21 +118,21 @@ func (i *imported) show(out *output) {
 }
 
 // check parses the lines as the service does.
-func (c *importCommand) check(ctx context.Context, _ *output, now clock, report io.Writer) (*imported, error) {
-	done := &imported{Problems: []*remark{}, Warnings: []*remark{}}
+func (c *importCommand) check(ctx context.Context, _ *output, now clock, report io.Writer) (*importResult, error) {
+	done := &importResult{Problems: []*remark{}, Warnings: []*remark{}}
 	for line, err := range c.lines() {
 		if err = errors.Join(err, ctx.Err()); err != nil {
 			return nil, err
 		}
 		done.Lines++
 		parsed, err := imports.ParseLine(line.text, now(), func(ratelimit.Operation) error { return nil })
-		place := remark{Line: done.Lines, place: line.place}
+		of := remark{Line: done.Lines, place: line.place}
 		for _, name := range parsed.Unknown() {
-			done.Warnings = append(done.Warnings, place.unknownMember(&parsed, name))
+			done.Warnings = append(done.Warnings, of.unknownMember(&parsed, name))
 		}
 		if err != nil {
 			done.Failed++
-			done.Problems = append(done.Problems, place.failure(problem.From(err)))
+			done.Problems = append(done.Problems, of.failure(problem.From(err)))
 			if _, err := report.Write(append(line.text, '\n')); err != nil {
 				return nil, fmt.Errorf("write the report: %w", err)
 			}
@@ -147,20 +147,20 @@ type place struct {
 	FileLine int    `json:"fileLine"`
 }
 
-// source is a line of a file, or a row of CSV in the form of a line.
-type source struct {
+// inputLine is a line of a file, or a row of CSV in the form of a line.
+type inputLine struct {
 	place
 
 	text []byte
 }
 
 // lines returns the lines of all files without the empty ones.
-func (c *importCommand) lines() iter.Seq2[source, error] {
-	return func(yield func(source, error) bool) {
+func (c *importCommand) lines() iter.Seq2[inputLine, error] {
+	return func(yield func(inputLine, error) bool) {
 		for _, name := range c.Files {
 			file, err := os.Open(name)
 			if err != nil {
-				yield(source{}, fmt.Errorf("read lines: %w", err))
+				yield(inputLine{}, fmt.Errorf("read lines: %w", err))
 				return
 			}
 			next := numbered(file)
@@ -168,7 +168,7 @@ func (c *importCommand) lines() iter.Seq2[source, error] {
 				next, err = c.rows(file)
 			}
 			for err == nil {
-				line := source{place: place{File: name}}
+				line := inputLine{place: place{File: name}}
 				line.text, line.FileLine, err = next()
 				if err == nil && len(bytes.TrimSpace(line.text)) > 0 && !yield(line, nil) {
 					break
@@ -176,7 +176,7 @@ func (c *importCommand) lines() iter.Seq2[source, error] {
 			}
 			_ = file.Close() // it was only read from
 			if err != nil && !errors.Is(err, io.EOF) {
-				yield(source{}, fmt.Errorf("read %s: %w", name, err))
+				yield(inputLine{}, fmt.Errorf("read %s: %w", name, err))
 			}
 			if !errors.Is(err, io.EOF) {
 				return
@@ -263,14 +263,13 @@ func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines i
 	return "files-" + hex.EncodeToString(hash.Sum(nil)), lines, nil
 }
 
-// Size of an uploaded part, within the limit of the service, and the interval at which progress is polled.
 const (
-	partBytes    = 8 << 20
-	progressTime = 500 * time.Millisecond
+	partBytes    = 8 << 20                // of an uploaded part, within the limit of the service
+	pollInterval = 500 * time.Millisecond // between two reads of the state of an import
 )
 
 // send opens or continues an import and waits for its end.
-func (c *importCommand) send(ctx context.Context, out *output, now clock, report io.Writer) (*imported, error) {
+func (c *importCommand) send(ctx context.Context, out *output, now clock, report io.Writer) (*importResult, error) {
 	key, total, err := c.idempotencyKey(ctx)
 	if err != nil {
 		return nil, err
@@ -278,10 +277,10 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 	client := &importClient{base: strings.TrimRight(c.URL, "/"), key: c.Key, now: now, stderr: out.stderr}
 	progress := &phases{streams: out.streams, now: now, unit: "lines"}
 	defer progress.end()
-	i, err := c.carry(ctx, progress, client, key, total)
+	i, err := c.attempt(ctx, progress, client, key, total)
 	for errors.Is(err, errSetBack) {
 		fmt.Fprintln(out.stderr, "the service has lost a part of the import, which is sent again")
-		i, err = c.carry(ctx, progress, client, key, total)
+		i, err = c.attempt(ctx, progress, client, key, total)
 	}
 	if err != nil {
 		return nil, err
@@ -289,7 +288,7 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 	if i.State != imports.Completed {
 		return nil, fmt.Errorf("the import is %s: --again opens another one", i.State)
 	}
-	done := &imported{Import: i, Lines: i.Lines, Failed: i.Failed, Problems: []*remark{}, Warnings: []*remark{}}
+	done := &importResult{Import: i, Lines: i.Lines, Failed: i.Failed, Problems: []*remark{}, Warnings: []*remark{}}
 	if i.Failed > 0 {
 		if err := client.pages(ctx, "/failed?limit=10000", func(page []byte) error {
 			_, err := report.Write(page)
@@ -312,9 +311,9 @@ func (c *importCommand) send(ctx context.Context, out *output, now clock, report
 // errSetBack means that the service has lost a part of the import, or all of it, as after a failover.
 var errSetBack = errors.New("the import was set back")
 
-// carry opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack if
-// the service loses a part of it meanwhile.
-func (c *importCommand) carry(
+// attempt opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack
+// if the service loses a part of it meanwhile.
+func (c *importCommand) attempt(
 	ctx context.Context, progress *phases, client *importClient, key string, total int64,
 ) (*imports.Import, error) {
 	var i imports.Import
@@ -335,7 +334,7 @@ func (c *importCommand) carry(
 	}
 	for i.State == imports.Processing {
 		progress.show("processed", i.Lines-i.Pending-i.Waiting, i.Lines)
-		if !eventlog.Sleep(ctx, progressTime) {
+		if !eventlog.Sleep(ctx, pollInterval) {
 			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
 		}
 		if _, err := client.do(ctx, http.MethodGet, "", nil, nil, &i); err != nil {

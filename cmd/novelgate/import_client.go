@@ -27,9 +27,9 @@ type importClient struct {
 }
 
 const (
-	patience   = 10 * time.Minute // for a service that does not answer
-	retryPause = time.Second
-	askTimeout = 2 * time.Minute
+	retryTimeout   = 10 * time.Minute // after which a request is not repeated
+	retryPause     = time.Second
+	requestTimeout = 2 * time.Minute
 )
 
 // refusedError is a problem that the service answers with.
@@ -81,15 +81,15 @@ func (c *importClient) pages(ctx context.Context, query string, each func(page [
 func (c *importClient) do(
 	ctx context.Context, method, path string, body []byte, header http.Header, into any,
 ) (http.Header, error) {
-	begun, told := c.now(), false
+	begun, warned := c.now(), false
 	for {
 		answer, pause, err := c.try(ctx, method, path, body, header, into)
-		if pause == 0 || ctx.Err() != nil || c.now().Sub(begun) > patience {
+		if pause == 0 || ctx.Err() != nil || c.now().Sub(begun) > retryTimeout {
 			return answer, err
 		}
-		if !told {
+		if !warned {
 			fmt.Fprintf(c.stderr, "waiting for the service: %v\n", err)
-			told = true
+			warned = true
 		}
 		eventlog.Sleep(ctx, pause)
 	}
@@ -99,7 +99,7 @@ func (c *importClient) do(
 func (c *importClient) try(
 	ctx context.Context, method, path string, body []byte, header http.Header, into any,
 ) (_ http.Header, pause time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	address := c.base + "/api/integrations/imports" + c.path + path
 	request, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))

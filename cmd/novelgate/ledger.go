@@ -177,14 +177,6 @@ func (f *LedgerFlags) validate() error {
 	return haveParent("--ledger-memory", f.Memory)
 }
 
-// wantHTTP refuses addresses other than http and https.
-func wantHTTP(flag string, u *url.URL) error {
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
-	}
-	return nil
-}
-
 func (f *LedgerFlags) validateWitnesses() error {
 	if len(f.WitnessKey) != len(f.Witness) {
 		return fmt.Errorf("--ledger-witness-key: %d keys for %d of --ledger-witness", len(f.WitnessKey), len(f.Witness))

@@ -38,8 +38,8 @@ func (f *mirrorFlags) overNATS() bool {
 	return strings.HasPrefix(f.From, "nats://") || strings.HasPrefix(f.From, "tls://")
 }
 
-// wantSource returns an error unless the flags name one source of events and the origin that signs them.
-func (f *mirrorFlags) wantSource() error {
+// validateSource returns an error unless the flags name one source of events and the origin that signs them.
+func (f *mirrorFlags) validateSource() error {
 	if f.overNATS() {
 		if err := wantNATS("--mirror", f.From); err != nil {
 			return err
@@ -77,7 +77,8 @@ func (f *mirrorFlags) wantSource() error {
 	return nil
 }
 
-// validate reads the files. signing and relaying are flags that a mirror must not have.
+// validate checks the flags before anything starts, and reads the files. A mirror must not sign, nor relay to the
+// streams that it reads.
 func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err error) {
 	if f.From == "" {
 		if f.Origin != nil || f.OriginKey != "" || len(f.Bundle) > 0 || f.NATS != (natsFlags{}) {
@@ -86,7 +87,7 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 		}
 		return nil
 	}
-	if err := f.wantSource(); err != nil {
+	if err := f.validateSource(); err != nil {
 		return err
 	}
 	if signing.Origin != "" || signing.PublishDir != "" || signing.PublishURL != nil || len(signing.Witness) > 0 {

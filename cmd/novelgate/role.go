@@ -133,13 +133,12 @@ func (s *service) handoverStatus() any {
 	}{role.Successor}
 }
 
-// refuseElsewhere refuses what only the origin of a history serves: commands, and the routes of partners and staff. A
-// mirror answers with 421. A service that has handed over answers with 503, so that partners repeat their commands.
-func (s *service) refuseElsewhere(kit *httpkit.Kit) mux.MiddlewareFunc {
+// originOnly refuses what only the origin of a history serves: commands, and the routes of partners and staff. A mirror
+// answers with 421. A service that has handed over answers with 503, so that partners repeat their commands.
+func (s *service) originOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			reads := r.Method == http.MethodGet || r.Method == http.MethodHead
-			ofOrigin := !reads || strings.HasPrefix(r.URL.Path, "/api/integrations") ||
+			ofOrigin := !isRead(r) || strings.HasPrefix(r.URL.Path, "/api/integrations") ||
 				strings.HasPrefix(r.URL.Path, "/api/admin")
 			if !ofOrigin || s.roles.last().Appends() {
 				next.ServeHTTP(w, r)

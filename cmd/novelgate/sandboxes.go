@@ -27,7 +27,7 @@ type sandboxes struct {
 	main     *service
 	kit      *httpkit.Kit
 	settings serveCommand // of each sandbox, without its URL
-	most     int          // open at a time
+	maxOpen  int          // at a time; 0: keys of sandboxes are refused
 
 	mu      sync.Mutex
 	open    map[string]*openSandbox
@@ -46,8 +46,8 @@ type openSandbox struct {
 	stop    func() // ends the background work and waits for it
 }
 
-// newSandboxes copies the settings that sandboxes have. All others are off, also those that are still to come: nothing
-// may publish what is in a sandbox.
+// newSandboxes copies the settings that sandboxes have. All others are off, also those that a later version adds:
+// nothing may publish what is in a sandbox.
 func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	settings := serveCommand{
 		Lanes: 1, DatabaseConnections: database.LeastConnections(1), Readers: c.Readers, RequestTimeout: c.RequestTimeout,
@@ -55,11 +55,11 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 		AllowUnsafeDurability: c.AllowUnsafeDurability, PauseLedger: true,
 	}
 	settings.Site.Covers = "none"
-	most := c.Sandboxes
+	maxOpen := c.Sandboxes
 	if main.roles.last().Mirrors != "" {
-		most = 0 // sandboxes are at the origin
+		maxOpen = 0 // sandboxes are at the origin
 	}
-	return &sandboxes{main: main, kit: kit, settings: settings, most: most, open: map[string]*openSandbox{}}
+	return &sandboxes{main: main, kit: kit, settings: settings, maxOpen: maxOpen, open: map[string]*openSandbox{}}
 }
 
 // route sends requests with a valid key of a sandbox to its service, and all others to next.
@@ -157,7 +157,7 @@ func (b *sandboxes) enter(ctx context.Context, name string) (s *service, leave f
 // find returns the id of the database of a sandbox.
 func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 	list, err := sandbox.List(ctx, b.main.db.pools.General)
-	if err == nil && (list[name] == 0 || b.most == 0) {
+	if err == nil && (list[name] == 0 || b.maxOpen == 0) {
 		err = problem.Unauthorized("The API key is not valid.")
 	}
 	return list[name], err
@@ -166,7 +166,7 @@ func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 // makeRoom closes the sandbox that was not used for the longest time, if as many are open as may be. It reports whether
 // there is room for another one. b.mu is locked.
 func (b *sandboxes) makeRoom() bool {
-	if len(b.open) < b.most {
+	if len(b.open) < b.maxOpen {
 		return true
 	}
 	oldest := ""
@@ -228,7 +228,7 @@ func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *open
 	return nil
 }
 
-// watchInterval is how often watch looks.
+// watchInterval is how often watch looks for the database of a sandbox.
 const watchInterval = time.Second
 
 // watch closes a sandbox when it is deleted or wiped.

@@ -69,9 +69,12 @@ func (db *databaseServer) openStandby(ctx context.Context) error {
 	return nil
 }
 
+// standbyPause is the time between looks for a promotion.
+const standbyPause = time.Second
+
 // awaitPromotion fails with errPromoted when the standby is promoted. It returns nil when ctx ends.
 func (db *databaseServer) awaitPromotion(ctx context.Context) error {
-	for eventlog.Sleep(ctx, watchInterval) {
+	for eventlog.Sleep(ctx, standbyPause) {
 		standby := true // also while the server does not answer
 		_ = db.pools.General.QueryRow(ctx, `SELECT pg_is_in_recovery()`).Scan(&standby)
 		if !standby {
@@ -92,9 +95,8 @@ func (s *service) readersOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
 			return next
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			reads := r.Method == http.MethodGet || r.Method == http.MethodHead
 			isBelow := func(prefix string) bool { return strings.HasPrefix(r.URL.Path, prefix) }
-			if !reads || slices.ContainsFunc(withKey, isBelow) {
+			if !isRead(r) || slices.ContainsFunc(withKey, isBelow) {
 				kit.Fail(w, r, problem.ReadersOnly(httpkit.RetryAfter))
 				return
 			}

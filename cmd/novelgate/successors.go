@@ -44,10 +44,12 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 		silent: map[string]bool{},
 	}
 	self := strings.TrimRight(c.PublicURL, "/")
-	own := false
+	var afterStart []string // before it, this service does not answer at its own URL
 	for _, u := range c.Successors {
 		url := strings.TrimRight(u.String(), "/")
-		if own = own || url == self; url != self {
+		if url == self {
+			afterStart = append(afterStart, url)
+		} else {
 			w.urls = append(w.urls, url)
 		}
 	}
@@ -61,9 +63,7 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 			return err
 		}
 	}
-	if own { // not at the start, when this service does not answer yet
-		w.urls = append(w.urls, self)
-	}
+	w.urls = append(w.urls, afterStart...)
 	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			if err := w.look(ctx); err != nil && ctx.Err() == nil {
@@ -92,12 +92,14 @@ func (w *successorWatch) look(ctx context.Context) error {
 		return !slices.ContainsFunc(known, func(p handover.Promotion) bool { return p.ID == id })
 	}
 	retired, ok, err := ledger.ReadRetirement(w.memory)
-	if w.note(ctx, "the memory of the ledger", err); ok && unknown(retired.Promotion) {
+	w.note(ctx, "the memory of the ledger", err)
+	if ok && unknown(retired.Promotion) {
 		return fence(retired.Promotion, retired.Successor, w.memory)
 	}
 	for _, url := range w.urls {
 		p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
-		if w.note(ctx, url, err); p != nil {
+		w.note(ctx, url, err)
+		if p != nil {
 			return fence(p.ID, url, url)
 		}
 	}
@@ -105,7 +107,8 @@ func (w *successorWatch) look(ctx context.Context) error {
 		return nil
 	}
 	p, err := w.inRelay(ctx)
-	if w.note(ctx, "NATS", err); p != nil && unknown(p.ID) {
+	w.note(ctx, "NATS", err)
+	if p != nil && unknown(p.ID) {
 		return fence(p.ID, p.URL, "NATS")
 	}
 	return nil
