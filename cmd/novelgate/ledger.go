@@ -234,8 +234,8 @@ func (s *service) signLedger(
 	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
-		// The address without its scheme, as C2SP tlog-tiles recommends. The id of the log is appended.
-		DefaultOrigin: s.publicURL.Host + s.publicURL.Path + "/ledger",
+		// The address without its scheme, as C2SP tlog-tiles recommends.
+		OriginPrefix: s.publicURL.Host + s.publicURL.Path + "/ledger",
 	})
 	if err != nil {
 		return nil, fmt.Errorf("start the ledger: %w", err)

@@ -33,11 +33,10 @@ var (
 // IdentityConfig configures the origin and the keys of a replica.
 type IdentityConfig struct {
 	// Origin is the origin to sign for. A name not used before becomes the ledger's new origin. Default: the current
-	// one, or one built from DefaultOrigin.
+	// one; in an empty database OriginPrefix, a slash and the first 8 hexadecimal digits of the log's id.
 	Origin string
-	// DefaultOrigin is the first part of the origin that an empty database gets. Identify appends a slash and the first 8
-	// hexadecimal digits of the log's id. Required.
-	DefaultOrigin string
+	// OriginPrefix begins the origin of an empty database. Required.
+	OriginPrefix string
 	// KeyFile has the private keys. If it does not exist and no key was ever used, it is created together with a memory.
 	// Required.
 	KeyFile string
@@ -83,7 +82,7 @@ ON CONFLICT (origin, verifier_key) DO NOTHING`
 // fails with ErrOrigin and ErrOldOrigin for a name that cannot be used, and with ErrKeyFile for an invalid key file.
 func Identify(ctx context.Context, pool *pgxpool.Pool, config IdentityConfig) (*Identity, error) {
 	id := &Identity{Memory: cmp.Or(config.Memory, DefaultMemory(config.KeyFile))}
-	if err := errors.Join(checkOrigin(config.Origin), checkOrigin(config.DefaultOrigin)); err != nil {
+	if err := errors.Join(checkOrigin(config.Origin), checkOrigin(config.OriginPrefix)); err != nil {
 		return nil, err
 	}
 	if err := pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error { return id.determine(ctx, tx, config) }); err != nil {
@@ -112,10 +111,10 @@ func (id *Identity) determine(ctx context.Context, tx pgx.Tx, config IdentityCon
 		return fmt.Errorf("find origin: %w", err)
 	}
 	const digits = 8 // of the UUID, before its first hyphen
-	id.Origin, id.Previous = cmp.Or(config.Origin, current, config.DefaultOrigin+"/"+log[:digits]), current
+	id.Origin, id.Previous = cmp.Or(config.Origin, current, config.OriginPrefix+"/"+log[:digits]), current
 	switch {
 	case id.Origin == current:
-	case config.Origin == "" && config.DefaultOrigin == "":
+	case config.Origin == "" && config.OriginPrefix == "":
 		return fmt.Errorf("%w: it is empty", ErrOrigin)
 	case known:
 		return fmt.Errorf("%w: %s was followed by %s; choose a name that was never used", ErrOldOrigin, id.Origin, current)

@@ -271,7 +271,7 @@ func TestReplicaWithoutMemory(t *testing.T) {
 	}
 	wantSilent := func(what string, pool *pgxpool.Pool, config ledger.IdentityConfig) {
 		t.Helper()
-		config.DefaultOrigin = "x"
+		config.OriginPrefix = "x"
 		id, err := ledger.Identify(t.Context(), pool, config)
 		if err != nil {
 			t.Fatal(err)
@@ -316,7 +316,7 @@ func TestOneMemoryForTwoLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		pool := openPool(t, url)
-		config := ledger.IdentityConfig{DefaultOrigin: "h/ledger", KeyFile: keyFile}
+		config := ledger.IdentityConfig{OriginPrefix: "h/ledger", KeyFile: keyFile}
 		id, err := ledger.Identify(t.Context(), pool, config)
 		if err != nil {
 			t.Fatal(err)
@@ -389,7 +389,7 @@ func (s *signed) upgrade() (*ledger.Identity, *pgxpool.Pool) {
 		s.t.Fatal(err)
 	}
 	pool := openPool(s.t, s.url)
-	id, err := ledger.Identify(s.t.Context(), pool, ledger.IdentityConfig{DefaultOrigin: "x", KeyFile: s.keyFile})
+	id, err := ledger.Identify(s.t.Context(), pool, ledger.IdentityConfig{OriginPrefix: "x", KeyFile: s.keyFile})
 	if err != nil {
 		s.t.Fatal(err)
 	}

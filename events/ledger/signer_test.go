@@ -246,7 +246,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	dir := t.TempDir()
-	config := ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "new", "ledger.key")}
+	config := ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: filepath.Join(dir, "new", "ledger.key")}
 	var log string
 	if err := pool.QueryRow(t.Context(), `SELECT id FROM log_identity`).Scan(&log); err != nil {
 		t.Fatal(err)
@@ -261,7 +261,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: %v, %v", info, err)
 	}
-	config.DefaultOrigin = "another.example/address" // the listening address has changed
+	config.OriginPrefix = "another.example/address" // the listening address has changed
 	second, err := ledger.Identify(t.Context(), pool, config)
 	if err != nil || second.Started || second.Origin != origin {
 		t.Fatalf("second start: %+v, %v", second, err)
@@ -293,7 +293,7 @@ func TestReplicasStartTogether(t *testing.T) {
 	for range 4 {
 		file := filepath.Join(t.TempDir(), "ledger.key")
 		wg.Go(func() {
-			id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: file})
+			id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: file})
 			if err != nil {
 				t.Error(err)
 				return
@@ -393,13 +393,13 @@ func TestIdentifyRefuses(t *testing.T) {
 		config ledger.IdentityConfig
 		want   error
 	}{
-		"a file that is no key": {ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: broken}, ledger.ErrKeyFile},
-		"a file without a key":  {ledger.IdentityConfig{DefaultOrigin: testOrigin, KeyFile: empty}, ledger.ErrKeyFile},
+		"a file that is no key": {ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: broken}, ledger.ErrKeyFile},
+		"a file without a key":  {ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: empty}, ledger.ErrKeyFile},
 		"an origin with space": {
-			ledger.IdentityConfig{Origin: "a b", DefaultOrigin: testOrigin, KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
+			ledger.IdentityConfig{Origin: "a b", OriginPrefix: testOrigin, KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
 		},
 		"an origin with plus": {
-			ledger.IdentityConfig{DefaultOrigin: "a+b", KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
+			ledger.IdentityConfig{OriginPrefix: "a+b", KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
 		},
 		"no origin": {ledger.IdentityConfig{KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
 	} {
