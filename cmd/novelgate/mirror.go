@@ -71,7 +71,8 @@ func (f *mirrorFlags) validateSource() error {
 	if f.AuditorKey == "" {
 		return errors.New("--mirror needs --auditor-key")
 	}
-	if secret, err := apikey.Parse(f.AuditorKey); err != nil || secret.Kind() == apikey.Partner {
+	secret, err := apikey.Parse(f.AuditorKey)
+	if err != nil || secret.Kind() != apikey.Auditor && secret.Kind() != apikey.Staff {
 		return errors.New("--auditor-key is not the API key of an auditor")
 	}
 	return nil

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/apikey"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -329,6 +330,9 @@ func TestMirrorRefusesCommands(t *testing.T) {
 		{"needs an empty one", append([]string{"--database-url", origin.DatabaseURL}, flags...)},
 		{"a mirror signs and publishes nothing", append([]string{"--ledger-origin", "another"}, flags...)},
 		{"needs --auditor-key", flags[:4]},
+		{"is not the API key of an auditor", slices.Concat(
+			flags[:4], []string{"--auditor-key", apikey.NewSandbox("abcd").Reveal(), "--database-url", origin.DatabaseURL},
+		)},
 		{"needs --origin-key", slices.Concat(flags[:2], flags[4:])},
 		{"are for --mirror", flags[2:4]},
 		{"are for --mirror", over[2:4]},
