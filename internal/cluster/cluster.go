@@ -18,17 +18,17 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// cluster is the running parts.
+// cluster is the processes and database servers that run.
 type cluster struct {
 	commonFlags
 	binary    string
 	running   context.Context   //nolint:containedctx // its end stops the processes
-	fail      func(cause error) // ends running
+	fail      func(cause error) // ends running; only the first cause counts
 	processes sync.WaitGroup
 	databases []*pgserver.Server // the primary, then the standby
 }
 
-// start starts each part when those that it needs are ready, and prints what there is.
+// start starts each part when those that it needs are ready, and prints their addresses.
 func (c *cluster) start() error {
 	if err := c.startDatabases(); err != nil {
 		return err
@@ -72,7 +72,7 @@ Import a comment at replica 1, and read it at the mirror, http://%[5]s/novels/th
 ` + `curl -i %[1]s/api/integrations/posts -H 'Authorization: Bearer %[11]s' -H 'Content-Type: application/json' -H 'Idempotency-Key: comment-1' -d '{"uuid": "reader-1", "username": "Ada", "novel": "The Hunger Games", "content": "Could not put it down!", "chapterNumber": 1}'
 `
 
-// startDatabases starts the primary, and makes the standby from it, as it is at each start.
+// startDatabases starts the primary, and a new standby, which is a copy of it.
 func (c *cluster) startDatabases() error {
 	if err := os.RemoveAll(c.path("standby")); err != nil {
 		return fmt.Errorf("delete the earlier standby: %w", err)
@@ -90,7 +90,7 @@ func (c *cluster) startDatabases() error {
 	return nil
 }
 
-// watch fails when a server ends.
+// watch makes the cluster fail when a server ends.
 func (c *cluster) watch(name string, server *pgserver.Server) {
 	c.databases = append(c.databases, server)
 	go func() {
@@ -99,7 +99,7 @@ func (c *cluster) watch(name string, server *pgserver.Server) {
 	}()
 }
 
-// startNATS returns the addresses of the servers.
+// startNATS starts the servers and returns their addresses, separated by commas.
 func (c *cluster) startNATS() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -135,9 +135,12 @@ func (c *cluster) startMirror(origin string) error {
 		"--origin-key", c.path("origin.pub"), "--data-dir", c.path("mirror"))
 }
 
+// serviceReady begins the line that novelgate serve prints when it accepts requests.
+const serviceReady = "Operations (metrics, health, pprof) on "
+
 // serve starts a service at a port, and its operations at the next one.
 func (c *cluster) serve(name string, port int, env []string, flags ...string) error {
-	_, err := c.launch("Operations (metrics, health, pprof) on ", env, name, c.binary,
+	_, err := c.launch(serviceReady, env, name, c.binary,
 		slices.Concat([]string{"serve", "--listen", c.address(port), "--ops-listen", c.address(port + 1)}, flags)...)
 	return err
 }
@@ -173,7 +176,7 @@ func lastLines(path string) string {
 	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
 }
 
-// key returns the API key in a file. At the first start a command makes it.
+// key returns the API key in a file. If there is no file, a command of novelgate makes the key.
 func (c *cluster) key(file string, args ...string) (string, error) {
 	text, err := os.ReadFile(c.path(file))
 	if err == nil {
