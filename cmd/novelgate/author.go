@@ -18,7 +18,7 @@ type authorCommand struct {
 	Block        authorDecide `cmd:"" help:"Refuse new comments of an author."`
 	Unblock      authorDecide `cmd:"" help:"Let a blocked author comment again."`
 	HidePosts    authorDecide `cmd:"" name:"hide-posts" help:"Hide an author's posts received up to now."`
-	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore an author's posts that were not hidden singly."`
+	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore an author's posts, unless hidden one by one."`
 	Erase        authorErase  `cmd:"" help:"Erase an author's identity and comments, also from the log."`
 	Show         authorShow   `cmd:"" help:"Show an author with the decisions about them."`
 	List         authorList   `cmd:"" help:"List the authors of an integration."`

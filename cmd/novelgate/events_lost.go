@@ -17,8 +17,8 @@ import (
 
 type eventsLost struct {
 	CommonFlags
-	To   *url.URL      `required:"" placeholder:"URL" help:"Public URL of the service that continues."`
-	Wait time.Duration `default:"30s" help:"Longest time until this database is sealed (default: ${default})."`
+	To   *url.URL      `required:"" placeholder:"URL" help:"Public URL of the promoted service."`
+	Wait time.Duration `default:"30s" help:"Longest time until all events are sealed (default: ${default})."`
 }
 
 // Help is shown by --help.

@@ -124,8 +124,12 @@ func userName() string {
 	return u.Username
 }
 
-// wantHTTP refuses addresses other than http and https.
+// wantHTTP refuses addresses other than http and https. It accepts nil, for a flag that was not given: whether the flag
+// is required, kong checks later.
 func wantHTTP(flag string, u *url.URL) error {
+	if u == nil {
+		return nil
+	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
 		return fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
 	}

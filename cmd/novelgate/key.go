@@ -153,7 +153,7 @@ func (c *keyRevoke) Run(ctx context.Context, out *output, s *staff.Staff) error 
 
 type keyList struct {
 	CommonFlags
-	Integration string `arg:"" optional:"" help:"Id or name of an integration; all without it."`
+	Integration string `arg:"" optional:"" help:"Id or name of an integration (default: all)."`
 }
 
 func (c *keyList) Run(ctx context.Context, out *output, s *staff.Staff) error {

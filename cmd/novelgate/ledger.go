@@ -160,10 +160,8 @@ type LedgerFlags struct {
 
 // validate checks the flags before anything starts.
 func (f *LedgerFlags) validate() error {
-	if f.PublishURL != nil {
-		if err := wantHTTP("--ledger-publish-url", f.PublishURL); err != nil {
-			return err
-		}
+	if err := wantHTTP("--ledger-publish-url", f.PublishURL); err != nil {
+		return err
 	}
 	if err := f.validateWitnesses(); err != nil {
 		return err

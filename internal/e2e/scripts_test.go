@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -50,6 +51,28 @@ func TestScripts(t *testing.T) {
 				},
 			})
 		})
+	}
+}
+
+// TestHelp: every command has a --help.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	_, tree, _ := strings.Cut(RunCLI(t, "", "--help").Stdout, "Commands:\n")
+	var path []string // of the command in the line
+	for line := range strings.Lines(tree) {
+		name, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		depth := (len(line) - len(strings.TrimLeft(line, " "))) / 2
+		if depth < 1 || depth > 2 || strings.ContainsAny(name, "<[") {
+			continue // an argument, or more text
+		}
+		path = append(path[:depth-1], name)
+		out := RunCLI(t, "", append(slices.Clone(path), "--help")...)
+		if !strings.HasPrefix(out.Stdout, "Usage: novelgate "+strings.Join(path, " ")) || out.Code != 0 || out.Stderr != "" {
+			t.Errorf("%v --help ended with %d: %s %s", path, out.Code, out.Stdout, out.Stderr)
+		}
+	}
+	if len(path) == 0 {
+		t.Errorf("no commands: %s", tree)
 	}
 }
 
