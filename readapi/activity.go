@@ -171,7 +171,5 @@ func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, er
 	}
 	most := slices.Clone(all)
 	slices.SortStableFunc(most, func(a, b Chapter) int { return cmp.Compare(b.Posts, a.Posts) })
-	least := most[ChaptersShown-1].Posts
-	shown := slices.DeleteFunc(all, func(c Chapter) bool { return c.Posts < least })
-	return shown[:min(len(shown), ChaptersShown)], nil
+	return slices.DeleteFunc(all, func(c Chapter) bool { return !slices.Contains(most[:ChaptersShown], c) }), nil
 }
