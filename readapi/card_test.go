@@ -172,6 +172,11 @@ func TestLogo(t *testing.T) {
 			h.Get("Content-Security-Policy") != "default-src 'none'; style-src 'unsafe-inline'; sandbox" {
 			t.Errorf("%s at %q: %d, %v", kind, src, got.Code, h)
 		}
+		// A page of another replica may have a logo of another kind.
+		if other := site.get(t, "/assets/logo.000000000000.gif"); other.Code != http.StatusOK ||
+			other.Header().Get("Content-Type") != kind || other.Header().Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s at another address: %d, %v", kind, other.Code, other.Header())
+		}
 	}
 	for name, content := range map[string]string{
 		"nothing": "", "HTML": "<html><script>1</script></html>", "another namespace": "<svg/>",
