@@ -123,12 +123,11 @@ type chapterBody struct {
 
 // novel handles GET /api/novels/{slug}.
 func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
-	slug := mux.Vars(r)["slug"]
-	asOf, err := ParseNovel(slug, q)
-	if err != nil {
+	asOf := q.Time("asOf")
+	if err := q.Err(); err != nil {
 		return nil, err
 	}
-	found, err := a.Reader.Novel(ctx, slug, asOf)
+	found, err := a.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
 	if err != nil {
 		return nil, err
 	}

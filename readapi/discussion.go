@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
+	"novelgate/internal/httpkit"
 )
 
 // FirstReplies is the number of replies of each top-level comment on a page.
@@ -26,7 +27,7 @@ const NoChapter = "none"
 // DiscussionParams selects a part of a discussion. With only Slug and Limit it is the first page, oldest comments
 // first.
 type DiscussionParams struct {
-	Slug    string
+	Slug    string        // any text of an address
 	Newest  bool          // newest comments first
 	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
 	Cursor  string        // of another page with the same parameters
@@ -73,6 +74,9 @@ type TopLevelComment struct {
 
 // Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.
 func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, error) {
+	if !httpkit.IsText(q.Slug) {
+		return nil, ErrNotFound
+	}
 	scan, err := r.start(ctx, q)
 	if err != nil {
 		return nil, err

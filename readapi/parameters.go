@@ -54,21 +54,9 @@ func CatalogueCursor(sort, next string) string {
 	return httpkit.EncodeCursor(novelsCursors[sort], next)
 }
 
-// ParseNovel parses the parameter of a novel: asOf. It fails with ErrNotFound for an invalid slug.
-func ParseNovel(slug string, q *httpkit.Query) (asOf *time.Time, err error) {
-	if !httpkit.IsText(slug) {
-		return nil, ErrNotFound
-	}
-	asOf = q.Time("asOf")
-	return asOf, q.Err()
-}
-
 // ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post,
-// asOf. It fails with ErrNotFound for an invalid slug.
+// asOf.
 func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
-	if !httpkit.IsText(slug) {
-		return DiscussionParams{}, ErrNotFound
-	}
 	params := DiscussionParams{
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
 		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"), AsOf: q.Time("asOf"),

@@ -38,6 +38,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
 )
 
 // Errors of an address.
@@ -80,9 +81,12 @@ type Reader struct {
 //go:embed novel.sql
 var novelSQL string
 
-// Novel returns the novel with a slug, in its state at asOf, or now when asOf is nil. It fails with ErrNotFound or
-// ErrGone.
+// Novel returns the novel with a slug, any text of an address, in its state at asOf, or now when asOf is nil. It fails
+// with ErrNotFound or ErrGone.
 func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel, error) {
+	if !httpkit.IsText(slug) {
+		return Novel{}, ErrNotFound
+	}
 	n, err := one(ctx, r.DB, scanNovel, novelSQL, slug)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, ErrNotFound

@@ -86,9 +86,6 @@ func (p *Pages) latestFeed(ctx context.Context, _ *http.Request) (any, error) {
 // novelFeed handles GET /novels/{slug}/feed.atom: the latest top-level comments.
 func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
 	slug := mux.Vars(r)["slug"]
-	if !httpkit.IsText(slug) {
-		return nil, readapi.ErrNotFound
-	}
 	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: slug, Newest: true, Limit: feedEntries})
 	if err != nil {
 		return nil, err

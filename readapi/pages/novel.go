@@ -269,12 +269,11 @@ func (p *Pages) about(ctx context.Context, body *novelBody) error {
 
 // novel handles GET /novels/{slug}.
 func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	slug := mux.Vars(r)["slug"]
-	asOf, err := readapi.ParseNovel(slug, q)
-	if err != nil {
+	asOf := q.Time("asOf")
+	if err := q.Err(); err != nil {
 		return nil, err
 	}
-	found, err := p.Reader.Novel(ctx, slug, asOf)
+	found, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
 	if err != nil {
 		return nil, err
 	}
