@@ -208,6 +208,9 @@ func TestParametersAreChecked(t *testing.T) {
 	} {
 		wantProblem(t, w, path, 400, "invalid_request")
 	}
+	if page := w.get(t, "/novels?q=a&q=b").Body.String(); !strings.Contains(page, "<p>q: must be given once.</p>") {
+		t.Errorf("a repeated parameter:\n%s", page)
+	}
 	wantProblem(t, w, "/api/posts/7", 404, "not_found")
 	wantProblem(t, w, "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02", 404, "not_found")
 }

@@ -44,8 +44,8 @@ var sortNames = []field{
 }
 
 // standardSort is the order of a list without sort. The search for a text is fastest by title.
-func standardSort(text string) string {
-	if text != "" {
+func standardSort(query url.Values) string {
+	if query.Get("q") != "" {
 		return readapi.ByTitle
 	}
 	return readapi.ByActivity
@@ -53,7 +53,7 @@ func standardSort(text string) string {
 
 // catalogue handles GET /novels.
 func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	params, err := readapi.ParseCatalogue(q, standardSort(q.Text("q")))
+	params, err := readapi.ParseCatalogue(q, standardSort(r.URL.Query()))
 	if err != nil {
 		return nil, err
 	}

@@ -106,7 +106,7 @@ func (p *Pages) handler(read query) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
 		if r.URL.Path == "/novels" && !query.Has("sort") {
-			query.Set("sort", standardSort(query.Get("q")))
+			query.Set("sort", standardSort(query))
 		}
 		p.linkJSON(w.Header(), "/api"+r.URL.Path, query)
 		page.ServeHTTP(w, r)
