@@ -3,6 +3,7 @@ package httpkit
 import (
 	"cmp"
 	"errors"
+	"log/slog"
 	"net/http"
 	"time"
 
@@ -27,9 +28,9 @@ const (
 // Lines writes a stream of lines to a client. It fails when the client does not receive within the write time-out, when
 // its key is no longer valid, and, with Draining, when the process shuts down.
 type Lines struct {
+	Kit          *Kit
 	Writer       http.ResponseWriter
 	Request      *http.Request
-	Now          func() time.Time
 	Allowed      func() error  // checks the key of the client; only a *problem.Error ends the stream
 	Draining     func() bool   // whether the process shuts down; nil: the stream does not end then
 	WriteTimeout time.Duration // for the client to receive one write; default 30 s
@@ -43,14 +44,32 @@ type Lines struct {
 	allowedAt time.Time // when the key was last valid
 }
 
-// flushSize is the number of bytes that are collected before they are sent.
-const flushSize = 64 << 10
+// Run runs stream, which calls Write and Idle, and ends the answer. It returns the error of stream if an error response
+// is still possible. Otherwise it aborts the answer, so that the client detects that it is incomplete, and logs the
+// error unless the client is the cause.
+func (l *Lines) Run(stream func() error) error {
+	l.allowedAt = l.Kit.Now()
+	err := l.removeReadDeadline()
+	if err == nil {
+		err = stream()
+	}
+	ctx := l.Request.Context()
+	switch {
+	case err == nil, errors.Is(err, ErrDraining):
+		return nil
+	case !l.begun:
+		return err
+	case ctx.Err() == nil && !errors.Is(err, ErrClient):
+		l.Kit.Logger.WarnContext(ctx, "a stream broke off", slog.String("route", routeOf(l.Request)),
+			slog.String("requestId", RequestID(ctx)), slog.Any("error", err))
+	}
+	panic(http.ErrAbortHandler)
+}
 
-// Unlimited removes the read deadline, at which net/http would cancel the request's context. A request with a body
+// removeReadDeadline removes the deadline at which net/http would cancel the request's context. A request with a body
 // keeps it: net/http does not cancel such a request, but waits for the body after the stream. Writers of tests have no
 // deadlines.
-func (l *Lines) Unlimited() error {
-	l.allowedAt = l.Now()
+func (l *Lines) removeReadDeadline() error {
 	if l.Request.ContentLength != 0 {
 		return nil
 	}
@@ -60,6 +79,9 @@ func (l *Lines) Unlimited() error {
 	}
 	return nil
 }
+
+// flushSize is the number of bytes that are collected before they are sent.
+const flushSize = 64 << 10
 
 // Write sends n lines. line appends the text of line i, without its end, to a buffer.
 func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) error {
@@ -94,25 +116,10 @@ func (l *Lines) Idle() error {
 	if err := l.allowed(); err != nil {
 		return err
 	}
-	if l.Now().Sub(l.last) >= cmp.Or(l.Heartbeat, defaultHeartbeat) {
+	if l.Kit.Now().Sub(l.last) >= cmp.Or(l.Heartbeat, defaultHeartbeat) {
 		return l.send([]byte("\n"))
 	}
 	return nil
-}
-
-// End ends the answer after a stream has ended with an error or nil. It returns the error if an error response is still
-// possible. Otherwise it aborts the stream, so that the client detects that it is incomplete, and calls log unless the
-// client is the cause.
-func (l *Lines) End(err error, log func(error)) error {
-	switch {
-	case err == nil, errors.Is(err, ErrDraining):
-		return nil
-	case !l.begun:
-		return err
-	case l.Request.Context().Err() == nil && !errors.Is(err, ErrClient):
-		log(err)
-	}
-	panic(http.ErrAbortHandler)
 }
 
 // recheck is the interval between checks of a stream's key. Together with the pauses of a stream and the cache of
@@ -125,7 +132,7 @@ func (l *Lines) allowed() error {
 	if l.Draining != nil && l.Draining() {
 		return ErrDraining
 	}
-	now := l.Now()
+	now := l.Kit.Now()
 	if now.Sub(l.allowedAt) < recheck {
 		return nil
 	}
@@ -138,7 +145,7 @@ func (l *Lines) allowed() error {
 }
 
 func (l *Lines) send(text []byte) error {
-	now, control := l.Now(), http.NewResponseController(l.Writer)
+	now, control := l.Kit.Now(), http.NewResponseController(l.Writer)
 	// The server's own deadline is for a whole response.
 	if err := control.SetWriteDeadline(now.Add(cmp.Or(l.WriteTimeout, defaultWriteTimeout))); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {

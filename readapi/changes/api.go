@@ -3,11 +3,8 @@ package changes
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -64,18 +61,8 @@ func Problem(err error) *problem.Error {
 	return nil
 }
 
-// Elsewhere refuses a cursor after a change that the service has lost. parameter is the name of the cursor's parameter.
-func Elsewhere(parameter string) error {
-	return problem.InvalidField(parameter, "is behind a change that this service no longer has, because its database was "+
-		"set back: read the feed from its beginning, without a cursor, and pass over the ids that you know")
-}
-
-// The sizes of pages, and of the parts of a stream.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-	streamPage  = 200
-)
+// streamPage is the maximum number of changes that a stream reads at once.
+const streamPage = 200
 
 // changes handles GET /api/integrations/changes.
 func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
@@ -87,13 +74,18 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	defer leave()
-	q, limited, follow, err := a.parse(ctx, r, lines)
+	requested, types, err := parse(r)
 	if err != nil {
 		return err
 	}
-	q.Integration = integration
+	q := Query{Integration: integration, After: requested.Cursor, Types: types, Limit: requested.Limit}
+	if requested.Now {
+		if q.After, err = a.Feed.Now(ctx); err != nil {
+			return err
+		}
+	}
 	if lines {
-		return a.stream(r.Context(), w, r, q, limited, follow) // without the time limit of a page
+		return a.stream(r.Context(), w, r, q, requested.Follow) // without the time limit of a page
 	}
 	page, err := a.page(ctx, q)
 	if err != nil {
@@ -110,52 +102,21 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	return httpkit.SendJSON(w, http.StatusOK, body)
 }
 
-// parse reads the parameters. limited reports whether the limit was given.
-func (a *API) parse(ctx context.Context, r *http.Request, lines bool) (q Query, limited, follow bool, err error) {
+// parse parses the parameters. types is nil for all.
+func parse(r *http.Request) (requested history.Range, types []string, err error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "cursor", "types", "limit", "follow")
 	if err != nil {
-		return q, false, false, err //nolint:wrapcheck // already a problem
+		return requested, nil, err //nolint:wrapcheck // already a problem
 	}
-	if wanted := query.Bool("follow"); wanted != nil && *wanted {
-		if follow = true; !lines {
-			query.Refuse("follow", "needs Accept: application/x-ndjson")
-		}
-	}
-	q.Limit = defaultPage
-	if limited = query.Given("limit"); limited {
-		q.Limit, err = strconv.Atoi(query.Text("limit"))
-		if err != nil || q.Limit < 1 || !lines && q.Limit > maxPage {
-			query.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d, or from 1 on for NDJSON", maxPage))
-		}
-	}
+	requested = history.ParseRange(r, query)
 	if query.Given("types") {
-		q.Types, err = ParseTypes(strings.Split(query.Text("types"), ","))
-		if err != nil {
-			query.Refuse("types", err.Error())
+		types = strings.Split(query.Text("types"), ",")
+		kinds := events.ChangeKinds()
+		if slices.ContainsFunc(types, func(kind string) bool { return !slices.Contains(kinds, kind) }) {
+			query.Refuse("types", "must be some of "+strings.Join(kinds, ", "))
 		}
 	}
-	now := query.Text("cursor") == "now"
-	if !now {
-		if q.After, err = history.ParseCursor(query.Text("cursor")); err != nil {
-			query.Refuse("cursor", err.Error())
-		}
-	}
-	if err := query.Err(); err != nil || !now {
-		return q, limited, follow, err //nolint:wrapcheck // already a problem
-	}
-	q.After, err = a.Feed.Now(ctx)
-	return q, limited, follow, err
-}
-
-// ParseTypes checks kinds of change.
-func ParseTypes(types []string) ([]string, error) {
-	kinds := events.ChangeKinds()
-	for _, kind := range types {
-		if !slices.Contains(kinds, kind) {
-			return nil, errors.New("must be some of " + strings.Join(kinds, ", "))
-		}
-	}
-	return types, nil
+	return requested, types, query.Err() //nolint:wrapcheck // already a problem
 }
 
 // page reads a page for a client.
@@ -164,7 +125,8 @@ func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	defer cancel()
 	page, err := a.Feed.Page(ctx, q)
 	if errors.Is(err, history.ErrElsewhere) {
-		return Page{}, Elsewhere("cursor")
+		return Page{}, problem.InvalidField("cursor", "is behind a change that this service no longer has, because its "+
+			"database was set back: read the feed from its beginning, without a cursor, and pass over the ids that you know")
 	}
 	return page, err
 }
@@ -175,13 +137,13 @@ const streamPoll = 400 * time.Millisecond
 // errEnd ends a stream at its end.
 var errEnd = errors.New("end of the stream")
 
-// stream sends one change per line, up to the newest one or, with follow, without end.
+// stream sends one change per line, up to q.Limit unless it is 0, and up to the newest one or, with follow, without end.
 func (a *API) stream(
-	ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, limited, follow bool,
+	ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, follow bool,
 ) error {
-	left := q.Limit
+	left, limited := q.Limit, q.Limit > 0
 	out := &httpkit.Lines{
-		Writer: w, Request: r, Now: a.Now, Heartbeat: a.Heartbeat,
+		Kit: a.Kit, Writer: w, Request: r, Heartbeat: a.Heartbeat,
 		Allowed: func() error { return a.Partners.StillAdmitted(ctx, r) },
 	}
 	if follow {
@@ -210,15 +172,11 @@ func (a *API) stream(
 		}
 		return eventlog.Span{Full: page.More, Settled: true}, nil
 	}
-	err := out.Unlimited()
-	if err == nil {
+	return out.Run(func() error {
 		// Without the wake-up of the log, because every comment causes one.
-		if err = (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step); errors.Is(err, errEnd) {
-			err = nil
+		if err := (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step); !errors.Is(err, errEnd) {
+			return err
 		}
-	}
-	return out.End(err, func(err error) {
-		a.Logger.WarnContext(ctx, "a stream of changes broke off", slog.String("requestId", httpkit.RequestID(ctx)),
-			slog.Any("error", err))
+		return nil
 	})
 }

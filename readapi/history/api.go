@@ -3,11 +3,7 @@ package history
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -122,68 +118,4 @@ func Problem(err error) *problem.Error {
 	default:
 		return nil
 	}
-}
-
-// The sizes of pages.
-const (
-	defaultPage = 100
-	maxPage     = 1000
-)
-
-// options are the parameters of a request for events.
-type options struct {
-	filter Filter
-	cursor Cursor
-	now    bool // start after the settled events, instead of at cursor
-	limit  int  // 0: not given
-	lines  bool
-	follow bool
-	stored bool // lines of bundles instead of CloudEvents
-}
-
-// parse parses the parameters of a request for events.
-func parse(rd *readRequest) (*options, error) {
-	q := rd.query
-	o := &options{
-		lines: httpkit.Names(rd.Request, httpkit.LineMediaType),
-		filter: Filter{
-			After: q.Index("after"), Before: q.Index("before"), Stream: q.ID("stream"), StreamType: q.Text("streamType"),
-			Type: q.Text("type"), Integration: q.ID("integration"), Novel: q.ID("novel"), Correlation: q.Text("correlation"),
-			From: q.Time("from"), To: q.Time("to"),
-		},
-	}
-	if follow := q.Bool("follow"); follow != nil {
-		o.follow = *follow
-	}
-	var err error
-	if o.now = q.Text("cursor") == "now"; !o.now {
-		if o.cursor, err = ParseCursor(q.Text("cursor")); err != nil {
-			q.Refuse("cursor", err.Error())
-		}
-	}
-	if q.Given("limit") {
-		o.limit, err = strconv.Atoi(q.Text("limit"))
-		if err != nil || o.limit < 1 || !o.lines && o.limit > maxPage {
-			q.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d, or from 1 on for NDJSON", maxPage))
-		}
-	}
-	if q.Given("form") {
-		if o.stored = q.Text("form") == "stored"; !o.stored || !o.lines {
-			q.Refuse("form", "must be stored, with Accept: application/x-ndjson")
-		}
-	}
-	switch {
-	case o.follow && !o.lines:
-		q.Refuse("follow", "needs Accept: application/x-ndjson")
-	case o.follow && (o.filter.Before != nil || o.filter.To != nil):
-		q.Refuse("follow", "does not end: it cannot be combined with before or to")
-	}
-	// An empty parameter is refused, because it would act as no filter.
-	sent := q.All()
-	for _, name := range slices.Sorted(maps.Keys(sent)) {
-		if sent[name] == "" && name != "cursor" {
-			q.Refuse(name, "must not be empty")
-		}
-	}
-	return o, q.Err()
 }

@@ -1,7 +1,7 @@
 package history
 
 import (
-	"log/slog"
+	"context"
 	"net/http"
 
 	"novelgate/events/ledger"
@@ -10,36 +10,31 @@ import (
 )
 
 // lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
-// follows the log, never.
-func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options) error {
-	ctx, cancel := a.WithTimeout(rd.Context())
-	defer cancel()
-	reader, err := NewReader(ctx, a.DB, o.filter)
-	if err != nil {
-		return err
-	}
-	reader.UseStandbys(a.Standbys, a.Timeout/2)
-	if o.now {
+// follows the log, never. ctx limits the time until it begins.
+func (a *API) lines(
+	ctx context.Context, w http.ResponseWriter, rd *readRequest, o *options, reader *Reader,
+) error {
+	if o.Now {
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {
 			return err
 		}
-		o.cursor = horizon.Cursor()
+		o.Cursor = horizon.Cursor()
 	}
 	entry, err := a.log().Begin(ctx, &rd.entry)
 	if err != nil {
 		return err
 	}
 
-	s := &Stream{Reader: reader, Limit: o.limit, Follow: o.follow, Wake: a.Wake}
+	s := &Stream{Reader: reader, Limit: o.Limit, Follow: o.Follow, Wake: a.Wake}
 	out := &httpkit.Lines{
-		Writer: w, Request: rd.Request, Now: a.Now, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
+		Kit: a.Kit, Writer: w, Request: rd.Request, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
 		Allowed: func() error {
 			_, err := a.Authenticate(rd.Context(), rd.Header)
 			return err
 		},
 	}
-	if o.follow {
+	if o.Follow {
 		out.Draining = a.Draining
 	}
 	emit := func(list []Event) error {
@@ -50,15 +45,8 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options) error {
 			return AppendCloudEvent(buffer, &list[i])
 		})
 	}
-	err = out.Unlimited()
-	if err == nil {
-		err = s.Run(rd.Context(), o.cursor, emit, out.Idle)
-	}
-	a.end(rd, entry, out.Sent)
-	return out.End(err, func(err error) {
-		a.Logger.WarnContext(rd.Context(), "a stream of the history broke off", slog.String("requestId", rd.entry.RequestID),
-			slog.Any("error", err))
-	})
+	defer func() { a.end(rd, entry, out.Sent) }()
+	return out.Run(func() error { return s.Run(rd.Context(), o.Cursor, emit, out.Idle) })
 }
 
 // appendStored appends an event as a line of a bundle, which has all data for its entry in the ledger.

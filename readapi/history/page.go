@@ -58,18 +58,8 @@ func (a *API) exists(rd *readRequest, o *options) error {
 	return nil
 }
 
+// list sends the selected events as a stream or as a page.
 func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
-	if o.lines {
-		return a.lines(w, rd, o)
-	}
-	return a.page(w, rd, o)
-}
-
-// page sends one page as JSON.
-func (a *API) page(w http.ResponseWriter, rd *readRequest, o *options) error {
-	if o.limit == 0 {
-		o.limit = defaultPage
-	}
 	ctx, cancel := a.WithTimeout(rd.Context())
 	defer cancel()
 	reader, err := NewReader(ctx, a.DB, o.filter)
@@ -77,15 +67,23 @@ func (a *API) page(w http.ResponseWriter, rd *readRequest, o *options) error {
 		return err
 	}
 	reader.UseStandbys(a.Standbys, a.Timeout/2)
+	if o.Lines {
+		return a.lines(ctx, w, rd, o, reader)
+	}
+	return a.page(w, rd, o, reader)
+}
+
+// page sends one page as JSON.
+func (a *API) page(w http.ResponseWriter, rd *readRequest, o *options, reader *Reader) error {
 	return a.sendRecorded(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
-		if o.now {
-			o.cursor = horizon.Cursor()
+		if o.Now {
+			o.Cursor = horizon.Cursor()
 		}
-		page, err := reader.Page(ctx, o.cursor, horizon, o.limit)
+		page, err := reader.Page(ctx, o.Cursor, horizon, o.Limit)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -1,0 +1,87 @@
+package history
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strconv"
+
+	"novelgate/internal/httpkit"
+)
+
+// The sizes of pages.
+const (
+	defaultPage = 100
+	maxPage     = 1000
+)
+
+// Range is the part of the log, or of a feed from it, that a client requests as a page or as a stream.
+type Range struct {
+	Cursor Cursor // to read after
+	Now    bool   // read after the settled events, instead of after Cursor
+	Lines  bool   // a stream (NDJSON), which ends at the end of the log
+	Follow bool   // the stream does not end there
+	Limit  int    // of events; 0: a stream without a limit
+}
+
+// ParseRange parses the parameters cursor, limit and follow, and the Accept header.
+func ParseRange(r *http.Request, q *httpkit.Query) Range {
+	requested := Range{Lines: httpkit.Names(r, httpkit.LineMediaType)}
+	var err error
+	if requested.Now = q.Text("cursor") == "now"; !requested.Now {
+		if requested.Cursor, err = ParseCursor(q.Text("cursor")); err != nil {
+			q.Refuse("cursor", err.Error())
+		}
+	}
+	if q.Given("limit") {
+		requested.Limit, err = strconv.Atoi(q.Text("limit"))
+		if err != nil || requested.Limit < 1 || !requested.Lines && requested.Limit > maxPage {
+			q.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d, or from 1 on for NDJSON", maxPage))
+		}
+	} else if !requested.Lines {
+		requested.Limit = defaultPage
+	}
+	if follow := q.Bool("follow"); follow != nil {
+		if requested.Follow = *follow; requested.Follow && !requested.Lines {
+			q.Refuse("follow", "needs Accept: "+httpkit.LineMediaType)
+		}
+	}
+	return requested
+}
+
+// options are the parameters of a request for events.
+type options struct {
+	Range
+	filter Filter
+	stored bool // lines of bundles instead of CloudEvents
+}
+
+// parse parses the parameters of a request for events.
+func parse(rd *readRequest) (*options, error) {
+	q := rd.query
+	o := &options{
+		Range: ParseRange(rd.Request, q),
+		filter: Filter{
+			After: q.Index("after"), Before: q.Index("before"), Stream: q.ID("stream"), StreamType: q.Text("streamType"),
+			Type: q.Text("type"), Integration: q.ID("integration"), Novel: q.ID("novel"), Correlation: q.Text("correlation"),
+			From: q.Time("from"), To: q.Time("to"),
+		},
+	}
+	if q.Given("form") {
+		if o.stored = q.Text("form") == "stored"; !o.stored || !o.Lines {
+			q.Refuse("form", "must be stored, with Accept: "+httpkit.LineMediaType)
+		}
+	}
+	if o.Follow && (o.filter.Before != nil || o.filter.To != nil) {
+		q.Refuse("follow", "does not end: it cannot be combined with before or to")
+	}
+	// An empty parameter is refused, because it would act as no filter.
+	sent := q.All()
+	for _, name := range slices.Sorted(maps.Keys(sent)) {
+		if sent[name] == "" && name != "cursor" {
+			q.Refuse(name, "must not be empty")
+		}
+	}
+	return o, q.Err()
+}
