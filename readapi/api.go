@@ -322,9 +322,9 @@ func newSingleBody(a httpkit.Addresses, s *Single) singleBody {
 
 // post handles GET /api/posts/{postId}.
 func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
-	id, err := ParseID(mux.Vars(r)["postId"])
-	if err != nil {
-		return nil, err
+	id, ok := httpkit.ParseID(mux.Vars(r)["postId"])
+	if !ok {
+		return nil, ErrNotFound
 	}
 	found, err := a.Reader.Post(ctx, id)
 	if err != nil {
@@ -335,8 +335,8 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 
 // RegisterOpenAPI adds the route of the interface description to router.
 func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
-	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).Methods(http.MethodGet,
-		http.MethodHead)
+	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).
+		Methods(http.MethodGet, http.MethodHead)
 }
 
 // openAPI handles GET /openapi.yaml.

@@ -82,15 +82,6 @@ func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 // decimal is the form of a chapter number: no sign, no exponent, and at least as many digits as in a delivery.
 var decimal = regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,40})?$`)
 
-// ParseID parses the identifier of a comment in its canonical form. It fails with ErrNotFound.
-func ParseID(text string) (uuid.UUID, error) {
-	id, err := uuid.Parse(text)
-	if err != nil || len(text) != len(id.String()) {
-		return uuid.Nil, ErrNotFound
-	}
-	return id, nil
-}
-
 // Problem maps the errors of this package to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	switch {

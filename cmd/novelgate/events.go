@@ -19,6 +19,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/history"
 )
 
@@ -92,7 +93,7 @@ type instant struct{ time.Time }
 
 // UnmarshalText accepts the same forms as the routes for auditors.
 func (i *instant) UnmarshalText(text []byte) (err error) {
-	i.Time, err = history.ParseTime(string(text))
+	i.Time, err = httpkit.ParseTime(string(text))
 	return err
 }
 

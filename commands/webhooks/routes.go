@@ -221,9 +221,9 @@ func (a *API) rotate(ctx context.Context, c *call) error {
 // replay handles POST /api/integrations/webhooks/{webhookId}/replay.
 func (a *API) replay(ctx context.Context, c *call) error {
 	text, ok := c.body.Text("since", true)
-	since, err := time.Parse(time.RFC3339Nano, text)
-	if ok && (err != nil || since.UTC().Year() < 1 || since.UTC().Year() > 9999) {
-		c.body.Fail("since", "must be a time with its zone, such as 2026-01-31T12:00:00Z")
+	since, err := httpkit.ParseTime(text)
+	if ok && err != nil {
+		c.body.Fail("since", "%v", err)
 	}
 	if err := c.body.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem

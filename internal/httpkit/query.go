@@ -1,6 +1,7 @@
 package httpkit
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
@@ -151,11 +152,17 @@ func (q *Query) ID(name string) uuid.NullUUID {
 	if text == "" {
 		return uuid.NullUUID{}
 	}
-	id, err := uuid.Parse(text)
-	if err != nil || len(text) != len(uuid.Nil.String()) {
+	id, ok := ParseID(text)
+	if !ok {
 		q.Refuse(name, "must be a UUID")
 	}
 	return uuid.NullUUID{UUID: id, Valid: true}
+}
+
+// ParseID parses a UUID in its canonical form.
+func ParseID(text string) (id uuid.UUID, ok bool) {
+	id, err := uuid.Parse(text)
+	return id, err == nil && len(text) == len(uuid.Nil.String())
 }
 
 // Time returns a parameter that is a time; nil when it is absent.
@@ -164,11 +171,23 @@ func (q *Query) Time(name string) *time.Time {
 	if text == "" {
 		return nil
 	}
-	moment, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil || moment.UTC().Year() < 1 || moment.UTC().Year() > 9999 {
-		q.Refuse(name, "must be a time with its zone, such as 2026-01-31T12:00:00Z")
+	moment, err := ParseTime(text)
+	if err != nil {
+		q.Refuse(name, err.Error())
 	}
 	return &moment
+}
+
+// errTime does not name the layout, as the error of time.Parse does.
+var errTime = errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
+
+// ParseTime parses a time in RFC 3339 form, in the years 1 to 9999 (UTC).
+func ParseTime(text string) (time.Time, error) {
+	moment, err := time.Parse(time.RFC3339Nano, text)
+	if year := moment.UTC().Year(); err != nil || year < 1 || year > 9999 {
+		return time.Time{}, errTime
+	}
+	return moment, nil
 }
 
 // Cursor returns the sort key in the parameter cursor of a list; "" for the first page.

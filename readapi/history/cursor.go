@@ -227,7 +227,7 @@ func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error)
 		}
 		return Point{position: &position}, nil
 	}
-	t, err := ParseTime(text)
+	t, err := httpkit.ParseTime(text)
 	if err != nil {
 		return Point{}, fmt.Errorf("%q is neither a log index nor a time: it %w", text, err)
 	}
@@ -257,14 +257,4 @@ func (p Point) Until(list []events.Recorded) []events.Recorded {
 		}
 	}
 	return kept
-}
-
-// ParseTime parses a time in RFC 3339 form.
-func ParseTime(text string) (time.Time, error) {
-	t, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		// not the error of Parse, which names Go's layout
-		return time.Time{}, errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
-	}
-	return t, nil
 }

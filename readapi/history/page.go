@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/errgroup"
 
+	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
 
@@ -32,8 +33,8 @@ func (a *API) stream(w http.ResponseWriter, rd *readRequest) error {
 		return err
 	}
 	vars := mux.Vars(rd.Request)
-	id, err := uuid.Parse(vars["streamId"])
-	if err != nil || len(vars["streamId"]) != len(id.String()) {
+	id, ok := httpkit.ParseID(vars["streamId"])
+	if !ok {
 		return problem.NotFound()
 	}
 	o.filter.Stream = uuid.NullUUID{UUID: id, Valid: true}
