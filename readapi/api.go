@@ -1,7 +1,6 @@
 package readapi
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -341,7 +340,6 @@ func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
 
 // openAPI handles GET /openapi.yaml.
 func openAPI(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Content-Type", "application/yaml")
 	w.Header().Set("Cache-Control", "public, max-age=300")
-	http.ServeContent(w, r, "openapi.yaml", time.Time{}, bytes.NewReader(docs.OpenAPI))
+	httpkit.Send(w, r, "application/yaml", docs.OpenAPI)
 }
