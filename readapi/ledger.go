@@ -37,11 +37,18 @@ type Ledger struct {
 
 // Register adds the routes of the ledger to router.
 func (l *Ledger) Register(router *mux.Router) {
-	for path, read := range map[string]func(context.Context, *http.Request) (file, error){
-		"/checkpoint": l.checkpoint, "/key": l.key, "/proof": l.proof, "/tile/{tile:.+}": l.tile,
-		"/origins": l.origins,
+	const unsigned = "Nothing was signed yet."
+	for path, route := range map[string]struct {
+		read    func(context.Context, *http.Request) (file, error)
+		missing string // detail of the answer for ledger.ErrNotFound
+	}{
+		"/checkpoint":     {l.checkpoint, unsigned},
+		"/key":            {l.key, unsigned},
+		"/proof":          {l.proof, "No checkpoint covers this log index yet."},
+		"/tile/{tile:.+}": {l.tile, "The tree has no such tile yet."},
+		"/origins":        {l.origins, ""},
 	} {
-		router.Handle(ledgerPath+path, l.handler(read)).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(ledgerPath+path, l.handler(route.read, route.missing)).Methods(http.MethodGet, http.MethodHead)
 	}
 }
 
@@ -54,11 +61,14 @@ type file struct {
 // text is a file that changes with the next checkpoint.
 func text(content []byte) file { return file{"text/plain; charset=utf-8", moments, content} }
 
-func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)) http.Handler {
+func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error), missing string) http.Handler {
 	return l.Readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := l.WithTimeout(r.Context())
 		defer cancel()
 		found, err := read(ctx, r)
+		if errors.Is(err, ledger.ErrNotFound) {
+			err = problem.NotFound().WithDetail(missing)
+		}
 		if err != nil {
 			l.Fail(w, r, err)
 			return
@@ -73,34 +83,20 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 	}), l.Refuse)
 }
 
-// missing returns a 404 with detail for ledger.ErrNotFound, and any other error unchanged.
-func missing(detail string, err error) error {
-	if errors.Is(err, ledger.ErrNotFound) {
-		return problem.NotFound().WithDetail(detail)
-	}
-	return err
-}
-
 // checkpoint handles GET /ledger/checkpoint: the newest signed note.
 func (l *Ledger) checkpoint(ctx context.Context, _ *http.Request) (file, error) {
 	c, err := l.Store.Latest(ctx)
-	if err != nil {
-		return file{}, missing("Nothing was signed yet.", err)
-	}
-	return text(c.Note), nil
+	return text(c.Note), err
 }
 
 // key handles GET /ledger/key: the public keys that signed the newest checkpoint, one per line.
 func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	c, err := l.Store.Latest(ctx)
 	if err != nil {
-		return file{}, missing("Nothing was signed yet.", err)
+		return file{}, err
 	}
 	keys, err := l.Store.VerifierKeys(ctx, c)
-	if err != nil {
-		return file{}, missing("Nothing was signed yet.", err)
-	}
-	return text([]byte(strings.Join(keys, "\n") + "\n")), nil
+	return text([]byte(strings.Join(keys, "\n") + "\n")), err
 }
 
 // proof handles GET /ledger/proof?logIndex=…: the proof that the newest checkpoint covers an entry.
@@ -117,10 +113,7 @@ func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 		return file{}, err
 	}
 	proof, err := l.Store.Proof(ctx, *index)
-	if err != nil {
-		return file{}, missing("No checkpoint covers this log index yet.", err)
-	}
-	return text(proof), nil
+	return text(proof), err
 }
 
 // origins handles GET /ledger/origins: the names of the ledger, and the promotions of mirrors.
@@ -140,10 +133,7 @@ func (l *Ledger) tile(ctx context.Context, r *http.Request) (file, error) {
 		return file{}, problem.NotFound().WithDetail("This is not the address of a tile.")
 	}
 	data, err := l.Store.Tile(ctx, tile)
-	if err != nil {
-		return file{}, missing("The tree has no such tile yet.", err)
-	}
-	return file{"application/octet-stream", forever, data}, nil
+	return file{"application/octet-stream", forever, data}, err
 }
 
 // parseTile parses the part of a path after /tile/. Paths of tlog also have the height, and "data" instead of
