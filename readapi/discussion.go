@@ -77,11 +77,11 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 	if !httpkit.IsText(q.Slug) {
 		return nil, ErrNotFound
 	}
-	scan, err := r.start(ctx, q)
+	s, err := r.start(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.read(ctx, scan)
+	page, err := r.read(ctx, s)
 	if err != nil {
 		return nil, err
 	}
@@ -93,12 +93,18 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 	return page, nil
 }
 
-// start returns the scan of a page.
-func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
+// newScan returns the scan of the first page.
+func newScan(q DiscussionParams) scan {
 	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: FirstReplies, repliesFrom: lowest}
 	if q.Newest {
 		s.start = highest
 	}
+	return s
+}
+
+// start returns the scan of a page.
+func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
+	s := newScan(q)
 	kind, at := byte(0), place{}
 	if q.Cursor != "" {
 		var err error
@@ -304,38 +310,26 @@ func until(asOf *time.Time) pgtype.Timestamptz {
 //go:embed discussion.sql
 var discussionSQL string
 
-// statements are the variants of discussionSQL: [descending, with a chapter].
-var statements = map[[2]bool]string{
-	{false, false}: discussionStatement(ascending, allChapters),
-	{true, false}:  discussionStatement(descending, allChapters),
-	{false, true}:  discussionStatement(ascending, oneChapter),
-	{true, true}:   discussionStatement(descending, oneChapter),
-}
+// statements are the variants of discussionSQL: [descending, of one chapter].
+var statements = discussionStatements()
 
-var (
-	ascending   = strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
-	descending  = strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
-	oneChapter  = regexp.MustCompile(`[{}]`)
-	allChapters = regexp.MustCompile(`\{[^}]*\}`)
-)
-
-// discussionStatement returns discussionSQL in an order. remove is oneChapter, which keeps the SQL within braces, or
-// allChapters, which removes it. counts is the alias of the table with the counts.
-func discussionStatement(order *strings.Replacer, remove *regexp.Regexp) string {
-	_, statement, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
-	counts := "w"
-	if remove == oneChapter {
-		counts = "v"
+// discussionStatements completes discussionSQL as the comment in the file says.
+func discussionStatements() map[[2]bool]string {
+	_, template, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
+	template = "SELECT" + template
+	all := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(strings.ReplaceAll(template, ":counts", "w"), "")
+	chapter := strings.NewReplacer("{", "", "}", "", ":counts", "v").Replace(template)
+	ascending := strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
+	descending := strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
+	return map[[2]bool]string{
+		{false, false}: ascending.Replace(all), {true, false}: descending.Replace(all),
+		{false, true}: ascending.Replace(chapter), {true, true}: descending.Replace(chapter),
 	}
-	return remove.ReplaceAllString(strings.ReplaceAll(order.Replace("SELECT"+statement), ":counts", counts), "")
 }
 
 // Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
 func Statement(q DiscussionParams) (sql string, args []any) {
-	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: FirstReplies, repliesFrom: lowest}
-	if q.Newest {
-		s.start = highest
-	}
+	s := newScan(q)
 	return s.statement()
 }
 

@@ -182,19 +182,16 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 // attribute sets the visible fields of a comment, following the decisions about its author.
 func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, hidden bool) error {
 	type attribution struct {
-		platform, name, member pgtype.Text
-		hiddenUntil            pgtype.Timestamptz
+		Platform, Name, Member pgtype.Text
+		HiddenUntil            pgtype.Timestamptz
 	}
-	a, err := one(ctx, r.DB, func(row pgx.CollectableRow) (a attribution, err error) {
-		err = row.Scan(&a.platform, &a.name, &a.member, &a.hiddenUntil)
-		return a, err
-	}, attributionSQL, e.IntegrationID, p.authorID)
+	a, err := one(ctx, r.DB, pgx.RowToStructByPos[attribution], attributionSQL, e.IntegrationID, p.authorID)
 	if err != nil {
 		return fmt.Errorf("read attribution: %w", err)
 	}
-	hidden = hidden || a.hiddenUntil.Valid && !p.ReceivedAt.After(a.hiddenUntil.Time)
+	hidden = hidden || a.HiddenUntil.Valid && !p.ReceivedAt.After(a.HiddenUntil.Time)
 	stored := personal{Content: e.Comment.Content, Username: e.Comment.Username, valid: true}
-	p.show(hidden, stored, a.member, a.name, a.platform)
+	p.show(hidden, stored, a.Member, a.Name, a.Platform)
 	return nil
 }
 
@@ -221,8 +218,11 @@ func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (Single, error) {
 // chain reads a comment that is not in the read model yet, and its ancestors that are not in it, each one a reply to
 // the previous one. anchor is the parent of the first one; uuid.Nil when that is top-level.
 func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, anchor uuid.UUID, err error) {
-	var root uuid.UUID
-	depth := 0
+	type placed struct { // a comment in the read model
+		Root  uuid.UUID
+		Depth int
+	}
+	var first placed // the root and the depth of the first one
 	for next := id; ; {
 		f, err := r.stream(ctx, next)
 		if err != nil {
@@ -230,18 +230,13 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 		}
 		chain = append(chain, f)
 		if !f.ParentID.Valid || len(chain) == maxRecentParents {
-			root = f.ID
+			first.Root = f.ID
 			break
 		}
 		next = f.ParentID.UUID
-		err = func() error {
-			_, err := one(ctx, r.DB, func(row pgx.CollectableRow) (struct{}, error) {
-				return struct{}{}, row.Scan(&root, &depth)
-			}, placeSQL, next)
-			return err
-		}()
+		parent, err := one(ctx, r.DB, pgx.RowToStructByPos[placed], placeSQL, next)
 		if err == nil {
-			anchor, depth = next, depth+1
+			anchor, first = next, placed{parent.Root, parent.Depth + 1}
 			break
 		}
 		if !errors.Is(err, pgx.ErrNoRows) {
@@ -250,9 +245,9 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 	}
 	slices.Reverse(chain)
 	for i := range chain {
-		chain[i].Depth = depth + i
+		chain[i].Depth = first.Depth + i
 		if chain[i].Depth > 0 {
-			chain[i].RootID = uuid.NullUUID{UUID: root, Valid: true}
+			chain[i].RootID = uuid.NullUUID{UUID: first.Root, Valid: true}
 		}
 	}
 	return chain, anchor, nil
