@@ -124,8 +124,7 @@ func ParseCursor(text string) (Cursor, error) {
 }
 
 // CursorSQL has the columns of an event e that Fields scans.
-var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, coalesce(` +
-	countSQL("e.transaction_id", "e.position") + `, 0)`
+var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, ` + countOrZeroSQL
 
 // Fields returns scan targets for CursorSQL, which set this to the cursor after the event.
 func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
@@ -166,8 +165,11 @@ var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
 // movedSQL counts the events that have moved to another cluster: their positions are dense.
 const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
-// uncounted is the maximum number of unsealed events with which counts are computed.
-const uncounted = 5000
+// maxCounted is the maximum number of unsealed events that a count goes through.
+const maxCounted = 5000
+
+// countOrZeroSQL is the number of events up to an event e; 0 when too many are unsealed.
+var countOrZeroSQL = `coalesce(` + countSQL("e.transaction_id", "e.position") + `, 0)`
 
 // countSQL is an expression for the number of events up to an event, its log index plus one, also for unsealed events.
 // It is NULL when too many events are unsealed.
@@ -177,7 +179,7 @@ func countSQL(transaction, position string) string {
         SELECT FROM events AS u WHERE (u.transaction_id, u.position) > (coalesce(s.transaction_id, '0'), 2147483647)
             AND (u.transaction_id, u.position) <= (%[1]s, %[2]s) LIMIT %[3]d) AS u) END
 FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.transaction_id <= %[1]s
-    ORDER BY s.transaction_id DESC LIMIT 1) AS s ON true)`, transaction, position, uncounted+1)
+    ORDER BY s.transaction_id DESC LIMIT 1) AS s ON true)`, transaction, position, maxCounted+1)
 }
 
 // check scans the row of checkCountSQL. It fails with ErrElsewhere unless cursor and horizon come from this log and all

@@ -120,7 +120,7 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 			if sealed {
 				seal(t, pool)
 			}
-			kept := map[string]string{"in vain": lastLookedAt(t, pool, wantIDs(t, pool, "", 2, "a", "lost"))}
+			kept := map[string]string{"in vain": lastExamined(t, pool, wantIDs(t, pool, "", 2, "a", "lost"))}
 			list := read(t, pool)
 			for i := range list {
 				kept[list[i].ID] = list[i].Cursor().String()
@@ -261,7 +261,7 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	kept["now"] = horizon.Cursor().String()
-	kept["looked at in vain"] = lastLookedAt(t, pool, kept["b"])
+	kept["examined in vain"] = lastExamined(t, pool, kept["b"])
 
 	again.recordedAt = again.recordedAt.Add(time.Microsecond) // the partner has repeated the command
 	storeAt(t, restored, list[2].Position.TransactionID, post("x"))
@@ -269,7 +269,7 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	store(t, restored, post("y"))
 	wantIDs(t, restored, kept["a"], 9, "b", "x", "again", "y")
 	wantIDs(t, restored, kept["b"], 9, "x", "again", "y")
-	for _, name := range []string{"c", "d", "again", "end", "now", "looked at in vain"} {
+	for _, name := range []string{"c", "d", "again", "end", "now", "examined in vain"} {
 		wantElsewhere(t, restored, name, kept[name])
 	}
 	// Cursors without digest: only the existence of an event can be checked.
@@ -277,8 +277,8 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	wantElsewhere(t, restored, "d, old form", withoutDigest(t, kept["d"], 0))
 }
 
-// lastLookedAt returns the cursor of a page that has examined one event and found none.
-func lastLookedAt(t testing.TB, pool *pgxpool.Pool, cursor string) string {
+// lastExamined returns the cursor of a page that has examined one event and found none.
+func lastExamined(t testing.TB, pool *pgxpool.Pool, cursor string) string {
 	t.Helper()
 	page, err := pageOf(t.Context(), pool, history.Filter{Type: "none"}, cursor, 1, 1)
 	if err != nil || !page.More {

@@ -252,8 +252,8 @@ func TestPageOfLargeEvents(t *testing.T) {
 	}
 }
 
-// TestHowManyEventsAPageLooksAt: also a page without matching events reports the number of examined ones.
-func TestHowManyEventsAPageLooksAt(t *testing.T) {
+// TestHowManyEventsAPageExamines: also a page without matching events reports the number of examined ones.
+func TestHowManyEventsAPageExamines(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
 	for i := range 7 {
@@ -270,8 +270,8 @@ func TestHowManyEventsAPageLooksAt(t *testing.T) {
 		"more than the log has": {history.Filter{StreamType: "post"}, 100, 7, 7},
 	} {
 		page, err := pageOf(t.Context(), pool, test.filter, "", test.limit, 0)
-		if err != nil || page.Looked != test.want || len(page.Events) != test.events {
-			t.Errorf("%s: looked at %d events and returned %d, %v", name, page.Looked, len(page.Events), err)
+		if err != nil || page.Examined != test.want || len(page.Events) != test.events {
+			t.Errorf("%s: examined %d events and returned %d, %v", name, page.Examined, len(page.Events), err)
 		}
 	}
 }

@@ -89,5 +89,5 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if !w.more && !w.Follow {
 		return eventlog.Span{}, errEnd
 	}
-	return eventlog.Span{Read: page.Looked, Full: w.more, Settled: w.horizon.settled}, nil
+	return eventlog.Span{Read: page.Examined, Full: w.more, Settled: w.horizon.settled}, nil
 }

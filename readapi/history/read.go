@@ -40,10 +40,10 @@ type Reader struct {
 
 // Page is a page of events that match a filter.
 type Page struct {
-	Events []Event
-	Looked int    // number of events that it examined
-	Next   Cursor // continues after this page
-	More   bool   // more events may follow below the horizon
+	Events   []Event
+	Examined int    // number of events
+	Next     Cursor // continues after this page
+	More     bool   // more events may follow below the horizon
 }
 
 // NewReader resolves the log indexes of the filter to positions. It fails with ErrBeyond.
@@ -91,7 +91,7 @@ func locate(ctx context.Context, db database.DB, index int64) (events.Position, 
 
 const sealedEndSQL = `SELECT transaction_id, event_count FROM ledger_seals ORDER BY first_log_index DESC LIMIT 1`
 
-// sealedEnd returns the position of the first event without a log index.
+// sealedEnd returns the position after the last event with a log index.
 func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
 	var p events.Position
 	err := db.QueryRow(ctx, sealedEndSQL).Scan(&p.TransactionID, &p.Ordinal)
@@ -102,9 +102,9 @@ func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
 }
 
 var horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c),
-       coalesce(e.transaction_id, '0'), coalesce(e.position, 0), coalesce(e.digest, ''), coalesce(e.count, 0)
+       coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.digest, coalesce(e.count, 0)
 FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
-    SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest, ` + countSQL("e.transaction_id", "e.position") + ` AS count
+    SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest, ` + countOrZeroSQL + ` AS count
     FROM events AS e WHERE e.transaction_id < pg_snapshot_xmin(c) ORDER BY e.transaction_id DESC,
         e.position DESC LIMIT 1
 ) AS e ON true`
@@ -114,12 +114,10 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) { return readHori
 
 func readHorizon(ctx context.Context, db database.DB) (Horizon, error) {
 	var h Horizon
-	var sum []byte
 	if err := db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal,
-		&sum, &h.end.count); err != nil {
+		&h.end.digest, &h.end.count); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
-	copy(h.end.digest[:], sum)
 	return h, nil
 }
 
@@ -176,12 +174,10 @@ func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon
 		// Events below the horizon do not change, so this statement examines the same rows.
 		batch.Queue(st.lastSQL, st.lastArgs...).QueryRow(func(row pgx.Row) error {
 			var last Cursor
-			var sum []byte
-			err := row.Scan(&last.TransactionID, &last.Ordinal, &sum, &last.count)
+			err := row.Scan(last.Fields()...)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
-			copy(last.digest[:], sum)
 			last.count = st.count(last.count)
 			page.Next, page.More = last, true
 			return err
@@ -196,7 +192,7 @@ func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon
 	if n := len(page.Events); n == limit || cut {
 		page.Next, page.More = page.Events[n-1].Cursor(), true
 	}
-	page.Looked = st.looked(&page)
+	page.Examined = st.examined(&page)
 	return page, nil
 }
 
@@ -239,13 +235,13 @@ func (st *statement) count(found int64) int64 {
 	}
 }
 
-// looked returns the number of events that a page has examined. If counts are unknown, many events are unsealed.
-func (st *statement) looked(page *Page) int {
+// examined returns the number of events that a page has examined. If counts are unknown, many events are unsealed.
+func (st *statement) examined(page *Page) int {
 	switch {
 	case st.lastSQL == "":
 		return len(page.Events)
 	case st.base == nil || page.Next.count == 0:
-		return uncounted
+		return maxCounted
 	default:
 		return int(page.Next.count - *st.base)
 	}
@@ -261,7 +257,7 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
 	count, place := "e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
 	if r.filter.Stream.Valid {
-		count, place = countSQL("e.transaction_id", "e.position"), "e.* "
+		count, place = countOrZeroSQL, "e.* "
 	}
 	conditions := r.filter.rowConditions(q)
 	most := limit
@@ -278,8 +274,6 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 		last := &query{args: bound}
 		if st.relative {
 			count = last.arg(most) + "::bigint"
-		} else {
-			count = "coalesce(" + count + ", 0)"
 		}
 		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + ", " + count + " " + from + " OFFSET " +
 			last.arg(most-1) + " LIMIT 1"
@@ -374,21 +368,15 @@ type Event struct {
 const columns = eventlog.Columns + `,
        (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
 
-// countedColumns are columns with a computed count, which may be NULL.
-var countedColumns = columns + ", " + countSQL("e.transaction_id", "e.position")
+// countedColumns are columns with a computed count.
+var countedColumns = columns + ", " + countOrZeroSQL
 
 // scan scans an event. It reuses texts of row, which has the previous event.
 func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
 	var e Event
-	var sum []byte
-	var count *int64
-	if err := row.Scan(result, &e.LogIndex, &sum, &count); err != nil {
+	if err := row.Scan(result, &e.LogIndex, &e.digest, &e.count); err != nil {
 		return Event{}, err
 	}
-	if count != nil {
-		e.count = *count
-	}
-	copy(e.digest[:], sum)
 	e.Row = row.Clone()
 	return e, nil
 }
