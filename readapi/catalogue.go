@@ -39,7 +39,7 @@ type CatalogueParams struct {
 	Language string // ignoring case; "" for all
 	After    string // Next of the previous page
 	Limit    int    // 1 or more
-	Look     int    // limit on novels to examine with a filter; 0: DefaultLook
+	Examined int    // maximum number of novels to examine with a filter; 0: 20,000
 }
 
 // Filtered reports whether the list leaves out novels.
@@ -47,8 +47,8 @@ func (c *CatalogueParams) Filtered() bool {
 	return c.Text != "" || c.State != "" || c.Owner != "" || c.Genre != "" || c.Language != ""
 }
 
-// DefaultLook limits the cost of a request with a filter, for any size of the catalogue.
-const DefaultLook = 20_000
+// defaultExamined limits the cost of a request with a filter, for any size of the catalogue.
+const defaultExamined = 20_000
 
 // CataloguePage is one page of a list of novels.
 type CataloguePage struct {
@@ -146,15 +146,14 @@ func (c *CatalogueParams) owner() *string {
 // NovelsStatement returns the statement of a list of novels and its arguments. With few, it lists only these.
 func NovelsStatement(c CatalogueParams, few []uuid.UUID) (sql string, args []any) {
 	var state *string
-	var look *int
+	var examined *int
 	if c.State != "" {
 		state = &c.State
 	}
 	if c.Filtered() {
-		most := cmp.Or(c.Look, DefaultLook)
-		look = &most
+		examined = new(cmp.Or(c.Examined, defaultExamined))
 	}
-	args = []any{state, title.Fold(c.Text), c.owner(), c.Genre, c.Language, c.Limit + 1, look}
+	args = []any{state, title.Fold(c.Text), c.owner(), c.Genre, c.Language, c.Limit + 1, examined}
 	after, _ := decodeNovelKey(c.After)
 	switch c.Sort {
 	case ByTitle:

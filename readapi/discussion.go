@@ -18,8 +18,8 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// FirstReplies is the number of replies of each top-level comment on a page.
-const FirstReplies = 10
+// firstReplies is the number of replies of each top-level comment on a page.
+const firstReplies = 10
 
 // NoChapter is the Chapter of comments on the novel as a whole.
 const NoChapter = "none"
@@ -95,7 +95,7 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 
 // newScan returns the scan of the first page.
 func newScan(q DiscussionParams) scan {
-	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: FirstReplies, repliesFrom: lowest}
+	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: firstReplies, repliesFrom: lowest}
 	if q.Newest {
 		s.start = highest
 	}
@@ -261,7 +261,7 @@ type located struct {
 	id            uuid.UUID
 	at            time.Time // of receipt
 	depth         int
-	beyond        bool // it comes after the first FirstReplies replies of root
+	beyond        bool // it comes after the first firstReplies replies of root
 	older, newer  int  // top-level comments before and after root, counted up to countTo
 }
 
@@ -289,7 +289,7 @@ func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (
 	found, err := one(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
 		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
 		return l, err
-	}, locateSQL, q.Slug, id, until(q.AsOf), FirstReplies, countTo)
+	}, locateSQL, q.Slug, id, until(q.AsOf), firstReplies, countTo)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return located{}, errNotProjected

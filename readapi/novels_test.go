@@ -88,7 +88,7 @@ func TestASearchIsBounded(t *testing.T) {
 	}
 	reader := &readapi.Reader{DB: w.Read}
 	got, pages := []string{}, 0
-	for c := (readapi.CatalogueParams{Sort: readapi.ByTitle, Text: "8", Limit: 5, Look: 3}); ; pages++ {
+	for c := (readapi.CatalogueParams{Sort: readapi.ByTitle, Text: "8", Limit: 5, Examined: 3}); ; pages++ {
 		page, err := reader.Novels(t.Context(), c)
 		if err != nil {
 			t.Fatal(err)

@@ -17,8 +17,8 @@ import (
 
 // The sizes of pages.
 const (
-	DefaultLimit = 20
-	MaxLimit     = 100
+	defaultLimit = 20
+	maxLimit     = 100
 
 	defaultReplies = 50 // replies of one comment
 )
@@ -33,7 +33,7 @@ func ParseCatalogue(q *httpkit.Query, standard string) (CatalogueParams, error) 
 	c := CatalogueParams{
 		Sort: cmp.Or(q.OneOf("sort", ByActivity, ByNewest, ByTitle), standard),
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
-		Genre: q.Text("genre"), Language: q.Text("language"), Limit: q.Limit(DefaultLimit, MaxLimit),
+		Genre: q.Text("genre"), Language: q.Text("language"), Limit: q.Limit(defaultLimit, maxLimit),
 	}
 	c.After = q.Cursor(novelsCursors[c.Sort])
 	ok := httpkit.IsText(c.After)
@@ -61,11 +61,11 @@ func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
 		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"), AsOf: q.Time("asOf"),
 	}
-	standard := DefaultLimit
+	standard := defaultLimit
 	if params.Under.Valid {
 		standard = defaultReplies
 	}
-	params.Limit = q.Limit(standard, MaxLimit)
+	params.Limit = q.Limit(standard, maxLimit)
 	if params.Chapter != "" && params.Chapter != NoChapter && !decimal.MatchString(params.Chapter) {
 		q.Refuse("chapter", fmt.Sprintf("must be a decimal number or %s", NoChapter))
 	}

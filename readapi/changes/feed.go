@@ -112,11 +112,7 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 
 // Now returns the cursor after all settled events.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
-	reader, err := history.NewReader(ctx, f.DB, history.Filter{})
-	if err != nil {
-		return history.Cursor{}, err
-	}
-	horizon, err := reader.Horizon(ctx)
+	horizon, err := history.ReadHorizon(ctx, f.DB)
 	return horizon.Cursor(), err
 }
 

@@ -2,20 +2,16 @@ package history
 
 import (
 	"bytes"
-	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 )
 
@@ -141,11 +137,6 @@ func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	})
 }
 
-// Cursor returns the cursor after the event.
-func (e *Event) Cursor() Cursor {
-	return Cursor{Position: e.Position, digest: e.digest, count: e.count}
-}
-
 // Horizon separates settled events from others at one moment.
 type Horizon struct {
 	xmin    uint64 // every transaction below it has ended
@@ -212,51 +203,4 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 		return nil, ErrElsewhere
 	}
 	return count, nil
-}
-
-// Point is a moment of the history: after the event with a log index, or after the events recorded up to a time.
-type Point struct {
-	position *events.Position
-	time     time.Time
-}
-
-// ParsePoint reads a log index or a time (RFC 3339). It fails with ErrBeyond for a log index that no event has yet.
-func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error) {
-	if index, err := strconv.ParseInt(text, 10, 64); err == nil {
-		position, err := locate(ctx, db, index)
-		if err != nil {
-			return Point{}, fmt.Errorf("%d: %w", index, err)
-		}
-		return Point{position: &position}, nil
-	}
-	t, err := httpkit.ParseTime(text)
-	if err != nil {
-		return Point{}, fmt.Errorf("%q is neither a log index nor a time: it %w", text, err)
-	}
-	return Point{time: t}, nil
-}
-
-// After reports whether a point is after another one of the same kind. To compare a time with a log index, use Until.
-func (p Point) After(other Point) bool {
-	if p.position != nil && other.position != nil {
-		return p.position.Compare(*other.position) > 0
-	}
-	return p.position == nil && other.position == nil && p.time.After(other.time)
-}
-
-// Until returns the events up to the point from a list in log order. It returns a prefix of each stream, even if the
-// clock of the database was set back.
-func (p Point) Until(list []events.Recorded) []events.Recorded {
-	var kept []events.Recorded
-	ended := map[uuid.UUID]bool{}
-	for i := range list {
-		r := &list[i]
-		if p.position != nil && r.Position.Compare(*p.position) > 0 || p.position == nil && r.RecordedAt.After(p.time) {
-			ended[r.StreamID] = true
-		}
-		if !ended[r.StreamID] {
-			kept = append(kept, *r)
-		}
-	}
-	return kept
 }

@@ -1,7 +1,7 @@
 package history
 
-// SetScanRows makes pages end after fewer rows.
-func (r *Reader) SetScanRows(n int) { r.scanRows = n }
+// SetMaxScanned makes pages end after fewer rows.
+func (r *Reader) SetMaxScanned(n int) { r.maxScanned = n }
 
 // Statements returns the statements of a page; the second may be "".
 func (r *Reader) Statements(

@@ -119,9 +119,9 @@ func settle(t testing.TB, pool *pgxpool.Pool) {
 	}
 }
 
-// pageOf reads the page after a cursor in text form. It examines at most scanRows events; 0: the service's limit.
+// pageOf reads the page after a cursor in text form. It examines at most maxScanned events; 0: the service's limit.
 func pageOf(
-	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, cursor string, limit, scanRows int,
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, cursor string, limit, maxScanned int,
 ) (history.Page, error) {
 	after, err := history.ParseCursor(cursor)
 	if err != nil {
@@ -131,8 +131,8 @@ func pageOf(
 	if err != nil {
 		return history.Page{}, err
 	}
-	if scanRows > 0 {
-		reader.SetScanRows(scanRows)
+	if maxScanned > 0 {
+		reader.SetMaxScanned(maxScanned)
 	}
 	horizon, err := reader.Horizon(ctx)
 	if err != nil {
@@ -152,10 +152,10 @@ func newReader(t testing.TB, pool *pgxpool.Pool) *history.Reader {
 }
 
 // all reads all events that match a filter, in pages.
-func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, scanRows int) ([]history.Event, error) {
+func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, maxScanned int) ([]history.Event, error) {
 	var found []history.Event
 	for cursor := ""; ; {
-		page, err := pageOf(ctx, pool, filter, cursor, limit, scanRows)
+		page, err := pageOf(ctx, pool, filter, cursor, limit, maxScanned)
 		if err != nil {
 			return nil, err
 		}

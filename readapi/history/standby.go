@@ -45,7 +45,7 @@ func (r *Reader) standbyPage(ctx context.Context, after Cursor, horizon Horizon,
 func (r *Reader) readStandby(
 	ctx context.Context, standby database.DB, after Cursor, horizon Horizon, limit int,
 ) (Page, error) {
-	replayed, err := readHorizon(ctx, standby)
+	replayed, err := ReadHorizon(ctx, standby)
 	if err != nil {
 		return Page{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/gorilla/mux"
 	"golang.org/x/sync/errgroup"
 
+	"novelgate/events/cloudevent"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -122,7 +123,7 @@ func (a *API) event(w http.ResponseWriter, rd *readRequest) error {
 	if err != nil || index < 0 {
 		return problem.NotFound()
 	}
-	return a.sendRecorded(w, rd, MediaType, func(ctx context.Context) ([]byte, int64, error) {
+	return a.sendRecorded(w, rd, cloudevent.MediaType, func(ctx context.Context) ([]byte, int64, error) {
 		found, err := At(ctx, a.DB, index)
 		if err != nil {
 			return nil, 0, err
