@@ -1,7 +1,6 @@
 package readapi
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
@@ -14,8 +13,8 @@ import (
 
 // Activity is the latest activity on the whole platform.
 type Activity struct {
-	Latest    []Single    // the latest visible comments, one of each novel
-	Discussed []Discussed // the novels with most comments in the last seven days, most first
+	Latest    []PostOnNovel // the latest visible comments, one of each novel
+	Discussed []Discussed   // the novels with most comments in the last seven days, most first
 }
 
 // Discussed is a novel with the number of its comments in the last seven days.
@@ -36,12 +35,6 @@ var (
 	latestSQL string
 	//go:embed discussed.sql
 	discussedSQL string
-	//go:embed sitemaps.sql
-	sitemapsSQL string
-	//go:embed sitemap.sql
-	sitemapSQL string
-	//go:embed chapters.sql
-	chaptersSQL string
 )
 
 // Activity reads the activity up to now. Discussed considers only the 300 novels with the latest comments.
@@ -107,69 +100,12 @@ func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, er
 
 // Latest returns up to n comments, the last ones written, one of each novel. It reads twice as many, and leaves out
 // hidden and erased ones.
-func (r *Reader) Latest(ctx context.Context, n int) ([]Single, error) {
+func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
 	rows, _ := r.DB.Query(ctx, latestSQL, 2*n) // CollectRows returns its error
-	latest, err := pgx.CollectRows(rows, scanSingle)
+	latest, err := pgx.CollectRows(rows, scanPostOnNovel)
 	if err != nil {
 		return nil, fmt.Errorf("read latest comments: %w", err)
 	}
-	latest = slices.DeleteFunc(latest, func(s Single) bool { return s.Post.Hidden || s.Post.Erased })
+	latest = slices.DeleteFunc(latest, func(s PostOnNovel) bool { return s.Post.Hidden || s.Post.Erased })
 	return latest[:min(len(latest), n)], nil
-}
-
-// SitemapParts returns the first bytes of the ids of the public novels, in order.
-func (r *Reader) SitemapParts(ctx context.Context) ([]byte, error) {
-	rows, _ := r.DB.Query(ctx, sitemapsSQL) // CollectRows returns its error
-	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (byte, error) {
-		part, err := pgx.RowTo[int](row)
-		return byte(part), err //nolint:gosec // at most 255
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read parts of the sitemap: %w", err)
-	}
-	return parts, nil
-}
-
-// sitemapNovels limits Slugs: a sitemap has at most 50,000 addresses, two of each novel and a few others.
-const sitemapNovels = 24_000
-
-// Slugs returns the slugs of the public novels whose id starts with the byte begin.
-func (r *Reader) Slugs(ctx context.Context, begin byte) ([]string, error) {
-	from, to := uuid.UUID{begin}, uuid.Max
-	to[0] = begin
-	rows, _ := r.DB.Query(ctx, sitemapSQL, from, to, sitemapNovels) // CollectRows returns its error
-	slugs, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("read sitemap: %w", err)
-	}
-	return slugs, nil
-}
-
-// Chapter is a chapter with the number of its comments.
-type Chapter struct {
-	Number string // decimal
-	Posts  int    // hidden and erased ones included
-}
-
-// ChaptersShown limits Chapters.
-const ChaptersShown = 20
-
-const chaptersExamined = 1000
-
-// Chapters returns the most discussed of the first 1,000 chapters of a novel, sorted by number.
-func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, error) {
-	rows, _ := r.DB.Query(ctx, chaptersSQL, novelID, chaptersExamined) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Chapter, err error) {
-		err = row.Scan(&c.Number, &c.Posts)
-		return c, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read chapters: %w", err)
-	}
-	if len(all) <= ChaptersShown {
-		return all, nil
-	}
-	most := slices.Clone(all)
-	slices.SortStableFunc(most, func(a, b Chapter) int { return cmp.Compare(b.Posts, a.Posts) })
-	return slices.DeleteFunc(all, func(c Chapter) bool { return !slices.Contains(most[:ChaptersShown], c) }), nil
 }

@@ -106,8 +106,8 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 	return page, nil
 }
 
-// novelAsOfBody is the state of a novel at a past time.
-type novelAsOfBody struct {
+// novelAndChaptersBody is one novel, now or at a past time.
+type novelAndChaptersBody struct {
 	novelBody `json:",inline"`
 
 	AsOf     *time.Time    `json:"asOf,omitzero"`
@@ -130,7 +130,7 @@ func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any
 	if err != nil {
 		return nil, err
 	}
-	body := novelAsOfBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf), []chapterBody{}}
+	body := novelAndChaptersBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf), []chapterBody{}}
 	if asOf != nil {
 		return body, nil
 	}
@@ -161,8 +161,8 @@ func momentOrNull(moment *time.Time) *time.Time {
 
 // activityBody is what is new on the whole platform.
 type activityBody struct {
-	Latest    []singleBody    `json:"latest"`
-	Discussed []discussedBody `json:"discussed"`
+	Latest    []postOnNovelBody `json:"latest"`
+	Discussed []discussedBody   `json:"discussed"`
 }
 
 // discussedBody is a novel with the number of its comments in the last seven days.
@@ -178,9 +178,9 @@ func (a *API) activity(ctx context.Context, _ *http.Request, _ *httpkit.Query) (
 	if err != nil {
 		return nil, err
 	}
-	body := activityBody{make([]singleBody, len(found.Latest)), make([]discussedBody, len(found.Discussed))}
+	body := activityBody{make([]postOnNovelBody, len(found.Latest)), make([]discussedBody, len(found.Discussed))}
 	for i := range found.Latest {
-		body.Latest[i] = newSingleBody(a.Addresses, &found.Latest[i])
+		body.Latest[i] = newPostOnNovelBody(a.Addresses, &found.Latest[i])
 	}
 	for i := range found.Discussed {
 		d := &found.Discussed[i]
@@ -307,16 +307,16 @@ func newHeadingBody(a httpkit.Addresses, h *Heading) headingBody {
 	return headingBody{h.ID, h.Slug, h.Title, a.Novel(h.Slug)}
 }
 
-// singleBody is a comment with its novel.
-type singleBody struct {
+// postOnNovelBody is a comment with its novel.
+type postOnNovelBody struct {
 	postBody `json:",inline"`
 
 	ThreadID uuid.UUID   `json:"threadId"`
 	Novel    headingBody `json:"novel"`
 }
 
-func newSingleBody(a httpkit.Addresses, s *Single) singleBody {
-	return singleBody{newPostBody(a, s.Novel.Slug, &s.Post), s.ThreadID, newHeadingBody(a, &s.Novel)}
+func newPostOnNovelBody(a httpkit.Addresses, s *PostOnNovel) postOnNovelBody {
+	return postOnNovelBody{newPostBody(a, s.Novel.Slug, &s.Post), s.ThreadID, newHeadingBody(a, &s.Novel)}
 }
 
 // post handles GET /api/posts/{postId}.
@@ -329,7 +329,7 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 	if err != nil {
 		return nil, err
 	}
-	return newSingleBody(a.Addresses, &found), nil
+	return newPostOnNovelBody(a.Addresses, &found), nil
 }
 
 // RegisterOpenAPI adds the route of the interface description to router.

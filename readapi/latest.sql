@@ -1,4 +1,4 @@
--- The latest written comments, one per novel, in the columns of single.sql. $1: number of novels.
+-- The latest written comments, one per novel, in the columns of post.sql. $1: number of novels.
 SELECT n.novel_id, n.slug, n.title, n.state, p.thread_id,
        p.post_id, p.parent_post_id, p.root_post_id, p.depth, coalesce(p.chapter_number::text, ''), p.written_at, p.recorded_at, p.author_id,
        post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until),

@@ -43,8 +43,8 @@ func TestReadersProbeIndexes(t *testing.T) {
 			pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true},
 			10, 2000,
 		},
-		"single.sql": {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
-		"novel.sql":  {"a"},
+		"post.sql":  {"c4ca4238-a0b9-2382-0dcc-509a6f75849b"},
+		"novel.sql": {"a"},
 	}
 	check := func(when string, rows int) {
 		t.Helper()
