@@ -28,6 +28,18 @@ type asset struct {
 	content func() []byte
 }
 
+// newAsset returns the asset of a file such as style.css.
+func newAsset(file string, content []byte) asset {
+	stem, extension, _ := strings.Cut(file, ".")
+	return asset{stem + "." + shortDigest(content) + "." + extension, func() []byte { return content }}
+}
+
+// shortDigest returns 12 hexadecimal digits that change with the content.
+func shortDigest(content []byte) string {
+	digest := sha256.Sum256(content)
+	return hex.EncodeToString(digest[:6])
+}
+
 // assets are the files by their names without digest, and without .gz.
 var assets = loadAssets()
 
@@ -42,10 +54,8 @@ func loadAssets() map[string]asset {
 		if err != nil {
 			panic(err) // likewise
 		}
-		digest := sha256.Sum256(content)
 		name, packed := strings.CutSuffix(entry.Name(), ".gz")
-		stem, extension, _ := strings.Cut(name, ".")
-		a := asset{stem + "." + hex.EncodeToString(digest[:6]) + "." + extension, func() []byte { return content }}
+		a := newAsset(name, content)
 		if packed {
 			a.content = sync.OnceValue(func() []byte { return unpack(content) })
 		}

@@ -3,7 +3,6 @@ package pages
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"image"
@@ -114,12 +113,11 @@ func (p *Pages) preview(slug, title, coverURL string) preview {
 		return preview{Address: cover}
 	}
 	c := p.card(title)
-	digest := sha256.Sum256(fmt.Appendf(nil, "%q", c))
 	path := p.Addresses.Start()
 	if slug != "" {
 		path += "novels/" + url.PathEscape(slug) + "/"
 	}
-	return preview{path + "card.png?v=" + hex.EncodeToString(digest[:6]), true}
+	return preview{path + "card.png?v=" + shortDigest(fmt.Appendf(nil, "%q", c)), true}
 }
 
 var cardFont = sync.OnceValue(func() *opentype.Font {

@@ -3,10 +3,8 @@ package pages
 import (
 	"context"
 	"html/template"
-	"maps"
 	"net/http"
 	"net/url"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
@@ -167,60 +165,3 @@ func chapterName(chapter string) string {
 		return "Chapter " + chapter
 	}
 }
-
-func asOfQuery(asOf time.Time) string {
-	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
-}
-
-// links builds the addresses of other parts of the discussion, with the same parameters.
-type links struct {
-	path string
-	kept url.Values // sort, chapter, limit, asOf, under
-}
-
-func newLinks(path string, query url.Values) links {
-	l := links{path, url.Values{}}
-	keep(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
-	if l.kept.Has("under") {
-		l.kept.Del("chapter")
-	}
-	return l
-}
-
-// with returns the address with one parameter changed. It keeps the parameter under only for a cursor.
-func (l links) with(name, value string) string {
-	query := maps.Clone(l.kept)
-	if name != "cursor" {
-		query.Del("under")
-	}
-	query.Set(name, value)
-	return address(l.path, query)
-}
-
-// firstPage returns the address of the first page.
-func (l links) firstPage() string {
-	query := maps.Clone(l.kept)
-	query.Del("under")
-	return address(l.path, query)
-}
-
-// post returns the address of a comment.
-func (l links) post(id string) string {
-	if asOf := l.kept.Get("asOf"); asOf != "" {
-		return address(l.path, url.Values{"asOf": {asOf}, "post": {id}}) + "#post-" + id
-	}
-	return l.path + "?post=" + id + "#post-" + id
-}
-
-// under returns the address of the replies to a top-level comment from a cursor on.
-func (l links) under(id, cursor string) string {
-	query := url.Values{"under": {id}}
-	keep(query, l.kept, "sort", "asOf")
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	return address(l.path, query)
-}
-
-// chapter returns the address of the comments on a chapter.
-func (l links) chapter(chapter string) string { return l.with("chapter", chapter) }

@@ -2,8 +2,6 @@ package pages
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -52,11 +50,7 @@ func NewLogo(content []byte) (*Logo, error) {
 	if !(shape > 0 && shape <= logoShape) { // or not a number
 		return nil, errLogoShape
 	}
-	digest := sha256.Sum256(content)
-	return &Logo{
-		asset: asset{"logo." + hex.EncodeToString(digest[:6]) + "." + extension, func() []byte { return content }},
-		Width: max(1, int(math.Round(logoHeight*shape))),
-	}, nil
+	return &Logo{newAsset("logo."+extension, content), max(1, int(math.Round(logoHeight*shape)))}, nil
 }
 
 // svgSize returns the size that an SVG document gives itself, zero if none. It fails if the document is no SVG.

@@ -3,9 +3,6 @@ package pages
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -18,123 +15,6 @@ import (
 	"novelgate/internal/httpkit"
 	"novelgate/readapi"
 )
-
-// catalogueBody is the body of the list of novels.
-type catalogueBody struct {
-	Text, Genre string // as requested
-	Language    string // as requested
-	Filtered    bool
-	Kept        []field // parameters that a search keeps
-	Sorts       []choice
-	Filters     []choice // current filters, each with the path of the list without it
-	Novels      []novelView
-	First, Next string // paths of other pages; "" for none
-}
-
-type field struct{ Name, Value string }
-
-// choice is a link that changes a list.
-type choice struct {
-	Name, Path string
-	Current    bool
-}
-
-var sortNames = []field{
-	{readapi.ByActivity, "Latest activity"}, {readapi.ByNewest, "Newest"}, {readapi.ByTitle, "Title"},
-}
-
-// standardSort is the order of a list without sort. The search for a text is fastest by title.
-func standardSort(query url.Values) string {
-	if query.Get("q") != "" {
-		return readapi.ByTitle
-	}
-	return readapi.ByActivity
-}
-
-// catalogue handles GET /novels.
-func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
-	params, err := readapi.ParseCatalogue(q, standardSort(r.URL.Query()))
-	if err != nil {
-		return nil, err
-	}
-	found, err := p.Reader.Novels(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	body := catalogueBody{
-		Text: params.Text, Genre: params.Genre, Language: params.Language,
-		Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
-	}
-	for i := range found.Novels {
-		body.Novels[i] = p.view(&found.Novels[i])
-	}
-	path, filter := p.Addresses.Base()+"/novels", url.Values{}
-	keep(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
-	for _, name := range []string{"sort", "state", "owner"} {
-		if value := filter.Get(name); value != "" {
-			body.Kept = append(body.Kept, field{name, value})
-		}
-	}
-	for _, sort := range sortNames {
-		body.Sorts = append(body.Sorts, choice{sort.Value, with(path, filter, "sort", sort.Name), sort.Name == params.Sort})
-	}
-	owner := params.Owner
-	if owner == readapi.Host {
-		owner = "Published by this platform"
-	}
-	for _, f := range []field{
-		{"q", params.Text},
-		{"state", params.State},
-		{"owner", owner},
-		{"genre", params.Genre},
-		{"language", languageName(params.Language)},
-	} {
-		if f.Value != "" {
-			body.Filters = append(body.Filters, choice{Name: f.Value, Path: with(path, filter, f.Name, "")})
-		}
-	}
-	d := &document{
-		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
-		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
-	}
-	if params.Text != "" {
-		d.Title = "Search: " + params.Text
-	}
-	if params.After != "" {
-		body.First = address(path, filter)
-		d.NoIndex = true
-	}
-	if found.Next != "" {
-		body.Next = with(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
-	}
-	return d, nil
-}
-
-// with returns an address with one parameter changed; "" removes it.
-func with(path string, query url.Values, name, value string) string {
-	changed := url.Values{}
-	maps.Copy(changed, query)
-	if changed.Set(name, value); value == "" {
-		changed.Del(name)
-	}
-	return address(path, changed)
-}
-
-// keep copies the named parameters that are present.
-func keep(to, from url.Values, names ...string) {
-	for _, name := range names {
-		if value := from.Get(name); value != "" {
-			to.Set(name, value)
-		}
-	}
-}
-
-func address(path string, query url.Values) string {
-	if len(query) == 0 {
-		return path
-	}
-	return path + "?" + query.Encode()
-}
 
 // novelView is a novel for a template.
 type novelView struct {
@@ -174,8 +54,7 @@ func (p *Pages) image(base, slug, address string) string {
 	case address == "" || p.Site.Covers == NoCovers:
 		return ""
 	case p.Site.Covers == ProxiedCovers:
-		digest := sha256.Sum256([]byte(address))
-		return base + "/novels/" + url.PathEscape(slug) + "/cover?v=" + hex.EncodeToString(digest[:6])
+		return base + "/novels/" + url.PathEscape(slug) + "/cover?v=" + shortDigest([]byte(address))
 	default:
 		return address
 	}
@@ -235,11 +114,11 @@ type bar struct {
 	Percent           int // of the most discussed chapter
 }
 
-// newest is the number of comments on the page of a novel.
-const newest = 3
+// newestComments is the number of comments on the page of a novel.
+const newestComments = 3
 
-// about adds the chapters and comments of a novel.
-func (p *Pages) about(ctx context.Context, body *novelBody) error {
+// addDiscussion adds the chapters and comments of a novel.
+func (p *Pages) addDiscussion(ctx context.Context, body *novelBody) error {
 	chapters, err := p.Reader.Chapters(ctx, body.ID)
 	if err != nil {
 		return err
@@ -255,12 +134,12 @@ func (p *Pages) about(ctx context.Context, body *novelBody) error {
 		})
 	}
 	body.MoreChapters = len(chapters) >= readapi.ChaptersShown
-	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: body.Slug, Newest: true, Limit: 2 * newest})
+	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: body.Slug, Newest: true, Limit: 2 * newestComments})
 	if err != nil {
 		return err
 	}
 	for i := range page.TopLevelComments {
-		if post := &page.TopLevelComments[i].Post; !post.Hidden && !post.Erased && len(body.Latest) < newest {
+		if post := &page.TopLevelComments[i].Post; !post.Hidden && !post.Erased && len(body.Latest) < newestComments {
 			body.Latest = append(body.Latest, p.remark(body.Slug, post))
 		}
 	}
@@ -281,7 +160,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	body.Cover.Size = "large"
 	if asOf != nil {
 		body.DiscussionPath += "?" + asOfQuery(*asOf)
-	} else if err := p.about(ctx, &body); err != nil {
+	} else if err := p.addDiscussion(ctx, &body); err != nil {
 		return nil, err
 	}
 	return &document{

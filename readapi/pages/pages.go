@@ -119,11 +119,11 @@ func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
 	h.Add("Link", "<"+p.Addresses.Base()+target.String()+`>; rel="alternate"; type="application/json"`)
 }
 
-const contentType = "text/html; charset=utf-8"
+const htmlType = "text/html; charset=utf-8"
 
 // page serves a page without query parameters.
 func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
-	rendered := p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
 		d, err := read(ctx, r)
 		return func(w io.Writer) error { return p.render(w, d) }, err
 	}, p.refuse)
@@ -142,7 +142,7 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Type", contentType)
+	h.Set("Content-Type", htmlType)
 	h.Set("Cache-Control", "no-store")
 	h.Del("Link")
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -154,70 +154,6 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if r.Method != http.MethodHead {
 		_, _ = w.Write(buffer.Bytes()) // the client closed the connection
 	}
-}
-
-// start handles GET / for browsers. A client that does not accept HTML gets a problem body with 404.
-func (p *Pages) start() http.Handler {
-	page := p.page(p.home)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Add("Vary", "Accept")
-		if !httpkit.Accepts(r, "text/html") {
-			p.NotFound(w, r)
-			return
-		}
-		p.linkJSON(w.Header(), "/api/activity", nil)
-		page.ServeHTTP(w, r)
-	})
-}
-
-// homeBody is the body of the start page.
-type homeBody struct {
-	Empty      bool   // there are no novels
-	Posts, Now string // address of the route for comments and the time, for the first request of a partner
-	Latest     []remark
-	Discussed  []discussedView
-	Newest     []novelView
-}
-
-// discussedView is a novel with the number of its comments in the last seven days.
-type discussedView struct{ Title, Lang, Path, Count string }
-
-// newestShown is the number of novels on the start page.
-const newestShown = 8
-
-func (p *Pages) home(ctx context.Context, _ *http.Request) (*document, error) {
-	activity, err := p.Reader.Activity(ctx, p.Now())
-	if err != nil {
-		return nil, err
-	}
-	found, err := p.Reader.Novels(ctx, readapi.CatalogueParams{Sort: readapi.ByNewest, Limit: newestShown})
-	if err != nil {
-		return nil, err
-	}
-	body := homeBody{Empty: len(found.Novels) == 0}
-	if body.Empty {
-		body.Posts = p.Addresses.Start() + "api/integrations/posts"
-		body.Now = p.Now().UTC().Truncate(day).Format(machineTime)
-	}
-	for i := range activity.Latest {
-		s := &activity.Latest[i]
-		shown := p.remark(s.Novel.Slug, &s.Post)
-		shown.Title, shown.NovelPath = s.Novel.Title, p.Addresses.NovelPath(s.Novel.Slug)
-		body.Latest = append(body.Latest, shown)
-	}
-	for _, d := range activity.Discussed {
-		body.Discussed = append(body.Discussed, discussedView{
-			d.Novel.Title, lang(d.Novel.Language), p.Addresses.DiscussionPath(d.Novel.Slug), count(d.Posts, "comment"),
-		})
-	}
-	for i := range found.Novels {
-		body.Newest = append(body.Newest, p.view(&found.Novels[i]))
-	}
-	return &document{
-		Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Addresses.Start(),
-		Description: "Novels of this platform and of its partners, and what readers say about them.", Body: &body,
-		Feed: p.Addresses.Base() + "/feed.atom",
-	}, nil
 }
 
 // Missing handles unknown addresses: with an error page below /novels/, otherwise with a problem body.

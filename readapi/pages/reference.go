@@ -21,7 +21,7 @@ var referenceTemplate = template.Must(template.ParseFS(templateFiles, "templates
 
 // reference handles GET /docs: openapi.yaml as a page.
 func (p *Pages) reference() http.Handler {
-	rendered := p.Rendered(contentType, func(context.Context, *http.Request) (httpkit.Rendering, error) {
+	rendered := p.Rendered(htmlType, func(context.Context, *http.Request) (httpkit.Rendering, error) {
 		return func(w io.Writer) error {
 			return referenceTemplate.Execute(w, map[string]string{
 				"Base": p.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),

@@ -11,7 +11,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/aggregates/novel"
 	"novelgate/internal/httpkit"
 	"novelgate/readapi"
 )
@@ -152,58 +151,6 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 		return nil, readapi.ErrNotFound
 	}
 	return s, nil
-}
-
-// linkedData describes a page with the vocabulary of schema.org, as JSON-LD. The browser does not run such a script.
-type linkedData map[string]any
-
-// book describes a novel.
-func (p *Pages) book(n *readapi.Novel) linkedData {
-	d := linkedData{
-		"@context": "https://schema.org", "@type": "Book", "@id": p.Addresses.Novel(n.Slug), "name": n.Title,
-		"url":           p.Addresses.Novel(n.Slug),
-		"discussionUrl": p.Addresses.Discussion(n.Slug), "commentCount": n.Posts,
-	}
-	for name, value := range map[string]string{
-		"description": n.Synopsis, "image": p.image(p.Addresses.Public(), n.Slug, n.CoverURL), "inLanguage": lang(n.Language),
-	} {
-		if value != "" {
-			d[name] = value
-		}
-	}
-	if n.Author != novel.DefaultAuthor {
-		d["author"] = linkedData{"@type": "Person", "name": n.Author}
-	}
-	if len(n.Genres) > 0 {
-		d["genre"] = n.Genres
-	}
-	return d
-}
-
-// describedPostings limits the comments in the description of a page.
-const describedPostings = 10
-
-// postings describes the first comments of a page that readers may see.
-func (p *Pages) postings(page *readapi.Page) any {
-	about := linkedData{"@type": "Book", "@id": p.Addresses.Novel(page.Novel.Slug), "name": page.Novel.Title}
-	var found []linkedData
-	for i := range page.TopLevelComments[:min(len(page.TopLevelComments), describedPostings)] {
-		post := &page.TopLevelComments[i].Post
-		if post.Hidden || post.Erased {
-			continue
-		}
-		address := p.Addresses.Post(page.Novel.Slug, post.ID)
-		found = append(found, linkedData{
-			"@context": "https://schema.org", "@type": "DiscussionForumPosting", "@id": address, "url": address,
-			"headline": "Comment on " + page.Novel.Title, "text": excerpt(post.Content), "about": about,
-			"author":        linkedData{"@type": "Person", "name": nameOf(post)},
-			"datePublished": post.WrittenAt.UTC().Format(time.RFC3339),
-		})
-	}
-	if found == nil {
-		return nil
-	}
-	return found
 }
 
 // xml serves a document without query parameters.

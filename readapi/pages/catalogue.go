@@ -1,0 +1,101 @@
+package pages
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+
+	"novelgate/internal/httpkit"
+	"novelgate/readapi"
+)
+
+// catalogueBody is the body of the list of novels.
+type catalogueBody struct {
+	Text, Genre string // as requested
+	Language    string // as requested
+	Filtered    bool
+	Kept        []field // parameters that a search keeps
+	Sorts       []choice
+	Filters     []choice // current filters, each with the path of the list without it
+	Novels      []novelView
+	First, Next string // paths of other pages; "" for none
+}
+
+type field struct{ Name, Value string }
+
+// choice is a link that changes a list.
+type choice struct {
+	Name, Path string
+	Current    bool
+}
+
+var sortNames = []field{
+	{readapi.ByActivity, "Latest activity"}, {readapi.ByNewest, "Newest"}, {readapi.ByTitle, "Title"},
+}
+
+// standardSort is the order of a list without sort. The search for a text is fastest by title.
+func standardSort(query url.Values) string {
+	if query.Get("q") != "" {
+		return readapi.ByTitle
+	}
+	return readapi.ByActivity
+}
+
+// catalogue handles GET /novels.
+func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
+	params, err := readapi.ParseCatalogue(q, standardSort(r.URL.Query()))
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.Reader.Novels(ctx, params)
+	if err != nil {
+		return nil, err
+	}
+	body := catalogueBody{
+		Text: params.Text, Genre: params.Genre, Language: params.Language,
+		Filtered: params.Filtered(), Novels: make([]novelView, len(found.Novels)),
+	}
+	for i := range found.Novels {
+		body.Novels[i] = p.view(&found.Novels[i])
+	}
+	path, filter := p.Addresses.Base()+"/novels", url.Values{}
+	keep(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
+	for _, name := range []string{"sort", "state", "owner"} {
+		if value := filter.Get(name); value != "" {
+			body.Kept = append(body.Kept, field{name, value})
+		}
+	}
+	for _, sort := range sortNames {
+		body.Sorts = append(body.Sorts, choice{sort.Value, with(path, filter, "sort", sort.Name), sort.Name == params.Sort})
+	}
+	owner := params.Owner
+	if owner == readapi.Host {
+		owner = "Published by this platform"
+	}
+	for _, f := range []field{
+		{"q", params.Text},
+		{"state", params.State},
+		{"owner", owner},
+		{"genre", params.Genre},
+		{"language", languageName(params.Language)},
+	} {
+		if f.Value != "" {
+			body.Filters = append(body.Filters, choice{Name: f.Value, Path: with(path, filter, f.Name, "")})
+		}
+	}
+	d := &document{
+		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
+		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
+	}
+	if params.Text != "" {
+		d.Title = "Search: " + params.Text
+	}
+	if params.After != "" {
+		body.First = address(path, filter)
+		d.NoIndex = true
+	}
+	if found.Next != "" {
+		body.Next = with(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
+	}
+	return d, nil
+}
