@@ -29,14 +29,12 @@ func TestChecks(t *testing.T) {
 			strings.Repeat("A boy finds a watch. ", 30), []string{"Fantasy", "Mystery"}, "ongoing", "zh", "clock"
 		e.CoverURL = "https://covers.example/a.jpg"
 	})
-	for i, text := range hostile[:16] {
+	for i, text := range hostileTitles {
 		w.novel(t, text, func(e *events.NovelCreated) {
 			e.Author, e.Synopsis, e.Slug = text, text, "hostile-"+string(rune('a'+i))
 		})
 		w.comment(t, clock, events.PostImported{
-			Comment: &events.Comment{
-				ExternalUUID: "u", Username: string([]rune(text)[:min(50, len([]rune(text)))]), Content: text,
-			},
+			Comment: &events.Comment{ExternalUUID: "u", Username: username(text), Content: text},
 		})
 	}
 	w.project(t)

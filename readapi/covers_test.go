@@ -1,16 +1,12 @@
 package readapi_test
 
 import (
-	"log/slog"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 	"time"
 
 	"novelgate/events"
-	"novelgate/internal/httpkit"
-	"novelgate/readapi"
 	"novelgate/readapi/covers"
 	"novelgate/readapi/pages"
 )
@@ -20,10 +16,6 @@ func TestCovers(t *testing.T) {
 	t.Parallel()
 	const address = "https://127.0.0.1/private.png"
 	w := newWorld(t)
-	base, err := url.Parse(public)
-	if err != nil {
-		t.Fatal(err)
-	}
 	w.novel(t, "A", func(e *events.NovelCreated) { e.CoverURL = address })
 	w.novel(t, "B", nil)
 	w.project(t)
@@ -36,8 +28,7 @@ func TestCovers(t *testing.T) {
 		"proxied":    {pages.ProxiedCovers, `src="/books/novels/a/cover?v=`, "img-src 'self';"},
 		"none":       {pages.NoCovers, "", "img-src 'self';"},
 	} {
-		site := &world{handler: routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
-			httpkit.NewAddresses(base), pages.Site{Covers: c.covers, Proxy: covers.New(time.Now)})}
+		site := w.site(t, pages.Site{Covers: c.covers, Proxy: covers.New(time.Now)})
 		for _, path := range []string{"/", "/novels", "/novels/a"} {
 			page := site.get(t, path)
 			if got := page.Header().Get("Content-Security-Policy"); !strings.Contains(got, c.csp) {

@@ -7,9 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,9 +22,7 @@ import (
 
 	"novelgate/docs"
 	"novelgate/events"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
-	"novelgate/readapi"
 	"novelgate/readapi/pages"
 )
 
@@ -67,7 +62,7 @@ func TestLook(t *testing.T) {
 			strings.Repeat("A boy finds a watch. ", 30), []string{"Fantasy", "Mystery"}, "ongoing", "en"
 	})
 	hostileNovel := w.novel(t, hostile[0]+hostile[7], func(e *events.NovelCreated) {
-		e.Slug, e.Author, e.Synopsis, e.Genres, e.Language = "hostile", strings.Repeat("A", 120), hostile[16],
+		e.Slug, e.Author, e.Synopsis, e.Genres, e.Language = "hostile", strings.Repeat("A", 120), hostile[len(hostileTitles)],
 			[]string{strings.Repeat("W", 50), "<i>"}, "\"><script>"
 		e.CoverURL = "https://covers.example/a.jpg"
 	})
@@ -75,10 +70,7 @@ func TestLook(t *testing.T) {
 	var last uuid.UUID
 	for i, content := range hostile {
 		e := events.PostImported{
-			Comment: &events.Comment{
-				ExternalUUID: fmt.Sprint(i), Username: string([]rune(hostile[i%16])[:min(50, len([]rune(hostile[i%16])))]),
-				Content: content,
-			},
+			Comment: &events.Comment{ExternalUUID: fmt.Sprint(i), Username: username(content), Content: content},
 		}
 		if i%2 == 1 {
 			e.ParentPostID = &last
@@ -88,13 +80,8 @@ func TestLook(t *testing.T) {
 	w.project(t)
 	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, ordinary[31])
 
-	// The links of the pages must lead to the server under test.
-	public := &url.URL{Scheme: "http", Host: "127.0.0.1"}
-	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
-		httpkit.NewAddresses(public)))
-	defer server.Close()
 	deep := ordinary[len(ordinary)-1].String()
-	openBrowser(t).look(t, server.URL, map[string]string{
+	openBrowser(t).look(t, serve(t, w, pages.Site{}), map[string]string{
 		"start": "/", "no-page": "/novels/a/b/c", "catalogue": "/novels", "novel": "/novels/ordinary",
 		"discussion": "/novels/a/discussion", "link": "/novels/a/discussion?post=" + deep + "#post-" + deep,
 		"hostile-novel": "/novels/hostile", "hostile-discussion": "/novels/hostile/discussion?sort=oldest",
@@ -348,13 +335,9 @@ func TestLookReference(t *testing.T) {
 	for _, item := range doc.Paths.Map() {
 		operations += len(item.Operations())
 	}
-	public := &url.URL{Scheme: "http", Host: "127.0.0.1"}
-	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
-		httpkit.NewAddresses(public)))
-	defer server.Close()
-	b := openBrowser(t)
+	home, b := serve(t, w, pages.Site{}), openBrowser(t)
 	for window, size := range map[string][2]int{"desktop": {1280, 900}, "phone": {390, 844}} {
-		b.open(t, server.URL+"/docs", size[0], size[1], "light")
+		b.open(t, home+"/docs", size[0], size[1], "light")
 		testdb.Eventually(t, "the reference shows every operation", func() bool {
 			return b.evaluate(t, `document.querySelectorAll('[id^="tag/"][id*="/operation/"]').length`) == float64(operations)
 		})
