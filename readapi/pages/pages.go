@@ -158,7 +158,9 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // Missing handles unknown addresses: with an error page below /novels/, otherwise with a problem body.
 func (p *Pages) Missing() http.Handler {
-	page := p.page(func(context.Context, *http.Request) (*document, error) { return nil, readapi.ErrNotFound })
+	page := p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.refuse(w, r, readapi.ErrNotFound)
+	}), p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			page.ServeHTTP(w, r)

@@ -1,9 +1,8 @@
 package pages
 
 import (
-	"context"
+	"bytes"
 	"html/template"
-	"io"
 	"net/http"
 
 	"novelgate/internal/httpkit"
@@ -21,17 +20,16 @@ var referenceTemplate = template.Must(template.ParseFS(templateFiles, "templates
 
 // reference handles GET /docs: openapi.yaml as a page.
 func (p *Pages) reference() http.Handler {
-	rendered := p.Rendered(htmlType, func(context.Context, *http.Request) (httpkit.Rendering, error) {
-		return func(w io.Writer) error {
-			return referenceTemplate.Execute(w, map[string]string{
-				"Base": p.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),
-				"Script": p.assetPath("redoc.js"), "Integrity": redocIntegrity,
-			})
-		}, nil
-	}, p.refuse)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var page bytes.Buffer
+	if err := referenceTemplate.Execute(&page, map[string]string{
+		"Base": p.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),
+		"Script": p.assetPath("redoc.js"), "Integrity": redocIntegrity,
+	}); err != nil {
+		panic(err) // impossible: the template is embedded
+	}
+	return p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.setPolicies(w.Header())
 		w.Header().Set("Content-Security-Policy", referencePolicy)
-		rendered.ServeHTTP(w, r)
-	})
+		httpkit.Send(w, r, htmlType, page.Bytes())
+	}), p.refuse)
 }
