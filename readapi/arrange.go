@@ -61,7 +61,7 @@ func (s *scan) neighbours(page *Page, further bool) {
 		return encodeCursor(kind, t.WrittenAt, number, t.ID)
 	}
 	// Comments precede the page if a backward read has left some, or a forward one began after some.
-	if s.backward && further || !s.backward && s.more {
+	if s.backward && further || !s.backward && s.preceded {
 		page.Previous = cursor(backward, &page.TopLevelComments[0], first)
 	}
 	if s.backward || further {

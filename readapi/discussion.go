@@ -5,14 +5,10 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
 	"novelgate/internal/httpkit"
@@ -93,15 +89,6 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 	return page, nil
 }
 
-// newScan returns the scan of the first page.
-func newScan(q DiscussionParams) scan {
-	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: firstReplies, repliesFrom: lowest}
-	if q.Newest {
-		s.start = highest
-	}
-	return s
-}
-
 // start returns the scan of a page.
 func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	s := newScan(q)
@@ -114,7 +101,7 @@ func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	}
 	switch kind {
 	case onward:
-		s.start, s.more = at.beside(!s.descending), true
+		s.start, s.preceded = at.beside(!s.descending), true
 		s.after(int(at.depth))
 	case backward:
 		s.before(int(at.depth))
@@ -167,82 +154,12 @@ func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 func (s *scan) begin(found located) {
 	s.start, s.repliesOf = found.start(), found.root
 	s.number, s.fromNewest = found.number()
-	if s.more = found.older > 0; s.Newest {
-		s.more = found.newer > 0
+	if s.preceded = found.older > 0; s.Newest {
+		s.preceded = found.newer > 0
 	}
 	if found.beyond {
 		s.repliesFrom = placeOf(found.at, found.depth, found.id)
 	}
-}
-
-// scan is a DiscussionParams with the derived values of the statement.
-type scan struct {
-	DiscussionParams
-	descending  bool
-	backward    bool      // a previous page: read in reverse of the requested order
-	more        bool      // there are comments before start
-	start       place     // of the first top-level comment
-	replies     int       // number of replies of each top-level comment
-	repliesOf   uuid.UUID // the top-level comment whose replies start at repliesFrom
-	repliesFrom place     // first reply to read of repliesOf
-	single      bool      // read only one top-level comment
-	numbering
-
-	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
-	recentThread uuid.UUID
-}
-
-// numbering is the ordinal of a top-level comment: 1 is the oldest. The cursor of a page carries this number, so that
-// the next page needs no count. New comments do not change it, whichever order is requested; an import of old comments
-// does.
-type numbering struct {
-	number     int  // of the first comment of the page, or of the last one of a page that is read backward; 0: unknown
-	fromNewest bool // number counts from the newest comment
-}
-
-// after sets the number of the comment after number n in the requested order.
-func (s *scan) after(n int) { s.step(n, !s.Newest) }
-
-// before sets the number of the comment before number n in the requested order.
-func (s *scan) before(n int) { s.step(n, s.Newest) }
-
-func (s *scan) step(n int, up bool) {
-	switch {
-	case n < 1:
-	case up:
-		s.number = n + 1
-	default:
-		s.number = n - 1
-	}
-}
-
-// numbers returns the numbers of the first and the last comment of a page; 0 when they are unknown.
-func (s *scan) numbers(page *Page) (first, last int) {
-	n, size := s.number, len(page.TopLevelComments)
-	switch {
-	case s.AsOf != nil || s.single || size == 0:
-		return 0, 0
-	case n > 0 && s.fromNewest:
-		n = page.TopLevelCount() - n + 1
-	case n == 0 && !s.more && !s.backward: // the first page
-		if n = 1; s.Newest {
-			n = page.TopLevelCount()
-		}
-	}
-	if n < 1 {
-		return 0, 0
-	}
-	distance := size - 1
-	if s.Newest {
-		distance = -distance
-	}
-	if first, last = n, n+distance; s.backward {
-		first, last = n-distance, n
-	}
-	if min(first, last) < 1 {
-		return 0, 0
-	}
-	return first, last
 }
 
 // fail wraps a database error.
@@ -297,127 +214,4 @@ func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (
 		return located{}, fail(err)
 	}
 	return found, visible(state)
-}
-
-// until returns the end of the time range of a page, inclusive.
-func until(asOf *time.Time) pgtype.Timestamptz {
-	if asOf == nil {
-		return highest.at
-	}
-	return pgtype.Timestamptz{Time: *asOf, Valid: true}
-}
-
-//go:embed discussion.sql
-var discussionSQL string
-
-// statements are the variants of discussionSQL: [descending, of one chapter].
-var statements = discussionStatements()
-
-// discussionStatements completes discussionSQL as the comment in the file says.
-func discussionStatements() map[[2]bool]string {
-	_, template, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
-	template = "SELECT" + template
-	all := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(strings.ReplaceAll(template, ":counts", "w"), "")
-	chapter := strings.NewReplacer("{", "", "}", "", ":counts", "v").Replace(template)
-	ascending := strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
-	descending := strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
-	return map[[2]bool]string{
-		{false, false}: ascending.Replace(all), {true, false}: descending.Replace(all),
-		{false, true}: ascending.Replace(chapter), {true, true}: descending.Replace(chapter),
-	}
-}
-
-// Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
-func Statement(q DiscussionParams) (sql string, args []any) {
-	s := newScan(q)
-	return s.statement()
-}
-
-// PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
-// a request of a partner has at most 32 KB.
-const PageBytes = 512 << 10
-
-// statement reads one more top-level comment, and one more reply of each, than the page shows, to detect whether there
-// are more.
-func (s *scan) statement() (sql string, args []any) {
-	args = []any{
-		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
-		s.repliesOf, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id, PageBytes,
-	}
-	if s.single {
-		args[4] = 1
-	}
-	switch s.Chapter {
-	case "":
-	case NoChapter:
-		args = append(args, "-1")
-	default:
-		args = append(args, s.Chapter)
-	}
-	return statements[[2]bool{s.descending, s.Chapter != ""}], args
-}
-
-// read reads and arranges a page.
-func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
-	sql, args := s.statement()
-	rows, err := r.DB.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, fail(err)
-	}
-	page := new(Page)
-	posts, err := collect(rows, page, make([]Post, 0, s.Limit*2))
-	if err != nil {
-		return nil, fail(err)
-	}
-	if page.Novel.ID == uuid.Nil {
-		return nil, ErrNotFound
-	}
-	if err := visible(page.Novel.state); err != nil {
-		return nil, err
-	}
-	if s.AsOf != nil {
-		page.Posts, page.Replies, page.LastPost = 0, 0, uuid.NullUUID{}
-	}
-	if err := s.arrange(page, posts); err != nil {
-		return nil, err
-	}
-	return page, nil
-}
-
-// collect reads the novel into page and appends the comments to posts.
-func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
-	defer rows.Close()
-	n := &page.Novel
-	var (
-		p                               Post
-		id                              uuid.NullUUID
-		depth                           pgtype.Int4
-		hidden, cut                     pgtype.Bool
-		chapter, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
-		stored                          personal
-		written, received               pgtype.Timestamptz
-	)
-	comment := []any{
-		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
-		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &stored, &member,
-		&name, &platform,
-	}
-	novel := []any{
-		&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID, &page.Posts, &page.Replies,
-		&page.LastPost,
-	}
-	whole := slices.Concat(novel, comment[len(novel):])
-	for target := whole; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
-		if err := rows.Scan(target...); err != nil {
-			return nil, err
-		}
-		if !id.Valid {
-			continue // a novel without comments
-		}
-		p.ID, p.Depth, p.Chapter = id.UUID, int(depth.Int32), chapter.String
-		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
-		posts = append(posts, p)
-		posts[len(posts)-1].show(hidden.Bool, stored, member, name, platform)
-	}
-	return posts, rows.Err()
 }
