@@ -68,7 +68,7 @@ const (
 		"FROM :table)"
 )
 
-// novelStatements are the statements of the orders: for all novels, and for a few of them.
+// novelStatements are the statements of each order: for all novels, and for those in the last parameter.
 var novelStatements = map[string][2]string{
 	ByTitle: novelStatement(titlesSource, "title_lookup", "s.placed, s.folded_title",
 		"(s.placed, s.folded_title) > (title_order($8), $8)", "s.folded_title", "$9"),
@@ -78,6 +78,9 @@ var novelStatements = map[string][2]string{
 		"(s.created_at, s.novel_id) < ($8, $9)", "l.folded_title", "$10"),
 }
 
+// novelStatement completes novels.sql as its comment says. source is the ordered table, with :table in place of its
+// name. few is the parameter of the second statement: LATERAL and OFFSET 0 make PostgreSQL probe the table for each of
+// its novels.
 func novelStatement(source, table, key, after, folded, few string) (statements [2]string) {
 	for i, from := range []string{
 		table + " t", "unnest(" + few + "::uuid[]) AS f (novel_id) CROSS JOIN LATERAL (SELECT a.* FROM " + table +

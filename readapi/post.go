@@ -38,14 +38,6 @@ type Author struct {
 	Platform string
 }
 
-// Top returns the identifier of p's top-level comment, which may be p itself.
-func (p *Post) Top() uuid.UUID {
-	if p.RootID.Valid {
-		return p.RootID.UUID
-	}
-	return p.ID
-}
-
 // show sets the visible fields of a comment. Missing texts are null. The name falls back to the username in the comment
 // while the read model of authors has none.
 func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {

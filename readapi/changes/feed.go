@@ -33,7 +33,7 @@ type Change struct {
 	OccurredAt time.Time      `json:"occurredAt"`
 	Cursor     string         `json:"cursor"` // continues after this change
 	Data       any            `json:"data"`
-	Place      history.Cursor `json:"-"`
+	Place      history.Cursor `json:"-"` // Cursor, not encoded
 }
 
 // Page is a part of a feed.

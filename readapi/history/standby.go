@@ -9,9 +9,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// UseStandbys lets Page read from standbys, each time for at most patience, what the log has had for a while: pages
-// that end before the events that the standby has replayed. All others come from the primary, so the end of the log is
-// as new as without standbys.
+// UseStandbys lets Page read full pages from standbys, each for at most patience. The last page comes from the primary,
+// so the end of the log is as new as without standbys.
 func (r *Reader) UseStandbys(standbys *database.Standbys, patience time.Duration) {
 	r.standbys, r.patience = standbys, patience
 }
