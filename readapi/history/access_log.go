@@ -90,14 +90,7 @@ FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
 // List returns up to limit entries before an entry, newest first.
 func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]AccessEntry, error) {
 	rows, _ := l.DB.Query(ctx, listSQL, before, limit) // CollectRows returns its error
-	entries, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (AccessEntry, error) {
-		var e AccessEntry
-		var parameters []byte
-		err := row.Scan(&e.ID, &e.BeganAt, &e.Role, &e.Name, &e.PersonID, &e.KeyID, &e.RequestID, &e.Route, &parameters,
-			&e.RowsReturned, &e.EndedAt)
-		e.Parameters = parameters
-		return e, err
-	})
+	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AccessEntry])
 	if err != nil {
 		return nil, fmt.Errorf("read access log: %w", err)
 	}
