@@ -74,8 +74,9 @@ type novelBody struct {
 func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
 	return novelBody{
 		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
-		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language, ReadingStatus: n.ReadingStatus,
-		State: string(n.State), Platform: orNull(n.Platform),
+		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language,
+		ReadingStatus: n.ReadingStatus,
+		State:         string(n.State), Platform: orNull(n.Platform),
 		Comments: n.Posts, LastCommentAt: momentOrNull(n.LastPost),
 	}
 }

@@ -2,6 +2,7 @@ package httpkit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -44,16 +45,15 @@ type Lines struct {
 	allowedAt time.Time // when the key was last valid
 }
 
-// Run runs stream, which calls Write and Idle, and ends the answer. It returns the error of stream if an error response
-// is still possible. Otherwise it aborts the answer, so that the client detects that it is incomplete, and logs the
-// error unless the client is the cause.
-func (l *Lines) Run(stream func() error) error {
+// Run runs stream, which calls Write and Idle, and ends the answer. ctx is the context of the request. It returns the
+// error of stream if an error response is still possible. Otherwise it aborts the answer, so that the client detects
+// that it is incomplete, and logs the error unless the client is the cause.
+func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) error {
 	l.allowedAt = l.Kit.Now()
 	err := l.removeReadDeadline()
 	if err == nil {
-		err = stream()
+		err = stream(ctx)
 	}
-	ctx := l.Request.Context()
 	switch {
 	case err == nil, errors.Is(err, ErrDraining):
 		return nil

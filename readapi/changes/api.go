@@ -137,10 +137,9 @@ const streamPoll = 400 * time.Millisecond
 // errEnd ends a stream at its end.
 var errEnd = errors.New("end of the stream")
 
-// stream sends one change per line, up to q.Limit unless it is 0, and up to the newest one or, with follow, without end.
-func (a *API) stream(
-	ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, follow bool,
-) error {
+// stream sends one change per line, up to q.Limit unless that is 0, and up to the newest one or, with follow, without
+// end.
+func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, follow bool) error {
 	left, limited := q.Limit, q.Limit > 0
 	out := &httpkit.Lines{
 		Kit: a.Kit, Writer: w, Request: r, Heartbeat: a.Heartbeat,
@@ -172,7 +171,7 @@ func (a *API) stream(
 		}
 		return eventlog.Span{Full: page.More, Settled: true}, nil
 	}
-	return out.Run(func() error {
+	return out.Run(ctx, func(ctx context.Context) error {
 		// Without the wake-up of the log, because every comment causes one.
 		if err := (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step); !errors.Is(err, errEnd) {
 			return err

@@ -70,7 +70,7 @@ func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
 	}
 	reader.UseStandbys(a.Standbys, a.Timeout/2)
 	if o.Lines {
-		return a.lines(ctx, w, rd, o, reader)
+		return a.lines(w, rd, o, reader)
 	}
 	return a.page(w, rd, o, reader)
 }

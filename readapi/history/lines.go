@@ -10,10 +10,10 @@ import (
 )
 
 // lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
-// follows the log, never. ctx limits the time until it begins.
-func (a *API) lines(
-	ctx context.Context, w http.ResponseWriter, rd *readRequest, o *options, reader *Reader,
-) error {
+// follows the log, never.
+func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *Reader) error {
+	ctx, cancel := a.WithTimeout(rd.Context())
+	defer cancel()
 	if o.Now {
 		horizon, err := reader.Horizon(ctx)
 		if err != nil {
@@ -46,7 +46,7 @@ func (a *API) lines(
 		})
 	}
 	defer func() { a.end(rd, entry, out.Sent) }()
-	return out.Run(func() error { return s.Run(rd.Context(), o.Cursor, emit, out.Idle) })
+	return out.Run(rd.Context(), func(ctx context.Context) error { return s.Run(ctx, o.Cursor, emit, out.Idle) })
 }
 
 // appendStored appends an event as a line of a bundle, which has all data for its entry in the ledger.

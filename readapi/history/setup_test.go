@@ -152,7 +152,9 @@ func newReader(t testing.TB, pool *pgxpool.Pool) *history.Reader {
 }
 
 // all reads all events that match a filter, in pages.
-func all(ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, maxScanned int) ([]history.Event, error) {
+func all(
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit, maxScanned int,
+) ([]history.Event, error) {
 	var found []history.Event
 	for cursor := ""; ; {
 		page, err := pageOf(ctx, pool, filter, cursor, limit, maxScanned)

@@ -134,7 +134,8 @@ func (p *Pages) addDiscussion(ctx context.Context, body *novelBody) error {
 		})
 	}
 	body.MoreChapters = len(chapters) >= readapi.ChaptersShown
-	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: body.Slug, Newest: true, Limit: 2 * newestComments})
+	newest := readapi.DiscussionParams{Slug: body.Slug, Newest: true, Limit: 2 * newestComments}
+	page, err := p.Reader.Discussion(ctx, newest)
 	if err != nil {
 		return err
 	}
