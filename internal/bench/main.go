@@ -12,6 +12,7 @@
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //	go run ./internal/bench cells                            # how evenly several logs would share the comments
 //	go run ./internal/bench relay --sustain 10m              # what a relay costs, and how far it and a mirror are behind
+//	go run ./internal/bench mirror                           # how long a new mirror takes, and what it costs its origin
 //	go run ./internal/bench pages --titles 10000             # each kind of page, on a small and a large database
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
@@ -45,6 +46,7 @@ type program struct {
 	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
 	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
 	Relay       relayCommand       `cmd:"" help:"Measure the cost of a relay to NATS, and the delay of comments to the stream and to a mirror."`
+	Mirror      mirrorCommand      `cmd:"" help:"Measure how long a new mirror takes, and the cost of comments beside it."`
 	NATS        natsCommand        `cmd:"" name:"nats" hidden:"" help:"Run a NATS server."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Run the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Run the CRUD peer."`

@@ -5,21 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"novelgate/events/relay"
-	"novelgate/internal/child"
 	"novelgate/internal/natsserver"
-	"novelgate/internal/pgserver"
 )
 
 // relayCommand is `bench relay`. NATS servers and the mirror run at the lowest priority,
@@ -37,9 +33,9 @@ type relayCommand struct {
 // Run measures the cost of a relay, its lag, and the time from an answer to the stream and to a mirror.
 func (c *relayCommand) Run(ctx context.Context) error {
 	return c.run(ctx, nil, func(t *testbed) (err error) {
-		s := &relayed{testbed: t}
+		s := new(relayed)
 		defer func() { err = errors.Join(err, s.stop()) }()
-		if err := s.startNATS(ctx, c.Servers); err != nil {
+		if err := s.startNATS(ctx, t, c.Servers); err != nil {
 			return err
 		}
 		without, err := t.newService(ctx, "without relay", t.Binary, t.ServeFlags)
@@ -91,46 +87,28 @@ func (c *natsCommand) Run(ctx context.Context) error {
 	})
 }
 
-// relayed is a service with a relay, its NATS servers, and a mirror.
+// relayed is a service with a relay to NATS servers.
 type relayed struct {
-	testbed *testbed
-	service *contestant
+	neighbours
 
-	urls      string // of the NATS servers
-	nats      *nats.Conn
-	processes []*child.Reporter
+	urls string // of the NATS servers
+	nats *nats.Conn
 }
 
-func (s *relayed) stop() (err error) {
+func (s *relayed) stop() error {
 	if s.nats != nil {
 		s.nats.Close()
 	}
-	for _, p := range slices.Backward(s.processes) {
-		err = errors.Join(err, p.Stop())
-	}
-	return err
-}
-
-// launch starts a program at the lowest priority and returns the rest of the line that begins with ready.
-func (s *relayed) launch(ctx context.Context, ready string, env []string, args ...string) (string, error) {
-	command := child.Command(ctx, "nice", append([]string{"-n", "19"}, args...)...)
-	command.Env = append(os.Environ(), env...)
-	process, err := child.Launch(command)
-	if err != nil {
-		return "", err
-	}
-	s.processes = append(s.processes, process)
-	return process.Await(ready)
+	return s.neighbours.stop()
 }
 
 // startNATS starts NATS servers and connects to them.
-func (s *relayed) startNATS(ctx context.Context, servers int) error {
+func (s *relayed) startNATS(ctx context.Context, t *testbed, servers int) error {
 	const firstPort = 24222
 	var urls []string
 	for i := range servers {
-		address, err := s.launch(ctx, natsReady, nil, s.testbed.self, "nats",
-			"--dir", filepath.Join(s.testbed.dir, "nats"), "--first-port", strconv.Itoa(firstPort),
-			"--servers", strconv.Itoa(servers), strconv.Itoa(i))
+		_, address, err := s.launch(ctx, natsReady, nil, t.self, "nats", "--dir", filepath.Join(t.dir, "nats"),
+			"--first-port", strconv.Itoa(firstPort), "--servers", strconv.Itoa(servers), strconv.Itoa(i))
 		if err != nil {
 			return err
 		}
@@ -163,22 +141,14 @@ func (s *relayed) sustain(ctx context.Context, connections int, round, length ti
 	return medianOf(rounds, func(f figures) float64 { return f.perSecond }), nil
 }
 
-// visibleSQL returns the recording time of the last event that the projection posts has applied.
-const visibleSQL = `SELECT e.recorded_at FROM projections AS p
-JOIN events AS e ON (e.transaction_id, e.position) = (p.transaction_id, p.position) WHERE p.name = 'posts'`
-
 // lags sends comments at a rate for some time. It prints the delay from the recording of an event until it is on the
 // stream, and until it is visible in the read models of a mirror. Both start at the recording, before the answer.
 func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) (err error) {
-	server, err := s.startMirror(ctx)
+	mirror, err := s.startMirror(ctx, "mirror")
 	if err != nil {
 		return err
 	}
-	mirror, err := pgx.Connect(ctx, server.URL())
-	if err != nil {
-		return fmt.Errorf("connect to the database of the mirror: %w", err)
-	}
-	defer func() { err = errors.Join(err, mirror.Close(context.WithoutCancel(ctx))) }()
+	defer func() { err = errors.Join(err, mirror.stop(ctx)) }()
 	if err := s.awaitMirror(ctx, mirror); err != nil {
 		return err
 	}
@@ -196,7 +166,7 @@ func (s *relayed) lags(ctx context.Context, rate float64, length time.Duration) 
 	var visible []time.Duration
 	for start := time.Now(); len(ended) == 0; time.Sleep(interval) {
 		var recorded time.Time
-		if err := mirror.QueryRow(ctx, visibleSQL).Scan(&recorded); err != nil {
+		if err := mirror.conn.QueryRow(ctx, visibleSQL).Scan(&recorded); err != nil {
 			return fmt.Errorf("read the state of the mirror: %w", err)
 		}
 		if now := time.Now(); now.Sub(start) > warmUp && now.Sub(start) < length {
@@ -255,60 +225,4 @@ func (s *relayed) stored(ctx context.Context, after relay.Status) (list []time.D
 			return list, nil
 		}
 	}
-}
-
-// awaitMirror waits until the mirror and the service have projected the same last event.
-func (s *relayed) awaitMirror(ctx context.Context, mirror *pgx.Conn) error {
-	for {
-		var theirs, ours *time.Time
-		err := mirror.QueryRow(ctx, visibleSQL).Scan(&theirs)
-		if err == nil || errors.Is(err, pgx.ErrNoRows) {
-			err = s.service.conn.QueryRow(ctx, visibleSQL).Scan(&ours)
-		}
-		if err != nil {
-			return fmt.Errorf("wait for the mirror: %w", err)
-		}
-		if theirs != nil && theirs.Equal(*ours) {
-			return nil
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
-}
-
-// startMirror starts a mirror of the service, and returns its database server.
-func (s *relayed) startMirror(ctx context.Context) (*pgserver.Server, error) {
-	var auditor struct{ APIKey string }
-	if err := s.administer(ctx, &auditor, "auditor", "create", "bench"); err != nil {
-		return nil, err
-	}
-	var ledger struct{ VerifierKeys []string }
-	if err := s.administer(ctx, &ledger, "ledger", "status"); err != nil {
-		return nil, err
-	}
-	key := filepath.Join(s.testbed.dir, "origin.pub")
-	if err := os.WriteFile(key, []byte(strings.Join(ledger.VerifierKeys, "\n")), 0o600); err != nil {
-		return nil, fmt.Errorf("save the key of the ledger: %w", err)
-	}
-	dir := filepath.Join(s.testbed.dir, "mirror")
-	env := []string{"NOVELGATE_AUDITOR_KEY=" + auditor.APIKey}
-	_, err := s.launch(ctx, opsReady, env, s.testbed.Binary, "serve", "--mirror", s.service.url,
-		"--origin-key", key, "--data-dir", dir, "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
-		"--log-level", "warn")
-	if err != nil {
-		return nil, err
-	}
-	return pgserver.Start(ctx, pgserver.Config{DataDir: dir}) // joins the server that the mirror started
-}
-
-// administer runs a command of novelgate on the database and decodes its output.
-func (s *relayed) administer(ctx context.Context, into any, args ...string) error {
-	args = append(args, "--database-url", s.service.databaseURL, "--json")
-	out, err := child.Command(ctx, s.testbed.Binary, args...).Output()
-	if err == nil {
-		err = json.Unmarshal(out, into)
-	}
-	if err != nil {
-		return fmt.Errorf("novelgate %s: %w", args[0], err)
-	}
-	return nil
 }
