@@ -69,7 +69,7 @@ type Config struct {
 
 const (
 	batchEvents  = 4096                   // maximum number of events in one transaction
-	poll         = 500 * time.Millisecond // between reads of the origin's checkpoint, which is signed once a second
+	poll         = 200 * time.Millisecond // between reads of the origin's checkpoint, which is signed once a second
 	applyTimeout = 5 * time.Minute        // of one transaction, in case the database does not answer
 )
 
