@@ -2,7 +2,9 @@ package imports
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -23,6 +25,33 @@ func Chunks(unpacked io.Reader) (chunks [][][]byte, err error) {
 
 // Repacked packs lines and unpacks them again.
 func Repacked(lines [][]byte) ([][]byte, error) { return unpackLines(packLines(lines)) }
+
+// Spool stores chunks of lines as a complete import.
+func (s *Store) Spool(ctx context.Context, integration uuid.UUID, chunks ...string) (uuid.UUID, error) {
+	i, _, err := s.open(ctx, integration, uuid.New(), uuid.NewString())
+	if err != nil {
+		return i.ID, err
+	}
+	lines := int64(0)
+	for _, text := range chunks {
+		p := newPart(io.NopCloser(strings.NewReader(text)), lines)
+		c, err := p.next()
+		if err != nil {
+			return i.ID, err
+		}
+		if stored, err := s.append(ctx, i.ID, &c, p); err != nil || !stored {
+			return i.ID, fmt.Errorf("chunk is stored: %v, %w", stored, err)
+		}
+		lines += p.count
+	}
+	_, err = s.complete(ctx, integration, i.ID, &lines)
+	return i.ID, err
+}
+
+// Step visits one chunk, or advances the imports. It returns false when there was nothing to do.
+func (w *Worker) Step(ctx context.Context, id uuid.UUID) (bool, error) {
+	return w.step(ctx, id, newPace(w.Store.Pool, w.Now))
+}
 
 // Find returns an import of an integration.
 func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Import, error) {

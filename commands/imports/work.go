@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -245,13 +246,12 @@ func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
 func (s *Store) save(
 	ctx context.Context, v *visit, worker uuid.UUID, now time.Time, end bool, pause time.Duration,
 ) (state State, err error) {
-	turn := v.turn // another visit continues
-	if len(v.results)+len(v.waiting) == len(v.lines) {
-		turn = v.nextTurn()
-	}
 	var next *int64 // turn of the next visit; nil keeps the lease
 	if end {
-		next = &turn
+		next = new(v.nextTurn())
+		if len(v.due()) > 0 {
+			next = &v.turn // in this round
+		}
 	}
 	var resume *time.Duration
 	if pause > 0 {
@@ -330,19 +330,19 @@ func (s *Store) advance(ctx context.Context) (bool, error) {
 
 const (
 	// ancestorsSQL follows the parents of the first waiting line of an import until a line repeats. UNION, unlike UNION
-	// ALL, then stops.
+	// ALL, then stops. Of several lines with the same key it follows the first.
 	ancestorsSQL = `WITH RECURSIVE up AS (
     (SELECT line, post_id, parent_post_id FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT 1)
     UNION
-    SELECT w.line, w.post_id, w.parent_post_id FROM up JOIN import_waiting AS w
-        ON w.import_id = $1 AND w.post_id = up.parent_post_id
+    SELECT w.line, w.post_id, w.parent_post_id FROM up CROSS JOIN LATERAL (
+        SELECT line, post_id, parent_post_id FROM import_waiting
+        WHERE import_id = $1 AND post_id = up.parent_post_id ORDER BY line LIMIT 1
+    ) AS w
 )
 SELECT line, post_id, parent_post_id FROM up`
-	freeSQL = `WITH w AS (
-    UPDATE import_waiting SET parent_post_id = NULL WHERE import_id = $1 AND line = $2 AND parent_post_id IS NOT NULL
-    RETURNING import_id
-)
-UPDATE imports AS i SET progress = 1 FROM w WHERE i.import_id = w.import_id`
+	// freeSQL makes a line wait for nothing, unless it is NULL, and counts this as progress, so that another round begins.
+	freeSQL = `WITH w AS (UPDATE import_waiting SET parent_post_id = NULL WHERE import_id = $1 AND line = $2)
+UPDATE imports SET progress = 1 WHERE import_id = $1`
 )
 
 // breakCycle makes the first line of a cycle of replies wait for nothing. See Replies in doc.go.
@@ -356,15 +356,15 @@ func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 	if err != nil {
 		return err
 	}
-	if len(up) == 0 || !up[len(up)-1].Parent.Valid {
-		return nil // another worker has broken it
-	}
-	// The last ancestor is a reply to the first comment of the cycle. begin is -1 if its parent does not wait: then
-	// the chain has no cycle, and its first line is set free, so that the import goes on.
+	var free *int64
+	// The last ancestor is a reply to the first comment of the cycle. Otherwise there is none: another worker has broken
+	// it, and its replies are ready.
 	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
-	cycle := up[max(begin, 0):]
-	first := slices.MinFunc(cycle, func(a, b reply) int { return int(a.Line - b.Line) })
-	if _, err := s.Pool.Exec(ctx, freeSQL, id, first.Line); err != nil {
+	if begin >= 0 {
+		first := slices.MinFunc(up[begin:], func(a, b reply) int { return cmp.Compare(a.Line, b.Line) })
+		free = &first.Line
+	}
+	if _, err := s.Pool.Exec(ctx, freeSQL, id, free); err != nil {
 		return fmt.Errorf("break a cycle of replies: %w", err)
 	}
 	return nil
