@@ -137,40 +137,12 @@ func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, erro
 	return true, err
 }
 
-// visit executes the due lines of a chunk.
+// visit executes the due lines of a chunk, as long as there are permits.
 func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) error {
-	var pause time.Duration // of the import, until there are permits
-	due := v.due()
-	for len(due) > 0 && ctx.Err() == nil && pause == 0 {
-		group := due[:min(len(due), pace.group(ctx))]
-		taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, len(group))
-		if err != nil {
-			break // the limiter failed, or ctx has ended: another visit continues
-		}
-		if taken.Granted < len(group) {
-			pause = max(taken.RetryAfter, time.Second)
-		}
-		group = group[:taken.Granted]
-		leave := pace.turn(ctx)
-		began, before := w.Now(), len(v.results)
-		refused, err := w.execute(ctx, v, group)
-		pace.rest(ctx, w.Now().Sub(began))
-		leave()
-		if err != nil {
-			return err
-		}
-		// A line uses a permit when it gets its outcome. Return those of lines that wait or are retried.
-		if unused := len(group) - (len(v.results) - before); unused > 0 {
-			if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
-				break
-			}
-			pause = 0
-		}
-		if refused {
-			eventlog.Sleep(ctx, retryPause)
-		}
-		due = v.due() // including replies to lines that are now stored, and refused lines, before later lines
-		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval && len(due) > 0 {
+	var pause time.Duration // of the import
+	// Refused lines and replies whose parent has been stored are executed before later lines.
+	for due := v.due(); len(due) > 0 && ctx.Err() == nil && pause == 0; due = v.due() {
+		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval {
 			state, err := w.Store.save(ctx, v, id, now, false, 0)
 			if err != nil {
 				return err
@@ -179,12 +151,57 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 				break
 			}
 		}
+		var err error
+		if pause, err = w.executeSome(ctx, v, due, pace); err != nil {
+			return err
+		}
 	}
 	// Also when ctx has ended, so that another worker need not wait for the end of the lease.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
 	_, err := w.Store.save(end, v, id, w.Now(), true, pause)
 	return err
+}
+
+// executeSome executes the first of the due lines, as many as have permits. It returns how long the import must pause:
+// until there are more permits, or after a failure of the limiter.
+func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pace) (pause time.Duration, err error) {
+	wanted := min(len(due), pace.group(ctx))
+	taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, wanted)
+	if err != nil {
+		return w.limiterFailed(ctx, err), nil
+	}
+	if taken.Granted < wanted {
+		pause = max(taken.RetryAfter, time.Second)
+	}
+	leave := pace.turn(ctx)
+	began, before := w.Now(), len(v.results)
+	retry, err := w.execute(ctx, v, due[:taken.Granted])
+	pace.rest(ctx, w.Now().Sub(began))
+	leave()
+	if err != nil {
+		return 0, err
+	}
+	// A line uses a permit when it gets its outcome. Return those of lines that wait or are retried.
+	if unused := taken.Granted - (len(v.results) - before); unused > 0 {
+		if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
+			return w.limiterFailed(ctx, err), nil
+		}
+		pause = 0
+	}
+	if retry {
+		eventlog.Sleep(ctx, retryPause)
+	}
+	return pause, nil
+}
+
+// limiterFailed logs an error of the limiter and returns the pause until the next attempt; 0 when ctx has ended.
+func (w *Worker) limiterFailed(ctx context.Context, err error) (pause time.Duration) {
+	if ctx.Err() != nil {
+		return 0
+	}
+	w.Logger.WarnContext(ctx, "lines of imports are not executed at present", slog.Any("error", err))
+	return retryPause
 }
 
 // sent is a submitted line.
