@@ -34,12 +34,12 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 		return line, problem.PayloadTooLarge(request.MaxBody).WithDetail(
 			fmt.Sprintf("The line is longer than %d bytes.", maxLine))
 	}
+	if string(raw) == erasedLine {
+		return line, errErased
+	}
 	e, err := readEnvelope(raw)
 	if err != nil {
 		return line, err
-	}
-	if e.erased {
-		return line, errErased
 	}
 	key, wrongKey := request.ParseKey(e.key.text)
 	if wrongKey == "" {
@@ -111,7 +111,6 @@ const erasedLine = `{"erased":true}`
 type envelope struct {
 	operation, key text
 	body           []byte // nil when there is none
-	erased         bool
 }
 
 // text is a member that must be a string.
@@ -173,8 +172,6 @@ func (e *envelope) set(member string, value jsontext.Value) error {
 			return problem.InvalidField(member, "duplicate member")
 		}
 		e.body = value
-	case "erased":
-		e.erased = true
 	default:
 		for _, known := range []string{"operation", "idempotencyKey", "body"} {
 			if strings.EqualFold(member, known) {

@@ -102,7 +102,7 @@ func TestImportOfUnreadableLines(t *testing.T) {
 		`{"operation":"posts","body":{}}`, `{"Operation":"posts"}`, line("trailing") + "x", "\xff\xfe",
 		`{"operation":"posts","idempotencyKey":"twice","idempotencyKey":"twice","body":{}}`,
 		`{"operation":"posts","idempotencyKey":"long","body":{"content":"` + strings.Repeat("x", 70_000) + `"}}`,
-		strings.Replace(line("ignored"), "{", `{"extra":{"a":1,"a":2},`, 1), line("last")[:60],
+		strings.Replace(line("ignored"), "{", `{"extra":{"a":1,"a":2},"erased":true,`, 1), line("last")[:60],
 	}
 	stored := map[int]string{1: "bom", 2: "crlf", 16: "ignored"}
 	codes := map[int]string{
