@@ -1,7 +1,6 @@
 package imports
 
 import (
-	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -30,8 +29,6 @@ var (
 	saveSQL string
 	//go:embed visit.sql
 	visitSQL string
-	//go:embed advance.sql
-	advanceSQL string
 )
 
 // errLeaseLost ends a visit: another worker has leased the chunk, or a failover has lost the lease. After a failover,
@@ -217,20 +214,6 @@ func (v *visit) record(index int, r *Result) error {
 	return nil
 }
 
-// turnsPerRound separates the rounds: the turn of a chunk (import_chunks.turn) is its next round times this number,
-// plus its place in that round. Places are below it, because an import has fewer lines. In SQL it is 1099511627776.
-const turnsPerRound = 1 << 40
-
-// nextTurn is the turn of the chunk in the next round. Odd rounds visit the chunks from last to first, because parents
-// mostly come later.
-func (v *visit) nextTurn() int64 {
-	next := v.round + 1
-	if next%2 == 1 {
-		return next*turnsPerRound + turnsPerRound - 1 - v.linesBefore
-	}
-	return next*turnsPerRound + v.linesBefore
-}
-
 const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 
 // release ends the lease of an idle chunk.
@@ -299,73 +282,4 @@ func (v *visit) packedResults() []byte {
 		results = append(results, v.results[index])
 	}
 	return packLines(results)
-}
-
-// stuckSQL finds the imports whose final round has visited all chunks without progress. 1099511627776 is 2^40, see
-// turnsPerRound.
-const stuckSQL = `SELECT import_id FROM imports AS i
-WHERE state = 'processing' AND final AND progress = 0
-  AND EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0)
-  AND NOT EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0
-      AND c.turn < (i.round + 1) * 1099511627776)`
-
-// advance begins the next rounds of imports, and ends imports that are done. It returns false when there was nothing to
-// do.
-func (s *Store) advance(ctx context.Context) (bool, error) {
-	advanced, err := s.Pool.Exec(ctx, advanceSQL)
-	if err != nil {
-		return false, fmt.Errorf("advance imports: %w", err)
-	}
-	stuck, err := database.Collect(ctx, s.Pool, "cycles of replies", pgx.RowTo[uuid.UUID], stuckSQL)
-	if err != nil {
-		return false, err
-	}
-	for _, id := range stuck {
-		if err := s.breakCycle(ctx, id); err != nil {
-			return false, err
-		}
-	}
-	return advanced.RowsAffected() > 0 || len(stuck) > 0, nil
-}
-
-const (
-	// ancestorsSQL follows the parents of the first waiting line of an import until a line repeats. UNION, unlike UNION
-	// ALL, then stops. Of several lines with the same key it follows the first.
-	ancestorsSQL = `WITH RECURSIVE up AS (
-    (SELECT line, post_id, parent_post_id FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT 1)
-    UNION
-    SELECT w.line, w.post_id, w.parent_post_id FROM up CROSS JOIN LATERAL (
-        SELECT line, post_id, parent_post_id FROM import_waiting
-        WHERE import_id = $1 AND post_id = up.parent_post_id ORDER BY line LIMIT 1
-    ) AS w
-)
-SELECT line, post_id, parent_post_id FROM up`
-	// freeSQL makes a line wait for nothing, unless it is NULL, and counts this as progress, so that another round begins.
-	freeSQL = `WITH w AS (UPDATE import_waiting SET parent_post_id = NULL WHERE import_id = $1 AND line = $2)
-UPDATE imports SET progress = 1 WHERE import_id = $1`
-)
-
-// breakCycle makes the first line of a cycle of replies wait for nothing. See Replies in doc.go.
-func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
-	type reply struct {
-		Line   int64
-		Post   uuid.UUID
-		Parent uuid.NullUUID
-	}
-	up, err := database.Collect(ctx, s.Pool, "a cycle of replies", pgx.RowToStructByPos[reply], ancestorsSQL, id)
-	if err != nil {
-		return err
-	}
-	var free *int64
-	// The last ancestor is a reply to the first comment of the cycle. Otherwise there is none: another worker has broken
-	// it, and its replies are ready.
-	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
-	if begin >= 0 {
-		first := slices.MinFunc(up[begin:], func(a, b reply) int { return cmp.Compare(a.Line, b.Line) })
-		free = &first.Line
-	}
-	if _, err := s.Pool.Exec(ctx, freeSQL, id, free); err != nil {
-		return fmt.Errorf("break a cycle of replies: %w", err)
-	}
-	return nil
 }
