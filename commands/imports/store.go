@@ -84,12 +84,7 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	err = row.Scan(&i.ID, &i.State, &i.Lines, &i.Created, &i.Updated, &i.Unchanged, &i.Replayed, &i.Failed, &i.Waiting,
 		&i.ParentMissing, &i.LinesPerSecond, &i.OpenedAt, &i.EndedAt, &i.PurgedAt, &i.paused)
 	i.Pending = i.Lines - i.Created - i.Updated - i.Unchanged - i.Replayed - i.Failed - i.Waiting
-	i.OpenedAt = i.OpenedAt.UTC()
-	for _, t := range []*time.Time{i.EndedAt, i.PurgedAt} {
-		if t != nil {
-			*t = t.UTC()
-		}
-	}
+	database.UTC(&i.OpenedAt, i.EndedAt, i.PurgedAt)
 	return i, err
 }
 

@@ -85,17 +85,8 @@ const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w
 func scanListed(row pgx.CollectableRow) (l Listed, err error) {
 	err = row.Scan(&l.ID, &l.URL, &l.Types, &l.Enabled, &l.Disabled, &l.DisabledAt, &l.DisabledReason, &l.CreatedAt,
 		&l.FailingSince, &l.Retrying, &l.Waiting, &l.IntegrationID, &l.DisabledBy)
-	l.CreatedAt = l.CreatedAt.UTC()
-	utc(l.DisabledAt, l.FailingSince)
+	database.UTC(&l.CreatedAt, l.DisabledAt, l.FailingSince)
 	return l, err
-}
-
-func utc(times ...*time.Time) {
-	for _, t := range times {
-		if t != nil {
-			*t = t.UTC()
-		}
-	}
 }
 
 // List returns the webhooks of an integration, or of all with uuid.Nil, oldest first.
@@ -264,7 +255,7 @@ func (s *Store) attempts(
 	return database.Collect(ctx, s.Pool, "attempts", func(row pgx.CollectableRow) (a Attempt, err error) {
 		err = row.Scan(&a.ID, &a.Type, &a.State, &a.Attempts, &a.FirstAt, &a.LastAt, &a.NextAt, &a.Status, &a.Error,
 			&a.Milliseconds, &a.place.TransactionID, &a.place.Ordinal)
-		utc(&a.FirstAt, &a.LastAt, a.NextAt)
+		database.UTC(&a.FirstAt, &a.LastAt, a.NextAt)
 		return a, err
 	}, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)
 }

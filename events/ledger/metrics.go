@@ -78,18 +78,10 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.events.Add(float64(b.events))
 }
 
-func (m *Metrics) refuse(refusing bool) { m.refusing.Set(truth(refusing)) }
+func (m *Metrics) refuse(refusing bool) { m.refusing.Set(database.Truth(refusing)) }
 
 func (m *Metrics) refuseToPublish(target string, refusing bool) {
-	m.unpublished.WithLabelValues(target).Set(truth(refusing))
-}
-
-// truth returns 1 for true and 0 for false.
-func truth(is bool) float64 {
-	if is {
-		return 1
-	}
-	return 0
+	m.unpublished.WithLabelValues(target).Set(database.Truth(refusing))
 }
 
 // Collector exports the state of the ledger to Prometheus. Scrapes within a second share one query. If the database
@@ -141,7 +133,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(c.size, float64(status.Size))
 	gauge(c.unsealed, float64(status.UnsealedEvents))
 	gauge(c.lag, status.LagSeconds)
-	gauge(c.failed, truth(status.Error != nil))
+	gauge(c.failed, database.Truth(status.Error != nil))
 	if status.CheckpointSize != nil && status.CheckpointAge != nil {
 		gauge(c.checkpointSize, float64(*status.CheckpointSize))
 		gauge(c.checkpointAge, *status.CheckpointAge)

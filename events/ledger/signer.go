@@ -69,7 +69,7 @@ func (s *Signer) Run(ctx context.Context) {
 		}
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
 			s.config.Metrics.refuse(refused(err))
-			s.config.Metrics.signer.Set(truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
+			s.config.Metrics.signer.Set(database.Truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			s.report(ctx, failed.due(err), err)
 		}
 		select {

@@ -110,6 +110,15 @@ func Collect[T any](
 	return found, nil
 }
 
+// UTC converts times that were read from the database, which have the local time zone; nil stays nil.
+func UTC(times ...*time.Time) {
+	for _, t := range times {
+		if t != nil {
+			*t = t.UTC()
+		}
+	}
+}
+
 // Execer executes statements without result rows: a pool, a connection, a transaction, or a batch of queued statements.
 type Execer interface {
 	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)

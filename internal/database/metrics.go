@@ -37,6 +37,14 @@ func NewPoolCollector(pools *Pools) prometheus.Collector {
 	})
 }
 
+// Truth returns the value of a gauge that reports whether something holds: 1 or 0.
+func Truth(holds bool) float64 {
+	if holds {
+		return 1
+	}
+	return 0
+}
+
 // ScrapeCache caches a value for metrics, which it reads from the database at most once a second, at any rate of
 // scrapes. It is safe for concurrent use.
 type ScrapeCache[T any] struct {

@@ -85,10 +85,6 @@ func (c *ReadyCollector) Describe(descs chan<- *prometheus.Desc) { descs <- read
 // Collect implements prometheus.Collector.
 func (c *ReadyCollector) Collect(metrics chan<- prometheus.Metric) {
 	for name, err := range c.probe() {
-		value := 1.0
-		if err != nil {
-			value = 0
-		}
-		metrics <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, value, name)
+		metrics <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, Truth(err == nil), name)
 	}
 }

@@ -412,11 +412,7 @@ func (s *Standbys) Collect(metrics chan<- prometheus.Metric) {
 	now := s.now()
 	for _, one := range s.all {
 		lag, err := one.lag(now, s.maxLag)
-		used := 1.0
-		if err != nil {
-			used = 0
-		}
-		metrics <- prometheus.MustNewConstMetric(standbyUsedDesc, prometheus.GaugeValue, used, one.host)
+		metrics <- prometheus.MustNewConstMetric(standbyUsedDesc, prometheus.GaugeValue, Truth(err == nil), one.host)
 		if lag < maxKnownLag {
 			metrics <- prometheus.MustNewConstMetric(standbyLagDesc, prometheus.GaugeValue, lag.Seconds(), one.host)
 		}
