@@ -110,7 +110,7 @@ func (l *listing) search(ctx context.Context, store *Store, id uuid.UUID) error 
 }
 
 // add adds the lines of a chunk after a line, until the page is full.
-func (l *listing) add(c *listed, after int64) error {
+func (l *listing) add(c *listedChunk, after int64) error {
 	lines, err := unpackLines(c.body)
 	if err != nil {
 		return err

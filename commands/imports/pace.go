@@ -19,11 +19,11 @@ const (
 	fullGroup  = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
 	smallGroup = 16          // the same while throttled
 	busyFor    = time.Second // after the last measured busy interval
-	maxGrown   = 10_000      // limit of a count
+	maxCounted = 10_000      // limit of a count of events
 )
 
-// grownSQL counts the events after ($1, $2), up to $3, that no line of an import has caused.
-const grownSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT starts_with(request_id, '` + requestPrefix + `')) FROM (
+// otherEventsSQL counts the events after ($1, $2), up to $3, that no line of an import has caused.
+const otherEventsSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT starts_with(request_id, '` + requestPrefix + `')) FROM (
     SELECT request_id FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`
 
@@ -33,10 +33,10 @@ type pace struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
 
-	working sync.Mutex // held by the one active worker while throttled
+	working sync.Mutex // held by the one worker that executes lines while throttled
 
 	mu        sync.Mutex
-	end       events.Position
+	counted   events.Position // end of the log at checkedAt
 	checkedAt time.Time
 	busyUntil time.Time
 }
@@ -51,8 +51,8 @@ func (p *pace) group(ctx context.Context) int {
 	return fullGroup
 }
 
-// turn waits for the other worker while throttled. leave ends the turn.
-func (p *pace) turn(ctx context.Context) (leave func()) {
+// enter waits for the other worker while throttled. The caller must call leave.
+func (p *pace) enter(ctx context.Context) (leave func()) {
 	if !p.busy(ctx) {
 		return func() {}
 	}
@@ -72,7 +72,7 @@ func (p *pace) busy(ctx context.Context) bool {
 	defer p.mu.Unlock()
 	now := p.now()
 	if since := now.Sub(p.checkedAt); since >= checkEvery {
-		n, err := p.grown(ctx)
+		n, err := p.otherEvents(ctx)
 		if err == nil && float64(n) >= busyRate*since.Seconds() && since < 4*checkEvery {
 			p.busyUntil = now.Add(busyFor)
 		}
@@ -81,13 +81,14 @@ func (p *pace) busy(ctx context.Context) bool {
 	return now.Before(p.busyUntil)
 }
 
-// grown returns the number of events of other commands since the last call; 0 for the first call.
-func (p *pace) grown(ctx context.Context) (n int, err error) {
-	if p.end != (events.Position{}) {
-		if err := p.pool.QueryRow(ctx, grownSQL, p.end.TransactionID, p.end.Ordinal, maxGrown).Scan(&n); err != nil {
+// otherEvents counts the events of other commands since the last call; 0 for the first call.
+func (p *pace) otherEvents(ctx context.Context) (n int, err error) {
+	if p.counted != (events.Position{}) {
+		row := p.pool.QueryRow(ctx, otherEventsSQL, p.counted.TransactionID, p.counted.Ordinal, maxCounted)
+		if err := row.Scan(&n); err != nil {
 			return 0, err
 		}
 	}
-	p.end, err = eventlog.Last(ctx, p.pool)
+	p.counted, err = eventlog.Last(ctx, p.pool)
 	return n, err
 }

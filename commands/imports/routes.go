@@ -342,7 +342,7 @@ func (a *API) refusal(c *call, id uuid.UUID) error {
 func (a *API) recognise(c *call, i Import, p *part, coding string) (int64, error) {
 	ctx, cancel := a.WithTimeout(c.r.Context())
 	defer cancel()
-	lines, sum, err := a.Store.stored(ctx, i.ID, p.before)
+	lines, sum, err := a.Store.findPart(ctx, i.ID, p.before)
 	switch {
 	case err != nil:
 		return 0, err

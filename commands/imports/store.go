@@ -88,7 +88,7 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	return i, err
 }
 
-// one runs a statement that returns one import. It fails with pgx.ErrNoRows when it returns none.
+// one executes a statement that returns one import. It fails with pgx.ErrNoRows when it returns none.
 func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Import, error) {
 	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
@@ -163,7 +163,7 @@ WHERE import_id = $1 AND state IN ('open', 'processing') RETURNING ` + importCol
 // complete ends the upload, if the import has the number of lines that its partner has sent; nil means any number. It
 // is idempotent.
 func (s *Store) complete(ctx context.Context, integration, id uuid.UUID, lines *int64) (Import, error) {
-	i, err := s.move(ctx, integration, id, completeSQL, []any{lines}, Processing, Completed)
+	i, err := s.changeState(ctx, integration, id, completeSQL, []any{lines}, Processing, Completed)
 	if err != nil && i.State == Open {
 		return i, problem.OffsetMismatch(i.Lines)
 	}
@@ -172,10 +172,12 @@ func (s *Store) complete(ctx context.Context, integration, id uuid.UUID, lines *
 
 // cancel ends the execution of lines. It is idempotent.
 func (s *Store) cancel(ctx context.Context, integration, id uuid.UUID) (Import, error) {
-	return s.move(ctx, integration, id, cancelSQL, nil, Cancelled)
+	return s.changeState(ctx, integration, id, cancelSQL, nil, Cancelled)
 }
 
-func (s *Store) move(
+// changeState executes a statement that changes the state of an import; args are its parameters after the import. If it
+// changes none, because the import has one of the reached states already, that is a success.
+func (s *Store) changeState(
 	ctx context.Context, integration, id uuid.UUID, sql string, args []any, reached ...State,
 ) (Import, error) {
 	if i, err := s.find(ctx, integration, id); err != nil {
@@ -227,8 +229,9 @@ func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) 
 
 const partSQL = `SELECT lines, sha256 FROM import_parts WHERE import_id = $1 AND first_line = $2`
 
-// stored returns the number of lines and the SHA-256 of a part that was stored completely; 0 when there is none.
-func (s *Store) stored(ctx context.Context, id uuid.UUID, offset int64) (lines int64, sum []byte, err error) {
+// findPart returns the number of lines and the SHA-256 of the part at an offset, if it was stored completely; otherwise
+// 0.
+func (s *Store) findPart(ctx context.Context, id uuid.UUID, offset int64) (lines int64, sum []byte, err error) {
 	err = s.Pool.QueryRow(ctx, partSQL, id, offset).Scan(&lines, &sum)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return 0, nil, fmt.Errorf("find part: %w", err)
@@ -236,8 +239,8 @@ func (s *Store) stored(ctx context.Context, id uuid.UUID, offset int64) (lines i
 	return lines, sum, nil
 }
 
-// listed is a chunk for a listing.
-type listed struct {
+// listedChunk is a chunk for a listing.
+type listedChunk struct {
 	first, lines  int64
 	body, results []byte
 }
@@ -246,10 +249,12 @@ const listedSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END,
 WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
 ORDER BY first_line LIMIT 1`
 
-// nextListed returns the first chunk at or after from with lines beyond after; with failed, only a chunk with failed
-// lines. It returns nil when there is none.
-func (s *Store) nextListed(ctx context.Context, id uuid.UUID, after, from int64, body, failed bool) (*listed, error) {
-	var c listed
+// nextListed returns the first chunk that begins at from or later and has lines after the line after; with failed, only
+// one with failed lines. It returns nil when there is none. Without body, the chunk lacks its lines.
+func (s *Store) nextListed(
+	ctx context.Context, id uuid.UUID, after, from int64, body, failed bool,
+) (*listedChunk, error) {
+	var c listedChunk
 	err := s.Pool.QueryRow(ctx, listedSQL, id, after, body, failed, from).Scan(&c.first, &c.lines, &c.body, &c.results)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):

@@ -38,7 +38,7 @@ type Worker struct {
 	Limiter   Limiter
 	Addresses httpkit.Addresses
 	Problem   func(error) *problem.Error // maps an error of a command to a problem
-	// of lines and results after the end of an import, and of an import without changes
+	// Retention is how long lines and results are kept after the end of an import, and an import without any change.
 	Retention time.Duration
 	Now       func() time.Time
 	Logger    *slog.Logger
@@ -174,7 +174,7 @@ func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pac
 	if taken.Granted < wanted {
 		pause = max(taken.RetryAfter, time.Second)
 	}
-	leave := pace.turn(ctx)
+	leave := pace.enter(ctx)
 	began, before := w.Now(), len(v.results)
 	retry, err := w.execute(ctx, v, due[:taken.Granted])
 	pace.rest(ctx, w.Now().Sub(began))
@@ -213,8 +213,8 @@ type sent struct {
 }
 
 // execute submits lines in order, up to the second upsert of a title, because a retry of the first would come after it.
-// It reports whether a line was refused that may succeed later.
-func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bool, err error) {
+// It reports whether a line must be retried.
+func (w *Worker) execute(ctx context.Context, v *visit, group []int) (retry bool, err error) {
 	submitted := make([]sent, 0, len(group))
 	upserts := map[string]struct{}{}
 	for _, index := range group {
@@ -242,17 +242,17 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (refused bo
 		submitted = append(submitted, s)
 	}
 	for i := range submitted {
-		again, err := w.awaitOutcome(ctx, v, &submitted[i])
+		refused, err := w.awaitOutcome(ctx, v, &submitted[i])
 		if err != nil {
 			return false, err
 		}
-		refused = refused || again
+		retry = retry || refused
 	}
-	return refused, nil
+	return retry, nil
 }
 
-// awaitOutcome waits for a line and records its outcome. It returns true when the line must be retried.
-func (w *Worker) awaitOutcome(ctx context.Context, v *visit, s *sent) (again bool, err error) {
+// awaitOutcome waits for a line and records its outcome. It returns true if the line has none and must be retried.
+func (w *Worker) awaitOutcome(ctx context.Context, v *visit, s *sent) (retry bool, err error) {
 	number, id, err := v.number(s.index), v.requestID(s.index), s.err
 	var got committer.Result
 	if err == nil {
