@@ -26,26 +26,32 @@ func Chunks(unpacked io.Reader) (chunks [][][]byte, err error) {
 // Repacked packs lines and unpacks them again.
 func Repacked(lines [][]byte) ([][]byte, error) { return unpackLines(packLines(lines)) }
 
+// Open opens an import.
+func (s *Store) Open(ctx context.Context, integration uuid.UUID) (uuid.UUID, error) {
+	i, _, err := s.open(ctx, integration, uuid.New(), uuid.NewString())
+	return i.ID, err
+}
+
 // Spool stores chunks of lines as a complete import.
 func (s *Store) Spool(ctx context.Context, integration uuid.UUID, chunks ...string) (uuid.UUID, error) {
-	i, _, err := s.open(ctx, integration, uuid.New(), uuid.NewString())
+	id, err := s.Open(ctx, integration)
 	if err != nil {
-		return i.ID, err
+		return id, err
 	}
 	lines := int64(0)
 	for _, text := range chunks {
 		p := newPart(io.NopCloser(strings.NewReader(text)), lines)
 		c, err := p.next()
 		if err != nil {
-			return i.ID, err
+			return id, err
 		}
-		if stored, err := s.append(ctx, i.ID, &c, p); err != nil || !stored {
-			return i.ID, fmt.Errorf("chunk is stored: %v, %w", stored, err)
+		if stored, err := s.append(ctx, id, &c, p); err != nil || !stored {
+			return id, fmt.Errorf("chunk is stored: %v, %w", stored, err)
 		}
 		lines += p.count
 	}
-	_, err = s.complete(ctx, integration, i.ID, &lines)
-	return i.ID, err
+	_, err = s.complete(ctx, integration, id, &lines)
+	return id, err
 }
 
 // Step visits one chunk, or advances the imports. It returns false when there was nothing to do.

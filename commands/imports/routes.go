@@ -259,12 +259,12 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	case offset > found.Lines:
 		return problem.OffsetMismatch(found.Lines)
 	}
-	coding := c.r.Header.Get("Content-Encoding")
+	coding := contentCoding(c.r.Header)
 	if coding == "" && c.r.ContentLength > MaxPartBytes {
 		return errTooManyBytes
 	}
 	memory := plainMemory
-	if coding == "zstd" {
+	if coding == zstdCoding {
 		memory = zstdMemory
 	}
 	release, err := a.Reserve(c.IntegrationID, memory)

@@ -44,14 +44,26 @@ var errTooManyBytes = problem.PayloadTooLarge(MaxPartBytes).WithDetail(
 var errTooManyLines = problem.PayloadTooLarge(MaxPartBytes).WithDetail(
 	fmt.Sprintf("A part has at most %d lines.", MaxPartLines))
 
+// contentCoding returns the content coding of a request body, in lower case; "" for none.
+func contentCoding(header http.Header) string {
+	coding := strings.ToLower(strings.TrimSpace(header.Get("Content-Encoding")))
+	if coding == "identity" {
+		return ""
+	}
+	return coding
+}
+
+// zstdCoding is the content coding whose decoder needs much memory.
+const zstdCoding = "zstd"
+
 // unpack returns a reader of the unpacked body in a content coding.
 func unpack(coding string, body io.Reader) (unpacked io.ReadCloser, err error) {
-	switch strings.ToLower(strings.TrimSpace(coding)) {
-	case "", "identity":
+	switch coding {
+	case "":
 		return io.NopCloser(body), nil
 	case "gzip", "x-gzip":
 		return gzip.NewReader(body)
-	case "zstd":
+	case zstdCoding:
 		decoder, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 			zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
