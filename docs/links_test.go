@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -59,28 +60,60 @@ var (
 	link = regexp.MustCompile(`\]\(<?([^)\s>]+)|(?m:^ *\[[^\]]+\]: *<?([^\s>]+))`)
 )
 
+var (
+	heading       = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	anchor        = regexp.MustCompile(`<a id="([^"]+)"`)
+	linkText      = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`)
+	notInAnchors  = regexp.MustCompile(`[^\pL\pN_ -]`)
+	fencedListing = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+)
+
+// anchors returns the fragments that a document has, as GitHub makes them of headings.
+func anchors(document []byte) (found []string) {
+	text := fencedListing.ReplaceAllString(string(document), "")
+	for _, match := range anchor.FindAllStringSubmatch(text, -1) {
+		found = append(found, match[1])
+	}
+	for _, match := range heading.FindAllStringSubmatch(text, -1) {
+		plain := notInAnchors.ReplaceAllString(strings.ToLower(linkText.ReplaceAllString(match[1], "$1")), "")
+		found = append(found, strings.ReplaceAll(plain, " ", "-"))
+	}
+	return found
+}
+
+// TestRelativeLinksExist: a relative link of a document names a file and a heading that exist.
 func TestRelativeLinksExist(t *testing.T) {
 	t.Parallel()
-	checked := 0
-	for _, path := range files(t, ".md") {
-		for _, match := range link.FindAllSubmatch(code.ReplaceAll(read(t, path), nil), -1) {
+	toFiles, toHeadings := 0, 0
+	for _, source := range files(t, ".md") {
+		for _, match := range link.FindAllSubmatch(code.ReplaceAll(read(t, source), nil), -1) {
 			target, err := url.Parse(string(match[1]) + string(match[2]))
 			if err != nil {
-				t.Errorf("%s: %v", path, err)
+				t.Errorf("%s: %v", source, err)
 				continue
 			}
-			if target.Scheme != "" || target.Host != "" || target.Path == "" {
+			if target.Scheme != "" || target.Host != "" {
 				continue
 			}
-			checked++
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(filepath.FromSlash(path)),
-				filepath.FromSlash(target.Path))); err != nil {
-				t.Errorf("%s links to %s: %v", path, target, err)
+			file := source
+			if target.Path != "" {
+				toFiles++
+				file = path.Join(path.Dir(source), target.Path)
+				if _, err := os.Stat(filepath.Join(root, filepath.FromSlash(file))); err != nil {
+					t.Errorf("%s links to %s: %v", source, target, err)
+					continue
+				}
+			}
+			if target.Fragment != "" && path.Ext(file) == ".md" {
+				toHeadings++
+				if !slices.Contains(anchors(read(t, file)), target.Fragment) {
+					t.Errorf("%s links to %s, which has no such heading", source, target)
+				}
 			}
 		}
 	}
-	if checked == 0 {
-		t.Error("no relative link was found")
+	if toFiles == 0 || toHeadings == 0 {
+		t.Errorf("%d links to files and %d to headings were found", toFiles, toHeadings)
 	}
 }
 
