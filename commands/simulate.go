@@ -26,7 +26,7 @@ var faults = []fault{unavailable, rateLimited, lostResponse, slow}
 
 const simulateHeader = "Novelgate-Simulate"
 
-// Waits of the faults, as docs/partners.md promises. slowTime is near the time-outs of usual clients, and below the
+// Waits of the faults, as docs/sandbox.md promises. slowTime is near the time-outs of usual clients, and below the
 // server's time limit for an answer.
 const (
 	unavailableTime = 2 * time.Second

@@ -1,5 +1,5 @@
 // Package webhooks sends the change feed to endpoints of partners, in the form of Standard Webhooks 1.0.0.
-// docs/partners.md describes it to partners.
+// docs/changes.md describes it to partners.
 //
 // # Outbox
 //

@@ -95,7 +95,7 @@ func TestGeneratedClients(t *testing.T) {
 	}
 }
 
-// TestGeneratedTypesInTheGuide runs the programs in TypeScript of docs/partners.md: send.ts, whose first attempts fail,
+// TestGeneratedTypesInTheGuide runs the programs in TypeScript of docs/partner-clients.md: send.ts, whose first attempts fail,
 // changes.ts, and webhook.ts, which takes a message of the service and no other.
 func TestGeneratedTypesInTheGuide(t *testing.T) {
 	t.Parallel()

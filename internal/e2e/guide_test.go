@@ -12,38 +12,51 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestGuideForPartners runs the commands of docs/partners.md, one after the other, and compares its table of errors
-// with the codes that there are.
-func TestGuideForPartners(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../docs/partners.md")
+// readDocument returns a file in docs.
+func readDocument(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return string(text)
+}
+
+// TestGuidesForPartners runs the commands of the guides, one after the other, and compares the table of errors with the
+// codes that there are.
+func TestGuidesForPartners(t *testing.T) {
+	t.Parallel()
 	s := Start(t, testdb.New(t))
 	p, box := s.NewPartner(t), s.NewSandbox(t)
-	blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 6 {
-		t.Fatalf("%d commands", len(blocks))
+	var commands []string
+	for _, guide := range []string{"partners.md", "sandbox.md", "changes.md"} {
+		blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(readDocument(t, guide), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s has no commands", guide)
+		}
+		for _, block := range blocks {
+			commands = append(commands, block[1])
+		}
 	}
-	for _, block := range blocks {
-		command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", block[1])
+	for _, text := range commands {
+		command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", text)
 		command.Env = append(os.Environ(), "NOVELGATE_URL="+s.URL, "NOVELGATE_API_KEY="+p.APIKey,
 			"SANDBOX_KEY="+box.APIKey)
 		if out, err := command.CombinedOutput(); err != nil {
-			t.Errorf("%v\n%s\n%s", err, block[1], out)
+			t.Errorf("%v\n%s\n%s", err, text, out)
 		}
 	}
+	reference := readDocument(t, "partner-reference.md")
 	for _, code := range problems.All() {
-		if !strings.Contains(string(text), "\n| `"+string(code)+"` | ") {
+		if !strings.Contains(reference, "\n| `"+string(code)+"` | ") {
 			t.Errorf("the table of errors lacks %s", code)
 		}
 	}
 }
 
-// TestGuideShowsProgramsThatAreTested: each program of the guide is an example of the client, or a file that `make
+// TestGuidesShowProgramsThatAreTested: each program of the guides is an example of the client, or a file that `make
 // generators` runs, with the same settings of the compiler.
-func TestGuideShowsProgramsThatAreTested(t *testing.T) {
+func TestGuidesShowProgramsThatAreTested(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
 		text, err := os.ReadFile(name)
@@ -52,10 +65,11 @@ func TestGuideShowsProgramsThatAreTested(t *testing.T) {
 		}
 		return string(text)
 	}
-	if settings := read("generators/tsconfig.json"); !strings.Contains(read("../../docs/partners.md"), settings) {
+	guide := readDocument(t, "partner-clients.md")
+	if settings := read("generators/tsconfig.json"); !strings.Contains(guide, settings) {
 		t.Errorf("the guide does not show these settings:\n%s", settings)
 	}
-	blocks := regexp.MustCompile("(?s)```(go|ts)\n(.*?)```").FindAllStringSubmatch(read("../../docs/partners.md"), -1)
+	blocks := regexp.MustCompile("(?s)```(go|ts)\n(.*?)```").FindAllStringSubmatch(guide, -1)
 	if len(blocks) != 4 {
 		t.Errorf("%d programs", len(blocks))
 	}

@@ -1,5 +1,5 @@
 // Package changes is the change feed for partners, GET /api/integrations/changes, in pages or live: changes of their
-// own novels, comments, authors, imports and keys. docs/partners.md and docs/openapi.yaml describe it.
+// own novels, comments, authors, imports and keys. docs/changes.md and docs/openapi.yaml describe it.
 //
 // The projection changes has the events that concern each partner, in log order. Their contents are read from the log,
 // so the feed shows nothing of an erased author. Cursors are those of package history: a reader that continues from its
