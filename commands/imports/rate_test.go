@@ -61,7 +61,7 @@ WHERE datname = current_database() AND wait_event_type = 'Lock')`)
 		got.SecondsLeft == nil {
 		t.Errorf("import %+v, %v", got, err)
 	}
-	testdb.Exec(t, pool, `UPDATE imports SET worked_at = now() - interval '1 minute'`)
+	testdb.Exec(t, pool, `UPDATE imports SET measured_at = now() - interval '1 minute'`)
 	got, err = store.Find(ctx, integration, importID)
 	got.Estimate(limit)
 	if err != nil || got.LinesPerSecond != 0 || got.SecondsLeft != nil {

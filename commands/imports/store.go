@@ -78,7 +78,7 @@ type Store struct{ Pool *pgxpool.Pool }
 
 // A paused import has no rate.
 const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing,
-CASE WHEN worked_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at, resume_at > now()`
+CASE WHEN measured_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at, resume_at > now()`
 
 func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	err = row.Scan(&i.ID, &i.State, &i.Lines, &i.Created, &i.Updated, &i.Unchanged, &i.Replayed, &i.Failed, &i.Waiting,

@@ -214,9 +214,14 @@ func (v *visit) record(index int, r *Result) error {
 	return nil
 }
 
-const releaseSQL = `UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3`
+const releaseSQL = `WITH c AS (
+    UPDATE import_chunks SET turn = $4, holder = NULL WHERE import_id = $1 AND first_line = $2 AND holder = $3
+    RETURNING import_id
+)
+UPDATE imports AS i SET worked_at = now() FROM c WHERE i.import_id = c.import_id`
 
-// release ends the lease of an idle chunk.
+// release ends the lease of an idle chunk. It counts as the turn of its import, so that an import with many idle chunks
+// does not delay others.
 func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
 	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.linesBefore, worker, v.nextTurn()); err != nil {
 		return fmt.Errorf("release a chunk: %w", err)

@@ -219,6 +219,33 @@ func TestInterruptedFinalRound(t *testing.T) {
 	}
 }
 
+// TestIdleChunksTakeTurns: an import whose chunks only wait delays another one by no more than a visit for each of its
+// visits.
+func TestIdleChunksTakeTurns(t *testing.T) {
+	t.Parallel()
+	const chunks = 6
+	f := setup(t)
+	integration := f.integration(t)
+	var waiting, ready []string
+	for n := range chunks {
+		// A cycle, which waits in all rounds but the final one.
+		waiting = append(waiting, comment(fmt.Sprint("waits-", n), fmt.Sprint("waits-", (n+1)%chunks), "c"))
+		ready = append(ready, comment(fmt.Sprint("ready-", n), "", "c"))
+	}
+	f.spool(t, integration, waiting...)
+	for f.visit(t); testdb.Value[int](t, f.pool, `SELECT round FROM imports`) == 0; {
+		f.visit(t)
+	}
+	f.spool(t, integration, ready...)
+	for range chunks {
+		f.visit(t)
+	}
+	if stored := len(f.parents(t, integration)); stored < chunks/2 {
+		t.Errorf("%d of %d ready lines are stored after %d visits", stored, chunks, chunks)
+	}
+	f.finish(t)
+}
+
 // reply is a line of TestRepliesOfInterruptedImports. Its key is unique, unless it repeats an earlier line.
 type reply struct {
 	key, parent string
