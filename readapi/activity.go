@@ -9,6 +9,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
 )
 
 // Activity is the latest activity on the whole platform.
@@ -46,16 +48,14 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, e
 	if err != nil {
 		return found, err
 	}
-	rows, _ := r.DB.Query(ctx, rankedSQL, most.novels, most.posts, discussedShown) // CollectRows returns its error
-	found.Discussed, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (d Discussed, err error) {
+	scan := func(row pgx.CollectableRow) (d Discussed, err error) {
 		n := &d.Novel
 		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
 		return d, err
-	})
-	if err != nil {
-		return found, fmt.Errorf("read most discussed novels: %w", err)
 	}
-	return found, nil
+	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels", scan, rankedSQL, most.novels, most.posts,
+		discussedShown)
+	return found, err
 }
 
 // ranking is what was counted for Discussed at a moment: with some novels to spare, in case staff reject one.
@@ -101,10 +101,9 @@ func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, er
 // Latest returns up to n comments, the last ones written, one of each novel. It reads twice as many, and leaves out
 // hidden and erased ones.
 func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
-	rows, _ := r.DB.Query(ctx, latestSQL, 2*n) // CollectRows returns its error
-	latest, err := pgx.CollectRows(rows, scanPostOnNovel)
+	latest, err := database.Collect(ctx, r.DB, "latest comments", scanPostOnNovel, latestSQL, 2*n)
 	if err != nil {
-		return nil, fmt.Errorf("read latest comments: %w", err)
+		return nil, err
 	}
 	latest = slices.DeleteFunc(latest, func(s PostOnNovel) bool { return s.Post.Hidden || s.Post.Erased })
 	return latest[:min(len(latest), n)], nil

@@ -81,12 +81,6 @@ func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
 	}
 }
 
-// novelPage is one page of a list of novels.
-type novelPage struct {
-	Items      []novelBody `json:"items"`
-	NextCursor *string     `json:"nextCursor"` // null on the last page
-}
-
 // novels handles GET /api/novels.
 func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (any, error) {
 	params, err := ParseCatalogue(q, ByTitle)
@@ -97,7 +91,7 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 	if err != nil {
 		return nil, err
 	}
-	page := novelPage{
+	page := httpkit.Page[novelBody]{
 		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(CatalogueCursor(params.Sort, found.Next)),
 	}
 	for i := range found.Novels {

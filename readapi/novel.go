@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 )
 
@@ -83,16 +84,10 @@ const chaptersExamined = 1000
 
 // Chapters returns the most discussed of the first 1,000 chapters of a novel, sorted by number.
 func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, error) {
-	rows, _ := r.DB.Query(ctx, chaptersSQL, novelID, chaptersExamined) // CollectRows returns its error
-	all, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Chapter, err error) {
-		err = row.Scan(&c.Number, &c.Posts)
-		return c, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("read chapters: %w", err)
-	}
-	if len(all) <= ChaptersShown {
-		return all, nil
+	all, err := database.Collect(ctx, r.DB, "chapters", pgx.RowToStructByPos[Chapter], chaptersSQL, novelID,
+		chaptersExamined)
+	if err != nil || len(all) <= ChaptersShown {
+		return all, err
 	}
 	most := slices.Clone(all)
 	slices.SortStableFunc(most, func(a, b Chapter) int { return cmp.Compare(b.Posts, a.Posts) })

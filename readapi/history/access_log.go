@@ -89,12 +89,7 @@ FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
 
 // List returns up to limit entries before an entry, newest first.
 func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]AccessEntry, error) {
-	rows, _ := l.DB.Query(ctx, listSQL, before, limit) // CollectRows returns its error
-	entries, err := pgx.CollectRows(rows, pgx.RowToStructByPos[AccessEntry])
-	if err != nil {
-		return nil, fmt.Errorf("read access log: %w", err)
-	}
-	return entries, nil
+	return database.Collect(ctx, l.DB, "access log", pgx.RowToStructByPos[AccessEntry], listSQL, before, limit)
 }
 
 func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
