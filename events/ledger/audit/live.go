@@ -108,7 +108,17 @@ func (l *Live) open(ctx context.Context, first int64) (*stream, error) {
 	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxLine)
+	lines.Split(wholeLines)
 	return &stream{next: first, lines: lines, end: cancel, body: response.Body}, nil
+}
+
+// wholeLines splits into lines like bufio.ScanLines, but drops a last line without a line feed: the connection was lost
+// within it.
+func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) {
+	if atEOF && bytes.IndexByte(data, '\n') < 0 {
+		return len(data), nil, nil
+	}
+	return bufio.ScanLines(data, atEOF)
 }
 
 // statusError returns the error of an answer without events: ledger.ErrNotFound if there is no event before the first.
