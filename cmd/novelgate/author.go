@@ -17,8 +17,8 @@ type authorCommand struct {
 	Unlink       authorUnlink `cmd:"" help:"Attribute an author's comments to the partner platform again."`
 	Block        authorDecide `cmd:"" help:"Refuse new comments of an author."`
 	Unblock      authorDecide `cmd:"" help:"Let a blocked author comment again."`
-	HidePosts    authorDecide `cmd:"" name:"hide-posts" help:"Hide an author's posts received up to now."`
-	RestorePosts authorDecide `cmd:"" name:"restore-posts" help:"Restore an author's posts, unless hidden one by one."`
+	HidePosts    authorDecide `cmd:"" help:"Hide an author's posts received up to now."`
+	RestorePosts authorDecide `cmd:"" help:"Restore an author's posts, unless hidden one by one."`
 	Erase        authorErase  `cmd:"" help:"Erase an author's identity and comments, also from the log."`
 	Show         authorShow   `cmd:"" help:"Show an author with the decisions about them."`
 	List         authorList   `cmd:"" help:"List the authors of an integration."`
@@ -37,7 +37,7 @@ var authorColumns = columns[staff.Author]{
 // AuthorArg names an author.
 type AuthorArg struct {
 	IntegrationArg
-	UUID string `arg:"" name:"uuid" help:"The partner's identifier of the author, exactly as in comments."`
+	UUID string `arg:"" help:"The partner's identifier of the author, exactly as in comments."`
 }
 
 // ProvideName finds the author's integration.

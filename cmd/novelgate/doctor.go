@@ -14,9 +14,6 @@ import (
 
 type doctorCommand struct{ CommonFlags }
 
-// Help is shown by --help.
-func (*doctorCommand) Help() string { return "The exit code is 1 if a check fails." }
-
 // errUnfit says that a check has failed. The lines say which.
 var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
 

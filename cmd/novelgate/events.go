@@ -33,7 +33,7 @@ type eventsCommand struct {
 	Verify    eventsVerify    `cmd:"" help:"Verify the history of a bundle, a database or a running service."`
 	Lost      eventsLost      `cmd:"" help:"List the events of this database that the promoted service lacks."`
 	Rebase    eventsRebase    `cmd:"" help:"Make a history readable that was restored into another PostgreSQL cluster."`
-	AccessLog eventsAccessLog `cmd:"" name:"access-log" help:"Show who read the history, newest first."`
+	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
 }
 
 // readHistory runs do, which reads the history, and records the access in the access log. do returns the number of rows
@@ -78,7 +78,7 @@ type EventFilterFlags struct {
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
-	StreamType  string     `name:"stream-type" placeholder:"TYPE"`
+	StreamType  string     `placeholder:"TYPE"`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
 	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, or about its authors."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`
@@ -312,7 +312,7 @@ func lineOf(e *history.Event) string {
 
 type eventsShow struct {
 	CommonFlags
-	Event string `arg:"" name:"event" help:"Log index, or STREAM-ID/VERSION."`
+	Event string `arg:"" help:"Log index, or STREAM-ID/VERSION."`
 }
 
 func (c *eventsShow) Run(ctx context.Context, out *output) error {

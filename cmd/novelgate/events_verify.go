@@ -23,7 +23,7 @@ import (
 type eventsVerify struct {
 	CommonFlags
 	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundles to verify, without a database."`
-	URL      *url.URL `name:"url" placeholder:"URL" help:"Public URL of a service: verify the published entries."`
+	URL      *url.URL `placeholder:"URL" help:"Public URL of a service: verify the published entries."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
 	Key      []string `placeholder:"KEY" help:"Public key that must have signed, or a file of keys."`
 	Against  []string `placeholder:"PATH" type:"existingpath"`

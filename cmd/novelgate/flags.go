@@ -27,8 +27,8 @@ type CommonFlags struct {
 
 // DatabaseFlags select the database.
 type DatabaseFlags struct {
-	DatabaseURL string `name:"database-url" env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL"`
-	DataDir     string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
+	DatabaseURL string `env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL"`
+	DataDir     string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
 	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead."`
 }
 
@@ -138,7 +138,7 @@ func wantHTTP(flag string, u *url.URL) error {
 
 // OutputFlags choose between text and JSON.
 type OutputFlags struct {
-	JSON bool `name:"json" help:"Print JSON."`
+	JSON bool `help:"Print JSON."`
 }
 
 // ProvideOutput returns the output of the command.

@@ -33,7 +33,7 @@ type importCommand struct {
 	Files     []string          `arg:"" type:"existingfile" help:"Files of NDJSON or CSV, together one import."`
 	URL       string            `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
 	Key       string            `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
-	DryRun    bool              `name:"dry-run" help:"Check every line with the rules of the service, and send nothing."`
+	DryRun    bool              `help:"Check every line with the rules of the service, and send nothing."`
 	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file."`
 	Again     bool              `help:"Import files again that were imported before. Lines that were stored are replays."`
 	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv"`

@@ -47,10 +47,10 @@ var integrationColumns = columns[staff.Integration]{
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int        `name:"posts-per-minute" placeholder:"N"`
-	NovelsPerMinute *int        `name:"novels-per-minute" placeholder:"N"`
+	PostsPerMinute  *int        `placeholder:"N"`
+	NovelsPerMinute *int        `placeholder:"N"`
 	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off"`
-	LinesPerMinute  *int        `name:"lines-per-minute" placeholder:"N"`
+	LinesPerMinute  *int        `placeholder:"N"`
 }
 
 // ProvideChange returns the limits as a change.
@@ -108,7 +108,7 @@ type integrationCreate struct {
 	CommonFlags
 	LimitFlags
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
-	Capability []string `name:"capability" enum:"novels,posts,import" placeholder:"novels|posts|import"`
+	Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
 	InNew      bool     `name:"sandbox"`
 }

@@ -58,7 +58,7 @@ var userKeyColumns = columns[staff.UserKey]{
 
 // LifetimeFlag is the lifetime of a new key. Without the flag the key does not expire.
 type LifetimeFlag struct {
-	ExpiresIn lifetime `name:"expires-in" placeholder:"720h" help:"Lifetime of the key (default: it does not expire)."`
+	ExpiresIn lifetime `placeholder:"720h" help:"Lifetime of the key (default: it does not expire)."`
 }
 
 type lifetime time.Duration
@@ -119,7 +119,7 @@ func (k *issuedKey) print(out *output) error {
 
 type keyRotate struct {
 	CommonFlags
-	KeyID   uuid.UUID     `arg:"" name:"key-id" help:"Id of the key, as key list shows it."`
+	KeyID   uuid.UUID     `arg:"" help:"Id of the key, as key list shows it."`
 	Overlap time.Duration `default:"24h" help:"How long the old key stays valid."`
 }
 
@@ -139,7 +139,7 @@ func (c *keyRotate) Run(ctx context.Context, out *output, s *staff.Staff) error 
 
 type keyRevoke struct {
 	CommonFlags
-	KeyID uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as key list shows it."`
+	KeyID uuid.UUID `arg:"" help:"Id of the key, as key list shows it."`
 	OptionalReason
 }
 
@@ -193,7 +193,7 @@ func (*staffUserList) Run(ctx context.Context, out *output, s *staff.Staff, of r
 
 type staffUserRevoke struct {
 	CommonFlags
-	KeyID uuid.UUID `arg:"" name:"key-id" help:"Id of the key, as list shows it."`
+	KeyID uuid.UUID `arg:"" help:"Id of the key, as list shows it."`
 	OptionalReason
 }
 

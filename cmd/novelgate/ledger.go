@@ -22,9 +22,9 @@ import (
 
 type ledgerCommand struct {
 	Status ledgerStatus `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
-	NewKey ledgerNewKey `cmd:"" name:"new-key" help:"Add a private key to the key file and print its public key."`
+	NewKey ledgerNewKey `cmd:"" help:"Add a private key to the key file and print its public key."`
 
-	NewMemory ledgerNewMemory `cmd:"" name:"new-memory" help:"Create a memory for new origins, after the old one is lost."`
+	NewMemory ledgerNewMemory `cmd:"" help:"Create a memory for new origins, after the old one is lost."`
 }
 
 type ledgerStatus struct{ CommonFlags }
@@ -113,7 +113,7 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 }
 
 type ledgerNewMemory struct {
-	DataDir string `name:"data-dir" env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
+	DataDir string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
 	SigningFlags
 }
 
@@ -150,11 +150,11 @@ type LedgerFlags struct {
 	Key           string     `env:"KEY" placeholder:"FILE"`
 	Memory        string     `env:"MEMORY" placeholder:"DIR"`
 	Origin        string     `env:"ORIGIN" placeholder:"NAME"`
-	PublishDir    string     `name:"publish-dir" env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR"`
-	PublishURL    *url.URL   `name:"publish-url" env:"PUBLISH_URL" placeholder:"URL"`
-	PublishMethod string     `name:"publish-method" env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST"`
+	PublishDir    string     `env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR"`
+	PublishURL    *url.URL   `env:"PUBLISH_URL" placeholder:"URL"`
+	PublishMethod string     `env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST"`
 	Witness       []*url.URL `env:"WITNESS" placeholder:"URL"`
-	WitnessKey    []string   `name:"witness-key" env:"WITNESS_KEY" placeholder:"KEY"`
+	WitnessKey    []string   `env:"WITNESS_KEY" placeholder:"KEY"`
 	Quorum        int        `env:"QUORUM" placeholder:"NUMBER"`
 }
 

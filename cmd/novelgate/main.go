@@ -45,7 +45,7 @@ type program struct {
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
 	Webhook     webhookCommand     `cmd:"" help:"List webhooks of partners, and switch them off."`
 	Import      importCommand      `cmd:"" help:"Import files of novels and comments in bulk, as a partner."`
-	Certify     certifyCommand     `cmd:"" help:"Show which simulated faults a partner's client has survived."`
+	Certify     certifyCommand     `cmd:"" help:"Show which simulated faults a client survived (exit code 1 unless all)."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
@@ -53,7 +53,7 @@ type program struct {
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
 	Handover    handoverCommand    `cmd:"" help:"Hand over to a mirror: stop commands, and write the file for promote."`
 	Promote     promoteCommand     `cmd:"" help:"Promote a mirror: it accepts commands from now on."`
-	Doctor      doctorCommand      `cmd:"" help:"Check the database server: settings, rights, connections, clock, disk."`
+	Doctor      doctorCommand      `cmd:"" help:"Check the database server (exit code 1 if a check fails)."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 
 	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`

@@ -23,9 +23,9 @@ import (
 // mirrorFlags make serve a mirror.
 type mirrorFlags struct {
 	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL"`
-	Origin     *url.URL  `name:"origin" env:"NOVELGATE_ORIGIN" placeholder:"URL"`
-	OriginKey  string    `name:"origin-key" env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE"`
-	AuditorKey string    `name:"auditor-key" env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY"`
+	Origin     *url.URL  `env:"NOVELGATE_ORIGIN" placeholder:"URL"`
+	OriginKey  string    `env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE"`
+	AuditorKey string    `env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY"`
 	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR"`
 	NATS       natsFlags `embed:"" prefix:"mirror-" envprefix:"NOVELGATE_MIRROR_"`
 

@@ -59,11 +59,11 @@ type TitleArg struct {
 type FieldFlags struct {
 	Author        *string  `json:"author" placeholder:"NAME" help:"1 to 120 characters."`
 	Synopsis      *string  `json:"synopsis" placeholder:"TEXT" help:"At most 5,000 characters; an empty text clears it."`
-	CoverURL      *string  `json:"coverUrl" name:"cover-url" placeholder:"URL" help:"https, at most 2,000 characters."`
+	CoverURL      *string  `json:"coverUrl" placeholder:"URL" help:"https, at most 2,000 characters."`
 	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres"`
-	NoGenres      bool     `json:"-" name:"no-genres" xor:"genres" help:"Clear the list of genres."`
+	NoGenres      bool     `json:"-" xor:"genres" help:"Clear the list of genres."`
 	Language      *string  `json:"language" placeholder:"LANGUAGE" help:"At most 50 characters; an empty text clears it."`
-	ReadingStatus *string  `json:"readingStatus" name:"reading-status" placeholder:"STATUS"`
+	ReadingStatus *string  `json:"readingStatus" placeholder:"STATUS"`
 }
 
 // ProvideFields validates the flags by the rules for requests.

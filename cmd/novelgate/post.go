@@ -19,7 +19,7 @@ type postCommand struct {
 // PostArg names a post.
 type PostArg struct {
 	CommonFlags
-	PostID uuid.UUID `arg:"" name:"post-id" help:"Id of the post, the postId in responses to partners."`
+	PostID uuid.UUID `arg:"" help:"Id of the post, the postId in responses to partners."`
 }
 
 type postDecide struct {

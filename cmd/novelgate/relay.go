@@ -119,7 +119,7 @@ func (f *relayArgs) Validate() error {
 type relayRun struct {
 	DatabaseFlags
 	relayArgs `embed:""`
-	LogLevel  logLevel `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	LogLevel  logLevel `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 }
 
 // Run relays until ctx ends.

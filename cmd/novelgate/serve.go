@@ -22,30 +22,30 @@ type serveCommand struct {
 	DatabaseFlags
 
 	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS"`
-	OpsListen string    `name:"ops-listen" env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS"`
-	PublicURL string    `name:"public-url" env:"NOVELGATE_PUBLIC_URL" placeholder:"URL"`
+	OpsListen string    `env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS"`
+	PublicURL string    `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL"`
 	Site      siteFlags `embed:""`
 
-	RequestTimeout  time.Duration `name:"request-timeout" env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms"`
+	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms"`
 	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N"`
 	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N"`
 	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N"`
 	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N"`
-	ImportRetention time.Duration `name:"import-retention" env:"NOVELGATE_IMPORT_RETENTION" default:"168h"`
+	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h"`
 	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
-	DatabaseConnections int `name:"database-connections" env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N"`
+	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N"`
 
-	AllowUnsafeDurability bool         `name:"allow-unsafe-durability" env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY"`
-	PauseProjections      bool         `name:"pause-projections" env:"NOVELGATE_PAUSE_PROJECTIONS"`
-	PauseLedger           bool         `name:"pause-ledger" env:"NOVELGATE_PAUSE_LEDGER"`
+	AllowUnsafeDurability bool         `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY"`
+	PauseProjections      bool         `env:"NOVELGATE_PAUSE_PROJECTIONS"`
+	PauseLedger           bool         `env:"NOVELGATE_PAUSE_LEDGER"`
 	Standbys              standbyFlags `embed:""`
 
 	Ledger     LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay      RelayFlags  `embed:""`
 	Mirror     mirrorFlags `embed:""`
 	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL"`
-	LogLevel   logLevel    `name:"log-level" env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	LogLevel   logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
 }
 
 // logLevel is the lowest level that is logged.

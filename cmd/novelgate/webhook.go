@@ -104,7 +104,7 @@ func (c *webhookList) Run(ctx context.Context, out *output, s *staff.Staff) erro
 // WebhookArg names a webhook.
 type WebhookArg struct {
 	CommonFlags
-	WebhookID uuid.UUID `arg:"" name:"webhook-id" help:"Id of the webhook."`
+	WebhookID uuid.UUID `arg:"" help:"Id of the webhook."`
 }
 
 type webhookDisable struct {

@@ -27,7 +27,7 @@ import (
 
 type program struct {
 	Run  runCommand  `cmd:"" default:"withargs" help:"Run the cluster."`
-	NATS natsCommand `cmd:"" name:"nats" hidden:"" help:"Be a NATS server of the cluster."`
+	NATS natsCommand `cmd:"" hidden:"" help:"Be a NATS server of the cluster."`
 }
 
 func main() {
@@ -47,7 +47,7 @@ func main() {
 // commonFlags are the same for the cluster and for its NATS servers.
 type commonFlags struct {
 	Port    int    `default:"8100" placeholder:"N" help:"First of twelve ports on 127.0.0.1 (default: ${default})."`
-	DataDir string `name:"data-dir" placeholder:"DIR" help:"Directory for all data (default: a temporary one, which is deleted at the end)."`
+	DataDir string `placeholder:"DIR" help:"Directory for all data (default: a temporary one, which is deleted at the end)."`
 }
 
 // The ports, counted from the first one. A service has one for all, and one for operators.
