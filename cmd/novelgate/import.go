@@ -214,6 +214,9 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), 
 		if member, ok := c.Map[column]; ok {
 			columns[i] = member
 		}
+		if columns[i] != "" && slices.Contains(columns[:i], columns[i]) {
+			return nil, fmt.Errorf("two columns are %q", columns[i])
+		}
 	}
 	return func() ([]byte, int, error) {
 		row, err := reader.Read()

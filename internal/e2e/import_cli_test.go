@@ -79,6 +79,10 @@ func TestImportCommandReadsCSV(t *testing.T) {
 	if out := p.importFiles(t, file, "--map", "nothing=key"); out.Code != 1 || !strings.Contains(out.Stderr, "no column") {
 		t.Errorf("unknown column: %+v", out)
 	}
+	twice := RunCLI(t, "", "import", file, "--dry-run", "--map", "ignored=content")
+	if twice.Code != 1 || !strings.Contains(twice.Stderr, `two columns are "content"`) {
+		t.Errorf("two columns for one member: %+v", twice)
+	}
 }
 
 // lineRemark is a problem or a warning that `novelgate import --json` lists.
