@@ -176,20 +176,21 @@ func (s *Signing) Place(keyFile, dir string) error {
 	return nil
 }
 
-// EnsureKey makes sure that a new origin can be signed here: it creates a key and a memory unless they exist.
+// EnsureKey makes sure that a new origin can be signed here: it creates a key and a memory unless they exist. A memory
+// that was handed over is not retired any more.
 func EnsureKey(keyFile, dir, origin string) error {
 	_, err := LoadKeys(keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		_, err = AddKey(keyFile, dir, origin)
+	} else if err == nil {
+		if _, err = readMemoryID(dir); errors.Is(err, fs.ErrNotExist) {
+			err = NewMemory(keyFile, dir)
+		}
+	}
+	if err != nil {
 		return err
 	}
-	if err == nil {
-		_, err = readMemoryID(dir)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		err = NewMemory(keyFile, dir)
-	}
-	return err
+	return removeFile(filepath.Join(dir, retiredFile))
 }
 
 // moveMemorySQL binds the origin of a former mirror to the memory that signs it from now on. $1: origin, $2: memory.

@@ -106,6 +106,49 @@ func TestMemoryMoves(t *testing.T) {
 	}
 }
 
+// TestKeyAfterRetirement: a new origin can be signed where a memory was handed over, whatever was deleted since.
+func TestKeyAfterRetirement(t *testing.T) {
+	t.Parallel()
+	pool := newSealedPool(t, 5)
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	dir := t.TempDir()
+	sign(t, newSigner(t, pool, ledger.IdentityConfig{KeyFile: filepath.Join(dir, "ledger.key")}))
+	last := latest(t, pool)
+	for name, change := range map[string]func(key, memory string) error{
+		"nothing":    func(string, string) error { return nil },
+		"the key":    func(key, _ string) error { return os.Remove(key) },
+		"the memory": func(_, memory string) error { return os.RemoveAll(memory) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			key := filepath.Join(t.TempDir(), "ledger.key")
+			memory := ledger.DefaultMemory(key)
+			if err := os.CopyFS(filepath.Dir(key), os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			to := ledger.Retirement{Promotion: uuid.New(), Successor: "https://mirror.example"}
+			if _, err := ledger.Retire(key, memory, last, to); err != nil {
+				t.Fatal(err)
+			}
+			if err := change(key, memory); err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				if err := ledger.EnsureKey(key, memory, "ledger.example/next"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, retired, err := ledger.ReadRetirement(memory); retired || err != nil {
+				t.Errorf("it is retired: %v", err)
+			}
+			id, err := os.ReadFile(filepath.Join(memory, "id"))
+			if err != nil || len(id) == 0 {
+				t.Errorf("it has the id %q, %v", id, err)
+			}
+		})
+	}
+}
+
 // onlyCheckpoint returns the file of the one origin in a memory.
 func onlyCheckpoint(t testing.TB, memory string) string {
 	t.Helper()
