@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"novelgate/commands/staff"
+	"novelgate/events/eventlog"
 	"novelgate/events/handover"
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
@@ -173,7 +174,8 @@ func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 		Inline: projections.QueueInline, InlineStreams: streams, Erase: staff.EraseMirrored,
 		Wake: s.wake, Now: s.now, Logger: s.logger,
 	})
-	s.asMirror = append(s.asMirror, func(ctx context.Context) { defer disconnect(); s.mirror.Run(ctx) })
+	s.asMirror = append(s.asMirror, func(ctx context.Context) { defer disconnect(); s.mirror.Run(ctx) },
+		func(ctx context.Context) { s.copyPromotions(ctx, f.origin) })
 	s.collectors = append(s.collectors, s.mirror)
 	return nil
 }
@@ -184,4 +186,16 @@ func (s *service) mirrorStatus() any {
 		return nil
 	}
 	return s.mirror.Status()
+}
+
+// copyPromotions copies the promotions of the origin every few seconds until ctx ends.
+func (s *service) copyPromotions(ctx context.Context, origin string) {
+	client := &http.Client{Timeout: successorTimeout}
+	for failed := false; ctx.Err() == nil; eventlog.Sleep(ctx, successorPause) {
+		err := handover.CopyPromotions(ctx, s.db.pools.General, client, origin)
+		if err != nil && !failed && ctx.Err() == nil {
+			s.logger.WarnContext(ctx, "The promotions of the origin are not known", slog.Any("error", err))
+		}
+		failed = err != nil
+	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -88,12 +87,9 @@ func (w *successorWatch) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	unknown := func(id uuid.UUID) bool {
-		return !slices.ContainsFunc(known, func(p handover.Promotion) bool { return p.ID == id })
-	}
 	retired, ok, err := ledger.ReadRetirement(w.memory)
 	w.note(ctx, "the memory of the ledger", err)
-	if ok && unknown(retired.Promotion) {
+	if ok && handover.Successor(known, []handover.Promotion{{ID: retired.Promotion}}) != nil {
 		return fence(retired.Promotion, retired.Successor, w.memory)
 	}
 	for _, url := range w.urls {
@@ -108,7 +104,7 @@ func (w *successorWatch) look(ctx context.Context) error {
 	}
 	p, err := w.inRelay(ctx)
 	w.note(ctx, "NATS", err)
-	if p != nil && unknown(p.ID) {
+	if p.Replaces(known) {
 		return fence(p.ID, p.URL, "NATS")
 	}
 	return nil

@@ -38,7 +38,7 @@ type Mirror struct {
 // Promote makes the mirror continue the log that was handed over: it verifies that its log is the tree of the final
 // checkpoint, places keys and memory, and opens the log for appends. It can be repeated.
 func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) {
-	if done, err := find(ctx, m.Pool, token.Promotion); err != nil || done != nil {
+	if done, err := m.done(ctx, token.Promotion); err != nil || done != nil {
 		return done, err
 	}
 	last, err := token.signing().Verify()
@@ -49,6 +49,9 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	if err != nil {
 		return nil, err
 	}
+	if err := learn(ctx, m.Pool, token.Promotions); err != nil {
+		return nil, err
+	}
 	if err := token.signing().Place(m.KeyFile, m.Memory); err != nil {
 		return nil, err
 	}
@@ -57,16 +60,25 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 		Known: last.Tree.N,
 	}
 	return m.open(ctx, at, p, func(tx pgx.Tx) error {
-		for i := range token.Promotions {
-			if err := record(ctx, tx, &token.Promotions[i]); err != nil {
-				return err
-			}
-		}
 		if err := writeWebhooks(ctx, tx, token.Webhooks); err != nil {
 			return err
 		}
 		return token.signing().Continue(ctx, tx, last.Origin)
 	})
+}
+
+// done returns a promotion of this database; nil if it has none with the id. It fails with ErrRefused if another mirror
+// was promoted with it.
+func (m *Mirror) done(ctx context.Context, id uuid.UUID) (*Promotion, error) {
+	p, err := find(ctx, m.Pool, id)
+	if err != nil || p == nil {
+		return nil, err
+	}
+	at, err := mirror.ReadState(ctx, m.Pool)
+	if err == nil && at != nil {
+		err = fmt.Errorf("%w: another mirror was promoted with this file", ErrRefused)
+	}
+	return p, err
 }
 
 // await waits until the mirror has exactly the events of a checkpoint, and serves it.

@@ -3,10 +3,13 @@ package handover
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/internal/database"
@@ -29,9 +32,33 @@ func (p *Promotion) Lost() bool { return p.Origin != p.NextOrigin }
 const (
 	promotionsSQL = `SELECT promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at
 FROM promotions ORDER BY promoted_at, promotion_id`
-	recordSQL = `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)
-VALUES ($1, $2, $3, $4, $5, $6, coalesce($7, statement_timestamp())) ON CONFLICT (promotion_id) DO NOTHING`
+	columnsSQL = `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)`
+	// recordSQL records a promotion, later than all others: clocks may run behind. $1: id, $2: origin, $3: next origin,
+	// $4: events, $5: root, $6: known entries.
+	recordSQL = columnsSQL + `
+SELECT $1, $2, $3, $4, $5, $6, greatest(statement_timestamp(), max(promoted_at) + interval '1 microsecond') FROM promotions`
+	// copySQL copies a promotion to a mirror, which is not promoted meanwhile. It copies none of the future, because no
+	// promotion could be later. $1 to $6: as above, $7: its time.
+	copySQL = columnsSQL + `
+SELECT $1, $2, $3, $4, $5, $6, $7::timestamptz FROM mirror
+WHERE $7::timestamptz < statement_timestamp() + interval '1 day'
+FOR KEY SHARE ON CONFLICT (promotion_id) DO NOTHING`
 )
+
+// Successor returns the first of a service's promotions that replace a log with the known ones; nil without one. One
+// replaces the log unless it is known or a known one is later: of two mirrors that were promoted one after the other,
+// the later one continues. One without a time counts as later.
+func Successor(known, theirs []Promotion) (first *Promotion) {
+	for _, p := range theirs {
+		replaces := !slices.ContainsFunc(known, func(k Promotion) bool {
+			return k.ID == p.ID || !p.PromotedAt.IsZero() && k.PromotedAt.After(p.PromotedAt)
+		})
+		if replaces && (first == nil || p.Entries < first.Entries) {
+			first = &p
+		}
+	}
+	return first
+}
 
 // List returns the promotions of a log, oldest first.
 func List(ctx context.Context, db database.Querier) ([]Promotion, error) {
@@ -68,14 +95,39 @@ func find(ctx context.Context, db database.Querier, id uuid.UUID) (*Promotion, e
 	return nil, err
 }
 
-// record stores a promotion, at the present time if it has none.
+// record stores a new promotion.
 func record(ctx context.Context, tx pgx.Tx, p *Promotion) error {
-	var at *time.Time
-	if !p.PromotedAt.IsZero() {
-		at = &p.PromotedAt
-	}
-	if _, err := tx.Exec(ctx, recordSQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.Known, at); err != nil {
+	_, err := tx.Exec(ctx, recordSQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.Known)
+	if err != nil {
 		return fmt.Errorf("record the promotion: %w", err)
 	}
 	return nil
+}
+
+// learn stores promotions of the origin of a mirror. It changes nothing in a database that is not a mirror.
+func learn(ctx context.Context, pool *pgxpool.Pool, list []Promotion) error {
+	for i := range list {
+		p := &list[i]
+		_, err := pool.Exec(ctx, copySQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.Known, p.PromotedAt)
+		if err != nil {
+			return fmt.Errorf("copy a promotion of the origin: %w", err)
+		}
+	}
+	return nil
+}
+
+// CopyPromotions copies the promotions that the origin of a mirror publishes at a public URL: once the mirror is
+// promoted, services that these promotions replaced recognise it.
+func CopyPromotions(ctx context.Context, pool *pgxpool.Pool, client *http.Client, url string) error {
+	theirs, err := fetchOrigins(ctx, client, url)
+	if err != nil {
+		return err
+	}
+	known, err := List(ctx, pool)
+	if err != nil {
+		return err
+	}
+	return learn(ctx, pool, slices.DeleteFunc(theirs.Promotions, func(p Promotion) bool {
+		return slices.ContainsFunc(known, func(k Promotion) bool { return k.ID == p.ID })
+	}))
 }

@@ -2,12 +2,10 @@ package handover
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -17,8 +15,7 @@ import (
 )
 
 // FindSuccessor asks the service at a public URL whether it continues the log of this database: whether it has the same
-// first entry in its ledger, and a promotion that this database does not know. It returns the first such promotion, nil
-// without one. Of two mirrors that were promoted one after the other, the later one continues.
+// first entry in its ledger, and a promotion that replaces this database: see Successor. It returns nil without one.
 func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client, url string) (*Promotion, error) {
 	theirs, err := fetchOrigins(ctx, client, url)
 	if err != nil {
@@ -28,18 +25,15 @@ func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client
 	if err != nil {
 		return nil, err
 	}
-	unknown := slices.DeleteFunc(theirs.Promotions, func(p Promotion) bool {
-		return slices.ContainsFunc(known, func(k Promotion) bool { return k.ID == p.ID || k.PromotedAt.After(p.PromotedAt) })
-	})
-	if len(unknown) == 0 {
+	p := Successor(known, theirs.Promotions)
+	if p == nil {
 		return nil, nil //nolint:nilnil // documented
 	}
 	same, err := sameBeginning(ctx, db, client, url)
 	if err != nil || !same {
 		return nil, err
 	}
-	first := slices.MinFunc(unknown, func(a, b Promotion) int { return cmp.Compare(a.Entries, b.Entries) })
-	return &first, nil
+	return p, nil
 }
 
 // sameBeginning reports whether the ledger of a service has the same first entry.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
@@ -273,37 +274,60 @@ func TestPromotion(t *testing.T) {
 	}
 	old := b.Backup()
 	const next = "ledger.example/next"
-	promote := func(id uuid.UUID, nextOrigin string) {
-		t.Helper()
-		testdb.Exec(t, b.Pool, `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)
-			SELECT $1, $2, $3, tree_size, root_hash, tree_size, now() FROM ledger_state`, id, ledgertest.Origin, nextOrigin)
-	}
-	wantMarked := func(id uuid.UUID, origins ...string) {
-		t.Helper()
-		for _, origin := range origins {
-			testdb.Eventually(t, "the stream of "+origin+" is marked", func() bool {
-				p, err := relay.FindPromotion(t.Context(), conn, origin)
-				return err == nil && p != nil && p.ID == id
-			})
-		}
-	}
-
 	// Under the same origin.
-	handedOver := uuid.New()
-	promote(handedOver, ledgertest.Origin)
+	handedOver := promote(b.Ledger, ledgertest.Origin, 0)
 	stop := b.start(b.Ledger, 1, nil)
-	wantMarked(handedOver, ledgertest.Origin)
+	b.wantMarked(handedOver, ledgertest.Origin)
 	stop()
 	b.refuses(old, "another service was promoted")
 
 	// Under another one.
-	lost := uuid.New()
-	promote(lost, next)
+	lost := promote(b.Ledger, next, time.Second)
 	b.SignAs(next)
 	b.appendSealed(comments(5)...)
 	stop = b.start(b.Ledger, 1, nil)
 	testdb.Eventually(t, "the new stream has the whole log", func() bool { return b.last(relay.StreamName(next)) == 15 })
-	wantMarked(lost, ledgertest.Origin, next)
+	b.wantMarked(lost, ledgertest.Origin, next)
 	stop()
 	b.refuses(old, "another service was promoted")
+}
+
+// promote records a promotion in the database of a ledger, and returns its id.
+func promote(of *ledgertest.Ledger, next string, after time.Duration) uuid.UUID {
+	id := uuid.New()
+	of.Exec(`INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)
+		SELECT $1, $2, $3, tree_size, root_hash, tree_size, now() + $4::interval FROM ledger_state`, id, ledgertest.Origin,
+		next, after)
+	return id
+}
+
+// wantMarked waits until the streams of origins have a promotion.
+func (b *bundle) wantMarked(id uuid.UUID, origins ...string) {
+	b.t.Helper()
+	conn, _ := b.nats.Connect()
+	for _, origin := range origins {
+		testdb.Eventually(b.t, "the stream of "+origin+" is marked", func() bool {
+			p, err := relay.FindPromotion(b.t.Context(), conn, origin)
+			return err == nil && p != nil && p.ID == id
+		})
+	}
+}
+
+// TestLaterPromotion: of two mirrors that were promoted, the later one publishes, although it does not know the earlier
+// promotion.
+func TestLaterPromotion(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(10)...)
+	b.relayOnce()
+	later := b.Backup()
+	earlier := promote(b.Ledger, ledgertest.Origin, 0)
+	stop := b.start(b.Ledger, 1, nil)
+	b.wantMarked(earlier, ledgertest.Origin)
+	stop()
+	second := promote(later, ledgertest.Origin, time.Hour)
+	stop = b.start(later, 1, nil)
+	b.wantMarked(second, ledgertest.Origin)
+	stop()
+	b.refuses(b.Ledger, "another service was promoted")
 }

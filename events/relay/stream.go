@@ -8,15 +8,15 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
+	"novelgate/events/handover"
 	"novelgate/events/ledger"
-	"novelgate/internal/database"
 )
 
 // Prefixes of the subjects in the two streams. After the prefix come the partition and the type of the event.
@@ -25,18 +25,25 @@ const (
 	PersonalPrefix = "novelgate.personal.v1."
 )
 
-// Keys in the metadata of a stream: the origin, and the id and the public URL of the latest promotion of the service
-// that publishes.
+// Keys in the metadata of a stream: the origin, and of the service that publishes, the id and the time of its latest
+// promotion, and its public URL.
 const (
 	originMetadata    = "novelgate-origin"
 	promotionMetadata = "novelgate-promotion"
+	timeMetadata      = "novelgate-promoted-at"
 	urlMetadata       = "novelgate-promoted-url"
 )
 
 // Promotion says that a mirror was promoted, which publishes since then.
 type Promotion struct {
 	ID  uuid.UUID
-	URL string // public URL of the promoted service; "" if unknown
+	At  time.Time // zero if unknown
+	URL string    // public URL of the promoted service; "" if unknown
+}
+
+// Replaces reports whether the promotion replaces a log with the known ones: see handover.Successor.
+func (p *Promotion) Replaces(known []handover.Promotion) bool {
+	return p != nil && handover.Successor(known, []handover.Promotion{{ID: p.ID, PromotedAt: p.At}}) != nil
 }
 
 // FindPromotion reads the promotion in the metadata of the main stream of an origin; nil without a promotion or a
@@ -53,40 +60,54 @@ func FindPromotion(ctx context.Context, conn *nats.Conn, origin string) (*Promot
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", StreamName(origin), err)
 	}
-	metadata := found.CachedInfo().Config.Metadata
-	if metadata[promotionMetadata] == "" {
-		return nil, nil //nolint:nilnil // documented
-	}
-	id, err := uuid.Parse(metadata[promotionMetadata])
-	if err != nil {
-		return nil, fmt.Errorf("promotion in the metadata of %s: %w", StreamName(origin), err)
-	}
-	return &Promotion{ID: id, URL: metadata[urlMetadata]}, nil
+	return promotionOf(&found.CachedInfo().Config)
 }
 
-// promotionsSQL lists the promotions of the database, newest first.
-const promotionsSQL = `SELECT promotion_id::text FROM promotions ORDER BY promoted_at DESC, promotion_id`
+// promotionOf reads the promotion in the metadata of a stream; nil without one.
+func promotionOf(config *jetstream.StreamConfig) (*Promotion, error) {
+	id, at := config.Metadata[promotionMetadata], config.Metadata[timeMetadata]
+	if id == "" {
+		return nil, nil //nolint:nilnil // documented
+	}
+	p := Promotion{URL: config.Metadata[urlMetadata]}
+	var err error
+	if p.ID, err = uuid.Parse(id); err == nil && at != "" {
+		p.At, err = time.Parse(time.RFC3339Nano, at)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("promotion in the metadata of %s: %w", config.Name, err)
+	}
+	return &p, nil
+}
 
 // mark stores the latest promotion of this database in the configuration of a stream, and reports whether that changed
-// it. It fails with a RefusedError if the stream has a promotion that the database does not know: another service
-// continues the log.
+// it. It fails with a RefusedError if the promotion in the stream replaces this database: another service continues the
+// log.
 func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (changed bool, err error) {
-	known, err := database.Collect(ctx, r.db, "promotions", pgx.RowTo[string], promotionsSQL)
+	found, err := promotionOf(config)
 	if err != nil {
 		return false, err
 	}
-	found := config.Metadata[promotionMetadata]
-	switch {
-	case found != "" && !slices.Contains(known, found):
+	known, err := handover.List(ctx, r.db)
+	if err != nil {
+		return false, err
+	}
+	if found.Replaces(known) {
 		return false, &RefusedError{
-			Stream: config.Name, LogIndex: -1,
-			reason: fmt.Sprintf("another service was promoted (%s) and publishes", config.Metadata[urlMetadata]),
+			Stream: config.Name, LogIndex: -1, reason: fmt.Sprintf("another service was promoted (%s) and publishes", found.URL),
 		}
-	case len(known) == 0 || found == known[0]:
+	}
+	promoted, err := handover.IsPromoted(ctx, r.db)
+	if err != nil || !promoted {
+		return false, err
+	}
+	last := known[len(known)-1]
+	if found != nil && found.ID == last.ID {
 		return false, nil
 	}
 	config.Metadata = maps.Clone(config.Metadata)
-	config.Metadata[promotionMetadata], config.Metadata[urlMetadata] = known[0], r.config.PublicURL
+	config.Metadata[promotionMetadata], config.Metadata[urlMetadata] = last.ID.String(), r.config.PublicURL
+	config.Metadata[timeMetadata] = last.PromotedAt.Format(time.RFC3339Nano)
 	return true, nil
 }
 

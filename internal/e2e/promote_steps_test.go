@@ -420,3 +420,39 @@ func TestMirrorWithoutDatabase(t *testing.T) {
 		return p.send(t, mirror.URL, PostsPath, Key(), []byte(`{}`), false).status == http.StatusMisdirectedRequest
 	})
 }
+
+// TestLostTwice: a mirror of a promoted mirror is promoted, too, although its clock is an hour behind. The services
+// before refuse commands when they return, and it accepts them although it asks them.
+func TestLostTwice(t *testing.T) {
+	t.Parallel()
+	origin, first := startMirrored(t)
+	p := newPartner(t, origin.DatabaseURL)
+	title := Unique("Twice")
+	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, first.URL, first.DatabaseURL)
+	origin.kill()
+	first.MustCLI(t, append([]string{"promote", "--lost-origin"}, filesOf(first)...)...)
+	execute(t, first.DatabaseURL, `ALTER TABLE promotions DISABLE TRIGGER USER;
+		UPDATE promotions SET promoted_at = promoted_at + interval '1 hour'`)
+	p.at(first).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	awaitSealedAs(t, first, originsOf(t, first).Promotions[0].NextOrigin)
+	second := startMirror(t, first)
+	wantMirrored(t, first.URL, first.DatabaseURL, second.URL, second.DatabaseURL)
+	testdb.Eventually(t, "the mirror has the promotion of its origin", func() bool {
+		return len(originsOf(t, second).Promotions) == 1
+	})
+	first.kill()
+	second.MustCLI(t, append([]string{"promote", "--lost-origin"}, filesOf(second)...)...)
+	p.at(second).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	promotions := originsOf(t, second).Promotions
+	if len(promotions) != 2 || promotions[1].NextOrigin != originsOf(t, second).Origins[1].Origin {
+		t.Fatalf("the promotions are %+v", promotions)
+	}
+	for _, lost := range []*Service{origin, first} {
+		returned := Start(t, lost.DatabaseURL, append(filesOf(lost), "--public-url", publicURL, "--successor", second.URL)...)
+		wantHandedOver(t, p.at(returned).Import(t, Key(), Comment(title)), second.URL)
+		asking := Start(t, second.DatabaseURL, append(filesOf(second), "--successor", returned.URL)...)
+		p.at(asking).Import(t, Key(), Comment(title)).WantPost(t, 201)
+		asking.Stop(t)
+	}
+}
