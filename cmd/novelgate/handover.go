@@ -33,7 +33,7 @@ type handoverCommand struct {
 	Undo         bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
 	Force        bool          `help:"Run again or undo a complete handover although the mirror does not answer. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
 	LeaveImports bool          `name:"leave-imports" help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
-	Wait         time.Duration `default:"30s" help:"Longest time without commands until the handover is complete; then it is undone (default: ${default})."`
+	Wait         time.Duration `default:"30s" help:"Longest time to wait for running transactions, and then without commands until the handover is complete; then it is undone (default: ${default})."`
 }
 
 // Help is shown by --help.

@@ -46,7 +46,8 @@ type Origin struct {
 	LeaveImports bool
 	// Force assumes that a successor that does not answer was not promoted.
 	Force bool
-	// Wait limits how long commands are refused before the handover is complete; afterwards the fence is lifted.
+	// Wait limits how long to wait for running transactions, and then how long commands are refused before the handover is
+	// complete; afterwards the fence is lifted.
 	Wait time.Duration
 	// Report gets each step that is done.
 	Report func(text string)
@@ -130,12 +131,46 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	if err := o.check(ctx); err != nil {
 		return nil, err
 	}
+	if err := o.awaitTransactions(ctx); err != nil {
+		return nil, err
+	}
 	f = &fence{promotion: uuid.New(), successor: o.Successor}
 	if err := raise(ctx, o.Pool, *f, func(db database.Querier) error { return o.countImports(ctx, db) }); err != nil {
 		return nil, err
 	}
 	o.Report("Commands are refused from now on.")
 	return f, nil
+}
+
+const (
+	// nextSQL returns a transaction id above those of all running transactions.
+	nextSQL = `SELECT pg_current_xact_id()::text`
+	// endedSQL reports whether all transactions below an id have ended. $1: id.
+	endedSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8`
+)
+
+// awaitTransactions waits until the writing transactions that run now, anywhere in the cluster, have ended: until then,
+// later events cannot be sealed. It fails with ErrRefused after Wait.
+func (o *Origin) awaitTransactions(ctx context.Context) error {
+	var next string
+	if err := o.Pool.QueryRow(ctx, nextSQL).Scan(&next); err != nil {
+		return fmt.Errorf("find running transactions: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, o.Wait)
+	defer cancel()
+	for {
+		var ended bool
+		if err := o.Pool.QueryRow(ctx, endedSQL, next).Scan(&ended); err != nil {
+			return fmt.Errorf("wait for running transactions: %w", err)
+		}
+		if ended {
+			return nil
+		}
+		if !eventlog.Sleep(limited, poll) {
+			return fmt.Errorf("%w: a transaction in the cluster has run for %v and delays the ledger: see pg_stat_activity",
+				ErrRefused, o.Wait)
+		}
+	}
 }
 
 // wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete

@@ -142,6 +142,39 @@ func TestHandoverImports(t *testing.T) {
 	}
 }
 
+// TestHandoverAfterTransactions: a handover waits for a transaction that runs, while commands are accepted.
+func TestHandoverAfterTransactions(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	fenced := false
+	p.Report = func(text string) { fenced = fenced || strings.Contains(text, "refused from now on") }
+	running, err := testdb.Connect(t, testdb.New(t)).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testdb.Exec(t, running, `CREATE TABLE written ()`)
+	p.Wait = 300 * time.Millisecond
+	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||
+		!strings.Contains(err.Error(), "a transaction in the cluster") {
+		t.Errorf("while a transaction runs: %v", err)
+	}
+	if fenced {
+		t.Error("commands were refused meanwhile")
+	}
+	p.Wait = time.Minute
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.HandOver(t.Context())
+		ended <- err
+	}()
+	if err := running.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("after it: %v", err)
+	}
+}
+
 // elsewhere is a promotion that the origin does not know.
 var elsewhere = []handover.Promotion{{
 	ID: uuid.MustParse("01900000-0000-7000-8000-000000000001"), Origin: ledgertest.Origin,

@@ -86,7 +86,8 @@ func TestHandoverKilled(t *testing.T) {
 	wantOpen()
 
 	// Behind the fence, before everything is sealed. Undone without the file.
-	release = hold(t, origin.DatabaseURL, `SELECT FROM ledger_state FOR UPDATE`)
+	// This lock and its waiters have no transaction id, so the handover does not wait for them before the fence.
+	release = hold(t, origin.DatabaseURL, `LOCK TABLE ledger_state IN EXCLUSIVE MODE`)
 	p = begin(t, origin, args...)
 	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
 	p.kill()
