@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"io/fs"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -13,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/renameio/v2"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/handover"
@@ -57,9 +55,6 @@ func (c *handoverCommand) Validate() error {
 	return wantHTTP("--to", c.To)
 }
 
-// standardStream as the name of a file is standard output or standard input.
-const standardStream = "-"
-
 // Run hands over, or undoes a handover.
 func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool, now clock) error {
 	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
@@ -72,22 +67,30 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 	if c.Undo {
 		return c.undo(ctx, s, o)
 	}
-	// The file must not replace anything but the result of an interrupted run.
-	if _, err := readToken(s, c.File); c.File != standardStream && err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	var file *os.File
+	if c.File != standardStream {
+		o.Claim = func(promotion uuid.UUID) (err error) { file, err = claimFile(c.File, promotion); return err }
 	}
 	o.Successor = strings.TrimRight(c.To.String(), "/")
 	token, err := o.HandOver(ctx)
+	switch {
+	case err != nil && file != nil:
+		return errors.Join(err, file.Close(), os.Remove(c.File))
+	case err != nil:
+		return err
+	case file != nil:
+		if err = writeFile(file, token); err != nil {
+			err = errors.Join(err, os.Remove(c.File))
+		}
+	default:
+		err = token.Write(s.stdout)
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", handover.ErrNoFile, err)
 	}
-	if c.File == standardStream {
-		return token.Write(s.stdout)
+	if file != nil {
+		o.Report("Run at the mirror: novelgate promote " + c.File)
 	}
-	if err := writeToken(token, c.File); err != nil {
-		return err
-	}
-	o.Report("Run at the mirror: novelgate promote " + c.File)
 	return nil
 }
 
@@ -109,39 +112,3 @@ func (c *handoverCommand) undo(ctx context.Context, s streams, o *handover.Origi
 	fmt.Fprintln(s.stdout, "This service accepts commands again.")
 	return nil
 }
-
-// tokenMode lets only the owner read the private keys.
-const tokenMode = 0o600
-
-func writeToken(token *handover.Token, file string) error {
-	pending, err := renameio.NewPendingFile(file, renameio.WithStaticPermissions(tokenMode))
-	if err != nil {
-		return fmt.Errorf("write the handover: %w", err)
-	}
-	defer pending.Cleanup() //nolint:errcheck // after a rename there is nothing to clean up
-	if err := token.Write(pending); err != nil {
-		return err
-	}
-	if err := pending.CloseAtomicallyReplace(); err != nil {
-		return fmt.Errorf("write the handover: %w", err)
-	}
-	return nil
-}
-
-func readToken(s streams, file string) (*handover.Token, error) {
-	if file == standardStream {
-		return handover.ReadToken(s.stdin())
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("read the handover: %w", err)
-	}
-	defer f.Close() //nolint:errcheck // it was only read from
-	token, err := handover.ReadToken(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
-	}
-	return token, nil
-}
-
-func (streams) stdin() io.Reader { return os.Stdin }

@@ -24,6 +24,9 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrReplaced is returned for a database whose log another service continues already.
 	ErrReplaced = errors.New("another service has replaced this one")
+	// ErrNoFile is returned when the last steps of a handover fail: it can be repeated, and not lifted.
+	ErrNoFile = errors.New("commands are refused, and the file is not written: run the command again, with the same " +
+		"FILE or another one")
 )
 
 // maxBehind is the maximum number of entries that a mirror may lack when the handover begins: commands are refused
@@ -49,6 +52,8 @@ type Origin struct {
 	// Wait limits how long to wait for running transactions, and then how long commands are refused before the handover is
 	// complete; afterwards the fence is lifted.
 	Wait time.Duration
+	// Claim prepares to keep the token of a promotion, before anything changes. Default: nothing.
+	Claim func(promotion uuid.UUID) error
 	// Report gets each step that is done.
 	Report func(text string)
 	Logger *slog.Logger
@@ -71,6 +76,15 @@ func (o *Origin) handOver(ctx context.Context) (*Token, error) {
 	if err != nil {
 		return nil, o.lift(ctx, f, err)
 	}
+	token, err := o.give(ctx, f, last)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNoFile, err)
+	}
+	return token, nil
+}
+
+// give completes the handover: from then on, only the token can undo it.
+func (o *Origin) give(ctx context.Context, f *fence, last ledger.Checkpoint) (*Token, error) {
 	tag, err := o.Pool.Exec(ctx, giveSQL, f.promotion)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errMoved
@@ -125,6 +139,9 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 		if err := o.wantNotPromoted(ctx, f); err != nil {
 			return nil, err
 		}
+		if err := o.claim(f); err != nil {
+			return nil, err
+		}
 		o.Report("The handover to " + f.successor + " continues.")
 		return f, nil
 	}
@@ -135,11 +152,21 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 		return nil, err
 	}
 	f = &fence{promotion: uuid.New(), successor: o.Successor}
+	if err := o.claim(f); err != nil {
+		return nil, err
+	}
 	if err := raise(ctx, o.Pool, *f, func(db database.Querier) error { return o.countImports(ctx, db) }); err != nil {
 		return nil, err
 	}
 	o.Report("Commands are refused from now on.")
 	return f, nil
+}
+
+func (o *Origin) claim(f *fence) error {
+	if o.Claim == nil {
+		return nil
+	}
+	return o.Claim(f.promotion)
 }
 
 const (

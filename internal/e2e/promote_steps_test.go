@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -126,14 +127,26 @@ func TestHandoverKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The memory retired, and the file not written. Undone with the file, and done again.
-	lacking := filepath.Join(t.TempDir(), "none", "handover")
-	origin.Refused(t, append([]string{"handover", lacking, "--to", mirror.URL}, filesOf(origin)...)...)
-	if _, err := os.Stat(filepath.Join(memory, "id")); !os.IsNotExist(err) {
-		t.Errorf("the memory is not retired: %v", err)
+	// The memory retired, and the file not written: the same file or another one gets the token. Undone with it, and done
+	// again.
+	release = hold(t, origin.DatabaseURL, `LOCK TABLE webhooks IN ACCESS EXCLUSIVE MODE`)
+	p = begin(t, origin, args...)
+	testdb.Eventually(t, "the memory is retired", func() bool {
+		_, err := os.Stat(filepath.Join(memory, "id"))
+		return os.IsNotExist(err)
+	})
+	p.kill()
+	release()
+	if text, err := os.ReadFile(file); err != nil || len(bytes.TrimSpace(text)) > 0 {
+		t.Errorf("the file has %q, %v", text, err)
 	}
 	origin.MustCLI(t, append(args, filesOf(origin)...)...)
-	origin.MustCLI(t, append([]string{"handover", "--undo", file}, filesOf(origin)...)...)
+	another := filepath.Join(t.TempDir(), "another")
+	origin.MustCLI(t, append([]string{"handover", another, "--to", mirror.URL}, filesOf(origin)...)...)
+	if err := os.Remove(file); err != nil {
+		t.Error(err)
+	}
+	origin.MustCLI(t, append([]string{"handover", "--undo", another}, filesOf(origin)...)...)
 	wantOpen()
 	awaitSigned(t, origin)
 
@@ -154,10 +167,7 @@ func TestHandoverKilled(t *testing.T) {
 	if promoted := originsOf(t, mirror).Promotions; len(promoted) > 0 {
 		t.Error("the mirror is promoted")
 	}
-	kept, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	kept := copyOf(t, file)
 	for range 4 {
 		p = begin(t, mirror, "promote", file)
 		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
@@ -183,6 +193,16 @@ func TestHandoverKilled(t *testing.T) {
 	load.settle(t, mirror, mirror.DatabaseURL)
 	awaitSealed(t, mirror.DatabaseURL)
 	mirror.MustCLI(t, "events", "verify")
+}
+
+// copyOf returns the content of a file.
+func copyOf(t testing.TB, file string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }
 
 // awaitSigned waits until the ledger of a service that appends grows.
@@ -218,6 +238,11 @@ func TestHandoverRefused(t *testing.T) {
 	refused(origin, "is not a mirror: it answers a command with", "handover", file, "--to", origin.URL)
 	refused(origin, "read the ledger of the mirror", "handover", file, "--to", "http://127.0.0.1:1")
 	refused(mirror, "is a mirror of", "handover", file, "--to", origin.URL)
+	refused(origin, "create the file of the handover", "handover", filepath.Join(file, "none"), "--to", mirror.URL)
+	refused(origin, "create the file of the handover", "handover", t.TempDir(), "--to", mirror.URL)
+	if fenced(t, origin.DatabaseURL) {
+		t.Error("commands are refused without a place for the file")
+	}
 	keyless := append([]string{"handover", file, "--to", mirror.URL}, filesOf(other)...)
 	if out := origin.Refused(t, keyless...); !strings.Contains(out.Stderr, "run this where the key and the memory") {
 		t.Errorf("without the key: %s", out.Stderr)
@@ -241,6 +266,9 @@ func TestHandoverRefused(t *testing.T) {
 	release := hold(t, mirror.DatabaseURL, `SELECT FROM mirror FOR UPDATE`)
 	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
 	refused(origin, "events after 1s", "handover", file, "--to", mirror.URL, "--wait", "1s", "--leave-imports")
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("a file is left behind: %v", err)
+	}
 	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
 	// Meanwhile no other command acts; once it was killed, the fence can be lifted.
 	patient := begin(t, origin, "handover", file, "--to", mirror.URL, "--wait", "60s", "--leave-imports")
@@ -259,6 +287,16 @@ func TestHandoverRefused(t *testing.T) {
 	}
 	refused(mirror, "not a file of `novelgate handover`", "promote", text)
 	refused(origin, "not a file of `novelgate handover`", "handover", text, "--to", mirror.URL, "--leave-imports")
+	origin.MustCLI(t, append([]string{"handover", file, "--to", mirror.URL, "--leave-imports"}, filesOf(origin)...)...)
+	earlier, kept := filepath.Join(t.TempDir(), "earlier"), copyOf(t, file)
+	if err := os.WriteFile(earlier, kept, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	origin.MustCLI(t, append([]string{"handover", "--undo", file}, filesOf(origin)...)...)
+	refused(origin, "the file of another handover", "handover", earlier, "--to", mirror.URL, "--leave-imports")
+	if fenced(t, origin.DatabaseURL) || !bytes.Equal(copyOf(t, earlier), kept) {
+		t.Error("another handover replaces the file of the first")
+	}
 	origin.MustCLI(t, append([]string{"handover", file, "--to", mirror.URL, "--leave-imports"}, filesOf(origin)...)...)
 	refused(behind, "It must run until it has all", "promote", file, "--wait", "100ms")
 	for range 30 { // more events than those that were handed over

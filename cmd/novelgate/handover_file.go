@@ -1,0 +1,143 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/google/uuid"
+
+	"novelgate/events/handover"
+)
+
+// standardStream as the name of a file is standard output or standard input.
+const standardStream = "-"
+
+const (
+	// tokenMode lets only the owner read the private keys.
+	tokenMode = 0o600
+	// tokenReserve is the space for a token in bytes. Only one with thousands of pending webhook deliveries is larger.
+	tokenReserve = 1 << 20
+)
+
+// Errors of files.
+var (
+	errFileUsed  = errors.New("another command uses the file of this handover")
+	errFileTaken = errors.New("the file of another handover")
+)
+
+// claimFile creates the file of a handover with space for the token, so that writing it later does not fail. It
+// replaces a file only if an interrupted run for the same promotion has left it.
+func claimFile(name string, promotion uuid.UUID) (*os.File, error) {
+	f, err := createFile(name)
+	if errors.Is(err, fs.ErrExist) {
+		if err = removeClaim(name, promotion); err == nil {
+			f, err = createFile(name)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("create the file of the handover: %w", err)
+	}
+	return f, nil
+}
+
+func createFile(name string) (*os.File, error) {
+	f, err := lockFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(bytes.Repeat([]byte{' '}, tokenReserve)); err == nil {
+		err = syncFile(f)
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close(), os.Remove(name))
+	}
+	return f, nil
+}
+
+// removeClaim removes a file that has no token yet, or the token of the promotion.
+func removeClaim(name string, promotion uuid.UUID) error {
+	f, err := lockFile(name, os.O_RDWR)
+	if err != nil {
+		return err
+	}
+	defer f.Close() //nolint:errcheck // it was only read from
+	text, err := io.ReadAll(f)
+	if err != nil {
+		return err
+	}
+	if len(bytes.TrimSpace(text)) > 0 {
+		token, err := handover.ReadToken(bytes.NewReader(text))
+		if err == nil && token.Promotion != promotion {
+			err = errFileTaken
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return os.Remove(name)
+}
+
+// writeFile writes the token into its file and closes it. When it returns, the token is on disk.
+func writeFile(f *os.File, token *handover.Token) error {
+	var text bytes.Buffer
+	err := token.Write(&text)
+	if err == nil {
+		_, err = f.WriteAt(text.Bytes(), 0)
+	}
+	if err == nil {
+		err = f.Truncate(int64(text.Len()))
+	}
+	if err == nil {
+		err = syncFile(f)
+	}
+	return errors.Join(err, f.Close())
+}
+
+// lockFile opens a file and locks it against other commands on this machine until it is closed.
+func lockFile(name string, flags int) (*os.File, error) {
+	f, err := os.OpenFile(name, flags, tokenMode)
+	if err != nil {
+		return nil, err
+	}
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		err = errFileUsed
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
+	}
+	return f, nil
+}
+
+// syncFile syncs a new file to disk.
+func syncFile(f *os.File) error {
+	dir, err := os.Open(filepath.Dir(f.Name()))
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), dir.Sync(), dir.Close())
+}
+
+func readToken(s streams, file string) (*handover.Token, error) {
+	if file == standardStream {
+		return handover.ReadToken(s.stdin())
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the handover: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read from
+	token, err := handover.ReadToken(f)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return token, nil
+}
+
+func (streams) stdin() io.Reader { return os.Stdin }
