@@ -97,9 +97,11 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 func (c *handoverCommand) undo(ctx context.Context, s streams, o *handover.Origin) (err error) {
 	var token *handover.Token
 	if c.File != "" {
-		if token, err = readToken(s, c.File); err != nil {
+		var release func()
+		if token, release, err = readToken(s, c.File); err != nil {
 			return err
 		}
+		defer release()
 	}
 	if err := o.Undo(ctx, token); err != nil {
 		return err

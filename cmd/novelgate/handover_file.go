@@ -109,6 +109,16 @@ func lockFile(name string, flags int) (*os.File, error) {
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		err = errFileUsed
 	}
+	var opened, named fs.FileInfo
+	if err == nil {
+		opened, err = f.Stat()
+	}
+	if err == nil {
+		named, err = os.Stat(name)
+	}
+	if err == nil && !os.SameFile(opened, named) {
+		err = errFileUsed // which has replaced it meanwhile
+	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 	}
@@ -124,20 +134,22 @@ func syncFile(f *os.File) error {
 	return errors.Join(f.Sync(), dir.Sync(), dir.Close())
 }
 
-func readToken(s streams, file string) (*handover.Token, error) {
-	if file == standardStream {
-		return handover.ReadToken(s.stdin())
+// readToken reads a token from a file, which stays locked until release is called, or from standard input.
+func readToken(s streams, name string) (token *handover.Token, release func(), err error) {
+	if name == standardStream {
+		token, err = handover.ReadToken(s.stdin())
+		return token, func() {}, err
 	}
-	f, err := os.Open(file)
+	f, err := lockFile(name, os.O_RDWR)
 	if err != nil {
-		return nil, fmt.Errorf("read the handover: %w", err)
+		return nil, nil, fmt.Errorf("read the handover: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read from
-	token, err := handover.ReadToken(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", file, err)
+	release = func() { _ = f.Close() } // it was only read from
+	if token, err = handover.ReadToken(f); err != nil {
+		release()
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
 	}
-	return token, nil
+	return token, release, nil
 }
 
 func (streams) stdin() io.Reader { return os.Stdin }

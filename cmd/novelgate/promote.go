@@ -74,10 +74,11 @@ func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 }
 
 func (c *promoteCommand) handedOver(ctx context.Context, out *output, m *handover.Mirror) (*handover.Promotion, error) {
-	token, err := readToken(out.streams, c.File)
+	token, release, err := readToken(out.streams, c.File)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	p, err := m.Promote(ctx, token)
 	if err == nil && c.File != standardStream {
 		err = os.Remove(c.File)

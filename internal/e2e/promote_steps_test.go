@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -305,6 +306,18 @@ func TestHandoverRefused(t *testing.T) {
 	stranger := startMirror(t, other)
 	wantMirrored(t, other.URL, other.DatabaseURL, stranger.URL, stranger.DatabaseURL)
 	refused(stranger, "another history", "promote", file)
+	used, err := os.Open(file)
+	if err == nil {
+		err = syscall.Flock(int(used.Fd()), syscall.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(mirror, "another command uses the file", "promote", file)
+	refused(origin, "another command uses the file", "handover", "--undo", file)
+	if err := used.Close(); err != nil {
+		t.Error(err)
+	}
 	if got := originsOf(t, stranger); len(got.Promotions) > 0 {
 		t.Errorf("a mirror of another history is promoted: %+v", got)
 	}
