@@ -33,7 +33,10 @@ var (
 // until it has them.
 const maxBehind = 20_000
 
-var errBehind = errors.New("it does not serve the final checkpoint")
+var (
+	errBehind      = errors.New("it does not serve the final checkpoint")
+	errOtherMirror = fmt.Errorf("%w: another mirror answers than the one of this handover", ErrRefused)
+)
 
 const poll = 20 * time.Millisecond // between checks of what a handover waits for
 
@@ -106,8 +109,8 @@ func (o *Origin) give(ctx context.Context, f *fence, last ledger.Checkpoint) (*T
 		return nil, err
 	}
 	return &Token{
-		Format: formatName, Promotion: f.promotion, Successor: f.successor, Checkpoint: string(signing.Last),
-		Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier, Webhooks: webhooks,
+		Format: formatName, Promotion: f.promotion, Successor: f.successor, Log: f.log.UUID,
+		Checkpoint: string(signing.Last), Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier, Webhooks: webhooks,
 	}, nil
 }
 
@@ -151,7 +154,16 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	if err := o.awaitTransactions(ctx); err != nil {
 		return nil, err
 	}
-	f = &fence{promotion: uuid.New(), successor: o.Successor}
+	mirror, err := fetchOrigins(ctx, o.Client, o.Successor)
+	if err != nil {
+		return nil, err
+	}
+	if mirror.Log == uuid.Nil {
+		return nil, fmt.Errorf("%w: the mirror must run the version of this service", ErrRefused)
+	}
+	f = &fence{
+		promotion: uuid.New(), successor: o.Successor, log: uuid.NullUUID{UUID: mirror.Log, Valid: true},
+	}
 	if err := o.claim(f); err != nil {
 		return nil, err
 	}
@@ -219,9 +231,16 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 }
 
 // askSuccessor fails with ErrReplaced if the successor was promoted. It makes the fence of an incomplete handover one
-// for good.
+// for good. It fails also if another mirror answers, which does not know whether the successor was promoted.
 func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
-	p, err := FindSuccessor(ctx, o.Pool, o.Client, f.successor)
+	theirs, err := fetchOrigins(ctx, o.Client, f.successor)
+	if err != nil {
+		return err
+	}
+	p, err := theirs.successor(ctx, o.Pool, o.Client, f.successor)
+	if err == nil && p == nil && f.log.Valid && f.log.UUID != theirs.Log {
+		err = errOtherMirror
+	}
 	if err != nil || p == nil {
 		return err
 	}
@@ -358,7 +377,8 @@ func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error
 	for {
 		if found, err = o.successorHas(ctx); err == nil && found.Tree == last.Tree && found.Origin == last.Origin {
 			// It may have been promoted without this handover.
-			if err = o.askSuccessor(ctx, f); errors.Is(err, ErrReplaced) {
+			if err = o.askSuccessor(ctx, f); errors.Is(err, ErrReplaced) ||
+				errors.Is(err, errOtherMirror) {
 				return ledger.Checkpoint{}, err
 			}
 		} else if err == nil {

@@ -26,10 +26,14 @@ type pair struct {
 
 	server   *httptest.Server
 	away     atomic.Bool                          // the mirror does not answer
+	other    atomic.Bool                          // another mirror answers
 	late     atomic.Bool                          // the mirror does not have the final checkpoint
 	checked  atomic.Pointer[func()]               // called when the mirror is asked for a checkpoint
 	promoted atomic.Pointer[[]handover.Promotion] // what the mirror publishes
 }
+
+// mirrorLog is the id of the mirror's log.
+var mirrorLog = uuid.MustParse("01900000-0000-7000-8000-000000000002")
 
 func newPair(t *testing.T) *pair {
 	t.Helper()
@@ -53,7 +57,10 @@ func newPair(t *testing.T) *pair {
 		case path == "checkpoint":
 			answer, err = audit.NewDatabase(p.Ledger.Pool).Checkpoint(r.Context())
 		case path == "origins":
-			published := handover.Published{}
+			published := handover.Published{Log: mirrorLog}
+			if p.other.Load() {
+				published.Log = uuid.New()
+			}
 			if list := p.promoted.Load(); list != nil {
 				published.Promotions = *list
 			}
@@ -201,6 +208,12 @@ func TestHandoverAgain(t *testing.T) {
 			t.Errorf("afterwards: %s", got)
 		}
 	}
+	if token.Log != mirrorLog {
+		t.Errorf("the token is for the mirror with the log %v", token.Log)
+	}
+	p.other.Store(true)
+	want(handover.ErrRefused)
+	p.other.Store(false)
 	p.away.Store(true)
 	want(handover.ErrRefused)
 	p.Force = true
@@ -214,6 +227,20 @@ func TestHandoverAgain(t *testing.T) {
 	p.away.Store(true)
 	if err := p.Undo(t.Context(), token); err != nil {
 		t.Error(err)
+	}
+	if got := p.fences(t); got != "none" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestHandoverToAnother: a handover is not complete while another mirror than the one at its beginning answers.
+func TestHandoverToAnother(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Report = func(text string) { p.other.Store(p.other.Load() || strings.Contains(text, "are signed")) }
+	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||
+		!strings.Contains(err.Error(), "another mirror answers") {
+		t.Errorf("handed over: %v", err)
 	}
 	if got := p.fences(t); got != "none" {
 		t.Errorf("afterwards: %s", got)

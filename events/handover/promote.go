@@ -38,7 +38,15 @@ type Mirror struct {
 // Promote makes the mirror continue the log that was handed over: it verifies that its log is the tree of the final
 // checkpoint, places keys and memory, and opens the log for appends. It can be repeated.
 func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) {
-	if done, err := m.done(ctx, token.Promotion); err != nil || done != nil {
+	own, err := logID(ctx, m.Pool)
+	if err != nil {
+		return nil, err
+	}
+	if own != token.Log {
+		return nil, fmt.Errorf("%w: the file is for the mirror that answered at %s, and this is another one", ErrRefused,
+			token.Successor)
+	}
+	if done, err := find(ctx, m.Pool, token.Promotion); err != nil || done != nil {
 		return done, err
 	}
 	last, err := token.signing().Verify()
@@ -65,20 +73,6 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 		}
 		return token.signing().Continue(ctx, tx, last.Origin)
 	})
-}
-
-// done returns a promotion of this database; nil if it has none with the id. It fails with ErrRefused if another mirror
-// was promoted with it.
-func (m *Mirror) done(ctx context.Context, id uuid.UUID) (*Promotion, error) {
-	p, err := find(ctx, m.Pool, id)
-	if err != nil || p == nil {
-		return nil, err
-	}
-	at, err := mirror.ReadState(ctx, m.Pool)
-	if err == nil && at != nil {
-		err = fmt.Errorf("%w: another mirror was promoted with this file", ErrRefused)
-	}
-	return p, err
 }
 
 // await waits until the mirror has exactly the events of a checkpoint, and serves it.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/database"
@@ -15,6 +16,7 @@ import (
 
 // Published is what a service says about the origins of its ledger: GET /ledger/origins.
 type Published struct {
+	Log        uuid.UUID   `json:"log"`     // random id of the log in this database
 	Origins    []Name      `json:"origins"` // oldest first; the last one is the current one
 	Promotions []Promotion `json:"promotions"`
 }
@@ -26,10 +28,16 @@ type Name struct {
 	StartedAt time.Time `json:"startedAt"`
 }
 
-const originsSQL = `SELECT origin, tree_size, started_at FROM ledger_origins ORDER BY ordinal`
+const (
+	logSQL     = `SELECT id FROM log_identity`
+	originsSQL = `SELECT origin, tree_size, started_at FROM ledger_origins ORDER BY ordinal`
+)
 
 // Publish reads what a service publishes.
 func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
+	if p.Log, err = logID(ctx, db); err != nil {
+		return Published{}, err
+	}
 	if p.Promotions, err = List(ctx, db); err != nil {
 		return Published{}, err
 	}
@@ -39,6 +47,14 @@ func Publish(ctx context.Context, db database.Querier) (p Published, err error) 
 		return n, err
 	}, originsSQL)
 	return p, err
+}
+
+// logID returns the id of a database's log.
+func logID(ctx context.Context, db database.Querier) (id uuid.UUID, err error) {
+	if err := db.QueryRow(ctx, logSQL).Scan(&id); err != nil {
+		return uuid.Nil, fmt.Errorf("read the id of the log: %w", err)
+	}
+	return id, nil
 }
 
 // fetchOrigins fetches what the service at a public URL publishes.

@@ -21,6 +21,13 @@ func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client
 	if err != nil {
 		return nil, err
 	}
+	return theirs.successor(ctx, db, client, url)
+}
+
+// successor does what FindSuccessor does, with what the service publishes.
+func (theirs *Published) successor(
+	ctx context.Context, db database.Querier, client *http.Client, url string,
+) (*Promotion, error) {
 	known, err := List(ctx, db)
 	if err != nil {
 		return nil, err

@@ -39,18 +39,20 @@ func ReadRole(ctx context.Context, db database.Querier) (r Role, err error) {
 type fence struct {
 	promotion uuid.UUID
 	successor string
+	log       uuid.NullUUID // of the successor
 	replaced  bool
 	given     bool
 }
 
 const (
-	fenceSQL = `SELECT promotion_id, successor_url, replaced, given_at IS NOT NULL FROM handover`
+	fenceSQL = `SELECT promotion_id, successor_url, successor_log, replaced, given_at IS NOT NULL FROM handover`
 	// lockSQL waits for running writes; later ones wait until the end of the transaction.
 	lockSQL = `SET LOCAL lock_timeout = '1s';
 LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
-	// raiseSQL: $1: id of the promotion, $2: public URL of the successor, $3: whether the database was replaced.
-	raiseSQL = `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
-VALUES ($1, $2, $3, statement_timestamp()) ON CONFLICT DO NOTHING`
+	// raiseSQL: $1: id of the promotion, $2: public URL of the successor, $3: whether the database was replaced,
+	// $4: id of the successor's log.
+	raiseSQL = `INSERT INTO handover (promotion_id, successor_url, replaced, successor_log, fenced_at)
+VALUES ($1, $2, $3, $4, statement_timestamp()) ON CONFLICT DO NOTHING`
 	// lowerSQL: $1: id of the promotion, $2: whether to lift the fence of a complete handover.
 	lowerSQL = `DELETE FROM handover WHERE promotion_id = $1 AND (given_at IS NULL OR $2)`
 	giveSQL  = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
@@ -68,7 +70,7 @@ func guards(how string) string {
 // readFence reads the fence of a database; nil without one.
 func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 	var f fence
-	err := db.QueryRow(ctx, fenceSQL).Scan(&f.promotion, &f.successor, &f.replaced, &f.given)
+	err := db.QueryRow(ctx, fenceSQL).Scan(&f.promotion, &f.successor, &f.log, &f.replaced, &f.given)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // documented
 	}
@@ -134,7 +136,7 @@ func raise(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db datab
 		if err := check(tx); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, raiseSQL, f.promotion, f.successor, f.replaced)
+		tag, err := tx.Exec(ctx, raiseSQL, f.promotion, f.successor, f.replaced, f.log)
 		if err == nil && tag.RowsAffected() != 1 {
 			err = errMoved
 		}

@@ -19,6 +19,7 @@ type Token struct {
 	Format     string      `json:"format"`
 	Promotion  uuid.UUID   `json:"promotion"`
 	Successor  string      `json:"successor"`  // public URL of the mirror for which it was made
+	Log        uuid.UUID   `json:"log"`        // id of its log: no other mirror can be promoted with the token
 	Checkpoint string      `json:"checkpoint"` // the final one
 	Keys       string      `json:"keys"`       // content of the key file
 	Memory     uuid.UUID   `json:"memory"`

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
@@ -196,6 +197,28 @@ func TestHandoverKilled(t *testing.T) {
 	mirror.MustCLI(t, "events", "verify")
 }
 
+// fileFor returns a copy of the file of a handover, changed to be for another mirror.
+func fileFor(t testing.TB, file string, mirror *Service) string {
+	t.Helper()
+	var token map[string]json.RawMessage
+	err := json.Unmarshal(copyOf(t, file), &token)
+	if err == nil {
+		token["log"], err = json.Marshal(value[string](t, mirror.DatabaseURL, `SELECT id::text FROM log_identity`))
+	}
+	var text []byte
+	if err == nil {
+		text, err = json.Marshal(token)
+	}
+	changed := filepath.Join(t.TempDir(), "changed")
+	if err == nil {
+		err = os.WriteFile(changed, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return changed
+}
+
 // copyOf returns the content of a file.
 func copyOf(t testing.TB, file string) []byte {
 	t.Helper()
@@ -299,13 +322,14 @@ func TestHandoverRefused(t *testing.T) {
 		t.Error("another handover replaces the file of the first")
 	}
 	origin.MustCLI(t, append([]string{"handover", file, "--to", mirror.URL, "--leave-imports"}, filesOf(origin)...)...)
-	refused(behind, "It must run until it has all", "promote", file, "--wait", "100ms")
+	refused(behind, "the file is for the mirror that answered at "+mirror.URL, "promote", file)
+	refused(behind, "It must run until it has all", "promote", fileFor(t, file, behind), "--wait", "100ms")
 	for range 30 { // more events than those that were handed over
 		other.NewPartner(t)
 	}
 	stranger := startMirror(t, other)
 	wantMirrored(t, other.URL, other.DatabaseURL, stranger.URL, stranger.DatabaseURL)
-	refused(stranger, "another history", "promote", file)
+	refused(stranger, "another history", "promote", fileFor(t, file, stranger))
 	used, err := os.Open(file)
 	if err == nil {
 		err = syscall.Flock(int(used.Fd()), syscall.LOCK_EX)
