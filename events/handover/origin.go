@@ -104,13 +104,18 @@ func (o *Origin) give(ctx context.Context, f *fence, last ledger.Checkpoint) (*T
 	if err != nil {
 		return nil, err
 	}
+	erased, err := countErased(ctx, o.Pool)
+	if err != nil {
+		return nil, err
+	}
 	webhooks, err := readWebhooks(ctx, o.Pool)
 	if err != nil {
 		return nil, err
 	}
 	return &Token{
 		Format: formatName, Promotion: f.promotion, Successor: f.successor, Log: f.log.UUID,
-		Checkpoint: string(signing.Last), Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier, Webhooks: webhooks,
+		Checkpoint: string(signing.Last), Keys: signing.Keys, Memory: signing.Memory, Promotions: earlier, Erased: erased,
+		Webhooks: webhooks,
 	}, nil
 }
 
@@ -451,6 +456,15 @@ func Seal(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
 			return fmt.Errorf("%w: not all events were sealed in time; a long transaction in the cluster delays it", ErrRefused)
 		}
 	}
+}
+
+// countErased counts the events whose personal part is erased.
+func countErased(ctx context.Context, db database.Querier) (n int64, err error) {
+	const sql = `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`
+	if err := db.QueryRow(ctx, sql).Scan(&n); err != nil {
+		return 0, fmt.Errorf("count erased events: %w", err)
+	}
+	return n, nil
 }
 
 // retire takes the memory out of use. A replica may hold its lock for a moment.

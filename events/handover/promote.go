@@ -57,6 +57,13 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	if err != nil {
 		return nil, err
 	}
+	if erased, err := countErased(ctx, m.Pool); err != nil {
+		return nil, err
+	} else if erased > token.Erased {
+		return nil, fmt.Errorf("%w: the mirror lacks names and words of %d events that the origin has. Undo the handover "+
+			"there with this file, and make the mirror again from the URL of the origin or a bundle", ErrRefused,
+			erased-token.Erased)
+	}
 	if err := learn(ctx, m.Pool, token.Promotions); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type Token struct {
 	Keys       string      `json:"keys"`       // content of the key file
 	Memory     uuid.UUID   `json:"memory"`
 	Promotions []Promotion `json:"promotions"` // earlier ones
+	Erased     int64       `json:"erased"`     // events whose personal part is erased
 
 	Webhooks jsontext.Value `json:"webhooks"` // of partners, see readWebhooks
 }

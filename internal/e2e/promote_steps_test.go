@@ -345,6 +345,14 @@ func TestHandoverRefused(t *testing.T) {
 	if got := originsOf(t, stranger); len(got.Promotions) > 0 {
 		t.Errorf("a mirror of another history is promoted: %+v", got)
 	}
+	// Names and words that were withheld from the mirror look erased.
+	execute(t, mirror.DatabaseURL, `ALTER TABLE events DISABLE TRIGGER USER;
+		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
+		WHERE ctid = (SELECT min(ctid) FROM events WHERE event_type = 'post.imported.v1')`)
+	refused(mirror, "the mirror lacks names and words of 1 events", "promote", file)
+	if promoted := originsOf(t, mirror).Promotions; len(promoted) > 0 {
+		t.Error("the mirror is promoted")
+	}
 	// An import that was open is refused, too.
 	lines := origin.Send(t, Request{
 		Method: http.MethodPost, Path: "/api/integrations/imports", Bearer: imports.APIKey, Key: Key(),
