@@ -53,6 +53,14 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	if err != nil {
 		return nil, err
 	}
+	known, err := ledger.NewStore(m.Pool).VerifierKeys(ctx, last)
+	if err != nil {
+		return nil, err
+	}
+	if len(known) == 0 {
+		return nil, fmt.Errorf("%w: the final checkpoint bears no signature of a key that the mirror knows of its origin",
+			ErrRefused)
+	}
 	at, err := m.await(ctx, last, token)
 	if err != nil {
 		return nil, err

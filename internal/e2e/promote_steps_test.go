@@ -329,7 +329,7 @@ func TestHandoverRefused(t *testing.T) {
 	}
 	stranger := startMirror(t, other)
 	wantMirrored(t, other.URL, other.DatabaseURL, stranger.URL, stranger.DatabaseURL)
-	refused(stranger, "another history", "promote", fileFor(t, file, stranger))
+	refused(stranger, "no signature of a key that the mirror knows", "promote", fileFor(t, file, stranger))
 	used, err := os.Open(file)
 	if err == nil {
 		err = syscall.Flock(int(used.Fd()), syscall.LOCK_EX)
