@@ -469,6 +469,8 @@ func countErased(ctx context.Context, db database.Querier) (n int64, err error) 
 
 // retire takes the memory out of use. A replica may hold its lock for a moment.
 func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (ledger.Signing, error) {
+	ctx, cancel := context.WithTimeout(ctx, o.Wait)
+	defer cancel()
 	for {
 		signing, err := ledger.Retire(o.KeyFile, o.Memory, last, ledger.Retirement{
 			Promotion: f.promotion, Successor: f.successor,

@@ -24,7 +24,7 @@ type Mirror struct {
 	Pool *pgxpool.Pool
 	// KeyFile and Memory will sign the ledger.
 	KeyFile, Memory string
-	// Wait limits how long to wait until the mirror has all events of the handover.
+	// Wait limits how long to wait until the mirror has all events of the handover, and then for locks of its tables.
 	Wait time.Duration
 	// Stopped promotes a mirror that has stopped because its origin delivers another history.
 	Stopped bool
@@ -149,15 +149,20 @@ func (m *Mirror) adopt(ctx context.Context, last ledger.Checkpoint, token *Token
 func (m *Mirror) open(
 	ctx context.Context, at *mirror.State, p *Promotion, more func(tx pgx.Tx) error,
 ) (*Promotion, error) {
-	err := pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
-		if err := mirror.End(ctx, tx, at); err != nil {
+	limited, cancel := context.WithTimeout(ctx, m.Wait)
+	defer cancel()
+	err := pgx.BeginFunc(limited, m.Pool, func(tx pgx.Tx) error {
+		if err := mirror.End(limited, tx, at); err != nil {
 			return err
 		}
-		if err := record(ctx, tx, p); err != nil {
+		if err := record(limited, tx, p); err != nil {
 			return err
 		}
 		return more(tx)
 	})
+	if limited.Err() != nil && err != nil {
+		err = fmt.Errorf("%w: a VACUUM, an index build or another transaction has locked the log: %w", ErrRefused, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("promote the mirror: %w", err)
 	}

@@ -345,6 +345,9 @@ func TestHandoverRefused(t *testing.T) {
 	if got := originsOf(t, stranger); len(got.Promotions) > 0 {
 		t.Errorf("a mirror of another history is promoted: %+v", got)
 	}
+	release = hold(t, mirror.DatabaseURL, `LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE`) // as VACUUM does
+	refused(mirror, "has locked the log", "promote", file, "--wait", "1s")
+	release()
 	// Names and words that were withheld from the mirror look erased.
 	execute(t, mirror.DatabaseURL, `ALTER TABLE events DISABLE TRIGGER USER;
 		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
