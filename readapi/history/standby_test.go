@@ -178,6 +178,7 @@ func TestStandbyPages(t *testing.T) {
 	testdb.Eventually(t, "commits wait for the standby that is away", func() bool {
 		return testdb.Value[string](t, p.primary, `SHOW synchronous_standby_names`) == "away"
 	})
+	testdb.Exec(t, p.primary, `CHECKPOINT`) // commits wait once the checkpointer has read the setting, too
 	waiting, kind := p.posts(30), "post.waiting.v1"
 	for i := range waiting {
 		waiting[i].kind = kind
