@@ -47,7 +47,7 @@ func main() {
 // commonFlags are the same for the cluster and for its NATS servers.
 type commonFlags struct {
 	Port    int    `default:"8100" placeholder:"N" help:"First of twelve ports on 127.0.0.1 (default: ${default})."`
-	DataDir string `placeholder:"DIR" help:"Directory for all data (default: a temporary one, which is deleted at the end)."`
+	DataDir string `placeholder:"DIR" help:"Directory for all data (default: a temporary one, deleted at the end)."`
 }
 
 // The ports, counted from the first one. A service has one for all, and one for operators.
@@ -86,7 +86,7 @@ func (c *natsCommand) Run(ctx context.Context) error {
 
 type runCommand struct {
 	commonFlags
-	Binary string `default:"bin/novelgate" type:"existingfile" placeholder:"FILE" help:"The novelgate to run (default: ${default})."`
+	Binary string `default:"bin/novelgate" type:"existingfile" placeholder:"FILE" help:"Program (default: ${default})."`
 }
 
 // Run runs the cluster until ctx or a part ends.
