@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -34,6 +35,7 @@ type fixture struct {
 	permits  int          // left
 	take     func() error // called by each Take, whose error it returns
 	commands int          // that still reach the committer, before the worker loses its lease
+	refusals int          // of the next commands, which must be retried
 }
 
 func setup(t *testing.T) *fixture {
@@ -92,6 +94,10 @@ func (f *fixture) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, 
 func (f *fixture) Submit(ctx context.Context, cmd *committer.Command) (committer.Submitted, error) {
 	if f.commands == 0 {
 		return committer.Submitted{}, committer.ErrOtherServer
+	}
+	if f.refusals > 0 {
+		f.refusals--
+		return committer.Submitted{}, committer.ErrQueueFull
 	}
 	f.commands--
 	return f.Committer.Submit(ctx, cmd)
@@ -244,6 +250,33 @@ func TestIdleChunksTakeTurns(t *testing.T) {
 		t.Errorf("%d of %d ready lines are stored after %d visits", stored, chunks, chunks)
 	}
 	f.finish(t)
+}
+
+// TestRefusedLinesAreRetried: the committer refuses the first upserts of some titles. Each line has one outcome, and the
+// last upsert of each title wins.
+func TestRefusedLinesAreRetried(t *testing.T) {
+	t.Parallel()
+	const titles, versions = 5, 4
+	f := setup(t)
+	f.refusals = 2
+	integration := f.integration(t)
+	var lines strings.Builder
+	for n := range titles * versions {
+		fmt.Fprintf(&lines, `{"operation":"novels","idempotencyKey":"%d","body":{"novel":"Title %d","synopsis":"Version %d."}}`+"\n",
+			n, n%titles, n/titles)
+	}
+	id := f.spool(t, integration, lines.String())
+	f.visit(t)
+	f.finish(t)
+	i, err := f.worker.Store.Find(t.Context(), integration, id)
+	if err != nil || f.refusals > 0 || i.Created != titles || i.Updated != titles*(versions-1) {
+		t.Errorf("import %+v, %v", i, err)
+	}
+	synopses := testdb.Values[string](t, f.pool, `SELECT DISTINCT ON (stream_id) data->>'synopsis' FROM events
+WHERE event_type = 'novel.updated.v1' ORDER BY stream_id, stream_version DESC`)
+	if want := slices.Repeat([]string{fmt.Sprintf("Version %d.", versions-1)}, titles); !slices.Equal(synopses, want) {
+		t.Errorf("synopses %q", synopses)
+	}
 }
 
 // reply is a line of TestRepliesOfInterruptedImports. Its key is unique, unless it repeats an earlier line.

@@ -156,48 +156,6 @@ func TestImportKeepsTheOrderOfNovels(t *testing.T) {
 	}
 }
 
-// TestRefusedLinesAreTriedAgain: another session locks novels during their upserts, longer than a command waits. Each
-// line has one outcome, and the last upsert of a title wins.
-func TestRefusedLinesAreTriedAgain(t *testing.T) {
-	t.Parallel()
-	const titles, versions = 30, 10
-	url := testdb.New(t)
-	s := Start(t, url)
-	p := s.NewImporter(t)
-	title := func(n int) string { return fmt.Sprint("Locked ", n) }
-	for n := range titles {
-		p.Upsert(t, Key(), Fields{"novel": title(n)}).WantNovel(t, http.StatusCreated)
-	}
-	holder := connect(t, url)
-	tx, err := holder.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SELECT FROM title_lookup FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
-	i := p.OpenImport(t)
-	var lines strings.Builder
-	for k := range titles * versions {
-		fmt.Fprintf(&lines, `{"operation":"novels","idempotencyKey":"upsert-%d","body":{"novel":%q,"synopsis":"Version %d."}}`+"\n",
-			k, title(k%titles), k/titles)
-	}
-	i.Put(t, lines.String())
-	time.Sleep(6 * time.Second) // a command waits for less than two
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	ended := i.Finish(t)
-	if ended.Updated != ended.Lines || ended.Failed != 0 || ended.Replayed != 0 {
-		t.Errorf("import %+v", ended)
-	}
-	for n := range titles {
-		if got := s.Novel(t, title(n)); got.Synopsis != fmt.Sprintf("Version %d.", versions-1) {
-			t.Errorf("%s has %q", title(n), got.Synopsis)
-		}
-	}
-}
-
 // TestUpsertsOfOneTitle use one permit per line, although each is executed alone.
 func TestUpsertsOfOneTitle(t *testing.T) {
 	t.Parallel()
