@@ -47,7 +47,10 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	l := &listing{failed: failed, last: number(q, "after"), limit: q.Limit(standardResults, largestResults)}
+	l := &listing{failed: failed, limit: q.Limit(standardResults, largestResults)}
+	if after := number(q, "after"); after != nil {
+		l.last = *after
+	}
 	l.status = Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
 		string(Failed)))
 	l.warning = Warning(q.OneOf("warning", string(ParentNotFound), string(UnknownMember)))

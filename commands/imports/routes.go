@@ -183,10 +183,7 @@ func (a *API) complete(ctx context.Context, c *call) error {
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	var lines *int64
-	if n := number(q, "lines"); q.Given("lines") {
-		lines = &n
-	}
+	lines := number(q, "lines")
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
@@ -221,14 +218,17 @@ func (c *call) onImport(ctx context.Context, do action) (Import, error) {
 	return do(ctx, c.IntegrationID, id)
 }
 
-// number reads a parameter with a number of lines.
-func number(q *httpkit.Query, name string) int64 {
+// number reads a parameter with a number of lines; nil without one.
+func number(q *httpkit.Query, name string) *int64 {
 	text := q.Text(name)
+	if text == "" {
+		return nil
+	}
 	n, err := strconv.ParseInt(text, 10, 64)
-	if text != "" && (err != nil || n < 0) {
+	if err != nil || n < 0 {
 		q.Refuse(name, "must be a number of lines: 0 or greater")
 	}
-	return n
+	return &n
 }
 
 // Times of a part, whose body may take longer than that of a command.
@@ -243,13 +243,14 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	if err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
-	offset := number(q, "offset")
-	if !q.Given("offset") {
+	sent := number(q, "offset")
+	if sent == nil && q.Err() == nil {
 		q.Refuse("offset", "is required: the number of lines before the part")
 	}
 	if err := q.Err(); err != nil {
 		return err //nolint:wrapcheck // already a problem
 	}
+	offset := *sent
 	found, err := c.onImport(ctx, a.Store.find)
 	switch {
 	case err != nil:

@@ -164,8 +164,12 @@ WHERE import_id = $1 AND state IN ('open', 'processing') RETURNING ` + importCol
 // is idempotent.
 func (s *Store) complete(ctx context.Context, integration, id uuid.UUID, lines *int64) (Import, error) {
 	i, err := s.changeState(ctx, integration, id, completeSQL, []any{lines}, Processing, Completed)
-	if err != nil && i.State == Open {
+	switch {
+	case err != nil && i.State == Open:
 		return i, problem.OffsetMismatch(i.Lines)
+	case err == nil && lines != nil && *lines != i.Lines: // it was complete before
+		return i, problem.ImportClosed(string(i.State)).WithDetail(
+			fmt.Sprintf("The import is %s, with %d lines.", i.State, i.Lines))
 	}
 	return i, err
 }

@@ -170,6 +170,9 @@ func TestPartsOfAnImport(t *testing.T) {
 	}
 	second.WriteString(PostLine(t, "b", Comment(title)))
 	i := p.OpenImport(t)
+	empty := i.Part(0, "x")
+	empty.Path = strings.TrimSuffix(empty.Path, "0")
+	p.Service.Send(t, empty).WantInvalid(t, "offset")
 	put := func(offset int, coding, text string) Response {
 		r := i.Part(offset, text)
 		if coding != "" {
@@ -264,6 +267,7 @@ func TestCompleteCountsLines(t *testing.T) {
 	if completed.Lines != 2 {
 		t.Errorf("%+v", completed)
 	}
+	p.Service.Send(t, i.request(http.MethodPost, "/complete?lines=3")).WantProblem(t, 409, "import_closed")
 }
 
 func TestImportsBelongToTheirIntegration(t *testing.T) {
