@@ -1,11 +1,13 @@
--- Leases a chunk of the import that has waited longest. $1: worker; $2: length of the lease. If the first chunk in turn must wait for
--- an earlier one, so must all chunks after it. 1099511627776 is 2^40, see import_chunks.turn.
+-- Leases a chunk of the integration that has waited longest, and of its imports of the one that has. $1: worker; $2: length of the
+-- lease. If the first chunk in turn must wait for an earlier one, so must all chunks after it. 1099511627776 is 2^40, see
+-- import_chunks.turn.
 WITH due AS (
     SELECT c.import_id, c.first_line, i.integration_id, i.key_id, i.round, i.final, g.can_post, g.can_create_novels, g.review,
            g.lines_per_minute
     FROM (
         SELECT import_id, integration_id, key_id, round, final FROM imports
-        WHERE state IN ('open', 'processing') AND resume_at <= now() ORDER BY worked_at, import_id
+        WHERE state IN ('open', 'processing') AND resume_at <= now()
+        ORDER BY max(worked_at) OVER (PARTITION BY integration_id), worked_at, import_id
     ) AS i
     JOIN integrations AS g ON g.integration_id = i.integration_id AND g.enabled AND g.can_import
     CROSS JOIN LATERAL (

@@ -252,8 +252,34 @@ func TestIdleChunksTakeTurns(t *testing.T) {
 	f.finish(t)
 }
 
-// TestRefusedLinesAreRetried: the committer refuses the first upserts of some titles. Each line has one outcome, and the
-// last upsert of each title wins.
+// TestIntegrationsTakeTurns: an integration with several imports does not delay one with a single import more.
+func TestIntegrationsTakeTurns(t *testing.T) {
+	t.Parallel()
+	const chunks, visits = 6, 8
+	f := setup(t)
+	many, one := f.integration(t), f.integration(t)
+	spool := func(integration uuid.UUID, name string) {
+		var lines []string
+		for n := range chunks {
+			lines = append(lines, comment(fmt.Sprint(name, "-", n), "", "c"))
+		}
+		f.spool(t, integration, lines...)
+	}
+	for n := range 4 {
+		spool(many, fmt.Sprint("import-", n))
+	}
+	spool(one, "import")
+	for range visits {
+		f.visit(t)
+	}
+	if stored := len(f.parents(t, one)); stored != visits/2 {
+		t.Errorf("%d lines of the single import are stored after %d visits, want %d", stored, visits, visits/2)
+	}
+	f.finish(t)
+}
+
+// TestRefusedLinesAreRetried: the committer refuses the first upserts of some titles. Each line has one outcome, and
+// the last upsert of each title wins.
 func TestRefusedLinesAreRetried(t *testing.T) {
 	t.Parallel()
 	const titles, versions = 5, 4
