@@ -77,7 +77,11 @@ func routes(
 	}
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)
-	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
+	p := &pages.Pages{
+		Kit: kit, Reader: reader, Addresses: addresses,
+		CardReaders:  httpkit.NewReaders("cards", 16, 1, kit.Timeout),
+		CoverReaders: httpkit.NewReaders("covers", 16, 0, kit.Timeout),
+	}
 	if len(site) > 0 {
 		p.Site = site[0]
 	}

@@ -33,12 +33,16 @@ import (
 )
 
 // Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
-// streams of the history and of change feeds. Each may use half a megabyte.
+// streams of the history and of change feeds, each of which may use half a megabyte; on concurrent requests for cards,
+// on cards that are drawn at a time, and on concurrent requests for covers.
 const (
 	staffRequests  = 64
 	staffAnswers   = 4
 	auditorStreams = 100
 	partnerStreams = 100
+	cardRequests   = 16
+	cardsDrawn     = 1
+	coverRequests  = 64
 )
 
 // newKit returns the Kit of all public routes.
@@ -62,7 +66,9 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
 	historyStreams := httpkit.NewReaders("streams", auditorStreams, 0, kit.Timeout)
 	changeStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, kit.Timeout)
-	s.collectors = append(s.collectors, requests, outcomes, historyStreams, changeStreams)
+	cards := httpkit.NewReaders("cards", cardRequests, cardsDrawn, kit.Timeout)
+	covers := httpkit.NewReaders("covers", coverRequests, 0, kit.Timeout)
+	s.collectors = append(s.collectors, requests, outcomes, historyStreams, changeStreams, cards, covers)
 	reader := &readapi.Reader{DB: pools.Read}
 	if s.standbys != nil {
 		reader.DB = s.standbys
@@ -100,7 +106,9 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 		api.Register(router)
 	}
 	readapi.RegisterOpenAPI(router, kit)
-	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses, Site: site}
+	p := &pages.Pages{
+		Kit: kit, Reader: reader, Addresses: addresses, Site: site, CardReaders: cards, CoverReaders: covers,
+	}
 	p.Register(router)
 	router.NotFoundHandler = requests.Middleware(p.Missing())
 	router.MethodNotAllowedHandler = requests.Middleware(kit.MethodNotAllowed(router))

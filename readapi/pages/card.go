@@ -52,18 +52,15 @@ var titleSizes = []struct {
 	lines int
 }{{84, 3}, {64, 4}, {48, 6}}
 
-// Cards are drawn one at a time, which takes about 45 ms for a long title. The latest ones are kept; one has about
-// 20 kB.
-const (
-	cardReaders = 16
-	cardsKept   = 128
-)
+// cardsKept is the number of latest cards that are kept. One has about 20 kB, and takes about 45 ms to draw if its title
+// is long.
+const cardsKept = 128
 
 // cards handles GET /card.png and GET /novels/{slug}/card.png.
 func (p *Pages) cards() http.Handler {
 	kit := httpkit.Kit{
 		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Standbys: p.Standbys, Problems: p.Problems,
-		Readers: httpkit.NewReaders("cards", cardReaders, 1, p.Timeout),
+		Readers: p.CardReaders,
 	}
 	kept, _ := lru.New[card, []byte](cardsKept) // it fails for a negative size only
 	rendered := kit.Rendered("image/png", func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {

@@ -11,18 +11,13 @@ import (
 	"novelgate/readapi/covers"
 )
 
-// coverReaders limits the concurrent requests for covers, separately from pages: a request that waits for a partner's
-// host must not block a page.
-const coverReaders = 64
-
 // noCover replaces a cover that cannot be shown. It is transparent: the page shows the first letter of the title behind
 // it.
 const noCover = `<svg xmlns="http://www.w3.org/2000/svg" width="1" height="1"/>`
 
 // covers handles GET /novels/{slug}/cover.
 func (p *Pages) covers() http.Handler {
-	readers := httpkit.NewReaders("covers", coverReaders, 0, p.Timeout)
-	return readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return p.CoverReaders.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := p.WithTimeout(r.Context())
 		defer cancel()
 		picture, err := p.coverOf(ctx, mux.Vars(r)["slug"])
