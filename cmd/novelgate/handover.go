@@ -19,8 +19,8 @@ import (
 
 // SigningFlags name what signs the ledger.
 type SigningFlags struct {
-	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys (default: ledger.key in the data directory)."`
-	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Memory of the ledger (default: beside the keys, FILE.memory)."`
+	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE"`
+	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR"`
 }
 
 type handoverCommand struct {
