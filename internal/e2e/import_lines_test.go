@@ -14,19 +14,14 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestImportRefusesALineAsTheLiveInterfaceDoes sends bad bodies and keys both ways.
-func TestImportRefusesALineAsTheLiveInterfaceDoes(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	p := s.NewImporter(t)
-	title, rejected := Unique("Good"), Unique("Rejected")
-	p.Upsert(t, Key(), Fields{"novel": title}).WantNovel(t, 201)
-	p.Upsert(t, Key(), Fields{"novel": rejected}).WantNovel(t, 201)
-	p.Upsert(t, "misused", Fields{"novel": title}).WantNovel(t, 200)
-	s.Moderate(t, "reject", rejected)
+// badCommand is a command that is refused.
+type badCommand struct{ operation, key, body string }
+
+// badCommands returns commands that are refused for their bodies or keys. title is that of a novel which the key
+// "misused" upserted, rejected one that staff rejected.
+func badCommands(title, rejected string) map[string]badCommand {
 	good := `"uuid":"u","username":"n","novel":"` + title + `","content":`
-	type bad struct{ operation, key, body string }
-	cases := map[string]bad{
+	return map[string]badCommand{
 		"missing field":      {"posts", Key(), `{"uuid":"u","novel":"` + title + `","content":"c"}`},
 		"several fields":     {"posts", Key(), `{"uuid":"","username":"","novel":"` + title + `","content":" "}`},
 		"HTML":               {"posts", Key(), `{` + good + `"<b>c</b>"}`},
@@ -49,6 +44,19 @@ func TestImportRefusesALineAsTheLiveInterfaceDoes(t *testing.T) {
 		"key with one quote": {"posts", `"k`, `{` + good + `"c"}`},
 		"misused key":        {"novels", "misused", `{"novel":"` + Unique("Other") + `"}`},
 	}
+}
+
+// TestImportRefusesALineAsTheLiveInterfaceDoes sends bad bodies and keys both ways.
+func TestImportRefusesALineAsTheLiveInterfaceDoes(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	p := s.NewImporter(t)
+	title, rejected := Unique("Good"), Unique("Rejected")
+	p.Upsert(t, Key(), Fields{"novel": title}).WantNovel(t, 201)
+	p.Upsert(t, Key(), Fields{"novel": rejected}).WantNovel(t, 201)
+	p.Upsert(t, "misused", Fields{"novel": title}).WantNovel(t, 200)
+	s.Moderate(t, "reject", rejected)
+	cases := badCommands(title, rejected)
 	var names []string
 	var text strings.Builder
 	for name, c := range cases {
@@ -160,26 +168,26 @@ func packed(t testing.TB, coding string, plain []byte) []byte {
 	return writer.EncodeAll(plain, nil)
 }
 
+// send sends text as a part in a content coding; "" for none.
+func (i *BulkImport) send(t testing.TB, offset int, coding, text string) Response {
+	t.Helper()
+	r := i.Part(offset, text)
+	if coding != "" {
+		r.Body, r.Header = packed(t, coding, []byte(text)), http.Header{"Content-Encoding": {coding}}
+	}
+	return i.partner.Service.Send(t, r)
+}
+
+// TestPartsOfAnImport: parts come in order, packed or not. One that is sent again is recognised by its lines.
 func TestPartsOfAnImport(t *testing.T) {
 	t.Parallel()
-	p := Shared(t).NewImporter(t)
+	i := Shared(t).NewImporter(t).OpenImport(t)
 	title := Unique("Parts")
-	var first, second strings.Builder
+	var first strings.Builder
 	for n := range 2_500 {
 		first.WriteString(PostLine(t, fmt.Sprint("a", n), Comment(title)))
 	}
-	second.WriteString(PostLine(t, "b", Comment(title)))
-	i := p.OpenImport(t)
-	empty := i.Part(0, "x")
-	empty.Path = strings.TrimSuffix(empty.Path, "0")
-	p.Service.Send(t, empty).WantInvalid(t, "offset")
-	put := func(offset int, coding, text string) Response {
-		r := i.Part(offset, text)
-		if coding != "" {
-			r.Body, r.Header = packed(t, coding, []byte(text)), http.Header{"Content-Encoding": {coding}}
-		}
-		return p.Service.Send(t, r)
-	}
+	second := PostLine(t, "b", Comment(title))
 	expect := func(what string, r Response, next string) {
 		t.Helper()
 		if r.Status != http.StatusNoContent || r.Header.Get("Next-Offset") != next {
@@ -195,55 +203,59 @@ func TestPartsOfAnImport(t *testing.T) {
 			t.Errorf("%s: %s", what, r.Body)
 		}
 	}
-	mismatch("a gap", put(7, "", second.String()), 0)
-	expect("first part", put(0, "gzip", first.String()), "2500")
-	expect("the same, packed otherwise", put(0, "zstd", first.String()), "2500")
-	expect("second part", put(2500, "zstd", second.String()), "2501")
-	expect("first part again", put(0, "", first.String()), "2500")
-	mismatch("another part", put(0, "", second.String()), 2501)
-	mismatch("a piece of a part", put(1000, "", second.String()), 2501)
-
-	put(2501, "br", "x").WantProblem(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
-	text := i.Part(2501, second.String())
-	text.ContentType = "application/json"
-	p.Service.Send(t, text).WantProblem(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
-	for name, r := range map[string]Request{
-		"offset":   i.Part(-1, "x"),
-		"not gzip": {Header: http.Header{"Content-Encoding": {"gzip"}}, Body: []byte("plain")},
-		"not zstd": {Header: http.Header{"Content-Encoding": {"zstd"}}, Body: []byte("plain")},
-		"cut gzip": {
-			Header: http.Header{"Content-Encoding": {"gzip"}},
-			Body:   packed(t, "gzip", []byte(first.String()))[:300],
-		},
-	} {
-		if r.Path == "" { // only header and body of a part at the next offset
-			header, body := r.Header, r.Body
-			r = i.Part(2501, "")
-			r.Header, r.Body = header, body
-		}
-		if response := p.Service.Send(t, r); response.Status != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", name, response.Status, response.Body)
-		}
-	}
-	for _, coding := range []string{"", "gzip", "zstd"} {
-		put(i.Show(t).Lines, coding, strings.Repeat("\n", 10_001)).WantProblem(t, http.StatusRequestEntityTooLarge,
-			"payload_too_large")
-		put(i.Show(t).Lines, coding, strings.Repeat("x", 17<<20)).WantProblem(t, http.StatusRequestEntityTooLarge,
-			"payload_too_large")
-	}
-	if bomb := packed(t, "gzip", bytes.Repeat([]byte{'\n'}, 64<<20)); len(bomb) > 1<<20 {
-		t.Fatal("not a bomb")
-	} else {
-		r := i.Part(i.Show(t).Lines, "")
-		r.Body, r.Header = bomb, http.Header{"Content-Encoding": {"gzip"}}
-		p.Service.Send(t, r).WantProblem(t, http.StatusRequestEntityTooLarge, "payload_too_large")
-	}
+	mismatch("a gap", i.send(t, 7, "", second), 0)
+	expect("first part", i.send(t, 0, "gzip", first.String()), "2500")
+	expect("the same, packed otherwise", i.send(t, 0, "zstd", first.String()), "2500")
+	expect("second part", i.send(t, 2500, "zstd", second), "2501")
+	expect("first part again", i.send(t, 0, "", first.String()), "2500")
+	mismatch("another part", i.send(t, 0, "", second), 2501)
+	mismatch("a piece of a part", i.send(t, 1000, "", second), 2501)
 	i.Complete(t)
-	put(0, "", first.String()).WantProblem(t, http.StatusConflict, "import_closed")
-	ended := i.Finish(t)
-	if ended.Created != 2501 {
+	i.send(t, 0, "", first.String()).WantProblem(t, http.StatusConflict, "import_closed")
+	if ended := i.Finish(t); ended.Created != 2501 {
 		t.Errorf("import %+v", ended)
 	}
+}
+
+// TestPartsThatAreNotValid are refused; what came before the fault of a part is stored.
+func TestPartsThatAreNotValid(t *testing.T) {
+	t.Parallel()
+	i := Shared(t).NewImporter(t).OpenImport(t)
+	service := i.partner.Service
+	empty, other := i.Part(0, "x"), i.Part(0, "x")
+	empty.Path = strings.TrimSuffix(empty.Path, "0")
+	other.ContentType = "application/json"
+	service.Send(t, empty).WantInvalid(t, "offset")
+	service.Send(t, i.Part(-1, "x")).WantInvalid(t, "offset")
+	service.Send(t, other).WantProblem(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
+	i.send(t, 0, "br", "x").WantProblem(t, http.StatusUnsupportedMediaType, "unsupported_media_type")
+
+	coded := func(coding string, body []byte) Response {
+		r := i.Part(i.Show(t).Lines, "")
+		r.Body, r.Header = body, http.Header{"Content-Encoding": {coding}}
+		return service.Send(t, r)
+	}
+	var lines strings.Builder
+	for n := range 8_000 {
+		fmt.Fprintln(&lines, n)
+	}
+	whole := packed(t, "gzip", []byte(lines.String()))
+	coded("gzip", []byte("plain")).WantProblem(t, http.StatusBadRequest, "invalid_request")
+	coded("zstd", []byte("plain")).WantProblem(t, http.StatusBadRequest, "invalid_request")
+	coded("gzip", whole[:len(whole)/2]).WantProblem(t, http.StatusBadRequest, "invalid_request")
+	if stored := i.Show(t).Lines; stored == 0 || stored%1_000 > 0 {
+		t.Errorf("%d lines of a part that was cut are stored, want some thousands", stored)
+	}
+	for _, coding := range []string{"", "gzip", "zstd"} {
+		for _, text := range []string{strings.Repeat("\n", 10_001), strings.Repeat("x", 17<<20)} {
+			i.send(t, i.Show(t).Lines, coding, text).WantProblem(t, http.StatusRequestEntityTooLarge, "payload_too_large")
+		}
+	}
+	bomb := packed(t, "gzip", bytes.Repeat([]byte{'\n'}, 64<<20))
+	if len(bomb) > 1<<20 {
+		t.Fatal("not a bomb")
+	}
+	coded("gzip", bomb).WantProblem(t, http.StatusRequestEntityTooLarge, "payload_too_large")
 }
 
 // TestCompleteCountsLines: an import that lacks lines, as after a failover, must get them before it can be completed.
