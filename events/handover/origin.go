@@ -458,7 +458,7 @@ func Seal(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
 	}
 }
 
-// countErased counts the events whose personal part is erased, by the index events_erased: 10,000 of a million take 2 ms.
+// countErased counts the events whose personal part is erased, with an index: 10,000 of a million take 2 ms.
 func countErased(ctx context.Context, db database.Querier) (n int64, err error) {
 	const sql = `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`
 	if err := db.QueryRow(ctx, sql).Scan(&n); err != nil {
