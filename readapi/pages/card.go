@@ -52,8 +52,8 @@ var titleSizes = []struct {
 	lines int
 }{{84, 3}, {64, 4}, {48, 6}}
 
-// cardsKept is the number of latest cards that are kept. One has about 20 kB, and takes about 45 ms to draw if its title
-// is long.
+// cardsKept is the number of latest cards that are kept. One has about 20 kB, and takes about 45 ms to draw if its
+// title is long.
 const cardsKept = 128
 
 // cards handles GET /card.png and GET /novels/{slug}/card.png.
