@@ -67,14 +67,14 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 	type announcement struct {
 		integration uuid.UUID
 		delivery    Delivery
-		decide      func(principal.Integration) ([]events.Event, error)
+		announce    func(by *Staff, integration uuid.UUID) error
 	}
 	ofImport := func(row pgx.CollectableRow) (a announcement, err error) {
 		var e events.ImportCompleted
 		err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
 			&e.ParentMissing)
 		a.delivery = Delivery{Key: e.ImportID.String(), Source: importsSource}
-		a.decide = func(i principal.Integration) ([]events.Event, error) { return i.CompleteImport(e) }
+		a.announce = func(by *Staff, id uuid.UUID) error { return by.announceImport(ctx, id, e) }
 		return a, err
 	}
 	ofKey := func(row pgx.CollectableRow) (a announcement, err error) {
@@ -84,7 +84,11 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		a.delivery = Delivery{
 			Key: keyID.String() + "/" + strconv.FormatInt(expires.UnixMicro(), 10), Source: keysSource,
 		}
-		a.decide = func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) }
+		a.announce = func(by *Staff, id uuid.UUID) error {
+			_, err := by.decideIntegration(ctx, id,
+				func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) })
+			return err
+		}
 		return a, err
 	}
 	completed, err := database.Collect(ctx, s.Pool, "completed imports", ofImport, completedSQL)
@@ -101,10 +105,25 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		by := *s
 		by.Delivery = &a.delivery
 		var replayed *ReplayedError
-		_, err := by.decideIntegration(ctx, a.integration, a.decide)
+		err := a.announce(&by, a.integration)
 		if err != nil && !errors.As(err, &replayed) { // an error of one does not stop the others
 			failed = errors.Join(failed, fmt.Errorf("announce %s: %w", a.delivery.Key, err))
 		}
 	}
 	return failed
+}
+
+const integrationVersionSQL = `SELECT stream_version FROM integrations WHERE integration_id = $1`
+
+// announceImport appends the end of an import. Its decision needs no more than the version of the integration, which it
+// reads from the projection: the stream is long, with an event for each import.
+func (s *Staff) announceImport(ctx context.Context, integration uuid.UUID, completed events.ImportCompleted) error {
+	return execute(ctx, s, stream{events.IntegrationStream, integration}, func() (principal.Integration, int, error) {
+		i := principal.Integration{ID: integration}
+		err := s.Pool.QueryRow(ctx, integrationVersionSQL, integration).Scan(&i.Version)
+		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+			return i, 0, fmt.Errorf("read the version of an integration: %w", err)
+		}
+		return i, i.Version, nil
+	}, func(i principal.Integration) ([]events.Event, error) { return i.CompleteImport(completed) })
 }
