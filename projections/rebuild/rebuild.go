@@ -196,18 +196,13 @@ func (r *rebuild) index(ctx context.Context) error {
 		return fmt.Errorf("connect to make indexes: %w", err)
 	}
 	defer conn.Release()
+	defer conn.Conn().Close(ctx) //nolint:errcheck // it must not be used again, because its settings change
 	if r.busy() {
 		if _, err := conn.Exec(ctx, `SET max_parallel_maintenance_workers = 0`); err != nil {
 			return fmt.Errorf("limit processes that make indexes: %w", err)
 		}
 	}
-	if err := createIndexes(ctx, conn, r.Schema(), r.Projection.Tables(), concurrently); err != nil {
-		return err
-	}
-	if _, err := conn.Exec(ctx, `SET search_path = public; RESET max_parallel_maintenance_workers`); err != nil {
-		return fmt.Errorf("reset settings: %w", err)
-	}
-	return nil
+	return createIndexes(ctx, conn, r.Schema(), r.Projection.Tables(), concurrently)
 }
 
 func newRebuild(ctx context.Context, config Config) (*rebuild, error) {

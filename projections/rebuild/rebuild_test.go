@@ -239,3 +239,22 @@ func TestIndexesComeLast(t *testing.T) {
 		t.Errorf("indexes by phase (-want +got):\n%s", diff)
 	}
 }
+
+// TestFailedIndexIsOnRecord: the record of a rebuild whose index cannot be created names the reason.
+func TestFailedIndexIsOnRecord(t *testing.T) {
+	t.Parallel()
+	pool := filled(t, "a", 10)
+	_, err := rebuild.Run(t.Context(), rebuild.Config{
+		Pool: pool, Projection: projections.Posts{}, Logger: quiet(), Progress: func(p rebuild.Progress) {
+			if p.Phase == rebuild.Indexing {
+				testdb.Exec(t, pool, `INSERT INTO posts_2.posts SELECT * FROM posts_2.posts LIMIT 1`)
+			}
+		},
+	})
+	if err == nil {
+		t.Fatal("the rebuild created a unique index over duplicates")
+	}
+	if reason := testdb.Value[*string](t, pool, `SELECT error FROM projection_rebuilds`); reason == nil {
+		t.Errorf("no reason on record of: %v", err)
+	}
+}
