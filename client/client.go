@@ -26,7 +26,7 @@ type sender struct {
 	key     string
 	http    *http.Client
 	timeout time.Duration // of one attempt
-	fault   string        // that commands ask for; "" for none
+	fault   string        // to simulate for commands; "" for none
 }
 
 // Option is an option of New.
@@ -39,8 +39,8 @@ func WithHTTPClient(h *http.Client) Option { return func(s *sender) { s.http = h
 // own time limit.
 func WithAttemptTimeout(d time.Duration) Option { return func(s *sender) { s.timeout = d } }
 
-// WithSimulation makes commands ask a sandbox for a fault: unavailable, rate_limited, lost_response or slow. Only the
-// first request of each idempotency key meets it. With any other key than that of a sandbox the commands are refused.
+// WithSimulation makes a sandbox simulate a fault for the first request of each idempotency key: unavailable,
+// rate_limited, lost_response or slow. It needs the API key of a sandbox: with another one, commands are refused.
 func WithSimulation(fault string) Option { return func(s *sender) { s.fault = fault } }
 
 // New returns a client of the service at baseURL, such as https://novels.example.org. It sends key, the API key of an

@@ -144,7 +144,8 @@ func (a *API) handler(rt *route) http.Handler {
 		}
 		var code problem.Code
 		if err != nil {
-			code = a.Fail(w, r, err)
+			a.Fail(w, r, err)
+			code = a.Problem(err).Code
 		}
 		if rt.command != "" {
 			a.readiness.record(a.Now(), err, code)

@@ -41,14 +41,14 @@ func (a *API) Register(router *mux.Router) {
 type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (any, error)
 
 func (a *API) handler(read query) http.Handler {
-	return a.Rendered("application/json", func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+	return a.Rendered("application/json", func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		parameters, err := httpkit.ReadQuery(r.URL)
 		if err != nil {
 			return nil, err
 		}
 		body, err := read(ctx, r, parameters)
 		return func(w io.Writer) error { return json.MarshalWrite(w, body) }, err
-	}, a.Refuse)
+	}, a.Fail)
 }
 
 // novelBody is a novel with the members of SPEC 2.1 and 2.2.
@@ -328,7 +328,7 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 
 // RegisterOpenAPI adds the route of the interface description to router.
 func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
-	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).
+	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Fail)).
 		Methods(http.MethodGet, http.MethodHead)
 }
 

@@ -80,7 +80,7 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Access-Control-Allow-Origin", "*") // web pages of other sites may verify the ledger too
 		_, _ = w.Write(found.content)             // the Content-Type is not HTML; an error means a closed connection
-	}), l.Refuse)
+	}), l.Fail)
 }
 
 // checkpoint handles GET /ledger/checkpoint: the newest signed note.

@@ -20,7 +20,7 @@ type certifyCommand struct {
 	Report string `placeholder:"FILE" help:"Write the result as JSON to this file."`
 }
 
-// errNotCertified says that a fault was not survived. The lines say which.
+// errNotCertified means that a fault was not survived. The printed list says which.
 var errNotCertified = errors.New("not certified: not all faults were survived")
 
 var faultColumns = columns[client.Fault]{
@@ -33,7 +33,7 @@ var faultColumns = columns[client.Fault]{
 // Validate refuses the API key of a real integration; kong calls it.
 func (c *certifyCommand) Validate() error {
 	if secret, err := apikey.Parse(c.Key); err == nil && secret.Kind() == apikey.Partner {
-		return errors.New("this API key (ngp_…) is not of a sandbox; only sandboxes simulate faults: ask staff for one")
+		return errors.New("this API key (ngp_…) is not of a sandbox; only sandboxes simulate faults: ask staff for a sandbox")
 	}
 	return nil
 }

@@ -87,8 +87,8 @@ func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// start starts the embedded database until the command ends, unless --database-url names a database or the embedded one
-// is running already. It sets DatabaseURL.
+// start sets DatabaseURL. Without --database-url and --in-sandbox that is the embedded database: start starts it,
+// unless it is running already, and stops it again when the command ends.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
 	if f.DatabaseURL != "" || f.Sandbox != "" {
 		url, err := f.url(ctx)
@@ -124,8 +124,8 @@ func userName() string {
 	return u.Username
 }
 
-// wantHTTP refuses addresses other than http and https. It accepts nil, for a flag that was not given: whether the flag
-// is required, kong checks later.
+// wantHTTP refuses addresses other than http and https. It accepts nil, which means that the flag was not given: kong
+// refuses missing flags later.
 func wantHTTP(flag string, u *url.URL) error {
 	if u == nil {
 		return nil

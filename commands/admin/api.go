@@ -157,7 +157,7 @@ func (a *API) handler(rt route) http.Handler {
 		a.Staff.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c.Request = r
 			a.serve(r.Context(), w, c, rt)
-		}), a.Refuse).ServeHTTP(w, r)
+		}), a.Fail).ServeHTTP(w, r)
 	})
 }
 

@@ -28,11 +28,10 @@ var ErrNotSettled = errors.New(
 
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
-	AuthorID uuid.UUID `json:"authorId"`
-	// comments of the author; those received during the erasure are erased but not counted
-	Comments  int       `json:"comments"`
-	Decisions int       `json:"decisions"` // decisions about the author
-	Lines     int       `json:"lines"`     // of bulk imports that have not stored them
+	AuthorID  uuid.UUID `json:"authorId"`
+	Comments  int       `json:"comments"`  // without those received during the erasure, which are erased, too
+	Decisions int       `json:"decisions"` // staff actions about the author
+	Lines     int       `json:"lines"`     // lines of bulk imports that had not stored a comment
 	ErasedAt  time.Time `json:"erasedAt"`  // time of the latest erasure
 }
 
@@ -65,21 +64,22 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	}
 	defer withdraw()
 	e := eraser{s, name}
-	// Complete interrupted erasures first: their events already count the comments that are left.
+	// Complete interrupted erasures first: their events count the comments that are left, so find must not.
 	done, err := e.complete(ctx)
-	first := errors.Is(err, ErrNoSuchAuthor) // no erasure is on record
-	if err != nil && !first {
+	if err != nil {
 		return Erasure{}, err
 	}
 	found, err := e.find(ctx)
-	switch {
-	case err != nil:
+	if err != nil {
 		return Erasure{}, err
-	case found.nothing() && first && lines == 0:
-		return Erasure{}, ErrNoSuchAuthor
-	case found.nothing() && first:
-		return Erasure{AuthorID: name.id(), Lines: lines, ErasedAt: s.Now().UTC()}, nil
-	case found.nothing():
+	}
+	if found.nothing() {
+		if done.ErasedAt.IsZero() { // this is the first erasure
+			if lines == 0 {
+				return Erasure{}, ErrNoSuchAuthor
+			}
+			done.ErasedAt = s.Now().UTC()
+		}
 		done.Lines = lines
 		return done, nil
 	}
@@ -108,11 +108,11 @@ type eraser struct {
 
 // findings are the data to erase of an author.
 type findings struct {
-	projected []uuid.UUID     // comments in the table posts, and those that staff made it skip
+	projected []uuid.UUID     // comments in the table posts, and those that staff made the projection skip
 	searched  events.Position // projected is complete up to this position
 	rest      []uuid.UUID     // committed comments after it
-	decisions int
-	decided   bool // author_decisions has data of the author
+	decisions int             // events with personal data in the author's stream
+	decided   bool            // the table author_decisions has data of the author
 }
 
 func (f findings) nothing() bool { return len(f.projected)+len(f.rest) == 0 && !f.decided }
@@ -195,7 +195,7 @@ func (e eraser) comments(ctx context.Context, sql string, args ...any) ([]uuid.U
 	return database.Collect(ctx, e.Pool, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
 }
 
-// complete completes every recorded erasure of the author. It fails with ErrNoSuchAuthor when there is none.
+// complete completes every recorded erasure of the author. Without any, ErasedAt of the result is zero.
 func (e eraser) complete(ctx context.Context) (Erasure, error) {
 	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	if err != nil {
@@ -219,12 +219,10 @@ func (e eraser) complete(ctx context.Context) (Erasure, error) {
 		if err != nil {
 			return Erasure{}, err
 		}
-		if err := e.erase(ctx, append(left, e.name.id())); err != nil {
+		authorStream := e.name.id() // has the decisions
+		if err := e.erase(ctx, append(left, authorStream)); err != nil {
 			return Erasure{}, err
 		}
-	}
-	if done.ErasedAt.IsZero() {
-		return Erasure{}, ErrNoSuchAuthor
 	}
 	return done, nil
 }
@@ -286,8 +284,8 @@ func await(ctx context.Context, try func() (bool, error)) error {
 	}
 }
 
-// followsAuthors names the asynchronous projections with data of authors.
-func followsAuthors() []string {
+// authorProjections names the asynchronous projections with data of authors.
+func authorProjections() []string {
 	return []string{projections.Posts{}.Name(), projections.Authors{}.Name(), projections.Activity{}.Name()}
 }
 
@@ -348,13 +346,13 @@ var erasePendingSQL string
 
 func (s *Staff) pendingErasure(ctx context.Context, authorID uuid.UUID) ([]pendingProjection, error) {
 	return database.Collect(ctx, s.Pool, "pending projections", pgx.RowToStructByPos[pendingProjection],
-		erasePendingSQL, followsAuthors(), authorID)
+		erasePendingSQL, authorProjections(), authorID)
 }
 
 // UnfinishedRebuilds returns the projections with data of authors that have an unfinished rebuild. The rebuilt tables
 // keep erased authors until the rebuild continues and applies the erasure, or is discarded.
 func (s *Staff) UnfinishedRebuilds(ctx context.Context) ([]string, error) {
-	names := append(followsAuthors(), projections.AuthorDecisions{}.Name())
+	names := append(authorProjections(), projections.AuthorDecisions{}.Name())
 	return database.Collect(ctx, s.Pool, "unfinished rebuilds", pgx.RowTo[string],
 		`SELECT name FROM projection_rebuilds WHERE phase <> 'finished' AND name = ANY ($1) ORDER BY name`, names)
 }

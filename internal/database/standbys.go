@@ -214,9 +214,9 @@ func (s *Standbys) Close() {
 
 type chosenKey struct{}
 
-// Choose returns a context whose statements go to a standby, and a function that the caller calls with whether it uses
-// the answer, for the metrics. It returns false when no standby may be used.
-func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used func(bool), ok bool) {
+// Choose returns a context whose statements go to a standby, and a function that counts, for the metrics, whether the
+// caller used the answer of the standby. It returns false when no standby may be used.
+func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, count func(used bool), ok bool) {
 	one := s.choose()
 	if one == nil {
 		return ctx, nil, false
@@ -226,7 +226,7 @@ func (s *Standbys) Choose(ctx context.Context) (chosen context.Context, used fun
 
 // History returns a pool for pages of the history, with the settings of Pools.History, and a function as Choose does.
 // It returns false when no standby may be used.
-func (s *Standbys) History() (pool *pgxpool.Pool, used func(bool), ok bool) {
+func (s *Standbys) History() (pool *pgxpool.Pool, count func(used bool), ok bool) {
 	one := s.choose()
 	if one == nil {
 		return nil, nil, false

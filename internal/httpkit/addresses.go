@@ -9,12 +9,13 @@ import (
 
 // Addresses makes the public addresses of pages, such as those of novels and comments in answers to commands.
 type Addresses struct {
-	public, base string
+	public string
+	base   string // the path of public
 }
 
 // NewAddresses returns the addresses of the platform at public, which has no trailing slash.
 func NewAddresses(public *url.URL) Addresses {
-	return Addresses{public.String(), strings.TrimSuffix(public.EscapedPath(), "/")}
+	return Addresses{public: public.String(), base: strings.TrimSuffix(public.EscapedPath(), "/")}
 }
 
 // Base returns the path of the public address, the prefix of links within the platform. It is empty or begins with a
@@ -31,7 +32,7 @@ func (a Addresses) Start() string { return a.public + "/" }
 func (a Addresses) Novels() string { return a.public + "/novels" }
 
 // Novel returns the address of a novel.
-func (a Addresses) Novel(slug string) string { return a.public + novelPath(slug) }
+func (a Addresses) Novel(slug string) string { return a.Novels() + "/" + url.PathEscape(slug) }
 
 // Discussion returns the address of a novel's discussion.
 func (a Addresses) Discussion(slug string) string { return a.Novel(slug) + "/discussion" }
@@ -42,10 +43,8 @@ func (a Addresses) Post(slug string, id uuid.UUID) string {
 	return a.Discussion(slug) + "?post=" + text + "#post-" + text
 }
 
-// NovelPath and DiscussionPath return these addresses without the host, for links within the platform.
-func (a Addresses) NovelPath(slug string) string { return a.base + novelPath(slug) }
+// NovelPath returns the address of a novel without the host, for links within the platform.
+func (a Addresses) NovelPath(slug string) string { return a.base + "/novels/" + url.PathEscape(slug) }
 
-// DiscussionPath is described at NovelPath.
+// DiscussionPath returns the address of a novel's discussion without the host.
 func (a Addresses) DiscussionPath(slug string) string { return a.NovelPath(slug) + "/discussion" }
-
-func novelPath(slug string) string { return "/novels/" + url.PathEscape(slug) }

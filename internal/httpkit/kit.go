@@ -59,12 +59,11 @@ func (k *Kit) Problem(err error) *problem.Error {
 	return problem.Internal(err)
 }
 
-// Fail answers a request with an error. It returns the code of the answer.
-func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Code {
+// Fail answers a request with an error, as JSON.
+func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := k.Failure(r, err)
 	abandonBody(w, r)
 	problem.Write(w, RequestID(r.Context()), p)
-	return p.Code
 }
 
 // Failure returns the problem for an error, for routes with their own form of answer. It records the code for the

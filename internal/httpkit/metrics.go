@@ -66,7 +66,7 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 // the client notices that the answer is incomplete. The sent status was 200.
 const aborted = "aborted"
 
-// Middleware counts and times the requests of matched routes, however their handlers end.
+// Middleware counts and times the requests of matched routes, also when their handlers panic.
 func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now() //nolint:forbidigo // a duration for a metric

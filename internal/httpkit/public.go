@@ -16,11 +16,8 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Refusal answers a request with an error, as JSON or as a page.
+// Refusal answers a request with an error: Kit.Fail as JSON, other ones as a page.
 type Refusal func(w http.ResponseWriter, r *http.Request, err error)
-
-// Refuse is the Refusal for programs.
-func (k *Kit) Refuse(w http.ResponseWriter, r *http.Request, err error) { k.Fail(w, r, err) }
 
 // Public serves handler to readers without a key, within the limit of Readers, and with gzip for clients that accept
 // it. handler must set only weak ETags, because the compressed and the plain form of an answer have the same one.
@@ -30,14 +27,15 @@ func (k *Kit) Public(handler http.Handler, refuse Refusal) http.Handler {
 	return k.Readers.Limit(compress(handler), refuse) // the limit includes the memory of encoders
 }
 
-// Rendering writes the body of an answer.
-type Rendering func(w io.Writer) error
+// RenderFunc writes the body of an answer.
+type RenderFunc func(w io.Writer) error
 
-// Reading reads the data of an answer. Rendering the data takes several times its size in memory.
-type Reading func(ctx context.Context, r *http.Request) (Rendering, error)
+// ReadFunc reads the data of an answer and returns the function that renders it.
+type ReadFunc func(ctx context.Context, r *http.Request) (RenderFunc, error)
 
-// Rendered is Public for answers that are read and then rendered. They get an ETag.
-func (k *Kit) Rendered(contentType string, read Reading, refuse Refusal) http.Handler {
+// Rendered is Public for answers that are read and then rendered. They get an ETag. Few are rendered at a time, because
+// this takes several times the memory of the data (Readers.Make).
+func (k *Kit) Rendered(contentType string, read ReadFunc, refuse Refusal) http.Handler {
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := k.WithTimeout(r.Context())
 		defer cancel()
@@ -59,12 +57,12 @@ func (k *Kit) Rendered(contentType string, read Reading, refuse Refusal) http.Ha
 // read reads from a standby, if one may be used, and from the primary if that fails for any reason: a standby may go
 // down, cancel a statement for its recovery, or lack a row that the client has just written. The standby gets half of
 // the time.
-func (k *Kit) read(ctx context.Context, r *http.Request, read Reading) (Rendering, error) {
-	if standby, used, ok := k.Standbys.Choose(ctx); ok {
+func (k *Kit) read(ctx context.Context, r *http.Request, read ReadFunc) (RenderFunc, error) {
+	if standby, count, ok := k.Standbys.Choose(ctx); ok {
 		standby, cancel := context.WithTimeout(standby, k.Timeout/2)
 		render, err := read(standby, r)
 		cancel()
-		used(err == nil)
+		count(err == nil)
 		if err == nil {
 			return render, nil
 		}
@@ -85,7 +83,7 @@ func release(buffer *bytes.Buffer) {
 	}
 }
 
-// compressFrom is the minimum size, in bytes, of a compressed answer: a smaller one fits into one packet uncompressed.
+// compressFrom is the size, in bytes, from which answers are compressed: a smaller one fits into one packet as it is.
 const compressFrom = 1024
 
 // compress compresses with the fastest gzip: 40 kB of a page become 7 kB (BenchmarkCompress). zstd, whose encoders take

@@ -178,7 +178,7 @@ func (q *Query) Time(name string) *time.Time {
 	return &moment
 }
 
-// errTime does not name the layout, as the error of time.Parse does.
+// errTime replaces the error of time.Parse, which names Go's layout of the time.
 var errTime = errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
 
 // ParseTime parses a time in RFC 3339 form, in the years 1 to 9999 (UTC).
@@ -190,7 +190,7 @@ func ParseTime(text string) (time.Time, error) {
 	return moment, nil
 }
 
-// Cursor returns the sort key in the parameter cursor of a list; "" for the first page.
+// Cursor decodes the parameter cursor of a list and returns the sort key that it contains; "" for the first page.
 func (q *Query) Cursor(list string) string {
 	text := q.Text("cursor")
 	if text == "" {
@@ -206,14 +206,14 @@ func (q *Query) Cursor(list string) string {
 // RefuseCursor records that the parameter cursor is not from a page of this list.
 func (q *Query) RefuseCursor() { q.Refuse("cursor", "is not the nextCursor of a page of this list") }
 
-// Sizes of a page of a list of partners.
+// Sizes of a page, for the lists that partners read.
 const (
 	standardPage = 50
 	largestPage  = 200
 )
 
-// Page reads the parameters limit and cursor of a list of partners. parse reads the sort key in the cursor; it is not
-// called for the first page.
+// Page reads the parameters limit and cursor of a list that partners read. parse parses the sort key in the cursor; it
+// is not called for the first page.
 func (q *Query) Page(list string, parse func(sortKey string) error) (limit int) {
 	if sortKey := q.Cursor(list); sortKey != "" && parse(sortKey) != nil {
 		q.RefuseCursor()

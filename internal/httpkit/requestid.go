@@ -33,6 +33,7 @@ type info struct {
 
 type infoKey struct{}
 
+// infoOf returns the data of a request, for reading and writing.
 func infoOf(ctx context.Context) *info {
 	if known, ok := ctx.Value(infoKey{}).(*info); ok {
 		return known

@@ -26,8 +26,8 @@ const grownSQL = `SELECT count(*) FROM (
 // busy reports whether clients append.
 func (r *rebuild) busy() bool { return r.appends.Load() >= busyAppends }
 
-// watch measures the growth of the log until stop is called, which waits for the goroutine.
-func (r *rebuild) watch(ctx context.Context) (stop func()) {
+// watchAppends measures the growth of the log until stop is called, which waits for the goroutine.
+func (r *rebuild) watchAppends(ctx context.Context) (stop func()) {
 	if r.Now == nil {
 		return func() {}
 	}

@@ -64,7 +64,7 @@ const (
 	Finished  = "finished"
 )
 
-// Reasons not to rebuild.
+// Reasons why a rebuild does not start or ends early.
 var (
 	// ErrUnderWay means that another process is rebuilding the projection.
 	ErrUnderWay = errors.New("this projection is being rebuilt already")
@@ -79,7 +79,7 @@ type Config struct {
 	// Pool provides the configuration of connections. Required.
 	Pool *pgxpool.Pool
 	// Connections is the number of connections of the rebuild, at least Workers + 2: one holds a lock, one reads. Default:
-	// Workers + 3.
+	// Workers + 3, so that the throttle need not wait for one.
 	Connections int
 	// Projection is the projection to rebuild. Required.
 	Projection projections.Projection
@@ -129,8 +129,9 @@ type rebuild struct {
 	logMu    sync.Mutex        // not mu: new connections must not wait for Progress
 	identity eventlog.Identity // of the log from which it reads
 
-	mu         sync.Mutex
-	done, read int // events
+	mu   sync.Mutex
+	done int // events of the rebuild so far, including interrupted runs
+	read int // events of this run
 }
 
 // Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
@@ -146,7 +147,7 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
-	defer r.watch(ctx)()
+	defer r.watchAppends(ctx)()
 
 	if err := r.build(ctx); err != nil {
 		err = fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
@@ -163,9 +164,9 @@ func (r *rebuild) build(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	r.advance(0)
+	r.advance(0) // reports the phase
 	if r.record.phase == Loading {
-		if err := r.follow(ctx, r.record.target); err != nil {
+		if err := r.replayLog(ctx, r.record.target); err != nil {
 			return err
 		}
 		if err := r.enter(ctx, Indexing); err != nil {
@@ -176,14 +177,14 @@ func (r *rebuild) build(ctx context.Context) error {
 		if err := r.index(ctx); err != nil {
 			return err
 		}
-		if err := r.replay(ctx, r.deferred()); err != nil {
+		if err := r.replay(ctx, r.deferredEvents()); err != nil {
 			return err
 		}
 		if err := r.enter(ctx, Following); err != nil {
 			return err
 		}
 	}
-	if err := r.follow(ctx, endOfLog); err != nil {
+	if err := r.replayLog(ctx, endOfLog); err != nil {
 		return err
 	}
 	return r.switchOver(ctx)
@@ -254,7 +255,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 }
 
 // checkLog fails with eventlog.ErrOtherLog unless identity is that of the first connection: events of one log must not
-// be written into the database of another. The next rebuild continues from its own record.
+// be written into the database of another. The next Run continues from the record in the database that it finds.
 func (r *rebuild) checkLog(identity eventlog.Identity) error {
 	r.logMu.Lock()
 	defer r.logMu.Unlock()
@@ -275,8 +276,8 @@ const (
 // unlockTimeout limits the wait for a database that does not answer.
 const unlockTimeout = 5 * time.Second
 
-// lock locks the projection against other rebuilds until unlock is called. A projection may be rebuilt and compared at
-// the same time.
+// lock locks the projection against other rebuilds until unlock is called. A comparison has a lock of its own, because
+// a projection may be rebuilt and compared at the same time.
 func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 	conn, err := r.pool.Acquire(ctx)
 	if err != nil {

@@ -44,9 +44,9 @@ type source func(ctx context.Context, after events.Position) (eventlog.Chunk, er
 
 var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxInt32}
 
-// follow applies the settled events after those in the new tables, until few are left. If upTo is set, it stops at the
-// first chunk that reaches this position.
-func (r *rebuild) follow(ctx context.Context, upTo events.Position) error {
+// replayLog applies the settled events after those in the new tables, until few are left, or until a chunk reaches
+// upTo.
+func (r *rebuild) replayLog(ctx context.Context, upTo events.Position) error {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 		chunk, err := eventlog.ReadChunk(ctx, r.pool, after, fetch, r.Projection.Streams())
@@ -103,8 +103,8 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	}
 }
 
-// deferred returns the source of the deferred events. They were counted when they were deferred.
-func (r *rebuild) deferred() source {
+// deferredEvents returns the source of the deferred events. They were counted when they were deferred.
+func (r *rebuild) deferredEvents() source {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 		// CollectRows returns its error

@@ -97,13 +97,13 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case poison: // follow returns the same error, unless the event has been skipped since
 		default:
 			// One of the last events may be the cause: follow finds it.
-			if followErr := r.follow(ctx, endOfLog); followErr != nil {
+			if followErr := r.replayLog(ctx, endOfLog); followErr != nil {
 				return followErr
 			}
 			return fmt.Errorf("switch: %w", err)
 		}
 		// The live tables have new events.
-		if err := r.follow(ctx, endOfLog); err != nil {
+		if err := r.replayLog(ctx, endOfLog); err != nil {
 			return err
 		}
 	}

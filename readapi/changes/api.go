@@ -46,7 +46,7 @@ func (a *API) Register(router *mux.Router) {
 			}
 		})
 		if httpkit.Names(r, httpkit.LineMediaType) {
-			a.Streams.Limit(answer, a.Refuse).ServeHTTP(w, r)
+			a.Streams.Limit(answer, a.Fail).ServeHTTP(w, r)
 			return
 		}
 		answer(w, r)

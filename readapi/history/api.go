@@ -81,7 +81,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 			if err := handle(w, rd); err != nil {
 				a.Fail(w, r, err)
 			}
-		}), a.Refuse).ServeHTTP(w, r)
+		}), a.Fail).ServeHTTP(w, r)
 	})
 }
 

@@ -29,7 +29,7 @@ func (r *Reader) standbyPage(ctx context.Context, after Cursor, horizon Horizon,
 	if r.standbys == nil || r.filter.Stream.Valid || r.reachesEnd(after, horizon, limit) {
 		return Page{}, false
 	}
-	standby, used, ok := r.standbys.History()
+	standby, count, ok := r.standbys.History()
 	if !ok {
 		return Page{}, false
 	}
@@ -37,7 +37,7 @@ func (r *Reader) standbyPage(ctx context.Context, after Cursor, horizon Horizon,
 	defer cancel()
 	page, err := r.readStandby(ctx, standby, after, horizon, limit)
 	ok = err == nil && page.More
-	used(ok)
+	count(ok)
 	return page, ok
 }
 

@@ -63,7 +63,7 @@ func (p *Pages) cards() http.Handler {
 		Readers: p.CardReaders,
 	}
 	kept, _ := lru.New[card, []byte](cardsKept) // it fails for a negative size only
-	rendered := kit.Rendered("image/png", func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+	rendered := kit.Rendered("image/png", func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		title := ""
 		if slug, ok := mux.Vars(r)["slug"]; ok {
 			n, err := p.Reader.Novel(ctx, slug, nil)

@@ -155,7 +155,7 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 
 // xml serves a document without query parameters.
 func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
-	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		document, err := read(ctx, r)
 		return func(w io.Writer) error {
 			encoded, err := xml.Marshal(document)

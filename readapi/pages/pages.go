@@ -126,7 +126,7 @@ const htmlType = "text/html; charset=utf-8"
 
 // page serves a page without query parameters.
 func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
-	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (httpkit.Rendering, error) {
+	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		d, err := read(ctx, r)
 		return func(w io.Writer) error { return p.render(w, d) }, err
 	}, p.refuse)
