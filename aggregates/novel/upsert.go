@@ -33,8 +33,8 @@ func (o Outcome) String() string {
 	return map[Outcome]string{Created: "created", Updated: "updated", Canonical: "canonical", Foreign: "foreign"}[o]
 }
 
-// Upsert decides an import. It returns the rule that applies and its event, nil for Canonical and Foreign. It refuses a
-// rejected title with ErrRejected.
+// Upsert decides an upsert. It returns the rule that applies and its event: nil for Canonical and Foreign; for Updated
+// a NovelUpdated, also when no field changes. It refuses a rejected title with ErrRejected.
 func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
 	if !n.Exists() {
 		return Created, n.create(cmd), nil
@@ -84,8 +84,8 @@ func SlugCandidates(spelled string, novelID uuid.UUID) []string {
 	return []string{spelled, spelled + "-" + id[:8], spelled + "-" + id}
 }
 
-// PickSlug returns the first candidate that is not taken, or else the last one. The last one ends with the whole
-// identifier. If a title that spells this identifier took it, the unique constraint refuses the command.
+// PickSlug returns the first candidate that is not taken, or else the last one, which ends with the whole identifier.
+// Only a title that spells this identifier can have taken it; the unique constraint of slugs then refuses the command.
 func PickSlug(candidates []string, taken map[string]struct{}) string {
 	for _, candidate := range candidates {
 		if _, ok := taken[candidate]; !ok {

@@ -41,7 +41,7 @@ func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 	})
 }
 
-// from returns the log index to start with.
+// from returns the log index to start with: that of --since, or the end of the bundle in this directory.
 func (c *eventsExport) from() (int64, error) {
 	if c.Since == "" {
 		return 0, nil

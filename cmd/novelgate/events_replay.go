@@ -27,6 +27,7 @@ type eventsReplay struct {
 	At string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include."`
 }
 
+// Run prints the state of the aggregate at a point.
 func (c *eventsReplay) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}
 	return c.readHistory(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
@@ -34,19 +35,19 @@ func (c *eventsReplay) Run(ctx context.Context, out *output) error {
 		if err != nil {
 			return 0, fmt.Errorf("--at: %w", err)
 		}
-		t, err := c.read(ctx, pool)
+		a, err := c.read(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
-		rows := int64(len(t.history))
-		state, exists := t.at(at)
+		rows := int64(len(a.history))
+		state, exists := a.at(at)
 		if !exists {
 			return rows, fmt.Errorf("%s %q did not exist then", c.Kind, c.Name)
 		}
 		if thread, ok := state.(replay.Thread); ok {
 			return rows, out.print(thread, func() { printThread(out, thread) })
 		}
-		fields, err := replay.Diff(struct{}{}, state)
+		fields, err := replay.Diff(struct{}{}, state) // from nothing: all fields
 		if err != nil {
 			return rows, err
 		}
@@ -73,8 +74,8 @@ func printThread(out *output, t replay.Thread) {
 
 type eventsDiff struct {
 	AggregateArgs
-	From string `required:"" placeholder:"TIME|INDEX" help:"First state: its time (RFC 3339), or its last log index."`
-	To   string `required:"" placeholder:"TIME|INDEX" help:"Second state: its time, or its last log index."`
+	From string `required:"" placeholder:"TIME|INDEX" help:"First point: time (RFC 3339), or log index of the last event to include."`
+	To   string `required:"" placeholder:"TIME|INDEX" help:"Second point: time (RFC 3339), or log index of the last event to include."`
 }
 
 // Run prints the fields that changed.
@@ -89,16 +90,17 @@ func (c *eventsDiff) Run(ctx context.Context, out *output) error {
 		if err != nil {
 			return 0, fmt.Errorf("--to: %w", err)
 		}
-		t, err := c.read(ctx, pool)
+		a, err := c.read(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
-		rows := int64(len(t.history))
-		if from.After(to) || len(from.Until(t.history)) > len(to.Until(t.history)) {
+		rows := int64(len(a.history))
+		// A time is compared with a log index by the events up to each.
+		if from.After(to) || len(from.Until(a.history)) > len(to.Until(a.history)) {
 			return rows, errors.New("--from is later than --to")
 		}
-		before, existedBefore := t.at(from)
-		after, existsAfter := t.at(to)
+		before, existedBefore := a.at(from)
+		after, existsAfter := a.at(to)
 		if !existedBefore && !existsAfter {
 			return rows, fmt.Errorf("%s %q existed at neither point", c.Kind, c.Name)
 		}
@@ -126,15 +128,15 @@ type aggregate struct {
 }
 
 // at returns the state at a point, and whether the aggregate existed.
-func (t *aggregate) at(point history.Point) (state any, exists bool) {
-	until := point.Until(t.history)
-	switch t.kind {
+func (a *aggregate) at(point history.Point) (state any, exists bool) {
+	until := point.Until(a.history)
+	switch a.kind {
 	case "novel":
-		state = replay.NovelOf(t.id, until)
+		state = replay.NovelOf(a.id, until)
 	case "thread":
-		state = replay.ThreadOf(t.id, until)
+		state = replay.ThreadOf(a.id, until)
 	default:
-		state = replay.IntegrationOf(t.id, until)
+		state = replay.IntegrationOf(a.id, until)
 	}
 	return state, len(until) > 0
 }
@@ -157,7 +159,7 @@ func (a *AggregateArgs) read(ctx context.Context, pool *pgxpool.Pool) (*aggregat
 	if err != nil {
 		return nil, err
 	}
-	t := &aggregate{kind: a.Kind, id: id.UUID}
+	found := &aggregate{kind: a.Kind, id: id.UUID}
 	err = (&history.Stream{Reader: reader}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
 		for i := range list {
 			if a.Kind == "thread" && list[i].StreamType == events.NovelStream {
@@ -167,20 +169,20 @@ func (a *AggregateArgs) read(ctx context.Context, pool *pgxpool.Pool) (*aggregat
 			if err != nil {
 				return err
 			}
-			t.history = append(t.history, recorded)
+			found.history = append(found.history, recorded)
 		}
 		return nil
-	}, func() error { return nil })
+	}, func() error { return nil }) // nothing to do between pages
 	if err != nil {
 		return nil, err
 	}
-	if len(t.history) == 0 {
+	if len(found.history) == 0 {
 		return nil, errors.New("there is no history of " + a.Kind + " " + a.Name)
 	}
-	if kind := t.history[0].StreamType; a.Kind != "thread" && kind != a.Kind {
+	if kind := found.history[0].StreamType; a.Kind != "thread" && kind != a.Kind {
 		return nil, fmt.Errorf("%s is of kind %s", a.Name, kind)
 	}
-	return t, nil
+	return found, nil
 }
 
 // plainLength is the longest value that text output shows, in characters.

@@ -53,7 +53,7 @@ type LimitFlags struct {
 	LinesPerMinute  *int        `placeholder:"N"`
 }
 
-// ProvideChange returns the limits as a change.
+// ProvideChange returns the change of the limits that were given.
 func (f LimitFlags) ProvideChange() principal.Change {
 	return principal.Change{
 		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
@@ -110,7 +110,7 @@ type integrationCreate struct {
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
 	Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
-	InNew      bool     `name:"sandbox"`
+	NewSandbox bool     `name:"sandbox"`
 }
 
 // createdIntegration is a new integration with its key, which is not shown again.
@@ -126,7 +126,7 @@ type createdIntegration struct {
 func (c *integrationCreate) Run(ctx context.Context, out *output, now clock, s *staff.Staff) error {
 	var made createdIntegration
 	var err error
-	if c.InNew {
+	if c.NewSandbox {
 		err = sandbox.Create(ctx, s.Pool, func(url, name string) error {
 			return withStaff(ctx, url, now, func(s *staff.Staff) (err error) {
 				s.Sandbox = name
@@ -157,14 +157,14 @@ func (c *integrationCreate) create(ctx context.Context, s *staff.Staff) (created
 	if err != nil {
 		return createdIntegration{}, err
 	}
-	key, secret, err := s.IssueKey(ctx, made.ID, 0)
+	key, secret, err := s.IssueKey(ctx, made.ID, 0) // without an expiry
 	return createdIntegration{s.Sandbox, made.ID, made.Name, key.ID, secret.Reveal()}, err
 }
 
 type integrationList struct{ CommonFlags }
 
 func (*integrationList) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	list, err := s.ListIntegrations(ctx, staff.SortKey{}, 0)
+	list, err := s.ListIntegrations(ctx, staff.SortKey{}, 0) // all
 	return integrationColumns.printList(out, list, err)
 }
 
@@ -229,6 +229,7 @@ func (c *integrationCapability) ProvideChange() principal.Change {
 	return principal.Change{Capabilities: capabilities(c.Enable, c.Disable)}
 }
 
+// capabilities returns the change that switches capabilities on and off.
 func capabilities(on, off []string) map[principal.Capability]bool {
 	set := map[principal.Capability]bool{}
 	for _, name := range on {

@@ -15,10 +15,10 @@ import (
 // Connections limits the open connections of one server, and the memory of each: header fields, and bytes in the
 // kernel. Create it with NewConnections.
 //
-// At the limit, new connections wait to be accepted, in order of arrival. The first one closes the connection that has
-// waited longest for its client (to send a request or body, or to read an answer), once that has waited for half a
-// second. If the service works for all connections, the answers to requests that arrive meanwhile close their
-// connections: otherwise clients that send each request right after the last answer would keep all connections.
+// At the limit, new connections queue up to be accepted. For the first in the queue, the connection is closed that has
+// waited longest for its client (to send a request or body, or to read an answer), once it has waited for half a
+// second. Also, the answer to each request that arrives meanwhile closes its connection: otherwise clients that send
+// each request right after the last answer would keep all connections.
 type Connections struct {
 	prometheus.GaugeFunc
 
@@ -27,8 +27,8 @@ type Connections struct {
 
 	mu      sync.Mutex
 	waiting *list.List                 // of waitingConn, longest wait first
-	places  map[net.Conn]*list.Element // of waiting
-	wanted  bool                       // a new connection waits, and none is being closed for it
+	places  map[net.Conn]*list.Element // elements of waiting
+	wanted  bool                       // a new connection waits for a slot, and no connection is being closed for it
 }
 
 // waitingConn is a connection that waits for its client.
@@ -41,14 +41,15 @@ type waitingConn struct {
 const minWait = 500 * time.Millisecond
 
 // Limits of the bytes that the kernel buffers for sending and receiving. Linux takes up to twice that in memory. With
-// the defaults an answer of two megabytes left its handler, and so the limit of Readers, before the client had read any
-// of it. With half of this sendBuffer such an answer takes 0.8 s instead of 13 ms over the loopback interface.
+// the larger default of the kernel, the handler of an answer of two megabytes ended before the client had read any of
+// it, so the limit of Readers did not count it any more. With half of this sendBuffer such an answer takes 0.8 s
+// instead of 13 ms over the loopback interface.
 const (
 	receiveBuffer = 32 << 10
 	sendBuffer    = 64 << 10
 )
 
-// NewConnections returns Connections for at most most open connections.
+// NewConnections returns Connections for up to most open connections.
 func NewConnections(most int) *Connections {
 	c := &Connections{open: make(chan struct{}, most), waiting: list.New(), places: map[net.Conn]*list.Element{}}
 	c.GaugeFunc = prometheus.NewGaugeFunc(prometheus.GaugeOpts{
@@ -88,7 +89,7 @@ func (c *Connections) setState(conn net.Conn, state http.ConnState) {
 		c.stopWaiting(conn)
 	}
 	if state == http.StateClosed || state == http.StateHijacked {
-		<-c.open
+		<-c.open // frees its slot
 	}
 }
 
@@ -157,6 +158,7 @@ func (l *boundedListener) Accept() (net.Conn, error) {
 		return c.newConn(conn), nil
 	default:
 	}
+	// At the limit: have a connection closed, and wait for its slot.
 	c.full.Store(true)
 	defer c.full.Store(false)
 	c.mu.Lock()

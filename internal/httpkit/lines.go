@@ -32,24 +32,24 @@ type Lines struct {
 	Kit          *Kit
 	Writer       http.ResponseWriter
 	Request      *http.Request
-	Allowed      func() error  // checks the key of the client; only a *problem.Error ends the stream
+	CheckKey     func() error  // of the client; only a *problem.Error ends the stream
 	Draining     func() bool   // whether the process shuts down; nil: the stream does not end then
 	WriteTimeout time.Duration // for the client to receive one write; default 30 s
 	Heartbeat    time.Duration // time without a write until Idle sends an empty line; default 15 s
 
 	Sent int64 // number of sent lines
 
-	buffer    []byte
-	begun     bool
-	last      time.Time // time of the last write
-	allowedAt time.Time // when the key was last valid
+	buffer  []byte
+	begun   bool
+	last    time.Time // time of the last write
+	validAt time.Time // when the key was last valid
 }
 
 // Run runs stream, which calls Write and Idle, and ends the answer. ctx is the context of the request. It returns the
 // error of stream if an error response is still possible. Otherwise it aborts the answer, so that the client detects
 // that it is incomplete, and logs the error unless the client is the cause.
 func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) error {
-	l.allowedAt = l.Kit.Now()
+	l.validAt = l.Kit.Now()
 	err := l.removeReadDeadline()
 	if err == nil {
 		err = stream(ctx)
@@ -67,8 +67,8 @@ func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) err
 }
 
 // removeReadDeadline removes the deadline at which net/http would cancel the request's context. A request with a body
-// keeps it: net/http does not cancel such a request, but waits for the body after the stream. Writers of tests have no
-// deadlines.
+// keeps the deadline: net/http does not cancel its context, and waits for the rest of the body after the stream, up to
+// the deadline. Writers of tests have no deadlines.
 func (l *Lines) removeReadDeadline() error {
 	if l.Request.ContentLength != 0 {
 		return nil
@@ -95,7 +95,7 @@ func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) er
 		if len(l.buffer) < flushSize && i < n-1 {
 			continue
 		}
-		if err := l.allowed(); err != nil {
+		if err := l.mayWrite(); err != nil {
 			return err
 		}
 		if err := l.send(l.buffer); err != nil {
@@ -113,7 +113,7 @@ func (l *Lines) Idle() error {
 	if !l.begun {
 		return l.send(nil)
 	}
-	if err := l.allowed(); err != nil {
+	if err := l.mayWrite(); err != nil {
 		return err
 	}
 	if l.Kit.Now().Sub(l.last) >= cmp.Or(l.Heartbeat, defaultHeartbeat) {
@@ -122,25 +122,26 @@ func (l *Lines) Idle() error {
 	return nil
 }
 
-// recheck is the interval between checks of a stream's key. Together with the pauses of a stream and the cache of
-// package access, a revocation takes effect within a second, except for a running write: a slow client has WriteTimeout
-// to receive it.
+// recheck is the interval between checks of a stream's key. Pauses between writes and the cache of package access delay
+// a check further, but a revoked key ends the stream within a second. Only a write that has begun may take longer: a
+// slow client has WriteTimeout to receive it.
 const recheck = 100 * time.Millisecond
 
-// allowed is called before every write, because a slow client may receive hundreds of lines for a long time.
-func (l *Lines) allowed() error {
+// mayWrite fails when the process shuts down or the key is no longer valid. It is called before every write, because a
+// slow client may receive hundreds of lines for a long time.
+func (l *Lines) mayWrite() error {
 	if l.Draining != nil && l.Draining() {
 		return ErrDraining
 	}
 	now := l.Kit.Now()
-	if now.Sub(l.allowedAt) < recheck {
+	if now.Sub(l.validAt) < recheck {
 		return nil
 	}
 	var refused *problem.Error
-	if err := l.Allowed(); errors.As(err, &refused) {
+	if err := l.CheckKey(); errors.As(err, &refused) {
 		return errors.Join(ErrClient, err)
 	}
-	l.allowedAt = now
+	l.validAt = now
 	return nil
 }
 

@@ -143,7 +143,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 	left, limited := q.Limit, q.Limit > 0
 	out := &httpkit.Lines{
 		Kit: a.Kit, Writer: w, Request: r, Heartbeat: a.Heartbeat,
-		Allowed: func() error { return a.Partners.StillAdmitted(ctx, r) },
+		CheckKey: func() error { return a.Partners.StillAdmitted(ctx, r) },
 	}
 	if follow {
 		out.Draining = a.Draining

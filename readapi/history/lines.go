@@ -29,7 +29,7 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 	s := &Stream{Reader: reader, Limit: o.Limit, Follow: o.Follow, Wake: a.Wake}
 	out := &httpkit.Lines{
 		Kit: a.Kit, Writer: w, Request: rd.Request, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
-		Allowed: func() error {
+		CheckKey: func() error {
 			_, err := a.Authenticate(rd.Context(), rd.Header)
 			return err
 		},

@@ -66,7 +66,8 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		}
 	}
 	for _, sort := range sortNames {
-		body.Sorts = append(body.Sorts, choice{sort.Value, with(path, filter, "sort", sort.Name), sort.Name == params.Sort})
+		link := withParameter(path, filter, "sort", sort.Name)
+		body.Sorts = append(body.Sorts, choice{sort.Value, link, sort.Name == params.Sort})
 	}
 	owner := params.Owner
 	if owner == readapi.Host {
@@ -80,7 +81,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		{"language", languageName(params.Language)},
 	} {
 		if f.Value != "" {
-			body.Filters = append(body.Filters, choice{Name: f.Value, Path: with(path, filter, f.Name, "")})
+			body.Filters = append(body.Filters, choice{Name: f.Value, Path: withParameter(path, filter, f.Name, "")})
 		}
 	}
 	d := &document{
@@ -95,7 +96,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		d.NoIndex = true
 	}
 	if found.Next != "" {
-		body.Next = with(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
+		body.Next = withParameter(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
 	}
 	return d, nil
 }

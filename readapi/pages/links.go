@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// with returns an address with one parameter changed; "" removes it.
-func with(path string, query url.Values, name, value string) string {
+// withParameter returns an address with one parameter changed; "" removes it.
+func withParameter(path string, query url.Values, name, value string) string {
 	changed := url.Values{}
 	maps.Copy(changed, query)
 	if changed.Set(name, value); value == "" {
@@ -32,11 +32,12 @@ func address(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
+// asOfQuery returns the query of a page at a past moment.
 func asOfQuery(asOf time.Time) string {
 	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
 }
 
-// links builds the addresses of other parts of the discussion, with the same parameters.
+// links makes the links of a discussion page to other parts of the discussion. They keep the parameters of the page.
 type links struct {
 	path string
 	kept url.Values // sort, chapter, limit, asOf, under
@@ -46,12 +47,13 @@ func newLinks(path string, query url.Values) links {
 	l := links{path, url.Values{}}
 	keep(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
 	if l.kept.Has("under") {
-		l.kept.Del("chapter")
+		l.kept.Del("chapter") // a page of replies has those on all chapters
 	}
 	return l
 }
 
-// with returns the address with one parameter changed. It keeps the parameter under only for a cursor.
+// with returns the address with one parameter changed. It keeps under, which selects a page of replies, only for a
+// cursor on this page.
 func (l links) with(name, value string) string {
 	query := maps.Clone(l.kept)
 	if name != "cursor" {
@@ -76,8 +78,8 @@ func (l links) post(id string) string {
 	return l.path + "?post=" + id + "#post-" + id
 }
 
-// under returns the address of the replies to a top-level comment from a cursor on.
-func (l links) under(id, cursor string) string {
+// repliesTo returns the address of the replies to a top-level comment, from a cursor on; "" is the beginning.
+func (l links) repliesTo(id, cursor string) string {
 	query := url.Values{"under": {id}}
 	keep(query, l.kept, "sort", "asOf")
 	if cursor != "" {

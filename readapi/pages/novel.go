@@ -65,15 +65,15 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 	v := novelView{
 		Novel: n, Path: p.Addresses.NovelPath(n.Slug), DiscussionPath: p.Addresses.DiscussionPath(n.Slug),
 		Lang: lang(n.Language), LanguageName: languageName(n.Language),
-		LanguagePath: with(list, nil, "language", n.Language),
-		OwnerPath:    with(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
+		LanguagePath: withParameter(list, nil, "language", n.Language),
+		OwnerPath:    withParameter(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
 		Status:       statuses[n.ReadingStatus], Cover: p.cover(n), Count: count(n.Posts, "comment"),
 	}
 	if n.Author != novel.DefaultAuthor {
 		v.By = n.Author
 	}
 	for _, genre := range n.Genres {
-		v.Genres = append(v.Genres, choice{Name: genre, Path: with(list, nil, "genre", genre)})
+		v.Genres = append(v.Genres, choice{Name: genre, Path: withParameter(list, nil, "genre", genre)})
 	}
 	if n.LastPost != nil {
 		v.Last = new(momentAt(*n.LastPost, p.Now()))
@@ -129,7 +129,7 @@ func (p *Pages) addDiscussion(ctx context.Context, body *novelBody) error {
 	}
 	for _, c := range chapters {
 		body.Chapters = append(body.Chapters, bar{
-			chapterName(c.Number), with(body.DiscussionPath, nil, "chapter", c.Number), number(c.Posts),
+			chapterName(c.Number), withParameter(body.DiscussionPath, nil, "chapter", c.Number), number(c.Posts),
 			max(1, 100*c.Posts/most),
 		})
 	}

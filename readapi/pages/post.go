@@ -80,12 +80,12 @@ func (w *commentWriter) topLevelComment(t *readapi.TopLevelComment, unfold bool)
 	}
 	w.fold(summary, unfold || len(t.Replies) <= openReplies)
 	if t.Later {
-		w.further(w.links.under(t.ID.String(), ""), "All replies from the first")
+		w.further(w.links.repliesTo(t.ID.String(), ""), "All replies from the first")
 		w.above = uuid.Nil
 	}
 	w.replies(t.Replies, tree(t))
 	if t.More != "" {
-		w.further(w.links.under(t.ID.String(), t.More), "More replies")
+		w.further(w.links.repliesTo(t.ID.String(), t.More), "More replies")
 	}
 	w.raw("</details>\n")
 }
