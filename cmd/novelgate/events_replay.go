@@ -74,8 +74,8 @@ func printThread(out *output, t replay.Thread) {
 
 type eventsDiff struct {
 	AggregateArgs
-	From string `required:"" placeholder:"TIME|INDEX" help:"First point: time (RFC 3339), or log index of the last event to include."`
-	To   string `required:"" placeholder:"TIME|INDEX" help:"Second point: time (RFC 3339), or log index of the last event to include."`
+	From string `required:"" placeholder:"TIME|INDEX" help:"First point: time (RFC 3339), or log index of its last event."`
+	To   string `required:"" placeholder:"TIME|INDEX" help:"Second point: time, or log index of its last event."`
 }
 
 // Run prints the fields that changed.
