@@ -20,7 +20,7 @@ import (
 )
 
 // TestChecks runs the tools of checks/package.json on a page of each kind: the Nu checker (it needs Java),
-// html-validate, and Lighthouse with Chromium. It validates feeds, sitemaps and descriptions of pages against schemas.
+// html-validate, and axe and Lighthouse with Chromium. It validates feeds, sitemaps and descriptions of pages against schemas.
 func TestChecks(t *testing.T) {
 	w := newWorld(t)
 	bigDiscussion(t, w)
@@ -54,6 +54,7 @@ func TestChecks(t *testing.T) {
 	t.Run("feeds", c.feeds)
 	t.Run("sitemaps", c.sitemaps)
 	t.Run("descriptions", checks{dir, w}.descriptions) // with covers
+	t.Run("axe", func(t *testing.T) { c.axe(t, home) })
 	t.Run("Lighthouse", func(t *testing.T) { c.lighthouse(t, home) })
 }
 
@@ -78,13 +79,16 @@ func (c checks) write(t *testing.T, file string, content []byte) {
 	}
 }
 
+// checkedPages are the paths of a page of each kind.
+var checkedPages = []string{
+	"/", "/novels", "/novels/clock", "/novels/a/discussion", "/novels?q=nothing", "/novels?genre=Fantasy&language=zh",
+	"/novels/missing", "/novels?limit=100", "/novels/hostile-b", "/novels/clock/discussion",
+	"/novels/a/discussion?sort=oldest",
+}
+
 func (c checks) html(t *testing.T) {
 	var files []string
-	for _, path := range []string{
-		"/", "/novels", "/novels/clock", "/novels/a/discussion", "/novels?q=nothing", "/novels?genre=Fantasy&language=zh",
-		"/novels/missing", "/novels?limit=100", "/novels/hostile-b", "/novels/clock/discussion",
-		"/novels/a/discussion?sort=oldest",
-	} {
+	for _, path := range checkedPages {
 		files = append(files, c.save(t, path, ".html"))
 	}
 	vnu := []string{"-jar", "node_modules/vnu-jar/build/dist/vnu.jar", "--errors-only"}
@@ -133,12 +137,25 @@ func (c checks) descriptions(t *testing.T) {
 	run(t, c.dir, "npx", "--no", "tsc", "--noEmit", "--strict", "--skipLibCheck", "descriptions.ts")
 }
 
-func (c checks) lighthouse(t *testing.T, home string) {
-	chromium, err := exec.LookPath("chromium")
+func chromium(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("CHROME_PATH", chromium)
+	return path
+}
+
+func (c checks) axe(t *testing.T, home string) {
+	args := []string{"axe.mjs", chromium(t)}
+	for _, path := range checkedPages {
+		args = append(args, home+path)
+	}
+	run(t, c.dir, "node", args...)
+}
+
+func (c checks) lighthouse(t *testing.T, home string) {
+	t.Setenv("CHROME_PATH", chromium(t))
 	for _, path := range []string{"/", "/novels", "/novels/clock", "/novels/a/discussion"} {
 		out := filepath.Join(c.dir, "report.json")
 		run(t, c.dir, "npx", "--no", "lighthouse", home+path, "--quiet", "--output=json", "--output-path="+out,
