@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -177,7 +178,8 @@ const publicURL = "https://platform.example"
 // until it listens. The service is stopped when the test ends.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
-	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient, flags)...)
+	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient,
+		readFromStandby(t, databaseURL), flags)...)
 	s.DatabaseURL = databaseURL
 	t.Cleanup(func() {
 		if !s.killed {
@@ -185,6 +187,22 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 		}
 	})
 	return s
+}
+
+// readFromStandby returns the flags to read a database from the hot standby NOVELGATE_TEST_READ_DATABASE_URL of the
+// server of tests; none without one.
+func readFromStandby(t testing.TB, databaseURL string) []string {
+	t.Helper()
+	standby, err := url.Parse(os.Getenv("NOVELGATE_TEST_READ_DATABASE_URL"))
+	if err != nil || standby.Host+standby.RawQuery == "" {
+		return nil
+	}
+	database, err := url.Parse(databaseURL)
+	if err != nil {
+		t.Fatalf("parse database URL: %v", err)
+	}
+	standby.Path = database.Path
+	return []string{"--read-database-url", standby.String(), "--read-max-lag", patience.String()}
 }
 
 // serve starts a service of a chaos test, with default settings except the addresses, and waits until it listens. It is
