@@ -264,7 +264,7 @@ func startPair(t *testing.T) (primary, standby *server) {
 }
 
 // wantStandby waits until the metric says 1, that the standby is used, or 0.
-func wantStandby(t *testing.T, r *Service, used string) {
+func wantStandby(t testing.TB, r *Service, used string) {
 	t.Helper()
 	testdb.Eventually(t, "novelgate_standby_used is "+used, func() bool {
 		for line := range strings.Lines(r.metrics(t)) {

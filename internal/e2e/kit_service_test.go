@@ -178,9 +178,13 @@ const publicURL = "https://platform.example"
 // until it listens. The service is stopped when the test ends.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
-	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient,
-		readFromStandby(t, databaseURL), flags)...)
+	standby := readFromStandby(t, databaseURL)
+	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient, standby,
+		flags)...)
 	s.DatabaseURL = databaseURL
+	if standby != nil {
+		wantStandby(t, s, "1")
+	}
 	t.Cleanup(func() {
 		if !s.killed {
 			s.Stop(t)
