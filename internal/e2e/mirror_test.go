@@ -292,6 +292,8 @@ func TestMirrorRefusesCommands(t *testing.T) {
 	ada := origin.NewStaff(t)
 	title := Unique("Mirrored")
 	p.Upsert(t, Key(), Fields{"novel": title})
+	comment := Comment(title)
+	p.Import(t, Key(), comment).WantPost(t, 201)
 	flags := mirrorFlags(t, origin, origin.DatabaseURL)
 	mirror := Start(t, testdb.New(t), flags...)
 	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
@@ -320,6 +322,11 @@ func TestMirrorRefusesCommands(t *testing.T) {
 	refused := mirror.Refused(t, "integration", "create", "local")
 	if !strings.Contains(refused.Stderr, "this database is a mirror") {
 		t.Errorf("the command line: %s", refused.Stderr)
+	}
+	refused = mirror.Refused(t, "author", "erase", p.IntegrationID, fmt.Sprint(comment["uuid"]), "--reason", "r")
+	erased := value[int](t, mirror.DatabaseURL, `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`)
+	if !strings.Contains(refused.Stderr, "this database is a mirror") || erased > 0 {
+		t.Errorf("the command line erased %d events: %s", erased, refused.Stderr)
 	}
 	over := []string{"--mirror", "nats://127.0.0.1:1", "--origin", origin.URL, "--origin-key", flags[3]}
 	for _, refused := range []struct {
