@@ -1,6 +1,8 @@
 package handover
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -47,11 +49,12 @@ FOR KEY SHARE ON CONFLICT (promotion_id) DO NOTHING`
 
 // Successor returns the first of a service's promotions that replace a log with the known ones; nil without one. One
 // replaces the log unless it is known or a known one is later: of two mirrors that were promoted one after the other,
-// the later one continues. One without a time counts as later.
+// the later one continues, and if both have the same time, that with the larger id. One without a time counts as later.
 func Successor(known, theirs []Promotion) (first *Promotion) {
 	for _, p := range theirs {
 		replaces := !slices.ContainsFunc(known, func(k Promotion) bool {
-			return k.ID == p.ID || !p.PromotedAt.IsZero() && k.PromotedAt.After(p.PromotedAt)
+			later := cmp.Or(k.PromotedAt.Compare(p.PromotedAt), bytes.Compare(k.ID[:], p.ID[:]))
+			return k.ID == p.ID || !p.PromotedAt.IsZero() && later > 0
 		})
 		if replaces && (first == nil || p.Entries < first.Entries) {
 			first = &p

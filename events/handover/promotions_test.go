@@ -46,3 +46,28 @@ func TestCopyPromotions(t *testing.T) {
 		publish()
 	}
 }
+
+// TestSuccessor: of two mirrors that were promoted side by side, exactly one replaces the other.
+func TestSuccessor(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	low, high := handover.Promotion{ID: uuid.UUID{1}, PromotedAt: at}, handover.Promotion{ID: uuid.UUID{2}, PromotedAt: at}
+	late := handover.Promotion{ID: uuid.UUID{0}, PromotedAt: at.Add(time.Microsecond)}
+	untimed := handover.Promotion{ID: uuid.UUID{3}}
+	for _, c := range []struct {
+		what     string
+		known, p handover.Promotion
+		replaces bool
+	}{
+		{"a known one", low, low, false},
+		{"a later one", high, late, true},
+		{"an earlier one", late, high, false},
+		{"one of the same time with a larger id", low, high, true},
+		{"one of the same time with a smaller id", high, low, false},
+		{"one without a time", late, untimed, true},
+	} {
+		if got := handover.Successor([]handover.Promotion{c.known}, []handover.Promotion{c.p}); (got != nil) != c.replaces {
+			t.Errorf("%s: %v", c.what, got)
+		}
+	}
+}
