@@ -156,10 +156,14 @@ func (s *service) registry() *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
 	})
 	info.Set(1)
+	appends := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "novelgate_appends",
+		Help: "1 while this service accepts commands; 0 at a mirror, on a standby, and once another service continues its log.",
+	}, func() float64 { return database.Truth(!s.db.isStandby && s.roles.last().Appends()) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.collectors...)
 	registry.MustRegister(
-		info,
+		info, appends,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		database.NewPoolCollector(s.db.pools),

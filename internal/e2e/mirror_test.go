@@ -269,7 +269,7 @@ func TestMirror(t *testing.T) {
 		t.Errorf("/readyz: %+v", state)
 	}
 	if said := mirror.metrics(t); !strings.Contains(said, fmt.Sprintf("novelgate_mirror_entries %d\n", state.Entries)) ||
-		!strings.Contains(said, "novelgate_mirror_stopped 0\n") {
+		!strings.Contains(said, "novelgate_mirror_stopped 0\n") || metric(said, "novelgate_appends") != "0" {
 		t.Error("/metrics does not show the mirror")
 	}
 	if status := ledgerStatus(t, mirror); *status.Origin != *ledgerStatus(t, origin).Origin {

@@ -403,7 +403,8 @@ func TestStoppedMirrorPromoted(t *testing.T) {
 func wantNoMirror(t testing.TB, s *Service) {
 	t.Helper()
 	testdb.Eventually(t, "the metrics of the mirror are gone", func() bool {
-		return !strings.Contains(s.metrics(t), "novelgate_mirror_")
+		metrics := s.metrics(t)
+		return !strings.Contains(metrics, "novelgate_mirror_") && metric(metrics, "novelgate_appends") == "1"
 	})
 	if _, ready := Get(t, s.OpsURL+"/readyz"); strings.Contains(ready, `"mirror"`) {
 		t.Errorf("/readyz: %s", ready)
@@ -482,6 +483,9 @@ func TestReplacedWhileRunning(t *testing.T) {
 	wantHandedOver(t, p.at(origin).Import(t, Key(), Comment(title)), mirror.URL)
 	if _, ready := Get(t, origin.OpsURL+"/readyz"); !strings.Contains(ready, `"handedOver":{"successor":"`+mirror.URL) {
 		t.Errorf("/readyz: %s", ready)
+	}
+	if appends := metric(origin.metrics(t), "novelgate_appends"); appends != "0" {
+		t.Errorf("novelgate_appends is %s", appends)
 	}
 }
 
