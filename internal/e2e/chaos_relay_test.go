@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"context"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -74,10 +75,21 @@ func (n *natsServers) state(stream string) (last uint64, leader int, known bool)
 	return info.State.LastSeq, leader, err == nil
 }
 
+// holding returns the files of the personal stream of an origin that contain a text, of all servers.
+func (n *natsServers) holding(origin, text string) (files []string) {
+	for i := range n.processes {
+		streams := filepath.Join(n.dir, "nats", fmt.Sprint("n", i), "jetstream", "$G", "streams")
+		dir := filepath.Join(streams, relay.PersonalStreamName(origin))
+		files = append(files, relaytest.Holding(n.t, dir, text)...)
+	}
+	return files
+}
+
 // TestRelayAndMirrorKilled posts comments while the relay is killed ten times, each NATS server and the leader of the
 // stream are killed, the servers lose their quorum, and the mirror that reads from them, its PostgreSQL and that of the
-// origin are killed. At the end the streams have the events of the log in their order, the mirror has the log and the
-// tables of its origin, and all three have the root that was signed.
+// origin are killed, and an author is erased while a server of NATS is away. At the end the streams have the events of
+// the log in their order, the mirror has the log and the tables of its origin, as has one that begins then, all have the
+// root that was signed, and none of them has the author's words.
 func TestRelayAndMirrorKilled(t *testing.T) {
 	t.Parallel()
 	const faults = 10
@@ -94,9 +106,16 @@ func TestRelayAndMirrorKilled(t *testing.T) {
 	}
 	startRelay(0)
 	startRelay(1)
+	p, title := newPartner(t, primary.url()), Unique("Erased")
+	for range 30 {
+		p.at(service).Import(t, Key(), Comment(title).With(Fields{
+			"uuid": plantedUUID, "username": plantedName, "content": plantedWords,
+		})).WantPost(t, 201)
+	}
 	flags := natsMirrorFlags(t, servers.url(), service)
 	mirror := serve(t, own.url(), flags...)
-	stream := relay.StreamName(*ledgerStatus(t, service).Origin)
+	origin := *ledgerStatus(t, service).Origin
+	stream := relay.StreamName(origin)
 	began := time.Now()
 
 	share := func() { load.book.await(comments / (faults + 1) / 2) }
@@ -112,7 +131,18 @@ func TestRelayAndMirrorKilled(t *testing.T) {
 		func() { mirror.kill(); share(); mirror = serve(t, own.url(), flags...) },
 		func() { killNATS(1) },
 		func() { own.crash(t); share(); own.start(t) },
-		func() { killNATS(2) },
+		func() {
+			testdb.Eventually(t, "the words are relayed and mirrored", func() bool {
+				return len(servers.holding(origin, plantedWords)) >= len(servers.processes) &&
+					value[int](t, own.url(), `SELECT count(*) FROM events WHERE personal ->> 'content' = $1`, plantedWords) == 30
+			})
+			servers.processes[2].kill()
+			testdb.Eventually(t, "the author is erased", func() bool {
+				return RunCLI(t, primary.url(), "author", "erase", p.Name, plantedUUID, "--reason", "asked").Code == 0
+			})
+			share()
+			servers.start(2)
+		},
 		func() { primary.crash(t); primary.start(t); share() },
 		func() {
 			leader := 0
@@ -179,10 +209,21 @@ func TestRelayAndMirrorKilled(t *testing.T) {
 	}
 	// A mirror that begins now reads all at once.
 	late, started := startServer(t, nil), time.Now()
-	serve(t, late.url(), flags...)
+	another := serve(t, late.url(), flags...)
 	testdb.Eventually(t, "another mirror has all events", func() bool {
 		return value[int64](t, late.url(), `SELECT coalesce(max(tree_size), 0) FROM mirror`) == size
 	})
 	t.Logf("%d comments, %d events: sent in %v, all took %v; another mirror took %v", commented(), size,
 		sent.Round(time.Second), time.Since(began).Round(time.Second), time.Since(started).Round(100*time.Millisecond))
+	wantMirrored(t, service.URL, primary.url(), another.URL, late.url())
+
+	testdb.Eventually(t, "the servers have lost the words", func() bool {
+		return len(servers.holding(origin, plantedWords)) == 0
+	})
+	for _, url := range []string{primary.url(), own.url(), late.url()} {
+		execute(t, url, `VACUUM FULL`, `ANALYZE`)
+		if held := testdb.Holding(t, url, plantedWords, plantedUUID, plantedName); len(held) > 0 {
+			t.Errorf("what was erased is in %v", held)
+		}
+	}
 }
