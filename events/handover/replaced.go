@@ -61,7 +61,8 @@ func sameBeginning(ctx context.Context, db database.Querier, client *http.Client
 }
 
 // LostFrom returns the log index of the first event that the service at a public URL lacks, because it was promoted
-// without it. It fails with ErrRefused for a service that does not continue this log. All events must be sealed.
+// without it: that of the first entry of the ledger which differs there. It fails with ErrRefused for a service that
+// does not continue this log. All events must be sealed.
 func LostFrom(ctx context.Context, db database.Querier, client *http.Client, url string) (int64, error) {
 	p, err := FindSuccessor(ctx, db, client, url)
 	if err != nil {
@@ -75,11 +76,14 @@ func LostFrom(ctx context.Context, db database.Querier, client *http.Client, url
 	if err != nil {
 		return 0, err
 	}
-	if tree.N < p.Entries {
-		return tree.N, nil // it has more than this database
+	service := &audit.Service{Client: client, URL: url + "/ledger"}
+	signed, err := service.Checkpoint(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("read the ledger of %s: %w", url, err)
 	}
-	if err := ledger.Extends(tree, tlog.Tree{N: p.Entries, Hash: p.Root}, store.Hashes(ctx, tree)); err != nil {
-		return 0, fmt.Errorf("compare the histories: %w", err)
+	theirs, err := ledger.ParseCheckpoint(signed)
+	if err != nil {
+		return 0, err
 	}
-	return p.Entries, nil
+	return ledger.CommonEntries(tree, theirs.Tree, store.Hashes(ctx, tree), audit.Hashes(ctx, service, theirs.Tree))
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sort"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -265,6 +266,22 @@ func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 		return fmt.Errorf("%w: its first %d entries are not those that were signed: %w", ErrForked, older.N, err)
 	}
 	return nil
+}
+
+// CommonEntries returns how many of their first entries two trees have in common, whose hashes it gets. A binary search
+// compares the roots of both trees at the same sizes.
+func CommonEntries(a, b tlog.Tree, hashesOfA, hashesOfB tlog.HashReader) (int64, error) {
+	var failed error
+	index := sort.Search(int(min(a.N, b.N)), func(i int) bool {
+		rootOfA, err := tlog.TreeHash(int64(i)+1, hashesOfA)
+		rootOfB, otherErr := tlog.TreeHash(int64(i)+1, hashesOfB)
+		failed = errors.Join(failed, err, otherErr)
+		return rootOfA != rootOfB
+	})
+	if failed != nil {
+		return 0, fmt.Errorf("find the first entry that differs: %w", failed)
+	}
+	return int64(index), nil
 }
 
 // ErrForked is returned for a tree that does not extend one that was signed.

@@ -97,27 +97,18 @@ func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Ed
 	return m.wantKept(ctx, from, edge.Size(), c.Tree.N)
 }
 
-// stopped returns the StoppedError for a log that differs from a signed tree. A binary search compares the roots of
-// both trees at the same sizes, from their hash tiles, to find the first event that differs. It covers only sealed
-// events.
+// stopped returns the StoppedError for a log that differs from a signed tree. It names the first sealed event that
+// differs.
 func (m *Mirror) stopped(ctx context.Context, from audit.Source, c ledger.Checkpoint, reason error) error {
 	sealed, err := m.store.Tree(ctx)
 	if err != nil {
 		return err
 	}
-	theirs, ours := audit.Hashes(ctx, from, c.Tree), m.store.Hashes(ctx, sealed)
-	var failed error
-	size := int(min(sealed.N, c.Tree.N))
-	index := sort.Search(size, func(i int) bool {
-		their, err := tlog.TreeHash(int64(i)+1, theirs)
-		our, ourErr := tlog.TreeHash(int64(i)+1, ours)
-		failed = errors.Join(failed, err, ourErr)
-		return their != our
-	})
-	if failed != nil {
-		return fmt.Errorf("find the first event that differs from what was signed: %w", errors.Join(reason, failed))
+	index, err := ledger.CommonEntries(c.Tree, sealed, audit.Hashes(ctx, from, c.Tree), m.store.Hashes(ctx, sealed))
+	if err != nil {
+		return errors.Join(reason, err)
 	}
-	return &StoppedError{LogIndex: int64(index), Reason: fmt.Errorf("%w: %w", errRewritten, reason)}
+	return &StoppedError{LogIndex: index, Reason: fmt.Errorf("%w: %w", errRewritten, reason)}
 }
 
 // wantKept fails with a StoppedError unless the origin still has the mirrored events from log index first on. It
