@@ -57,6 +57,9 @@ func newPair(t *testing.T) *pair {
 		case path == "checkpoint":
 			answer, err = audit.NewDatabase(p.Ledger.Pool).Checkpoint(r.Context())
 		case path == "origins":
+			if r.Header.Get("Cache-Control") != "no-cache" {
+				t.Errorf("a cache may answer: %v", r.Header)
+			}
 			published := handover.Published{Log: mirrorLog}
 			if p.other.Load() {
 				published.Log = uuid.New()

@@ -30,13 +30,14 @@ type Mirror struct {
 	Stopped bool
 	// Answers promotes without a handover although the origin answers.
 	Answers bool
-	// Client asks the origin whether it answers.
+	// Client asks the origin whether it answers, and whether it still hands over.
 	Client *http.Client
 	Logger *slog.Logger
 }
 
 // Promote makes the mirror continue the log that was handed over: it verifies that its log is the tree of the final
-// checkpoint, places keys and memory, and opens the log for appends. It can be repeated.
+// checkpoint, places keys and memory, and opens the log for appends. It fails with ErrRefused if the origin answers and
+// has undone the handover. It can be repeated.
 func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) {
 	own, err := logID(ctx, m.Pool)
 	if err != nil {
@@ -75,19 +76,36 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	if err := learn(ctx, m.Pool, token.Promotions); err != nil {
 		return nil, err
 	}
-	if err := token.signing().Place(m.KeyFile, m.Memory); err != nil {
-		return nil, err
-	}
 	p := &Promotion{
 		ID: token.Promotion, Origin: last.Origin, NextOrigin: last.Origin, Entries: last.Tree.N, Root: last.Tree.Hash,
 		Known: last.Tree.N,
 	}
-	return m.open(ctx, at, p, func(tx pgx.Tx) error {
-		if err := writeWebhooks(ctx, tx, token.Webhooks); err != nil {
-			return err
-		}
-		return token.signing().Continue(ctx, tx, last.Origin)
+	return m.open(ctx, at, p, opening{
+		done: func() (*Promotion, error) { return find(ctx, m.Pool, p.ID) },
+		write: func(ctx context.Context, tx pgx.Tx) error {
+			if err := writeWebhooks(ctx, tx, token.Webhooks); err != nil {
+				return err
+			}
+			return token.signing().Continue(ctx, tx, last.Origin)
+		},
+		place: func() error {
+			if err := m.wantHandover(ctx, at.Origin, token); err != nil {
+				return err
+			}
+			return token.signing().Place(m.KeyFile, m.Memory)
+		},
 	})
+}
+
+// wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token. It may be
+// off.
+func (m *Mirror) wantHandover(ctx context.Context, url string, token *Token) error {
+	theirs, err := fetchOrigins(ctx, m.Client, url)
+	if err != nil || theirs.Handover != nil && *theirs.Handover == token.Promotion {
+		return nil //nolint:nilerr // documented
+	}
+	return fmt.Errorf("%w: the handover was undone, or another service has the address of the origin: %s answers, and "+
+		"does not hand over with this file", ErrRefused, url)
 }
 
 // await waits until the mirror has exactly the events of a checkpoint, and serves it.
@@ -145,28 +163,42 @@ func (m *Mirror) adopt(ctx context.Context, last ledger.Checkpoint, token *Token
 	return err
 }
 
-// open makes the mirror an origin, in one transaction.
-func (m *Mirror) open(
-	ctx context.Context, at *mirror.State, p *Promotion, more func(tx pgx.Tx) error,
-) (*Promotion, error) {
-	limited, cancel := context.WithTimeout(ctx, m.Wait)
-	defer cancel()
-	err := pgx.BeginFunc(limited, m.Pool, func(tx pgx.Tx) error {
-		if err := mirror.End(limited, tx, at); err != nil {
+// opening is what differs between promotions.
+type opening struct {
+	done  func() (*Promotion, error) // finds the promotion; nil if it is not done
+	write func(ctx context.Context, tx pgx.Tx) error
+	place func() error // stores what signs, when all locks are held and just before the commit
+}
+
+// open makes the mirror an origin, in one transaction. If another process promotes it meanwhile, open returns that
+// promotion and places nothing.
+func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o opening) (*Promotion, error) {
+	err := pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
+		limited, cancel := context.WithTimeout(ctx, m.Wait)
+		defer cancel()
+		err := mirror.End(limited, tx, at)
+		if err == nil {
+			err = record(limited, tx, p)
+		}
+		if err == nil {
+			err = o.write(limited, tx)
+		}
+		if err != nil && limited.Err() != nil {
+			err = fmt.Errorf("%w: a VACUUM, an index build or another transaction has locked the log: %w", ErrRefused, err)
+		}
+		if err != nil {
 			return err
 		}
-		if err := record(limited, tx, p); err != nil {
-			return err
-		}
-		return more(tx)
+		return o.place()
 	})
-	if limited.Err() != nil && err != nil {
-		err = fmt.Errorf("%w: a VACUUM, an index build or another transaction has locked the log: %w", ErrRefused, err)
-	}
-	if err != nil {
+	done, failed := o.done()
+	switch {
+	case done != nil:
+		return done, nil
+	case err != nil:
 		return nil, fmt.Errorf("promote the mirror: %w", err)
 	}
-	return find(ctx, m.Pool, p.ID)
+	return nil, failed
 }
 
 // PromoteLost makes the mirror continue the log of an origin that is lost, under the name next, or a name like the
@@ -218,10 +250,11 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 		const digits = 8 // of the promotion, before its first hyphen
 		p.NextOrigin = nameOfLog.ReplaceAllString(p.Origin, "") + "/" + p.ID.String()[:digits]
 	}
-	if err := ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin); err != nil {
-		return nil, err
-	}
-	return m.open(ctx, at, p, func(tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) })
+	return m.open(ctx, at, p, opening{
+		done:  func() (*Promotion, error) { return m.promoted(ctx) },
+		write: func(ctx context.Context, tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) },
+		place: func() error { return ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin) },
+	})
 }
 
 // promoted returns the promotion that ended the mirror; nil for a mirror.

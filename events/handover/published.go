@@ -19,6 +19,7 @@ type Published struct {
 	Log        uuid.UUID   `json:"log"`     // random id of the log in this database
 	Origins    []Name      `json:"origins"` // oldest first; the last one is the current one
 	Promotions []Promotion `json:"promotions"`
+	Handover   *uuid.UUID  `json:"handover"` // id of the promotion of a complete handover; nil without one
 }
 
 // Name is an origin of the ledger.
@@ -41,6 +42,13 @@ func Publish(ctx context.Context, db database.Querier) (p Published, err error) 
 	if p.Promotions, err = List(ctx, db); err != nil {
 		return Published{}, err
 	}
+	f, err := readFence(ctx, db)
+	if err != nil {
+		return Published{}, err
+	}
+	if f != nil && f.given {
+		p.Handover = &f.promotion
+	}
 	p.Origins, err = database.Collect(ctx, db, "origins", func(row pgx.CollectableRow) (n Name, err error) {
 		err = row.Scan(&n.Origin, &n.Entries, &n.StartedAt)
 		n.StartedAt = n.StartedAt.UTC()
@@ -57,13 +65,14 @@ func logID(ctx context.Context, db database.Querier) (id uuid.UUID, err error) {
 	return id, nil
 }
 
-// fetchOrigins fetches what the service at a public URL publishes.
+// fetchOrigins fetches what the service at a public URL publishes now: caches on the way ask it.
 func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Published, err error) {
 	const maxBody = 1 << 20
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ledger/origins", http.NoBody)
 	if err != nil {
 		return Published{}, fmt.Errorf("ask %s: %w", url, err)
 	}
+	request.Header.Set("Cache-Control", "no-cache")
 	response, err := client.Do(request)
 	if err != nil {
 		return Published{}, fmt.Errorf("ask %s: %w", url, err)

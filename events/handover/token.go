@@ -40,11 +40,10 @@ func (t *Token) Write(w io.Writer) error {
 	return nil
 }
 
-// ReadToken reads and checks a token. Errors do not quote it.
+// ReadToken reads and checks a token of any size. Errors do not quote it.
 func ReadToken(r io.Reader) (*Token, error) {
-	const maxSize = 16 << 20
 	var t Token
-	err := json.UnmarshalRead(io.LimitReader(r, maxSize), &t, json.RejectUnknownMembers(true))
+	err := json.UnmarshalRead(r, &t, json.RejectUnknownMembers(true))
 	if err != nil || t.Format != formatName {
 		return nil, ErrToken
 	}

@@ -316,7 +316,11 @@ func TestHandoverRefused(t *testing.T) {
 	if err := os.WriteFile(earlier, kept, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	if originsOf(t, origin).Handover == nil {
+		t.Error("/ledger/origins has no handover")
+	}
 	origin.MustCLI(t, append([]string{"handover", "--undo", file}, filesOf(origin)...)...)
+	refused(mirror, "the handover was undone", "promote", earlier)
 	refused(origin, "the file of another handover", "handover", earlier, "--to", mirror.URL, "--leave-imports")
 	if fenced(t, origin.DatabaseURL) || !bytes.Equal(copyOf(t, earlier), kept) {
 		t.Error("another handover replaces the file of the first")

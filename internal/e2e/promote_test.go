@@ -70,14 +70,12 @@ type published struct {
 		ID, Origin, NextOrigin string
 		Entries, KnownEntries  int64
 	}
+	Handover *string
 }
 
 func originsOf(t testing.TB, s *Service) (p published) {
 	t.Helper()
-	_, body := Get(t, s.URL+"/ledger/origins")
-	if err := json.Unmarshal([]byte(body), &p); err != nil {
-		t.Fatal(err)
-	}
+	s.Send(t, Request{Path: "/ledger/origins"}).WantJSON(t, http.StatusOK, &p)
 	return p
 }
 

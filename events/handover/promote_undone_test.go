@@ -1,0 +1,208 @@
+package handover_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/handover"
+	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
+)
+
+// mirrored makes the mirror of a pair, which follows the origin at a URL.
+func (p *pair) mirrored(t *testing.T, originURL string) *pgxpool.Pool {
+	t.Helper()
+	copied := p.Backup()
+	p.Origin = p.operator() // Backup has closed the pool of the former one
+	tile := tlog.Tile{H: ledger.TileHeight, W: int(copied.Latest().Tree.N)}
+	leaves, err := ledger.NewStore(copied.Pool).Tile(t.Context(), tile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edge := ledger.NewEdge()
+	for leaf := range slices.Chunk(leaves, tlog.HashSize) {
+		if err := edge.Push(tlog.Hash(leaf), 0, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied.Tamper(`UPDATE log_identity SET id = '` + mirrorLog.String() + `';
+		UPDATE ledger_memories SET memory = '00000000-0000-0000-0000-000000000000'`)
+	copied.Exec(`INSERT INTO mirror (origin_url, tree_size, edge, started_at, applied_at) VALUES ($1, $2, $3, now(), now())`,
+		originURL, edge.Size(), edge.Nodes())
+	return copied.Pool
+}
+
+// promoter returns a run of the command at a mirror, with its own files.
+func promoter(t *testing.T, mirror *pgxpool.Pool) *handover.Mirror {
+	t.Helper()
+	dir := t.TempDir()
+	return &handover.Mirror{
+		Pool: mirror, KeyFile: filepath.Join(dir, "key"), Memory: filepath.Join(dir, "memory"), Wait: time.Minute,
+		Answers: true, Client: http.DefaultClient,
+	}
+}
+
+// hold locks a mirror until release is called.
+func hold(t *testing.T, mirror *pgxpool.Pool) (release func()) {
+	t.Helper()
+	tx, err := mirror.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testdb.Exec(t, tx, `SELECT FROM mirror FOR UPDATE`)
+	return func() {
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// awaitBlocked waits until n promotions wait for a lock.
+func awaitBlocked(t *testing.T, mirror *pgxpool.Pool, n int) {
+	t.Helper()
+	testdb.Eventually(t, "the promotions wait for a lock", func() bool {
+		return testdb.Value[int](t, mirror, `SELECT count(*)::int FROM pg_stat_activity
+			WHERE wait_event_type = 'Lock' AND datname = current_database()`) == n
+	})
+}
+
+// publish serves /ledger/origins of the origin of a pair.
+func (p *pair) publish(t *testing.T) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		published, err := handover.Publish(r.Context(), p.Ledger.Pool)
+		if err != nil || r.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: %v, %v", r.URL, r.Header, err)
+		}
+		_ = json.MarshalWrite(w, published) // a failure shows in the client
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestPromoteUndone: after a handover is undone, neither a promotion that has waited for a lock meanwhile nor a copy of
+// the token promotes the mirror.
+func TestPromoteUndone(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	mirror := p.mirrored(t, p.publish(t))
+	m := promoter(t, mirror)
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		if !errors.Is(err, handover.ErrRefused) || !strings.Contains(err.Error(), "undone") {
+			t.Errorf("%s: %v", what, err)
+		}
+		if _, err := os.Stat(m.KeyFile); !os.IsNotExist(err) {
+			t.Errorf("%s leaves keys: %v", what, err)
+		}
+	}
+	release := hold(t, mirror)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := m.Promote(t.Context(), token)
+		ended <- err
+	}()
+	awaitBlocked(t, mirror, 1)
+	if err := p.Undo(t.Context(), token); err != nil {
+		t.Fatal(err)
+	}
+	release()
+	refused("a promotion that has waited", <-ended)
+	_, err = m.Promote(t.Context(), token)
+	refused("a copy", err)
+	later, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = m.Promote(t.Context(), token)
+	refused("a copy after another handover", err)
+	if done, err := m.Promote(t.Context(), later); err != nil || done.ID != later.Promotion {
+		t.Errorf("after another handover: %v, %v", done, err)
+	}
+}
+
+// TestPromoteTwice: two promotions at once of a mirror whose origin is off report the same one, and only one places
+// keys.
+func TestPromoteTwice(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]bool{"handed over": false, "lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPair(t)
+			mirror := p.mirrored(t, "http://127.0.0.1:1")
+			token, err := p.HandOver(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			promote := func(ctx context.Context, m *handover.Mirror) (*handover.Promotion, error) {
+				if lost {
+					return m.PromoteLost(ctx, "", nil)
+				}
+				return m.Promote(ctx, token)
+			}
+			release := hold(t, mirror)
+			runs := []*handover.Mirror{promoter(t, mirror), promoter(t, mirror)}
+			done := make(chan *handover.Promotion, len(runs))
+			for _, m := range runs {
+				go func() {
+					found, err := promote(t.Context(), m)
+					if err != nil {
+						t.Error(err)
+					}
+					done <- found
+				}()
+			}
+			awaitBlocked(t, mirror, len(runs))
+			release()
+			if a, b := <-done, <-done; a == nil || b == nil || a.ID != b.ID {
+				t.Errorf("promoted as %v and %v", a, b)
+			}
+			keys := 0
+			for _, m := range runs {
+				if _, err := os.Stat(m.KeyFile); err == nil {
+					keys++
+				}
+			}
+			if keys != 1 {
+				t.Errorf("%d have placed keys", keys)
+			}
+		})
+	}
+}
+
+// TestReadLargeToken: a token with many pending deliveries is read as it was written.
+func TestReadLargeToken(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const size = 17 << 20
+	token.Webhooks = jsontext.Value(`["` + strings.Repeat("a", size) + `"]`)
+	var text bytes.Buffer
+	if err := token.Write(&text); err != nil {
+		t.Fatal(err)
+	}
+	if read, err := handover.ReadToken(&text); err != nil || len(read.Webhooks) < size {
+		t.Errorf("read: %v", err)
+	}
+}
