@@ -30,7 +30,7 @@ func (*eventsLost) Help() string {
 // Validate refuses wrong addresses; kong calls it.
 func (c *eventsLost) Validate() error { return wantHTTP("--to", c.To) }
 
-// Run lists the events from the log index on at which the successor was promoted.
+// Run lists the events from the first one on that the promoted service lacks.
 func (c *eventsLost) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	to, client := strings.TrimRight(c.To.String(), "/"), &http.Client{Timeout: successorTimeout}
 	sealing, cancel := context.WithTimeout(ctx, c.Wait)

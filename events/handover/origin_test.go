@@ -14,6 +14,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/handover"
+	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testdb"
@@ -74,7 +75,10 @@ func newPair(t *testing.T) *pair {
 				answer, err = audit.NewDatabase(p.Ledger.Pool).Tile(r.Context(), tile)
 			}
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, ledger.ErrNotFound):
+			w.WriteHeader(http.StatusNotFound)
+		case err != nil:
 			t.Error(r.URL.Path, err)
 		}
 		_, _ = w.Write(answer)

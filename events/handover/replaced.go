@@ -64,7 +64,11 @@ func sameBeginning(ctx context.Context, db database.Querier, client *http.Client
 // without it: that of the first entry of the ledger which differs there. It fails with ErrRefused for a service that
 // does not continue this log. All events must be sealed.
 func LostFrom(ctx context.Context, db database.Querier, client *http.Client, url string) (int64, error) {
-	p, err := FindSuccessor(ctx, db, client, url)
+	published, err := fetchOrigins(ctx, client, url)
+	if err != nil {
+		return 0, err
+	}
+	p, err := published.successor(ctx, db, client, url)
 	if err != nil {
 		return 0, err
 	}
@@ -72,18 +76,33 @@ func LostFrom(ctx context.Context, db database.Querier, client *http.Client, url
 		return 0, fmt.Errorf("%w: %s was not promoted without this database", ErrRefused, url)
 	}
 	store := ledger.NewStore(db)
-	tree, err := store.Tree(ctx)
+	ours, err := store.Tree(ctx)
 	if err != nil {
 		return 0, err
 	}
 	service := &audit.Service{Client: client, URL: url + "/ledger"}
-	signed, err := service.Checkpoint(ctx)
+	theirs, err := published.tree(ctx, service)
 	if err != nil {
 		return 0, fmt.Errorf("read the ledger of %s: %w", url, err)
 	}
-	theirs, err := ledger.ParseCheckpoint(signed)
-	if err != nil {
-		return 0, err
+	return ledger.CommonEntries(ours, theirs, store.Hashes(ctx, ours), audit.Hashes(ctx, service, theirs))
+}
+
+// tree returns the largest tree that a promoted service publishes: that of its checkpoint, or that of its newest
+// promotion until it has signed as many entries.
+func (theirs *Published) tree(ctx context.Context, service *audit.Service) (tlog.Tree, error) {
+	newest := theirs.Promotions[len(theirs.Promotions)-1]
+	promoted := tlog.Tree{N: newest.Entries, Hash: newest.Root}
+	signed, err := service.Checkpoint(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return promoted, nil
 	}
-	return ledger.CommonEntries(tree, theirs.Tree, store.Hashes(ctx, tree), audit.Hashes(ctx, service, theirs.Tree))
+	if err != nil {
+		return tlog.Tree{}, err
+	}
+	c, err := ledger.ParseCheckpoint(signed)
+	if err != nil || c.Tree.N < promoted.N {
+		return promoted, err
+	}
+	return c.Tree, nil
 }
