@@ -2,16 +2,19 @@ package history
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/httpkit"
 )
 
@@ -43,8 +46,17 @@ func (d *digest) ScanBytes(from []byte) error {
 	return nil
 }
 
-// digestSQL is the digest of an event e. It differs for each append, which has its own batch id, and for each
-// repetition, which has another recorded_at.
+// digestOf returns the digest of an event. It differs for each append, which has its own batch id, and for each
+// repetition, which has another time.
+func digestOf(r *eventlog.Row) digest {
+	text := fmt.Appendf(nil, "%s\n%d\n%s\n%s\n%d.%06d\n%s", r.StreamID, r.StreamVersion, r.ID, r.Type,
+		r.RecordedAt.Unix(), r.RecordedAt.Nanosecond()/int(time.Microsecond), r.Metadata.Batch)
+	sum := sha256.Sum256(text)
+	return digest(sum[:len(digest{})])
+}
+
+// digestSQL is digestOf for an event e, for statements that do not read its whole row. It costs PostgreSQL 2.4 µs,
+// three times as much as the row.
 const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.stream_version, e.event_id, e.event_type,
            extract(epoch FROM e.recorded_at), e.batch_id), 'UTF8')) FOR 8)`
 
@@ -132,7 +144,7 @@ func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
 // still there.
 func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	batch.Queue(checkCountSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
-		_, err := c.check(Horizon{}, row)
+		_, _, err := c.check(Horizon{}, row)
 		return err
 	})
 }
@@ -149,7 +161,7 @@ func (h Horizon) Cursor() Cursor { return h.end }
 
 // checkSQL reads the event at a position, and the horizon. $1, $2: transaction and ordinal.
 const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL + `,
-       (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), `
+       (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), ` + sealedSQL + `, `
 
 var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
 
@@ -162,10 +174,10 @@ const maxCounted = 5000
 // countOrZeroSQL is the number of events up to an event e; 0 when too many are unsealed.
 var countOrZeroSQL = `coalesce(` + countSQL("e.transaction_id", "e.position") + `, 0)`
 
-// countSQL is an expression for the number of events up to an event, its log index plus one, also for unsealed events.
-// It is NULL when too many events are unsealed.
+// countSQL is an expression for the number of events up to a position, the log index of its event plus one, also for
+// unsealed events. It is NULL when too many events are unsealed.
 func countSQL(transaction, position string) string {
-	return fmt.Sprintf(`(SELECT CASE WHEN s.transaction_id = %[1]s THEN s.first_log_index + %[2]s + 1
+	return fmt.Sprintf(`(SELECT CASE WHEN s.transaction_id = %[1]s THEN s.first_log_index + least(%[2]s + 1::bigint, s.event_count)
     ELSE coalesce(s.first_log_index + s.event_count, 0) + (SELECT nullif(count(*), %[3]d) FROM (
         SELECT FROM events AS u WHERE (u.transaction_id, u.position) > (coalesce(s.transaction_id, '0'), 2147483647)
             AND (u.transaction_id, u.position) <= (%[1]s, %[2]s) LIMIT %[3]d) AS u) END
@@ -173,18 +185,18 @@ FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.
     ORDER BY s.transaction_id DESC LIMIT 1) AS s ON true)`, transaction, position, maxCounted+1)
 }
 
+// sealedSQL is the number of sealed events.
+const sealedSQL = `coalesce((SELECT s.first_log_index + s.event_count FROM ledger_seals AS s ORDER BY s.first_log_index DESC LIMIT 1), 0)`
+
 // check scans the row of checkCountSQL. It fails with ErrElsewhere unless cursor and horizon come from this log and all
-// events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown.
-func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
+// events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown, and the
+// number of sealed events.
+func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64, err error) {
 	var xmin uint64
 	var moved int32
 	var found []byte
-	var count *int64
-	if err := row.Scan(&xmin, &moved, &found, &count); err != nil {
-		return nil, fmt.Errorf("check cursor: %w", err)
-	}
-	if found == nil && c != (Cursor{}) {
-		count = nil // there is no event at the cursor
+	if err := row.Scan(&xmin, &moved, &found, &sealed, &count); err != nil {
+		return nil, 0, fmt.Errorf("check cursor: %w", err)
 	}
 	var sound bool
 	switch {
@@ -200,7 +212,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (*int64, error) {
 		sound = found != nil
 	}
 	if !sound {
-		return nil, ErrElsewhere
+		return nil, 0, ErrElsewhere
 	}
-	return count, nil
+	return count, sealed, nil
 }

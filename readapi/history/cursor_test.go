@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -285,6 +286,100 @@ func lastExamined(t testing.TB, pool *pgxpool.Pool, cursor string) string {
 		t.Fatalf("%+v, %v", page, err)
 	}
 	return page.Next.String()
+}
+
+// TestCursorsOfEvents: the cursor after an event is the same whether Go or PostgreSQL computes it, and erasure and
+// moves do not change its digest.
+func TestCursorsOfEvents(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	later := post("a")
+	later.version, later.kind, later.metadata.Batch = 2, "post.hidden.v1", uuid.New()
+	list := []row{post("a"), later, post("ключ\n\\ 🔑")}
+	for i, sub := range []time.Duration{time.Microsecond, 120 * time.Millisecond, 999_999 * time.Microsecond} {
+		r := post(fmt.Sprint(i))
+		r.recordedAt, r.personal = start.AddDate(100*i, 0, 0).Add(sub), new(`{"uuid":"u"}`)
+		list = append(list, r)
+	}
+	store(t, pool, list...)
+	seal(t, pool)
+	store(t, pool, post("not sealed"))
+
+	var digests []string
+	check := func(name string) {
+		t.Helper()
+		var got, want, found []string
+		for _, e := range read(t, pool) {
+			got, found = append(got, e.Cursor().String()), append(found, e.Cursor().Event())
+		}
+		rows, err := pool.Query(t.Context(), "SELECT "+history.CursorSQL+
+			" FROM events AS e ORDER BY e.transaction_id, e.position")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var c history.Cursor
+		if _, err := pgx.ForEachRow(rows, c.Fields(), func() error {
+			want = append(want, c.String())
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(got) != len(list)+1 {
+			t.Errorf("%s (-SQL +Go):\n%s", name, diff)
+		}
+		if digests == nil {
+			digests = found
+		}
+		if diff := cmp.Diff(digests, found); diff != "" {
+			t.Errorf("%s (-before +after):\n%s", name, diff)
+		}
+	}
+	check("stored")
+	tamper(t, pool, `UPDATE events SET personal = NULL, personal_digest = decode(repeat('00', 33), 'hex')
+		WHERE personal IS NOT NULL`)
+	check("erased")
+	const unsealSQL = `ALTER TABLE ledger_seals DISABLE TRIGGER ALL; DELETE FROM ledger_seals;
+		ALTER TABLE ledger_seals ENABLE TRIGGER ALL`
+	testdb.Exec(t, pool, unsealSQL)
+	move(t, pool)
+	seal(t, pool)
+	check("moved")
+}
+
+// TestLogIndexes: sealed events have their log index, and no others have one, after a cursor of any form and with any
+// filter.
+func TestLogIndexes(t *testing.T) {
+	t.Parallel()
+	pool := open(t)
+	store(t, pool, post("0"), post("1"))
+	store(t, pool, post("2"), post("3"))
+	seal(t, pool)
+	store(t, pool, post("none"), post("none either"))
+	list := read(t, pool)
+	stream := uuid.NullUUID{UUID: list[3].StreamID, Valid: true}
+	second := list[1].Cursor().String()
+	oldEnd := base64.RawURLEncoding.EncodeToString(
+		fmt.Appendf(nil, "%d/%d", list[1].Position.TransactionID, math.MaxInt32))
+	for _, cursor := range []string{"", second, withoutCount(t, second), withoutDigest(t, second, 0), oldEnd} {
+		for name, filter := range map[string]history.Filter{
+			"none": {}, "type": {Type: "post.imported.v1"}, "stream": {Stream: stream},
+			"after": {After: new(int64(0))}, "before": {Before: new(int64(4))},
+		} {
+			page, err := pageOf(t.Context(), pool, filter, cursor, 9, 0)
+			if err != nil || len(page.Events) == 0 {
+				t.Fatalf("%q, %s: %d events, %v", cursor, name, len(page.Events), err)
+			}
+			for _, e := range page.Events {
+				got := "none"
+				if e.LogIndex != nil {
+					got = fmt.Sprint(*e.LogIndex)
+				}
+				if want, _, _ := strings.Cut(e.ID, " "); got != want {
+					t.Errorf("%q, %s: %s has log index %s", cursor, name, e.ID, got)
+				}
+			}
+		}
+	}
 }
 
 func TestCursorAhead(t *testing.T) {

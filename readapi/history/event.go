@@ -18,33 +18,28 @@ type Event struct {
 	eventlog.Row
 	LogIndex *int64 // nil until it is sealed
 
-	digest digest // see Cursor
-	count  int64
+	count int64 // see Cursor
+}
+
+// newEvent returns an event with a copy of row. count is the number of events up to it, 0 if unknown, which implies
+// that it is not sealed; sealed is the number of sealed events.
+func newEvent(row *eventlog.Row, count, sealed int64) Event {
+	e := Event{Row: row.Clone(), count: count}
+	if 0 < count && count <= sealed {
+		e.LogIndex = new(count - 1)
+	}
+	return e
 }
 
 // Cursor returns the cursor after the event.
 func (e *Event) Cursor() Cursor {
-	return Cursor{Position: e.Position, digest: e.digest, count: e.count}
+	return Cursor{Position: e.Position, digest: digestOf(&e.Row), count: e.count}
 }
 
-// columns are the columns of an event e that scan reads, followed by a count.
-const columns = eventlog.Columns + `,
-       (SELECT s.first_log_index + e.position FROM ledger_seals s WHERE s.transaction_id = e.transaction_id), ` + digestSQL
+// oneColumns are the columns of an event e that one reads.
+var oneColumns = eventlog.Columns + ", " + countOrZeroSQL + ", " + sealedSQL
 
-// countedColumns are columns with a computed count.
-var countedColumns = columns + ", " + countOrZeroSQL
-
-// scan scans an event. It reuses texts of row, which has the previous event.
-func scan(result pgx.CollectableRow, row *eventlog.Row) (Event, error) {
-	var e Event
-	if err := row.Scan(result, &e.LogIndex, &e.digest, &e.count); err != nil {
-		return Event{}, err
-	}
-	e.Row = row.Clone()
-	return e, nil
-}
-
-var oneSQL = "SELECT " + countedColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
+var oneSQL = "SELECT " + oneColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
 
 // At returns the event with a log index; ErrNotFound when there is none.
 func At(ctx context.Context, db database.DB, index int64) (Event, error) {
@@ -74,7 +69,7 @@ func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, 
 	return kind, nil
 }
 
-var versionSQL = "SELECT " + countedColumns + `
+var versionSQL = "SELECT " + oneColumns + `
 FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
 
 // Version returns one version of a stream; ErrNotFound when there is none, or it has not settled yet.
@@ -85,7 +80,10 @@ func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int)
 func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
 	e, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Event, error) {
-		return scan(row, &eventlog.Row{})
+		var r eventlog.Row
+		var count, sealed int64
+		err := r.Scan(row, &count, &sealed)
+		return newEvent(&r, count, sealed), err
 	})
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Event{}, ErrNotFound

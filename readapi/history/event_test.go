@@ -44,7 +44,7 @@ func TestCloudEvent(t *testing.T) {
 	}
 	want := `{"specversion":"1.0","id":"evt-100","source":"integrations/x/posts","type":"post.imported.v1",` +
 		`"subject":"post/01000000-0000-7000-8000-000000000001","time":"2026-01-02T12:00:00.123456Z","datacontenttype":"application/json",` +
-		`"streamtype":"post","streamid":"01000000-0000-7000-8000-000000000001","streamversion":2,"logindex":"3000000000","cursor":"Ny8x",` +
+		`"streamtype":"post","streamid":"01000000-0000-7000-8000-000000000001","streamversion":2,"logindex":"3000000000","cursor":"Ny8xIzKz03W2SWbn",` +
 		`"actor":"integration:x","requestid":"r","correlation":"r","causation":"c",` +
 		`"traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","personal":"{\"uuid\":\"u\",\"username\":\"Ada\"}",` +
 		`"keyid":"01000000-0000-7000-8000-000000000003","batch":"01000000-0000-7000-8000-000000000002","data":{"b":1.50,"a":"\u00e9"}}`

@@ -76,6 +76,7 @@ func TestPlansFollowAnIndex(t *testing.T) {
 	pool := open(t)
 	for _, size := range []int{0, 20_000} {
 		grow(t, pool, 0, size)
+		checkPlan(t, pool, "check", history.CheckSQL, []any{1 << 40, 1})
 		for name, filter := range filters(t, pool) {
 			if size == 0 {
 				filter.After, filter.Before = nil, nil // there is no log index yet

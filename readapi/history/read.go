@@ -124,17 +124,22 @@ func ReadHorizon(ctx context.Context, db database.DB) (Horizon, error) {
 const pageBytes = 512 << 10
 
 // collect reads events until the page is full. cut reports whether more may follow.
-func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
+func (st *statement) collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 	defer rows.Close()
 	list = []Event{}
 	var row eventlog.Row
+	var count int64
+	var more []any
+	if st.counted {
+		more = []any{&count}
+	}
 	for size := 0; rows.Next(); {
-		e, err := scan(rows, &row)
-		if err != nil {
+		count++ // overwritten if the row has a count
+		if err := row.Scan(rows, more...); err != nil {
 			return nil, false, err
 		}
-		list = append(list, e)
-		if size += len(e.Data) + len(e.Personal); size >= pageBytes {
+		list = append(list, newEvent(&row, st.count(count), st.sealed))
+		if size += len(row.Data) + len(row.Personal); size >= pageBytes {
 			cut = true
 			break
 		}
@@ -158,15 +163,13 @@ func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon
 	st := r.statement(after, horizon, limit)
 	var batch pgx.Batch
 	batch.Queue(checkCountSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error {
-		count, err := after.check(horizon, row)
+		count, sealed, err := after.check(horizon, row)
 		st.countFrom(after, count)
+		st.sealed = sealed
 		return err
 	})
 	batch.Queue(st.sql, st.args...).Query(func(rows pgx.Rows) (err error) {
-		page.Events, cut, err = collect(rows)
-		for i := range page.Events {
-			page.Events[i].count = st.count(page.Events[i].count)
-		}
+		page.Events, cut, err = st.collect(rows)
 		return err
 	})
 	if st.lastSQL != "" {

@@ -3,6 +3,8 @@ package history
 import (
 	"fmt"
 	"slices"
+
+	"novelgate/events/eventlog"
 )
 
 // statement is the statement of a page.
@@ -18,6 +20,8 @@ type statement struct {
 	start    Cursor
 	relative bool
 	base     *int64 // count of start; nil: unknown
+	counted  bool   // rows have counts; otherwise they are consecutive
+	sealed   int64  // number of sealed events when base was read
 }
 
 // countFrom sets the start of the page, where count is the number of events up to after.
@@ -64,27 +68,27 @@ func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	bounds, order := r.bounds(q, after, horizon)
 	bound := slices.Clip(q.args)
 	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
-	count, place := "e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
-	if r.filter.Stream.Valid {
-		count, place = countOrZeroSQL, "e.* "
-	}
 	conditions := r.filter.rowConditions(q)
-	most := limit
+	most, count, place := limit, "", "e.* "
 	if conditions != "" {
 		most, conditions = max(r.maxScanned, limit), "\nWHERE "+conditions
+		count, place = ", e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
+	}
+	if r.filter.Stream.Valid {
+		count, place = ", "+countOrZeroSQL, "e.* "
 	}
 	st := statement{
-		sql: "SELECT " + columns + ", " + count + "\nFROM (SELECT " + place + from + " LIMIT " + q.arg(most) + ") AS e" +
+		sql: "SELECT " + eventlog.Columns + count + "\nFROM (SELECT " + place + from + " LIMIT " + q.arg(most) + ") AS e" +
 			conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit),
-		start: after, relative: !r.filter.Stream.Valid,
+		start: after, relative: !r.filter.Stream.Valid, counted: count != "",
 	}
 	st.args = q.args
 	if conditions != "" {
 		last := &query{args: bound}
 		if st.relative {
-			count = last.arg(most) + "::bigint"
+			count = ", " + last.arg(most) + "::bigint"
 		}
-		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + ", " + count + " " + from + " OFFSET " +
+		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + count + " " + from + " OFFSET " +
 			last.arg(most-1) + " LIMIT 1"
 		st.lastArgs = last.args
 	}
