@@ -121,7 +121,8 @@ func (c checks) descriptions(t *testing.T) {
 	module := strings.Builder{}
 	module.WriteString("import type { Book, DiscussionForumPosting, WithContext } from 'schema-dts';\n")
 	for _, page := range []struct{ path, kind string }{
-		{"/novels/clock", "WithContext<Book>"}, {"/novels/a", "WithContext<Book>"},
+		{"/novels/clock", "WithContext<Book>"},
+		{"/novels/a", "WithContext<Book>"},
 		{"/novels/clock/discussion", "WithContext<DiscussionForumPosting>[]"},
 		{"/novels/a/discussion", "WithContext<DiscussionForumPosting>[]"},
 	} {

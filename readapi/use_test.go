@@ -57,7 +57,9 @@ func populate(t *testing.T, w *world) (linked uuid.UUID) {
 		{"ألف ليلة وليلة", "Unknown", "ar", "completed", nil, 1},
 		{
 			"A Title of the Kind That Web Novels Have: I Was Reborn as the Villainess’s Cat and Must Save the Kingdom",
-			"Nora Quill", "ja", "hiatus", []string{"Comedy", "Isekai", "Romance", "Slice of life", "Female lead"}, 4,
+			"Nora Quill", "ja", "hiatus",
+			[]string{"Comedy", "Isekai", "Romance", "Slice of life", "Female lead"},
+			4,
 		},
 		{"Salt", "R. Okafor", "", "", nil, 0},
 		{"Преступление и наказание", "Фёдор Достоевский", "ru", "completed", []string{"Classic"}, 3},

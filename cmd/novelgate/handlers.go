@@ -158,7 +158,8 @@ func (s *service) registry() *prometheus.Registry {
 	info.Set(1)
 	appends := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "novelgate_appends",
-		Help: "1 while this service accepts commands; 0 at a mirror, on a standby, and once another service continues its log.",
+		Help: "1 while this service accepts commands; 0 at a mirror, on a standby, and once another service continues " +
+			"its log.",
 	}, func() float64 { return database.Truth(!s.db.isStandby && s.roles.last().Appends()) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.collectors...)

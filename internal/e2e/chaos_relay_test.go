@@ -88,8 +88,8 @@ func (n *natsServers) holding(origin, text string) (files []string) {
 // TestRelayAndMirrorKilled posts comments while the relay is killed ten times, each NATS server and the leader of the
 // stream are killed, the servers lose their quorum, and the mirror that reads from them, its PostgreSQL and that of the
 // origin are killed, and an author is erased while a server of NATS is away. At the end the streams have the events of
-// the log in their order, the mirror has the log and the tables of its origin, as has one that begins then, all have the
-// root that was signed, and none of them has the author's words.
+// the log in their order, the mirror has the log and the tables of its origin, as has one that begins then. All have
+// the root that was signed, and none has the author's words.
 func TestRelayAndMirrorKilled(t *testing.T) {
 	t.Parallel()
 	const faults = 10
