@@ -382,8 +382,7 @@ func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error
 	for {
 		if found, err = o.successorHas(ctx); err == nil && found.Tree == last.Tree && found.Origin == last.Origin {
 			// It may have been promoted without this handover.
-			if err = o.askSuccessor(ctx, f); errors.Is(err, ErrReplaced) ||
-				errors.Is(err, errOtherMirror) {
+			if err = o.askSuccessor(ctx, f); errors.Is(err, ErrReplaced) || errors.Is(err, errOtherMirror) {
 				return ledger.Checkpoint{}, err
 			}
 		} else if err == nil {

@@ -34,14 +34,14 @@ func (p *Promotion) Lost() bool { return p.Origin != p.NextOrigin }
 const (
 	promotionsSQL = `SELECT promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at
 FROM promotions ORDER BY promoted_at, promotion_id`
-	columnsSQL = `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)`
+	insertSQL = `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)`
 	// recordSQL records a promotion, later than all others: clocks may run behind. $1: id, $2: origin, $3: next origin,
 	// $4: events, $5: root, $6: known entries.
-	recordSQL = columnsSQL + `
+	recordSQL = insertSQL + `
 SELECT $1, $2, $3, $4, $5, $6, greatest(statement_timestamp(), max(promoted_at) + interval '1 microsecond') FROM promotions`
 	// copySQL copies a promotion to a mirror, which is not promoted meanwhile. It copies none of the future, because no
 	// promotion could be later. $1 to $6: as above, $7: its time.
-	copySQL = columnsSQL + `
+	copySQL = insertSQL + `
 SELECT $1, $2, $3, $4, $5, $6, $7::timestamptz FROM mirror
 WHERE $7::timestamptz < statement_timestamp() + interval '1 day'
 FOR KEY SHARE ON CONFLICT (promotion_id) DO NOTHING`
