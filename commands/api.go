@@ -196,7 +196,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	if rt.maxBody > 0 {
 		before := a.Now()
 		if in.body, err = a.ReadJSON(w, r, in.IntegrationID, rt.maxBody); err != nil {
-			return nil, err //nolint:wrapcheck // already a problem
+			return nil, err
 		}
 		defer a.ReleaseBody(in.IntegrationID, in.body)
 		if a.Now().Sub(before) > bodyGrace {
@@ -212,7 +212,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	}
 	if rt.command != "" {
 		if in.key, err = request.IdempotencyKey(r.Header); err != nil {
-			return nil, err //nolint:wrapcheck // already a problem
+			return nil, err
 		}
 		in.traceParent = traceParent(r)
 		return a.execute(ctx, in, rt)
@@ -292,7 +292,7 @@ func enabled(caller *access.Integration) error {
 func (a *API) authenticate(ctx context.Context, r *http.Request) (*access.Integration, error) {
 	key, err := httpkit.Bearer(r.Header, "API key")
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	integration, err := a.Keys.Authenticate(ctx, key)
 	switch {

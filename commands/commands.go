@@ -40,7 +40,7 @@ type novelResponse struct {
 func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	result, err := a.Committer.Execute(ctx, committer.NewUpsertNovel(in.caller(), in.key, &body))
 	if err != nil {
@@ -89,7 +89,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // the error names the operation
+		return nil, err
 	}
 	if taken.Granted == 0 {
 		return nil, problem.RateLimited(taken.RetryAfter)

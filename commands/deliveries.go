@@ -109,7 +109,7 @@ func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
 func operationIn(r *http.Request) (ratelimit.Operation, error) {
 	query, err := httpkit.ReadQuery(r.URL)
 	if err != nil {
-		return "", err //nolint:wrapcheck // already a problem
+		return "", err
 	}
 	operation, ok := parseOperation(query.Text("operation"))
 	if !ok {
@@ -167,7 +167,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
 	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
 	if err != nil {
-		return post.Standing{}, err //nolint:wrapcheck // the error names the operation
+		return post.Standing{}, err
 	}
 	p := post.Fold(history)
 	authorID, ok := p.AuthorID()
@@ -175,7 +175,7 @@ func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, er
 		return p.Standing(author.Author{}), nil
 	}
 	if history, err = eventlog.ReadStream(ctx, a.Records, events.AuthorStream, authorID, 0); err != nil {
-		return post.Standing{}, err //nolint:wrapcheck // the error names the operation
+		return post.Standing{}, err
 	}
 	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
 }
@@ -210,7 +210,7 @@ func queryStored[T any](
 		return err
 	})
 	eventlog.QueueReplicated(&batch)
-	return found, db.SendBatch(ctx, &batch).Close() //nolint:wrapcheck // callers wrap it
+	return found, db.SendBatch(ctx, &batch).Close()
 }
 
 // Limits of one reconciliation.
@@ -243,7 +243,7 @@ func (a *API) reconcileRoute() *route {
 func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 	body, err := decodeReconcile(in.body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	sql, args := reconcileNovelsSQL, []any{body.keys, in.IntegrationID}
 	if body.operation == ratelimit.Posts {
@@ -283,7 +283,7 @@ func decodeReconcile(body []byte) (reconciliation, error) {
 	var o httpkit.Object
 	var r reconciliation
 	if err := o.Parse(body, reconcileNames); err != nil {
-		return r, err //nolint:wrapcheck // already a problem
+		return r, err
 	}
 	if name, ok := o.Text("operation", true); ok {
 		if r.operation, ok = parseOperation(name); !ok {
@@ -301,5 +301,5 @@ func decodeReconcile(body []byte) (reconciliation, error) {
 			r.keys, r.sent = append(r.keys, key), append(r.sent, sent)
 		}
 	})
-	return r, o.Err() //nolint:wrapcheck // already a problem
+	return r, o.Err()
 }

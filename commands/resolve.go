@@ -56,7 +56,7 @@ func (a *API) resolveRoute() *route {
 func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	var n novel.Novel
 	err = a.Records.QueryRow(ctx, titleSQL, body.FoldedTitle).Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)

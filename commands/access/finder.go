@@ -114,7 +114,7 @@ func (f *finder) read(hashes [][]byte) (map[[sha256.Size]byte]entry, error) {
 	err := database.Retry(ctx, f.keys.pool, func(bool) error {
 		rows, err := f.keys.pool.Query(ctx, f.query.sql, hashes)
 		if err != nil {
-			return err //nolint:wrapcheck // lookUpGroup wraps it
+			return err
 		}
 		defer rows.Close()
 		for rows.Next() {

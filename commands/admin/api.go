@@ -183,7 +183,7 @@ func AuthenticateStaffUser(
 ) (*access.StaffUser, error) {
 	secret, err := httpkit.Bearer(h, key)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	found, err := keys.AuthenticateStaffUser(ctx, secret)
 	switch {
@@ -211,7 +211,7 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 	var encoded []byte
 	if err := a.Staff.Make(ctx, func() (err error) {
 		if c.query, err = httpkit.ReadStrictQuery(c.URL, rt.query...); err != nil {
-			return err //nolint:wrapcheck // already a problem
+			return err
 		}
 		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
 		if err := c.readPath(rt.source); err != nil {
@@ -220,7 +220,7 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 		if out, err = rt.handle(ctx, c); err == nil {
 			encoded, err = json.Marshal(out.body)
 		}
-		return err //nolint:wrapcheck // the operation has wrapped it
+		return err
 	}); err != nil {
 		a.Fail(w, c.Request, err)
 		return
@@ -248,7 +248,7 @@ func (c *call) readPath(source string) (err error) {
 			continue
 		}
 		if c.id, err = httpkit.PathID(c.Request, name); err != nil {
-			return err //nolint:wrapcheck // already a problem
+			return err
 		}
 		c.author.IntegrationID, object = c.id, c.id.String()
 	}
@@ -257,7 +257,7 @@ func (c *call) readPath(source string) (err error) {
 	}
 	key, err := request.IdempotencyKey(c.Header)
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	if strings.HasPrefix(source, "authors/") {
 		// A source cannot be erased, so it contains the derived id instead of the partner's identifier, which is personal

@@ -45,10 +45,10 @@ func withBody[B any, P interface {
 		var decoded B
 		b := P(&decoded)
 		if err := o.Parse(c.body, b.members()); err != nil {
-			return nil, err //nolint:wrapcheck // already a problem
+			return nil, err
 		}
 		if b.read(&o); o.Err() != nil {
-			return nil, o.Err() //nolint:wrapcheck // already a problem
+			return nil, o.Err()
 		}
 		if c.staff.Delivery != nil {
 			command := any(b)
@@ -160,7 +160,7 @@ func paginate[T any](
 	c *call, list string, limit int, sortKey func(T) string, read func() ([]T, error),
 ) (*output, error) {
 	if err := c.query.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	items, err := read()
 	if err != nil {

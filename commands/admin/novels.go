@@ -36,7 +36,7 @@ func publishTitle(ctx context.Context, c *call) (*output, error) {
 	}
 	body, err := request.DecodePublication(c.body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	c.staff.Delivery.Canonical = body.Canonical()
 	published, err := c.staff.PublishNovel(ctx, body.Title, fields(body), body.Reason)
@@ -55,7 +55,7 @@ func editNovel(ctx context.Context, c *call) (*output, error) {
 	}
 	body, err := request.DecodeEdit(c.body)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	edited, err := c.staff.EditNovel(ctx, c.id, fields(body), body.Reason)
 	return &output{status: http.StatusOK, body: edited}, err

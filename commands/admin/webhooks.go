@@ -11,7 +11,7 @@ import (
 func listWebhooks(ctx context.Context, c *call) (*output, error) {
 	integration := c.query.ID("integration")
 	if err := c.query.Err(); err != nil {
-		return nil, err //nolint:wrapcheck // already a problem
+		return nil, err
 	}
 	found, err := (&webhooks.Store{Pool: c.staff.Pool}).List(ctx, integration.UUID)
 	return &output{status: http.StatusOK, body: struct {

@@ -165,7 +165,7 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 		return nil, err
 	}
 	if len(st.decided) == 0 {
-		return nil, nil //nolint:nilnil // nothing to write, as documented above
+		return nil, nil
 	}
 	return st.writes(ctx)
 }

@@ -139,7 +139,7 @@ func (w *wire) Write(b []byte) (int, error) {
 	case swallow:
 		return len(b), nil
 	default:
-		return w.Conn.Write(b) //nolint:wrapcheck // a pipe
+		return w.Conn.Write(b)
 	}
 }
 
@@ -160,7 +160,7 @@ func (w *wire) Read(b []byte) (int, error) {
 		_ = w.Close()
 		return 0, io.EOF
 	default:
-		return n, err //nolint:wrapcheck // a pipe
+		return n, err
 	}
 }
 

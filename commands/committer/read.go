@@ -210,7 +210,7 @@ func (b *batch) queueBlocked(statements *pgx.Batch, st *state, authors []uuid.UU
 			st.blocked[id] = true
 			b.cache.blocked.put(id, struct{}{})
 		}
-		return err //nolint:wrapcheck // the batch is
+		return err
 	})
 }
 

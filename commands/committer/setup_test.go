@@ -340,8 +340,8 @@ func (a answer) String() string {
 func words(first string, pairs ...any) string {
 	list := []string{first}
 	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i].(bool) { //nolint:forcetypeassert // a test's own arguments
-			list = append(list, pairs[i+1].(string)) //nolint:forcetypeassert // a test's own arguments
+		if pairs[i].(bool) {
+			list = append(list, pairs[i+1].(string))
 		}
 	}
 	return strings.Join(list, " ")

@@ -69,14 +69,14 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	if line.Operation == ratelimit.Novels {
 		body, err := request.DecodeNovel(e.body)
 		if err != nil {
-			return line, err //nolint:wrapcheck // already a problem
+			return line, err
 		}
 		line.Novel = &body
 		return line, nil
 	}
 	body, err := request.DecodePost(e.body, receivedAt)
 	if err != nil {
-		return line, err //nolint:wrapcheck // already a problem
+		return line, err
 	}
 	line.Post = &body
 	return line, nil

@@ -45,7 +45,7 @@ func (a *API) failed(ctx context.Context, c *call) error {
 func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	l := &listing{failed: failed, limit: q.Limit(standardResults, largestResults)}
 	if after := number(q, "after"); after != nil {
@@ -58,7 +58,7 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 		l.status = Failed
 	}
 	if err := q.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	found, err := c.onImport(ctx, a.Store.find)
 	switch {

@@ -124,7 +124,7 @@ const mediaType = "application/x-ndjson"
 func (a *API) open(ctx context.Context, c *call) error {
 	key, err := request.IdempotencyKey(c.r.Header)
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	opened, replayed, err := a.Store.open(ctx, c.IntegrationID, c.KeyID, key)
 	if err != nil {
@@ -146,7 +146,7 @@ const importList = "imports/"
 func (a *API) list(ctx context.Context, c *call) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, "state", "limit", "cursor")
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	state := q.OneOf("state", string(Open), string(Processing), string(Completed), string(Cancelled), string(Abandoned))
 	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
@@ -157,10 +157,10 @@ func (a *API) list(ctx context.Context, c *call) error {
 			before = time.UnixMicro(micros)
 			id, err = uuid.Parse(last)
 		}
-		return err //nolint:wrapcheck // it only says that there is one
+		return err
 	})
 	if err := q.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	found, err := a.Store.list(ctx, c.IntegrationID, before, id, state, limit+1)
 	if err != nil {
@@ -181,11 +181,11 @@ func (a *API) show(ctx context.Context, c *call) error { return a.withImport(ctx
 func (a *API) complete(ctx context.Context, c *call) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, "lines")
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	lines := number(q, "lines")
 	if err := q.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	defer a.Wake()
 	return a.withImport(ctx, c, func(ctx context.Context, integration, id uuid.UUID) (Import, error) {
@@ -213,7 +213,7 @@ func (a *API) withImport(ctx context.Context, c *call, do action) error {
 func (c *call) onImport(ctx context.Context, do action) (Import, error) {
 	id, err := httpkit.PathID(c.r, "importId")
 	if err != nil {
-		return Import{}, err //nolint:wrapcheck // already a problem
+		return Import{}, err
 	}
 	return do(ctx, c.IntegrationID, id)
 }
@@ -241,14 +241,14 @@ const (
 func (a *API) receive(ctx context.Context, c *call) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, "offset")
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	sent := number(q, "offset")
 	if sent == nil && q.Err() == nil {
 		q.Refuse("offset", "is required: the number of lines before the part")
 	}
 	if err := q.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	offset := *sent
 	found, err := c.onImport(ctx, a.Store.find)
@@ -270,7 +270,7 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	}
 	release, err := a.Reserve(c.IntegrationID, memory)
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	defer release()
 	// A writer without deadlines (a recorder in a test) is never slow.

@@ -163,12 +163,12 @@ func (r *LineReader) Next() ([]byte, error) {
 			_, err = r.from.ReadSlice('\n')
 		}
 		if err != nil && !errors.Is(err, io.EOF) {
-			return nil, err //nolint:wrapcheck // the caller distinguishes the errors
+			return nil, err // the caller distinguishes the errors
 		}
 		return kept, nil
 	case errors.Is(err, io.EOF) && len(line) > 0: // the last line has no line end
 	case err != nil:
-		return nil, err //nolint:wrapcheck // as above
+		return nil, err // as above
 	}
 	line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
 	return bytes.Clone(bytes.TrimPrefix(line, byteOrderMark)), nil

@@ -262,7 +262,7 @@ func (s *Store) nextListed(
 	err := s.Pool.QueryRow(ctx, listedSQL, id, after, body, failed, from).Scan(&c.first, &c.lines, &c.body, &c.results)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return nil, nil //nolint:nilnil // as documented above
+		return nil, nil
 	case err != nil:
 		return nil, fmt.Errorf("read results: %w", err)
 	default:

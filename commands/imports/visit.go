@@ -96,7 +96,7 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 	err = conn.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.linesBefore, &v.turn, &v.receivedAt,
 		&v.integrationID, &v.keyID, &v.round, &v.finalRound, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // as documented above
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease a chunk: %w", err)

@@ -38,11 +38,11 @@ var novelNames = []string{"novel", "author", "synopsis", "coverUrl", "genres", "
 func DecodeNovel(body []byte) (Novel, error) {
 	var o object
 	if err := o.Parse(body, novelNames); err != nil {
-		return Novel{}, err //nolint:wrapcheck // already a problem
+		return Novel{}, err
 	}
 	n := o.details(Novel{Title: o.title()})
 	if err := o.Err(); err != nil {
-		return Novel{}, err //nolint:wrapcheck // already a problem
+		return Novel{}, err
 	}
 	n.FoldedTitle, n.Unknown = title.Fold(n.Title), o.Unknown()
 	return n, nil
@@ -98,7 +98,7 @@ var staffNovelNames = append(novelNames[:len(novelNames):len(novelNames)], "reas
 func DecodePublication(body []byte) (StaffNovel, error) {
 	o := object{httpkit.Object{Strict: true}}
 	if err := o.Parse(body, staffNovelNames); err != nil {
-		return StaffNovel{}, err //nolint:wrapcheck // already a problem
+		return StaffNovel{}, err
 	}
 	return o.staffNovel(o.title())
 }
@@ -107,7 +107,7 @@ func DecodePublication(body []byte) (StaffNovel, error) {
 func DecodeEdit(body []byte) (StaffNovel, error) {
 	o := object{httpkit.Object{Strict: true}}
 	if err := o.Parse(body, staffNovelNames); err != nil {
-		return StaffNovel{}, err //nolint:wrapcheck // already a problem
+		return StaffNovel{}, err
 	}
 	if o.Given("novel") {
 		o.Fail("novel", "cannot be changed: a title stays as it is")

@@ -41,7 +41,7 @@ var postNames = []string{"uuid", "username", "novel", "content", "chapterNumber"
 func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	var o object
 	if err := o.Parse(body, postNames); err != nil {
-		return Post{}, err //nolint:wrapcheck // already a problem
+		return Post{}, err
 	}
 	p := Post{
 		AuthorUUID: o.required("uuid", asSent, notBlank(maxUUID)),
@@ -56,7 +56,7 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	p.WrittenAt, p.TimestampGiven = o.timestamp("timestamp", receivedAt)
 	p.ParentKey = o.optional("parent_uuid", asSent, anyText)
 	if err := o.Err(); err != nil {
-		return Post{}, err //nolint:wrapcheck // already a problem
+		return Post{}, err
 	}
 	p.FoldedTitle, p.Unknown = title.Fold(p.Title), o.Unknown()
 	return p, nil

@@ -55,7 +55,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	// Erase the lines of imports first: lines that are already stored are in the log, and the others are never stored.
 	lines, err := imports.EraseAuthor(ctx, s.Pool, name.IntegrationID, name.ExternalUUID)
 	if err != nil {
-		return Erasure{}, err //nolint:wrapcheck // the error names the operation
+		return Erasure{}, err
 	}
 	// The log loses content before it has AuthorErased. Meanwhile the tables must not be compared with the log.
 	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)

@@ -87,16 +87,16 @@ func (a *API) serve(
 	if members != nil {
 		body, err := a.ReadJSON(w, r, integration, maxBody)
 		if err != nil {
-			return err //nolint:wrapcheck // already a problem
+			return err
 		}
 		defer a.ReleaseBody(integration, body)
 		if err := c.body.Parse(body, members); err != nil {
-			return err //nolint:wrapcheck // already a problem
+			return err
 		}
 	}
 	if mux.Vars(r)["webhookId"] != "" {
 		if c.id, err = httpkit.PathID(r, "webhookId"); err != nil {
-			return err //nolint:wrapcheck // already a problem
+			return err
 		}
 	}
 	return handle(ctx, c)
@@ -107,7 +107,7 @@ func (c *call) answer(status int, body any, err error) error {
 	if err != nil {
 		return err
 	}
-	return httpkit.SendJSON(c.w, status, body) //nolint:wrapcheck // the error names the operation
+	return httpkit.SendJSON(c.w, status, body)
 }
 
 // withSecret is a webhook with its new secret, which is not shown again.
@@ -144,7 +144,7 @@ func (a *API) create(ctx context.Context, c *call) error {
 	address, _ := a.url(c, true)
 	types := c.types()
 	if err := c.body.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	made, secret, err := a.Store.create(ctx, c.integration, address, types)
 	if err == nil {
@@ -182,7 +182,7 @@ func (a *API) change(ctx context.Context, c *call) error {
 		to.enabled = &enabled
 	}
 	if err := c.body.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	changed, err := a.Store.change(ctx, c.integration, c.id, to)
 	return c.answer(http.StatusOK, changed, err)
@@ -212,7 +212,7 @@ func (a *API) rotate(ctx context.Context, c *call) error {
 		}
 	}
 	if err := c.body.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	made, secret, err := a.Store.rotate(ctx, c.integration, c.id, time.Duration(overlap)*time.Second)
 	return c.answer(http.StatusOK, withSecret{made, secret}, err)
@@ -226,7 +226,7 @@ func (a *API) replay(ctx context.Context, c *call) error {
 		c.body.Fail("since", "%v", err)
 	}
 	if err := c.body.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	replayed, err := a.Store.replay(ctx, c.integration, c.id, since)
 	return c.answer(http.StatusOK, replayed, err)
@@ -264,7 +264,7 @@ const attemptList = "webhook attempts/"
 func (a *API) attempts(ctx context.Context, c *call) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, "state", "limit", "cursor")
 	if err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	state := q.OneOf("state", Delivered, Retrying, Failed)
 	before := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
@@ -273,7 +273,7 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 		return err
 	})
 	if err := q.Err(); err != nil {
-		return err //nolint:wrapcheck // already a problem
+		return err
 	}
 	if _, err := a.Store.Find(ctx, c.integration, c.id); err != nil {
 		return err

@@ -167,7 +167,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	err := w.Store.Pool.QueryRow(ctx, claimSQL, v.holder, lease, slow).Scan(&v.id, &v.integration, &v.url, &v.types,
 		&secret, &previous, &v.place.TransactionID, &v.place.Ordinal, &v.failures, &v.failingSince, &v.inLog)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // as documented above
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease a webhook: %w", err)
@@ -273,7 +273,7 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 		before.Ordinal--
 		found, err := w.Feed.Read(ctx, v.integration, before, 1)
 		if err != nil {
-			return false, err //nolint:wrapcheck // the error names the operation
+			return false, err
 		}
 		if len(found) == 0 || found[0].Place != r.Place || !found[0].OccurredAt.Equal(r.RecordedAt) {
 			// The log has lost the change.
@@ -294,7 +294,7 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err error) {
 	found, err := w.Feed.Read(ctx, v.integration, v.place, changesPerRead)
 	if err != nil {
-		return false, err //nolint:wrapcheck // the error names the operation
+		return false, err
 	}
 	var passed *Message
 	for i := range found {

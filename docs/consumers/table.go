@@ -98,11 +98,11 @@ func (t *Table) Apply(ctx context.Context, sequence uint64, payload []byte) erro
 // comment reads the words of a comment, which are stored before the event: no message means that they were erased.
 func (t *Table) comment(ctx context.Context, sequence uint64, e *Event) (*Comment, error) {
 	if e.Type != "post.imported.v1" {
-		return nil, nil //nolint:nilnil // not a comment
+		return nil, nil // not a comment
 	}
 	found, err := t.Personal.GetMsg(ctx, sequence)
 	if errors.Is(err, jetstream.ErrMsgNotFound) || err == nil && len(found.Data) == 0 {
-		return nil, nil //nolint:nilnil // erased
+		return nil, nil // erased
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the words of event %d: %w", sequence, err)

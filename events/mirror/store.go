@@ -101,7 +101,7 @@ func ReadState(ctx context.Context, db database.Querier) (*State, error) {
 	var nodes []byte
 	err := db.QueryRow(ctx, stateSQL).Scan(&s.Origin, &seen, &s.Stopped, &s.StoppedAt, &size, &nodes)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // documented
+		return nil, nil
 	}
 	if err == nil && seen != "" {
 		var c ledger.Checkpoint

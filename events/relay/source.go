@@ -230,7 +230,7 @@ func (r *reader) message(ctx context.Context, sequence uint64, wait time.Duratio
 		r.latest, r.at = m, metadata.Sequence.Stream
 	}
 	if r.at > sequence {
-		return nil, nil //nolint:nilnil // no message is a result
+		return nil, nil // no message is a result
 	}
 	return r.latest, nil
 }

@@ -55,7 +55,7 @@ func FindPromotion(ctx context.Context, conn *nats.Conn, origin string) (*Promot
 	}
 	found, err := js.Stream(ctx, StreamName(origin))
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil //nolint:nilnil // documented
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w", StreamName(origin), err)
@@ -67,7 +67,7 @@ func FindPromotion(ctx context.Context, conn *nats.Conn, origin string) (*Promot
 func promotionOf(config *jetstream.StreamConfig) (*Promotion, error) {
 	id, at := config.Metadata[promotionMetadata], config.Metadata[timeMetadata]
 	if id == "" {
-		return nil, nil //nolint:nilnil // documented
+		return nil, nil
 	}
 	p := Promotion{URL: config.Metadata[urlMetadata]}
 	var err error

@@ -35,7 +35,7 @@ func (c *cellsCommand) Run() error {
 				busiest[len(busiest)*95/100], float64(cells)/median)
 		}
 	}
-	return w.Flush() //nolint:wrapcheck // of standard output
+	return w.Flush()
 }
 
 // busiest returns the load of the busiest cell in each trial, as a multiple of an even share, in ascending order.

@@ -145,7 +145,7 @@ func (c *contestant) readPages(
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return nil, err //nolint:wrapcheck // of get
+		return nil, err
 	}
 	slices.Sort(took)
 	return took, nil

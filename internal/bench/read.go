@@ -128,5 +128,5 @@ func printRows(buffer *bytes.Buffer, rows pgx.Rows) error {
 			name.String, platform.String, personal.String)
 		return err
 	})
-	return err //nolint:wrapcheck // the handler prints it
+	return err
 }

@@ -116,7 +116,7 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 	})
 	for range connections {
 		c := openConnection(t, r.URL)
-		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil { //nolint:forcetypeassert // the type of an HTTP connection
+		if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 			t.Fatal(err)
 		}
 		say(t, c, "GET /novels/large/discussion?limit=100 HTTP/1.1\r\nHost: x\r\n\r\n")

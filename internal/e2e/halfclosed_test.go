@@ -33,7 +33,7 @@ func TestHalfClosedConnections(t *testing.T) {
 		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)
 		}
-		return conn.(*net.TCPConn) //nolint:forcetypeassert // dialled as such
+		return conn.(*net.TCPConn)
 	}
 	command := func() string {
 		body := Comment(Unique("Half")).JSON(t)

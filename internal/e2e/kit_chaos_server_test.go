@@ -92,7 +92,8 @@ func (s *server) stopAtEnd(t testing.TB) {
 func dataDir(t testing.TB) string {
 	t.Helper()
 	brittle(t)
-	dir, err := os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-") //nolint:usetesting // the name of the test would make the path too long for a socket
+	// Not t.TempDir: the name of the test would make the path too long for a socket.
+	dir, err := os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-")
 	if err != nil {
 		t.Fatalf("make data directory: %v", err)
 	}

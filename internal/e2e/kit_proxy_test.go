@@ -164,7 +164,7 @@ func (c *proxied) upstream() error {
 			c.proxy.mu.Unlock()
 		}
 		_, err := c.server.Write(b)
-		return err //nolint:wrapcheck // nobody reads it
+		return err
 	})
 }
 
@@ -177,7 +177,7 @@ func (c *proxied) downstream() error {
 			return nil
 		}
 		_, err := c.client.Write(b)
-		return err //nolint:wrapcheck // nobody reads it
+		return err
 	})
 }
 
@@ -192,7 +192,7 @@ func each(r io.Reader, take func([]byte) error) error {
 			}
 		}
 		if err != nil {
-			return err //nolint:wrapcheck // nobody reads it
+			return err
 		}
 	}
 }

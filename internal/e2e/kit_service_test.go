@@ -228,7 +228,8 @@ func serveEmbedded(t testing.TB, dir string, flags ...string) *Service {
 
 func start(t testing.TB, flags ...string) *Service {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "novelgate-e2e-") //nolint:usetesting // a shared service outlives the test that starts it
+	// Not t.TempDir: a shared service outlives the test that starts it.
+	dir, err := os.MkdirTemp("", "novelgate-e2e-")
 	if err != nil {
 		t.Fatalf("make data directory: %v", err)
 	}

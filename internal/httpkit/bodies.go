@@ -101,7 +101,7 @@ func (b *bodies) read(caller uuid.UUID, from io.Reader, most int) (body []byte, 
 			break
 		}
 		if err != nil {
-			return body, err //nolint:wrapcheck // the caller distinguishes the errors
+			return body, err // the caller distinguishes the errors
 		}
 	}
 	return body, nil

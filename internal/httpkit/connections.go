@@ -62,7 +62,7 @@ func NewConnections(most int) *Connections {
 func (c *Connections) Serve(server *http.Server, listener net.Listener) error {
 	server.ConnState = c.setState
 	server.Handler = c.makeFair(server.Handler)
-	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})}) //nolint:wrapcheck // the error of http.Server.Serve
+	return server.Serve(&boundedListener{Listener: listener, connections: c, closed: make(chan struct{})})
 }
 
 // makeFair closes a connection after its answer if a new one waits for a slot, and lets other goroutines run after each
@@ -150,7 +150,7 @@ type boundedListener struct {
 func (l *boundedListener) Accept() (net.Conn, error) {
 	conn, err := l.Listener.Accept()
 	if err != nil {
-		return nil, err //nolint:wrapcheck // net/http expects the error unwrapped
+		return nil, err // net/http expects the error unwrapped
 	}
 	c := l.connections
 	select {
@@ -189,5 +189,5 @@ func (c *Connections) newConn(conn net.Conn) net.Conn {
 // Close implements net.Listener.
 func (l *boundedListener) Close() error {
 	l.close.Do(func() { close(l.closed) })
-	return l.Listener.Close() //nolint:wrapcheck // net/http expects the error unwrapped
+	return l.Listener.Close() // net/http expects the error unwrapped
 }

@@ -48,7 +48,7 @@ type headerConn struct {
 
 // setState follows the state of the connection. No Read runs meanwhile.
 func (c *headerConn) setState(state http.ConnState) {
-	switch state { //nolint:exhaustive // all other states end the connection
+	switch state { // all other states end the connection
 	case http.StateNew, http.StateIdle:
 		c.inHeader, c.lines, c.partial = true, 0, false
 	case http.StateActive:
@@ -74,14 +74,14 @@ func (c *headerConn) Read(p []byte) (int, error) {
 	if c.inHeader {
 		n = c.count(p[:n])
 	}
-	return n, err //nolint:wrapcheck // net/http expects the error unwrapped
+	return n, err // net/http expects the error unwrapped
 }
 
 // Write implements net.Conn. While it writes, the connection waits for its client.
 func (c *headerConn) Write(p []byte) (int, error) {
 	c.connections.startWaiting(c, time.Now()) //nolint:forbidigo // the clock of the connection
 	defer c.connections.stopWaiting(c)
-	return c.Conn.Write(p) //nolint:wrapcheck // net/http expects the error unwrapped
+	return c.Conn.Write(p) // net/http expects the error unwrapped
 }
 
 // count counts lines up to the end of the header. It returns the number of bytes that net/http may get.
@@ -113,7 +113,7 @@ func (c *headerConn) count(read []byte) int {
 // CloseWrite lets net/http close a connection after the client has received the answer.
 func (c *headerConn) CloseWrite() error {
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
-		return tcp.CloseWrite() //nolint:wrapcheck // net/http expects the error unwrapped
+		return tcp.CloseWrite() // net/http expects the error unwrapped
 	}
 	return nil
 }

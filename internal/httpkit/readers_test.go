@@ -39,7 +39,7 @@ func TestRefusedReadersAreCutOff(t *testing.T) {
 	answer := func(r *bufio.Reader) (int, error) {
 		response, err := http.ReadResponse(r, nil)
 		if err != nil {
-			return 0, err //nolint:wrapcheck // of a test
+			return 0, err
 		}
 		_, err = io.Copy(io.Discard, response.Body)
 		return response.StatusCode, errors.Join(err, response.Body.Close())

@@ -154,7 +154,7 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	err := r.pool.QueryRow(ctx, readRecordSQL, r.Projection.Name()).Scan(&f.build, &f.generation, &f.phase, &f.structure,
 		&f.position.TransactionID, &f.position.Ordinal, &f.target.TransactionID, &f.target.Ordinal, &f.done, &f.total)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, nil //nolint:nilnil // no rebuild
+		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read record: %w", err)

@@ -106,7 +106,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 func parse(r *http.Request) (requested history.Range, types []string, err error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "cursor", "types", "limit", "follow")
 	if err != nil {
-		return requested, nil, err //nolint:wrapcheck // already a problem
+		return requested, nil, err
 	}
 	requested = history.ParseRange(r, query)
 	if query.Given("types") {
@@ -116,7 +116,7 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 			query.Refuse("types", "must be some of "+strings.Join(kinds, ", "))
 		}
 	}
-	return requested, types, query.Err() //nolint:wrapcheck // already a problem
+	return requested, types, query.Err()
 }
 
 // page reads a page for a client.

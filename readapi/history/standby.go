@@ -55,7 +55,7 @@ func (r *Reader) readStandby(
 	}
 	var batch pgx.Batch
 	page.Next.QueueCheck(&batch)
-	return page, r.db.SendBatch(ctx, &batch).Close() //nolint:wrapcheck // the primary reads the page instead
+	return page, r.db.SendBatch(ctx, &batch).Close() // the primary reads the page instead
 }
 
 // reachesEnd reports whether a page surely reaches the horizon. Then only the primary has the newest events.

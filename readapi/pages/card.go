@@ -68,7 +68,7 @@ func (p *Pages) cards() http.Handler {
 		if slug, ok := mux.Vars(r)["slug"]; ok {
 			n, err := p.Reader.Novel(ctx, slug, nil)
 			if err != nil {
-				return nil, err //nolint:wrapcheck // refuse says what it means
+				return nil, err
 			}
 			title = n.Title
 		}
@@ -84,7 +84,7 @@ func (p *Pages) cards() http.Handler {
 				kept.Add(c, drawn)
 			}
 			_, err := w.Write(drawn)
-			return err //nolint:wrapcheck // w is in memory
+			return err
 		}, nil
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -227,7 +227,7 @@ func wrap(face font.Face, text string, width, most int) (lines []string, whole b
 // accentColours returns the colour of the operator, or that of links, and black or white, which is better read on it.
 func accentColours(accent string) (colour, on color.Color) {
 	rgb, err := hex.DecodeString(strings.TrimPrefix(accent, "#"))
-	if err != nil || len(rgb) != 3 { //nolint:mnd // red, green and blue
+	if err != nil || len(rgb) != 3 {
 		rgb = []byte{0x1a, 0x4f, 0xc4}
 	}
 	c := color.RGBA{rgb[0], rgb[1], rgb[2], 0xff}

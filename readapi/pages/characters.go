@@ -20,7 +20,7 @@ func (f characterFilter) Write(b []byte) (int, error) {
 		}
 	}
 	_, err := f.w.Write(allowed)
-	return len(b), err //nolint:wrapcheck // it is a Write, too
+	return len(b), err
 }
 
 func replaceForbidden(r rune) rune {
@@ -37,7 +37,7 @@ func forbidden(r rune) bool {
 	if r < '\u00a0' {
 		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r > '~'
 	}
-	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe) //nolint:mnd // the definition
+	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe)
 }
 
 // plain removes the characters that change the direction of text. It is for places without markup to isolate them, such

@@ -41,9 +41,9 @@ func (p *Pages) coverOf(ctx context.Context, slug string) (covers.Picture, error
 	n, err := p.Reader.Novel(ctx, slug, nil)
 	switch {
 	case err != nil:
-		return covers.Picture{}, err //nolint:wrapcheck // refuse maps it
+		return covers.Picture{}, err
 	case n.CoverURL == "" || p.Site.Covers != ProxiedCovers:
 		return covers.Picture{}, covers.ErrNoPicture
 	}
-	return p.Site.Proxy.Cover(ctx, n.CoverURL) //nolint:wrapcheck // the error names the operation
+	return p.Site.Proxy.Cover(ctx, n.CoverURL)
 }

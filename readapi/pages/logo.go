@@ -61,7 +61,7 @@ func svgSize(content []byte) (width, height float64, err error) {
 		if errors.Is(err, io.EOF) && root == "svg" {
 			return width, height, nil
 		} else if err != nil {
-			return 0, 0, err //nolint:wrapcheck // it says where
+			return 0, 0, err
 		}
 		start, ok := token.(xml.StartElement)
 		if !ok || root != "" {
@@ -76,7 +76,7 @@ func svgSize(content []byte) (width, height float64, err error) {
 		}
 		width, _ = strconv.ParseFloat(strings.TrimSuffix(said["width"], "px"), 64) // 0 for a width in other units
 		height, _ = strconv.ParseFloat(strings.TrimSuffix(said["height"], "px"), 64)
-		if box := strings.Fields(strings.ReplaceAll(said["viewBox"], ",", " ")); len(box) == 4 { //nolint:mnd // x, y and the size
+		if box := strings.Fields(strings.ReplaceAll(said["viewBox"], ",", " ")); len(box) == 4 {
 			width, _ = strconv.ParseFloat(box[2], 64) // 0 for what is no number
 			height, _ = strconv.ParseFloat(box[3], 64)
 		}
