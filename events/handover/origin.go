@@ -124,7 +124,11 @@ func (o *Origin) lift(ctx context.Context, f *fence, failed error) error {
 	if f.given || errors.Is(failed, ErrReplaced) {
 		return failed
 	}
-	if err := lower(context.WithoutCancel(ctx), o.Pool, f.promotion, false); err != nil {
+	err := o.reopen(context.WithoutCancel(ctx), f)
+	if errors.Is(err, ErrReplaced) {
+		return errors.Join(failed, err)
+	}
+	if err != nil {
 		return fmt.Errorf("%w; commands are still refused: run `novelgate handover --undo`: %w", failed, err)
 	}
 	o.Report("The fence is lifted: this service accepts commands again.")
@@ -215,6 +219,23 @@ func (o *Origin) awaitTransactions(ctx context.Context) error {
 				ErrRefused, o.Wait)
 		}
 	}
+}
+
+// askTimeout limits the last question to the successor before the fence is lifted: until then, its answer must stay
+// true.
+const askTimeout = 2 * time.Second
+
+// reopen lifts the fence unless the successor was promoted, which it asks last: see wantNotPromoted.
+func (o *Origin) reopen(ctx context.Context, f *fence) error {
+	return lower(ctx, o.Pool, f, func() error {
+		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		err := o.wantNotPromoted(asking, f)
+		if err == nil && f.given {
+			err = ledger.Reinstate(o.Memory, f.promotion)
+		}
+		return err
+	})
 }
 
 // wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete
@@ -501,13 +522,5 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 	case token != nil && token.Promotion != f.promotion:
 		return fmt.Errorf("%w: the file is of another handover", ErrRefused)
 	}
-	if err := o.wantNotPromoted(ctx, f); err != nil {
-		return err
-	}
-	if f.given {
-		if err := ledger.Reinstate(o.Memory, f.promotion); err != nil {
-			return err
-		}
-	}
-	return lower(ctx, o.Pool, f.promotion, f.given)
+	return o.reopen(ctx, f)
 }

@@ -240,6 +240,31 @@ func TestHandoverAgain(t *testing.T) {
 	}
 }
 
+// TestUndoAsksLast: a mirror that is promoted while an undo waits for locks keeps the log.
+func TestUndoAsksLast(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	release := hold(t, p.Ledger.Pool, vacuums)
+	ended := make(chan error, 1)
+	go func() { ended <- p.Undo(t.Context(), token) }()
+	awaitBlocked(t, p.Ledger.Pool, 1)
+	p.promoted.Store(&elsewhere)
+	release()
+	if err := <-ended; !errors.Is(err, handover.ErrReplaced) {
+		t.Errorf("undone: %v", err)
+	}
+	if got := p.fences(t); got != "given" {
+		t.Errorf("afterwards: %s", got)
+	}
+	if _, retired, err := ledger.ReadRetirement(p.Memory); !retired || err != nil {
+		t.Errorf("the memory can sign: %v", err)
+	}
+}
+
 // TestHandoverToAnother: a handover is not complete while another mirror than the one at its beginning answers.
 func TestHandoverToAnother(t *testing.T) {
 	t.Parallel()

@@ -56,14 +56,19 @@ func promoter(t *testing.T, mirror *pgxpool.Pool) *handover.Mirror {
 	}
 }
 
-// hold locks a mirror until release is called.
-func hold(t *testing.T, mirror *pgxpool.Pool) (release func()) {
+const (
+	mirrorsRow = `SELECT FROM mirror FOR UPDATE`
+	vacuums    = `LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE` // as a VACUUM does
+)
+
+// hold holds the lock of a statement until release is called.
+func hold(t *testing.T, db *pgxpool.Pool, statement string) (release func()) {
 	t.Helper()
-	tx, err := mirror.Begin(t.Context())
+	tx, err := db.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	testdb.Exec(t, tx, `SELECT FROM mirror FOR UPDATE`)
+	testdb.Exec(t, tx, statement)
 	return func() {
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Error(err)
@@ -71,11 +76,11 @@ func hold(t *testing.T, mirror *pgxpool.Pool) (release func()) {
 	}
 }
 
-// awaitBlocked waits until n promotions wait for a lock.
-func awaitBlocked(t *testing.T, mirror *pgxpool.Pool, n int) {
+// awaitBlocked waits until n sessions wait for a lock.
+func awaitBlocked(t *testing.T, db *pgxpool.Pool, n int) {
 	t.Helper()
-	testdb.Eventually(t, "the promotions wait for a lock", func() bool {
-		return testdb.Value[int](t, mirror, `SELECT count(*)::int FROM pg_stat_activity
+	testdb.Eventually(t, "the sessions wait for a lock", func() bool {
+		return testdb.Value[int](t, db, `SELECT count(*)::int FROM pg_stat_activity
 			WHERE wait_event_type = 'Lock' AND datname = current_database()`) == n
 	})
 }
@@ -114,7 +119,7 @@ func TestPromoteUndone(t *testing.T) {
 			t.Errorf("%s leaves keys: %v", what, err)
 		}
 	}
-	release := hold(t, mirror)
+	release := hold(t, mirror, mirrorsRow)
 	ended := make(chan error, 1)
 	go func() {
 		_, err := m.Promote(t.Context(), token)
@@ -158,7 +163,7 @@ func TestPromoteTwice(t *testing.T) {
 				}
 				return m.Promote(ctx, token)
 			}
-			release := hold(t, mirror)
+			release := hold(t, mirror, mirrorsRow)
 			runs := []*handover.Mirror{promoter(t, mirror), promoter(t, mirror)}
 			done := make(chan *handover.Promotion, len(runs))
 			for _, m := range runs {

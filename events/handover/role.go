@@ -153,10 +153,14 @@ func raise(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db datab
 var errMoved = fmt.Errorf("%w: another command has completed or undone the handover meanwhile; run this one again",
 	ErrRefused)
 
-// lower lets a database append again. It fails with errMoved if the handover is complete and given is false.
-func lower(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, given bool) error {
+// lower lets a database append again, if check succeeds just before. It fails with errMoved if the handover is complete
+// and f does not say so.
+func lower(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() error) error {
 	return exclusively(ctx, pool, "lift the fence", func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, lowerSQL, promotion, given)
+		if err := check(); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, lowerSQL, f.promotion, f.given)
 		if err == nil && tag.RowsAffected() != 1 {
 			err = errMoved
 		}
