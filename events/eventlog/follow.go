@@ -30,6 +30,8 @@ var (
 	ErrStandby = errors.New("another replica is active")
 	// ErrBlocked ends a turn that cannot continue until staff, or a replica of another version, acts.
 	ErrBlocked = errors.New("blocked")
+	// ErrEnd ends Each without an error.
+	ErrEnd = errors.New("end")
 )
 
 // Follow is the loop of all readers that follow the log; see the documentation of the package. The zero Follow reads
@@ -95,7 +97,8 @@ func (f *Follow) standBy(ctx context.Context) {
 	}
 }
 
-// Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends.
+// Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends. It returns nil
+// if read fails with ErrEnd.
 func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, error)) error {
 	w := waits{pace: cmp.Or(f.Pace, DefaultPace), poll: cmp.Or(f.Poll, DefaultPoll)}
 	var stop func()
@@ -104,6 +107,9 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 	for {
 		paced := time.NewTimer(w.pace)
 		found, err := read(ctx)
+		if errors.Is(err, ErrEnd) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}

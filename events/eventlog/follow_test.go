@@ -34,15 +34,14 @@ func reads(t *testing.T, f eventlog.Follow, found []eventlog.Span, signal func(t
 			}
 		}()
 	}
-	errEnd := errors.New("end")
 	err := f.Each(t.Context(), func(context.Context) (eventlog.Span, error) {
 		began = append(began, time.Since(start))
 		if len(began) > len(found) {
-			return eventlog.Span{}, errEnd
+			return eventlog.Span{}, eventlog.ErrEnd
 		}
 		return found[len(began)-1], nil
 	})
-	if !errors.Is(err, errEnd) {
+	if err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	return began
@@ -215,7 +214,6 @@ func TestFollowTheLog(t *testing.T) {
 		}
 	}()
 	var after events.Position
-	errEnd := errors.New("end")
 	// With such a long Poll, only signals can wake it.
 	f := eventlog.Follow{Wake: theirs, Poll: testdb.UntilSettled, Pace: time.Millisecond}
 	err := f.Each(t.Context(), func(ctx context.Context) (eventlog.Span, error) {
@@ -228,12 +226,12 @@ func TestFollowTheLog(t *testing.T) {
 		}
 		got, after = append(got, ids(chunk)...), chunk.End
 		if len(got) >= rounds*each {
-			return chunk.Span, errEnd
+			return chunk.Span, eventlog.ErrEnd
 		}
 		return chunk.Span, nil
 	})
 	<-appended
-	if diff := cmp.Diff(want, got); diff != "" || !errors.Is(err, errEnd) {
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-appended +read):\n%s", err, diff)
 	}
 }

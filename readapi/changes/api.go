@@ -134,9 +134,6 @@ func (a *API) page(ctx context.Context, q Query) (Page, error) {
 // streamPoll is the interval at which a stream reads changes.
 const streamPoll = 400 * time.Millisecond
 
-// errEnd ends a stream at its end.
-var errEnd = errors.New("end of the stream")
-
 // stream sends one change per line, up to q.Limit unless that is 0, and up to the newest one or, with follow, without
 // end.
 func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, follow bool) error {
@@ -167,15 +164,12 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 		}
 		q.After = page.Next
 		if left -= len(page.Changes); limited && left == 0 || !page.More && !follow {
-			return eventlog.Span{}, errEnd
+			return eventlog.Span{}, eventlog.ErrEnd
 		}
 		return eventlog.Span{Full: page.More, Settled: true}, nil
 	}
 	return out.Run(ctx, func(ctx context.Context) error {
 		// Without the wake-up of the log, because every comment causes one.
-		if err := (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step); !errors.Is(err, errEnd) {
-			return err
-		}
-		return nil
+		return (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step)
 	})
 }

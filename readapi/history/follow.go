@@ -2,7 +2,6 @@ package history
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"novelgate/events/eventlog"
@@ -30,14 +29,8 @@ type Stream struct {
 func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error, idle func() error) error {
 	w := walk{Stream: s, after: after, left: s.Limit, emit: emit, idle: idle}
 	follow := eventlog.Follow{Wake: s.Wake, Pace: pace, Poll: poll}
-	if err := follow.Each(ctx, w.step); !errors.Is(err, errEnd) {
-		return err
-	}
-	return nil
+	return follow.Each(ctx, w.step)
 }
-
-// errEnd ends a stream at its end.
-var errEnd = errors.New("end of the stream")
 
 // walk is the state of a running stream.
 type walk struct {
@@ -81,13 +74,13 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	}
 	w.left -= len(page.Events)
 	if w.Limit > 0 && w.left == 0 {
-		return eventlog.Span{}, errEnd
+		return eventlog.Span{}, eventlog.ErrEnd
 	}
 	if err := w.idle(); err != nil {
 		return eventlog.Span{}, err
 	}
 	if !w.more && !w.Follow {
-		return eventlog.Span{}, errEnd
+		return eventlog.Span{}, eventlog.ErrEnd
 	}
 	return eventlog.Span{Read: page.Examined, Full: w.more, Settled: w.horizon.settled}, nil
 }
