@@ -121,8 +121,6 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 
 // page reads a page for a client.
 func (a *API) page(ctx context.Context, q Query) (Page, error) {
-	ctx, cancel := a.WithTimeout(ctx)
-	defer cancel()
 	page, err := a.Feed.Page(ctx, q)
 	if errors.Is(err, history.ErrElsewhere) {
 		return Page{}, problem.InvalidField("cursor", "is behind a change that this service no longer has, because its "+
@@ -149,7 +147,9 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 		if q.Limit = streamPage; limited {
 			q.Limit = min(streamPage, left)
 		}
-		page, err := a.page(ctx, q)
+		reading, cancel := a.WithTimeout(ctx)
+		page, err := a.page(reading, q)
+		cancel()
 		if err != nil {
 			return eventlog.Span{}, err
 		}

@@ -51,11 +51,22 @@ func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.R
 	return uuid.MustParse(key), func() {}, err
 }
 
+// late admits requests when their time is over.
+type late struct{ partners }
+
+func (l late) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (
+	uuid.UUID, func(), error,
+) {
+	<-ctx.Done()
+	return l.partners.AdmitPartner(ctx, w, r, stream)
+}
+
 func (partners) StillAdmitted(context.Context, *http.Request) error { return nil }
 
 // desk is the feed with its own database, over HTTP.
 type desk struct {
 	url   string
+	api   *changes.API
 	pool  *pgxpool.Pool
 	staff *staff.Staff
 	wake  *eventlog.Wake
@@ -90,13 +101,14 @@ func newDesk(t *testing.T) *desk {
 	t.Cleanup(func() { stop(); ended.Wait() })
 
 	router := mux.NewRouter()
-	(&changes.API{
+	d.api = &changes.API{
 		Kit: &httpkit.Kit{
 			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 20 * time.Second,
 			Problems: []func(error) *problem.Error{changes.Problem},
 		},
 		Feed: &changes.Feed{DB: pool}, Partners: partners{}, Draining: func() bool { return false },
-	}).Register(router)
+	}
+	d.api.Register(router)
 	server := httptest.NewServer(httpkit.WithRequestID(router))
 	t.Cleanup(server.Close)
 	d.url = server.URL
@@ -280,6 +292,18 @@ func TestParameters(t *testing.T) {
 	if status, p := d.get(t, acme, ""); status != http.StatusOK || len(p.Items) != 0 || p.Cursor != "" ||
 		p.NextCursor != nil {
 		t.Errorf("nothing yet: %d %+v", status, p)
+	}
+}
+
+// TestOneTimeLimit: the admission of a request and its page share the time limit.
+func TestOneTimeLimit(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.api.Timeout, d.api.Partners = 50*time.Millisecond, late{}
+	for _, query := range []string{"", "cursor=now"} {
+		if got, _ := d.get(t, acme, query); got != http.StatusServiceUnavailable {
+			t.Errorf("%q: %d", query, got)
+		}
 	}
 }
 

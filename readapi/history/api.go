@@ -59,16 +59,19 @@ type handler func(w http.ResponseWriter, rd *readRequest) error
 
 // readRequest is an authenticated request.
 type readRequest struct {
-	*http.Request
-	query *httpkit.Query
-	entry Access
+	*http.Request               // its context has the time limit
+	client        *http.Request // without the time limit, for streams
+	query         *httpkit.Query
+	entry         Access
 }
 
 // serve authenticates a request and calls handle.
 func (a *API) serve(route string, handle handler, streams bool, parameters []string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		rd, err := a.authenticate(r, route, parameters)
-		if err != nil {
+		ctx, cancel := a.WithTimeout(r.Context())
+		defer cancel()
+		rd := &readRequest{Request: r.WithContext(ctx), client: r}
+		if err := a.authenticate(ctx, rd, route, parameters); err != nil {
 			a.Fail(w, r, err)
 			return
 		}
@@ -77,7 +80,6 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 			bound = a.Streams
 		}
 		bound.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			rd.Request = r
 			if err := handle(w, rd); err != nil {
 				a.Fail(w, r, err)
 			}
@@ -85,25 +87,22 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 	})
 }
 
-func (a *API) authenticate(r *http.Request, route string, parameters []string) (*readRequest, error) {
-	ctx, cancel := a.WithTimeout(r.Context())
-	defer cancel()
-	user, err := a.Authenticate(ctx, r.Header)
+// authenticate sets query and entry.
+func (a *API) authenticate(ctx context.Context, rd *readRequest, route string, parameters []string) error {
+	user, err := a.Authenticate(ctx, rd.Header)
 	if err != nil {
-		a.DelayRefusal(r, uuid.Nil, err)
-		return nil, err
+		a.DelayRefusal(rd.client, uuid.Nil, err)
+		return err
 	}
-	query, err := httpkit.ReadStrictQuery(r.URL, parameters...)
-	if err != nil {
-		return nil, err
+	if rd.query, err = httpkit.ReadStrictQuery(rd.URL, parameters...); err != nil {
+		return err
 	}
-	sent := query.All()
-	for name, value := range mux.Vars(r) {
+	sent := rd.query.All()
+	for name, value := range mux.Vars(rd.Request) {
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
-	return &readRequest{Request: r, query: query, entry: Access{
-		Person: user, RequestID: httpkit.RequestID(r.Context()), Route: route, Parameters: sent,
-	}}, nil
+	rd.entry = Access{Person: user, RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent}
+	return nil
 }
 
 // Problem maps the errors of the history to problems. It returns nil for any other error.

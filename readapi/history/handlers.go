@@ -48,9 +48,7 @@ func (a *API) stream(w http.ResponseWriter, rd *readRequest) error {
 
 // exists distinguishes an existing stream without matching events from an unknown one.
 func (a *API) exists(rd *readRequest, o *options) error {
-	ctx, cancel := a.WithTimeout(rd.Context())
-	defer cancel()
-	kind, err := StreamType(ctx, a.DB, o.filter.Stream.UUID)
+	kind, err := StreamType(rd.Context(), a.DB, o.filter.Stream.UUID)
 	if err != nil {
 		return err
 	}
@@ -62,9 +60,7 @@ func (a *API) exists(rd *readRequest, o *options) error {
 
 // list sends the selected events as a stream or as a page.
 func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
-	ctx, cancel := a.WithTimeout(rd.Context())
-	defer cancel()
-	reader, err := NewReader(ctx, a.DB, o.filter)
+	reader, err := NewReader(rd.Context(), a.DB, o.filter)
 	if err != nil {
 		return err
 	}
@@ -138,18 +134,16 @@ func (a *API) event(w http.ResponseWriter, rd *readRequest) error {
 func (a *API) sendRecorded(
 	w http.ResponseWriter, rd *readRequest, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
 ) error {
-	ctx, cancel := a.WithTimeout(rd.Context())
-	defer cancel()
 	var body []byte
 	var rows, entry int64
-	group, groupCtx := errgroup.WithContext(ctx)
+	group, ctx := errgroup.WithContext(rd.Context())
 	group.Go(func() (err error) {
-		body, rows, err = render(groupCtx)
+		body, rows, err = render(ctx)
 		return err
 	})
 	group.Go(func() (err error) {
-		// Not groupCtx: a failed read is recorded too.
-		entry, err = a.log().Begin(ctx, &rd.entry)
+		// Not ctx: a failed read is recorded too.
+		entry, err = a.log().Begin(rd.Context(), &rd.entry)
 		return err
 	})
 	err := group.Wait()

@@ -12,25 +12,23 @@ import (
 // lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
 // follows the log, never.
 func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *Reader) error {
-	ctx, cancel := a.WithTimeout(rd.Context())
-	defer cancel()
 	if o.Now {
-		horizon, err := reader.Horizon(ctx)
+		horizon, err := reader.Horizon(rd.Context())
 		if err != nil {
 			return err
 		}
 		o.Cursor = horizon.Cursor()
 	}
-	entry, err := a.log().Begin(ctx, &rd.entry)
+	entry, err := a.log().Begin(rd.Context(), &rd.entry)
 	if err != nil {
 		return err
 	}
 
 	s := &Stream{Reader: reader, Limit: o.Limit, Follow: o.Follow, Wake: a.Wake}
 	out := &httpkit.Lines{
-		Kit: a.Kit, Writer: w, Request: rd.Request, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
+		Kit: a.Kit, Writer: w, Request: rd.client, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
 		CheckKey: func() error {
-			_, err := a.Authenticate(rd.Context(), rd.Header)
+			_, err := a.Authenticate(rd.client.Context(), rd.Header)
 			return err
 		},
 	}
@@ -46,7 +44,7 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 		})
 	}
 	defer func() { a.end(rd, entry, out.Sent) }()
-	return out.Run(rd.Context(), func(ctx context.Context) error { return s.Run(ctx, o.Cursor, emit, out.Idle) })
+	return out.Run(rd.client.Context(), func(ctx context.Context) error { return s.Run(ctx, o.Cursor, emit, out.Idle) })
 }
 
 // appendStored appends an event as a line of a bundle, which has all data for its entry in the ledger.

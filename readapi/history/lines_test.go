@@ -47,12 +47,12 @@ FROM generate_series(0, $1::int - 1) n`
 	a.settle(t)
 }
 
-// TestFollow runs longer than the server's deadlines, breaks the connection and continues from the cursor of the last
-// line.
+// TestFollow runs longer than the server's deadlines and the time limit of requests, breaks the connection and
+// continues from the cursor of the last line.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, func(a *archive, server *http.Server) {
-		server.ReadTimeout, server.WriteTimeout = time.Second, time.Second
+		server.ReadTimeout, server.WriteTimeout, a.api.Timeout = time.Second, time.Second, time.Second
 		a.api.Heartbeat = 100 * time.Millisecond
 	})
 	a.settle(t)
