@@ -39,7 +39,7 @@ type analyticsExport struct {
 
 	View   string `required:"" help:"Name of the view, as analytics views shows it."`
 	Format string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
-	Output string `short:"o" type:"path" placeholder:"FILE"`
+	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default: standard output)."`
 }
 
 // Validate refuses values out of range; kong calls it.

@@ -123,7 +123,7 @@ func choice(text *string) *bool {
 type authorErase struct {
 	AuthorArg
 	RequiredReason
-	Vacuum bool
+	Vacuum bool `help:"Also remove the erased data from the files and statistics of the tables (VACUUM), after the projections have applied the erasure. This is slow for large tables."`
 }
 
 // Help is shown by --help.

@@ -78,7 +78,7 @@ type EventFilterFlags struct {
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
-	StreamType  string     `placeholder:"TYPE"`
+	StreamType  string     `placeholder:"TYPE" help:"Of this kind of aggregate: novel, thread, post, author, integration, person, projection."`
 	Type        string     `placeholder:"TYPE" help:"Of this type, such as novel.created.v1."`
 	Integration string     `placeholder:"ID|NAME" help:"Caused by this integration, in its stream, or about its authors."`
 	Novel       string     `placeholder:"ID|TITLE" help:"Of this novel, of its thread and of its comments."`

@@ -15,7 +15,7 @@ import (
 type eventsExport struct {
 	CommonFlags
 	Dir   string `arg:"" type:"path" help:"Directory to write: a new one, or an earlier export to continue."`
-	Since string `placeholder:"DIR|INDEX"`
+	Since string `placeholder:"DIR|INDEX" help:"Export only the events after an earlier bundle, or from a log index on. The start is rounded down to the beginning of a file of 4096 events."`
 }
 
 // Run exports the history up to the newest checkpoint.

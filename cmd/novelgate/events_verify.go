@@ -26,13 +26,13 @@ type eventsVerify struct {
 	URL      *url.URL `placeholder:"URL" help:"Public URL of a service: verify the published entries."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
 	Key      []string `placeholder:"KEY" help:"Public key that must have signed, or a file of keys."`
-	Against  []string `placeholder:"PATH" type:"existingpath"`
+	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or older bundle that the history must continue. It must not end before the first event of DIR."`
 
-	Policy string `placeholder:"FILE" type:"existingfile"`
+	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy) with the logs and witnesses that must have signed. Without --key its logs are the keys (default: no witness is demanded)."`
 
-	FirstLogIndex int64 `placeholder:"INDEX"`
+	FirstLogIndex int64 `placeholder:"INDEX" help:"First log index of DIR, for a bundle that continues others. Events before it are not verified; verify them separately (default: 0, everything)."`
 
-	Projections bool `default:"true" negatable:""`
+	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables. Needs the right to create schemas, and disk space for a copy of the largest projection."`
 }
 
 // Help is shown by --help.

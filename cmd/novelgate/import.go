@@ -36,9 +36,9 @@ type importCommand struct {
 	DryRun    bool              `help:"Check every line with the rules of the service, and send nothing."`
 	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file."`
 	Again     bool              `help:"Import files again that were imported before. Lines that were stored are replays."`
-	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv"`
-	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels"`
-	Map       map[string]string `placeholder:"COLUMN=MEMBER"`
+	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv" help:"Format of the files (default: by their names)."`
+	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
+	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Member of the body that a column of CSV is, or key for the idempotencyKey (default: the member of its name). Repeatable."`
 }
 
 // Validate refuses a command without an address or key; kong calls it.

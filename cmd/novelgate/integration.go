@@ -47,10 +47,10 @@ var integrationColumns = columns[staff.Integration]{
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int        `placeholder:"N"`
-	NovelsPerMinute *int        `placeholder:"N"`
-	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off"`
-	LinesPerMinute  *int        `placeholder:"N"`
+	PostsPerMinute  *int        `placeholder:"N" help:"Comments per minute, including retries (default: 60)."`
+	NovelsPerMinute *int        `placeholder:"N" help:"Novel creations per minute, including those by comments (default: 60)."`
+	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (default: off)."`
+	LinesPerMinute  *int        `placeholder:"N" help:"Lines of bulk imports per minute (default: 60000)."`
 }
 
 // ProvideChange returns the change of the limits that were given.
@@ -108,9 +108,9 @@ type integrationCreate struct {
 	CommonFlags
 	LimitFlags
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
-	Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
+	Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
-	NewSandbox bool     `name:"sandbox"`
+	NewSandbox bool     `name:"sandbox" help:"Create it in a new sandbox: its novels and comments are visible to its keys and staff only."`
 }
 
 // createdIntegration is a new integration with its key, which is not shown again.
@@ -208,8 +208,8 @@ func (c *integrationLimit) Validate() error {
 
 type integrationCapability struct {
 	IntegrationChange
-	Enable  []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
-	Disable []string `enum:"novels,posts,import" placeholder:"novels|posts|import"`
+	Enable  []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch on. Repeatable."`
+	Disable []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch off. Repeatable."`
 }
 
 // Validate refuses a command without changes, and a capability that is both enabled and disabled; kong calls it.

@@ -113,7 +113,7 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 }
 
 type ledgerNewMemory struct {
-	DataDir string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR"`
+	DataDir string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
 	SigningFlags
 }
 
@@ -147,15 +147,15 @@ func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 
 // LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix ledger.
 type LedgerFlags struct {
-	Key           string     `env:"KEY" placeholder:"FILE"`
-	Memory        string     `env:"MEMORY" placeholder:"DIR"`
-	Origin        string     `env:"ORIGIN" placeholder:"NAME"`
-	PublishDir    string     `env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR"`
-	PublishURL    *url.URL   `env:"PUBLISH_URL" placeholder:"URL"`
-	PublishMethod string     `env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST"`
-	Witness       []*url.URL `env:"WITNESS" placeholder:"URL"`
-	WitnessKey    []string   `env:"WITNESS_KEY" placeholder:"KEY"`
-	Quorum        int        `env:"QUORUM" placeholder:"NUMBER"`
+	Key           string     `env:"KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
+	Memory        string     `env:"MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
+	Origin        string     `env:"ORIGIN" placeholder:"NAME" help:"Name that signs the ledger. Another name starts a new origin (default: the current one; at first the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
+	PublishDir    string     `env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint, without checkpoints of another origin or history."`
+	PublishURL    *url.URL   `env:"PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
+	PublishMethod string     `env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"Method for --ledger-publish-url: POST or PUT (default: ${default})."`
+	Witness       []*url.URL `env:"WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
+	WitnessKey    []string   `env:"WITNESS_KEY" placeholder:"KEY" help:"Public key of the witness, one for each --ledger-witness in the same order."`
+	Quorum        int        `env:"QUORUM" placeholder:"NUMBER" help:"Cosignatures that the served checkpoint should have. After 10 s without them the newest one is served (default: one of each witness)."`
 }
 
 // validate checks the flags before anything starts.

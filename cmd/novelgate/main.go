@@ -75,7 +75,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
-		kong.PostBuild(setFlagHelp),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}, clock(time.Now), &open),
 		kong.BindToProvider(func(c *kong.Context) verb { return verb(c.Selected().Name) }),

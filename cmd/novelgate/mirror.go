@@ -23,11 +23,11 @@ import (
 
 // mirrorFlags make serve a mirror.
 type mirrorFlags struct {
-	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL"`
-	Origin     *url.URL  `env:"NOVELGATE_ORIGIN" placeholder:"URL"`
-	OriginKey  string    `env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE"`
-	AuditorKey string    `env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY"`
-	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR"`
+	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Run as a mirror of the service at this public URL, or of --origin, whose events these NATS servers have (nats:// or tls://, separated by commas). The first start needs an empty database."`
+	Origin     *url.URL  `env:"NOVELGATE_ORIGIN" placeholder:"URL" help:"With NATS servers in --mirror: public URL of the mirrored service, whose ledger signs the events."`
+	OriginKey  string    `env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE" help:"With --mirror: file with the public keys of the origin's ledger, one per line."`
+	AuditorKey string    `env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY" help:"With the URL of the origin in --mirror: API key of an auditor there. Use the environment variable: others can see the command line."`
+	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR" help:"With --mirror: bundle of events export with the beginning of the history. Repeatable, for those that continue it, in order."`
 	NATS       natsFlags `embed:"" prefix:"mirror-" envprefix:"NOVELGATE_MIRROR_"`
 
 	origin  string // public URL of the origin

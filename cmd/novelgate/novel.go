@@ -60,10 +60,10 @@ type FieldFlags struct {
 	Author        *string  `json:"author" placeholder:"NAME" help:"1 to 120 characters."`
 	Synopsis      *string  `json:"synopsis" placeholder:"TEXT" help:"At most 5,000 characters; an empty text clears it."`
 	CoverURL      *string  `json:"coverUrl" placeholder:"URL" help:"https, at most 2,000 characters."`
-	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres"`
+	Genre         []string `json:"-" sep:"none" placeholder:"GENRE" xor:"genres" help:"1 to 50 characters. Repeatable, at most 20 times. The genres replace the list."`
 	NoGenres      bool     `json:"-" xor:"genres" help:"Clear the list of genres."`
 	Language      *string  `json:"language" placeholder:"LANGUAGE" help:"At most 50 characters; an empty text clears it."`
-	ReadingStatus *string  `json:"readingStatus" placeholder:"STATUS"`
+	ReadingStatus *string  `json:"readingStatus" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
 }
 
 // ProvideFields validates the flags by the rules for requests.
@@ -150,7 +150,7 @@ func (c *novelShow) Run(ctx context.Context, out *output, s *staff.Staff) error 
 type novelList struct {
 	CommonFlags
 	RowsFlag
-	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE"`
+	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (a title without a novel that is no longer rejected)."`
 }
 
 // Run prints novels in the order of their titles.

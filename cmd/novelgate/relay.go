@@ -54,9 +54,9 @@ func wantNATS(flag, addresses string) error {
 
 // RelayFlags say where events are published.
 type RelayFlags struct {
-	URL      string    `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL"`
+	URL      string    `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream): nats:// or tls://, separated by commas. One replica is active."`
 	NATS     natsFlags `embed:"" prefix:"relay-" envprefix:"NOVELGATE_RELAY_"`
-	Replicas int       `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N"`
+	Replicas int       `name:"relay-replicas" env:"NOVELGATE_RELAY_REPLICAS" default:"3" placeholder:"N" help:"NATS servers that store each message of a new stream: 1, 3 or 5 (default: ${default}; 1 for a single server)."`
 }
 
 // validate checks the flags before anything starts.
@@ -119,7 +119,7 @@ func (f *relayArgs) Validate() error {
 type relayRun struct {
 	DatabaseFlags
 	relayArgs `embed:""`
-	LogLevel  logLevel `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	LogLevel  logLevel `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
 // Run relays until ctx ends.

@@ -21,31 +21,31 @@ import (
 type serveCommand struct {
 	DatabaseFlags
 
-	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS"`
-	OpsListen string    `env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS"`
-	PublicURL string    `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL"`
+	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
+	OpsListen string    `env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Address for operators: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
+	PublicURL string    `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
 	Site      siteFlags `embed:""`
 
-	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms"`
-	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N"`
-	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N"`
-	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N"`
-	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N"`
-	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h"`
+	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
+	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
+	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
+	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Open connections at --listen; beyond it each new one closes one that waits for its client (default: ${default})."`
+	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes that are open at a time, with up to 15 database connections each; 0: their keys are refused (default: ${default})."`
+	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept, and an import without any change stays open (default: ${default})."`
 	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
-	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N"`
+	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Maximum number of connections to the database (default: 18, and one for each lane)."`
 
-	AllowUnsafeDurability bool         `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY"`
-	PauseProjections      bool         `env:"NOVELGATE_PAUSE_PROJECTIONS"`
-	PauseLedger           bool         `env:"NOVELGATE_PAUSE_LEDGER"`
+	AllowUnsafeDurability bool         `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
+	PauseProjections      bool         `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
+	PauseLedger           bool         `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish the ledger in this process."`
 	Standbys              standbyFlags `embed:""`
 
 	Ledger     LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay      RelayFlags  `embed:""`
 	Mirror     mirrorFlags `embed:""`
-	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL"`
-	LogLevel   logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL"`
+	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL" help:"Public URL of a mirror that may be promoted, or of this service, if that URL will lead to it. After a promotion this service accepts no more commands. Repeatable."`
+	LogLevel   logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
 // logLevel is the lowest level that is logged.

@@ -14,12 +14,12 @@ import (
 
 // siteFlags is what the operator decides about the pages.
 type siteFlags struct {
-	Name    string `name:"site-name" env:"NOVELGATE_SITE_NAME" default:"Novelgate" placeholder:"NAME"`
-	Logo    string `name:"site-logo" env:"NOVELGATE_SITE_LOGO" type:"existingfile" placeholder:"FILE"`
-	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR"`
-	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL"`
-	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL"`
-	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,proxy,none" placeholder:"HOW"`
+	Name    string `name:"site-name" env:"NOVELGATE_SITE_NAME" default:"Novelgate" placeholder:"NAME" help:"Name of the platform on its pages (default: ${default})."`
+	Logo    string `name:"site-logo" env:"NOVELGATE_SITE_LOGO" type:"existingfile" placeholder:"FILE" help:"Picture in the header of the pages, in place of the name: SVG or PNG, at most 256 KiB."`
+	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR" help:"Colour of the line at the top of the pages, such as #1a4fc4."`
+	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL" help:"Address of the imprint, for the foot of the pages."`
+	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
+	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,proxy,none" placeholder:"HOW" help:"direct: browsers load covers; proxy: the service does; none: pages show the first letter of the title (default: ${default})."`
 
 	logo *pages.Logo // what --site-logo has
 }

@@ -20,8 +20,8 @@ import (
 
 // standbyFlags say where readers read.
 type standbyFlags struct {
-	URL    string        `name:"read-database-url" env:"NOVELGATE_READ_DATABASE_URL" placeholder:"URL"`
-	MaxLag time.Duration `name:"read-max-lag" env:"NOVELGATE_READ_MAX_LAG" default:"10s"`
+	URL    string        `name:"read-database-url" env:"NOVELGATE_READ_DATABASE_URL" placeholder:"URL" help:"Hot standbys of the database, one host or several, to read from."`
+	MaxLag time.Duration `name:"read-max-lag" env:"NOVELGATE_READ_MAX_LAG" default:"10s" help:"Longest time that a standby may be behind; beyond it the database itself is read (default: ${default})."`
 }
 
 // minMaxLag leaves time to look at a standby four times.

@@ -20,8 +20,8 @@ import (
 
 // webhookFlags is what the operator decides about webhooks. They have the prefix webhook.
 type webhookFlags struct {
-	AllowCIDR []netip.Prefix  `env:"ALLOW_CIDR" placeholder:"CIDR"`
-	Retries   []time.Duration `env:"RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h"`
+	AllowCIDR []netip.Prefix  `env:"ALLOW_CIDR" placeholder:"CIDR" help:"Private addresses to which webhooks may be sent, also by http, such as 10.1.0.0/16. Repeatable."`
+	Retries   []time.Duration `env:"RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between the attempts to send a change to a webhook (default: ${default})."`
 }
 
 func (f *webhookFlags) validate() error {

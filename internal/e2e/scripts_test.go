@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,10 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// TestHelp: every command has a --help.
+// noText matches a flag without text in --help.
+var noText = regexp.MustCompile(`(?m)^ +(?:-\w, +)?--\S+\s+(?:\(\$|(?:-\w, +)?--\S+ |\z)`)
+
+// TestHelp: every command has a --help, and every flag its text.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	_, tree, _ := strings.Cut(RunCLI(t, "", "--help").Stdout, "Commands:\n")
@@ -69,6 +73,9 @@ func TestHelp(t *testing.T) {
 		out := RunCLI(t, "", append(slices.Clone(path), "--help")...)
 		if !strings.HasPrefix(out.Stdout, "Usage: novelgate "+strings.Join(path, " ")) || out.Code != 0 || out.Stderr != "" {
 			t.Errorf("%v --help ended with %d: %s %s", path, out.Code, out.Stdout, out.Stderr)
+		}
+		if flag := noText.FindString(out.Stdout); flag != "" {
+			t.Errorf("%v --help says nothing of%s", path, flag)
 		}
 	}
 	if len(path) == 0 {
