@@ -106,11 +106,8 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 		refused = append(refused, `SELECT public.`+function)
 	}
 	for _, statement := range refused {
-		tx, err := analyst.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = tx.Exec(t.Context(), statement)
+		tx := testdb.Begin(t, analyst)
+		_, err := tx.Exec(t.Context(), statement)
 		var pgErr *pgconn.PgError
 		if !errors.As(err, &pgErr) || pgErr.Code != insufficientPrivilege {
 			t.Errorf("%s: %v", statement, err)

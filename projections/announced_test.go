@@ -13,11 +13,7 @@ import (
 func TestChunksUnderWayAreLeftAlone(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	other, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = other.Rollback(t.Context()) }()
+	other := testdb.Begin(t, pool)
 	testdb.Exec(t, other, `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up posts', 0))`)
 	append1(t, pool, comments(seeded(1), "key", 20)...)
 	run(t, projections.Config{

@@ -218,10 +218,7 @@ func TestLateCommitIsNotSkipped(t *testing.T) {
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Wake: wake, Limit: 3})
 	random := seeded(1)
 
-	older, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := testdb.Begin(t, pool)
 	if err := projections.Append(t.Context(), older, comments(random, "older", 5)...); err != nil {
 		t.Fatal(err)
 	}

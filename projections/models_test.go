@@ -290,13 +290,10 @@ func TestFreshness(t *testing.T) {
 		AsOf                        time.Time
 	}
 	read := func() (f freshness, now time.Time) {
-		tx, err := pool.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := testdb.Begin(t, pool)
 		defer func() { _ = tx.Rollback(context.Background()) }()
 		testdb.Exec(t, tx, `SET LOCAL ROLE novelgate_analytics`)
-		err = tx.QueryRow(t.Context(),
+		err := tx.QueryRow(t.Context(),
 			`SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
 			Scan(&f.Projection, &f.State, &f.Position, &f.Generation, &f.LagEvents, &f.LagSeconds, &f.AsOf, &now)
 		if err != nil {

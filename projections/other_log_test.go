@@ -74,10 +74,7 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	testdb.Eventually(t, "caught up", caughtUp(t, pool, "moved"))
 
 	// Log, table and checkpoint are set back together.
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Begin(t, pool)
 	testdb.Exec(t, tx, `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID,
 		before.Position)
 	testdb.Exec(t, tx, `DELETE FROM applied_moved AS a USING events AS e

@@ -78,11 +78,7 @@ func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	asked := []uuid.UUID{events.AuthorID(integrationID, "user-1")}
-	exchange, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = exchange.Rollback(t.Context()) }()
+	exchange := testdb.Begin(t, pool)
 	testdb.Exec(t, exchange, `LOCK TABLE posts IN ACCESS EXCLUSIVE MODE`)
 	found := make(chan int, 1)
 	go func() {

@@ -35,10 +35,7 @@ func novelNumber(n int) uuid.UUID { return uuid.UUID{15: byte(n)} }
 // builtWith makes the look-up what a program with other Unicode tables would have built.
 func builtWith(t *testing.T, pool *pgxpool.Pool, hash string, folded map[int]string) {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Begin(t, pool)
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	for _, prefix := range []string{"aside ", ""} {
 		for n, key := range folded {

@@ -42,10 +42,7 @@ func TestLagOfUnsettledEvents(t *testing.T) {
 	pool := newPool(t)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Posts{}}})
 	testdb.Eventually(t, "the projection runs", func() bool { return count(t, pool, "projections") == 1 })
-	older, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := testdb.Begin(t, pool)
 	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
 		t.Fatal(err)
 	}

@@ -209,15 +209,13 @@ func TestSearchProbesAnIndex(t *testing.T) {
 		if sql == "" {
 			continue // nothing but one character
 		}
-		tx, err := w.Read.Begin(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := testdb.Begin(t, w.Read)
 		var ids []uuid.UUID
 		var probes, walks [2]int
 		const scansSQL = `SELECT pg_stat_get_xact_numscans('title_lookup_facets'::regclass),
 			pg_stat_get_xact_numscans('title_lookup'::regclass)`
-		if err = tx.QueryRow(t.Context(), scansSQL).Scan(&probes[0], &walks[0]); err == nil {
+		err := tx.QueryRow(t.Context(), scansSQL).Scan(&probes[0], &walks[0])
+		if err == nil {
 			err = tx.QueryRow(t.Context(), sql, args...).Scan(&ids)
 		}
 		if err == nil {

@@ -119,10 +119,7 @@ func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event 
 // project applies all appended events to the asynchronous projections.
 func (w *world) project(t testing.TB) {
 	t.Helper()
-	tx, err := w.General.Begin(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Begin(t, w.General)
 	defer tx.Rollback(context.Background()) //nolint:errcheck // after a commit there is nothing to roll back
 	for _, projection := range projections.All() {
 		if err := projection.Apply(context.Background(), tx, w.log[w.applied:]); err != nil {

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/staff"
 	"novelgate/events"
@@ -135,8 +134,7 @@ func TestCompareDuringAnErasure(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "old", 600)...) // two transactions of an erasure
 	l.caughtUp(t)
-	hold := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
-	defer func() { _ = hold.Rollback(context.Background()) }()
+	hold := testdb.Begin(t, l.Pool)
 	testdb.Exec(t, hold,
 		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`)
 	erased := make(chan error, 1)
@@ -268,7 +266,7 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 // interruptErasure interrupts the command when the erasure is on record and waits for an older transaction.
 func (l *live) interruptErasure(t *testing.T) {
 	t.Helper()
-	older := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
+	older := testdb.Begin(t, l.Pool)
 	defer func() { _ = older.Rollback(context.Background()) }()
 	testdb.Exec(t, older, `SELECT pg_current_xact_id()`)
 	ctx, interrupt := context.WithCancel(t.Context())

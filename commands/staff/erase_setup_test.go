@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/commands/staff"
@@ -228,7 +227,7 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 	const erase = `UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)`
 	try := func(role, marker, statement string) string {
 		t.Helper()
-		tx := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
+		tx := testdb.Begin(t, l.Pool)
 		defer func() { _ = tx.Rollback(t.Context()) }()
 		testdb.Exec(t, tx,
 			`SELECT set_config('session_replication_role', $1, true), set_config('novelgate.erasure', $2, true)`, role, marker)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/aggregates/author"
@@ -253,8 +252,7 @@ func TestEraseWaitsForOlderTransactions(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "before", 1)...)
 	l.caughtUp(t)
-	late := must[pgx.Tx](t)(l.Pool.Begin(t.Context()))
-	defer func() { _ = late.Rollback(context.Background()) }()
+	late := testdb.Begin(t, l.Pool)
 	if err := projections.Append(t.Context(), late, l.comments(l.name, "late", 1)...); err != nil {
 		t.Fatal(err)
 	}

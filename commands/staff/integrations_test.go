@@ -158,11 +158,7 @@ func TestRename(t *testing.T) {
 func TestNamesAreGivenInTurn(t *testing.T) {
 	t.Parallel()
 	b := withIntegrations(t, "One")
-	naming, err := b.staff.Pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = naming.Rollback(context.Background()) }()
+	naming := testdb.Begin(t, b.staff.Pool)
 	testdb.Exec(t, naming, `SELECT pg_advisory_xact_lock(5282390713694157)`)
 	ended := make(chan error, 1)
 	go func() { ended <- b.rename(b.ids[0], "Two") }()

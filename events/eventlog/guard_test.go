@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 )
 
 const (
@@ -49,11 +50,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`,
 		} {
 			t.Run(role+" "+name, func(t *testing.T) {
-				tx, err := log.pool.Begin(t.Context())
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() { _ = tx.Rollback(t.Context()) }()
+				tx := testdb.Begin(t, log.pool)
 				if _, err := tx.Exec(t.Context(), `SET LOCAL session_replication_role = `+role); err != nil {
 					if code(err) == insufficientPrivilege {
 						return // this role may not even try

@@ -107,11 +107,7 @@ func TestReadStreamInPart(t *testing.T) {
 func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
-	late, err := log.pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = late.Rollback(context.Background()) }()
+	late := testdb.Begin(t, log.pool)
 	var batch pgx.Batch
 	if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
 		t.Fatal(err)

@@ -224,10 +224,7 @@ func TestReadStaysBelowRunningTransactions(t *testing.T) {
 	t.Parallel()
 	pool := setupLog(t).pool
 	tail, identity := openTail(t, pool, 0)
-	older, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	older := testdb.Begin(t, pool)
 	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
 		t.Fatal(err)
 	}

@@ -162,10 +162,7 @@ func TestHandoverAfterTransactions(t *testing.T) {
 	p := newPair(t)
 	fenced := false
 	p.Report = func(text string) { fenced = fenced || strings.Contains(text, "refused from now on") }
-	running, err := testdb.Connect(t, testdb.New(t)).Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := testdb.Begin(t, testdb.Connect(t, testdb.New(t)))
 	testdb.Exec(t, running, `CREATE TABLE written ()`)
 	p.Wait = 300 * time.Millisecond
 	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||

@@ -64,10 +64,7 @@ const (
 // hold holds the lock of a statement until release is called.
 func hold(t *testing.T, db *pgxpool.Pool, statement string) (release func()) {
 	t.Helper()
-	tx, err := db.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Begin(t, db)
 	testdb.Exec(t, tx, statement)
 	return func() {
 		if err := tx.Rollback(t.Context()); err != nil {

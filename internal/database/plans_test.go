@@ -107,10 +107,7 @@ func name(s statement) string { return strings.TrimSuffix(path.Base(s.file), ".s
 
 func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 	t.Helper()
-	tx, err := conn.Begin(t.Context()) // ANALYZE writes what the statement writes
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Begin(t, conn) // ANALYZE writes what the statement writes
 	defer func() { _ = tx.Rollback(t.Context()) }()
 	lines := testdb.Values[string](t, tx,
 		"EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE "+name(s)+" ("+s.arguments+")",

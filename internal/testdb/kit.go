@@ -42,6 +42,20 @@ func Connect(t testing.TB, url string) *pgx.Conn {
 	return conn
 }
 
+// Begin begins a transaction. It is rolled back when the test ends, unless it has ended before.
+func Begin(t testing.TB, db interface {
+	Begin(ctx context.Context) (pgx.Tx, error)
+},
+) pgx.Tx {
+	t.Helper()
+	tx, err := db.Begin(context.Background())
+	if err != nil {
+		t.Fatalf("begin: %v", err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	return tx
+}
+
 // Exec executes a statement.
 func Exec(t testing.TB, db Execer, sql string, args ...any) {
 	t.Helper()

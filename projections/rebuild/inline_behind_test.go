@@ -29,11 +29,7 @@ func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 		appendUntilDone(t, pool, batch)
 	}
 	add(2)
-	long, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = long.Rollback(context.Background()) }()
+	long := testdb.Begin(t, pool)
 	testdb.Exec(t, long, `SELECT pg_current_xact_id()`)
 	for range 10 {
 		add(150)

@@ -155,10 +155,7 @@ func TestTablesStayWhatTheyWere(t *testing.T) {
 func TestSwitchWaitsForReaders(t *testing.T) {
 	t.Parallel()
 	pool := filled(t, "a", 50)
-	long, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	long := testdb.Begin(t, pool)
 	testdb.Exec(t, long, `SELECT count(*) FROM analytics.posts`)
 	ended := make(chan error, 1)
 	go func() {

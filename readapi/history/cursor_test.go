@@ -105,11 +105,7 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 			pool := open(t)
 			store(t, pool, post("a"))
 			seal(t, pool)
-			committedLast, err := pool.Begin(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer committedLast.Rollback(t.Context()) //nolint:errcheck // it is committed
+			committedLast := testdb.Begin(t, pool)
 			if err := insert(t.Context(), committedLast, []row{post("lost")}); err != nil {
 				t.Fatal(err)
 			}

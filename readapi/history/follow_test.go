@@ -28,10 +28,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	wake := eventlog.NewWake()
 
 	held := testdb.Connect(t, url)
-	holding, err := held.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	holding := testdb.Begin(t, held)
 	if err := insert(t.Context(), holding, []row{post("held 0"), post("held 1")}); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +79,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	for cuts := 0; len(got) < total && ctx.Err() == nil; cuts++ {
 		reader := newReader(t, pool)
 		left := rand.IntN(60)
-		err = (&history.Stream{Reader: reader, Follow: true, Wake: wake}).Run(ctx, cursor,
+		err := (&history.Stream{Reader: reader, Follow: true, Wake: wake}).Run(ctx, cursor,
 			func(list []history.Event) error {
 				for i := range list {
 					if left--; left < 0 {
@@ -124,11 +121,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 func TestHeldBack(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	held, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = held.Rollback(context.Background()) }()
+	held := testdb.Begin(t, pool)
 	if err := insert(t.Context(), held, []row{post("first")}); err != nil {
 		t.Fatal(err)
 	}

@@ -120,10 +120,7 @@ func checkPlan(t *testing.T, pool *pgxpool.Pool, name, sql string, args []any) {
 
 func explain(t testing.TB, pool *pgxpool.Pool, mode, sql string, args []any) string {
 	t.Helper()
-	tx, err := pool.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Begin(t, pool)
 	defer tx.Rollback(context.Background()) //nolint:errcheck // it has only read
 	// Without PREPARE, EXPLAIN would plan for the actual values.
 	testdb.Exec(t, tx, "SET LOCAL plan_cache_mode = "+mode+"; PREPARE statement AS "+sql)

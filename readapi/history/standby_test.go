@@ -150,11 +150,7 @@ func TestStandbyPages(t *testing.T) {
 	p.wantRead(t, 3)
 
 	// A transaction is still running when later ones have committed.
-	open, err := p.primary.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer open.Rollback(context.Background()) //nolint:errcheck // it is committed
+	open := testdb.Begin(t, p.primary)
 	if err := insert(t.Context(), open, p.posts(1)); err != nil {
 		t.Fatal(err)
 	}
