@@ -35,8 +35,11 @@ func Adopt(ctx context.Context, pool *pgxpool.Pool, c Checkpoint, keys []string)
 		return false, err
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		// A batch would prepare the INSERTs first, which locks their tables.
+		if _, err := tx.Exec(ctx, lockOriginsSQL); err != nil {
+			return err
+		}
 		var batch pgx.Batch
-		batch.Queue(lockOriginsSQL)
 		batch.Queue(adoptOriginSQL, c.Origin)
 		batch.Queue(adoptMemorySQL, c.Origin)
 		for _, key := range keys {
