@@ -150,11 +150,11 @@ func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 		}
 		return err
 	}
-	promoted, err := handover.IsPromoted(ctx, pool)
+	promoted, err := handover.Latest(ctx, pool)
 	if err != nil {
 		return err
 	}
-	if promoted {
+	if promoted != nil {
 		s.logger.WarnContext(ctx, "This mirror was promoted, so --mirror is ignored: start it without")
 		return nil
 	}

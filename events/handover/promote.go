@@ -205,7 +205,7 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 // former one if next is empty. known are checkpoints of the origin from elsewhere. Everything after the events of the
 // mirror is lost; the promotion says what is known of it. It can be repeated.
 func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Checkpoint) (*Promotion, error) {
-	if done, err := m.promoted(ctx); err != nil || done != nil {
+	if done, err := Latest(ctx, m.Pool); err != nil || done != nil {
 		return done, err
 	}
 	at, err := m.state(ctx)
@@ -251,23 +251,10 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 		p.NextOrigin = nameOfLog.ReplaceAllString(p.Origin, "") + "/" + p.ID.String()[:digits]
 	}
 	return m.open(ctx, at, p, opening{
-		done:  func() (*Promotion, error) { return m.promoted(ctx) },
+		done:  func() (*Promotion, error) { return Latest(ctx, m.Pool) },
 		write: func(ctx context.Context, tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) },
 		place: func() error { return ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin) },
 	})
-}
-
-// promoted returns the promotion that ended the mirror; nil for a mirror.
-func (m *Mirror) promoted(ctx context.Context) (*Promotion, error) {
-	at, err := mirror.ReadState(ctx, m.Pool)
-	if err != nil || at != nil {
-		return nil, err
-	}
-	list, err := List(ctx, m.Pool)
-	if err != nil || len(list) == 0 {
-		return nil, err
-	}
-	return &list[len(list)-1], nil
 }
 
 func (m *Mirror) sealAll(ctx context.Context) error {

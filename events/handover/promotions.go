@@ -33,7 +33,9 @@ func (p *Promotion) Lost() bool { return p.Origin != p.NextOrigin }
 
 const (
 	promotionsSQL = `SELECT promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at
-FROM promotions ORDER BY promoted_at, promotion_id`
+FROM promotions`
+	listSQL   = promotionsSQL + ` ORDER BY promoted_at, promotion_id`
+	latestSQL = promotionsSQL + ` WHERE NOT EXISTS (SELECT FROM mirror) ORDER BY promoted_at DESC, promotion_id DESC LIMIT 1`
 	insertSQL = `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)`
 	// recordSQL records a promotion, later than all others: clocks may run behind. $1: id, $2: origin, $3: next origin,
 	// $4: events, $5: root, $6: known entries.
@@ -65,26 +67,28 @@ func Successor(known, theirs []Promotion) (first *Promotion) {
 
 // List returns the promotions of a log, oldest first.
 func List(ctx context.Context, db database.Querier) ([]Promotion, error) {
-	list, err := database.Collect(ctx, db, "promotions", func(row pgx.CollectableRow) (p Promotion, err error) {
-		var root []byte
-		err = row.Scan(&p.ID, &p.Origin, &p.NextOrigin, &p.Entries, &root, &p.Known, &p.PromotedAt)
-		copy(p.Root[:], root)
-		p.PromotedAt = p.PromotedAt.UTC()
-		return p, err
-	}, promotionsSQL)
+	list, err := database.Collect(ctx, db, "promotions", scanPromotion, listSQL)
 	if list == nil {
 		list = []Promotion{}
 	}
 	return list, err
 }
 
-// IsPromoted reports whether the database is that of a former mirror.
-func IsPromoted(ctx context.Context, db database.Querier) (promoted bool, err error) {
-	const sql = `SELECT EXISTS (SELECT FROM promotions) AND NOT EXISTS (SELECT FROM mirror)`
-	if err := db.QueryRow(ctx, sql).Scan(&promoted); err != nil {
-		return false, fmt.Errorf("read promotions: %w", err)
+func scanPromotion(row pgx.CollectableRow) (p Promotion, err error) {
+	var root []byte
+	err = row.Scan(&p.ID, &p.Origin, &p.NextOrigin, &p.Entries, &root, &p.Known, &p.PromotedAt)
+	copy(p.Root[:], root)
+	p.PromotedAt = p.PromotedAt.UTC()
+	return p, err
+}
+
+// Latest returns the newest promotion of the log of a former mirror; nil for any other database.
+func Latest(ctx context.Context, db database.Querier) (*Promotion, error) {
+	list, err := database.Collect(ctx, db, "promotions", scanPromotion, latestSQL)
+	if err != nil || len(list) == 0 {
+		return nil, err
 	}
-	return promoted, nil
+	return &list[0], nil
 }
 
 // find returns the promotion with an id; nil if the log does not have it.

@@ -97,13 +97,9 @@ func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (chang
 			Stream: config.Name, LogIndex: -1, reason: fmt.Sprintf("another service was promoted (%s) and publishes", found.URL),
 		}
 	}
-	promoted, err := handover.IsPromoted(ctx, r.db)
-	if err != nil || !promoted {
+	last, err := handover.Latest(ctx, r.db)
+	if err != nil || last == nil || found != nil && found.ID == last.ID {
 		return false, err
-	}
-	last := known[len(known)-1]
-	if found != nil && found.ID == last.ID {
-		return false, nil
 	}
 	config.Metadata = maps.Clone(config.Metadata)
 	config.Metadata[promotionMetadata], config.Metadata[urlMetadata] = last.ID.String(), r.config.PublicURL
