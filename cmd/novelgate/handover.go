@@ -30,6 +30,7 @@ type handoverCommand struct {
 	To           *url.URL      `placeholder:"URL" help:"Public URL of the mirror that continues."`
 	Undo         bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
 	Force        bool          `help:"Run again or undo a complete handover although the mirror does not answer. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
+	Ignore       bool          `name:"ignore-promotion" help:"With --undo: although another service was promoted in place of this one, by mistake. It must be off for good: what it has accepted is lost, and its promotion is ignored."`
 	LeaveImports bool          `name:"leave-imports" help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
 	Wait         time.Duration `default:"30s" help:"Longest time to wait for running transactions, and then without commands until the handover is complete; then it is undone (default: ${default})."`
 }
@@ -45,6 +46,8 @@ func (c *handoverCommand) Validate() error {
 	switch {
 	case c.Wait <= 0:
 		return errors.New("--wait must be positive")
+	case c.Ignore && (!c.Undo || c.File != ""):
+		return errors.New("--ignore-promotion is for --undo without FILE")
 	case c.Undo && c.File == standardStream:
 		return errors.New("--undo needs the FILE itself")
 	case c.Undo:
@@ -61,7 +64,8 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 	start := now()
 	o := &handover.Origin{
 		Pool: pool, KeyFile: key, Memory: memory, Client: &http.Client{Timeout: successorTimeout},
-		LeaveImports: c.LeaveImports, Force: c.Force, Wait: c.Wait, Logger: s.logger(slog.LevelError),
+		LeaveImports: c.LeaveImports, Force: c.Force, IgnorePromotion: c.Ignore, Wait: c.Wait,
+		Logger: s.logger(slog.LevelError),
 		Report: func(text string) { fmt.Fprintf(s.stderr, "%6.3f s  %s\n", now().Sub(start).Seconds(), text) },
 	}
 	if c.Undo {

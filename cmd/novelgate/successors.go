@@ -83,7 +83,7 @@ func (w *successorWatch) look(ctx context.Context) error {
 			slog.String("successor", url), slog.String("found", place))
 		return handover.Fence(context.WithoutCancel(ctx), w.db.pools.General, id, url)
 	}
-	known, err := handover.List(ctx, w.db.pools.General)
+	known, err := handover.Known(ctx, w.db.pools.General)
 	if err != nil {
 		return err
 	}

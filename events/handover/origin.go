@@ -52,6 +52,8 @@ type Origin struct {
 	LeaveImports bool
 	// Force assumes that a successor that does not answer was not promoted.
 	Force bool
+	// IgnorePromotion lets Undo lift the fence of a database that was replaced. The promotion is ignored for good.
+	IgnorePromotion bool
 	// Wait limits how long to wait for running transactions, and then how long commands are refused before the handover is
 	// complete; afterwards the fence is lifted.
 	Wait time.Duration
@@ -227,7 +229,7 @@ const askTimeout = 2 * time.Second
 
 // reopen lifts the fence unless the successor was promoted, which it asks last: see wantNotPromoted.
 func (o *Origin) reopen(ctx context.Context, f *fence) error {
-	return lower(ctx, o.Pool, f, func() error {
+	err := lower(ctx, o.Pool, f, func() error {
 		asking, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		err := o.wantNotPromoted(asking, f)
@@ -236,6 +238,10 @@ func (o *Origin) reopen(ctx context.Context, f *fence) error {
 		}
 		return err
 	})
+	if err == nil && f.replaced {
+		o.Report(fmt.Sprintf("The promotion %s of %q is ignored from now on.", f.promotion, f.successor))
+	}
+	return err
 }
 
 // wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete
@@ -270,7 +276,7 @@ func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 	if err != nil || p == nil {
 		return err
 	}
-	err = fmt.Errorf("%w: %s was promoted", ErrReplaced, f.successor)
+	err = fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
 	if f.given {
 		return err
 	}
@@ -501,8 +507,9 @@ func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (
 	}
 }
 
-// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards. It fails
-// with ErrRefused while HandOver is under way.
+// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards. A
+// database that was replaced needs IgnorePromotion, and a successor that does not answer. Undo fails with ErrRefused
+// while HandOver is under way.
 func (o *Origin) Undo(ctx context.Context, token *Token) error {
 	return alone(ctx, o.Pool, func() error { return o.undo(ctx, token) })
 }
@@ -514,8 +521,12 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 		return err
 	case f == nil:
 		return fmt.Errorf("%w: this database has not handed over", ErrRefused)
-	case f.replaced:
-		return fmt.Errorf("%w: %s", ErrReplaced, f.successor)
+	case f.replaced && !o.IgnorePromotion:
+		return fmt.Errorf("%w: %s. If it was promoted by mistake and is off for good, --ignore-promotion lifts the fence",
+			ErrReplaced, f.successor)
+	case o.IgnorePromotion && !f.replaced:
+		return fmt.Errorf("%w: this database has handed over to %s, and was not replaced: undo it without "+
+			"--ignore-promotion", ErrRefused, f.successor)
 	case f.given && token == nil:
 		return fmt.Errorf("%w: the handover to %s is complete, so only the file that it wrote can undo it", ErrRefused,
 			f.successor)

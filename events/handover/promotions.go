@@ -82,6 +82,19 @@ func scanPromotion(row pgx.CollectableRow) (p Promotion, err error) {
 	return p, err
 }
 
+// Known returns the promotions that do not replace a database: those of its log, and the ids of ignored ones.
+func Known(ctx context.Context, db database.Querier) ([]Promotion, error) {
+	list, err := List(ctx, db)
+	if err != nil {
+		return nil, err
+	}
+	ignored, err := database.Collect(ctx, db, "ignored promotions", func(row pgx.CollectableRow) (p Promotion, err error) {
+		err = row.Scan(&p.ID)
+		return p, err
+	}, `SELECT promotion_id FROM ignored_promotions`)
+	return append(list, ignored...), err
+}
+
 // Latest returns the newest promotion of the log of a former mirror; nil for any other database.
 func Latest(ctx context.Context, db database.Querier) (*Promotion, error) {
 	list, err := database.Collect(ctx, db, "promotions", scanPromotion, latestSQL)

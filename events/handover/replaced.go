@@ -28,7 +28,7 @@ func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client
 func (theirs *Published) successor(
 	ctx context.Context, db database.Querier, client *http.Client, url string,
 ) (*Promotion, error) {
-	known, err := List(ctx, db)
+	known, err := Known(ctx, db)
 	if err != nil {
 		return nil, err
 	}

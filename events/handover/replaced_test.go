@@ -1,6 +1,7 @@
 package handover_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -49,4 +50,56 @@ func TestLostFrom(t *testing.T) {
 	p.late.Store(false)
 	p.SignAs(ledgertest.Origin + "/2")
 	want("nothing is signed since the promotion")
+}
+
+// TestIgnorePromotion: a database that was replaced by mistake appends again, once the promoted service is off. That
+// promotion does not replace it any more when the service returns, and another one does.
+func TestIgnorePromotion(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.promoted.Store(&elsewhere)
+	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
+		t.Fatal(err)
+	}
+	undo := func(wanted error, fence string) {
+		t.Helper()
+		if err := p.Undo(t.Context(), nil); !errors.Is(err, wanted) {
+			t.Errorf("undone: %v, want %v", err, wanted)
+		}
+		if got := p.fences(t); got != fence {
+			t.Errorf("afterwards: %s, want %s", got, fence)
+		}
+	}
+	replaces := func(want bool) {
+		t.Helper()
+		found, err := handover.FindSuccessor(t.Context(), p.Ledger.Pool, p.server.Client(), p.server.URL)
+		if err != nil || (found != nil) != want {
+			t.Errorf("found %v, %v, want one: %t", found, err, want)
+		}
+	}
+	replaces(true)
+	p.away.Store(true)
+	undo(handover.ErrReplaced, "replaced") // without the flag
+	p.IgnorePromotion = true
+	p.away.Store(false)
+	undo(handover.ErrReplaced, "replaced") // while the service answers
+	p.away.Store(true)
+	undo(nil, "none")
+	p.Append(1)
+	p.away.Store(false)
+	replaces(false)
+	next := elsewhere[0]
+	next.ID = uuid.New()
+	p.promoted.Store(&[]handover.Promotion{elsewhere[0], next})
+	replaces(true)
+	p.promoted.Store(nil)
+	p.IgnorePromotion = false
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.IgnorePromotion = true
+	if err := p.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("a handover is undone as a replacement: %v", err)
+	}
 }

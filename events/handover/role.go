@@ -56,7 +56,11 @@ LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
 VALUES ($1, $2, $3, $4, statement_timestamp()) ON CONFLICT DO NOTHING`
 	// lowerSQL: $1: id of the promotion, $2: whether to lift the fence of a complete handover.
 	lowerSQL = `DELETE FROM handover WHERE promotion_id = $1 AND (given_at IS NULL OR $2)`
-	giveSQL  = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
+	// ignoreSQL remembers the promotion that replaced the database. $1: its id.
+	ignoreSQL = `INSERT INTO ignored_promotions (promotion_id, successor_url, ignored_at)
+SELECT promotion_id, successor_url, statement_timestamp() FROM handover WHERE promotion_id = $1 AND replaced
+ON CONFLICT DO NOTHING`
+	giveSQL = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
 )
 
 // guards are the statements that enable or disable the triggers.
@@ -153,11 +157,14 @@ func raise(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db datab
 var errMoved = fmt.Errorf("%w: another command has completed or undone the handover meanwhile; run this one again",
 	ErrRefused)
 
-// lower lets a database append again, if check succeeds just before. It fails with errMoved if the handover is complete
-// and f does not say so.
+// lower lets a database append again, if check succeeds just before. A promotion that replaced it is ignored from then
+// on. It fails with errMoved if the handover is complete and f does not say so.
 func lower(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() error) error {
 	return exclusively(ctx, pool, "lift the fence", func(tx pgx.Tx) error {
 		if err := check(); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, ignoreSQL, f.promotion); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, lowerSQL, f.promotion, f.given)

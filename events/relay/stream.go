@@ -88,7 +88,7 @@ func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (chang
 	if err != nil {
 		return false, err
 	}
-	known, err := handover.List(ctx, r.db)
+	known, err := handover.Known(ctx, r.db)
 	if err != nil {
 		return false, err
 	}

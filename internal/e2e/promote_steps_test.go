@@ -464,7 +464,8 @@ func TestReplacedServices(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileRunning: an origin that runs while its mirror is promoted finds out by itself.
+// TestReplacedWhileRunning: an origin that runs while its mirror is promoted finds out by itself. If the promotion was
+// a mistake, the origin goes on once the mirror is off, and does not give way when the mirror returns.
 func TestReplacedWhileRunning(t *testing.T) {
 	t.Parallel()
 	origin, mirror := startMirrored(t)
@@ -491,6 +492,24 @@ func TestReplacedWhileRunning(t *testing.T) {
 	if appends := metric(origin.metrics(t), "novelgate_appends"); appends != "0" {
 		t.Errorf("novelgate_appends is %s", appends)
 	}
+	undo := append([]string{"handover", "--undo"}, filesOf(origin)...)
+	if out := origin.Refused(t, undo...); !strings.Contains(out.Stderr, "--ignore-promotion lifts the fence") {
+		t.Errorf("undone: %s", out.Stderr)
+	}
+	undo = append(undo, "--ignore-promotion")
+	if out := origin.Refused(t, undo...); !strings.Contains(out.Stderr, "answers that it was promoted") {
+		t.Errorf("undone while the mirror answers: %s", out.Stderr)
+	}
+	mirror.Stop(t)
+	origin.MustCLI(t, undo...)
+	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	awaitSigned(t, origin)
+	args := origin.cmd.Args[slices.Index(origin.cmd.Args, "--data-dir"):]
+	origin.Stop(t)
+	Start(t, mirror.DatabaseURL, append(filesOf(mirror), "--public-url", publicURL,
+		"--listen", strings.TrimPrefix(mirror.URL, "http://"))...)
+	origin = Start(t, origin.DatabaseURL, args...) // which asks the mirror first
+	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
 }
 
 // TestMirrorWithoutDatabase: while its database is away, a mirror does not know whether it was promoted. It answers
