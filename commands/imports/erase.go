@@ -36,9 +36,9 @@ WHERE import_id = $1 AND first_line = $2 AND holder = $3`
 // holdPause is the time between attempts to lease a chunk.
 const holdPause = 50 * time.Millisecond
 
-// EraseAuthor erases the lines of an author from the spool and returns their number. It leases each chunk with such
+// EraseLines erases the lines of an author from the spool and returns their number. It leases each chunk with such
 // lines. So when it returns, no line that was spooled before is being executed: what was stored is on record.
-func EraseAuthor(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
+func EraseLines(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
 	erased, holder := 0, uuid.New()
 	var id uuid.UUID
 	first := int64(-1)

@@ -22,7 +22,7 @@ func TestErasureOfLinesThatWillFail(t *testing.T) {
 		`{"operation":"novels","idempotencyKey":"n","body":{"novel":"N","synopsis":"gone"}}`+"\n"+
 			comment("gone", "", "gone")+"\n")
 	for _, want := range []int{3, 0} {
-		if erased, err := imports.EraseAuthor(t.Context(), f.pool, integration, "gone"); erased != want || err != nil {
+		if erased, err := imports.EraseLines(t.Context(), f.pool, integration, "gone"); erased != want || err != nil {
 			t.Errorf("%d lines erased, %v, want %d", erased, err, want)
 		}
 	}
@@ -36,7 +36,7 @@ func TestErasureThatLosesItsLease(t *testing.T) {
 	f.spool(t, integration, comment("k", "", "c"))
 	testdb.Exec(t, f.pool, `CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
 	testdb.Exec(t, f.pool, `CREATE TRIGGER lose BEFORE UPDATE OF body ON import_chunks FOR EACH ROW EXECUTE FUNCTION lose()`)
-	if erased, err := imports.EraseAuthor(t.Context(), f.pool, integration, "u"); err == nil {
+	if erased, err := imports.EraseLines(t.Context(), f.pool, integration, "u"); err == nil {
 		t.Errorf("%d lines erased without an error", erased)
 	}
 }

@@ -35,12 +35,8 @@ type Erasure struct {
 	ErasedAt  time.Time `json:"erasedAt"`  // time of the latest erasure
 }
 
-// EraseAuthor permanently erases the identity and the comments of an author, up to now, from the log. Projections
-// follow with the event AuthorErased. A second call erases later comments, and completes an interrupted erasure.
-//
-// It finds the comments in the table posts. This projection removes them when it applies AuthorErased, so they are
-// erased before that event is recorded. Comments before AuthorErased that posts had not applied yet are found in the
-// log afterwards.
+// EraseAuthor permanently erases the identity and the comments of an author, up to now. Projections follow with the
+// event AuthorErased. Repeat it after an error, or to erase later comments.
 func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string) (Erasure, error) {
 	if err := requireReason(reason); err != nil {
 		return Erasure{}, err
@@ -53,7 +49,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	// Erase the lines of imports first: lines that are already stored are in the log, and the others are never stored.
-	lines, err := imports.EraseAuthor(ctx, s.Pool, name.IntegrationID, name.ExternalUUID)
+	lines, err := imports.EraseLines(ctx, s.Pool, name.IntegrationID, name.ExternalUUID)
 	if err != nil {
 		return Erasure{}, err
 	}
@@ -63,7 +59,27 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	defer withdraw()
-	e := eraser{s, name}
+	done, err := eraser{s, name}.eraseEvents(ctx, ref, reason)
+	done.Lines = lines
+	if err == nil && done.ErasedAt.IsZero() { // neither an earlier erasure nor events to erase
+		if lines == 0 {
+			return Erasure{}, ErrNoSuchAuthor
+		}
+		done.ErasedAt = s.Now().UTC()
+	}
+	return done, err
+}
+
+// eraser erases one author.
+type eraser struct {
+	*Staff
+	name AuthorName
+}
+
+// eraseEvents erases the author's events, and records AuthorErased unless there are none. It erases the comments in the
+// table posts first, because this projection removes them when it applies AuthorErased, and those that posts had not
+// applied yet afterwards, with complete.
+func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
 	// Complete interrupted erasures first: their events count the comments that are left, so find must not.
 	done, err := e.complete(ctx)
 	if err != nil {
@@ -74,20 +90,13 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	if found.nothing() {
-		if done.ErasedAt.IsZero() { // this is the first erasure
-			if lines == 0 {
-				return Erasure{}, ErrNoSuchAuthor
-			}
-			done.ErasedAt = s.Now().UTC()
-		}
-		done.Lines = lines
 		return done, nil
 	}
 	if err := e.erase(ctx, found.projected); err != nil {
 		return Erasure{}, err
 	}
 	comments := len(found.projected) + len(found.rest)
-	err = decideOn(ctx, s, stream{events.AuthorStream, name.id()},
+	err = decideOn(ctx, e.Staff, stream{events.AuthorStream, e.name.id()},
 		func(history []events.Recorded) author.Author { return author.Fold(ref, history) },
 		func(a author.Author) ([]events.Event, error) {
 			return a.Erase(reason, comments, found.decisions, found.searched)
@@ -96,14 +105,8 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	done, err = e.complete(ctx)
-	done.Comments, done.Decisions, done.Lines = comments, found.decisions, lines
+	done.Comments, done.Decisions = comments, found.decisions
 	return done, err
-}
-
-// eraser erases one author.
-type eraser struct {
-	*Staff
-	name AuthorName
 }
 
 // findings are the data to erase of an author.
