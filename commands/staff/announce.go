@@ -32,21 +32,17 @@ const (
 	keysSource    = "service/keys"
 )
 
-// announcedSQL reports whether an event of a source is on record. %s: its id.
-const announcedSQL = `EXISTS (SELECT FROM events AS e WHERE e.event_id = %s AND e.event_source = '%s' AND e.integration_id IS NULL
-    AND (e.stream_type <> 'post' OR e.stream_version > 1))`
-
-var (
+const (
 	completedSQL = `SELECT integration_id, import_id, lines, created, updated, unchanged, replayed, failed, parent_missing
-FROM imports AS i
-WHERE ended_at IS NOT NULL AND purged_at IS NULL AND state = 'completed' AND NOT ` +
-		fmt.Sprintf(announcedSQL, "i.import_id::text", importsSource) + ` ORDER BY ended_at LIMIT 100`
+FROM imports WHERE state = 'completed' AND purged_at IS NULL AND NOT announced ORDER BY ended_at LIMIT 100`
+	announcedSQL = `UPDATE imports SET announced = true WHERE import_id = $1`
 
-	// $1: now; $2: end of the notice period.
+	// $1: now; $2: end of the notice period; $3: keysSource.
 	expiringSQL = `SELECT integration_id, key_id, expires_at FROM api_keys AS k
-WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT ` +
-		fmt.Sprintf(announcedSQL, "k.key_id || '/' || (extract(epoch FROM k.expires_at) * 1000000)::bigint", keysSource) +
-		` ORDER BY expires_at LIMIT 100`
+WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT EXISTS (SELECT FROM events AS e
+    WHERE e.event_id = k.key_id || '/' || (extract(epoch FROM k.expires_at) * 1000000)::bigint AND e.event_source = $3
+        AND e.integration_id IS NULL AND (e.stream_type <> 'post' OR e.stream_version > 1))
+ORDER BY expires_at LIMIT 100`
 )
 
 // Announce appends import.completed and key.expiring events until ctx ends. Every replica may run it.
@@ -96,7 +92,8 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		return err
 	}
 	now := s.Now()
-	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", ofKey, expiringSQL, now, now.Add(expiryNotice))
+	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", ofKey, expiringSQL, now, now.Add(expiryNotice),
+		keysSource)
 	if err != nil {
 		return err
 	}
@@ -115,10 +112,10 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 
 const integrationVersionSQL = `SELECT stream_version FROM integrations WHERE integration_id = $1`
 
-// announceImport appends the end of an import. Its decision needs no more than the version of the integration, which it
-// reads from the projection: the stream is long, with an event for each import.
+// announceImport appends the end of an import, and notes that it is on record. The decision needs no more than the
+// version of the integration, which it reads from the projection: the stream is long, with an event for each import.
 func (s *Staff) announceImport(ctx context.Context, integration uuid.UUID, completed events.ImportCompleted) error {
-	return execute(ctx, s, stream{events.IntegrationStream, integration}, func() (principal.Integration, int, error) {
+	err := execute(ctx, s, stream{events.IntegrationStream, integration}, func() (principal.Integration, int, error) {
 		i := principal.Integration{ID: integration}
 		err := s.Pool.QueryRow(ctx, integrationVersionSQL, integration).Scan(&i.Version)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
@@ -126,4 +123,12 @@ func (s *Staff) announceImport(ctx context.Context, integration uuid.UUID, compl
 		}
 		return i, i.Version, nil
 	}, func(i principal.Integration) ([]events.Event, error) { return i.CompleteImport(completed) })
+	var replayed *ReplayedError
+	if err != nil && !errors.As(err, &replayed) {
+		return err
+	}
+	if _, err := s.Pool.Exec(ctx, announcedSQL, completed.ImportID); err != nil {
+		return fmt.Errorf("note that an import is announced: %w", err)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package staff_test
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/testdb"
 )
 
 // announced returns the announcements in the stream of an integration.
@@ -59,6 +61,16 @@ VALUES ($1, $3, 'a', $4, 'completed', 5, 3, 2, now()), ($2, $3, 'b', $4, 'open',
 		})
 	}
 	replicas.Wait()
+	// A replica died before it could note it.
+	testdb.Exec(t, s.Pool, `UPDATE imports SET announced = false WHERE announced`)
+	if err := s.AnnounceDue(t.Context()); err != nil {
+		t.Error(err)
+	}
+	var noted []uuid.UUID
+	if err := s.Pool.QueryRow(t.Context(), `SELECT array_agg(import_id) FROM imports WHERE announced`).Scan(&noted); err != nil ||
+		!slices.Equal(noted, []uuid.UUID{done}) {
+		t.Errorf("announced: %v, %v", noted, err)
+	}
 	want := []events.Event{
 		events.ImportCompleted{ImportID: done, Lines: 5, Created: 3, Failed: 2},
 		events.KeyExpiring{KeyID: soon.ID, ExpiresAt: noon.Add(6 * 24 * time.Hour)},
