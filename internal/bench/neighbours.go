@@ -17,12 +17,17 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// neighbours are processes that use a service. They run at the lowest priority, because they usually run on other
-// machines.
+// neighbours are processes that use a service. They run at a low priority, because they usually run on other machines.
 type neighbours struct {
 	service   *contestant
+	priority  []string // the command that lowers it: niced or idle
 	processes []*child.Reporter
 }
+
+var (
+	niced = []string{"nice", "-n", "19"} // gets some time when all processors are busy
+	idle  = []string{"chrt", "--idle", "0"}
+)
 
 // stop ends all of them, the last one first.
 func (n *neighbours) stop() (err error) {
@@ -37,7 +42,8 @@ func (n *neighbours) stop() (err error) {
 func (n *neighbours) launch(
 	ctx context.Context, ready string, env []string, args ...string,
 ) (*child.Reporter, string, error) {
-	command := child.Command(ctx, "nice", append([]string{"-n", "19"}, args...)...)
+	args = slices.Concat(n.priority, args)
+	command := child.Command(ctx, args[0], args[1:]...)
 	command.Env = append(os.Environ(), env...)
 	process, err := child.Launch(command)
 	if err != nil {

@@ -18,8 +18,7 @@ import (
 	"novelgate/internal/natsserver"
 )
 
-// relayCommand is `bench relay`. NATS servers and the mirror run at the lowest priority,
-// because they usually run on other machines.
+// relayCommand is `bench relay`.
 type relayCommand struct {
 	testbedFlags
 	Servers     int           `default:"3" help:"NATS servers, each in its own process; all store each message."`
@@ -33,7 +32,7 @@ type relayCommand struct {
 // Run measures the cost of a relay, its lag, and the time from an answer to the stream and to a mirror.
 func (c *relayCommand) Run(ctx context.Context) error {
 	return c.run(ctx, nil, func(t *testbed) (err error) {
-		s := new(relayed)
+		s := &relayed{neighbours: neighbours{priority: niced}}
 		defer func() { err = errors.Join(err, s.stop()) }()
 		if err := s.startNATS(ctx, t, c.Servers); err != nil {
 			return err
