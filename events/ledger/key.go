@@ -127,18 +127,24 @@ func AddKey(file, memory, origin string) (verifierKey string, err error) {
 }
 
 // NewMemory creates a memory for keys whose memory is lost, and names it in their file. It will not sign origins of
-// another memory. It fails with fs.ErrExist if a memory exists.
+// another memory. It fails with fs.ErrExist if a memory exists, and with ErrMemory if it was handed over.
 func NewMemory(file, memory string) error {
+	if r, retired, err := ReadRetirement(memory); err != nil {
+		return err
+	} else if retired {
+		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, r.Successor)
+	}
 	if _, err := LoadKeys(file); err != nil {
 		return err
 	}
+	return newMemory(file, memory)
+}
+
+func newMemory(file, memory string) error {
 	if _, err := readMemoryID(memory); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memory, fs.ErrExist), err)
 	}
 	id, err := ensureMemory(memory)
-	if err == nil {
-		err = removeFile(filepath.Join(memory, retiredFile)) // of the memory before
-	}
 	if err != nil {
 		return err
 	}

@@ -184,7 +184,7 @@ func EnsureKey(keyFile, dir, origin string) error {
 		_, err = AddKey(keyFile, dir, origin)
 	} else if err == nil {
 		if _, err = readMemoryID(dir); errors.Is(err, fs.ErrNotExist) {
-			err = NewMemory(keyFile, dir)
+			err = newMemory(keyFile, dir)
 		}
 	}
 	if err != nil {

@@ -130,6 +130,9 @@ func TestKeyAfterRetirement(t *testing.T) {
 			if _, err := ledger.Retire(key, memory, last, to); err != nil {
 				t.Fatal(err)
 			}
+			if err := ledger.NewMemory(key, memory); !errors.Is(err, ledger.ErrMemory) {
+				t.Errorf("another memory beside the retired one: %v", err)
+			}
 			if err := change(key, memory); err != nil {
 				t.Fatal(err)
 			}
