@@ -30,6 +30,9 @@ type roles struct {
 	db  database.Querier
 	now clock
 
+	// replaced is the public URL of a service that was promoted in place of this one; nil once the database is fenced.
+	replaced atomic.Pointer[string]
+
 	role     atomic.Pointer[handover.Role]
 	mu       sync.Mutex // held during a read
 	readAt   time.Time
@@ -60,10 +63,13 @@ func (r *roles) fresh(ctx context.Context, age time.Duration) (handover.Role, er
 }
 
 func (r *roles) read(ctx context.Context) error {
-	start := r.now()
+	start, replaced := r.now(), r.replaced.Load()
 	role, err := handover.ReadRole(ctx, r.db)
 	if err != nil {
 		return err
+	}
+	if replaced != nil && role.Appends() {
+		role.HandedOver, role.Successor = true, *replaced
 	}
 	r.readAt = start
 	r.role.Store(&role)

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"novelgate/events/eventlog"
 	"novelgate/events/handover"
 	"novelgate/events/ledger"
@@ -29,10 +27,12 @@ type successorWatch struct {
 	relay  *RelayFlags
 	client *http.Client
 	silent map[string]bool // places that did not answer last time
+
+	found *relay.Promotion // of the successor; nil without one, or once the database is fenced
 }
 
 // addSuccessorWatch looks for a promotion before the start, and then every few seconds while this service appends. When
-// it finds one, it fences the database.
+// it finds one, this service refuses commands, and fences its database.
 func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error {
 	if s.isSandbox {
 		return nil
@@ -55,7 +55,7 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 	if s.roles.last().Appends() {
 		asking, cancel := context.WithTimeout(ctx, startTimeout)
 		defer cancel()
-		if err := w.look(asking); err != nil {
+		if err := w.turn(asking); err != nil && w.found == nil {
 			return err
 		}
 		if err := s.roles.read(ctx); err != nil {
@@ -63,51 +63,81 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 		}
 	}
 	w.urls = append(w.urls, afterStart...)
-	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
-		for ctx.Err() == nil {
-			if err := w.look(ctx); err != nil && ctx.Err() == nil {
-				s.logger.ErrorContext(ctx, "It is not known whether this service was replaced, or its database is not fenced",
-					slog.Any("error", err))
-			}
-			eventlog.Sleep(ctx, successorPause)
-		}
-	})
+	s.background = append(s.background, w.run)
 	return nil
 }
 
-// look asks all places, and fences the database if one of them knows a successor. A place that does not answer is no
-// reason to refuse commands. It fails if the fence fails, or the database does not answer.
-func (w *successorWatch) look(ctx context.Context) error {
-	fence := func(id uuid.UUID, url, place string) error {
-		w.logger.ErrorContext(ctx, "Another service was promoted in place of this one: it accepts no commands any more",
-			slog.String("successor", url), slog.String("found", place))
-		return handover.Fence(context.WithoutCancel(ctx), w.db.pools.General, id, url)
+func (w *successorWatch) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if err := w.turn(ctx); err != nil && ctx.Err() == nil {
+			w.logger.ErrorContext(ctx, "It is not known whether this service was replaced, or its database is not fenced",
+				slog.Any("error", err))
+		}
+		eventlog.Sleep(ctx, successorPause)
 	}
+}
+
+// turn looks while this service appends, and fences the database if a successor was found now or earlier: a VACUUM may
+// delay the fence for hours. Once fenced, the database has the role.
+func (w *successorWatch) turn(ctx context.Context) error {
+	if w.found == nil && w.roles.last().Appends() {
+		if err := w.look(ctx); err != nil {
+			return err
+		}
+	}
+	if w.found == nil {
+		return nil
+	}
+	err := handover.Fence(context.WithoutCancel(ctx), w.db.pools.General, w.found.ID, w.found.URL)
+	if err == nil {
+		w.found = nil
+		w.roles.replaced.Store(nil)
+	}
+	return err
+}
+
+// look asks all places, and lets this service refuse commands if one of them knows a successor. A place that does not
+// answer is no reason to refuse commands. It fails if the database does not answer.
+func (w *successorWatch) look(ctx context.Context) error {
+	found, place, err := w.find(ctx)
+	if err != nil || found == nil {
+		return err
+	}
+	w.logger.ErrorContext(ctx, "Another service was promoted in place of this one: it accepts no commands any more",
+		slog.String("successor", found.URL), slog.String("found", place))
+	w.found = found
+	w.roles.replaced.Store(&found.URL)
+	return nil
+}
+
+// find returns the promotion of a successor, and the place that knows it; nil without one.
+func (w *successorWatch) find(ctx context.Context) (found *relay.Promotion, place string, err error) {
 	known, err := handover.Known(ctx, w.db.pools.General)
 	if err != nil {
-		return err
+		return nil, "", err
 	}
 	retired, ok, err := ledger.ReadRetirement(w.memory)
 	w.note(ctx, "the memory of the ledger", err)
-	if ok && handover.Successor(known, []handover.Promotion{{ID: retired.Promotion}}) != nil {
-		return fence(retired.Promotion, retired.Successor, w.memory)
+	found = &relay.Promotion{ID: retired.Promotion, URL: retired.Successor}
+	if ok && found.Replaces(known) {
+		return found, w.memory, nil
 	}
 	for _, url := range w.urls {
 		p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
 		w.note(ctx, url, err)
 		if p != nil {
-			return fence(p.ID, url, url)
+			return &relay.Promotion{ID: p.ID, URL: url}, url, nil
 		}
 	}
 	if w.relay.URL == "" {
-		return nil
+		return nil, "", nil
 	}
-	p, err := w.inRelay(ctx)
+	found, err = w.inRelay(ctx)
 	w.note(ctx, "NATS", err)
-	if p.Replaces(known) {
-		return fence(p.ID, p.URL, "NATS")
+	if found.Replaces(known) {
+		return found, "NATS", nil
 	}
-	return nil
+	return nil, "", nil
 }
 
 // inRelay looks for a promotion in the metadata of this ledger's stream; nil without one.

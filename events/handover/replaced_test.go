@@ -85,6 +85,9 @@ func TestIgnorePromotion(t *testing.T) {
 	undo(handover.ErrReplaced, "replaced") // while the service answers
 	p.away.Store(true)
 	undo(nil, "none")
+	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
+		t.Error(err)
+	}
 	p.Append(1)
 	p.away.Store(false)
 	replaces(false)

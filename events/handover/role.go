@@ -50,10 +50,11 @@ const (
 	// one second by default, PostgreSQL cancels an autovacuum that holds the locks.
 	lockSQL = `SET LOCAL lock_timeout = '2s';
 LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
-	// raiseSQL: $1: id of the promotion, $2: public URL of the successor, $3: whether the database was replaced,
-	// $4: id of the successor's log.
+	// raiseSQL stores a fence, unless its promotion is ignored. $1: id of the promotion, $2: public URL of the successor,
+	// $3: whether the database was replaced, $4: id of the successor's log.
 	raiseSQL = `INSERT INTO handover (promotion_id, successor_url, replaced, successor_log, fenced_at)
-VALUES ($1, $2, $3, $4, statement_timestamp()) ON CONFLICT DO NOTHING`
+SELECT $1, $2, $3, $4, statement_timestamp()
+WHERE NOT EXISTS (SELECT FROM ignored_promotions WHERE promotion_id = $1) ON CONFLICT DO NOTHING`
 	// lowerSQL: $1: id of the promotion, $2: whether to lift the fence of a complete handover.
 	lowerSQL = `DELETE FROM handover WHERE promotion_id = $1 AND (given_at IS NULL OR $2)`
 	// ignoreSQL remembers the promotion that replaced the database. $1: its id.
@@ -86,7 +87,7 @@ func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 }
 
 // Fence makes a database refuse all appends because the service at a URL, which may be "", was promoted without it. It
-// leaves a fence as it is, and fails while a handover or its undoing is under way.
+// leaves a fence as it is, ignores an ignored promotion, and fails while a handover or its undoing is under way.
 func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, successor string) error {
 	err := raise(ctx, pool, fence{promotion: promotion, successor: successor, replaced: true},
 		func(tx database.Querier) error {
@@ -135,7 +136,7 @@ func alone(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
 }
 
 // raise makes a database refuse all appends, if check succeeds when no append is under way. It fails with errMoved if
-// the database has a fence already.
+// the database has a fence already, or ignores the promotion.
 func raise(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db database.Querier) error) error {
 	return exclusively(ctx, pool, "fence the database", func(tx pgx.Tx) error {
 		if err := check(tx); err != nil {

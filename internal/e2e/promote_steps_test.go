@@ -26,6 +26,9 @@ func begin(t testing.TB, s *Service, args ...string) *process {
 	return launch(t, slices.Concat(args, []string{"--database-url", s.DatabaseURL}, filesOf(s))...)
 }
 
+// vacuums takes the lock of a VACUUM.
+const vacuums = `LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE`
+
 // hold runs a statement that takes a lock, and holds the lock until release is called.
 func hold(t testing.TB, databaseURL, statement string) (release func()) {
 	t.Helper()
@@ -349,7 +352,7 @@ func TestHandoverRefused(t *testing.T) {
 	if got := originsOf(t, stranger); len(got.Promotions) > 0 {
 		t.Errorf("a mirror of another history is promoted: %+v", got)
 	}
-	release = hold(t, mirror.DatabaseURL, `LOCK TABLE events IN SHARE UPDATE EXCLUSIVE MODE`) // as VACUUM does
+	release = hold(t, mirror.DatabaseURL, vacuums)
 	refused(mirror, "has locked the log", "promote", file, "--wait", "1s")
 	release()
 	// Names and words that were withheld from the mirror look erased.
@@ -464,8 +467,9 @@ func TestReplacedServices(t *testing.T) {
 	}
 }
 
-// TestReplacedWhileRunning: an origin that runs while its mirror is promoted finds out by itself. If the promotion was
-// a mistake, the origin goes on once the mirror is off, and does not give way when the mirror returns.
+// TestReplacedWhileRunning: an origin that runs while its mirror is promoted finds out by itself, and refuses commands
+// also while a VACUUM delays the fence. If the promotion was a mistake, the origin goes on once the mirror is off, and
+// does not give way when the mirror returns.
 func TestReplacedWhileRunning(t *testing.T) {
 	t.Parallel()
 	origin, mirror := startMirrored(t)
@@ -480,11 +484,17 @@ func TestReplacedWhileRunning(t *testing.T) {
 	if out := mirror.Refused(t, promote...); !strings.Contains(out.Stderr, "the origin answers") {
 		t.Errorf("while the origin answers: %s", out.Stderr)
 	}
+	release := hold(t, origin.DatabaseURL, vacuums)
 	mirror.MustCLI(t, append(promote, "--origin-answers")...)
 	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	testdb.Eventually(t, "the origin refuses commands", func() bool {
 		return strings.Contains(string(p.at(origin).Import(t, Key(), Comment(title)).Body), `"origin"`)
 	})
+	if fenced(t, origin.DatabaseURL) {
+		t.Error("the database is fenced during a VACUUM")
+	}
+	release()
+	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
 	wantHandedOver(t, p.at(origin).Import(t, Key(), Comment(title)), mirror.URL)
 	if _, ready := Get(t, origin.OpsURL+"/readyz"); !strings.Contains(ready, `"handedOver":{"successor":"`+mirror.URL) {
 		t.Errorf("/readyz: %s", ready)
