@@ -110,7 +110,8 @@ func (w *successorWatch) look(ctx context.Context) error {
 	return nil
 }
 
-// find returns the promotion of a successor, and the place that knows it; nil without one.
+// find asks all places at once, and returns the first promotion of a successor that one of them knows, and the place;
+// nil without one.
 func (w *successorWatch) find(ctx context.Context) (found *relay.Promotion, place string, err error) {
 	known, err := handover.Known(ctx, w.db.pools.General)
 	if err != nil {
@@ -122,20 +123,39 @@ func (w *successorWatch) find(ctx context.Context) (found *relay.Promotion, plac
 	if ok && found.Replaces(known) {
 		return found, w.memory, nil
 	}
+	places := map[string]func(ctx context.Context) (*relay.Promotion, error){}
 	for _, url := range w.urls {
-		p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
-		w.note(ctx, url, err)
-		if p != nil {
-			return &relay.Promotion{ID: p.ID, URL: url}, url, nil
+		places[url] = func(ctx context.Context) (*relay.Promotion, error) {
+			p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
+			if p == nil {
+				return nil, err
+			}
+			return &relay.Promotion{ID: p.ID, URL: url, At: p.PromotedAt}, nil
 		}
 	}
-	if w.relay.URL == "" {
-		return nil, "", nil
+	if w.relay.URL != "" {
+		places["NATS"] = w.inRelay
 	}
-	found, err = w.inRelay(ctx)
-	w.note(ctx, "NATS", err)
-	if found.Replaces(known) {
-		return found, "NATS", nil
+	type answer struct {
+		place string
+		found *relay.Promotion
+		err   error
+	}
+	asking, stop := context.WithCancel(ctx)
+	defer stop()
+	answers := make(chan answer, len(places))
+	for place, ask := range places {
+		go func() {
+			found, err := ask(asking)
+			answers <- answer{place, found, err}
+		}()
+	}
+	for range places {
+		a := <-answers
+		w.note(ctx, a.place, a.err)
+		if a.found.Replaces(known) {
+			return a.found, a.place, nil
+		}
 	}
 	return nil, "", nil
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -453,7 +454,7 @@ func TestReplacedServices(t *testing.T) {
 		successor string
 	}{
 		"memory":    {filesOf(origin), first},
-		"successor": {[]string{"--successor", mirror.URL}, mirror.URL},
+		"successor": {[]string{"--successor", silent(t), "--successor", silent(t), "--successor", mirror.URL}, mirror.URL},
 		"nats":      {natsFlags, publicURL},
 	} {
 		// As restored from a backup of before the handover.
@@ -465,6 +466,17 @@ func TestReplacedServices(t *testing.T) {
 		}
 		restored.Stop(t)
 	}
+}
+
+// silent returns the URL of a server that accepts connections and never answers.
+func silent(t *testing.T) (url string) {
+	t.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	return "http://" + listener.Addr().String()
 }
 
 // TestReplacedWhileRunning: an origin that runs while its mirror is promoted finds out by itself, and refuses commands
