@@ -263,18 +263,22 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 }
 
 // askSuccessor fails with ErrReplaced if the successor was promoted. It makes the fence of an incomplete handover one
-// for good. It fails also if another mirror answers, which does not know whether the successor was promoted.
+// for good. It fails also if another mirror answers, or a standby: they do not know whether the successor was promoted.
 func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
-	theirs, err := fetchOrigins(ctx, o.Client, f.successor)
+	theirs, err := ask(ctx, o.Client, f.successor)
 	if err != nil {
 		return err
 	}
 	p, err := theirs.successor(ctx, o.Pool, o.Client, f.successor)
-	if err == nil && p == nil && f.log.Valid && f.log.UUID != theirs.Log {
-		err = errOtherMirror
-	}
-	if err != nil || p == nil {
+	switch {
+	case err != nil:
 		return err
+	case p == nil && f.log.Valid && f.log.UUID != theirs.Log:
+		return errOtherMirror
+	case p == nil && !theirs.isMirror():
+		return notMirror(f.successor, theirs)
+	case p == nil:
+		return nil
 	}
 	err = fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
 	if f.given {
@@ -350,19 +354,19 @@ func (o *Origin) countImports(ctx context.Context, db database.Querier) error {
 // wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: an address may lead back to
 // this service.
 func (o *Origin) wantMirror(ctx context.Context) error {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, o.Successor+"/api/integrations/posts", http.NoBody)
+	theirs, err := ask(ctx, o.Client, o.Successor)
 	if err != nil {
-		return fmt.Errorf("ask %s: %w", o.Successor, err)
+		return err
 	}
-	response, err := o.Client.Do(request)
-	if err != nil {
-		return fmt.Errorf("ask %s: %w", o.Successor, err)
-	}
-	_ = response.Body.Close() // only the status counts
-	if response.StatusCode != http.StatusMisdirectedRequest {
-		return fmt.Errorf("%w: %s is not a mirror: it answers a command with %s", ErrRefused, o.Successor, response.Status)
+	if !theirs.isMirror() {
+		return notMirror(o.Successor, theirs)
 	}
 	return nil
+}
+
+func notMirror(url string, a answer) error {
+	return fmt.Errorf("%w: %s is not a mirror: it answers a command with %d %s", ErrRefused, url, a.status,
+		http.StatusText(a.status))
 }
 
 // identify returns the identity that signs. It fails with ErrRefused if keys or memory are elsewhere.

@@ -28,6 +28,7 @@ type pair struct {
 	server   *httptest.Server
 	away     atomic.Bool                          // the mirror does not answer
 	other    atomic.Bool                          // another mirror answers
+	standby  atomic.Bool                          // a service on a standby of the mirror's database answers
 	late     atomic.Bool                          // the mirror does not have the final checkpoint
 	checked  atomic.Pointer[func()]               // called when the mirror is asked for a checkpoint
 	promoted atomic.Pointer[[]handover.Promotion] // what the mirror publishes
@@ -48,6 +49,9 @@ func newPair(t *testing.T) *pair {
 		var err error
 		switch {
 		case p.away.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case r.Method == http.MethodPost && p.standby.Load():
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		case r.Method == http.MethodPost:
@@ -218,6 +222,9 @@ func TestHandoverAgain(t *testing.T) {
 	p.other.Store(true)
 	want(handover.ErrRefused)
 	p.other.Store(false)
+	p.standby.Store(true) // which may not have the promotion yet
+	want(handover.ErrRefused)
+	p.standby.Store(false)
 	p.away.Store(true)
 	want(handover.ErrRefused)
 	p.Force = true

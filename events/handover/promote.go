@@ -98,11 +98,15 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 }
 
 // wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token. It may be
-// off.
+// off, or only a standby of its database may answer, which may lack the handover.
 func (m *Mirror) wantHandover(ctx context.Context, url string, token *Token) error {
-	theirs, err := fetchOrigins(ctx, m.Client, url)
-	if err != nil || theirs.Handover != nil && *theirs.Handover == token.Promotion {
+	theirs, err := ask(ctx, m.Client, url)
+	if err != nil {
 		return nil //nolint:nilerr // documented
+	}
+	hands := theirs.Handover != nil && *theirs.Handover == token.Promotion
+	if hands && !theirs.accepts() || theirs.Handover == nil && theirs.isReader() {
+		return nil
 	}
 	return fmt.Errorf("%w: the handover was undone, or another service has the address of the origin: %s answers, and "+
 		"does not hand over with this file", ErrRefused, url)

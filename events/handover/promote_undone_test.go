@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/mod/sumdb/tlog"
 
@@ -82,15 +83,41 @@ func awaitBlocked(t *testing.T, db *pgxpool.Pool, n int) {
 	})
 }
 
-// publish serves /ledger/origins of the origin of a pair.
+// publish serves /ledger/origins of the origin of a pair, and refuses commands as it does.
 func (p *pair) publish(t *testing.T) (url string) {
 	t.Helper()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return answering(t, func(r *http.Request) (published handover.Published, status int, successor string) {
 		published, err := handover.Publish(r.Context(), p.Ledger.Pool)
-		if err != nil || r.Header.Get("Cache-Control") != "no-cache" {
-			t.Errorf("%s: %v, %v", r.URL, r.Header, err)
+		if err != nil {
+			t.Errorf("%s: %v", r.URL, err)
 		}
-		_ = json.MarshalWrite(w, published) // a failure shows in the client
+		role, err := handover.ReadRole(r.Context(), p.Ledger.Pool)
+		if err != nil {
+			t.Errorf("%s: %v", r.URL, err)
+		}
+		if role.HandedOver {
+			return published, http.StatusServiceUnavailable, role.Successor
+		}
+		return published, http.StatusUnauthorized, ""
+	})
+}
+
+// answering serves /ledger/origins, and refuses commands with a status and the address of another service.
+func answering(
+	t *testing.T, answer func(r *http.Request) (published handover.Published, status int, origin string),
+) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		published, status, origin := answer(r)
+		if r.Method == http.MethodPost {
+			w.WriteHeader(status)
+			_ = json.MarshalWrite(w, map[string]string{"origin": origin}) // a failure shows in the client
+			return
+		}
+		if r.Header.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%s: a cache may answer: %v", r.URL, r.Header)
+		}
+		_ = json.MarshalWrite(w, published)
 	}))
 	t.Cleanup(server.Close)
 	return server.URL
@@ -138,6 +165,45 @@ func TestPromoteUndone(t *testing.T) {
 	refused("a copy after another handover", err)
 	if done, err := m.Promote(t.Context(), later); err != nil || done.ID != later.Promotion {
 		t.Errorf("after another handover: %v, %v", done, err)
+	}
+}
+
+// TestPromoteAsks: a service at the address of the origin that accepts commands, or has another handover, refuses the
+// promotion. One on a standby of the origin's database, which may lack the handover, does not.
+func TestPromoteAsks(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	published, status, successor := handover.Published{Log: uuid.New()}, 0, ""
+	mirror := p.mirrored(t, answering(t, func(*http.Request) (handover.Published, int, string) {
+		return published, status, successor
+	}))
+	m := promoter(t, mirror)
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := uuid.New()
+	for _, c := range []struct {
+		what      string
+		handover  *uuid.UUID
+		status    int
+		successor string
+		promoted  bool
+	}{
+		{"it accepts commands", nil, http.StatusUnauthorized, "", false},
+		{"a standby that lags answers readers", &token.Promotion, http.StatusUnauthorized, "", false},
+		{"it was undone this moment", nil, http.StatusServiceUnavailable, "https://mirror.example", false},
+		{"a standby of another handover", &other, http.StatusServiceUnavailable, "", false},
+		{"a standby that lags", nil, http.StatusServiceUnavailable, "", true},
+	} {
+		published.Handover, status, successor = c.handover, c.status, c.successor
+		done, err := m.Promote(t.Context(), token)
+		switch {
+		case c.promoted && (err != nil || done.ID != token.Promotion):
+			t.Errorf("%s: %v, %v", c.what, done, err)
+		case !c.promoted && (!errors.Is(err, handover.ErrRefused) || !strings.Contains(err.Error(), "undone")):
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 }
 

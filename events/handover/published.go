@@ -86,3 +86,41 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 	}
 	return p, nil
 }
+
+// answer is how the service at a public URL answers.
+type answer struct {
+	Published
+	status int    // to a command without a key
+	origin string // where it sends the command; "" for nowhere
+}
+
+// accepts reports whether the service accepts commands: it asks for the key.
+func (a *answer) accepts() bool { return a.status == http.StatusUnauthorized }
+
+// isMirror reports whether the service follows another one. A service on a standby of a mirror does not say so.
+func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
+
+// isReader reports whether the service can only read its database, for instance a standby, which may be behind.
+func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
+
+// ask asks the service at a public URL what it does with a command, and then what it publishes: what it publishes is as
+// new as the end of ask, unless isReader.
+func ask(ctx context.Context, client *http.Client, url string) (a answer, err error) {
+	const maxBody = 1 << 16
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/api/integrations/posts", http.NoBody)
+	if err != nil {
+		return answer{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{}, fmt.Errorf("ask %s: %w", url, err)
+	}
+	var problem struct {
+		Origin string `json:"origin"`
+	}
+	_ = json.UnmarshalRead(io.LimitReader(response.Body, maxBody), &problem) // a proxy answers otherwise
+	_ = response.Body.Close()                                                // it was only read from
+	a = answer{status: response.StatusCode, origin: problem.Origin}
+	a.Published, err = fetchOrigins(ctx, client, url)
+	return a, err
+}
