@@ -53,7 +53,7 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now, Readers: readers, Staff: staff, Standbys: s.standbys,
 		Problems: []func(error) *problem.Error{
-			commands.Problem, admin.Problem, readapi.Problem, history.Problem,
+			s.handedOver, commands.Problem, admin.Problem, readapi.Problem, history.Problem,
 			changes.Problem,
 		},
 	}

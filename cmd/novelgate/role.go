@@ -139,6 +139,19 @@ func (s *service) handoverStatus() any {
 	}{role.Successor}
 }
 
+// handedOver maps the error of a command that the fence of the database has refused before this process knows its role.
+// It returns nil for any other error.
+func (s *service) handedOver(err error) *problem.Error {
+	if !eventlog.IsHandedOver(err) {
+		return nil
+	}
+	role := s.roles.last()
+	if !role.HandedOver {
+		role, _ = s.roles.fresh(context.Background(), 0) // the database has just answered; without a role the URL is unknown
+	}
+	return problem.HandedOver(role.Successor, httpkit.RetryAfter).WithCause(err)
+}
+
 // originOnly refuses what only the origin of a history serves: commands, and the routes of partners and staff. A mirror
 // answers with 421. A service that has handed over answers with 503, so that partners repeat their commands.
 func (s *service) originOnly(kit *httpkit.Kit) mux.MiddlewareFunc {

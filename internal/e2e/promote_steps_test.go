@@ -407,6 +407,31 @@ func TestStoppedMirrorPromoted(t *testing.T) {
 	wantNoMirror(t, mirror)
 }
 
+// TestFencedThisMoment: the first commands after a fence are answered with the address of the successor, too.
+func TestFencedThisMoment(t *testing.T) {
+	t.Parallel()
+	origin := Start(t, testdb.New(t))
+	p, ada := origin.NewPartner(t), origin.NewStaff(t)
+	title, next := Unique("Fenced"), "https://next.example"
+	for range 5 {
+		execute(t, origin.DatabaseURL, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
+			VALUES (gen_random_uuid(), '`+next+`', false, now());
+			ALTER TABLE events ENABLE ALWAYS TRIGGER handed_over`)
+		wantHandedOver(t, p.Import(t, Key(), Comment(title)), next)
+		execute(t, origin.DatabaseURL, `DELETE FROM handover; ALTER TABLE events DISABLE TRIGGER handed_over`)
+		testdb.Eventually(t, "commands are accepted", func() bool {
+			return p.Import(t, Key(), Comment(title)).Status == http.StatusCreated
+		})
+	}
+	execute(t, origin.DatabaseURL, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
+		VALUES (gen_random_uuid(), '`+next+`', false, now());
+		ALTER TABLE events ENABLE ALWAYS TRIGGER handed_over`)
+	wantHandedOver(t, origin.Send(t, Request{
+		Method: http.MethodPost, Path: "/api/admin/integrations", Bearer: ada.APIKey, Key: Key(),
+		ContentType: "application/json", Body: Fields{"name": Unique("Late")}.JSON(t),
+	}), next)
+}
+
 // wantNoMirror wants a promoted service to show nothing of the mirror that it was.
 func wantNoMirror(t testing.TB, s *Service) {
 	t.Helper()
