@@ -18,6 +18,7 @@ import (
 	"novelgate/events/mirror"
 	"novelgate/events/relay"
 	"novelgate/internal/apikey"
+	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -144,11 +145,7 @@ func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.So
 func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 	pool := s.db.pools.General
 	if f.From == "" {
-		origin, err := mirror.Origin(ctx, pool)
-		if err == nil && origin != "" {
-			err = fmt.Errorf("%w of %s: start it with --mirror", mirror.ErrMirror, origin)
-		}
-		return err
+		return refuseMirror(ctx, pool, "start it with --mirror")
 	}
 	promoted, err := handover.Latest(ctx, pool)
 	if err != nil {
@@ -178,6 +175,15 @@ func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 		func(ctx context.Context) { s.copyPromotions(ctx, f.origin) })
 	s.collectors = append(s.collectors, s.mirror)
 	return nil
+}
+
+// refuseMirror returns an error for the database of a mirror, with what to do instead.
+func refuseMirror(ctx context.Context, db database.Querier, instead string) error {
+	origin, err := mirror.Origin(ctx, db)
+	if err == nil && origin != "" {
+		err = fmt.Errorf("%w of %s: %s", mirror.ErrMirror, origin, instead)
+	}
+	return err
 }
 
 // mirrorStatus returns the state of the mirror for /readyz; nil unless the database is one now.

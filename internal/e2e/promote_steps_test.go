@@ -266,6 +266,10 @@ func TestHandoverRefused(t *testing.T) {
 	refused(origin, "is not a mirror: it answers a command with", "handover", file, "--to", origin.URL)
 	refused(origin, "read the ledger of the mirror", "handover", file, "--to", "http://127.0.0.1:1")
 	refused(mirror, "is a mirror of", "handover", file, "--to", origin.URL)
+	refused(mirror, "is a mirror of", "ledger", "new-key")
+	if out := mirror.Refused(t, "integration", "create", "x", "--sandbox"); !strings.Contains(out.Stderr, "is a mirror of") {
+		t.Errorf("a sandbox: %s", out.Stderr)
+	}
 	refused(origin, "create the file of the handover", "handover", filepath.Join(file, "none"), "--to", mirror.URL)
 	refused(origin, "create the file of the handover", "handover", t.TempDir(), "--to", mirror.URL)
 	if fenced(t, origin.DatabaseURL) {
