@@ -17,8 +17,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// refuses fails the test unless a relay stops with a reason, and changes nothing.
-func (b *bundle) refuses(of *ledgertest.Ledger, reason string) {
+// refuses fails the test unless a relay stops with a reason, and changes nothing. It returns the metrics.
+func (b *bundle) refuses(of *ledgertest.Ledger, reason string) *relay.Metrics {
 	b.t.Helper()
 	name := relay.StreamName(ledgertest.Origin)
 	before := b.last(name)
@@ -32,6 +32,7 @@ func (b *bundle) refuses(of *ledgertest.Ledger, reason string) {
 	if value := gauge(b.t, metrics, "novelgate_relay_refused"); value != 1 {
 		b.t.Errorf("novelgate_relay_refused is %v", value)
 	}
+	return metrics
 }
 
 // gauge is the value of a metric.
@@ -85,7 +86,11 @@ func TestRefusesLogThatWasSetBack(t *testing.T) {
 	b.refuses(restored, partAt(40)+" their events differ")
 	appendTo(t, restored, comments(60)...)
 	restored.Seal()
-	b.refuses(restored, partAt(40)+" their events differ")
+	metrics := b.refuses(restored, partAt(40)+" their events differ")
+	metrics.AddLag(restored.Pool, time.Now)
+	if lag := gauge(t, metrics, "novelgate_relay_lag_events"); lag != 63 {
+		t.Errorf("novelgate_relay_lag_events is %v, and the log has 63 other events", lag)
+	}
 
 	// The relay of the stream's own log still continues.
 	b.appendSealed(comments(5)...)

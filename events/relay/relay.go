@@ -137,6 +137,7 @@ func (r *Relay) note(ctx context.Context, err error) {
 		return
 	}
 	r.config.Metrics.refused.Set(1)
+	r.config.Metrics.relayed.Store(max(refused.LogIndex, 0))
 	if text := refused.Error(); text != r.refused {
 		r.refused = text
 		r.config.Logger.ErrorContext(ctx, "The relay has stopped until an operator acts", slog.Any("reason", err))

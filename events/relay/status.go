@@ -92,7 +92,7 @@ type Metrics struct {
 	refused  prometheus.Gauge
 	events   prometheus.Counter
 	erasures prometheus.Counter
-	relayed  atomic.Int64 // events in the main stream; -1: unknown
+	relayed  atomic.Int64 // events of the log in the main stream: none if the stream is refused; -1: unknown
 }
 
 // NewMetrics returns unregistered metrics.
