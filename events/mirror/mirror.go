@@ -113,9 +113,8 @@ func (m *Mirror) Run(ctx context.Context) {
 		if live, ok := m.config.Source.(interface{ Close() }); ok {
 			defer live.Close()
 		}
-		edge, err := m.load(ctx)
+		edge, err := m.resume(ctx)
 		if err == nil {
-			m.note(func(s *Status) { s.Entries = edge.Size() })
 			err = m.follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
 				next, more, err := m.step(ctx, edge)
 				if err != nil {

@@ -117,7 +117,7 @@ func at(
 }
 
 // TestMirrorWhileTheOriginIsAway: the mirror applies what the checkpoint that it has read covers, as far as events
-// come, and does not call that verified.
+// come, and does not call that verified. Started while the origin is away, it shows what the origin had.
 func TestMirrorWhileTheOriginIsAway(t *testing.T) {
 	t.Parallel()
 	o := &origin{ledger: ledgertest.New(t)}
@@ -135,6 +135,13 @@ func TestMirrorWhileTheOriginIsAway(t *testing.T) {
 	o.change(func(o *origin) { o.away, o.events = nil, nil })
 	r.wantServed(t, 50)
 	testdb.Eventually(t, "it is verified", func() bool { return !r.Status().VerifiedAt.IsZero() })
+	r.stop()
+	o.change(func(o *origin) { o.away = errors.New("away") })
+	r = run(t, config(r.pool, o, o.ledger.Keys))
+	testdb.Eventually(t, "it shows its events", func() bool { return r.Status().Entries == 50 })
+	if s := r.Status(); s.OriginEntries != 50 {
+		t.Errorf("the status is %+v", s)
+	}
 }
 
 // TestMirrorOfAnOriginThatWasSetBack: the origin has lost events that were signed and mirrored, and goes on with other

@@ -19,8 +19,9 @@ var (
 	// ErrInUse is returned for a database that already has its own events or ledger.
 	ErrInUse = errors.New("the database has a log of its own; a mirror needs an empty one")
 	// ErrMirror is returned for the database of a mirror.
-	ErrMirror = errors.New("the database is a mirror")
-	errMoved  = errors.New("the mirror has applied more events meanwhile; try again")
+	ErrMirror   = errors.New("the database is a mirror")
+	errNoMirror = errors.New("the database is not a mirror any more")
+	errMoved    = errors.New("the mirror has applied more events meanwhile; try again")
 )
 
 const (
@@ -160,6 +161,24 @@ func (m *Mirror) saveStop(ctx context.Context, stopped *StoppedError) error {
 		return fmt.Errorf("store the state of the mirror: %w", err)
 	}
 	return nil
+}
+
+// resume reads the edge of the mirrored tree, and notes how far mirror and origin were.
+func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
+	at, err := ReadState(ctx, m.config.Pool)
+	if err == nil && at == nil {
+		err = errNoMirror
+	}
+	if err != nil {
+		return nil, err
+	}
+	m.note(func(s *Status) {
+		s.Entries = at.Edge.Size()
+		if s.OriginEntries == 0 && at.Seen != nil {
+			s.OriginEntries = at.Seen.Tree.N
+		}
+	})
+	return at.Edge, nil
 }
 
 // load reads the edge of the mirrored tree.
