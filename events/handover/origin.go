@@ -40,6 +40,15 @@ var (
 
 const poll = 20 * time.Millisecond // between checks of what a handover waits for
 
+// late returns the error of a wait that ctx has ended: ErrRefused with a reason after its time, and the error of ctx if
+// the operator has interrupted it.
+func late(ctx context.Context, reason string, args ...any) error {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return fmt.Errorf("%w: %w", ErrRefused, fmt.Errorf(reason, args...))
+}
+
 // Origin is the database of an origin that hands over.
 type Origin struct {
 	Pool *pgxpool.Pool
@@ -217,8 +226,8 @@ func (o *Origin) awaitTransactions(ctx context.Context) error {
 			return nil
 		}
 		if !eventlog.Sleep(limited, poll) {
-			return fmt.Errorf("%w: a transaction in the cluster has run for %v and delays the ledger: see pg_stat_activity",
-				ErrRefused, o.Wait)
+			return late(limited, "a transaction in the cluster has run for %v and delays the ledger: see pg_stat_activity",
+				o.Wait)
 		}
 	}
 }
@@ -424,8 +433,8 @@ func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error
 			return last, nil
 		}
 		if !eventlog.Sleep(ctx, poll) {
-			return ledger.Checkpoint{}, fmt.Errorf("%w: the mirror has %d of %d events after %v: %w", ErrRefused, found.Tree.N,
-				last.Tree.N, o.Wait, err)
+			return ledger.Checkpoint{}, late(ctx, "the mirror has %d of %d events after %v: %w", found.Tree.N, last.Tree.N,
+				o.Wait, err)
 		}
 	}
 }
@@ -459,7 +468,7 @@ func (o *Origin) sign(ctx context.Context) (ledger.Checkpoint, error) {
 			return ledger.Checkpoint{}, fmt.Errorf("sign the final checkpoint: %w", err)
 		}
 		if !eventlog.Sleep(ctx, poll) {
-			return ledger.Checkpoint{}, fmt.Errorf("%w: the final checkpoint was not signed in time", ErrRefused)
+			return ledger.Checkpoint{}, late(ctx, "the final checkpoint was not signed in time")
 		}
 	}
 }
@@ -483,7 +492,7 @@ func Seal(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
 			return err
 		}
 		if !eventlog.Sleep(ctx, poll) {
-			return fmt.Errorf("%w: not all events were sealed in time; a long transaction in the cluster delays it", ErrRefused)
+			return late(ctx, "not all events were sealed in time; a long transaction in the cluster delays it")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package handover_test
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -238,6 +239,27 @@ func TestHandoverAgain(t *testing.T) {
 	p.away.Store(true)
 	if err := p.Undo(t.Context(), token); err != nil {
 		t.Error(err)
+	}
+	if got := p.fences(t); got != "none" {
+		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestHandoverInterrupted: an interrupted handover lifts the fence, and does not blame the mirror.
+func TestHandoverInterrupted(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Append(3)
+	p.late.Store(true)
+	ctx, interrupt := context.WithCancel(t.Context())
+	p.Report = func(text string) {
+		if strings.Contains(text, "are signed") {
+			interrupt()
+		}
+	}
+	_, err := p.HandOver(ctx)
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "the mirror has") {
+		t.Errorf("interrupted: %v", err)
 	}
 	if got := p.fences(t); got != "none" {
 		t.Errorf("afterwards: %s", got)

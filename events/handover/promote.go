@@ -130,8 +130,8 @@ func (m *Mirror) await(ctx context.Context, last ledger.Checkpoint, token *Token
 				"another history", ErrRefused, n, last.Tree.N)
 		}
 		if !eventlog.Sleep(limited, poll) {
-			return nil, fmt.Errorf("%w: the mirror has %d of %d events. It must run until it has all; `/readyz` of the mirror "+
-				"says why it has stopped", ErrRefused, n, last.Tree.N)
+			return nil, late(limited, "the mirror has %d of %d events. It must run until it has all; `/readyz` of the mirror "+
+				"says why it has stopped", n, last.Tree.N)
 		}
 	}
 }
@@ -188,7 +188,7 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 			err = o.write(limited, tx)
 		}
 		if err != nil && limited.Err() != nil {
-			err = fmt.Errorf("%w: a VACUUM, an index build or another transaction has locked the log: %w", ErrRefused, err)
+			err = late(limited, "a VACUUM, an index build or another transaction has locked the log: %w", err)
 		}
 		if err != nil {
 			return err
