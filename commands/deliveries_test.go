@@ -47,14 +47,14 @@ func TestDeliveryOfNovel(t *testing.T) {
 	}
 	check()
 	for _, reason := range []string{"first", "Not ours."} {
-		done(t)(s.staff.RejectNovel(t.Context(), "Genji", reason))
+		testdb.Must(s.staff.RejectNovel(t.Context(), "Genji", reason))(t)
 		want["state"], want["reason"] = "rejected", reason
 		check()
-		done(t)(s.staff.ApproveNovel(t.Context(), "Genji", "again"))
+		testdb.Must(s.staff.ApproveNovel(t.Context(), "Genji", "again"))(t)
 		want["state"], want["reason"] = "approved", nil
 		check()
 	}
-	done(t)(s.staff.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""))
+	testdb.Must(s.staff.PublishNovel(t.Context(), "Genji", novel.Fields{}, ""))(t)
 	want["state"] = "published"
 	check()
 
@@ -84,7 +84,7 @@ func TestDeliveryOfPost(t *testing.T) {
 	p, other := s.partner(t, "Partner", principal.Change{}), s.partner(t, "Other", principal.Change{})
 	first := p.comment(t, "c1", "Genji", "")
 	reply := p.comment(t, "c2", "Genji", `,"parent_uuid":"c1"`)
-	done(t)(s.staff.RejectNovel(t.Context(), "Genji", "No."))
+	testdb.Must(s.staff.RejectNovel(t.Context(), "Genji", "No."))(t)
 	resolved := other.resolve(t, "Genji")
 	for key, sent := range map[string]map[string]any{"c1": first, "c2": reply} {
 		status, got := p.delivery(t, "posts", key)
@@ -158,12 +158,11 @@ func TestResolve(t *testing.T) {
 	p.upsert(t, "1", "Mine")
 	p.upsert(t, "2", "Declined")
 	reviewed.upsert(t, "1", "Waiting")
-	do := done(t)
-	do(s.staff.RejectNovel(t.Context(), "Declined", "No."))
-	do(s.staff.PublishNovel(t.Context(), "Host's", novel.Fields{}, ""))
-	do(s.staff.RejectNovel(t.Context(), "Barred", "No."))
-	do(s.staff.RejectNovel(t.Context(), "Free", "No."))
-	do(s.staff.ApproveNovel(t.Context(), "Free", "Yes."))
+	testdb.Must(s.staff.RejectNovel(t.Context(), "Declined", "No."))(t)
+	testdb.Must(s.staff.PublishNovel(t.Context(), "Host's", novel.Fields{}, ""))(t)
+	testdb.Must(s.staff.RejectNovel(t.Context(), "Barred", "No."))(t)
+	testdb.Must(s.staff.RejectNovel(t.Context(), "Free", "No."))(t)
+	testdb.Must(s.staff.ApproveNovel(t.Context(), "Free", "Yes."))(t)
 	before := s.events(t)
 	for name, tc := range map[string]struct {
 		who         *partner
@@ -217,7 +216,7 @@ func TestNearTitles(t *testing.T) {
 		p.upsert(t, fmt.Sprint(i), title)
 	}
 	reviewed.upsert(t, "1", "Clockmaket")
-	done(t)(s.staff.RejectNovel(t.Context(), "Clockmakes", "No."))
+	testdb.Must(s.staff.RejectNovel(t.Context(), "Clockmakes", "No."))(t)
 	for title, want := range map[string][]any{
 		"Clockmaker":      {"Clock Maker", "Clockmaker!", "Clockmakers", "Clockmoker", "Clockmaker II"},
 		"A Clockmoker":    {"Clockmoker", "Clock Maker", "Clockmaker!", "Clockmakers", "The Clockmaker"},
@@ -256,13 +255,12 @@ func TestDeliveryOfHiddenPost(t *testing.T) {
 			t.Errorf("after %s: %d %v", after, status, got)
 		}
 	}
-	do := done(t)
 	check("import", "visible", nil)
-	do(s.staff.HideAuthorPosts(t.Context(), who, "spam"))
+	testdb.Must(s.staff.HideAuthorPosts(t.Context(), who, "spam"))(t)
 	check("hide all of the author's", "hidden", "spam")
-	do(s.staff.HidePost(t.Context(), id, "rude"))
+	testdb.Must(s.staff.HidePost(t.Context(), id, "rude"))(t)
 	check("hide by itself, too", "hidden", "rude")
-	do(s.staff.RestorePost(t.Context(), id, "fine"))
+	testdb.Must(s.staff.RestorePost(t.Context(), id, "fine"))(t)
 	check("restore by itself", "visible", nil)
 }
 
@@ -276,10 +274,7 @@ func TestNearTitlesProbeIndexes(t *testing.T) {
 		SELECT 'the ' || md5(n::text) || ' of the princess', gen_random_uuid(), 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, 9999) n`
 	testdb.Exec(t, s.pool, growSQL)
 	p.upsert(t, "k", "Clock of the Princess")
-	sql, err := os.ReadFile("near.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	sql := testdb.Must(os.ReadFile("near.sql"))(t)
 	for _, analyse := range []bool{false, true} {
 		if analyse {
 			testdb.Exec(t, s.pool, `ANALYZE title_lookup`)

@@ -268,17 +268,6 @@ func (p *partner) resolve(t *testing.T, title string) map[string]any {
 	return p.must(t, http.MethodPost, "/api/integrations/resolve", "", `{"novel":"`+title+`"}`)
 }
 
-// done returns a function that checks the results of a call that must succeed.
-func done(t *testing.T) func(any, error) {
-	t.Helper()
-	return func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // events returns the number of events.
 func (s *service) events(t *testing.T) int {
 	t.Helper()

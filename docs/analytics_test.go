@@ -49,10 +49,7 @@ func TestAnalyticsPageIsUpToDate(t *testing.T) {
 	t.Parallel()
 	pool, comments := sampleDatabase(t)
 	conn := analyst(t, pool.Config().ConnConfig)
-	views, err := analytics.Views(t.Context(), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	views := testdb.Must(analytics.Views(t.Context(), conn))(t)
 	content := struct {
 		Freshness string
 		Views     []analytics.View
@@ -76,10 +73,7 @@ func TestAnalyticsPageIsUpToDate(t *testing.T) {
 		}
 		return
 	}
-	got, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testdb.Must(os.ReadFile(page))(t)
 	if diff := cmp.Diff(want.String(), string(got)); diff != "" {
 		t.Errorf("docs/analytics.md is out of date: run `make docs` (-made now +file):\n%s", diff)
 	}
@@ -90,10 +84,7 @@ func TestEveryAnalyticsQueryRuns(t *testing.T) {
 	t.Parallel()
 	pool, _ := sampleDatabase(t)
 	conn := analyst(t, pool.Config().ConnConfig)
-	files, err := filepath.Glob("analytics/*.sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testdb.Must(filepath.Glob("analytics/*.sql"))(t)
 	var names []string
 	for _, file := range files {
 		names = append(names, strings.TrimSuffix(filepath.Base(file), ".sql"))
@@ -107,10 +98,7 @@ func TestEveryAnalyticsQueryRuns(t *testing.T) {
 // TestEveryAnalyticsColumnIsDescribed: the comments in the database are the documentation.
 func TestEveryAnalyticsColumnIsDescribed(t *testing.T) {
 	t.Parallel()
-	conn, err := pgx.Connect(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.Connect(t.Context(), testdb.New(t)))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
 	views, err := analytics.Views(t.Context(), conn)
 	if err != nil || len(views) < 9 {
@@ -137,10 +125,7 @@ func analyst(t *testing.T, config *pgx.ConnConfig) *pgx.Conn {
 	config.AfterConnect = func(ctx context.Context, conn *pgconn.PgConn) error {
 		return conn.Exec(ctx, `SET ROLE novelgate_analytics`).Close()
 	}
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.ConnectConfig(t.Context(), config))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -148,10 +133,7 @@ func analyst(t *testing.T, config *pgx.ConnConfig) *pgx.Conn {
 // readExample returns a query. The first line of the file is its title, further comment lines describe it.
 func readExample(t *testing.T, name string) example {
 	t.Helper()
-	text, err := os.ReadFile("analytics/" + name + ".sql")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile("analytics/" + name + ".sql"))(t)
 	var comments []string
 	rest := string(text)
 	for strings.HasPrefix(rest, "-- ") {
@@ -286,9 +268,6 @@ func (s *sample) adopt(spelling string) {
 
 func moment(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		t.Fatal(err)
-	}
+	at := testdb.Must(time.Parse(time.RFC3339, text))(t)
 	return at.UTC()
 }

@@ -22,10 +22,7 @@ const insufficientPrivilege = "42501"
 
 func connect(t *testing.T, databaseURL string) *pgx.Conn {
 	t.Helper()
-	conn, err := pgx.Connect(t.Context(), databaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.Connect(t.Context(), databaseURL))(t)
 	t.Cleanup(func() { _ = conn.Close(context.Background()) })
 	return conn
 }
@@ -39,10 +36,7 @@ func execute(t *testing.T, conn *pgx.Conn, statement string) {
 
 func names(t *testing.T, conn *pgx.Conn, query string) []string {
 	t.Helper()
-	rows, err := conn.Query(t.Context(), query)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(conn.Query(t.Context(), query))(t)
 	found, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(found) == 0 {
 		t.Fatalf("%s: found %v, %v", query, found, err)
@@ -203,10 +197,7 @@ func inDatabase(t *testing.T, serverURL, database string, user ...string) string
 // documented returns the statements of docs/operations.md that create the role.
 func documented(t *testing.T) string {
 	t.Helper()
-	text, err := os.ReadFile("../docs/operations.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile("../docs/operations.md"))(t)
 	block := regexp.MustCompile("(?s)```sql\n(CREATE ROLE novelgate_analytics.*?)```").FindSubmatch(text)
 	if block == nil {
 		t.Fatal("docs/operations.md does not say how to make the role")

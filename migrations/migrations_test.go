@@ -35,10 +35,7 @@ func TestApply(t *testing.T) {
 	url := testdb.NewEmpty(t)
 	all := steps(t)
 	number, _, _ := strings.Cut(all[len(all)-1], "_")
-	last, err := strconv.ParseInt(number, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	last := testdb.Must(strconv.ParseInt(number, 10, 64))(t)
 	for _, step := range []struct {
 		url  string
 		want migrations.Result
@@ -47,10 +44,7 @@ func TestApply(t *testing.T) {
 		{url, migrations.Result{Version: last, Applied: []string{}}},
 		{url + "&pool_ping_timeout=2s", migrations.Result{Version: last, Applied: []string{}}}, // what is for the pools
 	} {
-		got, err := migrations.Apply(t.Context(), step.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testdb.Must(migrations.Apply(t.Context(), step.url))(t)
 		if diff := cmp.Diff(step.want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -103,10 +97,7 @@ func TestStepsAreNumbered(t *testing.T) {
 		if !form.MatchString(step) || !strings.HasPrefix(step, strings.Repeat("0", 4)+string(rune('1'+i))) && i < 9 {
 			t.Errorf("step %d is named %s", i+1, step)
 		}
-		content, err := os.ReadFile(step + ".sql")
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testdb.Must(os.ReadFile(step + ".sql"))(t)
 		for _, part := range []string{"-- +goose Up\n", "-- +goose Down\n"} {
 			if strings.Count(string(content), part) != 1 {
 				t.Errorf("%s has no single %q", step, part)
@@ -118,21 +109,12 @@ func TestStepsAreNumbered(t *testing.T) {
 // TestTablesAreDescribed: every table and column has a comment.
 func TestTablesAreDescribed(t *testing.T) {
 	t.Parallel()
-	conn, err := pgx.Connect(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.Connect(t.Context(), testdb.New(t)))(t)
 	defer func() { _ = conn.Close(t.Context()) }()
-	rows, err := conn.Query(t.Context(), `SELECT c.oid::regclass::text FROM pg_class c
+	rows := testdb.Must(conn.Query(t.Context(), `SELECT c.oid::regclass::text FROM pg_class c
 		WHERE c.relkind IN ('r', 'v') AND c.relnamespace::regnamespace::text IN ('public', 'analytics')
-		AND c.relname <> 'goose_db_version' AND obj_description(c.oid) IS NULL`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	undescribed, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+		AND c.relname <> 'goose_db_version' AND obj_description(c.oid) IS NULL`))(t)
+	undescribed := testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	if len(undescribed) > 0 {
 		t.Errorf("no comment on %v", undescribed)
 	}

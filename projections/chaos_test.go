@@ -203,16 +203,10 @@ func (p *polls) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData)
 // TestLateCommitIsNotSkipped: an event of an older transaction that commits after a younger one is applied first.
 func TestLateCommitIsNotSkipped(t *testing.T) {
 	t.Parallel()
-	config, err := pgxpool.ParseConfig(testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testdb.Must(pgxpool.ParseConfig(testdb.New(t)))(t)
 	var polled polls
 	config.ConnConfig.Tracer = &polled
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	p, wake := newCounting(t, pool, "late"), eventlog.NewWake()
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Wake: wake, Limit: 3})

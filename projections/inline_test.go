@@ -15,6 +15,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -143,10 +144,7 @@ func (w *world) integrate(t *rapid.T, id uuid.UUID) {
 
 // decideAuthor is a random decision of staff about one of a few authors, whose events may be erased later.
 func (w *world) decideAuthor(t *rapid.T, integrationID uuid.UUID) {
-	ref, err := author.Ref(integrationID, rapid.SampledFrom([]string{"a", "b/é \\", "c"}).Draw(t, "uuid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := testdb.Must(author.Ref(integrationID, rapid.SampledFrom([]string{"a", "b/é \\", "c"}).Draw(t, "uuid")))(t)
 	id := events.AuthorID(integrationID, ref.Author.ExternalUUID)
 	past := w.authors[id]
 	a := author.Fold(ref, past)

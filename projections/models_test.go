@@ -142,15 +142,9 @@ func modelTables() []string {
 // modelsDiff compares tables with the reference model and returns the differing rows.
 func modelsDiff(t testing.TB, pool *pgxpool.Pool, log []events.Recorded, tables ...string) string {
 	t.Helper()
-	want, err := reference.Of(log).Tables()
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := testdb.Must(reference.Of(log).Tables())(t)
 	for _, table := range tables {
-		got, err := reference.Read(context.Background(), pool, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testdb.Must(reference.Read(context.Background(), pool, table))(t)
 		if !slices.Equal(got, want[table]) {
 			return fmt.Sprintf("%s differs (-reference +table):\n%.3000s", table, cmp.Diff(want[table], got))
 		}

@@ -52,10 +52,7 @@ func builtWith(t *testing.T, pool *pgxpool.Pool, hash string, folded map[int]str
 // keys returns the folded titles by number of novel.
 func keys(t *testing.T, pool *pgxpool.Pool) map[int]string {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), `SELECT novel_id, folded_title FROM title_lookup`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(pool.Query(t.Context(), `SELECT novel_id, folded_title FROM title_lookup`))(t)
 	found := map[int]string{}
 	var id uuid.UUID
 	var key string
@@ -102,10 +99,7 @@ func TestRefold(t *testing.T) {
 			pool := catalogue(t, c.titles...)
 			builtWith(t, pool, "another table", c.before)
 			for _, again := range []bool{false, true} {
-				merges, err := projections.RefoldTitles(t.Context(), pool)
-				if err != nil {
-					t.Fatal(err)
-				}
+				merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 				if len(merges) > 0 {
 					t.Errorf("merges, again %t: %v", again, merges)
 				}
@@ -139,10 +133,7 @@ func TestRefoldPrefersNovels(t *testing.T) {
 				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})...); err != nil {
 				t.Fatal(err)
 			}
-			merges, err := projections.RefoldTitles(t.Context(), pool)
-			if err != nil {
-				t.Fatal(err)
-			}
+			merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 			want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(c.kept), Hidden: novelNumber(3 - c.kept)}}
 			if diff := cmp.Diff(want, merges); diff != "" {
 				t.Errorf("merges (-want +got):\n%s", diff)
@@ -167,10 +158,7 @@ func TestRefoldMerges(t *testing.T) {
 	builtWith(t, pool, "another table", nil)
 
 	want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(1), Hidden: novelNumber(4)}}
-	merges, err := projections.RefoldTitles(t.Context(), pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 	if diff := cmp.Diff(want, merges); diff != "" {
 		t.Errorf("merges (-want +got):\n%s", diff)
 	}
@@ -184,10 +172,7 @@ func TestRefoldMerges(t *testing.T) {
 
 	t.Run("the next table merges them still", func(t *testing.T) {
 		builtWith(t, pool, "yet another table", nil)
-		merges, err := projections.RefoldTitles(t.Context(), pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 		if diff := cmp.Diff(want, merges); diff != "" {
 			t.Errorf("merges (-want +got):\n%s", diff)
 		}

@@ -44,10 +44,7 @@ func TestSkip(t *testing.T) {
 		t.Errorf("a refused skip has changed something:\n%s", diff)
 	}
 
-	skipped, err := projections.Skip(t.Context(), pool, "sick", "staff:test", "damaged by hand")
-	if err != nil {
-		t.Fatal(err)
-	}
+	skipped := testdb.Must(projections.Skip(t.Context(), pool, "sick", "staff:test", "damaged by hand"))(t)
 	want := events.ProjectionEventSkipped{
 		Projection: "sick", EventID: poisonKey, EventSource: events.PostsSource(integrationID), EventType: "post.imported.v1",
 		Position: *before.FailedAt, Reason: "damaged by hand",

@@ -14,6 +14,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 	"novelgate/readapi/pages"
 )
@@ -21,10 +22,7 @@ import (
 // site returns the routes of w with what an operator has decided.
 func (w *world) site(t testing.TB, decided pages.Site) *world {
 	t.Helper()
-	base, err := url.Parse(public)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := testdb.Must(url.Parse(public))(t)
 	return &world{handler: routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
 		httpkit.NewAddresses(base), decided)}
 }
@@ -154,10 +152,7 @@ func TestLogo(t *testing.T) {
 	for kind, c := range map[string]struct{ content, width string }{
 		"image/svg+xml": {logo, "96"}, "image/png": {picture.String(), "16"},
 	} {
-		made, err := pages.NewLogo([]byte(c.content))
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := testdb.Must(pages.NewLogo([]byte(c.content)))(t)
 		site := w.site(t, pages.Site{Name: "Tales", Logo: made})
 		src := ""
 		for _, e := range elements(t, site.get(t, "/").Body.String()) {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/readapi/pages"
 )
 
@@ -38,10 +39,7 @@ func TestChecks(t *testing.T) {
 		})
 	}
 	w.project(t)
-	made, err := pages.NewLogo([]byte(logo))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := testdb.Must(pages.NewLogo([]byte(logo)))(t)
 	site := pages.Site{Name: "Tales", Logo: made, Accent: "#206040", Covers: pages.NoCovers}
 	home := serve(t, w, site)
 	dir := t.TempDir()
@@ -140,11 +138,7 @@ func (c checks) descriptions(t *testing.T) {
 
 func chromium(t *testing.T) string {
 	t.Helper()
-	path, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
+	return testdb.Must(exec.LookPath("chromium"))(t)
 }
 
 func (c checks) axe(t *testing.T, home string) {
@@ -163,10 +157,7 @@ func (c checks) lighthouse(t *testing.T, home string) {
 			"--skip-audits=robots-txt", // it cannot be downloaded from a page that may connect to nothing
 			"--only-categories=performance,accessibility,best-practices,seo",
 			"--chrome-flags=--headless --no-sandbox --disable-gpu")
-		content, err := os.ReadFile(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		content := testdb.Must(os.ReadFile(out))(t)
 		var report struct {
 			Categories map[string]struct {
 				Score     float64 `json:"score"`

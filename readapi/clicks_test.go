@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/readapi/pages"
 )
 
@@ -21,10 +22,7 @@ type step struct{ within, text, typed string }
 // do takes a step. A click on a link or a button opens a page.
 func (b *browser) do(t *testing.T, s step) {
 	t.Helper()
-	quoted, err := json.Marshal([]string{s.within, s.text, s.typed})
-	if err != nil {
-		t.Fatal(err)
-	}
+	quoted := testdb.Must(json.Marshal([]string{s.within, s.text, s.typed}))(t)
 	b.log, b.loaded = nil, false
 	// 0: there is nothing to click on; 1: it opens a page; 2: it does not
 	done := b.evaluate(t, fmt.Sprintf(`(([within, text, typed]) => {
@@ -198,10 +196,7 @@ func TestHostileNeighbours(t *testing.T) {
 
 // TestLogoOpened: a logo that is opened as a document runs nothing.
 func TestLogoOpened(t *testing.T) {
-	made, err := pages.NewLogo([]byte(logo))
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := testdb.Must(pages.NewLogo([]byte(logo)))(t)
 	home, b := serve(t, newWorld(t), pages.Site{Logo: made}), openBrowser(t)
 	b.open(t, home+"/", 1280, 900, "light")
 	if got := b.evaluate(t, `document.querySelector('.brand img').getBoundingClientRect().width`); got != 96 {

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 )
 
@@ -294,10 +295,7 @@ func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
 				t.Errorf("%s does not begin its page", id)
 			}
 		}
-		address, err := url.Parse(read[postAnswer](t, w, "/api/posts/"+id.String()).URL)
-		if err != nil {
-			t.Fatal(err)
-		}
+		address := testdb.Must(url.Parse(read[postAnswer](t, w, "/api/posts/"+id.String()).URL))(t)
 		got := w.get(t, strings.TrimPrefix(address.RequestURI(), "/books"))
 		if got.Code != http.StatusOK || !strings.Contains(got.Body.String(), `id="`+address.Fragment+`"`) {
 			t.Fatalf("%s opens a page without it: %d", address, got.Code)

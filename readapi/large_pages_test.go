@@ -65,10 +65,7 @@ func TestLargePagesAreCut(t *testing.T) {
 	reader := &readapi.Reader{DB: w.Read}
 	read := func(q readapi.DiscussionParams) *readapi.Page {
 		t.Helper()
-		page, err := reader.Discussion(t.Context(), q)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testdb.Must(reader.Discussion(t.Context(), q))(t)
 		if len(page.TopLevelComments) == 0 {
 			t.Fatal("a page is empty")
 		}

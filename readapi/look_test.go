@@ -327,10 +327,7 @@ func (b *browser) screenshot(t *testing.T) []byte {
 // of Redoc on another host, which is blocked.
 func TestLookReference(t *testing.T) {
 	w := newWorld(t)
-	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testdb.Must(openapi3.NewLoader().LoadFromData(docs.OpenAPI))(t)
 	operations := 0
 	for _, item := range doc.Paths.Map() {
 		operations += len(item.Operations())

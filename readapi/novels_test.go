@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 	"novelgate/readapi/history"
 )
@@ -94,10 +95,7 @@ func TestASearchIsBounded(t *testing.T) {
 	reader := &readapi.Reader{DB: w.Read}
 	got, pages := []string{}, 0
 	for c := (readapi.CatalogueParams{Sort: readapi.ByTitle, Text: "8", Limit: 5, Examined: 3}); ; pages++ {
-		page, err := reader.Novels(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testdb.Must(reader.Novels(t.Context(), c))(t)
 		for _, n := range page.Novels {
 			got = append(got, n.Title)
 		}

@@ -65,10 +65,7 @@ func TestReadyzShowsProjections(t *testing.T) {
 // TestLedgerOfASilentDatabase: readers of the ledger get an answer in time, even if the database hangs.
 func TestLedgerOfASilentDatabase(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // nothing is lost
 	go func() {
 		for {

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/text/language"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 )
 
 // hostileTitles are texts that a page must show unchanged, except for characters that HTML forbids.
@@ -274,10 +275,7 @@ type element struct {
 // elements parses a page and returns its elements in document order.
 func elements(t testing.TB, body string) []element {
 	t.Helper()
-	document, err := html.Parse(strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := testdb.Must(html.Parse(strings.NewReader(body)))(t)
 	var found []element
 	for node := range document.Descendants() {
 		if node.Type != html.ElementNode {

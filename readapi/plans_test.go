@@ -24,10 +24,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.novel(t, "A", nil)
-	conn, err := w.Read.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(w.Read.Acquire(t.Context()))(t)
 	defer conn.Release()
 	questions := map[string]readapi.DiscussionParams{
 		"newest": {Slug: "a", Newest: true, Limit: 50}, "oldest": {Slug: "a", Limit: 50},
@@ -49,10 +46,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 	check := func(when string, rows int) {
 		t.Helper()
 		for path, args := range files {
-			sql, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sql := testdb.Must(os.ReadFile(path))(t)
 			plan := explain(t, conn.Conn(), path, string(sql), args)
 			for _, bad := range []string{
 				"Seq Scan", "Hash", "Merge", "Sort", "Bitmap", "Materialize", "Rows Removed by Filter: 1",
@@ -73,10 +67,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 			"latest.sql": {12}, "discussed.sql": {"2025-01-01", 300, 5}, "chapters.sql": {uuid.New(), 1000},
 			"sitemap.sql": {uuid.Nil, uuid.Max, 24_000}, "sitemaps.sql": {},
 		} {
-			sql, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			sql := testdb.Must(os.ReadFile(path))(t)
 			lists[path] = [2]any{string(sql), args}
 		}
 		for name, l := range lists {
@@ -190,10 +181,7 @@ func TestSearchProbesAnIndex(t *testing.T) {
 			c.params.Sort, c.params.Limit, c.params.After = sort, 250, ""
 			seen := map[uuid.UUID]bool{}
 			for {
-				page, err := reader.Novels(t.Context(), c.params)
-				if err != nil {
-					t.Fatal(err)
-				}
+				page := testdb.Must(reader.Novels(t.Context(), c.params))(t)
 				for i := range page.Novels {
 					seen[page.Novels[i].ID] = true
 				}

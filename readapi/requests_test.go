@@ -24,6 +24,7 @@ import (
 	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 )
 
@@ -402,13 +403,7 @@ func zipped(t testing.TB, w *world, path string, header ...string) *httptest.Res
 
 func unzip(t testing.TB, got *httptest.ResponseRecorder) string {
 	t.Helper()
-	reader, err := gzip.NewReader(got.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := io.ReadAll(reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := testdb.Must(gzip.NewReader(got.Body))(t)
+	body := testdb.Must(io.ReadAll(reader))(t)
 	return string(body)
 }

@@ -201,10 +201,7 @@ var description = sync.OnceValues(func() (routers.Router, error) {
 // checkDescribed checks an answer, and a successful request, against docs/openapi.yaml.
 func checkDescribed(t testing.TB, r *http.Request, got *httptest.ResponseRecorder) {
 	t.Helper()
-	router, err := description()
-	if err != nil {
-		t.Fatal(err)
-	}
+	router := testdb.Must(description())(t)
 	route, parameters, err := router.FindRoute(r)
 	if err != nil {
 		if got.Code != http.StatusNotFound && !strings.HasPrefix(r.URL.Path, "/assets/") {

@@ -15,16 +15,14 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
+	"novelgate/internal/testdb"
 )
 
 func TestAuthenticate(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	key, secret := b.issue(t, time.Hour)
-	got, err := b.keys.Authenticate(t.Context(), secret.Reveal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testdb.Must(b.keys.Authenticate(t.Context(), secret.Reveal()))(t)
 	want := &access.Integration{
 		KeyID: key.ID, KeyExpiresAt: key.ExpiresAt, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true,
 		CanPost:        true,
@@ -65,10 +63,7 @@ func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 func TestUnknownKey(t *testing.T) {
 	t.Parallel()
 	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
-		stranger, err := apikey.New(h.kind)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stranger := testdb.Must(apikey.New(h.kind))(t)
 		for range 5 {
 			h.want(t, stranger, access.ErrUnknown)
 		}
@@ -212,10 +207,7 @@ func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
 	b := setup(t)
 	_, secret := b.issue(t, 0)
 	for range 10_100 {
-		guess, err := apikey.New(apikey.Partner)
-		if err != nil {
-			t.Fatal(err)
-		}
+		guess := testdb.Must(apikey.New(apikey.Partner))(t)
 		b.want(t, guess, access.ErrUnknown)
 	}
 	if got := b.keys.Remembered(); got > 10_000 {
@@ -229,10 +221,7 @@ func TestAuthenticateStaffUser(t *testing.T) {
 	b := setup(t)
 	for _, role := range []string{principal.Staff, principal.Auditor} {
 		key, secret := b.issuePerson(t, role, 0)
-		got, err := b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal())
-		if err != nil {
-			t.Fatal(err)
-		}
+		got := testdb.Must(b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal()))(t)
 		want := &access.StaffUser{KeyID: key.ID, ID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", role, diff)
@@ -315,10 +304,7 @@ func TestRefusedKeysAreNotUsed(t *testing.T) {
 		t.Fatal("an expired key was accepted")
 	}
 	b.saveUsage(t)
-	keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.SortKey{}, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	keys := testdb.Must(b.staff.ListKeys(t.Context(), b.integration.ID, staff.SortKey{}, 0))(t)
 	if keys[0].LastUsedAt != nil {
 		t.Errorf("last used at %s", keys[0].LastUsedAt)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/docs"
+	"novelgate/internal/testdb"
 )
 
 func TestBadCursors(t *testing.T) {
@@ -145,10 +146,7 @@ func TestAReasonIsNotLost(t *testing.T) {
 func TestParametersAreDescribed(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	doc, err := openapi3.NewLoader().LoadFromData(docs.OpenAPI)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := testdb.Must(openapi3.NewLoader().LoadFromData(docs.OpenAPI))(t)
 	routes, parameters := 0, 0
 	for path, item := range doc.Paths.Map() {
 		if !strings.HasPrefix(path, "/api/admin/") {

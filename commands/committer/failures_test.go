@@ -167,10 +167,7 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	t.Helper()
 	conns := make([]*pgxpool.Conn, pool.Config().MaxConns)
 	for i := range conns {
-		conn, err := pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testdb.Must(pool.Acquire(t.Context()))(t)
 		conns[i] = conn
 	}
 	for _, conn := range conns {

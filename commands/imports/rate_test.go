@@ -30,10 +30,7 @@ SELECT $1, n * 1000, 1000, n * 1000, 1000, false, $2, '' FROM generate_series(0,
 			created, 0, 0, 0, 0, 0, nil, nil, nil, nil, nil).Scan(&state)
 	}
 
-	first, err := pool.Begin(ctx)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := testdb.Must(pool.Begin(ctx))(t)
 	defer func() { _ = first.Rollback(context.WithoutCancel(ctx)) }()
 	if err := save(ctx, first, 0, 900); err != nil {
 		t.Fatal(err)

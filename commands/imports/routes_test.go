@@ -17,6 +17,7 @@ import (
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
 )
 
 // partner is the integration of all requests.
@@ -49,10 +50,7 @@ func TestMemoryOfAPart(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	integration := f.integration(t)
-	open, err := f.worker.Store.Open(t.Context(), integration)
-	if err != nil {
-		t.Fatal(err)
-	}
+	open := testdb.Must(f.worker.Store.Open(t.Context(), integration))(t)
 	handler := f.handler(integration)
 	put := func(coding string, body io.Reader) int {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/api/integrations/imports/"+open.String()+

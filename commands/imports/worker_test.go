@@ -41,10 +41,7 @@ type fixture struct {
 func setup(t *testing.T) *fixture {
 	t.Helper()
 	const lanes = 1
-	pools, err := database.Open(t.Context(), testdb.New(t), lanes, database.DefaultConnections(lanes))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), lanes, database.DefaultConnections(lanes)))(t)
 	t.Cleanup(pools.Close)
 	f := &fixture{pool: pools.General}
 	f.Committer = committer.New(committer.Config{
@@ -116,11 +113,7 @@ VALUES ($1, $1::uuid::text, true, true, true, true, 0, 0, false, 1, now())`, id)
 // spool stores chunks of lines as a complete import.
 func (f *fixture) spool(t *testing.T, integration uuid.UUID, chunks ...string) uuid.UUID {
 	t.Helper()
-	id, err := f.worker.Store.Spool(t.Context(), integration, chunks...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
+	return testdb.Must(f.worker.Store.Spool(t.Context(), integration, chunks...))(t)
 }
 
 // visit makes a worker visit a chunk or advance the imports. It returns false when there was nothing to do.
@@ -137,11 +130,7 @@ func (f *fixture) visit(t *testing.T) bool {
 		}
 		return err
 	}
-	found, err := f.worker.Step(ctx, uuid.New())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
+	return testdb.Must(f.worker.Step(ctx, uuid.New()))(t)
 }
 
 // errShutdown is the error of a Take during which the service shuts down.

@@ -232,10 +232,7 @@ func TestLostAnswer(t *testing.T) {
 		conn, err := new(net.Dialer).DialContext(ctx, network, address)
 		return &cutConn{Conn: conn, cut: &cut}, err
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	limiter := ratelimit.New(pool, time.Now)
 	t.Cleanup(limiter.Close)

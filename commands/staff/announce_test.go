@@ -32,10 +32,7 @@ func announced(t *testing.T, s *staff.Staff, id uuid.UUID) (list []events.Event)
 func TestAnnouncements(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	i, err := s.CreateIntegration(t.Context(), "Acme", principal.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	i := testdb.Must(s.CreateIntegration(t.Context(), "Acme", principal.Change{}))(t)
 	id := i.ID
 	soon, _, err := s.IssueKey(t.Context(), id, 6*24*time.Hour)
 	if err != nil {

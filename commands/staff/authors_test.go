@@ -24,10 +24,7 @@ import (
 
 func newIntegration(t testing.TB, s *staff.Staff, name string) uuid.UUID {
 	t.Helper()
-	made, err := s.CreateIntegration(t.Context(), name, principal.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := testdb.Must(s.CreateIntegration(t.Context(), name, principal.Change{}))(t)
 	return made.ID
 }
 
@@ -57,10 +54,7 @@ func project(t *testing.T, s *staff.Staff) {
 	if err := testdb.AwaitSettled(t.Context(), s.Pool); err != nil {
 		t.Fatal(err)
 	}
-	log, err := eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, 1_000_000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := testdb.Must(eventlog.ReadAfter(t.Context(), s.Pool, events.Position{}, 1_000_000))(t)
 	for _, p := range projections.All() {
 		for event := range slices.Chunk(log, 1) { // some were applied before
 			if err := p.Apply(t.Context(), s.Pool, event); err != nil {
@@ -108,10 +102,7 @@ func TestPostLife(t *testing.T) {
 		if err := step.do(t.Context(), postID, step.reason); (err != nil) != step.refused {
 			t.Fatalf("%s: %v", step.name, err)
 		}
-		p, err := s.Post(t.Context(), postID)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testdb.Must(s.Post(t.Context(), postID))(t)
 		by := ""
 		if p.HiddenBy != nil {
 			by = *p.HiddenBy
@@ -130,10 +121,7 @@ func TestPostLife(t *testing.T) {
 			t.Errorf("after %s: readers see hidden %t, content %v", step.name, hidden, content)
 		}
 	}
-	p, err := s.Post(t.Context(), postID)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := testdb.Must(s.Post(t.Context(), postID))(t)
 	var types []string
 	for _, entry := range p.History {
 		types = append(types, entry.Type)
@@ -158,10 +146,7 @@ func TestAuthorLife(t *testing.T) {
 	if _, err := s.Author(t.Context(), who); !errors.Is(err, staff.ErrNoSuchAuthor) {
 		t.Errorf("before anything: %v", err)
 	}
-	linked, err := s.LinkAuthor(t.Context(), who, "member-1", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	linked := testdb.Must(s.LinkAuthor(t.Context(), who, "member-1", ""))(t)
 	want := staff.Author{ID: events.AuthorID(id, "u/1"), IntegrationID: id, ExternalUUID: "u/1", MemberID: new("member-1")}
 	if diff := cmp.Diff(want, linked); diff != "" {
 		t.Errorf("linked before a comment (-want +got):\n%s", diff)
@@ -195,10 +180,7 @@ func TestAuthorLife(t *testing.T) {
 	if after := testdb.Value[string](t, s.Pool, rows); after != before {
 		t.Error("decisions have rewritten posts")
 	}
-	blocked, err := s.UnlinkAuthor(t.Context(), who, "asked")
-	if err != nil {
-		t.Fatal(err)
-	}
+	blocked := testdb.Must(s.UnlinkAuthor(t.Context(), who, "asked"))(t)
 	if blocked.MemberID != nil || !blocked.Blocked || blocked.DisplayName == nil ||
 		*blocked.DisplayName != "name of u/1" || blocked.FirstSeenAt == nil {
 		t.Errorf("%+v", blocked)
@@ -308,11 +290,8 @@ func TestAuthorPages(t *testing.T) {
 			var got []string
 			after := ""
 			for {
-				list, err := s.ListAuthors(t.Context(),
-					staff.AuthorFilter{IntegrationID: id, Linked: c.linked, Blocked: c.blocked, After: after, Limit: size})
-				if err != nil {
-					t.Fatal(err)
-				}
+				list := testdb.Must(s.ListAuthors(t.Context(),
+					staff.AuthorFilter{IntegrationID: id, Linked: c.linked, Blocked: c.blocked, After: after, Limit: size}))(t)
 				for _, a := range list {
 					if a.ID != events.AuthorID(id, a.ExternalUUID) || a.IntegrationID != id ||
 						a.PostsHidden != (a.ExternalUUID == "z") || a.Blocked != strings.Contains("aZ%", a.ExternalUUID) {

@@ -75,9 +75,9 @@ func TestErasedAuthorComparesEqual(t *testing.T) {
 	other.ExternalUUID = "another author"
 	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
 	appendAll(t, l.Staff, l.comments(other, "other", 3)...)
-	done(t)(l.LinkAuthor(t.Context(), l.name, "PlantedMember", ""))
+	testdb.Must(l.LinkAuthor(t.Context(), l.name, "PlantedMember", ""))(t)
 	l.caughtUp(t)
-	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
 	l.caughtUp(t)
 	if n := l.count(t, `SELECT count(*) FROM analytics.daily_authors WHERE author_id NOT IN (SELECT author_id FROM authors)`); n != 0 {
 		t.Errorf("%d rows of erased authors are kept", n)
@@ -114,7 +114,7 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "old", 5)...)
 	l.caughtUp(t)
 	l.stopFollowing()
-	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
 	if c, err := l.compare(projections.Posts{}); !errors.Is(err, rebuild.ErrNotComparable) ||
 		!strings.Contains(err.Error(), "erasure") {
 		t.Errorf("not applied: %+v, %v", c, err)
@@ -175,10 +175,7 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "old", 3)...)
 	l.caughtUp(t)
-	withdraw, err := projections.AnnounceErasure(t.Context(), l.Pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	withdraw := testdb.Must(projections.AnnounceErasure(t.Context(), l.Pool))(t)
 	defer withdraw()
 	const erase = `SELECT erase_author_events($1, $2, ARRAY(SELECT post_id FROM posts))`
 	if n := l.count(t, erase, l.name.IntegrationID, l.name.ExternalUUID); n != 3 {
@@ -200,7 +197,7 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	if diff := cmp.Diff(want, slices.Sorted(maps.Keys(l.compareAll(t)))); diff != "" {
 		t.Errorf("interrupted: tables that differ (-want +got)\n%s", diff)
 	}
-	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
 	l.caughtUp(t)
 	for name, found := range l.compareAll(t) {
 		t.Errorf("repeated: %s: %s", name, found)
@@ -247,7 +244,7 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "old", 2)...)
 	l.caughtUp(t)
-	done(t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
 	l.stopFollowing()
 	l.stopSealing()
 	l.moveToAnotherCluster(t)
@@ -312,20 +309,11 @@ func (l *live) moveToAnotherCluster(t *testing.T) {
 	testdb.Exec(t, l.Pool, leaveClusterSQL)
 	const others = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%'`
 	testdb.Eventually(t, "who has stopped has disconnected", func() bool { return l.count(t, others) == 0 })
-	history, err := database.OpenHistory(t.Context(), l.Pool.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testdb.Must(database.OpenHistory(t.Context(), l.Pool.Config().ConnString()))(t)
 	defer history.Close()
-	conn, err := history.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(history.Acquire(t.Context()))(t)
 	defer conn.Release()
-	report, err := rebase.Run(t.Context(), rebase.Config{Conn: conn.Conn(), Now: time.Now})
-	if err != nil {
-		t.Fatal(err)
-	}
+	report := testdb.Must(rebase.Run(t.Context(), rebase.Config{Conn: conn.Conn(), Now: time.Now}))(t)
 	if stored := l.count(t, `SELECT count(*) FROM events WHERE transaction_id = $1`,
 		events.Frozen); int64(stored) != report.Moved || stored == 0 {
 		t.Errorf("%+v, %d events are there", report, stored)

@@ -83,10 +83,7 @@ func (l *live) follow(t testing.TB) {
 
 func (l *live) seal(t testing.TB) {
 	t.Helper()
-	pool, err := database.OpenLedger(t.Context(), l.Pool.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(database.OpenLedger(t.Context(), l.Pool.Config().ConnString()))(t)
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -173,7 +170,7 @@ func TestAwaitErased(t *testing.T) {
 		t.Errorf("no author is erased: %v", err)
 	}
 	l.stopFollowing()
-	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	wantBehind := func(when string, patience time.Duration, want ...string) {
 		t.Helper()
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -204,7 +201,7 @@ func TestAwaitErased(t *testing.T) {
 	testdb.Exec(t, l.Pool,
 		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
-	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	l.follow(t)
 	wantBehind("while one has failed", testdb.UntilSettled, "authors")
 	if err := projections.Retry(t.Context(), l.Pool, "authors"); err != nil {

@@ -41,7 +41,7 @@ func TestEraseAuthor(t *testing.T) {
 		func() (staff.Author, error) { return l.HideAuthorPosts(t.Context(), l.name, "spam") },
 		func() (staff.Author, error) { return l.LinkAuthor(t.Context(), namesake, "member-2", "") },
 	} {
-		done(t)(decide())
+		testdb.Must(decide())(t)
 	}
 	l.caughtUp(t)
 	wantHeld := []string{
@@ -58,7 +58,7 @@ func TestEraseAuthor(t *testing.T) {
 	}
 	entries := l.entries(t)
 
-	erased := must[staff.Erasure](t)(l.EraseAuthor(t.Context(), l.name, "asked for it"))
+	erased := testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
 	if erased.AuthorID != events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 ||
 		erased.Decisions != 3 || erased.ErasedAt.IsZero() {
 		t.Errorf("erased %+v", erased)
@@ -103,7 +103,7 @@ func TestEraseAuthor(t *testing.T) {
 		diff != "" {
 		t.Errorf("%v; (-want +got)\n%s", err, diff)
 	}
-	done(t)(l.EraseAuthor(t.Context(), namesake, "they, too"))
+	testdb.Must(l.EraseAuthor(t.Context(), namesake, "they, too"))(t)
 	l.caughtUp(t)
 	l.wantForgotten(t, l.name.ExternalUUID+"|content of reply|member-2")
 }
@@ -116,10 +116,7 @@ func (l *live) entries(t *testing.T) (entries [][]byte) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		entry, err := ledger.AppendEntry(nil, row)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := testdb.Must(ledger.AppendEntry(nil, row))(t)
 		entries = append(entries, entry)
 	}
 	return entries
@@ -139,10 +136,7 @@ func (l *live) wantProofs(t *testing.T, entries [][]byte) {
 	hashes := tlog.TileHashReader(tree, tiles)
 	var bundle []byte
 	for index, entry := range entries {
-		proof, err := tlog.ProveRecord(size, int64(index), hashes)
-		if err != nil {
-			t.Fatal(err)
-		}
+		proof := testdb.Must(tlog.ProveRecord(size, int64(index), hashes))(t)
 		if err := tlog.CheckRecord(proof, size, tree.Hash, int64(index), tlog.RecordHash(entry)); err != nil {
 			t.Fatalf("entry %d: %v", index, err)
 		}
@@ -235,7 +229,7 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 	l.stopSealing()
 	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
 	entries := l.entries(t)
-	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	if n := l.count(t, `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`); n != 3 {
 		t.Errorf("%d of 3 comments are erased", n)
 	}
@@ -282,7 +276,7 @@ func TestInterruptedErasureGoesOn(t *testing.T) {
 	l := setupLive(t)
 	for i := range 3 {
 		appendAll(t, l.Staff, l.comments(l.name, fmt.Sprint("round ", i), 600)...)
-		done(t)(l.LinkAuthor(t.Context(), l.name, fmt.Sprint("PlantedMember", i), ""))
+		testdb.Must(l.LinkAuthor(t.Context(), l.name, fmt.Sprint("PlantedMember", i), ""))(t)
 		for cut := time.Millisecond; ; cut = cut * 3 / 2 {
 			ctx, cancel := context.WithTimeout(t.Context(), cut)
 			_, err := l.EraseAuthor(ctx, l.name, "r")
@@ -355,7 +349,7 @@ func TestErasureRaces(t *testing.T) {
 			l.rebuildAll(t)
 		}
 	}
-	done(t)(l.EraseAuthor(t.Context(), l.name, "r"))
+	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }

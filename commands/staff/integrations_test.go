@@ -68,10 +68,7 @@ func TestCreateIntegration(t *testing.T) {
 func TestNotifications(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	conn, err := pgx.Connect(t.Context(), s.Pool.Config().ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.Connect(t.Context(), s.Pool.Config().ConnString()))(t)
 	defer func() { _ = conn.Close(t.Context()) }()
 	for _, channel := range []string{access.Channel, eventlog.AppendedChannel} {
 		testdb.Exec(t, conn, "LISTEN "+channel)
@@ -123,10 +120,7 @@ func withIntegrations(t *testing.T, names ...string) integrations {
 	t.Helper()
 	b := integrations{t: t, staff: setup(t)}
 	for _, name := range names {
-		made, err := b.staff.CreateIntegration(t.Context(), name, principal.Change{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := testdb.Must(b.staff.CreateIntegration(t.Context(), name, principal.Change{}))(t)
 		b.ids = append(b.ids, made.ID)
 	}
 	return b
@@ -190,10 +184,7 @@ func TestPagesAreStable(t *testing.T) {
 			if i%3 == 0 {
 				clock = clock.Add(time.Microsecond)
 			}
-			made, err := s.CreateIntegration(t.Context(), "Partner "+uuid.NewString(), principal.Change{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			made := testdb.Must(s.CreateIntegration(t.Context(), "Partner "+uuid.NewString(), principal.Change{}))(t)
 			key, _, err := s.IssueKey(t.Context(), made.ID, 0)
 			if err != nil {
 				t.Fatal(err)

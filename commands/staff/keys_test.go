@@ -13,6 +13,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
+	"novelgate/internal/testdb"
 )
 
 func TestIssueKey(t *testing.T) {
@@ -46,7 +47,7 @@ func TestRevokeKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := must[staff.Key](t)(s.RevokeKey(t.Context(), key.ID, "leaked"))
+	got := testdb.Must(s.RevokeKey(t.Context(), key.ID, "leaked"))(t)
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}
@@ -109,7 +110,7 @@ func TestRevokeUserKey(t *testing.T) {
 	if _, err := s.RevokeUserKey(t.Context(), key.ID, "le\x00ft"); !errors.Is(err, staff.ErrReasonInvalid) {
 		t.Errorf("a reason that cannot be stored: %v", err)
 	}
-	got := must[staff.UserKey](t)(s.RevokeUserKey(t.Context(), key.ID, "left"))
+	got := testdb.Must(s.RevokeUserKey(t.Context(), key.ID, "left"))(t)
 	if got.RevokedAt == nil || !got.RevokedAt.Equal(noon) || got.Usable(noon) {
 		t.Errorf("revoked at %v", got.RevokedAt)
 	}

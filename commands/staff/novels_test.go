@@ -100,7 +100,7 @@ func TestMovesByID(t *testing.T) {
 	if list := stream(t, s, unknown); len(list) != 0 {
 		t.Errorf("events %+v", list)
 	}
-	barred := must[staff.Novel](t)(s.RejectNovel(t.Context(), "Genji", "no"))
+	barred := testdb.Must(s.RejectNovel(t.Context(), "Genji", "no"))(t)
 	for _, step := range []struct {
 		do   func(context.Context, uuid.UUID, string) (staff.Novel, error)
 		want novel.State
@@ -184,7 +184,7 @@ func TestPublishWithFields(t *testing.T) {
 		Author: new("Murasaki"), Synopsis: new("A prince."), CoverURL: new("https://example.com/c"), Language: new("ja"),
 		ReadingStatus: new("completed"), Genres: new([]string{"court"}),
 	}
-	got := must[staff.Novel](t)(s.PublishNovel(t.Context(), "Genji", fields, "ours"))
+	got := testdb.Must(s.PublishNovel(t.Context(), "Genji", fields, "ours"))(t)
 	want := staff.Novel{
 		NovelID: events.NovelID("genji"), Slug: "genji", Title: "Genji", Author: "Murasaki", Synopsis: "A prince.",
 		CoverURL: "https://example.com/c",
@@ -198,7 +198,7 @@ func TestPublishWithFields(t *testing.T) {
 	// Publishing a partner's novel and changing it is one transaction; unchanged fields are not recorded.
 	id := imported(t, s, "Heike", novel.Pending)
 	fields.Author = new("Unknown")
-	got = must[staff.Novel](t)(s.PublishNovel(t.Context(), "HEIKE", fields, "licensed"))
+	got = testdb.Must(s.PublishNovel(t.Context(), "HEIKE", fields, "licensed"))(t)
 	if got.Title != "Heike" || got.Author != "Unknown" || got.Language != "ja" || got.Owner != staff.Host {
 		t.Errorf("%+v", got)
 	}
@@ -220,13 +220,13 @@ func TestPublishWithFields(t *testing.T) {
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
-	made := must[staff.Novel](t)(s.PublishNovel(t.Context(), "Genji",
-		novel.Fields{Language: new("ja"), Genres: new([]string{"court"})}, ""))
+	made := testdb.Must(s.PublishNovel(t.Context(), "Genji",
+		novel.Fields{Language: new("ja"), Genres: new([]string{"court"})}, ""))(t)
 	want := made
 	want.Author, want.Language, want.Genres = "Murasaki", "", []string{}
 	for range 2 { // the second time nothing is left to change
-		got := must[staff.Novel](t)(s.EditNovel(t.Context(), made.NovelID,
-			novel.Fields{Author: new("Murasaki"), Language: new(""), Genres: new([]string{}), Synopsis: new("")}, "typo"))
+		got := testdb.Must(s.EditNovel(t.Context(), made.NovelID,
+			novel.Fields{Author: new("Murasaki"), Language: new(""), Genres: new([]string{}), Synopsis: new("")}, "typo"))(t)
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -251,7 +251,7 @@ func TestOwnersAreListed(t *testing.T) {
 		func() (staff.Novel, error) { return s.RejectNovel(t.Context(), "Free", "no") },
 		func() (staff.Novel, error) { return s.ApproveNovel(t.Context(), "Free", "yes") },
 	} {
-		done(t)(do())
+		testdb.Must(do())(t)
 	}
 	for _, c := range []struct {
 		filter staff.NovelFilter
@@ -271,7 +271,7 @@ func TestOwnersAreListed(t *testing.T) {
 		if c.filter.Limit == 0 {
 			c.filter.Limit = 10
 		}
-		list := must[[]staff.Novel](t)(s.ListNovels(t.Context(), c.filter))
+		list := testdb.Must(s.ListNovels(t.Context(), c.filter))(t)
 		var got []string
 		for _, n := range list {
 			got = append(got, n.Title)
@@ -324,10 +324,7 @@ func TestLongNovel(t *testing.T) {
 	var read rows
 	config := s.Pool.Config()
 	config.ConnConfig.Tracer = &read
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	traced := &staff.Staff{Pool: pool, Actor: s.Actor, Now: s.Now}
 	if n, err := traced.RejectByID(t.Context(), id, "spam"); err != nil || n.State != novel.Rejected {

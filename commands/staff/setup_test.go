@@ -25,39 +25,13 @@ func setup(t testing.TB) *staff.Staff {
 	return &staff.Staff{Pool: testdb.Pool(t, testdb.New(t)), Actor: "staff:test", Now: func() time.Time { return noon }}
 }
 
-// done returns a function that checks the results of a call that must succeed.
-func done(t testing.TB) func(any, error) {
-	t.Helper()
-	return func(_ any, err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// must also returns the first result.
-func must[T any](t testing.TB) func(T, error) T {
-	t.Helper()
-	return func(value T, err error) T {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return value
-	}
-}
-
 func second[T any](_ T, err error) error { return err }
 
 // stream returns the events of a stream, without their envelopes.
 func stream(t *testing.T, s *staff.Staff, id uuid.UUID) []events.Event {
 	t.Helper()
 	kind := testdb.Value[string](t, s.Pool, `SELECT coalesce(min(stream_type), '') FROM events WHERE stream_id = $1`, id)
-	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, kind, id, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	recorded := testdb.Must(eventlog.ReadStream(t.Context(), s.Pool, kind, id, 0))(t)
 	var list []events.Event
 	for _, r := range recorded {
 		list = append(list, r.Event)

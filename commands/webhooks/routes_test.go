@@ -14,6 +14,7 @@ import (
 
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
+	"novelgate/internal/testdb"
 )
 
 // TestNoRequestWithin: unless the operator allows it, nothing connects to private addresses, whatever their form and
@@ -22,10 +23,7 @@ func TestNoRequestWithin(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
 	var accepted atomic.Int32
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close() //nolint:errcheck // it accepts no connection
 	go func() {
 		for {

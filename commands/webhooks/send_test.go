@@ -32,10 +32,7 @@ type names struct {
 // newNames starts a DNS server that answers every query with addresses.
 func newNames(t *testing.T, addresses ...string) *names {
 	t.Helper()
-	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must((&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0"))(t)
 	n := &names{}
 	n.resolve(addresses...)
 	n.Resolver = &net.Resolver{

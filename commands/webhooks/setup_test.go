@@ -78,11 +78,7 @@ func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.R
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	d := &fixture{pool: pool, wake: eventlog.NewWake(), version: 1}
 	for name, id := range map[string]uuid.UUID{"acme": acme, "other": other} {
 		d.append(t, events.Recorded{

@@ -31,11 +31,7 @@ type storedLog struct {
 
 func setupLog(t testing.TB) storedLog {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	return storedLog{pool}
 }
 
@@ -144,15 +140,8 @@ func TestPositionsFollowTheDecisions(t *testing.T) {
 	log.append(t, decided...)
 
 	read := func(order string) []string {
-		rows, err := log.pool.Query(t.Context(), `SELECT event_id FROM events ORDER BY `+order)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[string])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ids
+		rows := testdb.Must(log.pool.Query(t.Context(), `SELECT event_id FROM events ORDER BY `+order))(t)
+		return testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	}
 	ids := func(list []events.Recorded) []string {
 		var ids []string
@@ -244,12 +233,9 @@ func TestLostAppendIsAnError(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	// The database drops a row, as ON CONFLICT DO NOTHING or another trigger would.
-	_, err := log.pool.Exec(t.Context(), `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS
+	testdb.Must(log.pool.Exec(t.Context(), `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS
 		'BEGIN IF NEW.stream_version = 2 THEN RETURN NULL; END IF; RETURN NEW; END';
-		CREATE TRIGGER swallow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION swallow()`)
-	if err != nil {
-		t.Fatal(err)
-	}
+		CREATE TRIGGER swallow BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION swallow()`))(t)
 	if err := log.tryAppend(t, approval(1, 1), approval(1, 2)); !errors.Is(err, eventlog.ErrLostAppend) {
 		t.Errorf("got %v, want ErrLostAppend", err)
 	}

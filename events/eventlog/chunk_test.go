@@ -10,6 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 )
 
 // TestChunksAndRanges: all ways of reading large parts of the log return the same events.
@@ -47,10 +48,7 @@ func TestChunksAndRanges(t *testing.T) {
 		var r eventlog.Range
 		for held := range slices.Chunk(want, size) {
 			r.After, r.UpTo = r.UpTo, held[len(held)-1].Position
-			chunk, err := eventlog.ReadRange(t.Context(), log.pool, r, eventlog.NewFetchSize(size), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			chunk := testdb.Must(eventlog.ReadRange(t.Context(), log.pool, r, eventlog.NewFetchSize(size), nil))(t)
 			if len(chunk.Events) != len(held) || chunk.End != r.UpTo {
 				t.Errorf("a range of %d holds %d events, up to %s", len(held), len(chunk.Events), chunk.End)
 			}

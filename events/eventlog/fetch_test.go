@@ -42,10 +42,7 @@ func setupLongLog(t *testing.T) (storedLog, []string) {
 		log.append(t, recorded...)
 	}
 	testdb.Eventually(t, "the log has settled", func() bool {
-		end, err := eventlog.Settled(t.Context(), log.pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		end := testdb.Must(eventlog.Settled(t.Context(), log.pool))(t)
 		last, err := eventlog.Last(t.Context(), log.pool)
 		return err == nil && end == last
 	})
@@ -83,10 +80,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
 	pool := log.pool
-	end, err := eventlog.Settled(t.Context(), pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	end := testdb.Must(eventlog.Settled(t.Context(), pool))(t)
 	t.Run("ahead", func(t *testing.T) {
 		t.Parallel()
 		var got []string
@@ -124,10 +118,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 		var got []string
 		fetch := eventlog.NewFetchSize(10_000)
 		for r := (eventlog.Range{UpTo: end}); r.After != r.UpTo; {
-			chunk, err := eventlog.ReadRange(t.Context(), log.pool, r, fetch, []string{events.PostStream})
-			if err != nil {
-				t.Fatal(err)
-			}
+			chunk := testdb.Must(eventlog.ReadRange(t.Context(), log.pool, r, fetch, []string{events.PostStream}))(t)
 			if chunk.Start != r.After || chunk.Full != (chunk.End != end) {
 				t.Errorf("the chunk from %s to %s, full: %v, of one from %s to %s", chunk.Start, chunk.End, chunk.Full, r.After,
 					r.UpTo)
@@ -138,10 +129,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 	})
 	t.Run("positions", func(t *testing.T) {
 		t.Parallel()
-		all, err := eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, len(want))
-		if err != nil {
-			t.Fatal(err)
-		}
+		all := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, len(want)))(t)
 		var got []string
 		for fetch := eventlog.NewFetchSize(10_000); len(got) < len(all); {
 			var positions []events.Position
@@ -165,10 +153,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 		for range 2 { // from the database, then from the cache
 			var got []string
 			for after := (events.Position{}); len(got) < len(want); {
-				chunk, err := tail.Read(t.Context(), after, log, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				chunk := testdb.Must(tail.Read(t.Context(), after, log, nil))(t)
 				if chunk.Full != (chunk.End != end) {
 					t.Errorf("the chunk up to %s of %s, full: %v", chunk.End, end, chunk.Full)
 				}

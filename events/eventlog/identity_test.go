@@ -52,11 +52,7 @@ func TestRestoredLogIsAnother(t *testing.T) {
 		t.Helper()
 		conn := testdb.Connect(t, url)
 		defer conn.Close(t.Context()) //nolint:errcheck // nobody may be connected with what is copied
-		identity, err := eventlog.Identify(t.Context(), conn)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return identity
+		return testdb.Must(eventlog.Identify(t.Context(), conn))(t)
 	}
 	first, other := identify(url), identify(testdb.Copy(t, url))
 	if first == other || first.Log != other.Log {

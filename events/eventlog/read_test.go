@@ -41,10 +41,7 @@ func TestReadStream(t *testing.T) {
 	log.append(t, appended[:2]...)
 	log.append(t, appended[2:]...)
 
-	got, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{1}, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testdb.Must(eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{1}, 1))(t)
 	if len(got) != 2 {
 		t.Fatalf("%d events after version 1, want 2", len(got))
 	}
@@ -118,10 +115,7 @@ func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
 	log.append(t, approval(2, 1)) // began later, is committed earlier
 
 	for range 20 {
-		early, err := eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		early := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, 10))(t)
 		if len(early) > 0 {
 			t.Fatalf("%s was read while an older transaction was open", early[0].ID)
 		}
@@ -161,10 +155,7 @@ func TestReadAfterNeverSkips(t *testing.T) {
 	after := events.Position{}
 	deadline := time.Now().Add(testdb.UntilSettled)
 	for len(seen) < writers*transactions && time.Now().Before(deadline) {
-		page, err := eventlog.ReadAfter(t.Context(), log.pool, after, 7)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, after, 7))(t)
 		for _, recorded := range page {
 			if recorded.Position.Compare(after) <= 0 || seen[recorded.ID] {
 				t.Fatalf("%s at %s was read after %s", recorded.ID, recorded.Position, after)

@@ -11,6 +11,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 )
 
 // route runs a router with one handler until all chunks are delivered, and returns the result of each delivery.
@@ -76,10 +77,7 @@ func TestSubscriberCloses(t *testing.T) {
 				func(ctx context.Context, deliver func(context.Context, eventlog.Chunk) error) {
 					said <- deliver(ctx, eventlog.Chunk{})
 				})
-			messages, err := subscriber.Subscribe(context.Background(), eventlog.Topic)
-			if err != nil {
-				t.Fatal(err)
-			}
+			messages := testdb.Must(subscriber.Subscribe(context.Background(), eventlog.Topic))(t)
 			if take {
 				<-messages
 			}

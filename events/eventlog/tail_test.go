@@ -20,10 +20,7 @@ import (
 // openTail returns a tail of a log and the identity of the log.
 func openTail(t *testing.T, pool *pgxpool.Pool, limit int) (*eventlog.Tail, eventlog.Identity) {
 	t.Helper()
-	identity, err := eventlog.Identify(t.Context(), pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	identity := testdb.Must(eventlog.Identify(t.Context(), pool))(t)
 	tail := eventlog.NewTail(pool.Config().ConnConfig, limit)
 	t.Cleanup(func() { tail.Close(context.Background()) })
 	return tail, identity
@@ -34,11 +31,7 @@ func read(
 	t *testing.T, tail *eventlog.Tail, after events.Position, of eventlog.Identity, streams ...string,
 ) eventlog.Chunk {
 	t.Helper()
-	chunk, err := tail.Read(t.Context(), after, of, streams)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return chunk
+	return testdb.Must(tail.Read(t.Context(), after, of, streams))(t)
 }
 
 // appendThreads appends events in one transaction, and returns their ids.
@@ -154,10 +147,7 @@ func TestTailOfAnotherLog(t *testing.T) {
 			t.Errorf("rows: %v, want ErrOtherLog", err)
 		}
 	}
-	now, err := eventlog.Identify(t.Context(), log.pool)
-	if err != nil {
-		t.Fatal(err)
-	}
+	now := testdb.Must(eventlog.Identify(t.Context(), log.pool))(t)
 	if diff := cmp.Diff(kept, ids(read(t, tail, events.Position{}, now))); diff != "" {
 		t.Errorf("other events than the log has (-log +read):\n%s", diff)
 	}
@@ -200,19 +190,10 @@ func TestTailStopsBeforeUndecodable(t *testing.T) {
 // TestReadUsesTheIndex: a read scans the primary key from its position, also with a plan from when the log was empty.
 func TestReadUsesTheIndex(t *testing.T) {
 	t.Parallel()
-	conn, err := eventlog.Connect(t.Context(), setupLog(t).pool.Config().ConnConfig)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(eventlog.Connect(t.Context(), setupLog(t).pool.Config().ConnConfig))(t)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
-	rows, err := conn.Query(t.Context(), "EXPLAIN "+eventlog.SettledSQL, "5", 5, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(conn.Query(t.Context(), "EXPLAIN "+eventlog.SettledSQL, "5", 5, 1000))(t)
+	lines := testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "Index Scan using events_pkey") ||
 		strings.Contains(plan, "Sort") {
 		t.Errorf("plan:\n%s", plan)

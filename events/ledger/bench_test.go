@@ -15,6 +15,7 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 // processTime returns the CPU time of this process.
@@ -104,10 +105,7 @@ func BenchmarkProof(b *testing.B) {
 		for i := range leaves {
 			leaves[i] = leaf(n + int64(i))
 		}
-		pieces, err := tree.Grow(leaves)
-		if err != nil {
-			b.Fatal(err)
-		}
+		pieces := testdb.Must(tree.Grow(leaves))(b)
 		rows := make([][]any, len(pieces))
 		for i, p := range pieces {
 			rows[i] = []any{p.Level, p.First, p.Hashes}
@@ -134,10 +132,7 @@ func BenchmarkProof(b *testing.B) {
 	for b.Loop() {
 		n := rand.Int64N(size)
 		began := time.Now()
-		proof, err := store.Proof(b.Context(), n)
-		if err != nil {
-			b.Fatal(err)
-		}
+		proof := testdb.Must(store.Proof(b.Context(), n))(b)
 		times = append(times, time.Since(began))
 		wantProof(b, proof, n, leaf(n), signer.Keys())
 	}

@@ -15,6 +15,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 var update = flag.Bool("update", false, "rewrite golden files")
@@ -51,10 +52,7 @@ func variants() map[string]eventlog.Row {
 func TestEntryGolden(t *testing.T) {
 	t.Parallel()
 	for name, event := range variants() {
-		entry, err := ledger.AppendEntry(nil, &event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := testdb.Must(ledger.AppendEntry(nil, &event))(t)
 		file := "testdata/" + name + ".golden"
 		got := hex.Dump(entry)
 		if *update {
@@ -62,10 +60,7 @@ func TestEntryGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		want, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testdb.Must(os.ReadFile(file))(t)
 		if diff := cmp.Diff(string(want), got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
@@ -79,10 +74,7 @@ func TestEntriesDiffer(t *testing.T) {
 	add := func(name string, change func(e *eventlog.Row)) {
 		event := sampleEvent()
 		change(&event)
-		entry, err := ledger.AppendEntry(nil, &event)
-		if err != nil {
-			t.Fatal(err)
-		}
+		entry := testdb.Must(ledger.AppendEntry(nil, &event))(t)
 		if other, ok := seen[string(entry)]; ok {
 			t.Errorf("%s has the entry of %s", name, other)
 		}

@@ -48,10 +48,7 @@ func (c cutConn) Write(p []byte) (int, error) {
 // cutPool connects through a cutter.
 func cutPool(t testing.TB, url string, cut *cutter) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testdb.Must(pgxpool.ParseConfig(url))(t)
 	config.MaxConns = 4
 	dial := config.ConnConfig.DialFunc
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -61,10 +58,7 @@ func cutPool(t testing.TB, url string, cut *cutter) *pgxpool.Pool {
 		}
 		return cutConn{conn, cut}, nil
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

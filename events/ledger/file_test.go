@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 // TestCreatedFilesStay: of several concurrent calls that create a file with different contents, one succeeds, and the
@@ -24,10 +25,7 @@ func TestCreatedFilesStay(t *testing.T) {
 			wg.Go(func() { failed[i] = ledger.CreateFile(file, []byte(strconv.Itoa(i))) })
 		}
 		wg.Wait()
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testdb.Must(os.ReadFile(file))(t)
 		for i, err := range failed {
 			if wrote := string(text) == strconv.Itoa(i); wrote != (err == nil) {
 				t.Errorf("writer %d of %q: %v", i, text, err)

@@ -16,6 +16,7 @@ import (
 
 	"novelgate/events/ledger"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/testdb"
 	"novelgate/readapi"
 )
 
@@ -96,20 +97,14 @@ func TestIndependentVerifier(t *testing.T) {
 		if width < 256 {
 			path += fmt.Sprintf(".p/%d", width)
 		}
-		entries, err := ledger.SplitBundle(read(path), int(width))
-		if err != nil {
-			t.Fatal(err)
-		}
+		entries := testdb.Must(ledger.SplitBundle(read(path), int(width)))(t)
 		wantProof(t, read(fmt.Sprint("/ledger/proof?logIndex=", n)), n, tlog.RecordHash(entries[n%256]), keys)
 	}
 	appendEvents(t, pool, 900)
 	awaitSealed(t, pool)
 	sign(t, signer)
 	now := openNote(t, read("/ledger/checkpoint"), keys...)
-	proof, err := tlog.ProveTree(now.N, then.N, tlog.TileHashReader(now, v))
-	if err != nil {
-		t.Fatal(err)
-	}
+	proof := testdb.Must(tlog.ProveTree(now.N, then.N, tlog.TileHashReader(now, v)))(t)
 	if err := tlog.CheckTree(proof, now.N, now.Hash, then.N, then.Hash); now.N != then.N+900 || err != nil {
 		t.Errorf("from %d to %d: %v", then.N, now.N, err)
 	}

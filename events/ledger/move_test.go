@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 // TestMemoryMoves: a memory is retired only with its newest checkpoint, and signs nothing then. Elsewhere it continues
@@ -31,10 +32,7 @@ func TestMemoryMoves(t *testing.T) {
 	if _, err := ledger.Retire(key, memory, older, to); !errors.Is(err, ledger.ErrMemory) {
 		t.Errorf("retired with an older checkpoint: %v", err)
 	}
-	signing, err := ledger.Retire(key, memory, last, to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signing := testdb.Must(ledger.Retire(key, memory, last, to))(t)
 	again, err := ledger.Retire(key, memory, last, to)
 	if err != nil || again.Memory != signing.Memory || again.Keys != signing.Keys {
 		t.Errorf("retired again: %v", err)

@@ -20,10 +20,7 @@ import (
 // others: as after a restore that lost the memory.
 func newHistory(t testing.TB, keyFile string, sizes ...int) *pgxpool.Pool {
 	t.Helper()
-	remembered, err := filepath.Glob(filepath.Join(ledger.DefaultMemory(keyFile), "*.checkpoint"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	remembered := testdb.Must(filepath.Glob(filepath.Join(ledger.DefaultMemory(keyFile), "*.checkpoint")))(t)
 	for _, file := range remembered {
 		if err := os.Remove(file); err != nil {
 			t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 // newPublisher returns a publisher of the current origin.
@@ -62,10 +63,7 @@ func TestPublishToDirectory(t *testing.T) {
 	for file, size := range map[string]int64{
 		"checkpoint": 1400, "checkpoints/000": 0, "checkpoints/007": 7, "checkpoints/x001/400": 1400,
 	} {
-		text, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testdb.Must(os.ReadFile(filepath.Join(dir, file)))(t)
 		if tree := openNote(t, text, signer.Keys()...); tree.N != size {
 			t.Errorf("%s is about %d entries", file, tree.N)
 		}
@@ -109,10 +107,7 @@ func TestPublishToEndpoint(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}))
 	defer server.Close()
-	address, err := url.Parse(server.URL + "/checkpoints")
-	if err != nil {
-		t.Fatal(err)
-	}
+	address := testdb.Must(url.Parse(server.URL + "/checkpoints"))(t)
 	failures := 0
 	for range 4 { // as after restarts: a publisher has no state
 		if err := newPublisher(t, pool, ledger.NewEndpoint(pool, http.MethodPut, address)).Publish(t.Context()); err != nil {

@@ -147,10 +147,7 @@ func TestSealerStopsAtAGap(t *testing.T) {
 	}
 	startSealer(t, ledger.SealerConfig{Pool: pool, Limit: 4})
 	testdb.Eventually(t, "the error is on record", func() bool {
-		status, err := ledger.ReadStatus(t.Context(), pool)
-		if err != nil {
-			t.Fatal(err)
-		}
+		status := testdb.Must(ledger.ReadStatus(t.Context(), pool))(t)
 		return status.Error != nil && strings.Contains(*status.Error, "gap") && status.Size == 4 && status.UnsealedEvents == 1
 	})
 }
@@ -244,15 +241,9 @@ func TestBundleOfAChangedLog(t *testing.T) {
 func TestEventsAreReadByIndex(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	history, err := database.OpenHistory(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	history := testdb.Must(database.OpenHistory(t.Context(), url))(t)
 	defer history.Close()
-	pools, err := database.Open(t.Context(), url, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := testdb.Must(database.Open(t.Context(), url, 1, 0))(t)
 	defer pools.Close()
 	for name, pool := range map[string]*pgxpool.Pool{"history": history, "public": pools.Read} {
 		for _, statement := range []struct {
@@ -262,14 +253,8 @@ func TestEventsAreReadByIndex(t *testing.T) {
 			{ledger.SealsSQL, "Index Scan using ledger_seals_first_log_index_key", []any{256, 512}},
 			{ledger.RowsSQL, "Index Scan using events_pkey", []any{"5", 5, "7", 3}},
 		} {
-			rows, err := pool.Query(t.Context(), "EXPLAIN "+statement.sql, statement.arguments...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-			if err != nil {
-				t.Fatal(err)
-			}
+			rows := testdb.Must(pool.Query(t.Context(), "EXPLAIN "+statement.sql, statement.arguments...))(t)
+			lines := testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 			if plan := strings.Join(lines, "\n"); !strings.Contains(plan, statement.index) || strings.Contains(plan, "Sort") ||
 				strings.Contains(plan, "Seq Scan") {
 				t.Errorf("%s:\n%s", name, plan)

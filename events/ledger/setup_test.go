@@ -26,10 +26,7 @@ func newPool(t testing.TB) *pgxpool.Pool {
 
 func openPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := database.OpenLedger(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(database.OpenLedger(t.Context(), url))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -113,10 +110,7 @@ FROM generate_series(0, $1::integer - 1) AS i,
 // generate fills the log with transactions of size events each.
 func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
 	t.Helper()
-	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	// Waiting for the disk tens of thousands of times would take longer than the test.
 	if _, err := conn.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
@@ -161,10 +155,7 @@ func awaitSealed(t testing.TB, pool *pgxpool.Pool) {
 // gauge returns the value of a metric.
 func gauge(t testing.TB, metrics *ledger.Metrics, name string) float64 {
 	t.Helper()
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testdb.Must(metrics.Gather())(t)
 	for _, family := range families {
 		if family.GetName() == name {
 			return family.GetMetric()[0].GetGauge().GetValue()

@@ -261,10 +261,7 @@ func TestReplicaWithoutMemory(t *testing.T) {
 	s := newSigned(t, testdb.Copy(t, empty), filepath.Join(t.TempDir(), "ledger.key"))
 	s.grow(5)
 	sign(t, s.signer)
-	text, err := os.ReadFile(s.keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile(s.keyFile))(t)
 	copied := filepath.Join(t.TempDir(), "ledger.key")
 	if err := os.WriteFile(copied, text, 0o600); err != nil {
 		t.Fatal(err)
@@ -317,14 +314,8 @@ func TestOneMemoryForTwoLogs(t *testing.T) {
 		}
 		pool := openPool(t, url)
 		config := ledger.IdentityConfig{OriginPrefix: "h/ledger", KeyFile: keyFile}
-		id, err := ledger.Identify(t.Context(), pool, config)
-		if err != nil {
-			t.Fatal(err)
-		}
-		signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id})
-		if err != nil {
-			t.Fatal(err)
-		}
+		id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)
+		signer := testdb.Must(ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id}))(t)
 		appendEvents(t, pool, 1)
 		startSealer(t, ledger.SealerConfig{Pool: pool})
 		awaitSealed(t, pool)
@@ -340,10 +331,7 @@ func TestOneMemoryForTwoLogs(t *testing.T) {
 func TestMemoryIsLocked(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
-	unlock, err := ledger.LockMemory(ledger.DefaultMemory(s.keyFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	unlock := testdb.Must(ledger.LockMemory(ledger.DefaultMemory(s.keyFile)))(t)
 	s.wantRefused("a locked memory", ledger.ErrLocked)
 	unlock()
 	sign(t, s.signer)
@@ -401,10 +389,7 @@ func TestLedgerFromBeforeMemories(t *testing.T) {
 	t.Parallel()
 	s := oldLedger(t)
 	behind := &signed{t: t, url: s.url, keyFile: filepath.Join(t.TempDir(), "ledger.key")}
-	key, err := os.ReadFile(s.keyFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testdb.Must(os.ReadFile(s.keyFile))(t)
 	if err := os.WriteFile(behind.keyFile, key, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -421,10 +406,7 @@ func TestLedgerFromBeforeMemories(t *testing.T) {
 		t.Fatal(id.Reason)
 	}
 	quiet := slog.New(slog.DiscardHandler)
-	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: quiet})
-	if err != nil {
-		t.Fatal(err)
-	}
+	signer := testdb.Must(ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: quiet}))(t)
 	sign(t, signer)
 	appendEvents(t, pool, 1)
 	startSealer(t, ledger.SealerConfig{Pool: pool})

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 const testOrigin = "ledger.example/test"
@@ -33,10 +34,7 @@ func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *
 	if config.KeyFile == "" {
 		config.KeyFile = filepath.Join(t.TempDir(), "ledger.key")
 	}
-	id, err := ledger.Identify(t.Context(), pool, config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)
 	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -49,10 +47,7 @@ func openNote(t testing.TB, signed []byte, keys ...string) tlog.Tree {
 	t.Helper()
 	var verifiers []note.Verifier
 	for _, key := range keys {
-		verifier, err := note.NewVerifier(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testdb.Must(note.NewVerifier(key))(t)
 		verifiers = append(verifiers, verifier)
 	}
 	n, err := note.Open(signed, note.VerifierList(verifiers...))
@@ -96,11 +91,7 @@ func sign(t testing.TB, signer *ledger.Signer) {
 
 func latest(t testing.TB, pool *pgxpool.Pool) ledger.Checkpoint {
 	t.Helper()
-	c, err := ledger.NewStore(pool).Latest(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testdb.Must(ledger.NewStore(pool).Latest(t.Context()))(t)
 }
 
 func TestCheckpointsFollowTheTree(t *testing.T) {
@@ -127,10 +118,7 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 		t.Errorf("newest checkpoint: %+v", tree)
 	}
 	for _, n := range []int64{0, 1, 5, 6, 255, 256, 605} {
-		p, err := store.Proof(t.Context(), n)
-		if err != nil {
-			t.Fatal(err)
-		}
+		p := testdb.Must(store.Proof(t.Context(), n))(t)
 		wantProof(t, p, n, leaves[n], signer.Keys())
 	}
 	appendEvents(t, pool, 1)
@@ -148,11 +136,8 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 // chain returns the sizes of all checkpoints in order, and checks that each follows the previous one.
 func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
 	t.Helper()
-	rows, err := pool.Query(t.Context(),
-		`SELECT tree_size, coalesce(previous_size, -1) FROM ledger_checkpoints ORDER BY tree_size`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(pool.Query(t.Context(),
+		`SELECT tree_size, coalesce(previous_size, -1) FROM ledger_checkpoints ORDER BY tree_size`))(t)
 	var sizes []int64
 	var size, previous int64
 	last := int64(-1)
@@ -323,33 +308,21 @@ func TestKeyRotation(t *testing.T) {
 		sign(t, signer)
 		c := latest(t, pool)
 		for _, key := range want {
-			verifier, err := note.NewVerifier(key)
-			if err != nil {
-				t.Fatal(err)
-			}
+			verifier := testdb.Must(note.NewVerifier(key))(t)
 			if _, err := note.Open(c.Note, note.VerifierList(verifier)); err != nil {
 				t.Errorf("with key %s: %v", key, err)
 			}
 		}
-		keys, err := store.VerifierKeys(t.Context(), c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		keys := testdb.Must(store.VerifierKeys(t.Context(), c))(t)
 		if diff := cmp.Diff(want, keys); diff != "" {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}
 	}
 	before := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}).Keys()[0]
 	step(before)
-	after, err := ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := testdb.Must(ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin))(t)
 	step(before, after)
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile(file))(t)
 	lines := strings.SplitAfter(string(text), "\n") // the memory, the first key, the second one
 	lines[1] = "# the first one has retired\n\n"
 	if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600); err != nil {

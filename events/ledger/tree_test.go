@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 // TestTreeIsThatOfRFC6962 grows trees by seals of any size, reloads them in between, and compares tiles, roots and
@@ -35,10 +36,7 @@ func TestTreeIsThatOfRFC6962(t *testing.T) {
 				fresh[i] = sha256.Sum256(binary.BigEndian.AppendUint64(nil, uint64(len(leaves))))
 				leaves = append(leaves, fresh[i])
 			}
-			pieces, err := tree.Grow(fresh)
-			if err != nil {
-				t.Fatal(err)
-			}
+			pieces := testdb.Must(tree.Grow(fresh))(t)
 			for _, p := range pieces {
 				key := tlog.Tile{H: 8, L: p.Level, N: p.First / 256}
 				if have := len(tiles[key]) / 32; int64(have) != p.First%256 || have+len(p.Hashes)/32 > 256 {
@@ -64,11 +62,8 @@ func TestTreeIsThatOfRFC6962(t *testing.T) {
 		}
 		if len(leaves) > 0 {
 			n := rapid.Int64Range(0, int64(len(leaves)-1)).Draw(t, "leaf")
-			proof, err := tlog.ProveRecord(int64(len(leaves)), n,
-				tlog.TileHashReader(tlog.Tree{N: int64(len(leaves)), Hash: root}, tileMap(read)))
-			if err != nil {
-				t.Fatal(err)
-			}
+			proof := testdb.Must(tlog.ProveRecord(int64(len(leaves)), n,
+				tlog.TileHashReader(tlog.Tree{N: int64(len(leaves)), Hash: root}, tileMap(read))))(t)
 			if err := tlog.CheckRecord(proof, int64(len(leaves)), root, n, leaves[n]); err != nil {
 				t.Fatal(err)
 			}

@@ -22,12 +22,9 @@ import (
 func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metrics *ledger.Metrics) *ledger.Publisher {
 	t.Helper()
 	const quorum = 2
-	target, err := ledger.NewWitness(ledger.WitnessConfig{
+	target := testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
 		Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: quorum, Metrics: metrics,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	return ledger.NewPublisher(ledger.PublisherConfig{
 		Pool: l.Pool, Origin: ledgertest.Origin, Target: target, Interval: time.Millisecond, Longest: time.Millisecond,
 		Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
@@ -47,10 +44,7 @@ func cosigners(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witn
 		t.Errorf("the ledger has not signed: %v\n%s", err, c.Note)
 	}
 	for _, w := range witnesses {
-		verifier, err := ledger.NewWitnessVerifier(w.VerifierKey)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testdb.Must(ledger.NewWitnessVerifier(w.VerifierKey))(t)
 		if opened, err := note.Open(c.Note, note.VerifierList(verifier)); err == nil {
 			names += opened.Sigs[0].Name + " "
 		}
@@ -105,10 +99,7 @@ func TestWitnesses(t *testing.T) {
 // metricsOf returns the metrics of a target.
 func metricsOf(t testing.TB, metrics *ledger.Metrics, target string) map[string]float64 {
 	t.Helper()
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testdb.Must(metrics.Gather())(t)
 	values := map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {

@@ -218,10 +218,7 @@ func TestMirrorFromBundles(t *testing.T) {
 		paths = append(paths, x.Dir)
 	}
 	o.ledger.Append(100)
-	bundles, err := audit.OpenBundles(paths)
-	if err != nil {
-		t.Fatal(err)
-	}
+	bundles := testdb.Must(audit.OpenBundles(paths))(t)
 	read := int64(0)
 	o.events = func(list []ledger.Event, first int64) []ledger.Event {
 		if first < 9000 {

@@ -92,10 +92,7 @@ func config(pool *pgxpool.Pool, source audit.Source, keys []string) mirror.Confi
 // begin makes a database a mirror.
 func begin(t testing.TB) *pgxpool.Pool {
 	t.Helper()
-	pool, err := database.OpenHistory(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(database.OpenHistory(t.Context(), testdb.New(t)))(t)
 	t.Cleanup(pool.Close)
 	if err := mirror.Begin(t.Context(), pool, "https://origin.example"); err != nil {
 		t.Fatal(err)

@@ -96,10 +96,7 @@ func (l *restored) count(sql string) int {
 
 func one[T any](t testing.TB, pool *pgxpool.Pool, sql string) T {
 	t.Helper()
-	rows, err := pool.Query(t.Context(), sql)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(pool.Query(t.Context(), sql))(t)
 	value, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[T])
 	if err != nil {
 		t.Fatalf("%v\n%s", err, sql)

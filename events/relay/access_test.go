@@ -22,10 +22,7 @@ import (
 // have no permission for them.
 func TestDocumentedPermissions(t *testing.T) {
 	t.Parallel()
-	document, err := os.ReadFile("../../docs/events.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := testdb.Must(os.ReadFile("../../docs/events.md"))(t)
 	_, config, _ := strings.Cut(string(document), "```\naccounts {")
 	config, _, _ = strings.Cut("accounts {"+config, "```")
 	name := relay.StreamName(ledgertest.Origin)
@@ -43,15 +40,9 @@ func TestDocumentedPermissions(t *testing.T) {
 	as := func(user string, options ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 		t.Helper()
 		options = append(options, nats.UserInfo(user, strings.ToUpper(user)+"_PASSWORD"))
-		conn, err := nats.Connect(cluster.URL(), options...)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testdb.Must(nats.Connect(cluster.URL(), options...))(t)
 		t.Cleanup(conn.Close)
-		js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(time.Second))
-		if err != nil {
-			t.Fatal(err)
-		}
+		js := testdb.Must(jetstream.New(conn, jetstream.WithDefaultTimeout(time.Second)))(t)
 		return conn, js
 	}
 	_, b.js = as("relay")

@@ -48,10 +48,7 @@ func counter(t testing.TB, metrics *relay.Metrics, name string) float64 {
 
 func metric(t testing.TB, metrics *relay.Metrics, name string) *dto.Metric {
 	t.Helper()
-	families, err := metrics.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testdb.Must(metrics.Gather())(t)
 	for _, family := range families {
 		if family.GetName() == name {
 			return family.GetMetric()[0]
@@ -175,10 +172,7 @@ func TestRefusesTamperedMessage(t *testing.T) {
 
 func configOf(t testing.TB, js jetstream.JetStream, name string) jetstream.StreamConfig {
 	t.Helper()
-	found, err := js.Stream(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := testdb.Must(js.Stream(t.Context(), name))(t)
 	config := found.CachedInfo().Config
 	config.Metadata = map[string]string{"novelgate-origin": config.Metadata["novelgate-origin"]}
 	return config
@@ -256,11 +250,8 @@ func TestNewOrigin(t *testing.T) {
 		}
 	}
 	// Consumers of the former stream go on by the subjects of its messages.
-	consumer, err := b.js.CreateConsumer(t.Context(), relay.StreamName(ledgertest.Origin),
-		jetstream.ConsumerConfig{FilterSubject: "novelgate.v1.*.novel.>"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	consumer := testdb.Must(b.js.CreateConsumer(t.Context(), relay.StreamName(ledgertest.Origin),
+		jetstream.ConsumerConfig{FilterSubject: "novelgate.v1.*.novel.>"}))(t)
 	if m, err := consumer.Next(); err != nil || m.Subject() == "" {
 		t.Errorf("the former stream does not deliver: %v", err)
 	}

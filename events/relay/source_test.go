@@ -92,10 +92,7 @@ func TestSourceHasTheLog(t *testing.T) {
 	read := func(first int64, count int) (list []ledger.Event) {
 		t.Helper()
 		for len(list) < count {
-			more, err := s.Events(t.Context(), first+int64(len(list)), count-len(list), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
+			more := testdb.Must(s.Events(t.Context(), first+int64(len(list)), count-len(list), 0))(t)
 			list = append(list, more...)
 		}
 		return list

@@ -88,15 +88,9 @@ func selected(t *testing.T, pool *pgxpool.Pool, view string) [][]string {
 	t.Helper()
 	config := pool.Config().ConnConfig.Copy()
 	config.RuntimeParams["timezone"] = "UTC"
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.ConnectConfig(t.Context(), config))(t)
 	defer func() { _ = conn.Close(context.Background()) }()
-	rows, err := conn.Query(t.Context(), `SELECT * FROM analytics.`+view, pgx.QueryExecModeSimpleProtocol)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(conn.Query(t.Context(), `SELECT * FROM analytics.`+view, pgx.QueryExecModeSimpleProtocol))(t)
 	var names []string
 	for _, field := range rows.FieldDescriptions() {
 		names = append(names, field.Name)
@@ -128,10 +122,7 @@ func sorted(rows [][]string) [][]string {
 func csvRows(t *testing.T, file []byte) [][]string {
 	t.Helper()
 	file = bytes.ReplaceAll(file, []byte(`,"",`), []byte(`,empty,`))
-	rows, err := csv.NewReader(bytes.NewReader(file)).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(csv.NewReader(bytes.NewReader(file)).ReadAll())(t)
 	for _, row := range rows[1:] {
 		for i := range row {
 			switch row[i] {
@@ -148,10 +139,7 @@ func csvRows(t *testing.T, file []byte) [][]string {
 // parquetRows reads a file by its schema, and formats values as PostgreSQL does.
 func parquetRows(t *testing.T, file []byte) [][]string {
 	t.Helper()
-	opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file), int64(len(file))))(t)
 	var names []string
 	fields := opened.Schema().Fields()
 	for _, field := range fields {
@@ -198,10 +186,7 @@ func TestDecimals(t *testing.T) {
 	execute(t, pool, `CREATE VIEW analytics.numbers AS SELECT n, x FROM (VALUES
 		(1, 12.5), (2, 1000000), (3, 0.0000005), (4, 0.00000049), (5, -2.25), (6, 999999999999.999999), (7, 999999999999.9999999), (8, 1e12), (9, 'NaN'), (10, NULL)) AS v (n, x)`)
 	file := export(t, pool, "numbers", analytics.Parquet)
-	opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file), int64(len(file))))(t)
 	column, ok := opened.Schema().Lookup("x_decimal")
 	if !ok || column.Node.Type().LogicalType().String() != "DECIMAL(18,6)" {
 		t.Fatalf("x_decimal: %v %v", ok, opened.Schema())
@@ -232,10 +217,7 @@ func TestParquetNamesItsMaker(t *testing.T) {
 	if _, err := e.Run(t.Context(), newPool(t), &file); err != nil {
 		t.Fatal(err)
 	}
-	opened, err := parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
 	if got := opened.Metadata().CreatedBy; got != e.CreatedBy {
 		t.Errorf("created by %q", got)
 	}
@@ -296,19 +278,13 @@ func TestRowGroups(t *testing.T) {
 	execute(t, pool, `CREATE VIEW analytics.long AS SELECT n FROM generate_series(1, 1100000) AS n`)
 	for view, want := range map[string]int{"wide": 1500, "long": 1_100_000} {
 		file := export(t, pool, view, analytics.Parquet)
-		opened, err := parquet.OpenFile(bytes.NewReader(file), int64(len(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file), int64(len(file))))(t)
 		if groups := len(opened.RowGroups()); groups < 2 {
 			t.Errorf("%s: %d row groups: this test has shown nothing", view, groups)
 		}
-		rows, err := parquet.Read[struct {
+		rows := testdb.Must(parquet.Read[struct {
 			N *int32 `parquet:"n,optional"`
-		}](bytes.NewReader(file), int64(len(file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		}](bytes.NewReader(file), int64(len(file))))(t)
 		if len(rows) != want {
 			t.Fatalf("%s: %d rows, want %d", view, len(rows), want)
 		}
@@ -367,10 +343,7 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 		SELECT n, encode(substr(noise, 1 + n * 1009 % 1000000, 1000), 'hex') AS body
 		FROM generate_series(1, 75000) AS n, (SELECT string_agg(sha512(i::text::bytea), '') AS noise FROM generate_series(1, 16000) AS i) AS source`)
 	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
-		file, err := os.Create(filepath.Join(t.TempDir(), "many"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := testdb.Must(os.Create(filepath.Join(t.TempDir(), "many")))(t)
 		peak := watchHeap()
 		if _, err := (analytics.Export{View: "many", Format: format}).Run(t.Context(), pool, file); err != nil {
 			t.Fatal(err)

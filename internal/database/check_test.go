@@ -16,15 +16,9 @@ import (
 // view pg_settings hide the built-in ones.
 func pretendedServer(t *testing.T, settings map[string]string) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(testdb.NewEmpty(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testdb.Must(pgxpool.ParseConfig(testdb.NewEmpty(t)))(t)
 	config.ConnConfig.RuntimeParams["search_path"] = "pretended, pg_catalog"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	testdb.Exec(t, pool, `CREATE SCHEMA pretended; CREATE TABLE pretended.settings (name text, value text);
 		CREATE FUNCTION pretended.current_setting(text) RETURNS text LANGUAGE sql AS '
@@ -82,15 +76,9 @@ func TestCheckServer(t *testing.T) {
 // TestCheckServerSeesThePoolsOwnSettings: the settings of the pool's sessions count, not the server's defaults.
 func TestCheckServerSeesThePoolsOwnSettings(t *testing.T) {
 	t.Parallel()
-	config, err := pgxpool.ParseConfig(testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := testdb.Must(pgxpool.ParseConfig(testdb.New(t)))(t)
 	config.ConnConfig.RuntimeParams["synchronous_commit"] = "off"
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	defer pool.Close()
 	if err := database.CheckServer(t.Context(), pool, false); !errors.Is(err, database.ErrNotDurable) {
 		t.Errorf("got %v, want ErrNotDurable", err)

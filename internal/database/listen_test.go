@@ -56,11 +56,8 @@ func TestListen(t *testing.T) {
 	notify(`Tw"o`, "")
 	expect("two:")
 
-	rows, err := pool.Query(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-		WHERE application_name = 'novelgate-listen' AND datname = current_database()`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	rows := testdb.Must(pool.Query(t.Context(), `SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+		WHERE application_name = 'novelgate-listen' AND datname = current_database()`))(t)
 	if ended, err := pgx.CollectExactlyOneRow(rows, pgx.RowTo[bool]); err != nil || !ended {
 		t.Fatalf("the listening connection was not ended: %v", err)
 	}

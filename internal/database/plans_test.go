@@ -88,16 +88,10 @@ func TestCommitterProbesIndexes(t *testing.T) {
 // prepare returns a connection with the statements prepared.
 func prepare(t *testing.T, pool *pgxpool.Pool) *pgx.Conn {
 	t.Helper()
-	conn, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pool.Acquire(t.Context()))(t)
 	t.Cleanup(conn.Release)
 	for _, s := range statements {
-		text, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(s.file)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testdb.Must(os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(s.file))))(t)
 		testdb.Exec(t, conn, "PREPARE "+name(s)+" ("+s.parameters+") AS "+string(text))
 	}
 	return conn.Conn()

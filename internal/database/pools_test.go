@@ -12,10 +12,7 @@ import (
 
 func open(t testing.TB) *database.Pools {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2)))(t)
 	t.Cleanup(pools.Close)
 	return pools
 }
@@ -80,10 +77,7 @@ func TestPoolsShareTheConnections(t *testing.T) {
 			"append": 9, "limits": 2, "access": 2, "general": 4, "read": 2, "history": 1,
 		}},
 	} {
-		pools, err := database.Open(t.Context(), url, c.lanes, c.most)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pools := testdb.Must(database.Open(t.Context(), url, c.lanes, c.most))(t)
 		got, sum := map[string]int{}, outside
 		for name, pool := range pools.Named() {
 			got[name] = int(pool.Config().MaxConns)

@@ -38,10 +38,7 @@ var pinned = []struct{ name, want, other string }{
 func strangeRole(t *testing.T) string {
 	t.Helper()
 	direct := testdb.NewEmpty(t)
-	parsed, err := url.Parse(direct)
-	if err != nil {
-		t.Fatal(err)
-	}
+	parsed := testdb.Must(url.Parse(direct))(t)
 	owner := testdb.Connect(t, direct)
 	role := parsed.Path[1:] // unique on the server
 	statements := []string{
@@ -84,10 +81,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	if err := migrations.Up(t.Context(), strange); err != nil {
 		t.Fatal(err)
 	}
-	pools, err := database.Open(t.Context(), strange, 2, database.DefaultConnections(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := testdb.Must(database.Open(t.Context(), strange, 2, database.DefaultConnections(2)))(t)
 	defer pools.Close()
 	settings := map[string]func(name string) (string, error){}
 	all := pools.Named()
@@ -95,10 +89,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 		"commands'": database.OpenGeneral, "ledger of a command": database.OpenLedger,
 		"history of a command": database.OpenHistory,
 	} {
-		pool, err := open(t.Context(), strange)
-		if err != nil {
-			t.Fatal(err)
-		}
+		pool := testdb.Must(open(t.Context(), strange))(t)
 		defer pool.Close()
 		all[name] = pool
 	}
@@ -113,10 +104,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	settings["other"] = func(setting string) (value string, err error) {
 		return value, other.QueryRowContext(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
 	}
-	reading, err := eventlog.Connect(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reading := testdb.Must(eventlog.Connect(t.Context(), config))(t)
 	defer reading.Close(context.Background()) //nolint:errcheck // a test's
 	settings["that read the log"] = func(setting string) (value string, err error) {
 		return value, reading.QueryRow(t.Context(), `SELECT pg_catalog.current_setting($1)`, setting).Scan(&value)
@@ -176,10 +164,7 @@ func TestCommitsWait(t *testing.T) {
 	}
 	config := pools.General.Config().ConnConfig
 	testdb.Exec(t, pools.General, fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = off`, name))
-	weak, err := database.OpenGeneral(t.Context(), config.ConnString())
-	if err != nil {
-		t.Fatal(err)
-	}
+	weak := testdb.Must(database.OpenGeneral(t.Context(), config.ConnString()))(t)
 	defer weak.Close()
 	if err := database.CheckServer(t.Context(), weak, false); !errors.Is(err, database.ErrNotDurable) {
 		t.Errorf("a start on it: %v, want ErrNotDurable", err)

@@ -11,6 +11,7 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 )
 
 // dialled makes config report its connections.
@@ -30,27 +31,18 @@ func dialled(config *pgx.ConnConfig) <-chan net.Conn {
 func TestConnectionsNoticeSilence(t *testing.T) {
 	t.Parallel()
 	url := newRelay(t).url
-	pools, err := database.Open(t.Context(), url, 2, database.DefaultConnections(2))
-	if err != nil {
-		t.Fatal(err)
-	}
+	pools := testdb.Must(database.Open(t.Context(), url, 2, database.DefaultConnections(2)))(t)
 	t.Cleanup(pools.Close)
 	conns := map[string]net.Conn{}
 	for name, pool := range pools.Named() {
-		conn, err := pool.Acquire(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testdb.Must(pool.Acquire(t.Context()))(t)
 		defer conn.Release()
 		conns[name] = conn.Conn().PgConn().Conn()
 	}
 
 	config := pools.General.Config().ConnConfig
 	made := dialled(config)
-	reading, err := eventlog.Connect(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reading := testdb.Must(eventlog.Connect(t.Context(), config))(t)
 	defer reading.Close(context.Background()) //nolint:errcheck // it only read
 	conns["reading"] = latest(made)
 

@@ -19,10 +19,7 @@ import (
 
 func openGeneral(t *testing.T, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := database.OpenGeneral(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(database.OpenGeneral(t.Context(), url))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -84,10 +81,7 @@ func TestBusyConnectionsThatHaveGoneSilent(t *testing.T) {
 // no long wait.
 func TestSilenceWhileASessionIsSetUp(t *testing.T) {
 	t.Parallel()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer listener.Close() //nolint:errcheck // a test's
 	go func() {
 		for {
@@ -168,10 +162,7 @@ func startOfSession(t *testing.T, pool *pgxpool.Pool) string {
 	for name, value := range config.RuntimeParams {
 		fmt.Fprintf(&sent, "%q %q\n", name, value)
 	}
-	conn, err := pgx.ConnectConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.ConnectConfig(t.Context(), config))(t)
 	if err := conn.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}

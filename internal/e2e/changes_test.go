@@ -20,10 +20,7 @@ func (p *Partner) feed(t testing.TB) (changes []client.Change) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for cursor := ""; ; {
-		page, err := c.Changes.Page(ctx, cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testdb.Must(c.Changes.Page(ctx, cursor))(t)
 		changes = append(changes, page.Changes...)
 		if page.NextCursor == nil {
 			return changes
@@ -89,11 +86,8 @@ func TestLiveFeed(t *testing.T) {
 	ada, p := s.NewStaff(t), s.NewPartner(t)
 	novel := p.Upsert(t, "n", Fields{"novel": Unique("Live")}).WantNovel(t, 201)
 	open := func() (int, io.Reader) {
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
-			s.URL+"/api/integrations/changes?follow=true&cursor=now", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := testdb.Must(http.NewRequestWithContext(t.Context(), http.MethodGet,
+			s.URL+"/api/integrations/changes?follow=true&cursor=now", nil))(t)
 		r.Header.Set("Authorization", "Bearer "+p.APIKey)
 		r.Header.Set("Accept", "application/x-ndjson")
 		response, err := http.DefaultClient.Do(r)

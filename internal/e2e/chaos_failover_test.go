@@ -162,10 +162,7 @@ func failOver(t *testing.T, shared bool) {
 	standby := startStandby(t, primary)
 	before.kill()
 	both := primaryOf(t, primary, standby) + "&connect_timeout=30" // all connect at once on a busy machine
-	copied, err := os.ReadFile(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	copied := testdb.Must(os.ReadFile(key))(t)
 	if err := os.WriteFile(filepath.Join(second, "ledger.key"), copied, 0o600); err != nil {
 		t.Fatal(err)
 	}

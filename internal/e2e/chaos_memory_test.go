@@ -203,11 +203,8 @@ func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
 	pool := testdb.Pool(t, databaseURL)
 	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
 	for range partners {
-		made, err := s.CreateIntegration(t.Context(), Unique("partner"),
-			principal.Change{Capabilities: map[principal.Capability]bool{principal.Posts: true}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		made := testdb.Must(s.CreateIntegration(t.Context(), Unique("partner"),
+			principal.Change{Capabilities: map[principal.Capability]bool{principal.Posts: true}}))(t)
 		_, secret, err := s.IssueKey(t.Context(), made.ID, 0)
 		if err != nil {
 			t.Fatal(err)

@@ -41,10 +41,7 @@ const password = "PLANTED-DATABASE-PASSWORD"
 // blackHole accepts connections and never answers.
 func blackHole(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { _ = listener.Close() })
 	return listener.Addr().String() // the kernel accepts connections
 }

@@ -195,10 +195,7 @@ func TestRelayAndMirrorKilled(t *testing.T) {
 	})
 	wantMirrored(t, service.URL, primary.url(), mirror.URL, own.url())
 
-	pool, err := database.OpenHistory(t.Context(), primary.url())
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(database.OpenHistory(t.Context(), primary.url()))(t)
 	defer pool.Close()
 	tree := relaytest.WantLog(t, servers.js, pool)
 	for _, url := range []string{service.URL, mirror.URL} {

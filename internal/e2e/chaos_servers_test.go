@@ -251,10 +251,7 @@ func (h *host) try(t *testing.T, v variant, name string) {
 func (h *host) urlFor(t *testing.T, v variant, name, role string) string {
 	t.Helper()
 	made := inDatabase(t, h.url(), name, role)
-	u, err := url.Parse(made)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := testdb.Must(url.Parse(made))(t)
 	query := u.Query()
 	if v.tcp {
 		query.Del("host")
@@ -276,10 +273,7 @@ func (h *host) urlFor(t *testing.T, v variant, name, role string) string {
 // inDatabase is the URL with another database and, unless it is empty, another role.
 func inDatabase(t *testing.T, server, name, role string) string {
 	t.Helper()
-	u, err := url.Parse(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := testdb.Must(url.Parse(server))(t)
 	u.Path = "/" + name
 	if role != "" {
 		u.User = url.User(role)
@@ -434,10 +428,7 @@ func startBouncer(t *testing.T, mode, server string) string {
 // freeAddress returns an address on which nothing listens.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = listener.Close() }()
 	return listener.Addr().String()
 }
@@ -445,21 +436,12 @@ func freeAddress(t *testing.T) string {
 // selfSigned returns a certificate and its key.
 func selfSigned(t *testing.T) (certificate, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	private := testdb.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stored, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := testdb.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	stored := testdb.Must(x509.MarshalPKCS8PrivateKey(private))(t)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: stored}))
 }

@@ -304,10 +304,7 @@ func remarkOn(t *testing.T, p *Partner, r *Service, key string) string {
 	if sent.status != http.StatusCreated {
 		t.Fatalf("a comment is answered with %d %v\n%s", sent.status, sent.err, sent.body)
 	}
-	link, err := url.Parse(sent.header.Get("Location"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	link := testdb.Must(url.Parse(sent.header.Get("Location")))(t)
 	page := r.Send(t, Request{Method: http.MethodGet, Path: link.RequestURI()})
 	if page.Status != http.StatusOK || !strings.Contains(string(page.Body), text) {
 		t.Errorf("the link of the comment is answered with %d\n%s", page.Status, page.Body)

@@ -22,11 +22,8 @@ import (
 // Client returns a client of the service at the address, with the partner's key. An attempt may take a second.
 func (p *Partner) Client(t testing.TB, address string) *client.Client {
 	t.Helper()
-	c, err := client.New(address, p.APIKey, client.WithAttemptTimeout(time.Second),
-		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := testdb.Must(client.New(address, p.APIKey, client.WithAttemptTimeout(time.Second),
+		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}})))(t)
 	return c
 }
 
@@ -36,10 +33,7 @@ type fault func(w http.ResponseWriter, r *http.Request, service http.Handler)
 // through returns the address of a proxy to the service that applies each fault to one request, and then none.
 func (s *Service) through(t testing.TB, faults ...fault) string {
 	t.Helper()
-	target, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testdb.Must(url.Parse(s.URL))(t)
 	service := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	next := make(chan fault, len(faults))
 	for _, f := range faults {

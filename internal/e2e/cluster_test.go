@@ -75,10 +75,7 @@ func isFree(first int) bool {
 // running returns the command lines that have the text, by process.
 func running(t *testing.T, text string) map[int]string {
 	t.Helper()
-	files, err := filepath.Glob("/proc/[0-9]*/cmdline")
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := testdb.Must(filepath.Glob("/proc/[0-9]*/cmdline"))(t)
 	found := make(map[int]string)
 	for _, file := range files {
 		pid, numberErr := strconv.Atoi(filepath.Base(filepath.Dir(file)))

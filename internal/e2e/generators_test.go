@@ -119,10 +119,7 @@ func TestGeneratedTypesInTheGuide(t *testing.T) {
 		return strings.Contains(said, "novel.rejected")
 	})
 
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	address := listener.Addr().(*net.TCPAddr)
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)

@@ -15,10 +15,7 @@ import (
 // readDocument returns a file in docs.
 func readDocument(t testing.TB, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile("../../docs/" + name))(t)
 	return string(text)
 }
 
@@ -59,10 +56,7 @@ func TestGuidesForPartners(t *testing.T) {
 func TestGuidesShowProgramsThatAreTested(t *testing.T) {
 	t.Parallel()
 	read := func(name string) string {
-		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testdb.Must(os.ReadFile(name))(t)
 		return string(text)
 	}
 	guide := readDocument(t, "partner-clients.md")

@@ -19,16 +19,10 @@ func TestHalfClosedConnections(t *testing.T) {
 	t.Parallel()
 	s := Start(t, testdb.New(t))
 	p := s.NewPartner(t)
-	base, err := url.Parse(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	base := testdb.Must(url.Parse(s.URL))(t)
 	send := func(request string) *net.TCPConn {
 		t.Helper()
-		conn, err := net.Dial("tcp", base.Host)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testdb.Must(net.Dial("tcp", base.Host))(t)
 		t.Cleanup(func() { _ = conn.Close() })
 		if _, err := io.WriteString(conn, request); err != nil {
 			t.Fatal(err)

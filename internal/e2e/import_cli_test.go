@@ -160,10 +160,7 @@ func TestImportCommandNamesLines(t *testing.T) {
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	failed, err := os.ReadFile(report)
-	if err != nil {
-		t.Fatal(err)
-	}
+	failed := testdb.Must(os.ReadFile(report))(t)
 	mended := writeFile(t, "mended.ndjson", "\n"+strings.Replace(string(failed), `"body":{`, `"body":{"content":"c",`, 1)+" \n")
 	if out := p.importFiles(t, mended); out.Code != 0 {
 		t.Errorf("the mended report: %+v", out)

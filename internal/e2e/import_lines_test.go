@@ -155,10 +155,7 @@ func TestImportOfUnreadableLines(t *testing.T) {
 func packed(t testing.TB, coding string, plain []byte) []byte {
 	t.Helper()
 	var buffer bytes.Buffer
-	writer, err := zstd.NewWriter(&buffer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	writer := testdb.Must(zstd.NewWriter(&buffer))(t)
 	if coding == "gzip" {
 		zipper := gzip.NewWriter(&buffer)
 		_, _ = zipper.Write(plain)

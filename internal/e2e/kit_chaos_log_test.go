@@ -66,17 +66,11 @@ func wantSoundLog(t testing.TB, databaseURL string) int {
 // wantReference compares tables with the reference model.
 func wantReference(t testing.TB, databaseURL string, recorded []events.Recorded, tables ...string) {
 	t.Helper()
-	model, err := reference.Of(recorded).Tables()
-	if err != nil {
-		t.Fatal(err)
-	}
+	model := testdb.Must(reference.Of(recorded).Tables())(t)
 	connection := testdb.Connect(t, databaseURL)
 	want, got := map[string][]string{}, map[string][]string{}
 	for _, table := range tables {
-		rows, err := reference.Read(context.Background(), connection, table)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := testdb.Must(reference.Read(context.Background(), connection, table))(t)
 		if _, known := model[table]; !known {
 			t.Fatalf("the reference model has no table %s", table)
 		}

@@ -83,10 +83,7 @@ func (i *BulkImport) Put(t testing.TB, text string) {
 	if response.Status != http.StatusNoContent {
 		t.Fatalf("part at %d: %d %s", i.Lines, response.Status, response.Body)
 	}
-	next, err := strconv.Atoi(response.Header.Get("Next-Offset"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := testdb.Must(strconv.Atoi(response.Header.Get("Next-Offset")))(t)
 	i.Lines = next
 }
 
@@ -147,10 +144,7 @@ func (i *BulkImport) await(t testing.TB, what string, ok func(now BulkImport) bo
 // Results returns all outcomes, page by page.
 func (i *BulkImport) Results(t testing.TB, query string) (all []LineResult) {
 	t.Helper()
-	loaded, err := description()
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded := testdb.Must(description())(t)
 	result := loaded.doc.Components.Schemas["ImportResult"].Value
 	for after := ""; ; {
 		response := i.read(t, "/results?limit=700"+query+after)

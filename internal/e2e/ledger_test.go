@@ -44,10 +44,7 @@ func TestLedger(t *testing.T) {
 	if status.Error != nil || *status.Origin != "ledger.example/novels" || len(status.VerifierKeys) != 1 {
 		t.Fatalf("status: %+v", status)
 	}
-	verifier, err := note.NewVerifier(status.VerifierKeys[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	verifier := testdb.Must(note.NewVerifier(status.VerifierKeys[0]))(t)
 	text := s.Send(t, Request{Path: "/ledger/checkpoint"}).Body
 	if _, err := note.Open(text, note.VerifierList(verifier)); err != nil ||
 		!strings.HasPrefix(string(text), "ledger.example/novels\n") {
@@ -69,10 +66,7 @@ func TestLedger(t *testing.T) {
 	for _, hash := range p.Hashes {
 		hashes = append(hashes, hash)
 	}
-	root, err := tlog.ParseHash(status.Root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	root := testdb.Must(tlog.ParseHash(status.Root))(t)
 	if err := tlog.CheckRecord(hashes, status.Size, root, 1, tlog.RecordHash(entry)); err != nil {
 		t.Error(err)
 	}
@@ -294,10 +288,7 @@ func TestVerifyContinuingBundle(t *testing.T) {
 	novelgate(0, []string{`"unverified": 4096`}, "verify", newer, "--first-log-index", "4096", "--json")
 
 	manifest := filepath.Join(older, "manifest.json")
-	text, err := os.ReadFile(manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile(manifest))(t)
 	if err := os.WriteFile(manifest,
 		[]byte(strings.Replace(string(text), `"firstLogIndex": 0`, `"firstLogIndex": 4096`, 1)), 0o600); err != nil {
 		t.Fatal(err)
@@ -339,10 +330,7 @@ func TestEventsTail(t *testing.T) {
 	cmd.Env = append(cmd.Environ(), "NOVELGATE_DATABASE_URL="+database)
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdout := testdb.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -200,11 +200,8 @@ func TestHeaderLimits(t *testing.T) {
 		many.Set(fmt.Sprintf("A%d", i), "")
 	}
 	send := func(header http.Header) int {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Service.URL+PostsPath,
-			bytes.NewReader(Comment(title).JSON(t)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		request := testdb.Must(http.NewRequestWithContext(t.Context(), http.MethodPost, p.Service.URL+PostsPath,
+			bytes.NewReader(Comment(title).JSON(t))))(t)
 		request.Header = header.Clone()
 		request.Header.Set("Authorization", "Bearer "+p.APIKey)
 		request.Header.Set("Idempotency-Key", Key()+strings.Repeat("k", 255-len(Key())))
@@ -245,10 +242,7 @@ func TestUnreadBodiesHoldNoConnection(t *testing.T) {
 		for _, field := range []string{"Content-Length: 10", "Transfer-Encoding: chunked"} {
 			t.Run(line+" "+field, func(t *testing.T) {
 				t.Parallel()
-				conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
+				conn := testdb.Must((&net.Dialer{}).DialContext(t.Context(), "tcp", address))(t)
 				defer conn.Close() //nolint:errcheck // it has been read
 				if err := conn.SetReadDeadline(time.Now().Add(wait)); err != nil {
 					t.Fatal(err)

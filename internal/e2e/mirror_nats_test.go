@@ -311,10 +311,7 @@ func clone(list []*nats.Msg) []*nats.Msg {
 func forger(t *testing.T, of *Service) (address string, forge func(bool)) {
 	t.Helper()
 	var forges atomic.Bool
-	target, err := url.Parse(of.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testdb.Must(url.Parse(of.URL))(t)
 	proxy := &httputil.ReverseProxy{
 		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		ModifyResponse: func(r *http.Response) error {
@@ -357,10 +354,7 @@ func TestHandoverOverNATS(t *testing.T) {
 	origin.Stop(t)
 	_, js := cluster.Connect()
 	name := relay.StreamName(*ledgerStatus(t, mirror).Origin)
-	before, err := js.Stream(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testdb.Must(js.Stream(t.Context(), name))(t)
 
 	files := filesOf(mirror)
 	mirror.Stop(t)
@@ -370,10 +364,7 @@ func TestHandoverOverNATS(t *testing.T) {
 	}
 	second = Start(t, second.DatabaseURL, natsMirrorFlags(t, cluster.URL(), promoted)...)
 	wantMirrored(t, promoted.URL, promoted.DatabaseURL, second.URL, second.DatabaseURL)
-	after, err := js.Stream(t.Context(), name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	after := testdb.Must(js.Stream(t.Context(), name))(t)
 	a, b := before.CachedInfo(), after.CachedInfo()
 	if !a.Created.Equal(b.Created) || b.State.LastSeq < a.State.LastSeq+20 {
 		t.Errorf("the stream went from %d messages to %d, and was made at %v and %v", a.State.LastSeq, b.State.LastSeq,

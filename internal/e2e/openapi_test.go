@@ -16,6 +16,7 @@ import (
 
 	"novelgate/docs"
 	problems "novelgate/internal/problem"
+	"novelgate/internal/testdb"
 )
 
 func TestDescriptionIsValid(t *testing.T) {
@@ -94,10 +95,7 @@ func TestDescriptionShowsEveryProblemAsItIs(t *testing.T) {
 		}
 		for title, example := range content.Examples {
 			var got Problem
-			encoded, err := json.Marshal(example.Value.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
+			encoded := testdb.Must(json.Marshal(example.Value.Value))(t)
 			if err := json.Unmarshal(encoded, &got); err != nil {
 				t.Fatalf("%s, %s: %v", name, title, err)
 			}

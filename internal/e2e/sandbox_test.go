@@ -224,11 +224,8 @@ func TestClientIsCertified(t *testing.T) {
 			}
 			for _, fault := range faults {
 				t.Run(fault, func(t *testing.T) { // one after the other: an answer of the title's lane is not delayed
-					c, err := client.New(s.URL, box.APIKey, client.WithAttemptTimeout(timeout), client.WithSimulation(fault),
-						client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}))
-					if err != nil {
-						t.Fatal(err)
-					}
+					c := testdb.Must(client.New(s.URL, box.APIKey, client.WithAttemptTimeout(timeout), client.WithSimulation(fault),
+						client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}})))(t)
 					novel, err := c.Novels.Upsert(t.Context(), "novel-"+fault, client.Novel{Title: title + fault})
 					if err != nil || novel.Mismatch {
 						t.Errorf("%+v, %v", novel, err)
@@ -274,10 +271,7 @@ func TestBrokenClientIsNotCertified(t *testing.T) {
 	}
 	first := func(fault string, status int, code, retryAfter string) {
 		t.Helper()
-		response, err := send(fault, fault)
-		if err != nil {
-			t.Fatal(err)
-		}
+		response := testdb.Must(send(fault, fault))(t)
 		response.WantProblem(t, status, code)
 		if got := response.Header.Get("Retry-After"); got != retryAfter {
 			t.Errorf("%s: Retry-After %q, want %s", fault, got, retryAfter)
@@ -409,10 +403,7 @@ func TestSandboxIsWiped(t *testing.T) {
 	s.Refused(t, "sandbox", "delete", "x")
 	s.Refused(t, "integration", "create", "Nested", "--sandbox", "--in-sandbox", other.Name)
 	s.Refused(t, "serve", "--in-sandbox", other.Name)
-	main, err := url.Parse(s.DatabaseURL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	main := testdb.Must(url.Parse(s.DatabaseURL))(t)
 	main.Path += "_sandbox_" + other.Name
 	if refused := RunCLI(t, main.String(), "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0",
 		"--allow-unsafe-durability"); refused.Code != 1 || !strings.Contains(refused.Stderr, "sandbox") {

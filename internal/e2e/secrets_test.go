@@ -421,10 +421,7 @@ func wantNoSecret(t testing.TB, where string, text []byte) {
 
 func TestSecretsAreRecognised(t *testing.T) {
 	t.Parallel()
-	key, err := apikey.New(apikey.Partner)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := testdb.Must(apikey.New(apikey.Partner))(t)
 	for _, text := range []string{"key=" + key.Reveal(), "Authorization: Bearer ngp_short", "content: " + planted} {
 		if !secret.MatchString(text) {
 			t.Errorf("%q passes", text)

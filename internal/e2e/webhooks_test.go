@@ -121,10 +121,7 @@ func TestWebhooksReachABadEndpoint(t *testing.T) {
 	ada, p, q := s.NewStaff(t), s.NewPartner(t), s.NewPartner(t)
 	e := newBadEndpoint(t, min(300*time.Millisecond, 60*time.Second/time.Duration(changes)))
 	// What is not in the allowed net.
-	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.2:0"))(t)
 	within := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		e.mu.Lock()
 		defer e.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 )
 
 const nobody = 65534
@@ -45,10 +46,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 // publicDir is a temporary directory that every user can enter.
 func publicDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "novelgate-pgserver-test-*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := testdb.Must(os.MkdirTemp("", "novelgate-pgserver-test-*"))(t)
 	t.Cleanup(func() {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Error(err)
@@ -62,15 +60,9 @@ func publicDir(t *testing.T) string {
 
 func copyFile(t *testing.T, to, from string) {
 	t.Helper()
-	source, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := testdb.Must(os.Open(from))(t)
 	defer func() { _ = source.Close() }()
-	target, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testdb.Must(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755))(t)
 	if _, err := io.Copy(target, source); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 )
 
 // bare returns a Config that finds no installed PostgreSQL. Its PATH has only the named programs.
@@ -19,10 +20,7 @@ func bare(t *testing.T, programs ...string) (cfg pgserver.Config, path, cache st
 	t.Helper()
 	path, cache = publicDir(t), filepath.Join(publicDir(t), "cache")
 	for _, program := range programs {
-		found, err := exec.LookPath(program)
-		if err != nil {
-			t.Fatal(err)
-		}
+		found := testdb.Must(exec.LookPath(program))(t)
 		if err := os.Symlink(found, filepath.Join(path, program)); err != nil {
 			t.Fatal(err)
 		}

@@ -86,10 +86,7 @@ func TestReusedProcessNumber(t *testing.T) {
 	ended(t, first)
 	stop(t, first)
 
-	info, err := os.Stat(cluster(t, dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := testdb.Must(os.Stat(cluster(t, dir)))(t)
 	other := exec.CommandContext(t.Context(), "sleep", "600")
 	if os.Geteuid() == 0 {
 		owner := info.Sys().(*syscall.Stat_t)

@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"novelgate/internal/pgserver"
+	"novelgate/internal/testdb"
 )
 
 // With this variable set to a data directory, the test binary is another process that starts or attaches to a server
@@ -57,14 +58,8 @@ func startHelper(t *testing.T, dir string) *helper {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0])
 	cmd.Env = append(os.Environ(), helperVariable+"="+dir)
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := testdb.Must(cmd.StdinPipe())(t)
+	stdout := testdb.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

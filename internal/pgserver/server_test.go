@@ -22,10 +22,7 @@ import (
 // start starts a server, or attaches to one, and stops it at the end of the test.
 func start(t *testing.T, cfg pgserver.Config) *pgserver.Server {
 	t.Helper()
-	server, err := pgserver.Start(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	server := testdb.Must(pgserver.Start(t.Context(), cfg))(t)
 	t.Cleanup(func() { _ = server.Stop(context.Background()) })
 	return server
 }
@@ -41,10 +38,7 @@ func stop(t *testing.T, server *pgserver.Server) {
 func query(t *testing.T, url, sql string) []string {
 	t.Helper()
 	conn := testdb.Connect(t, url)
-	results, err := conn.PgConn().Exec(t.Context(), sql).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	results := testdb.Must(conn.PgConn().Exec(t.Context(), sql).ReadAll())(t)
 	var row []string
 	for _, value := range results[len(results)-1].Rows[0] {
 		row = append(row, string(value))
@@ -73,16 +67,9 @@ func cluster(t *testing.T, dataDir string) string {
 
 func postmaster(t *testing.T, dataDir string) int {
 	t.Helper()
-	content, err := os.ReadFile(filepath.Join(cluster(t, dataDir), "postmaster.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	content := testdb.Must(os.ReadFile(filepath.Join(cluster(t, dataDir), "postmaster.pid")))(t)
 	first, _, _ := strings.Cut(string(content), "\n")
-	pid, err := strconv.Atoi(first)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pid
+	return testdb.Must(strconv.Atoi(first))(t)
 }
 
 // backend returns a connection and its process of the server.
@@ -132,10 +119,7 @@ func TestStartAndStop(t *testing.T) {
 		t.Errorf("data of version %s lies in %s", version, got)
 	}
 	for _, private := range []string{cluster(t, dir), filepath.Join(dir, "run")} {
-		info, err := os.Stat(private)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := testdb.Must(os.Stat(private))(t)
 		if info.Mode().Perm() != 0o700 {
 			t.Errorf("%s has mode %v", private, info.Mode())
 		}

@@ -33,10 +33,7 @@ func TestLogIsKeptWithinBounds(t *testing.T) {
 			return strings.Contains(read(t, older), " "+round) && len(read(t, log)) < most/2
 		})
 		for _, path := range []string{log, older} {
-			info, err := os.Stat(path)
-			if err != nil {
-				t.Fatal(err)
-			}
+			info := testdb.Must(os.Stat(path))(t)
 			if info.Size() > most+2000000 || info.Mode().Perm() != 0o600 {
 				t.Errorf("%s has %d bytes and mode %v", path, info.Size(), info.Mode())
 			}

@@ -13,10 +13,7 @@ import (
 func TestHolding(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewEmpty(t)
-	conn, err := pgx.Connect(t.Context(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := testdb.Must(pgx.Connect(t.Context(), url))(t)
 	defer func() { _ = conn.Close(t.Context()) }()
 	if _, err := conn.Exec(t.Context(), `CREATE SCHEMA other;
 		CREATE TABLE plain (id integer, words text); INSERT INTO plain VALUES (1, 'it is Planted here');

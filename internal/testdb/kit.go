@@ -20,6 +20,23 @@ type Querier interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
+// Failer is a test, also one of rapid.
+type Failer interface {
+	Helper()
+	Fatal(args ...any)
+}
+
+// Must returns the value of a call that must not fail: Must(call(…))(t).
+func Must[T any](value T, err error) func(Failer) T {
+	return func(t Failer) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}
+
 // Pool returns a pool on a database. It is closed when the test ends.
 func Pool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()

@@ -66,14 +66,8 @@ func startChild(t *testing.T, tmp string) *child {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), os.Args[0], "-test.run=^TestChild$")
 	cmd.Env = append(os.Environ(), childVariable+"=hold", "TMPDIR="+tmp, testdb.DatabaseURLVariable+"=")
 	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	stdin := testdb.Must(cmd.StdinPipe())(t)
+	stdout := testdb.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +155,7 @@ func TestKilledHolder(t *testing.T) {
 // killHolder ends the process that holds the server of the control directory below tmp.
 func killHolder(t *testing.T, tmp string) {
 	t.Helper()
-	holders, err := filepath.Glob("/proc/[0-9]*/environ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	holders := testdb.Must(filepath.Glob("/proc/[0-9]*/environ"))(t)
 	for _, environ := range holders {
 		content, err := os.ReadFile(environ)
 		if err != nil || !strings.Contains(string(content), "NOVELGATE_TESTDB_HOLDER=") ||
@@ -191,10 +182,7 @@ func killHolder(t *testing.T, tmp string) {
 // awaitUnlocked waits until the process that holds a lock has ended.
 func awaitUnlocked(t *testing.T, path string) {
 	t.Helper()
-	file, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := testdb.Must(os.Open(path))(t)
 	defer func() { _ = file.Close() }()
 	testdb.Eventually(t, path+" is unlocked", func() bool {
 		return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil

@@ -57,10 +57,7 @@ func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 		url := testdb.New(t)
 		name = query(t, url, `SELECT current_database()`)
 		// A connection that the test has not closed does not prevent the drop.
-		conn, err := pgx.Connect(t.Context(), url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		conn := testdb.Must(pgx.Connect(t.Context(), url))(t)
 		parent := context.WithoutCancel(t.Context())
 		t.Cleanup(func() { go func() { _ = conn.Close(parent) }() })
 	})

@@ -87,11 +87,7 @@ func partners(recorded []events.Recorded) []events.Recorded {
 
 func compare(t testing.TB, pool *pgxpool.Pool, name string) rebuild.Comparison {
 	t.Helper()
-	c, err := tryCompare(pool, name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return testdb.Must(tryCompare(pool, name))(t)
 }
 
 func tryCompare(pool *pgxpool.Pool, name string) (rebuild.Comparison, error) {
@@ -346,10 +342,7 @@ func TestCompareRefuses(t *testing.T) {
 		_, err := conn.Exec(ctx, `SET ROLE pg_read_all_data`)
 		return err
 	}
-	reader, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(reader.Close)
 	if _, err := tryCompare(reader, "threads"); !errors.Is(err, rebuild.ErrMayNotCreate) {
 		t.Errorf("a role that may read only: %v", err)

@@ -153,10 +153,7 @@ func kill(t *testing.T, pool *pgxpool.Pool, name string, until int, phase string
 		fmt.Sprintf("%s=%d", childUntil, until))
 	cmd.Env = append(cmd.Env, environment...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := testdb.Must(cmd.StdoutPipe())(t)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

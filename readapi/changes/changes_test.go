@@ -74,11 +74,7 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	pool, err := pgxpool.New(t.Context(), testdb.New(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	pool := testdb.Pool(t, testdb.New(t))
 	d := &desk{
 		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:ada", Now: time.Now}, wake: eventlog.NewWake(),
 	}

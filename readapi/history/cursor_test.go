@@ -47,10 +47,7 @@ func wantElsewhere(t testing.TB, pool *pgxpool.Pool, name, cursor string) {
 // wantIDs checks the events of a page, and returns the cursor after it.
 func wantIDs(t testing.TB, pool *pgxpool.Pool, cursor string, limit int, want ...string) string {
 	t.Helper()
-	page, err := readBehind(t, pool, cursor, limit)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := testdb.Must(readBehind(t, pool, cursor, limit))(t)
 	var ids []string
 	for i := range page.Events {
 		ids = append(ids, page.Events[i].ID)
@@ -156,20 +153,13 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 
 func readFiltered(t testing.TB, pool *pgxpool.Pool, filter history.Filter) []history.Event {
 	t.Helper()
-	list, err := all(t.Context(), pool, filter, 100, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return testdb.Must(all(t.Context(), pool, filter, 100, 100))(t)
 }
 
 // withoutCount returns a cursor in the old form without count.
 func withoutCount(t testing.TB, cursor string) string {
 	t.Helper()
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(base64.RawURLEncoding.DecodeString(cursor))(t)
 	place, sum, _ := bytes.Cut(text, []byte("#"))
 	numbers := bytes.Split(place, []byte("/"))
 	if len(numbers) != 3 {
@@ -181,10 +171,7 @@ func withoutCount(t testing.TB, cursor string) string {
 // withoutDigest returns a cursor in the old form without digest, with the number of moved events.
 func withoutDigest(t testing.TB, cursor string, moved int) string {
 	t.Helper()
-	text, err := base64.RawURLEncoding.DecodeString(cursor)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(base64.RawURLEncoding.DecodeString(cursor))(t)
 	place, _, ok := bytes.Cut(text, []byte("#"))
 	if !ok {
 		t.Fatalf("cursor without a digest: %q", text)
@@ -200,11 +187,7 @@ func withoutDigest(t testing.TB, cursor string, moved int) string {
 func read(t testing.TB, pool *pgxpool.Pool) []history.Event {
 	t.Helper()
 	settle(t, pool)
-	list, err := all(t.Context(), pool, history.Filter{}, 100, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return list
+	return testdb.Must(all(t.Context(), pool, history.Filter{}, 100, 100))(t)
 }
 
 // storeAt appends an event with an earlier transaction id, as happens in a log that was set back.
@@ -253,10 +236,7 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	}
 	kept["end"] = wantIDs(t, pool, "", 9, "a", "b", "c", "d", "again")
 	reader := newReader(t, pool)
-	horizon, err := reader.Horizon(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	horizon := testdb.Must(reader.Horizon(t.Context()))(t)
 	kept["now"] = horizon.Cursor().String()
 	kept["examined in vain"] = lastExamined(t, pool, kept["b"])
 
@@ -308,11 +288,8 @@ func TestCursorsOfEvents(t *testing.T) {
 		for _, e := range read(t, pool) {
 			got, found = append(got, e.Cursor().String()), append(found, e.Cursor().Event())
 		}
-		rows, err := pool.Query(t.Context(), "SELECT "+history.CursorSQL+
-			" FROM events AS e ORDER BY e.transaction_id, e.position")
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := testdb.Must(pool.Query(t.Context(), "SELECT "+history.CursorSQL+
+			" FROM events AS e ORDER BY e.transaction_id, e.position"))(t)
 		var c history.Cursor
 		if _, err := pgx.ForEachRow(rows, c.Fields(), func() error {
 			want = append(want, c.String())
@@ -416,10 +393,7 @@ func TestPoints(t *testing.T) {
 	store(t, pool, post("2"))
 	seal(t, pool)
 	settle(t, pool)
-	stored, err := all(t.Context(), pool, history.Filter{}, 10, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := testdb.Must(all(t.Context(), pool, history.Filter{}, 10, 10))(t)
 	one, two := uuid.New(), uuid.New()
 	at := func(i int, stream uuid.UUID, second int) events.Recorded {
 		return events.Recorded{
@@ -495,14 +469,8 @@ func TestWhichPointIsLater(t *testing.T) {
 		{"1", "2020-01-01T00:00:00Z", false},
 		{"2999-01-01T00:00:00Z", "0", false}, // two kinds
 	} {
-		point, err := history.ParsePoint(t.Context(), pool, c.point)
-		if err != nil {
-			t.Fatal(err)
-		}
-		other, err := history.ParsePoint(t.Context(), pool, c.other)
-		if err != nil {
-			t.Fatal(err)
-		}
+		point := testdb.Must(history.ParsePoint(t.Context(), pool, c.point))(t)
+		other := testdb.Must(history.ParsePoint(t.Context(), pool, c.other))(t)
 		if got := point.After(other); got != c.want {
 			t.Errorf("%s after %s: %v", c.point, c.other, got)
 		}

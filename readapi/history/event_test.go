@@ -12,6 +12,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
@@ -38,10 +39,7 @@ func sample() history.Event {
 func TestCloudEvent(t *testing.T) {
 	t.Parallel()
 	e := sample()
-	got, err := history.AppendCloudEvent(nil, &e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testdb.Must(history.AppendCloudEvent(nil, &e))(t)
 	want := `{"specversion":"1.0","id":"evt-100","source":"integrations/x/posts","type":"post.imported.v1",` +
 		`"subject":"post/01000000-0000-7000-8000-000000000001","time":"2026-01-02T12:00:00.123456Z","datacontenttype":"application/json",` +
 		`"streamtype":"post","streamid":"01000000-0000-7000-8000-000000000001","streamversion":2,"logindex":"3000000000","cursor":"Ny8xIzKz03W2SWbn",` +
@@ -58,10 +56,7 @@ func TestErased(t *testing.T) {
 	t.Parallel()
 	e := sample()
 	e.Personal, e.LogIndex = nil, nil
-	got, err := history.AppendCloudEvent(nil, &e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := testdb.Must(history.AppendCloudEvent(nil, &e))(t)
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(got, &members); err != nil {
 		t.Fatal(err)

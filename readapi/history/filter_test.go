@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
@@ -233,10 +234,7 @@ func TestPageOfLargeEvents(t *testing.T) {
 	settle(t, pool)
 	var got []string
 	for after, more := "", true; more; {
-		page, err := pageOf(t.Context(), pool, history.Filter{}, after, 1000, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := testdb.Must(pageOf(t.Context(), pool, history.Filter{}, after, 1000, 0))(t)
 		held := 0
 		for i := range page.Events {
 			got = append(got, page.Events[i].ID)

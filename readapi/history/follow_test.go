@@ -104,10 +104,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	}
 	<-done
 	settle(t, pool)
-	stored, err := all(t.Context(), pool, history.Filter{}, 1000, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	stored := testdb.Must(all(t.Context(), pool, history.Filter{}, 1000, 1000))(t)
 	want := make([]string, len(stored))
 	for i := range stored {
 		want[i] = stored[i].ID
@@ -213,10 +210,7 @@ func TestHorizonOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
 	reader := newReader(t, pool)
-	horizon, err := reader.Horizon(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	horizon := testdb.Must(reader.Horizon(t.Context()))(t)
 	if _, err := reader.Page(t.Context(), history.Cursor{}, horizon.Ahead(1_000_000_000), 9); !errors.Is(err,
 		history.ErrElsewhere) {
 		t.Errorf("%v, want ErrElsewhere", err)

@@ -81,14 +81,8 @@ func TestPlansFollowAnIndex(t *testing.T) {
 			if size == 0 {
 				filter.After, filter.Before = nil, nil // there is no log index yet
 			}
-			reader, err := history.NewReader(t.Context(), pool, filter)
-			if err != nil {
-				t.Fatal(err)
-			}
-			horizon, err := reader.Horizon(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			reader := testdb.Must(history.NewReader(t.Context(), pool, filter))(t)
+			horizon := testdb.Must(reader.Horizon(t.Context()))(t)
 			sql, args, lastSQL, lastArgs := reader.Statements(history.Cursor{}, horizon, 100)
 			checkPlan(t, pool, name, sql, args)
 			if lastSQL != "" {

@@ -42,10 +42,7 @@ func open(t testing.TB) *pgxpool.Pool {
 
 func openURL(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := database.OpenHistory(context.Background(), url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pool := testdb.Must(database.OpenHistory(context.Background(), url))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }
@@ -144,11 +141,7 @@ func pageOf(
 // newReader returns a reader without a filter.
 func newReader(t testing.TB, pool *pgxpool.Pool) *history.Reader {
 	t.Helper()
-	reader, err := history.NewReader(t.Context(), pool, history.Filter{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reader
+	return testdb.Must(history.NewReader(t.Context(), pool, history.Filter{}))(t)
 }
 
 // all reads all events that match a filter, in pages.
@@ -252,10 +245,7 @@ func (a *archive) people(t *testing.T) {
 	if _, err := a.staff.RevokeUserKey(context.Background(), rex.ID, "gone"); err != nil {
 		t.Fatal(err)
 	}
-	made, err := a.staff.CreateIntegration(context.Background(), "Fan Site", principal.Change{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	made := testdb.Must(a.staff.CreateIntegration(context.Background(), "Fan Site", principal.Change{}))(t)
 	a.partnerID = made.ID
 	_, secret, err := a.staff.IssueKey(context.Background(), made.ID, 0)
 	if err != nil {
@@ -267,10 +257,7 @@ func (a *archive) people(t *testing.T) {
 // publish appends one event and signals it.
 func (a *archive) publish(t *testing.T, title string) staff.Novel {
 	t.Helper()
-	n, err := a.staff.PublishNovel(context.Background(), title, novel.Fields{}, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := testdb.Must(a.staff.PublishNovel(context.Background(), title, novel.Fields{}, ""))(t)
 	a.wake.Signal()
 	return n
 }
@@ -321,10 +308,7 @@ type connection struct {
 // open sends a GET request; accept is left out when it is "".
 func (a *archive) open(ctx context.Context, t *testing.T, key, path, accept string) *connection {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, http.NoBody)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testdb.Must(http.NewRequestWithContext(ctx, http.MethodGet, a.url+path, http.NoBody))(t)
 	if key != "" {
 		r.Header.Set("Authorization", "Bearer "+key)
 	}
@@ -343,10 +327,7 @@ func (a *archive) open(ctx context.Context, t *testing.T, key, path, accept stri
 func (a *archive) get(t *testing.T, key, path string) answer {
 	t.Helper()
 	c := a.open(t.Context(), t, key, path, "")
-	text, err := io.ReadAll(c.body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(io.ReadAll(c.body))(t)
 	got := answer{status: c.status, header: c.header, text: string(text)}
 	if err := json.Unmarshal(text, &got.body); err != nil {
 		t.Fatalf("%s: %v: %s", path, err, text)
@@ -384,10 +365,7 @@ func (c *connection) lines(n int) (cursors []string, blank int, err error) {
 // entries returns the access log, oldest first.
 func (a *archive) entries(t *testing.T) []history.AccessEntry {
 	t.Helper()
-	list, err := (&history.AccessLog{DB: a.pool}).List(t.Context(), 1<<62, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	list := testdb.Must((&history.AccessLog{DB: a.pool}).List(t.Context(), 1<<62, 1000))(t)
 	slices.Reverse(list)
 	return list
 }

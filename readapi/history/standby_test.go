@@ -93,21 +93,12 @@ func (p *pair) wantMatches(t *testing.T, kind string, fromStandby int) {
 	t.Helper()
 	const limit = 10
 	before := p.answers(t)
-	reader, err := history.NewReader(t.Context(), p.primary, history.Filter{Type: kind})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reader := testdb.Must(history.NewReader(t.Context(), p.primary, history.Filter{Type: kind}))(t)
 	reader.UseStandbys(p.standbys, time.Minute)
 	got := []string{}
 	for after, more := (history.Cursor{}), true; more; {
-		horizon, err := reader.Horizon(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		page, err := reader.Page(t.Context(), after, horizon, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
+		horizon := testdb.Must(reader.Horizon(t.Context()))(t)
+		page := testdb.Must(reader.Page(t.Context(), after, horizon, limit))(t)
 		for i := range page.Events {
 			got = append(got, page.Events[i].Position.String()+" "+page.Events[i].ID)
 		}
@@ -129,10 +120,7 @@ func (p *pair) answers(t *testing.T) (total int) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(p.standbys)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatal(err)
-	}
+	families := testdb.Must(registry.Gather())(t)
 	for _, family := range families {
 		if strings.HasPrefix(family.GetName(), "novelgate_standby_answers_total") {
 			total += int(family.GetMetric()[0].GetCounter().GetValue())

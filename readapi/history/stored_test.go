@@ -35,14 +35,8 @@ func TestStoredEvents(t *testing.T) {
 	live := &audit.Live{Service: &audit.Service{Client: http.DefaultClient, URL: a.url + "/ledger"}, Key: a.otto}
 	defer live.Close()
 	for _, part := range []struct{ first, count int64 }{{0, 2}, {2, sealed - 2}, {1, 3}} {
-		want, err := stored.Events(t.Context(), part.first, int(part.count), sealed)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := live.Events(t.Context(), part.first, int(part.count), sealed)
-		if err != nil {
-			t.Fatal(err)
-		}
+		want := testdb.Must(stored.Events(t.Context(), part.first, int(part.count), sealed))(t)
+		got := testdb.Must(live.Events(t.Context(), part.first, int(part.count), sealed))(t)
 		if diff := cmp.Diff(entries(want), entries(got)); diff != "" {
 			t.Errorf("%d from %d on (-stored +live):\n%s", part.count, part.first, diff)
 		}

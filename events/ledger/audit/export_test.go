@@ -20,15 +20,12 @@ import (
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/database"
+	"novelgate/internal/testdb"
 )
 
 func exportTo(t testing.TB, l *ledgertest.Ledger, dir string, from int64) audit.Manifest {
 	t.Helper()
-	m, err := (&audit.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
+	return testdb.Must((&audit.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()))(t)
 }
 
 // files returns the files of a directory by name, without the time in the manifest.
@@ -151,10 +148,7 @@ func TestExportThatFails(t *testing.T) {
 		"events/003.ndjson.part": "events/003.ndjson",
 	} {
 		dir := filepath.Join(t.TempDir(), "bundle")
-		text, err := os.ReadFile(filepath.Join(once, "manifest.json"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := testdb.Must(os.ReadFile(filepath.Join(once, "manifest.json")))(t)
 		if err := os.MkdirAll(filepath.Join(dir, obstacle), 0o700); err != nil {
 			t.Fatal(err)
 		}
@@ -197,10 +191,7 @@ func TestEventsComeBack(t *testing.T) {
 	database, opened := audit.NewDatabase(l.Pool), bundles(t, dir)
 	for first := int64(0); first < m.Size; first += m.EventsPerFile {
 		count := int(min(m.EventsPerFile, m.Size-first))
-		stored, err := database.Events(t.Context(), first, count, m.Size)
-		if err != nil {
-			t.Fatal(err)
-		}
+		stored := testdb.Must(database.Events(t.Context(), first, count, m.Size))(t)
 		read, err := opened.Events(t.Context(), first, count, m.Size)
 		if err != nil || len(read) != len(stored) {
 			t.Fatalf("%d events of %d: %v", len(read), len(stored), err)

@@ -15,6 +15,7 @@ import (
 
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
 	"novelgate/internal/verifier"
 )
 
@@ -95,10 +96,7 @@ func TestKeyOfAnotherOrigin(t *testing.T) {
 	l.Append(10)
 	dir := export(t, l, 0)
 	path := filepath.Join(dir, "checkpoint")
-	signed, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	signed := testdb.Must(os.ReadFile(path))(t)
 	private, key, err := note.GenerateKey(rand.Reader, "ledger.example/other")
 	if err != nil {
 		t.Fatal(err)
@@ -149,10 +147,7 @@ func TestTamperedFront(t *testing.T) {
 // edit replaces the first occurrence of a text in a file.
 func edit(t *testing.T, path, old, with string) {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testdb.Must(os.ReadFile(path))(t)
 	if !bytes.Contains(text, []byte(old)) {
 		t.Fatalf("%s does not hold %q", path, old)
 	}

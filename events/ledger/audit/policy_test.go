@@ -13,18 +13,16 @@ import (
 	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
 )
 
 // cosign gets cosignatures of witnesses.
 func cosign(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness) {
 	t.Helper()
 	for _, w := range witnesses {
-		target, err := ledger.NewWitness(ledger.WitnessConfig{
+		target := testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
 			Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: len(witnesses),
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 		config := ledger.PublisherConfig{Pool: l.Pool, Origin: ledgertest.Origin, Target: target}
 		if err := ledger.NewPublisher(config).Publish(t.Context()); err != nil {
 			t.Fatal(err)

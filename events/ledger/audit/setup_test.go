@@ -9,6 +9,7 @@ import (
 
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
 )
 
 // export writes a bundle and returns its directory.
@@ -22,20 +23,12 @@ func export(t testing.TB, l *ledgertest.Ledger, from int64) string {
 func run(t testing.TB, config audit.Config) *audit.Report {
 	t.Helper()
 	config.Now = time.Now
-	report, err := audit.Verify(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return report
+	return testdb.Must(audit.Verify(t.Context(), config))(t)
 }
 
 func bundles(t testing.TB, dirs ...string) audit.Bundles {
 	t.Helper()
-	b, err := audit.OpenBundles(dirs)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return testdb.Must(audit.OpenBundles(dirs))(t)
 }
 
 // faults returns the faults of a report as part@logIndex.

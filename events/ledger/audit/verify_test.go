@@ -8,6 +8,7 @@ import (
 
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
 )
 
 // TestSoundHistory verifies histories of many sizes, in the database and in a bundle, with kept checkpoints of all
@@ -63,10 +64,7 @@ func TestContinuedBundles(t *testing.T) {
 	l.Append(9000)
 	newer := export(t, l, size)
 	opened := bundles(t, newer)
-	note, err := bundles(t, older).Checkpoint(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	note := testdb.Must(bundles(t, older).Checkpoint(t.Context()))(t)
 	if opened.First() != begin {
 		t.Fatalf("it begins with %d", opened.First())
 	}
