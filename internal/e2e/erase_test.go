@@ -50,7 +50,7 @@ func TestErasedForGood(t *testing.T) {
 	ada.Put(t, author+"/member", Fields{"memberId": plantedMember}).WantJSON(t, 200, &struct{}{})
 	page := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
 	testdb.Eventually(t, "the page shows all comments", func() bool {
-		status, shown := Get(t, s.URL+page)
+		status, shown := Get(t, s.ReadURL+page)
 		shown = structuredData.ReplaceAllString(shown, "") // which repeats the comments
 		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) &&
 			strings.Contains(shown, plantedMember)
@@ -73,14 +73,14 @@ func TestErasedForGood(t *testing.T) {
 	wantErased := func(when string) {
 		t.Helper()
 		testdb.Eventually(t, "the page shows, "+when+", that the comments are erased", func() bool {
-			status, shown := Get(t, s.URL+page)
+			status, shown := Get(t, s.ReadURL+page)
 			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) &&
 				strings.Contains(shown, neighboursWord) &&
 				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) &&
 				!strings.Contains(shown, plantedMember)
 		})
 		for _, id := range posts {
-			if status, shown := Get(t, s.URL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
+			if status, shown := Get(t, s.ReadURL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
 				t.Errorf("%s: the address of a comment answers %d", when, status)
 			}
 		}
@@ -273,8 +273,7 @@ func writtenAndAnalysed(t *testing.T, others ...Fields) (*Service, *Partner) {
 			p.Import(t, Key(), comment.With(fields)).WantPost(t, 201)
 		}
 	}
-	s.Projected(t, []any{new(int)},
-		`SELECT 1 FROM projections HAVING bool_and((transaction_id, position) = (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`)
+	awaitProjections(t, s.DatabaseURL, settledLog(t, s.DatabaseURL))
 	execute(t, s.DatabaseURL, `ANALYZE`)
 	return s, p
 }

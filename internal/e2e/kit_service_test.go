@@ -150,8 +150,10 @@ func lastLines(text string, n int) string {
 type Service struct {
 	*process           // nil for a service that was not started here
 	URL         string // of --listen, without a trailing slash
+	ReadURL     string // of what serves readers: URL, or a way to the mirror
 	OpsURL      string // of --ops-listen, likewise
 	DatabaseURL string
+	mirror      *Service // that serves the readers; nil: the service does
 
 	registrar sync.Once // guards registers
 	registers *Person   // who registers partners
@@ -161,7 +163,7 @@ type Service struct {
 
 // Attach returns a client of a running service.
 func Attach(url string) *Service {
-	return &Service{URL: url, http: &http.Client{
+	return &Service{URL: url, ReadURL: url, http: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // there are none
 		Timeout:       patience,
@@ -175,9 +177,10 @@ var patient = []string{"--request-timeout", "30s"}
 const publicURL = "https://platform.example"
 
 // Start runs the service on a database whose server may lose commits, with long time-outs for a busy machine, and waits
-// until it listens. The service is stopped when the test ends.
+// until it listens. The service is stopped when the test ends. It may have a mirror: see mirrored.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
+	withMirror := mirrored(t) && !slices.Contains(flags, "--mirror")
 	standby := readFromStandby(t, databaseURL)
 	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient, standby,
 		flags)...)
@@ -190,6 +193,9 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 			s.Stop(t)
 		}
 	})
+	if withMirror {
+		s.addMirror(t, flags)
+	}
 	return s
 }
 
@@ -240,6 +246,7 @@ func start(t testing.TB, flags ...string) *Service {
 		"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", dir,
 	}, flags)...)
 	s.URL = strings.TrimRight(s.line(t, "Novelgate is listening on "), "/")
+	s.ReadURL = s.URL
 	s.OpsURL = strings.TrimRight(s.line(t, "Operations (metrics, health, pprof) on "), "/")
 	return s
 }
@@ -277,9 +284,11 @@ func (s *Service) metrics(t testing.TB) string {
 	return body
 }
 
-// lease is the service that tests share. The first test starts it and the last one stops it, so that nothing outlives
-// the tests, also when only one of them runs.
-var lease struct {
+// leases are the services that tests share: without a mirror, and with one. The first test starts a service and the
+// last one stops it, so that nothing outlives the tests, also when only one of them runs.
+var leases [2]lease
+
+type lease struct {
 	mu      sync.Mutex
 	users   int
 	life    *lifetime
@@ -290,6 +299,10 @@ var lease struct {
 // their own integrations, unique titles, and very high limits.
 func Shared(t testing.TB) *Service {
 	t.Helper()
+	lease := &leases[0]
+	if mirrored(t) {
+		lease = &leases[1]
+	}
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	if lease.users == 0 {
@@ -307,18 +320,18 @@ func Shared(t testing.TB) *Service {
 		if t.Failed() {
 			t.Logf("the newest lines of the shared service's log:\n%s", service.said())
 		}
-		leave(t)
+		lease.leave(t)
 	})
 	return service
 }
 
-func leave(t testing.TB) {
-	lease.mu.Lock()
-	defer lease.mu.Unlock()
-	lease.users--
-	if lease.users == 0 {
-		lease.service = nil
-		lease.life.end(t)
+func (l *lease) leave(t testing.TB) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.users--
+	if l.users == 0 {
+		l.service = nil
+		l.life.end(t)
 	}
 }
 
@@ -351,12 +364,16 @@ func awaitSealed(t testing.TB, databaseURL string) {
 	})
 }
 
-// Projected polls the analytics tables until the query returns a row, and scans it into into. It waits long: other
-// tests' transactions in the same PostgreSQL delay projections.
+// Projected polls the analytics tables, of the mirror if there is one, until the query returns a row, and scans it into
+// into. It waits long: other tests' transactions in the same PostgreSQL delay projections.
 func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
 	t.Helper()
 	ctx := context.Background()
-	connection := testdb.Connect(t, s.DatabaseURL)
+	readers := s
+	if s.mirror != nil {
+		readers = s.mirror
+	}
+	connection := testdb.Connect(t, readers.DatabaseURL)
 	testdb.Eventually(t, query, func() bool {
 		err := connection.QueryRow(ctx, query, args...).Scan(into...)
 		switch {

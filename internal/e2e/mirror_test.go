@@ -283,6 +283,20 @@ var changing = regexp.MustCompile(`"(requestId|nonce)":"[^"]*"|nonce="[^"]*"|"(n
 
 func plainPage(text string) string { return changing.ReplaceAllString(text, "") }
 
+// TestReadersOfAMirror runs tests of the interface with a service whose readers a mirror serves. NOVELGATE_TEST_MIRRORS
+// does so with all tests.
+func TestReadersOfAMirror(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(*testing.T){
+		"analysts":      TestStoredPostTellsWhereItBelongs,
+		"every route":   TestRouteLabelsAreDocumentedPaths,
+		"unknown paths": TestUnknownPaths,
+		"health":        TestHealthOnBothListeners,
+	} {
+		t.Run(name, test)
+	}
+}
+
 // TestMirrorRefusesCommands: commands, and whatever partners and staff ask, are answered with 421 and the address of
 // the origin; the command line appends nothing; and without --mirror, or on a database in use, nothing starts.
 func TestMirrorRefusesCommands(t *testing.T) {
