@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
@@ -201,105 +200,6 @@ func (o *Origin) claim(f *fence) error {
 	return o.Claim(f.promotion)
 }
 
-const (
-	// nextSQL returns a transaction id above those of all running transactions.
-	nextSQL = `SELECT pg_current_xact_id()::text`
-	// endedSQL reports whether all transactions below an id have ended. $1: id.
-	endedSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8`
-)
-
-// awaitTransactions waits until the writing transactions that run now, anywhere in the cluster, have ended: until then,
-// later events cannot be sealed. It fails with ErrRefused after Wait.
-func (o *Origin) awaitTransactions(ctx context.Context) error {
-	var next string
-	if err := o.Pool.QueryRow(ctx, nextSQL).Scan(&next); err != nil {
-		return fmt.Errorf("find running transactions: %w", err)
-	}
-	limited, cancel := context.WithTimeout(ctx, o.Wait)
-	defer cancel()
-	for {
-		var ended bool
-		if err := o.Pool.QueryRow(ctx, endedSQL, next).Scan(&ended); err != nil {
-			return fmt.Errorf("wait for running transactions: %w", err)
-		}
-		if ended {
-			return nil
-		}
-		if !eventlog.Sleep(limited, poll) {
-			return late(limited, "a transaction in the cluster has run for %v and delays the ledger: see pg_stat_activity",
-				o.Wait)
-		}
-	}
-}
-
-// askTimeout limits the last question to the successor before the fence is lifted: until then, its answer must stay
-// true.
-const askTimeout = 2 * time.Second
-
-// reopen lifts the fence unless the successor was promoted, which it asks last: see wantNotPromoted.
-func (o *Origin) reopen(ctx context.Context, f *fence) error {
-	err := lower(ctx, o.Pool, f, func() error {
-		asking, cancel := context.WithTimeout(ctx, askTimeout)
-		defer cancel()
-		err := o.wantNotPromoted(asking, f)
-		if err == nil && f.given {
-			err = ledger.Reinstate(o.Memory, f.promotion)
-		}
-		return err
-	})
-	if err == nil && f.replaced {
-		o.Report(fmt.Sprintf("The promotion %s of %q is ignored from now on.", f.promotion, f.successor))
-	}
-	return err
-}
-
-// wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete
-// and the successor does not answer, it fails with ErrRefused unless Force is set.
-func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
-	err := o.askSuccessor(ctx, f)
-	switch {
-	case errors.Is(err, ErrReplaced):
-		return err
-	case err == nil || !f.given: // HandOver asks again at its end
-		return nil
-	case !o.Force:
-		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force "+
-			"assumes that it was not, and will not be: otherwise two services accept commands, and sign two histories under "+
-			"one key: %w", ErrRefused, err)
-	}
-	o.Report("The mirror cannot be asked: " + err.Error())
-	return nil
-}
-
-// askSuccessor fails with ErrReplaced if the successor was promoted. It makes the fence of an incomplete handover one
-// for good. It fails also if another mirror answers, or a standby: they do not know whether the successor was promoted.
-func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
-	theirs, err := ask(ctx, o.Client, f.successor)
-	if err != nil {
-		return err
-	}
-	p, err := theirs.successor(ctx, o.Pool, o.Client, f.successor)
-	switch {
-	case err != nil:
-		return err
-	case p == nil && f.log.Valid && f.log.UUID != theirs.Log:
-		return errOtherMirror
-	case p == nil && !theirs.isMirror():
-		return notMirror(f.successor, theirs)
-	case p == nil:
-		return nil
-	}
-	err = fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
-	if f.given {
-		return err
-	}
-	_, failed := o.Pool.Exec(context.WithoutCancel(ctx), replacedSQL, f.promotion)
-	return errors.Join(err, failed)
-}
-
-// replacedSQL makes a fence one for good. $1: id of the promotion.
-const replacedSQL = `UPDATE handover SET replaced = true WHERE promotion_id = $1`
-
 const openImportsSQL = `SELECT count(*) FROM imports WHERE state IN ('open', 'processing')`
 
 // check fails with ErrRefused if the handover cannot succeed soon.
@@ -439,73 +339,6 @@ func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error
 	}
 }
 
-// sign signs a checkpoint over all events. Running replicas seal and sign, too.
-func (o *Origin) sign(ctx context.Context) (ledger.Checkpoint, error) {
-	if err := Seal(ctx, o.Pool, o.Logger); err != nil {
-		return ledger.Checkpoint{}, err
-	}
-	id, err := o.identify(ctx)
-	if err != nil {
-		return ledger.Checkpoint{}, err
-	}
-	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: o.Pool, Identity: id, Logger: o.Logger})
-	if err != nil {
-		return ledger.Checkpoint{}, err
-	}
-	store := ledger.NewStore(o.Pool)
-	for {
-		err := signer.Sign(ctx)
-		var c ledger.Checkpoint
-		if err == nil || errors.Is(err, ledger.ErrLocked) {
-			if c, err = store.Newest(ctx, id.Origin); err == nil {
-				var tree tlog.Tree
-				if tree, err = store.Tree(ctx); err == nil && tree == c.Tree {
-					return c, nil
-				}
-			}
-		}
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
-			return ledger.Checkpoint{}, fmt.Errorf("sign the final checkpoint: %w", err)
-		}
-		if !eventlog.Sleep(ctx, poll) {
-			return ledger.Checkpoint{}, late(ctx, "the final checkpoint was not signed in time")
-		}
-	}
-}
-
-// Seal seals all events of a log that does not grow.
-func Seal(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
-	sealing, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	defer func() { stop(); <-ended }()
-	sealer := ledger.NewSealer(ledger.SealerConfig{Pool: pool, Logger: logger})
-	go func() {
-		defer close(ended)
-		sealer.Run(sealing)
-	}()
-	for {
-		sealed, err := ledger.ReadSealed(ctx, pool)
-		if err == nil && !sealed.Unsealed {
-			return nil
-		}
-		if err != nil && ctx.Err() == nil {
-			return err
-		}
-		if !eventlog.Sleep(ctx, poll) {
-			return late(ctx, "not all events were sealed in time; a long transaction in the cluster delays it")
-		}
-	}
-}
-
-// countErased counts the events whose personal part is erased, with an index: 10,000 of a million take 2 ms.
-func countErased(ctx context.Context, db database.Querier) (n int64, err error) {
-	const sql = `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`
-	if err := db.QueryRow(ctx, sql).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count erased events: %w", err)
-	}
-	return n, nil
-}
-
 // retire takes the memory out of use. A replica may hold its lock for a moment.
 func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (ledger.Signing, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Wait)
@@ -518,33 +351,4 @@ func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (
 			return signing, err
 		}
 	}
-}
-
-// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards. A
-// database that was replaced needs IgnorePromotion, and a successor that does not answer. Undo fails with ErrRefused
-// while HandOver is under way.
-func (o *Origin) Undo(ctx context.Context, token *Token) error {
-	return alone(ctx, o.Pool, func() error { return o.undo(ctx, token) })
-}
-
-func (o *Origin) undo(ctx context.Context, token *Token) error {
-	f, err := readFence(ctx, o.Pool)
-	switch {
-	case err != nil:
-		return err
-	case f == nil:
-		return fmt.Errorf("%w: this database has not handed over", ErrRefused)
-	case f.replaced && !o.IgnorePromotion:
-		return fmt.Errorf("%w: %s. If it was promoted by mistake and is off for good, --ignore-promotion lifts the fence",
-			ErrReplaced, f.successor)
-	case o.IgnorePromotion && !f.replaced:
-		return fmt.Errorf("%w: this database has handed over to %s, and was not replaced: undo it without "+
-			"--ignore-promotion", ErrRefused, f.successor)
-	case f.given && token == nil:
-		return fmt.Errorf("%w: the handover to %s is complete, so only the file that it wrote can undo it", ErrRefused,
-			f.successor)
-	case token != nil && token.Promotion != f.promotion:
-		return fmt.Errorf("%w: the file is of another handover", ErrRefused)
-	}
-	return o.reopen(ctx, f)
 }

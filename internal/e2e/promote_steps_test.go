@@ -267,7 +267,7 @@ func TestHandoverRefused(t *testing.T) {
 	refused(origin, "read the ledger of the mirror", "handover", file, "--to", "http://127.0.0.1:1")
 	refused(mirror, "is a mirror of", "handover", file, "--to", origin.URL)
 	refused(mirror, "is a mirror of", "ledger", "new-key")
-	if out := mirror.Refused(t, "integration", "create", "x", "--sandbox"); !strings.Contains(out.Stderr, "is a mirror of") {
+	if out := mirror.Refused(t, "integration", "create", "x", "--sandbox"); !strings.Contains(out.Stderr, "a mirror of") {
 		t.Errorf("a sandbox: %s", out.Stderr)
 	}
 	refused(origin, "create the file of the handover", "handover", filepath.Join(file, "none"), "--to", mirror.URL)

@@ -1,0 +1,107 @@
+package handover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"novelgate/events/ledger"
+)
+
+// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards. A
+// database that was replaced needs IgnorePromotion, and a successor that does not answer. Undo fails with ErrRefused
+// while HandOver is under way.
+func (o *Origin) Undo(ctx context.Context, token *Token) error {
+	return alone(ctx, o.Pool, func() error { return o.undo(ctx, token) })
+}
+
+func (o *Origin) undo(ctx context.Context, token *Token) error {
+	f, err := readFence(ctx, o.Pool)
+	switch {
+	case err != nil:
+		return err
+	case f == nil:
+		return fmt.Errorf("%w: this database has not handed over", ErrRefused)
+	case f.replaced && !o.IgnorePromotion:
+		return fmt.Errorf("%w: %s. If it was promoted by mistake and is off for good, --ignore-promotion lifts the fence",
+			ErrReplaced, f.successor)
+	case o.IgnorePromotion && !f.replaced:
+		return fmt.Errorf("%w: this database has handed over to %s, and was not replaced: undo it without "+
+			"--ignore-promotion", ErrRefused, f.successor)
+	case f.given && token == nil:
+		return fmt.Errorf("%w: the handover to %s is complete, so only the file that it wrote can undo it", ErrRefused,
+			f.successor)
+	case token != nil && token.Promotion != f.promotion:
+		return fmt.Errorf("%w: the file is of another handover", ErrRefused)
+	}
+	return o.reopen(ctx, f)
+}
+
+// askTimeout limits the last question to the successor before the fence is lifted: until then, its answer must stay
+// true.
+const askTimeout = 2 * time.Second
+
+// reopen lifts the fence unless the successor was promoted, which it asks last: see wantNotPromoted.
+func (o *Origin) reopen(ctx context.Context, f *fence) error {
+	err := lower(ctx, o.Pool, f, func() error {
+		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		defer cancel()
+		err := o.wantNotPromoted(asking, f)
+		if err == nil && f.given {
+			err = ledger.Reinstate(o.Memory, f.promotion)
+		}
+		return err
+	})
+	if err == nil && f.replaced {
+		o.Report(fmt.Sprintf("The promotion %s of %q is ignored from now on.", f.promotion, f.successor))
+	}
+	return err
+}
+
+// wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete
+// and the successor does not answer, it fails with ErrRefused unless Force is set.
+func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
+	err := o.askSuccessor(ctx, f)
+	switch {
+	case errors.Is(err, ErrReplaced):
+		return err
+	case err == nil || !f.given: // HandOver asks again at its end
+		return nil
+	case !o.Force:
+		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force "+
+			"assumes that it was not, and will not be: otherwise two services accept commands, and sign two histories under "+
+			"one key: %w", ErrRefused, err)
+	}
+	o.Report("The mirror cannot be asked: " + err.Error())
+	return nil
+}
+
+// askSuccessor fails with ErrReplaced if the successor was promoted. It makes the fence of an incomplete handover one
+// for good. It fails also if another mirror answers, or a standby: they do not know whether the successor was promoted.
+func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
+	theirs, err := ask(ctx, o.Client, f.successor)
+	if err != nil {
+		return err
+	}
+	p, err := theirs.successor(ctx, o.Pool, o.Client, f.successor)
+	switch {
+	case err != nil:
+		return err
+	case p == nil && f.log.Valid && f.log.UUID != theirs.Log:
+		return errOtherMirror
+	case p == nil && !theirs.isMirror():
+		return notMirror(f.successor, theirs)
+	case p == nil:
+		return nil
+	}
+	err = fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
+	if f.given {
+		return err
+	}
+	_, failed := o.Pool.Exec(context.WithoutCancel(ctx), replacedSQL, f.promotion)
+	return errors.Join(err, failed)
+}
+
+// replacedSQL makes a fence one for good. $1: id of the promotion.
+const replacedSQL = `UPDATE handover SET replaced = true WHERE promotion_id = $1`
