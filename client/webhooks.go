@@ -15,13 +15,13 @@ type Webhook struct {
 	URL            string     `json:"url"`
 	Types          []string   `json:"types"` // nil: all
 	Enabled        bool       `json:"enabled"`
-	Disabled       *string    `json:"disabled"` // why: partner, staff, gone or failing
+	Disabled       *string    `json:"disabled"` // cause: partner, staff, gone or failing; nil while enabled
 	DisabledAt     *time.Time `json:"disabledAt"`
-	DisabledReason *string    `json:"disabledReason"`
+	DisabledReason *string    `json:"disabledReason"` // given by staff
 	CreatedAt      time.Time  `json:"createdAt"`
-	FailingSince   *time.Time `json:"failingSince"`
-	Retrying       int        `json:"retrying"`
-	Waiting        int        `json:"waiting"`
+	FailingSince   *time.Time `json:"failingSince"` // first failure since the last success
+	Retrying       int        `json:"retrying"`     // changes that will be attempted again
+	Waiting        int        `json:"waiting"`      // changes that were not attempted yet, counted up to 1,000
 	// Secret verifies requests, with a library of Standard Webhooks. Only Create returns it.
 	Secret string `json:"secret,omitempty"`
 }

@@ -125,8 +125,8 @@ func foldAuthors(batch []events.Recorded) []*author {
 	return authors
 }
 
-// An erasure of an author holds a shared advisory lock of its session, so several can run at once. hashtextextended
-// derives its number.
+// The erasure of an author holds an advisory lock in shared mode, so that several erasures can run at once. The number
+// of the lock is a hash of its name.
 const (
 	announceErasureSQL = `SELECT pg_advisory_lock_shared(hashtextextended('novelgate erasure', 0))`
 
@@ -139,8 +139,9 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
 // withdrawTimeout limits the wait for a database that does not answer.
 const withdrawTimeout = 5 * time.Second
 
-// AnnounceErasure announces that the log loses personal data of an author which tables still have, until withdraw is
-// called or the process dies. It opens its own connection, because the caller may have taken the last one of the pool.
+// AnnounceErasure makes ErasureUnderWay return true until withdraw is called or the process dies. Meanwhile tables may
+// have personal data that the log no longer has. It opens its own connection, because the caller may have taken the
+// last one of the pool.
 func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)
 	if err != nil {

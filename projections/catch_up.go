@@ -56,8 +56,8 @@ type CatchUp struct {
 	Writers int
 	// Pace calls work, which writes a chunk, and may pause before or afterwards. Default: no pause.
 	Pace func(ctx context.Context, chunk *eventlog.Chunk, work func() error) error
-	// Alone reports whether a chunk must wait until all earlier ones are written and paced. Default: never.
-	Alone func() bool
+	// Sequential reports whether a chunk must wait until all earlier ones are written and paced. Default: never.
+	Sequential func() bool
 	// Defer queues statements that store the events that do more than add rows, to apply them later. Default: they are
 	// applied at once.
 	Defer func(batch *pgx.Batch, rest []events.Recorded)
@@ -112,7 +112,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	var before chan struct{}
 	for chunk := range c.load(loading, chunks) {
 		slots <- struct{}{}
-		if c.Alone != nil && c.Alone() {
+		if c.Sequential != nil && c.Sequential() {
 			for range cap(slots) - 1 { // wait for the earlier chunks
 				slots <- struct{}{}
 			}

@@ -32,7 +32,7 @@ type DatabaseFlags struct {
 	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead."`
 }
 
-// ProvidePool opens the database on the first call.
+// ProvidePool opens the database on the first call. The comment of run explains the Provide methods.
 func (f DatabaseFlags) ProvidePool(ctx context.Context, open *resources) (*pgxpool.Pool, error) {
 	if open.pool != nil {
 		return open.pool, nil
@@ -64,7 +64,7 @@ func newStaff(pool *pgxpool.Pool, now clock) *staff.Staff {
 	}
 }
 
-// url returns the URL of the database, or of that of the sandbox. An embedded database must be running.
+// url returns the URL of the database: with --in-sandbox, that of the sandbox. An embedded server must be running.
 func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	main, err := f.mainURL(ctx)
 	if err != nil || f.Sandbox == "" {
@@ -87,8 +87,8 @@ func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// start sets DatabaseURL. Without --database-url and --in-sandbox that is the embedded database: start starts it,
-// unless it is running already, and stops it again when the command ends.
+// start sets DatabaseURL to the URL that the flags select. Without --database-url and --in-sandbox it starts the
+// embedded server, unless that is running already, and stops it when the command ends.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
 	if f.DatabaseURL != "" || f.Sandbox != "" {
 		url, err := f.url(ctx)
@@ -104,7 +104,7 @@ func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) e
 	return nil
 }
 
-// withUserHint adds to a permission error which user may use the data directory.
+// withUserHint adds to a permission error the users who may use the data directory.
 func withUserHint(err error) error {
 	if !errors.Is(err, fs.ErrPermission) {
 		return err

@@ -51,7 +51,8 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
 	s.collectors = append(s.collectors, readers, staff)
 	return &httpkit.Kit{
-		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now, Readers: readers, Staff: staff, Standbys: s.standbys,
+		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now,
+		Readers: readers, StaffReaders: staff, Standbys: s.standbys,
 		Problems: []func(error) *problem.Error{
 			s.handedOver, commands.Problem, admin.Problem, readapi.Problem, history.Problem,
 			changes.Problem,

@@ -24,13 +24,14 @@ import (
 
 // mirrorFlags make serve a mirror.
 type mirrorFlags struct {
-	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Run as a mirror of the service at this public URL, or of --origin, whose events these NATS servers have (nats:// or tls://, separated by commas). The first start needs an empty database."`
+	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Public URL of a service: run as its mirror. Or NATS servers (nats:// or tls://, separated by commas): run as the mirror of --origin and read its events from them. The first start needs an empty database."`
 	Origin     *url.URL  `env:"NOVELGATE_ORIGIN" placeholder:"URL" help:"With NATS servers in --mirror: public URL of the mirrored service, whose ledger signs the events."`
 	OriginKey  string    `env:"NOVELGATE_ORIGIN_KEY" type:"existingfile" placeholder:"FILE" help:"With --mirror: file with the public keys of the origin's ledger, one per line."`
 	AuditorKey string    `env:"NOVELGATE_AUDITOR_KEY" placeholder:"KEY" help:"With the URL of the origin in --mirror: API key of an auditor there. Use the environment variable: others can see the command line."`
-	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR" help:"With --mirror: bundle of events export with the beginning of the history. Repeatable, for those that continue it, in order."`
+	Bundle     []string  `name:"mirror-bundle" env:"NOVELGATE_MIRROR_BUNDLE" type:"existingdir" placeholder:"DIR" help:"With --mirror: bundle, written by events export, with the beginning of the history. Repeatable: the bundles that continue it, in order."`
 	NATS       natsFlags `embed:"" prefix:"mirror-" envprefix:"NOVELGATE_MIRROR_"`
 
+	// Set by validate:
 	origin  string // public URL of the origin
 	keys    []string
 	bundles audit.Bundles
@@ -40,7 +41,8 @@ func (f *mirrorFlags) overNATS() bool {
 	return strings.HasPrefix(f.From, "nats://") || strings.HasPrefix(f.From, "tls://")
 }
 
-// validateSource returns an error unless the flags name one source of events and the origin that signs them.
+// validateSource returns an error unless the flags name one source of events and the origin that signs them. It sets
+// origin.
 func (f *mirrorFlags) validateSource() error {
 	if f.overNATS() {
 		if err := wantNATS("--mirror", f.From); err != nil {
@@ -50,13 +52,13 @@ func (f *mirrorFlags) validateSource() error {
 			return errors.New("--mirror with NATS servers needs --origin: the public URL of the service that signs the events")
 		}
 		if f.AuditorKey != "" {
-			return errors.New("--auditor-key is for a --mirror with the public URL of its origin: events from NATS need none")
+			return errors.New("--auditor-key is for a --mirror with a public URL: events from NATS need none")
 		}
 		f.origin = strings.TrimRight(f.Origin.String(), "/")
 		return errors.Join(wantHTTP("--origin", f.Origin), f.NATS.validate("--mirror"))
 	}
 	if f.Origin != nil {
-		return errors.New("--origin is for a --mirror with NATS servers: without them --mirror itself is the origin")
+		return errors.New("--origin is for a --mirror with NATS servers: a public URL in --mirror is that of the origin")
 	}
 	if f.NATS != (natsFlags{}) {
 		return errors.New("--mirror-credentials, --mirror-ca, --mirror-cert and --mirror-key are for a --mirror with NATS " +
@@ -98,7 +100,7 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 			"--ledger-publish-dir, --ledger-publish-url and --ledger-witness are for its origin")
 	}
 	if relaying.URL == f.From && relaying.NATS == f.NATS {
-		return errors.New("--relay: the streams that the mirror reads are already there; relay to another account")
+		return errors.New("--relay: this is where the mirror reads its events; relay to another account")
 	}
 	if f.OriginKey == "" {
 		return errors.New("--mirror needs --origin-key")
@@ -111,7 +113,7 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 		return errors.New("--origin-key: there is no key in the file")
 	}
 	for _, key := range f.keys {
-		if _, err := (ledger.Checkpoint{}).SignedBy(key); err != nil {
+		if _, err := (ledger.Checkpoint{}).SignedBy(key); err != nil { // it fails for text that is not a key
 			return fmt.Errorf("--origin-key: %w", err)
 		}
 	}
@@ -140,8 +142,8 @@ func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.So
 	return source, conn.Close, err
 }
 
-// addMirror makes the database the mirror of another service and adds the work on it. Without --mirror it refuses a
-// database that is a mirror. It ignores the flag if the mirror was promoted.
+// addMirror makes the database the mirror of another service, and adds to the service what a mirror runs. Without
+// --mirror it refuses a database that is a mirror. It ignores the flag if the mirror was promoted.
 func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 	pool := s.db.pools.General
 	if f.From == "" {
@@ -186,7 +188,7 @@ func refuseMirror(ctx context.Context, db database.Querier, instead string) erro
 	return err
 }
 
-// mirrorStatus returns the state of the mirror for /readyz; nil unless the database is one now.
+// mirrorStatus returns the state of the mirror for /readyz; nil unless the database is a mirror now.
 func (s *service) mirrorStatus() any {
 	if s.mirror == nil || s.roles.last().Mirrors == "" {
 		return nil
@@ -194,13 +196,13 @@ func (s *service) mirrorStatus() any {
 	return s.mirror.Status()
 }
 
-// copyPromotions copies the promotions of the origin every few seconds until ctx ends.
+// copyPromotions copies the promotions of the origin every successorPause until ctx ends.
 func (s *service) copyPromotions(ctx context.Context, origin string) {
 	client := &http.Client{Timeout: successorTimeout}
 	for failed := false; ctx.Err() == nil; eventlog.Sleep(ctx, successorPause) {
 		err := handover.CopyPromotions(ctx, s.db.pools.General, client, origin)
 		if err != nil && !failed && ctx.Err() == nil {
-			s.logger.WarnContext(ctx, "The promotions of the origin are not known", slog.Any("error", err))
+			s.logger.WarnContext(ctx, "Cannot copy the promotions of the origin", slog.Any("error", err))
 		}
 		failed = err != nil
 	}

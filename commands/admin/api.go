@@ -41,8 +41,8 @@ type API struct {
 type route struct {
 	method, path string
 	handle       operation
-	// source is the CloudEvents source of a command with an Idempotency-Key, after the staff user; "*" stands for the id
-	// of the object in the path.
+	// source makes a command idempotent: its CloudEvents source is "staff/", the id of the staff user, "/" and this text,
+	// in which "*" stands for the id of the object in the path. "": the command takes no Idempotency-Key.
 	source string
 	query  []string // names of the accepted parameters
 }
@@ -60,7 +60,7 @@ const (
 
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
-	// Without a prefix: mux answers 404 instead of 405 to a wrong method when another route shares a prefix.
+	// The subrouter has no PathPrefix: with one, mux would answer a wrong method with 404 instead of 405.
 	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, r := range []route{
 		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration), "integrations", nil},
@@ -141,9 +141,9 @@ type output struct {
 // operation executes a request.
 type operation func(ctx context.Context, c *call) (*output, error)
 
-// handler serves a route. It reads the body first, so that a slow body does not take the place of another request. The
-// checks run in this order: key (401, 403), query, path, idempotency key, and then, in the operation, the content of
-// the body.
+// handler serves a route. It reads the body before the request counts towards the limit of StaffReaders, so that a slow
+// body does not take the place of another request. The checks run in this order: key (401, 403), query, path,
+// idempotency key, and then, in the operation, the content of the body.
 func (a *API) handler(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := a.authenticate(r)
@@ -152,9 +152,9 @@ func (a *API) handler(rt route) http.Handler {
 			return
 		}
 		c := &call{caller: caller}
-		c.body, c.bodyErr = a.ReadJSON(w, r, uuid.Nil, maxBody)
+		c.body, c.bodyErr = a.ReadJSON(w, r, uuid.Nil, maxBody) // uuid.Nil: the caller is not an integration
 		defer a.ReleaseBody(uuid.Nil, c.body)
-		a.Staff.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		a.StaffReaders.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c.Request = r
 			a.serve(r.Context(), w, c, rt)
 		}), a.Fail).ServeHTTP(w, r)
@@ -189,7 +189,7 @@ func AuthenticateStaffUser(
 	switch {
 	case err == nil:
 		return found, nil
-	case errors.Is(err, access.ErrMalformed):
+	case errors.Is(err, access.ErrMalformed): // also returned for a key of another kind
 		if _, err := keys.Authenticate(ctx, secret); err == nil {
 			return nil, problem.Forbidden("This key belongs to an integration. This operation is for " + audience + ".")
 		}
@@ -209,12 +209,12 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 	defer cancel()
 	var out *output
 	var encoded []byte
-	if err := a.Staff.Make(ctx, func() (err error) {
+	if err := a.StaffReaders.Make(ctx, func() (err error) {
 		if c.query, err = httpkit.ReadStrictQuery(c.URL, rt.query...); err != nil {
 			return err
 		}
 		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
-		if err := c.readPath(rt.source); err != nil {
+		if err := c.readTarget(rt.source); err != nil {
 			return err
 		}
 		if out, err = rt.handle(ctx, c); err == nil {
@@ -233,12 +233,12 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(out.status)
-	_, _ = w.Write(encoded) // the client closed the connection
+	_, _ = w.Write(encoded) // it fails only if the client has closed the connection
 }
 
-// readPath reads the object in the path. With a source it makes the command idempotent by its Idempotency-Key. The
-// scope of a key is the staff user, the operation and its object.
-func (c *call) readPath(source string) (err error) {
+// readTarget reads the object in the path. With a source it also reads the Idempotency-Key and makes the command
+// idempotent. The scope of a key is the staff user, the operation and its object.
+func (c *call) readTarget(source string) (err error) {
 	object := ""
 	for name, value := range mux.Vars(c.Request) {
 		if name == "uuid" {

@@ -43,8 +43,8 @@ type Row struct {
 	Salt          uuid.NullUUID   // erased together with Personal
 	RecordedAt    time.Time       // to the microsecond
 	Metadata      events.Metadata // zero when it was not selected
-	// PersonalDigest is the digest of Personal in the ledger (see ledger.Entry), stored at erasure; nil when the event was
-	// not erased or the column was not selected.
+	// PersonalDigest is the part of the ledger's entry that stands for Personal: one byte for the form, and the digest
+	// (see ledger.Entry). An erasure stores it; nil when the event was not erased or the column was not selected.
 	PersonalDigest []byte
 
 	integration uuid.NullUUID // of the source

@@ -54,7 +54,7 @@ var (
 	// ErrEntryTooLarge is returned for an event whose identifiers do not fit into an entry.
 	ErrEntryTooLarge = errors.New("entry is too large")
 	// ErrEntry is returned for bytes that are not an entry, or not an entry bundle.
-	ErrEntry = errors.New("is no entry")
+	ErrEntry = errors.New("malformed entry")
 )
 
 // AppendEntry appends the bytes of the entry of an event. An erased event keeps its entry. It fails with
@@ -78,7 +78,7 @@ func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 		dst = appendDigest(append(dst, byte(PersonalSalted)), e.Salt.UUID[:], e.Personal)
 	case e.Personal != nil:
 		dst = appendDigest(append(dst, byte(PersonalPlain)), e.Personal)
-	case e.PersonalDigest != nil && !e.Salt.Valid: // an erasure keeps only the digest
+	case e.PersonalDigest != nil && !e.Salt.Valid: // erased: the stored digest begins with the byte of its form
 		dst = append(dst, e.PersonalDigest...)
 	default:
 		dst = append(dst, byte(PersonalNone))
@@ -94,7 +94,7 @@ func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 	return dst, nil
 }
 
-// appendDigest appends the SHA-256 of the parts' concatenation.
+// appendDigest appends the SHA-256 of the parts' concatenation. It concatenates them behind dst to avoid an allocation.
 func appendDigest(dst []byte, parts ...[]byte) []byte {
 	if len(parts) == 1 {
 		sum := sha256.Sum256(parts[0])
@@ -114,7 +114,7 @@ func ParseEntry(raw []byte) (Entry, error) {
 	var e Entry
 	rest, ok := bytes.CutPrefix(raw, []byte(EntryTag))
 	if !ok {
-		return e, fmt.Errorf("%w: another tag", ErrEntry)
+		return e, fmt.Errorf("%w: it has another tag", ErrEntry)
 	}
 	take := func(n int) (part []byte) {
 		if n > len(rest) {

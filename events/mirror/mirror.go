@@ -80,10 +80,10 @@ type Mirror struct {
 	follow  eventlog.Follow
 	newest  *ledger.Checkpoint // that the origin has delivered
 	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
-	seen    int64              // entries of the newest checkpoint that is stored as seen
-	goesOn  bool               // it is stored that the mirror has not stopped
+	seen    int64              // entries of the checkpoint that saveSeen stored last
+	cleared bool               // clearStop has removed the reason of the last stop
 
-	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted: there are no metrics
+	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted: Collect returns no metrics
 	mu     sync.Mutex
 	status Status
 }
@@ -97,7 +97,7 @@ func New(config Config) *Mirror {
 	}
 	m.follow = eventlog.Follow{
 		Poll: poll, Logger: config.Logger.With(slog.String("of", "mirror")),
-		Position: func(ctx context.Context) (events.Position, error) {
+		Position: func(ctx context.Context) (events.Position, error) { // the number of mirrored events serves as position
 			at, err := m.load(ctx)
 			return events.Position{TransactionID: uint64(at.Size())}, err //nolint:gosec // never negative
 		},
@@ -125,7 +125,7 @@ func (m *Mirror) Run(ctx context.Context) {
 				return eventlog.Span{Read: read, Full: more, Settled: true}, nil
 			})
 		}
-		m.stop(ctx, err)
+		m.reportStop(ctx, err)
 		return progress, err
 	})
 }
@@ -143,8 +143,8 @@ func (m *Mirror) source(next int64) audit.Source {
 	return m.config.Source
 }
 
-// step applies at most one batch, and stores the pending checkpoint if the ledger has reached it. It returns the edge
-// of the tree after the batch, and whether to continue at once.
+// step applies at most one batch, and adopts the pending checkpoint if the sealer has reached it. edge is the right
+// edge of the tree of all applied events; step returns the one after the batch, and whether to continue at once.
 func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge, more bool, err error) {
 	if err := m.adopt(ctx); err != nil {
 		return nil, false, err
@@ -154,42 +154,45 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 	if err != nil {
 		return nil, false, err
 	}
-	next = edge
-	if err := m.see(ctx, c); err != nil {
+	if err := m.saveSeen(ctx, c); err != nil {
 		return nil, false, err
 	}
-	if c.Tree.N > edge.Size() {
-		b, err := m.read(ctx, from, edge, c)
-		if err != nil {
-			return nil, false, err
-		}
-		if err := m.apply(ctx, edge, b); err != nil {
-			return nil, false, err
-		}
-		next = b.edge
-	} else if err := m.compare(ctx, from, edge, c); err != nil {
+	if next, err = m.advance(ctx, from, edge, c); err != nil {
 		return nil, false, err
 	}
 	if more = c.Tree.N > next.Size(); !more {
 		m.pending = &c
 	}
-	if !m.goesOn {
-		if err := m.saveStop(ctx, nil); err != nil {
-			return nil, false, err
-		}
-		m.goesOn = true
+	if err := m.clearStop(ctx); err != nil {
+		return nil, false, err
 	}
-	m.note(func(s *Status) {
+	m.changeStatus(func(s *Status) {
 		s.Entries, s.OriginEntries, s.Stopped, s.StoppedAt = next.Size(), c.Tree.N, "", nil
 		if !more && fresh {
 			s.VerifiedAt = m.config.Now().UTC().Truncate(time.Millisecond)
 		}
 	})
-	return next, more || m.inBundles(edge.Size()), nil
+	return next, more || m.inBundles(edge.Size()), nil // after the bundles, ask the origin at once
 }
 
-// checkpoint returns the newest checkpoint of the origin, verified. While the origin is away, it returns the newest one
-// that it has delivered, which is not fresh, as long as events that it covers are missing: they may come another way.
+// advance applies the next batch that a checkpoint covers, and returns the edge after it. If the checkpoint covers no
+// further events, it compares the log with the checkpoint.
+func (m *Mirror) advance(
+	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint,
+) (*ledger.Edge, error) {
+	if c.Tree.N <= edge.Size() {
+		return edge, m.compare(ctx, from, edge, c)
+	}
+	b, err := m.read(ctx, from, edge, c)
+	if err != nil {
+		return nil, err
+	}
+	return b.edge, m.apply(ctx, edge, b)
+}
+
+// checkpoint returns the newest checkpoint of the origin, verified; it is fresh. If the origin does not answer,
+// checkpoint returns the last one that it delivered, which is not fresh, if events that it covers are missing: NATS may
+// still deliver them.
 func (m *Mirror) checkpoint(
 	ctx context.Context, from audit.Source, edge *ledger.Edge,
 ) (c ledger.Checkpoint, fresh bool, err error) {
@@ -216,7 +219,7 @@ func (m *Mirror) adopt(ctx context.Context) error {
 	}
 	adopted, err := ledger.Adopt(ctx, m.config.Pool, *m.pending, m.config.Keys)
 	if errors.Is(err, ledger.ErrForked) {
-		return m.stopped(ctx, m.source(m.pending.Tree.N), *m.pending, err)
+		return m.rewritten(ctx, m.source(m.pending.Tree.N), *m.pending, err)
 	}
 	if adopted {
 		m.pending = nil

@@ -26,24 +26,24 @@ func (m *Mirror) Status() Status {
 	return m.status
 }
 
-func (m *Mirror) note(change func(s *Status)) {
+func (m *Mirror) changeStatus(change func(s *Status)) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	change(&m.status)
 }
 
-// stop records the reason if the mirror has stopped, and logs each reason once.
-func (m *Mirror) stop(ctx context.Context, err error) {
+// reportStop stores and logs the reason if err is a StoppedError, each reason once.
+func (m *Mirror) reportStop(ctx context.Context, err error) {
 	stopped, ok := errors.AsType[*StoppedError](err)
 	if !ok {
 		return
 	}
 	told := false
-	m.note(func(s *Status) {
+	m.changeStatus(func(s *Status) {
 		told = s.Stopped == stopped.Reason.Error() && s.StoppedAt != nil && *s.StoppedAt == stopped.LogIndex
 		s.Stopped, s.StoppedAt = stopped.Reason.Error(), &stopped.LogIndex
 	})
-	if m.goesOn = false; !told {
+	if m.cleared = false; !told {
 		if err := m.saveStop(ctx, stopped); err != nil {
 			m.config.Logger.WarnContext(ctx, "The reason is not stored", slog.Any("error", err))
 		}

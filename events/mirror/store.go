@@ -137,8 +137,8 @@ func End(ctx context.Context, tx pgx.Tx, at *State) error {
 	return nil
 }
 
-// see stores a checkpoint of the origin, which may cover events that never arrive.
-func (m *Mirror) see(ctx context.Context, c ledger.Checkpoint) error {
+// saveSeen stores the newest checkpoint of the origin, which may cover events that never arrive.
+func (m *Mirror) saveSeen(ctx context.Context, c ledger.Checkpoint) error {
 	if c.Tree.N <= m.seen {
 		return nil
 	}
@@ -163,7 +163,7 @@ func (m *Mirror) saveStop(ctx context.Context, stopped *StoppedError) error {
 	return nil
 }
 
-// resume reads the edge of the mirrored tree, and notes how far mirror and origin were.
+// resume reads the edge of the mirrored tree, and puts into the status how far mirror and origin were.
 func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
 	at, err := ReadState(ctx, m.config.Pool)
 	if err == nil && at == nil {
@@ -172,13 +172,25 @@ func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.note(func(s *Status) {
+	m.changeStatus(func(s *Status) {
 		s.Entries = at.Edge.Size()
 		if s.OriginEntries == 0 && at.Seen != nil {
 			s.OriginEntries = at.Seen.Tree.N
 		}
 	})
 	return at.Edge, nil
+}
+
+// clearStop stores that the mirror has not stopped, unless it has done so since the last stop.
+func (m *Mirror) clearStop(ctx context.Context) error {
+	if m.cleared {
+		return nil
+	}
+	if err := m.saveStop(ctx, nil); err != nil {
+		return err
+	}
+	m.cleared = true
+	return nil
 }
 
 // load reads the edge of the mirrored tree.

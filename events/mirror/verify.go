@@ -41,7 +41,7 @@ func (m *Mirror) locate(
 	hashes := audit.Hashes(ctx, from, c.Tree)
 	before := tlog.Tree{N: edge.Size(), Hash: edge.Root()}
 	if err := ledger.Extends(c.Tree, before, hashes); errors.Is(err, ledger.ErrForked) {
-		return m.stopped(ctx, from, c, err)
+		return m.rewritten(ctx, from, c, err)
 	}
 	indexes := make([]int64, len(leaves))
 	for i := range leaves {
@@ -80,7 +80,7 @@ func (m *Mirror) missing(
 func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint) error {
 	if c.Tree.N == edge.Size() {
 		if c.Tree.Hash != edge.Root() {
-			return m.stopped(ctx, from, c, ledger.ErrForked)
+			return m.rewritten(ctx, from, c, ledger.ErrForked)
 		}
 		return nil
 	}
@@ -89,7 +89,7 @@ func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Ed
 		return err
 	} else if grown.N >= c.Tree.N {
 		if err := ledger.Extends(grown, c.Tree, m.store.Hashes(ctx, grown)); errors.Is(err, ledger.ErrForked) {
-			return m.stopped(ctx, from, c, err)
+			return m.rewritten(ctx, from, c, err)
 		} else if err != nil {
 			return err
 		}
@@ -97,9 +97,9 @@ func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Ed
 	return m.wantKept(ctx, from, edge.Size(), c.Tree.N)
 }
 
-// stopped returns the StoppedError for a log that differs from a signed tree. It names the first sealed event that
+// rewritten returns the StoppedError for a log that differs from a signed tree. It names the first sealed event that
 // differs.
-func (m *Mirror) stopped(ctx context.Context, from audit.Source, c ledger.Checkpoint, reason error) error {
+func (m *Mirror) rewritten(ctx context.Context, from audit.Source, c ledger.Checkpoint, reason error) error {
 	sealed, err := m.store.Tree(ctx)
 	if err != nil {
 		return err

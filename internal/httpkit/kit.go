@@ -26,8 +26,8 @@ type Kit struct {
 	Now     func() time.Time // the clock
 	// Readers limits the concurrent requests of readers; nil: no limit.
 	Readers *Readers
-	// Staff limits the concurrent requests of staff and auditors, except their streams; nil: no limit.
-	Staff *Readers
+	// StaffReaders limits the concurrent requests of staff and auditors, except their streams; nil: no limit.
+	StaffReaders *Readers
 	// Standbys answer readers instead of the primary, if possible; nil: there are none.
 	Standbys *database.Standbys
 	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the

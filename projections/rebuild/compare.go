@@ -199,7 +199,7 @@ func (c *comparison) compareInSnapshot(ctx context.Context) error {
 // there.
 func (c *comparison) replayToSnapshot(ctx context.Context, live pgx.Tx) error {
 	// Lock before the first SELECT, which takes the snapshot: then no rebuild can exchange the tables after it.
-	lock := `LOCK TABLE ` + strings.Join(c.identifiers("public"), ", ") + ` IN ACCESS SHARE MODE`
+	lock := `LOCK TABLE ` + strings.Join(c.tablesIn("public"), ", ") + ` IN ACCESS SHARE MODE`
 	if _, err := live.Exec(ctx, lock); err != nil {
 		return fmt.Errorf("lock tables: %w", err)
 	}

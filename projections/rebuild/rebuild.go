@@ -315,8 +315,8 @@ func (r *rebuild) Schema() string {
 	return r.Projection.Name() + "_" + strconv.Itoa(r.record.build)
 }
 
-// identifiers returns the names of the tables in a schema.
-func (r *rebuild) identifiers(schema string) []string {
+// tablesIn returns the names of the projection's tables in a schema, with the schema, quoted.
+func (r *rebuild) tablesIn(schema string) []string {
 	var list []string
 	for _, table := range r.Projection.Tables() {
 		list = append(list, pgx.Identifier{schema, table}.Sanitize())

@@ -39,13 +39,12 @@ func blamesEvent(err error) bool {
 	return eventlog.BlamesData(err) && !errors.Is(err, ErrTakenOver) && !errors.Is(err, eventlog.ErrOtherLog)
 }
 
-// source reads the next chunk after a position.
+// source reads the next chunk of events after a position.
 type source func(ctx context.Context, after events.Position) (eventlog.Chunk, error)
 
 var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxInt32}
 
-// replayLog applies the settled events after those in the new tables, until few are left, or until a chunk reaches
-// upTo.
+// replayLog applies the settled events that the new tables lack, until few are left, or until a chunk reaches upTo.
 func (r *rebuild) replayLog(ctx context.Context, upTo events.Position) error {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -55,11 +54,11 @@ func (r *rebuild) replayLog(ctx context.Context, upTo events.Position) error {
 	})
 }
 
-// replay applies the events of a source after those in the new tables, up to a chunk that is not full, without skipped
-// events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be applied.
+// replay applies chunks of a source, from the position of the new tables on, until one is not full. It leaves out
+// skipped events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be applied.
 func (r *rebuild) replay(ctx context.Context, read source) error {
 	c := &projections.CatchUp{
-		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.throttle, Alone: r.busy,
+		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.throttle, Sequential: r.busy,
 		Done: func(chunk *eventlog.Chunk) {
 			r.record.position = chunk.End
 			r.advance(chunk.Read)
@@ -103,7 +102,8 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	}
 }
 
-// deferredEvents returns the source of the deferred events. They were counted when they were deferred.
+// deferredEvents returns the source of the deferred events. Its chunks have Read = 0, because the events were counted
+// when they were deferred.
 func (r *rebuild) deferredEvents() source {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -133,7 +133,8 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	defer stop()
 	chunks, readEnded := eventlog.ReadAhead(reading, r.record.position, chunkAhead,
 		func(_ context.Context, after events.Position) (eventlog.Chunk, error) {
-			chunk, err := read(ctx, after) // not with the context reading: its end would close the connection in use
+			// With ctx: the end of the context reading would interrupt the query, and pgx would close the connection.
+			chunk, err := read(ctx, after)
 			r.removeSkipped(&chunk)
 			return chunk, err
 		})
@@ -153,20 +154,7 @@ func (r *rebuild) writeParts(ctx context.Context, c *projections.CatchUp, read s
 		return err
 	}
 	r.removeSkipped(&chunk)
-	var unreadable *PoisonError
-	if len(chunk.Undecodable) > 0 {
-		first := chunk.Undecodable[0]
-		unreadable = poison(&first.Recorded, first)
-		n := slices.IndexFunc(chunk.Events,
-			func(e events.Recorded) bool { return e.Position.Compare(unreadable.Position) > 0 })
-		if n >= 0 {
-			chunk.Events = chunk.Events[:n]
-		}
-		chunk.Read, chunk.End = min(chunk.Read, len(chunk.Events)), chunk.Start
-		if n := len(chunk.Events); n > 0 {
-			chunk.End = chunk.Events[n-1].Position
-		}
-	}
+	unreadable := endBeforeUndecodable(&chunk)
 	if chunk.End != chunk.Start {
 		err = writeHalves(ctx, c, chunk)
 	}
@@ -184,6 +172,25 @@ func (r *rebuild) writeParts(ctx context.Context, c *projections.CatchUp, read s
 		return nil
 	}
 	return err
+}
+
+// endBeforeUndecodable shortens a chunk to the events before its first undecodable event. It returns the PoisonError of
+// this event, or nil if the chunk has none.
+func endBeforeUndecodable(chunk *eventlog.Chunk) *PoisonError {
+	if len(chunk.Undecodable) == 0 {
+		return nil
+	}
+	first := chunk.Undecodable[0]
+	behind := slices.IndexFunc(chunk.Events,
+		func(e events.Recorded) bool { return e.Position.Compare(first.Recorded.Position) > 0 })
+	if behind >= 0 {
+		chunk.Events = chunk.Events[:behind]
+	}
+	chunk.Read, chunk.End = min(chunk.Read, len(chunk.Events)), chunk.Start // Read is 0 for deferred events
+	if n := len(chunk.Events); n > 0 {
+		chunk.End = chunk.Events[n-1].Position
+	}
+	return poison(&first.Recorded, first)
 }
 
 // writeHalves writes a chunk. If this fails it writes one half after the other, down to a single event.
@@ -232,7 +239,7 @@ func (r *rebuild) searchPath() string { return pgx.Identifier{r.Schema()}.Saniti
 // Begin implements projections.Target.
 func (r *rebuild) Begin(batch *pgx.Batch) { batch.Queue(searchPathSQL, r.searchPath()) }
 
-// Only the recorded builder may write. $3, $4: position.
+// Only the process that the record names as builder may write. $3, $4: position.
 const lockRecordSQL = `SELECT FROM projection_rebuilds
 WHERE name = $1 AND builder = $2 AND (transaction_id, position) = ($3, $4) FOR NO KEY UPDATE`
 
@@ -252,7 +259,7 @@ func (r *rebuild) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.
 	return nil
 }
 
-// Save implements projections.Target.
+// Save implements projections.Target. A comparison has no record.
 func (r *rebuild) Save(batch *pgx.Batch, chunk *eventlog.Chunk) {
 	if r.scratch == "" {
 		batch.Queue(saveSQL, r.Projection.Name(), chunk.End.TransactionID, chunk.End.Ordinal, chunk.Read)

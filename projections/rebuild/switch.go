@@ -62,7 +62,7 @@ WHERE name = $1 AND builder = $2`
 
 // switchOver makes the new tables the live ones, once it gets all locks in one attempt.
 func (r *rebuild) switchOver(ctx context.Context) error {
-	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.identifiers(r.Schema()), ", ")); err != nil {
+	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.tablesIn(r.Schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
 	hidden := 0 // attempts that found too many hidden events
@@ -155,7 +155,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	if _, err := tx.Exec(ctx, fmt.Sprintf(`SET LOCAL lock_timeout = %d`, vacuumWait.Milliseconds())); err != nil {
 		return fmt.Errorf("set lock_timeout: %w", err)
 	}
-	tables := append(r.identifiers("public"), r.identifiers(r.Schema())...)
+	tables := append(r.tablesIn("public"), r.tablesIn(r.Schema())...)
 	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(tables, ", ")+` IN SHARE UPDATE EXCLUSIVE MODE`); err != nil {
 		return fmt.Errorf("lock out maintenance: %w", err)
 	}

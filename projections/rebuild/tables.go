@@ -29,13 +29,12 @@ var (
 	attributesSQL string
 )
 
-// ErrUnsupported refuses tables with dependent objects that would be lost.
+// ErrUnsupported refuses to rebuild tables on which objects depend, such as triggers, that would be lost.
 var ErrUnsupported = errors.New("tables cannot be rebuilt while these objects depend on them")
 
-// structureOf returns a digest of the structure of the live tables. It leaves search_path of the transaction as
-// qualified sets it.
+// structureOf returns a digest of the structure of the live tables. It executes qualifySQL in the transaction.
 func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error) {
-	if _, err := db.Exec(ctx, qualified); err != nil {
+	if _, err := db.Exec(ctx, qualifySQL); err != nil {
 		return "", fmt.Errorf("set search_path: %w", err)
 	}
 	var found int
@@ -46,7 +45,8 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 	if found != len(tables) || digest == nil {
 		return "", fmt.Errorf("%d of the tables %v are in schema public", found, tables)
 	}
-	// The prefix names the method of building: a version with another method starts again.
+	// The prefix names the way in which rebuilds fill the tables. A version of the program with another way does not
+	// continue an interrupted rebuild, but starts again.
 	return "catch-up " + *digest, nil
 }
 
@@ -61,13 +61,13 @@ func refuseUnsupported(ctx context.Context, db database.DB, tables []string) err
 	return nil
 }
 
-// Kinds of new tables. Tables that are thrown away need not survive a crash of the database.
+// Kinds of new tables. Those of a comparison are dropped afterwards, so they need not survive a crash of the database.
 const (
 	permanent = `CREATE TABLE `
 	unlogged  = `CREATE UNLOGGED TABLE `
 )
 
-// createTables creates the new tables in their own schema, without indexes.
+// createTables creates the new tables in their own schema, without indexes. create is permanent or unlogged.
 func createTables(ctx context.Context, tx database.DB, schema string, tables []string, create string) error {
 	statements := []string{`CREATE SCHEMA ` + pgx.Identifier{schema}.Sanitize()}
 	for _, table := range tables {
@@ -81,45 +81,44 @@ func createTables(ctx context.Context, tx database.DB, schema string, tables []s
 	return execute(ctx, tx, append(statements, options...))
 }
 
-// qualified makes PostgreSQL print definitions with schemas, until the end of the transaction or, outside of one, of
-// the statement.
-const qualified = `SET LOCAL search_path = pg_catalog`
+// With an empty search_path PostgreSQL prints definitions with the schemas of all names.
+const (
+	qualifySQL        = `SET LOCAL search_path = pg_catalog` // until the end of the transaction
+	qualifySessionSQL = `SET search_path = pg_catalog`       // until the connection is closed
+)
 
 // index is an index that the new tables lack.
 type index struct {
-	table, name, definition   string
-	remains, valid, exclusion bool
+	name, definition string // definition: the statement that creates it
+	invalid          bool   // an interrupted attempt left an invalid index with this name
 }
 
-// Ways to make indexes. concurrently assigns no transaction id while it makes an index, and needs a connection outside
-// of a transaction.
+// Ways to create indexes. concurrently assigns no transaction id while it builds an index. It needs a connection that
+// is not in a transaction, and changes the settings of this connection.
 const (
 	inTransaction = ` INDEX `
 	concurrently  = ` INDEX CONCURRENTLY `
 )
 
-// createIndexes creates the indexes and constraints that the new tables lack.
+// createIndexes creates the indexes and constraints that the new tables lack. how is inTransaction or concurrently.
 func createIndexes(ctx context.Context, db database.DB, schema string, tables []string, how string) error {
-	settings := qualified
+	qualify := qualifySQL
 	if how == concurrently {
-		settings = strings.Replace(qualified, "LOCAL ", "", 1)
+		qualify = qualifySessionSQL
 	}
-	if _, err := db.Exec(ctx, settings); err != nil {
+	if _, err := db.Exec(ctx, qualify); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	rows, _ := db.Query(ctx, indexesSQL, schema, tables) // CollectRows returns its error
 	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i index, err error) {
-		return i, row.Scan(&i.table, &i.name, &i.definition, &i.remains, &i.valid, &i.exclusion)
+		return i, row.Scan(&i.name, &i.definition, &i.invalid)
 	})
 	if err != nil {
 		return fmt.Errorf("read indexes: %w", err)
 	}
 	var statements []string
 	for _, i := range indexes {
-		if i.valid || i.exclusion {
-			continue
-		}
-		if i.remains { // of an interrupted attempt
+		if i.invalid {
 			statements = append(statements, `DROP INDEX `+pgx.Identifier{schema, i.name}.Sanitize())
 		}
 		statements = append(statements, strings.Replace(i.definition, inTransaction, how, 1))
@@ -144,15 +143,15 @@ func dropSchema(ctx context.Context, db database.DB, schema string) error {
 // exchange replaces the live tables by the new ones and drops the old ones.
 func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 	tables := r.Projection.Tables()
-	if _, err := tx.Exec(ctx, qualified); err != nil {
+	if _, err := tx.Exec(ctx, qualifySQL); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
-	names, _, err := views(ctx, tx, tables)
+	viewNames, _, err := views(ctx, tx, tables)
 	if err != nil {
 		return err
 	}
 	// Views first, because readers take these locks in this order.
-	lock := append(append(names, r.identifiers("public")...), r.identifiers(r.Schema())...)
+	lock := append(append(viewNames, r.tablesIn("public")...), r.tablesIn(r.Schema())...)
 	if _, err := tx.Exec(ctx, `LOCK TABLE `+strings.Join(lock, ", ")+` IN ACCESS EXCLUSIVE MODE`); err != nil {
 		return fmt.Errorf("lock tables: %w", err)
 	}
@@ -166,12 +165,12 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 	if err := refuseUnsupported(ctx, tx, tables); err != nil {
 		return err
 	}
-	// Read the views under the lock, so that no session can add one.
-	_, repoint, err := views(ctx, tx, tables)
+	// Read the views again under the lock, so that no session can add one.
+	_, recreateViews, err := views(ctx, tx, tables)
 	if err != nil {
 		return err
 	}
-	attributes, err := texts(ctx, tx, attributesSQL, r.Schema(), tables)
+	attributes, err := texts(ctx, tx, attributesSQL, r.Schema(), tables) // owners, comments, grants
 	if err != nil {
 		return fmt.Errorf("read attributes: %w", err)
 	}
@@ -182,9 +181,9 @@ func (r *rebuild) exchange(ctx context.Context, tx pgx.Tx) error {
 			`ALTER TABLE `+pgx.Identifier{"public", table}.Sanitize()+` SET SCHEMA `+old,
 			`ALTER TABLE `+pgx.Identifier{r.Schema(), table}.Sanitize()+` SET SCHEMA public`)
 	}
-	statements = append(statements, repoint...)
+	statements = append(statements, recreateViews...)
 	// Without CASCADE: if another object depends on the old tables, the switch fails and is rolled back.
-	statements = append(statements, `DROP TABLE `+strings.Join(r.identifiers(r.Schema()+"_old"), ", "),
+	statements = append(statements, `DROP TABLE `+strings.Join(r.tablesIn(r.Schema()+"_old"), ", "),
 		`DROP SCHEMA `+old, `DROP SCHEMA `+pgx.Identifier{r.Schema()}.Sanitize())
 	return execute(ctx, tx, statements)
 }
@@ -203,7 +202,7 @@ func views(ctx context.Context, tx pgx.Tx, tables []string) (names, statements [
 	return names, statements, nil
 }
 
-// texts returns the first column of a query.
+// texts returns the rows of a query with one column of text.
 func texts(ctx context.Context, db database.DB, sql string, args ...any) ([]string, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectRows returns its error
 	return pgx.CollectRows(rows, pgx.RowTo[string])

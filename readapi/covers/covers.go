@@ -30,11 +30,11 @@ const (
 
 	fetchTime    = 5 * time.Second // for a fetch with its redirects
 	maxRedirects = 3
-	maxHeader    = 16 << 10 // bytes
-	fetches      = 16       // concurrent fetches
-	keptBytes    = 32 << 20
-	keptEntries  = 4096 // pictures and failures
-	failureTime  = 5 * time.Minute
+	maxHeader    = 16 << 10        // bytes
+	fetches      = 16              // concurrent fetches
+	keptBytes    = 32 << 20        // of cached pictures
+	keptEntries  = 4096            // cached pictures and failures
+	failureTime  = 5 * time.Minute // for which a failure is cached
 )
 
 // Reasons why there is no picture.
@@ -43,7 +43,11 @@ var (
 	ErrBusy      = errors.New("too many covers are being fetched")
 )
 
-var errRedirects = errors.New("too many redirects, or one without https")
+// Reasons for ErrNoPicture.
+var (
+	errNotHTTPS  = errors.New("the address, or one to which it redirects, is not https")
+	errRedirects = errors.New("too many redirects")
+)
 
 // Picture is a cover.
 type Picture struct {
@@ -89,7 +93,10 @@ func newProxy(control func(network, address string, c syscall.RawConn) error, no
 			DisableCompression:     true, // pictures are compressed already, and a small answer cannot expand
 		},
 		CheckRedirect: func(r *http.Request, via []*http.Request) error {
-			if len(via) > maxRedirects || r.URL.Scheme != "https" {
+			if r.URL.Scheme != "https" {
+				return errNotHTTPS
+			}
+			if len(via) > maxRedirects {
 				return errRedirects
 			}
 			return nil
@@ -139,7 +146,7 @@ func (p *Proxy) recall(address string) (entry, bool) {
 func (p *Proxy) keep(address string, e entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept.Remove(address)
+	p.kept.Remove(address) // Add does not call forget for the entry that it replaces
 	p.kept.Add(address, e)
 	p.bytes += len(e.Content)
 	for p.bytes > keptBytes {
@@ -147,7 +154,7 @@ func (p *Proxy) keep(address string, e entry) {
 	}
 }
 
-// types are the picture formats of browsers without scripts. An SVG may contain scripts.
+// types are the formats that browsers show, except SVG, which may contain scripts.
 var types = []string{"image/jpeg", "image/png", "image/webp", "image/gif"}
 
 func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {
@@ -156,7 +163,7 @@ func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {
 		return Picture{}, fmt.Errorf("make request: %w", err)
 	}
 	if r.URL.Scheme != "https" {
-		return Picture{}, errRedirects
+		return Picture{}, errNotHTTPS
 	}
 	r.Header = http.Header{"Accept": types, "User-Agent": {"Novelgate"}}
 	response, err := p.client.Do(r)

@@ -151,7 +151,7 @@ func TestRedirects(t *testing.T) {
 		"//user@" + inner.Listener.Addr().String(): ssrf.ErrProhibitedIP, "https://10.0.0.1/": ssrf.ErrProhibitedIP,
 		"https://169.254.169.254/latest/meta-data/": ssrf.ErrProhibitedIP,
 		to(inner.URL): ssrf.ErrProhibitedIP, // in two steps
-		plain.URL:     errRedirects, "file:///etc/passwd": errRedirects,
+		plain.URL:     errNotHTTPS, "file:///etc/passwd": errNotHTTPS,
 	} {
 		if _, err := p.Cover(t.Context(), to(target)); !errors.Is(err, ErrNoPicture) || !errors.Is(err, want) {
 			t.Errorf("a redirect to %s: %v", target, err)

@@ -75,7 +75,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 			a.Fail(w, r, err)
 			return
 		}
-		bound := a.Staff
+		bound := a.StaffReaders
 		if streams && httpkit.Names(r, httpkit.LineMediaType) {
 			bound = a.Streams
 		}
