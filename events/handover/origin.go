@@ -261,7 +261,8 @@ func (o *Origin) countImports(ctx context.Context, db database.Querier) error {
 }
 
 // wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: an address may lead back to
-// this service.
+// this service. It fails also if the successor follows another service, which it would ask before its promotion. The
+// URL that it follows may lead nowhere here.
 func (o *Origin) wantMirror(ctx context.Context) error {
 	theirs, err := ask(ctx, o.Client, o.Successor)
 	if err != nil {
@@ -269,6 +270,14 @@ func (o *Origin) wantMirror(ctx context.Context) error {
 	}
 	if !theirs.isMirror() {
 		return notMirror(o.Successor, theirs)
+	}
+	own, err := logID(ctx, o.Pool)
+	if err != nil {
+		return err
+	}
+	if followed, err := fetchOrigins(ctx, o.Client, theirs.origin); err == nil && followed.Log != own {
+		return fmt.Errorf("%w: the mirror at %s follows %s, which is not this service: start it with the URL of this one",
+			ErrRefused, o.Successor, theirs.origin)
 	}
 	return nil
 }

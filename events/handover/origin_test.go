@@ -33,6 +33,7 @@ type pair struct {
 	late     atomic.Bool                          // the mirror does not have the final checkpoint
 	checked  atomic.Pointer[func()]               // called when the mirror is asked for a checkpoint
 	promoted atomic.Pointer[[]handover.Promotion] // what the mirror publishes
+	follows  atomic.Pointer[string]               // URL of the service that the mirror follows; nil for an unknown one
 }
 
 // mirrorLog is the id of the mirror's log.
@@ -57,6 +58,9 @@ func newPair(t *testing.T) *pair {
 			return
 		case r.Method == http.MethodPost:
 			w.WriteHeader(http.StatusMisdirectedRequest)
+			if url := p.follows.Load(); url != nil {
+				_ = json.MarshalWrite(w, map[string]string{"origin": *url}) // a failure shows in the client
+			}
 			return
 		case path == "checkpoint" && p.late.Load():
 			answer = old
@@ -302,6 +306,33 @@ func TestHandoverToAnother(t *testing.T) {
 	}
 	if got := p.fences(t); got != "none" {
 		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestHandoverToMirrorOfMirror: a mirror that follows another service is refused before the fence: it could not ask the
+// origin before its promotion. The address of the origin for the mirror may lead nowhere here.
+func TestHandoverToMirrorOfMirror(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	between := answering(t, func(*http.Request) (handover.Published, int, string) {
+		return handover.Published{Log: uuid.New()}, http.StatusMisdirectedRequest, ""
+	})
+	p.follows.Store(&between)
+	p.Report = func(text string) { t.Error(text) }
+	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||
+		!strings.Contains(err.Error(), "follows "+between) {
+		t.Errorf("handed over: %v", err)
+	}
+	p.Report = func(string) {}
+	for _, url := range []string{"http://127.0.0.1:1", p.publish(t)} {
+		p.follows.Store(&url)
+		token, err := p.HandOver(t.Context())
+		if err == nil {
+			err = p.Undo(t.Context(), token)
+		}
+		if err != nil {
+			t.Errorf("to a mirror that follows %s: %v", url, err)
+		}
 	}
 }
 

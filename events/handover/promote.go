@@ -89,7 +89,7 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 			return token.signing().Continue(ctx, tx, last.Origin)
 		},
 		place: func() error {
-			if err := m.wantHandover(ctx, at.Origin, token); err != nil {
+			if err := m.wantHandover(ctx, at.Origin, own, token); err != nil {
 				return err
 			}
 			return token.signing().Place(m.KeyFile, m.Memory)
@@ -97,12 +97,17 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	})
 }
 
-// wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token. It may be
-// off, or only a standby of its database may answer, which may lack the handover.
-func (m *Mirror) wantHandover(ctx context.Context, url string, token *Token) error {
+// wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token, or if a
+// mirror answers there, for instance this one, with the log own. The origin may be off, or only a standby of its
+// database may answer, which may lack the handover.
+func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, token *Token) error {
 	theirs, err := ask(ctx, m.Client, url)
 	if err != nil {
 		return nil //nolint:nilerr // documented
+	}
+	if where := theirs.elsewhere(own); where != "" {
+		return fmt.Errorf("%w: %s leads to %s, which cannot say whether the handover was undone: let it lead to the origin "+
+			"or nowhere, or start this mirror with another URL of the origin", ErrRefused, url, where)
 	}
 	hands := theirs.Handover != nil && *theirs.Handover == token.Promotion
 	if hands && !theirs.accepts() || theirs.Handover == nil && theirs.isReader() {

@@ -168,12 +168,12 @@ func TestPromoteUndone(t *testing.T) {
 	}
 }
 
-// TestPromoteAsks: a service at the address of the origin that accepts commands, or has another handover, refuses the
-// promotion. One on a standby of the origin's database, which may lack the handover, does not.
+// TestPromoteAsks: a service at the address of the origin that accepts commands, has another handover or is a mirror
+// refuses the promotion. One on a standby of the origin's database, which may lack the handover, does not.
 func TestPromoteAsks(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	published, status, successor := handover.Published{Log: uuid.New()}, 0, ""
+	published, status, successor := handover.Published{}, 0, ""
 	mirror := p.mirrored(t, answering(t, func(*http.Request) (handover.Published, int, string) {
 		return published, status, successor
 	}))
@@ -182,26 +182,30 @@ func TestPromoteAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	other := uuid.New()
+	origin, other := uuid.New(), uuid.New()
 	for _, c := range []struct {
 		what      string
+		log       uuid.UUID
 		handover  *uuid.UUID
 		status    int
 		successor string
-		promoted  bool
+		refusal   string // "" if it is promoted
 	}{
-		{"it accepts commands", nil, http.StatusUnauthorized, "", false},
-		{"a standby that lags answers readers", &token.Promotion, http.StatusUnauthorized, "", false},
-		{"it was undone this moment", nil, http.StatusServiceUnavailable, "https://mirror.example", false},
-		{"a standby of another handover", &other, http.StatusServiceUnavailable, "", false},
-		{"a standby that lags", nil, http.StatusServiceUnavailable, "", true},
+		{"it accepts commands", origin, nil, http.StatusUnauthorized, "", "undone"},
+		{"a standby that lags answers readers", origin, &token.Promotion, http.StatusUnauthorized, "", "undone"},
+		{"it was undone this moment", origin, nil, http.StatusServiceUnavailable, "https://mirror.example", "undone"},
+		{"a standby of another handover", origin, &other, http.StatusServiceUnavailable, "", "undone"},
+		{"another mirror", other, nil, http.StatusMisdirectedRequest, "https://o.example", "leads to another mirror"},
+		{"the mirror itself", mirrorLog, nil, http.StatusMisdirectedRequest, "https://o.example", "leads to this mirror"},
+		{"a standby that lags", origin, nil, http.StatusServiceUnavailable, "", ""},
 	} {
-		published.Handover, status, successor = c.handover, c.status, c.successor
+		published = handover.Published{Log: c.log, Handover: c.handover}
+		status, successor = c.status, c.successor
 		done, err := m.Promote(t.Context(), token)
 		switch {
-		case c.promoted && (err != nil || done.ID != token.Promotion):
+		case c.refusal == "" && (err != nil || done.ID != token.Promotion):
 			t.Errorf("%s: %v, %v", c.what, done, err)
-		case !c.promoted && (!errors.Is(err, handover.ErrRefused) || !strings.Contains(err.Error(), "undone")):
+		case c.refusal != "" && (!errors.Is(err, handover.ErrRefused) || !strings.Contains(err.Error(), c.refusal)):
 			t.Errorf("%s: %v", c.what, err)
 		}
 	}

@@ -100,6 +100,17 @@ func (a *answer) accepts() bool { return a.status == http.StatusUnauthorized }
 // isMirror reports whether the service follows another one. A service on a standby of a mirror does not say so.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
+// elsewhere says where the URL of the origin of a mirror with a log leads instead; "" if it may be the origin.
+func (a *answer) elsewhere(own uuid.UUID) string {
+	switch {
+	case a.Log == own:
+		return "this mirror"
+	case a.isMirror():
+		return "another mirror"
+	}
+	return ""
+}
+
 // isReader reports whether the service can only read its database, for instance a standby, which may be behind.
 func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
 
