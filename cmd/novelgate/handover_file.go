@@ -13,17 +13,14 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events/handover"
+	"novelgate/internal/osfile"
 )
 
 // standardStream as the name of a file is standard output or standard input.
 const standardStream = "-"
 
-const (
-	// tokenMode lets only the owner read the private keys.
-	tokenMode = 0o600
-	// tokenReserve is the space for a token in bytes. Only one with thousands of pending webhook deliveries is larger.
-	tokenReserve = 1 << 20
-)
+// tokenReserve is the space for a token in bytes. Only one with thousands of pending webhook deliveries is larger.
+const tokenReserve = 1 << 20
 
 // Errors of files.
 var (
@@ -52,7 +49,7 @@ func createFile(name string) (*os.File, error) {
 		return nil, err
 	}
 	if _, err = f.Write(bytes.Repeat([]byte{' '}, tokenReserve)); err == nil {
-		err = syncFile(f)
+		err = errors.Join(f.Sync(), osfile.Sync(filepath.Dir(f.Name())))
 	}
 	if err != nil {
 		return nil, errors.Join(err, f.Close(), os.Remove(name))
@@ -94,25 +91,22 @@ func writeFile(f *os.File, token *handover.Token) error {
 		err = f.Truncate(int64(text.Len()))
 	}
 	if err == nil {
-		err = syncFile(f)
+		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())
 }
 
 // lockFile opens a file and locks it against other commands on this machine until it is closed.
 func lockFile(name string, flags int) (*os.File, error) {
-	f, err := os.OpenFile(name, flags, tokenMode)
+	f, err := osfile.Lock(name, flags, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, osfile.ErrLocked) {
+		err = fmt.Errorf("%s: %w", name, errFileUsed)
+	}
 	if err != nil {
 		return nil, err
 	}
-	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = errFileUsed
-	}
-	var opened, named fs.FileInfo
-	if err == nil {
-		opened, err = f.Stat()
-	}
+	var named fs.FileInfo
+	opened, err := f.Stat()
 	if err == nil {
 		named, err = os.Stat(name)
 	}
@@ -123,15 +117,6 @@ func lockFile(name string, flags int) (*os.File, error) {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())
 	}
 	return f, nil
-}
-
-// syncFile syncs a new file to disk.
-func syncFile(f *os.File) error {
-	dir, err := os.Open(filepath.Dir(f.Name()))
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), dir.Sync(), dir.Close())
 }
 
 // readToken reads a token from a file, which stays locked until release is called, or from standard input.

@@ -14,6 +14,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
+
+	"novelgate/internal/osfile"
 )
 
 // ErrMemory is returned for a memory that must not sign: it is missing, belongs to another origin or key, or lacks a
@@ -82,26 +84,21 @@ func remember(dir string, c Checkpoint) error {
 // lockMemory locks a memory against all other processes, on this machine or on others that mount it, until unlock. It
 // fails with ErrLocked if another process has the lock.
 func lockMemory(dir string) (id uuid.UUID, unlock func(), err error) {
-	// NFS grants an exclusive lock only on a file that is open for writing.
-	file, err := os.OpenFile(filepath.Join(dir, memoryIDFile), os.O_RDWR, 0)
+	file, err := osfile.Lock(filepath.Join(dir, memoryIDFile), os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, osfile.ErrLocked) {
+		err = fmt.Errorf("%w: %s", ErrLocked, dir)
+	}
 	if err != nil {
-		return uuid.Nil, nil, fmt.Errorf("open the memory of the ledger: %w", err)
+		return uuid.Nil, nil, fmt.Errorf("lock the memory of the ledger: %w", err)
 	}
 	unlock = func() { _ = file.Close() } // closing releases the lock; nothing was written
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
-		err = ErrLocked
-	}
-	var text []byte
-	if err == nil {
-		text, err = io.ReadAll(file)
-	}
+	text, err := io.ReadAll(file)
 	if err == nil {
 		id, err = parseMemoryID(dir, text)
 	}
 	if err != nil {
 		unlock()
-		return uuid.Nil, nil, fmt.Errorf("lock the memory %s: %w", dir, err)
+		return uuid.Nil, nil, fmt.Errorf("read the memory %s: %w", dir, err)
 	}
 	return id, unlock, nil
 }
@@ -175,19 +172,10 @@ func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.
 		err = place(pending)
 	}
 	if err == nil {
-		err = syncDir(dir)
+		err = osfile.Sync(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)
 	}
 	return nil
-}
-
-// syncDir syncs a directory to disk.
-func syncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -11,6 +11,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/osfile"
 )
 
 // Signing is what signs an origin: it moves to the service that continues the ledger.
@@ -114,7 +116,7 @@ func removeFile(file string) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", file, err)
 	}
-	return syncDir(filepath.Dir(file))
+	return osfile.Sync(filepath.Dir(file))
 }
 
 // Verify returns the last checkpoint. It fails unless one of the keys has signed it.

@@ -2,7 +2,6 @@ package pgserver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"log/slog"
@@ -11,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"novelgate/internal/osfile"
 )
 
 // initCluster runs initdb in a temporary directory and renames it. Call it under the lock.
@@ -35,11 +36,7 @@ func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who ac
 	if err := os.Rename(temp, l.cluster(bin.major)); err != nil {
 		return fmt.Errorf("put data directory into place: %w", err)
 	}
-	dir, err := os.Open(l.dir)
-	if err != nil {
-		return fmt.Errorf("sync data directory: %w", err)
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return osfile.Sync(l.dir)
 }
 
 // removeUnfinished deletes the directories of interrupted initdbs. Call it under the lock. It retries, because the

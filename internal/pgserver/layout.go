@@ -13,6 +13,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"novelgate/internal/osfile"
 )
 
 const (
@@ -63,22 +65,13 @@ func (l layout) socketDir() string {
 	return "/tmp/novelgate-" + hex.EncodeToString(sum[:8])
 }
 
-// tryLock locks the file at path for this process, or returns nil when another process has the lock. The kernel
-// releases the lock when the file is closed or the process dies.
+// tryLock locks the file at path for this process, or returns nil when another process has the lock.
 func tryLock(path string) (*os.File, error) {
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock file: %w", err)
-	}
-	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-	if err == nil {
-		return file, nil
-	}
-	_ = file.Close() // nothing was written
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	file, err := osfile.Lock(path, os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, osfile.ErrLocked) {
 		return nil, nil
 	}
-	return nil, fmt.Errorf("lock %s: %w", path, err)
+	return file, err
 }
 
 // pidFile is the contents of postmaster.pid. PostgreSQL's src/include/utils/pidfile.h defines its lines: 1 process, 2

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"novelgate/internal/osfile"
 	"novelgate/internal/pgserver"
 )
 
@@ -50,17 +51,7 @@ func (c control) file(name string) string { return filepath.Join(string(c), name
 // lock opens and locks a file, waiting unless how contains LOCK_NB. The lock ends when the file is closed or the
 // process ends.
 func (c control) lock(name string, how int) (*os.File, error) {
-	file, err := os.OpenFile(c.file(name), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, fmt.Errorf("open lock file: %w", err)
-	}
-	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-		err = syscall.Flock(int(file.Fd()), how)
-	}
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), file.Close())
-	}
-	return file, nil
+	return osfile.Lock(c.file(name), os.O_RDWR|os.O_CREATE, how)
 }
 
 // join returns the URL of the shared server, after starting a holder if there is none. The server lives at least until
@@ -115,7 +106,7 @@ func (c control) server() (string, error) {
 // isHeld reports whether a holder runs.
 func (c control) isHeld() (bool, error) {
 	probe, err := c.lock("holder", syscall.LOCK_SH|syscall.LOCK_NB)
-	if errors.Is(err, syscall.EWOULDBLOCK) {
+	if errors.Is(err, osfile.ErrLocked) {
 		return true, nil
 	}
 	if err != nil {

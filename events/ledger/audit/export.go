@@ -13,6 +13,7 @@ import (
 
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
+	"novelgate/internal/osfile"
 )
 
 // Export writes a bundle.
@@ -74,7 +75,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		func() error { return writeFile(inside(x.Dir, checkpointFile), checkpoint.Note) },
 		func() error { return syncDirs(x.Dir) }, // all directories, before the manifest marks the bundle as complete
 		func() error { return manifest.write(x.Dir) },
-		func() error { return syncFile(x.Dir) },
+		func() error { return osfile.Sync(x.Dir) },
 	} {
 		if err := step(); err != nil {
 			return Manifest{}, err
@@ -175,7 +176,7 @@ func (x *Export) open(
 		return before, nil // the bundle stays verifiable with this checkpoint until there is a newer one
 	}
 	// After an interruption, the checkpoint distinguishes this history from another one.
-	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), syncFile(x.Dir))
+	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), osfile.Sync(x.Dir))
 }
 
 // checkEmpty fails with ErrOccupied unless the directory is empty.

@@ -17,6 +17,7 @@ import (
 
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
+	"novelgate/internal/osfile"
 )
 
 const (
@@ -185,7 +186,7 @@ func complete(files []string, events string) error {
 	var group errgroup.Group
 	group.SetLimit(concurrentSyncs)
 	for _, file := range files {
-		group.Go(func() error { return syncFile(file) })
+		group.Go(func() error { return osfile.Sync(file) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -210,7 +211,7 @@ func writeFile(path string, data []byte) error {
 	if err := os.WriteFile(path+partSuffix, data, fileMode); err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}
-	if err := syncFile(path + partSuffix); err != nil {
+	if err := osfile.Sync(path + partSuffix); err != nil {
 		return err
 	}
 	return rename(path)
@@ -232,25 +233,13 @@ func rename(path string) error {
 	return nil
 }
 
-// syncFile syncs a file or a directory to disk.
-func syncFile(path string) error {
-	file, err := os.Open(path)
-	if err != nil {
-		return fmt.Errorf("open to synchronize: %w", err)
-	}
-	if err := errors.Join(file.Sync(), file.Close()); err != nil {
-		return fmt.Errorf("synchronize %s: %w", path, err)
-	}
-	return nil
-}
-
 // syncDirs syncs a directory and all those in it.
 func syncDirs(root string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		return syncFile(path)
+		return osfile.Sync(path)
 	})
 }
 
