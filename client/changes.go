@@ -25,7 +25,7 @@ type Change struct {
 type ChangePage struct {
 	Changes    []Change `json:"items"`
 	Cursor     string   `json:"cursor"`     // continues after this page
-	NextCursor *string  `json:"nextCursor"` // like Cursor; nil if there are no further changes yet
+	NextCursor *string  `json:"nextCursor"` // Cursor if there are further changes now, otherwise nil
 }
 
 // Page returns up to a hundred changes after a cursor; "" is the beginning. It returns changes of the given types, or

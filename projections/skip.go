@@ -19,7 +19,7 @@ import (
 var (
 	ErrNotFailed = errors.New("the projection has not failed")
 	ErrNoReason  = errors.New("skipping an event takes a reason")
-	ErrNoEvent   = errors.New("the event at which the projection stopped is not in the log any more: retry it")
+	ErrNoEvent   = errors.New("the event at which the projection stopped is no longer in the log: retry the projection")
 )
 
 // Delivery identifies an event in any log: its CloudEvents id and source.
@@ -47,7 +47,7 @@ SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_
 WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
 )
 
-// skipAttempts is the maximum number of attempts to skip an event, each but the first after a conflict.
+// skipAttempts is the maximum number of attempts to skip an event while other writers cause conflicts.
 const skipAttempts = 10
 
 // Skip makes a failed projection continue after the event at which it stopped. It records the skip, its actor and the
@@ -113,11 +113,11 @@ func failedEvent(
 ) (events.ProjectionEventSkipped, events.Position, error) {
 	s := events.ProjectionEventSkipped{Projection: name}
 	var state string
-	var id, path, eventType *string
+	var id, source, eventType *string
 	var integration uuid.NullUUID
 	var transaction *uint64
 	var ordinal *int32
-	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &transaction, &ordinal, &id, &integration, &path,
+	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &transaction, &ordinal, &id, &integration, &source,
 		&eventType)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -129,9 +129,9 @@ func failedEvent(
 	case transaction == nil:
 		return s, events.Position{}, ErrNoEvent
 	}
-	s.EventID, s.EventSource, s.EventType = *id, *path, *eventType
+	s.EventID, s.EventSource, s.EventType = *id, *source, *eventType
 	if integration.Valid {
-		s.EventSource = events.JoinSource(integration.UUID, *path)
+		s.EventSource = events.JoinSource(integration.UUID, *source)
 	}
 	at := events.Position{TransactionID: *transaction, Ordinal: *ordinal}
 	s.Position = at.String()

@@ -239,7 +239,7 @@ func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discuss
 		t := &page.TopLevelComments[i]
 		item := threadBody{
 			postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)),
-			RepliesCursor: orNull(t.More),
+			RepliesCursor: orNull(t.RepliesCursor),
 		}
 		for j := range t.Replies {
 			item.Replies[j] = newPostBody(a, page.Novel.Slug, &t.Replies[j])

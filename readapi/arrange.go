@@ -71,13 +71,13 @@ func (s *scan) neighbours(page *Page, further bool) {
 
 // topLevelComment returns a top-level comment with the replies that were read.
 func (s *scan) topLevelComment(top Post, found []Post) TopLevelComment {
-	t := TopLevelComment{Post: top, Later: top.ID == s.repliesOf && s.repliesFrom != lowest}
+	t := TopLevelComment{Post: top, Continued: top.ID == s.repliesOf && s.repliesFrom != lowest}
 	slices.SortFunc(found, func(a, b Post) int {
 		return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Depth, b.Depth), bytes.Compare(a.ID[:], b.ID[:]))
 	})
 	if shown := fitting(found, s.replies); shown < len(found) {
 		found = found[:shown]
-		t.More = s.repliesAfter(&t, found)
+		t.RepliesCursor = s.repliesAfter(&t, found)
 	}
 	t.Replies = preorder(found)
 	return t
@@ -98,7 +98,7 @@ func (s *scan) repliesAfter(t *TopLevelComment, shown []Post) string {
 	if n := len(shown); n > 0 {
 		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
 	}
-	if t.Later {
+	if t.Continued {
 		before := s.repliesFrom.beside(false) // the place right before it: the next page starts after a cursor
 		return encodeCursor(replies, before.at.Time, int(before.depth), before.id)
 	}

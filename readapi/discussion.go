@@ -62,10 +62,10 @@ type Heading struct {
 // TopLevelComment is a top-level comment with some of its replies.
 type TopLevelComment struct {
 	Post
-	// each reply after its parent; the replies to one comment in the order of writing
-	Replies []Post
-	Later   bool   // Replies do not start with the first one
-	More    string // Cursor of further replies, for use with Under; "" for none
+	// Replies has each reply after its parent, and the replies to one comment in the order of writing.
+	Replies       []Post
+	Continued     bool   // Replies do not start with the first one
+	RepliesCursor string // Cursor of further replies, for use with Under; "" for none
 }
 
 // Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.

@@ -87,7 +87,7 @@ func TestLargePagesAreCut(t *testing.T) {
 			first = append(first, page.TopLevelComments[0].ID)
 			for _, thread := range page.TopLevelComments {
 				for under := (readapi.DiscussionParams{
-					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.More,
+					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.RepliesCursor,
 				}); under.Cursor != ""; {
 					rest := read(under)
 					delete(seen, thread.ID) // it is on every page of its replies
@@ -95,7 +95,7 @@ func TestLargePagesAreCut(t *testing.T) {
 					if len(rest.TopLevelComments[0].Replies) == 0 {
 						t.Fatal("a page of replies has none")
 					}
-					under.Cursor = rest.TopLevelComments[0].More
+					under.Cursor = rest.TopLevelComments[0].RepliesCursor
 				}
 			}
 			q.Cursor = page.Next

@@ -38,7 +38,7 @@ type importCommand struct {
 	Again     bool              `help:"Import files again that were imported before. Lines that were stored are replays."`
 	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv" help:"Format of the files (default: by their names)."`
 	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
-	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Member of the body that a column of CSV is, or key for the idempotencyKey (default: the member of its name). Repeatable."`
+	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Use a column of CSV as this member of the body, or as the idempotency key (COLUMN=key). Default: the member with the name of the column. Repeatable."`
 }
 
 // Validate refuses a command without an address or key; kong calls it.
@@ -141,7 +141,7 @@ func (c *importCommand) check(ctx context.Context, _ *output, now clock, report 
 	return done, nil
 }
 
-// place is where a line begins, as an editor counts: from 1, with the names of columns and with empty lines.
+// place is where a line begins. FileLine counts like an editor: from 1, including the heading of CSV and empty lines.
 type place struct {
 	File     string `json:"file"`
 	FileLine int    `json:"fileLine"`
@@ -215,7 +215,7 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), 
 			columns[i] = member
 		}
 		if columns[i] != "" && slices.Contains(columns[:i], columns[i]) {
-			return nil, fmt.Errorf("two columns are %q", columns[i])
+			return nil, fmt.Errorf("two columns are the member %q", columns[i])
 		}
 	}
 	return func() ([]byte, int, error) {
@@ -246,7 +246,7 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), 
 }
 
 // idempotencyKey is a hash of the lines and of the flags that form them, so that the same command continues its import.
-// It also returns the number of lines.
+// With --again it is a random one. It also returns the number of lines.
 func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines int64, err error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q\n", c.Format, c.Operation)
@@ -359,8 +359,8 @@ func setBack(err error) error {
 	return err
 }
 
-// upload sends the lines after the first stored ones, and returns the number that the service has then. It shows how
-// many there are after each part.
+// upload sends all lines except the first stored ones, which the service already has. It returns the number of lines
+// that the service has then, and calls show with this number after each part.
 func (c *importCommand) upload(
 	ctx context.Context, client *importClient, stored int64, show func(stored int64),
 ) (int64, error) {
@@ -371,7 +371,7 @@ func (c *importCommand) upload(
 	var lines [][]byte
 	size, read := 0, int64(0)
 	flush := func() error {
-		for len(lines) > 0 {
+		for len(lines) > 0 { // the service may store only the first lines of a part
 			body := packer.EncodeAll(append(bytes.Join(lines, []byte("\n")), '\n'), nil)
 			next, err := client.put(ctx, stored, body)
 			if err != nil {
@@ -381,7 +381,8 @@ func (c *importCommand) upload(
 				return errSetBack
 			}
 			if next == stored || next > stored+int64(len(lines)) {
-				return fmt.Errorf("the import has %d lines, but %d were sent: is another program uploading?", next, stored)
+				return fmt.Errorf("the import has %d lines after an upload of lines %d to %d: is another program uploading?",
+					next, stored+1, stored+int64(len(lines)))
 			}
 			lines, stored = lines[next-stored:], next
 			show(stored)

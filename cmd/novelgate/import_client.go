@@ -20,10 +20,12 @@ import (
 
 // importClient sends requests about imports. It repeats those that the service could not answer.
 type importClient struct {
-	base, key, path string
-	now             clock
-	stderr          io.Writer
-	http            http.Client
+	base   string // URL of the service
+	key    string // API key
+	path   string // of the import, below that of all imports; "" before it is opened
+	now    clock
+	stderr io.Writer
+	http   http.Client
 }
 
 const (

@@ -49,7 +49,7 @@ type program struct {
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
-	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show how far that is."`
+	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show its lag."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
 	Handover    handoverCommand    `cmd:"" help:"Hand over to a mirror: stop commands, and write the file for promote."`
 	Promote     promoteCommand     `cmd:"" help:"Promote a mirror: it accepts commands from now on."`

@@ -133,7 +133,7 @@ type novelDecide struct {
 
 func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {
 	decide := s.ApproveNovel
-	if v == "reject" {
+	if v == "reject" { // the subcommand
 		decide = s.RejectNovel
 	}
 	n, err := decide(ctx, c.Title, c.Reason)
@@ -150,7 +150,7 @@ func (c *novelShow) Run(ctx context.Context, out *output, s *staff.Staff) error 
 type novelList struct {
 	CommonFlags
 	RowsFlag
-	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (a title without a novel that is no longer rejected)."`
+	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (no novel: a title that was rejected before its first import, and approved since)."`
 }
 
 // Run prints novels in the order of their titles.

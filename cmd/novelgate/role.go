@@ -20,7 +20,7 @@ import (
 
 const (
 	rolePause = 250 * time.Millisecond // between two reads of the role
-	roleFresh = 20 * time.Millisecond  // longest time since the read of a role that refuses a request
+	roleFresh = 20 * time.Millisecond  // maximum age of a role by which a request is refused
 	// roleTimeout limits a read.
 	roleTimeout = time.Second
 )
@@ -68,7 +68,7 @@ func (r *roles) read(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if replaced != nil && role.Appends() {
+	if replaced != nil && role.Appends() { // the fence is not in the database yet
 		role.HandedOver, role.Successor = true, *replaced
 	}
 	r.readAt = start

@@ -127,12 +127,12 @@ func (s *Signer) signUntil(ctx context.Context, remembered bool, end func(*pgxpo
 		return err
 	}
 	defer conn.Release()
-	next, err := s.next(ctx, conn, memory)
+	next, err := s.signNext(ctx, conn, memory)
 	if err == nil && next == nil {
 		err = errors.New("there is nothing to sign")
 	}
 	if err == nil && remembered {
-		err = s.remember(next)
+		err = s.storeInMemory(next)
 	}
 	if err != nil {
 		return err

@@ -70,7 +70,9 @@ func (s *Signer) Run(ctx context.Context) {
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
 			s.config.Metrics.refuse(refused(err))
 			s.config.Metrics.signer.Set(database.Truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
-			s.report(ctx, failed.due(err), err)
+			if failed.due(err) {
+				s.report(ctx, err)
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -80,16 +82,16 @@ func (s *Signer) Run(ctx context.Context) {
 	}
 }
 
-// report logs a failure that is due.
-func (s *Signer) report(ctx context.Context, due bool, err error) {
+// report logs a failure.
+func (s *Signer) report(ctx context.Context, err error) {
 	switch {
-	case due && errors.Is(err, ErrForked):
+	case errors.Is(err, ErrForked):
 		s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, "+
 			"and say why in public", slog.Any("error", err))
-	case due && errors.Is(err, ErrMemory):
+	case errors.Is(err, ErrMemory):
 		s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more",
 			slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
-	case due:
+	default:
 		s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
 	}
 }
@@ -158,11 +160,11 @@ func (s *Signer) Sign(ctx context.Context) error {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
-	next, err := s.next(ctx, conn, memory)
+	next, err := s.signNext(ctx, conn, memory)
 	if err != nil || next == nil {
 		return err
 	}
-	if err := s.remember(next); err != nil {
+	if err := s.storeInMemory(next); err != nil {
 		return err
 	}
 	return s.insert(ctx, conn, next)
@@ -175,8 +177,8 @@ type signature struct {
 	previous *int64 // size of the previous checkpoint
 }
 
-// next signs a checkpoint that is not public yet; nil if there is nothing to sign.
-func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signature, error) {
+// signNext returns the next checkpoint, signed but not stored; nil if there is nothing to sign.
+func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signature, error) {
 	id := s.config.Identity
 	f := facts{memory: memory, keyMemory: id.keyMemory, known: s.known}
 	if err := f.readMemory(id.Memory, id.Origin); err != nil {
@@ -191,7 +193,7 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 		return nil, err
 	}
 	if r := f.remembered; r != nil && r.N <= f.tree.N && (s.known == nil || r.N > s.known.N) {
-		s.known = r // the tree extends it
+		s.known = r // decide has checked that the tree extends it
 	}
 	if !ready {
 		return nil, nil
@@ -210,8 +212,8 @@ func (s *Signer) next(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID)
 	return next, nil
 }
 
-// remember stores a checkpoint in the memory, which no restore of the database changes.
-func (s *Signer) remember(n *signature) error {
+// storeInMemory stores a checkpoint in the memory, which no restore of the database changes.
+func (s *Signer) storeInMemory(n *signature) error {
 	if err := remember(s.config.Identity.Memory, n.Checkpoint); err != nil {
 		return fmt.Errorf("store the checkpoint in the memory: %w", err)
 	}
@@ -237,7 +239,7 @@ func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) e
 }
 
 // failures selects the failures of a signer that are logged: the first one of a kind and every 60th after it, which is
-// one a minute at DefaultInterval. Of a database that was not reached, it starts with the second one.
+// one a minute at DefaultInterval. If the database was not reached, the second failure is the first to be logged.
 type failures struct {
 	kind  failureKind
 	count int // consecutive failures of that kind
@@ -262,7 +264,7 @@ func (f *failures) due(err error) bool {
 	case refused(err):
 		kind = failedRefused
 	case eventlog.IsAway(err):
-		kind, first = failedAway, 1 // mostly temporary, so the first failure is not logged
+		kind, first = failedAway, 1 // mostly temporary
 	}
 	if kind != f.kind {
 		*f = failures{kind: kind}

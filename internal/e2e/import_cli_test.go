@@ -80,7 +80,7 @@ func TestImportCommandReadsCSV(t *testing.T) {
 		t.Errorf("unknown column: %+v", out)
 	}
 	twice := RunCLI(t, "", "import", file, "--dry-run", "--map", "ignored=content")
-	if twice.Code != 1 || !strings.Contains(twice.Stderr, `two columns are "content"`) {
+	if twice.Code != 1 || !strings.Contains(twice.Stderr, `two columns are the member "content"`) {
 		t.Errorf("two columns for one member: %+v", twice)
 	}
 }

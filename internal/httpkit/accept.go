@@ -19,9 +19,9 @@ func Accepts(r *http.Request, mediaType string) bool {
 	return accepted
 }
 
-// Names reports whether the Accept header of a request lists a media type itself, with a weight above 0. A wildcard
-// such as */* does not count.
-func Names(r *http.Request, mediaType string) bool {
+// AcceptsByName reports whether the Accept header of a request lists a media type itself, with a weight above 0. A
+// wildcard such as */* does not count.
+func AcceptsByName(r *http.Request, mediaType string) bool {
 	specificity, accepted := mostSpecific(strings.Join(r.Header.Values("Accept"), ","), mediaType)
 	return specificity == named && accepted
 }

@@ -59,7 +59,7 @@ func TestNames(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", http.NoBody)
 		r.Header["Accept"] = c.accept
-		if got := httpkit.Names(r, "application/x-ndjson"); got != c.want {
+		if got := httpkit.AcceptsByName(r, "application/x-ndjson"); got != c.want {
 			t.Errorf("Accept %q: %v, want %v", c.accept, got, c.want)
 		}
 	}

@@ -35,7 +35,7 @@ type Lines struct {
 	CheckKey     func() error  // of the client; only a *problem.Error ends the stream
 	Draining     func() bool   // whether the process shuts down; nil: the stream does not end then
 	WriteTimeout time.Duration // for the client to receive one write; default 30 s
-	Heartbeat    time.Duration // time without a write until Idle sends an empty line; default 15 s
+	Heartbeat    time.Duration // time without a write until KeepAlive sends an empty line; default 15 s
 
 	Sent int64 // number of sent lines
 
@@ -45,9 +45,9 @@ type Lines struct {
 	validAt time.Time // when the key was last valid
 }
 
-// Run runs stream, which calls Write and Idle, and ends the answer. ctx is the context of the request. It returns the
-// error of stream if an error response is still possible. Otherwise it aborts the answer, so that the client detects
-// that it is incomplete, and logs the error unless the client is the cause.
+// Run runs stream, which calls Write and KeepAlive, and ends the answer. ctx is the context of the request. It returns
+// the error of stream if an error response is still possible. Otherwise it aborts the answer, so that the client
+// detects that it is incomplete, and logs the error unless the client is the cause.
 func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) error {
 	l.validAt = l.Kit.Now()
 	err := l.removeReadDeadline()
@@ -107,9 +107,9 @@ func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) er
 	return nil
 }
 
-// Idle sends the header at the start of a stream, so that the client knows that it is connected, and an empty line
+// KeepAlive sends the header at the start of a stream, so that the client knows that it is connected, and an empty line
 // after a pause.
-func (l *Lines) Idle() error {
+func (l *Lines) KeepAlive() error {
 	if !l.begun {
 		return l.send(nil)
 	}

@@ -45,7 +45,7 @@ func (a *API) Register(router *mux.Router) {
 				a.Fail(w, r, err)
 			}
 		})
-		if httpkit.Names(r, httpkit.LineMediaType) {
+		if httpkit.AcceptsByName(r, httpkit.LineMediaType) {
 			a.Streams.Limit(answer, a.Fail).ServeHTTP(w, r)
 			return
 		}
@@ -66,7 +66,7 @@ const streamPage = 200
 
 // changes handles GET /api/integrations/changes.
 func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
-	lines := httpkit.Names(r, httpkit.LineMediaType)
+	lines := httpkit.AcceptsByName(r, httpkit.LineMediaType)
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	integration, leave, err := a.Partners.AdmitPartner(ctx, w, r, lines)
@@ -123,8 +123,8 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	page, err := a.Feed.Page(ctx, q)
 	if errors.Is(err, history.ErrElsewhere) {
-		return Page{}, problem.InvalidField("cursor", "is behind a change that this service no longer has, because its "+
-			"database was set back: read the feed from its beginning, without a cursor, and pass over the ids that you know")
+		return Page{}, problem.InvalidField("cursor", "follows a change that this service no longer has, because its "+
+			"database was set back: read the feed from its beginning, without a cursor, and skip the ids that you know")
 	}
 	return page, err
 }
@@ -132,8 +132,7 @@ func (a *API) page(ctx context.Context, q Query) (Page, error) {
 // streamPoll is the interval at which a stream reads changes.
 const streamPoll = 400 * time.Millisecond
 
-// stream sends one change per line, up to q.Limit unless that is 0, and up to the newest one or, with follow, without
-// end.
+// stream sends one change per line, at most q.Limit (0: no limit). Without follow it ends after the newest change.
 func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, follow bool) error {
 	left, limited := q.Limit, q.Limit > 0
 	out := &httpkit.Lines{
@@ -159,7 +158,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 		}); err != nil {
 			return eventlog.Span{}, err
 		}
-		if err := out.Idle(); err != nil {
+		if err := out.KeepAlive(); err != nil {
 			return eventlog.Span{}, err
 		}
 		q.After = page.Next
@@ -169,7 +168,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 		return eventlog.Span{Full: page.More, Settled: true}, nil
 	}
 	return out.Run(ctx, func(ctx context.Context) error {
-		// Without the wake-up of the log, because every comment causes one.
+		// Without Wake: each new comment would wake every stream.
 		return (&eventlog.Follow{Poll: streamPoll}).Each(ctx, step)
 	})
 }

@@ -76,7 +76,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 			return
 		}
 		bound := a.StaffReaders
-		if streams && httpkit.Names(r, httpkit.LineMediaType) {
+		if streams && httpkit.AcceptsByName(r, httpkit.LineMediaType) {
 			bound = a.Streams
 		}
 		bound.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -22,7 +22,7 @@ import (
 //
 // A cursor has the position of an event, a digest of that event, and the number of events in the log up to it. The
 // digest identifies the event, because its position may belong to another event: a failover or a restore that loses
-// events reuses transaction ids, and another log has the same ones. Reading from there would miss events. If the log
+// events reuses transaction ids, and another log uses the same ones. Reading from there would miss events. If the log
 // has the event, all later events have later positions. But it may have lost earlier ones: positions follow the order
 // in which transactions begin, so a transaction with an earlier position may commit after the event, and be missing
 // after a failover to a standby that lagged. Then the number of events differs.
@@ -31,8 +31,8 @@ type Cursor struct {
 
 	digest digest
 	count  int64 // 0: unknown
-	// of a cursor without a digest: the number of events that had moved to another cluster, 0 if its event was one of
-	// these, because their positions no longer change
+	// moved belongs to a cursor without a digest: the number of frozen events (events.Frozen) in the log when the cursor
+	// was given. It is 0 if the event of the cursor was frozen itself: its position no longer changes.
 	moved int32
 }
 
@@ -46,8 +46,8 @@ func (d *digest) ScanBytes(from []byte) error {
 	return nil
 }
 
-// digestOf returns the digest of an event. It differs for each append, which has its own batch id, and for each
-// repetition, which has another time.
+// digestOf returns the digest of an event. If the event is appended again, for instance after a failover that lost it,
+// the digest differs: a new batch has another id, and a repetition of the same append another time.
 func digestOf(r *eventlog.Row) digest {
 	text := fmt.Appendf(nil, "%s\n%d\n%s\n%s\n%d.%06d\n%s", r.StreamID, r.StreamVersion, r.ID, r.Type,
 		r.RecordedAt.Unix(), r.RecordedAt.Nanosecond()/int(time.Microsecond), r.Metadata.Batch)
@@ -134,10 +134,10 @@ func ParseCursor(text string) (Cursor, error) {
 // CursorSQL has the columns of an event e that Fields scans.
 var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, ` + countOrZeroSQL
 
-// Fields returns scan targets for CursorSQL, which set this to the cursor after the event.
+// Fields returns scan targets for the columns of CursorSQL. A scan makes c the cursor after the event of the row.
 func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
 
-// Event returns an identifier, in any log, of the event before the cursor: 16 hexadecimal digits.
+// Event returns 16 hexadecimal digits that identify the last event before the cursor, also in another log.
 func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
 
 // QueueCheck makes a batch fail with ErrElsewhere unless the cursor comes from this log and all earlier events are
@@ -152,7 +152,7 @@ func (c Cursor) QueueCheck(batch *pgx.Batch) {
 // Horizon separates settled events from others at one moment.
 type Horizon struct {
 	xmin    uint64 // every transaction below it has ended
-	settled bool   // no other transaction had begun
+	settled bool   // no writing transaction was running, so all events are settled
 	end     Cursor // after the last settled event
 }
 
@@ -165,7 +165,7 @@ const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL +
 
 var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
 
-// movedSQL counts the events that have moved to another cluster: their positions are dense.
+// movedSQL counts the frozen events (events.Frozen). Their ordinals are 0, 1, 2, … without gaps.
 const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
 // maxCounted is the maximum number of unsealed events that a count goes through.
@@ -174,8 +174,9 @@ const maxCounted = 5000
 // countOrZeroSQL is the number of events up to an event e; 0 when too many are unsealed.
 var countOrZeroSQL = `coalesce(` + countSQL("e.transaction_id", "e.position") + `, 0)`
 
-// countSQL is an expression for the number of events up to a position, the log index of its event plus one, also for
-// unsealed events. It is NULL when too many events are unsealed.
+// countSQL is an expression for the number of events up to a position, the log index of its event plus one. If the
+// transaction is sealed, its seal has the number; otherwise the expression adds the unsealed events up to the position
+// to the sealed ones. It is NULL when too many events are unsealed.
 func countSQL(transaction, position string) string {
 	return fmt.Sprintf(`(SELECT CASE WHEN s.transaction_id = %[1]s THEN s.first_log_index + least(%[2]s + 1::bigint, s.event_count)
     ELSE coalesce(s.first_log_index + s.event_count, 0) + (SELECT nullif(count(*), %[3]d) FROM (
@@ -200,12 +201,13 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64,
 	}
 	var sound bool
 	switch {
-	case xmin < horizon.xmin || c.TransactionID >= xmin:
+	case xmin < horizon.xmin || c.TransactionID >= xmin: // not sound: transaction ids were set back
 	case c == Cursor{}:
 		sound = true
 	case c.digest != digest{}:
 		sound = bytes.Equal(found, c.digest[:]) && (c.count == 0 || count == nil || *count == c.count)
-	case c.TransactionID > events.Frozen && c.moved != moved:
+	// The other cases are cursors without a digest.
+	case c.TransactionID > events.Frozen && c.moved != moved: // not sound: the log has moved, which changed positions
 	case c.Ordinal == math.MaxInt32: // after all events that had settled at that time
 		sound = true
 	default:

@@ -44,7 +44,9 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 		})
 	}
 	defer func() { a.end(rd, entry, out.Sent) }()
-	return out.Run(rd.client.Context(), func(ctx context.Context) error { return s.Run(ctx, o.Cursor, emit, out.Idle) })
+	return out.Run(rd.client.Context(), func(ctx context.Context) error {
+		return s.Run(ctx, o.Cursor, emit, out.KeepAlive)
+	})
 }
 
 // appendStored appends an event as a line of a bundle, which has all data for its entry in the ledger.

@@ -27,7 +27,7 @@ type Range struct {
 
 // ParseRange parses the parameters cursor, limit and follow, and the Accept header.
 func ParseRange(r *http.Request, q *httpkit.Query) Range {
-	requested := Range{Lines: httpkit.Names(r, httpkit.LineMediaType)}
+	requested := Range{Lines: httpkit.AcceptsByName(r, httpkit.LineMediaType)}
 	var err error
 	if requested.Now = q.Text("cursor") == "now"; !requested.Now {
 		if requested.Cursor, err = ParseCursor(q.Text("cursor")); err != nil {

@@ -45,8 +45,8 @@ func (w *commentWriter) page(page *readapi.Page) template.HTML {
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-// More than openReplies replies to a top-level comment are folded. Replies to one comment can be folded from foldable
-// replies on.
+// A comment with at least foldable replies has them in a <details> element. It is open, except below a top-level
+// comment with more than openReplies.
 const (
 	openReplies = 5
 	foldable    = 3
@@ -60,50 +60,52 @@ func (w *commentWriter) topLevelComment(t *readapi.TopLevelComment, unfold bool)
 	}
 	w.top = t.ID
 	w.comment(&t.Post)
-	if len(t.Replies) == 0 && !t.Later && t.More == "" {
+	complete := !t.Continued && t.RepliesCursor == ""
+	if complete && len(t.Replies) == 0 {
 		return
 	}
-	if len(t.Replies) < foldable && !t.Later && t.More == "" {
+	if complete && len(t.Replies) < foldable {
 		w.raw("<div class=\"replies\">\n")
-		w.replies(t.Replies, tree(t))
+		w.replies(t.Replies, countBelow(t.Replies))
 		w.raw("</div>\n")
 		return
 	}
 	summary := count(len(t.Replies), "reply")
 	switch {
-	case t.Later:
+	case t.Continued:
 		summary += " of this thread"
-	case t.More != "" && len(t.Replies) == 0:
+	case t.RepliesCursor != "" && len(t.Replies) == 0:
 		summary = "Replies"
-	case t.More != "":
+	case t.RepliesCursor != "":
 		summary = "The first " + summary
 	}
 	w.fold(summary, unfold || len(t.Replies) <= openReplies)
-	if t.Later {
+	if t.Continued {
 		w.further(w.links.repliesTo(t.ID.String(), ""), "All replies from the first")
 		w.above = uuid.Nil
 	}
-	w.replies(t.Replies, tree(t))
-	if t.More != "" {
-		w.further(w.links.repliesTo(t.ID.String(), t.More), "More replies")
+	w.replies(t.Replies, countBelow(t.Replies))
+	if t.RepliesCursor != "" {
+		w.further(w.links.repliesTo(t.ID.String(), t.RepliesCursor), "More replies")
 	}
 	w.raw("</details>\n")
 }
 
-// tree returns the number of replies below each reply to a top-level comment, which directly follow it.
-func tree(t *readapi.TopLevelComment) []int {
-	below, at := make([]int, len(t.Replies)), map[uuid.UUID]int{}
-	for i := range t.Replies {
-		at[t.Replies[i].ID] = i
+// countBelow returns for each reply the number of replies below it: they directly follow it.
+func countBelow(replies []readapi.Post) []int {
+	below, at := make([]int, len(replies)), map[uuid.UUID]int{}
+	for i := range replies {
+		at[replies[i].ID] = i
 	}
-	for i := len(t.Replies) - 1; i >= 0; i-- {
-		if parent, ok := at[t.Replies[i].ParentID.UUID]; ok && parent < i {
+	for i := len(replies) - 1; i >= 0; i-- {
+		if parent, ok := at[replies[i].ParentID.UUID]; ok && parent < i {
 			below[parent] += below[i] + 1
 		}
 	}
 	return below
 }
 
+// replies writes replies, each with the below[i] replies below it.
 func (w *commentWriter) replies(posts []readapi.Post, below []int) {
 	for i := 0; i < len(posts); {
 		w.comment(&posts[i])
