@@ -94,9 +94,7 @@ func TestChangesEqualTheReferenceModel(t *testing.T) {
 	}
 	log := readAll(t, pool)
 	rapid.Check(t, func(rt *rapid.T) {
-		if _, err := pool.Exec(context.Background(), `TRUNCATE changes`); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, pool, `TRUNCATE changes`)
 		for done := 0; done < len(log); {
 			from := done
 			if rapid.Bool().Draw(rt, "again") {

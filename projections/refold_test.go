@@ -182,9 +182,7 @@ func TestRefoldMerges(t *testing.T) {
 	})
 	t.Run("the next table tells them apart again", func(t *testing.T) {
 		builtWith(t, pool, "yet another table", map[int]string{3: hiddenKey(3)})
-		if _, err := projections.RefoldTitles(t.Context(), pool); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 		if got := keys(t, pool)[3]; got != "third" {
 			t.Errorf("found as %q", got)
 		}
@@ -195,9 +193,7 @@ func TestRefoldOnlyWhenTheTableDiffers(t *testing.T) {
 	t.Parallel()
 	pool := catalogue(t, "One")
 	builtWith(t, pool, title.TableHash(), map[int]string{1: "left alone"})
-	if _, err := projections.RefoldTitles(t.Context(), pool); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 	if got := keys(t, pool)[1]; got != "left alone" {
 		t.Errorf("refolded to %q", got)
 	}

@@ -43,9 +43,7 @@ func TestLagOfUnsettledEvents(t *testing.T) {
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Posts{}}})
 	testdb.Eventually(t, "the projection runs", func() bool { return count(t, pool, "projections") == 1 })
 	older := testdb.Begin(t, pool)
-	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, older, `SELECT pg_current_xact_id()`)
 	append1(t, pool, comments(seeded(1), "one", 3)...)
 	if s := status(t, pool, "posts"); s.LagEvents != 0 || s.LagSeconds <= 0 {
 		t.Errorf("beside an older transaction: %+v", s)

@@ -111,9 +111,7 @@ func TestSettingsHoldWithinASecond(t *testing.T) {
 		Enabled:      new(false),
 		Capabilities: map[principal.Capability]bool{principal.Posts: false, principal.Novels: true},
 	}
-	if _, err := b.staff.ChangeIntegration(t.Context(), b.integration.ID, change); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(b.staff.ChangeIntegration(t.Context(), b.integration.ID, change))(t)
 	b.clock.advance(time.Second)
 	got, err := b.keys.Authenticate(t.Context(), secret.Reveal())
 	if err != nil {

@@ -72,9 +72,7 @@ func (b *bundle) issue(t *testing.T, lifetime time.Duration) (staff.Key, apikey.
 
 func (b *bundle) revoke(t *testing.T, key staff.Key) {
 	t.Helper()
-	if _, err := b.staff.RevokeKey(t.Context(), key.ID, "leaked"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(b.staff.RevokeKey(t.Context(), key.ID, "leaked"))(t)
 }
 
 func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.UserKey, apikey.Secret) {
@@ -151,9 +149,7 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 				issue: func(t *testing.T, lifetime time.Duration) (apikey.Secret, func()) {
 					key, secret := b.issuePerson(t, role, lifetime)
 					return secret, func() {
-						if _, err := b.staff.RevokeUserKey(t.Context(), key.ID, "left"); err != nil {
-							t.Fatal(err)
-						}
+						testdb.Must(b.staff.RevokeUserKey(t.Context(), key.ID, "left"))(t)
 					}
 				},
 				authenticate: func(ctx context.Context, key string) error {

@@ -116,9 +116,7 @@ func TestStalledBodies(t *testing.T) {
 	if got := d.get(t, "/api/admin/integrations"); got.status != http.StatusOK {
 		t.Errorf("beside a body that does not arrive: %d %s", got.status, got.text)
 	}
-	if _, err := io.WriteString(sender, `"novel":"A"}`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(io.WriteString(sender, `"novel":"A"}`))(t)
 	if err := sender.Close(); err != nil {
 		t.Fatal(err)
 	}

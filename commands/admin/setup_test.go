@@ -65,9 +65,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	d.revokedPerson = secret.Reveal()
-	if _, err := d.staff.RevokeUserKey(ctx, key.ID, "gone"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(d.staff.RevokeUserKey(ctx, key.ID, "gone"))(t)
 	made, err := d.staff.CreateIntegration(ctx, "Fan Site", principal.Change{})
 	if err != nil {
 		t.Fatal(err)

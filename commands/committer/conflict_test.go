@@ -148,9 +148,7 @@ func TestRejectedMeanwhile(t *testing.T) {
 	})
 	release()
 	<-entered
-	if _, err := newStaff(r.db).RejectNovel(t.Context(), "Title", "no"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(newStaff(r.db).RejectNovel(t.Context(), "Title", "no"))(t)
 	close(leave)
 	(<-updates).want(t, novel.ErrRejected)
 	<-creations

@@ -44,11 +44,9 @@ func TestAnnouncements(t *testing.T) {
 		}
 	}
 	done, open := uuid.New(), uuid.New()
-	if _, err := s.Pool.Exec(t.Context(), `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state, lines,
+	testdb.Exec(t, s.Pool, `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state, lines,
     created, failed, ended_at)
-VALUES ($1, $3, 'a', $4, 'completed', 5, 3, 2, now()), ($2, $3, 'b', $4, 'open', 9, 0, 0, NULL)`, done, open, id, soon.ID); err != nil {
-		t.Fatal(err)
-	}
+VALUES ($1, $3, 'a', $4, 'completed', 5, 3, 2, now()), ($2, $3, 'b', $4, 'open', 9, 0, 0, NULL)`, done, open, id, soon.ID)
 	var replicas sync.WaitGroup
 	for range 4 {
 		replicas.Go(func() {
@@ -89,9 +87,7 @@ VALUES ($1, $3, 'a', $4, 'completed', 5, 3, 2, now()), ($2, $3, 'b', $4, 'open',
 		t.Errorf("after a rotation (-want +got)\n%s", diff)
 	}
 
-	if _, err := s.RevokeKey(t.Context(), soon.ID, ""); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(s.RevokeKey(t.Context(), soon.ID, ""))(t)
 	if err := s.AnnounceDue(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -155,9 +155,7 @@ func TestAuthorLife(t *testing.T) {
 		member string
 		events int
 	}{{"member-1", 1}, {"member-2", 2}, {"member-2", 2}, {"member-1", 3}} {
-		if _, err := s.LinkAuthor(t.Context(), who, step.member, "r"); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(s.LinkAuthor(t.Context(), who, step.member, "r"))(t)
 		if n := len(stream(t, s, linked.ID)); n != step.events {
 			t.Errorf("%d events after a link to %s, want %d", n, step.member, step.events)
 		}
@@ -168,9 +166,7 @@ func TestAuthorLife(t *testing.T) {
 	}
 	appendAll(t, s, comment(id, "u/1", "k"))
 	project(t, s)
-	if _, err := s.BlockAuthor(t.Context(), who, "spam"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(s.BlockAuthor(t.Context(), who, "spam"))(t)
 	const rows = `SELECT md5(string_agg(post_id::text || xmin || ctid, ',' ORDER BY post_id)) FROM posts`
 	before := testdb.Value[string](t, s.Pool, rows)
 	project(t, s)
@@ -259,18 +255,12 @@ func TestAuthorPages(t *testing.T) {
 		return staff.AuthorName{IntegrationID: id, ExternalUUID: external}
 	}
 	for _, external := range []string{"a", "new"} {
-		if _, err := s.LinkAuthor(t.Context(), name(external), "m", ""); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(s.LinkAuthor(t.Context(), name(external), "m", ""))(t)
 	}
 	for _, external := range []string{"a", "Z", "%"} {
-		if _, err := s.BlockAuthor(t.Context(), name(external), "r"); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(s.BlockAuthor(t.Context(), name(external), "r"))(t)
 	}
-	if _, err := s.HideAuthorPosts(t.Context(), name("z"), "r"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(s.HideAuthorPosts(t.Context(), name("z"), "r"))(t)
 	yes, no := true, false
 	for _, c := range []struct {
 		linked, blocked *bool

@@ -198,9 +198,7 @@ func (d *fixture) show(t testing.TB, id uuid.UUID) (w webhooks.Webhook) {
 
 func (d *fixture) execute(t testing.TB, sql string, args ...any) {
 	t.Helper()
-	if _, err := d.pool.Exec(context.Background(), sql, args...); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, d.pool, sql, args...)
 }
 
 // endpoint is a partner's endpoint. It verifies messages with the reference implementation.

@@ -87,9 +87,7 @@ func TestTailIsShared(t *testing.T) {
 		t.Errorf("events differ (-appended +read):\n%s", diff)
 	}
 	// The cache is not read again: the log no longer has these events.
-	if _, err := log.pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, log.pool, `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events`)
 	for start, left := range map[events.Position][]string{
 		first.Events[1].Position: want[2:], first.Events[2].Position: want[3:], first.End: want[4:],
 	} {
@@ -206,9 +204,7 @@ func TestReadStaysBelowRunningTransactions(t *testing.T) {
 	pool := setupLog(t).pool
 	tail, identity := openTail(t, pool, 0)
 	older := testdb.Begin(t, pool)
-	if _, err := older.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, older, `SELECT pg_current_xact_id()`)
 	appendThreads(t, pool, "younger", 3)
 	if chunk := read(t, tail, events.Position{}, identity); chunk.Read != 0 || chunk.Settled {
 		t.Errorf("%d events are seen while an older transaction is running, settled: %v", chunk.Read, chunk.Settled)

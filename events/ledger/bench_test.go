@@ -37,9 +37,7 @@ func BenchmarkBacklog(b *testing.B) {
 		b.StopTimer()
 		pool := newPool(b)
 		generate(b, pool, transactions, size)
-		if _, err := pool.Exec(b.Context(), `CHECKPOINT`); err != nil {
-			b.Fatal(err)
-		}
+		testdb.Exec(b, pool, `CHECKPOINT`)
 		cpu, began := processTime(b), time.Now()
 		b.StartTimer()
 		stop := startSealer(b, ledger.SealerConfig{Pool: pool, Pace: ledger.DefaultPace})
@@ -110,19 +108,13 @@ func BenchmarkProof(b *testing.B) {
 		for i, p := range pieces {
 			rows[i] = []any{p.Level, p.First, p.Hashes}
 		}
-		if _, err := pool.CopyFrom(b.Context(), pgx.Identifier{"ledger_tiles"}, []string{"level", "first_node", "hashes"},
-			pgx.CopyFromRows(rows)); err != nil {
-			b.Fatal(err)
-		}
+		testdb.Must(pool.CopyFrom(b.Context(), pgx.Identifier{"ledger_tiles"}, []string{"level", "first_node", "hashes"},
+			pgx.CopyFromRows(rows)))(b)
 	}
 	root := tree.Root()
-	if _, err := pool.Exec(b.Context(), `INSERT INTO ledger_seals VALUES ('1', 0, $1)`, size); err != nil {
-		b.Fatal(err)
-	}
-	if _, err := pool.Exec(b.Context(),
-		`UPDATE ledger_state SET tree_size = $1, root_hash = $2, transaction_id = '1', position = $3`, size, root[:], size-1); err != nil {
-		b.Fatal(err)
-	}
+	testdb.Exec(b, pool, `INSERT INTO ledger_seals VALUES ('1', 0, $1)`, size)
+	testdb.Exec(b, pool, `UPDATE ledger_state SET tree_size = $1, root_hash = $2, transaction_id = '1', position = $3`,
+		size, root[:], size-1)
 	signer := newSigner(b, pool, ledger.IdentityConfig{})
 	if err := signer.Sign(b.Context()); err != nil {
 		b.Fatal(err)

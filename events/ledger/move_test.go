@@ -68,9 +68,7 @@ func TestMemoryMoves(t *testing.T) {
 		t.Errorf("the new memory was set back to %q, %v", got, err)
 	}
 	// A memory that returns is not retired any more.
-	if _, err := ledger.Retire(newKey, newMemory, last, other); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(ledger.Retire(newKey, newMemory, last, other))(t)
 	if err := signing.Place(newKey, newMemory); err != nil {
 		t.Fatal(err)
 	}
@@ -125,9 +123,7 @@ func TestKeyAfterRetirement(t *testing.T) {
 				t.Fatal(err)
 			}
 			to := ledger.Retirement{Promotion: uuid.New(), Successor: "https://mirror.example"}
-			if _, err := ledger.Retire(key, memory, last, to); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Must(ledger.Retire(key, memory, last, to))(t)
 			if err := ledger.NewMemory(key, memory); !errors.Is(err, ledger.ErrMemory) {
 				t.Errorf("another memory beside the retired one: %v", err)
 			}

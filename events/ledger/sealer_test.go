@@ -217,9 +217,7 @@ func TestLedgerOnlyGrows(t *testing.T) {
 func TestBundleOfAChangedLog(t *testing.T) {
 	t.Parallel()
 	pool := newSealedPool(t, 300)
-	if _, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events WHERE position = 270`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, pool, `ALTER TABLE events DISABLE TRIGGER USER; DELETE FROM events WHERE position = 270`)
 	store := ledger.NewStore(pool)
 	for _, want := range []struct {
 		n     int64
@@ -301,9 +299,7 @@ func TestSealingStops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newSealedPool(t, events)
-			if _, err := pool.Exec(t.Context(), `ALTER TABLE events DISABLE TRIGGER USER; `+c.change); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Exec(t, pool, `ALTER TABLE events DISABLE TRIGGER USER; `+c.change)
 			appendEvents(t, pool, 3)
 			startSealer(t, ledger.SealerConfig{Pool: pool})
 			testdb.Eventually(t, "the status says so", func() bool {

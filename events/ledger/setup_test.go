@@ -113,17 +113,11 @@ func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
 	conn := testdb.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	// Waiting for the disk tens of thousands of times would take longer than the test.
-	if _, err := conn.Exec(t.Context(), `SET synchronous_commit = off`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, conn, `SET synchronous_commit = off`)
 	for n := range transactions {
-		if _, err := conn.Exec(t.Context(), generateSQL, size, fmt.Sprint(n, "/")); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Exec(t, conn, generateSQL, size, fmt.Sprint(n, "/"))
 	}
-	if _, err := conn.Exec(t.Context(), `RESET synchronous_commit`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, conn, `RESET synchronous_commit`)
 }
 
 func count(t testing.TB, pool *pgxpool.Pool, table string) int64 {

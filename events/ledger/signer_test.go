@@ -335,9 +335,7 @@ func TestKeyRotation(t *testing.T) {
 func TestKeyFileIsPrivate(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "ledger.key")
-	if _, err := ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin))(t)
 	if ledger.ReadableByOthers(file) {
 		t.Error("others can read a new file")
 	}

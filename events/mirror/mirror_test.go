@@ -212,9 +212,7 @@ func TestMirrorFromBundles(t *testing.T) {
 		if len(paths) > 0 {
 			x.From = 5000
 		}
-		if _, err := x.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(x.Run(t.Context()))(t)
 		paths = append(paths, x.Dir)
 	}
 	o.ledger.Append(100)

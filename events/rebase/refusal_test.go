@@ -136,9 +136,7 @@ func TestInUse(t *testing.T) {
 	}
 	other := l.connect("psql")
 	l.await(other, unusedSQL) // a closed session remains for a moment
-	if _, err := other.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, other, `BEGIN; SELECT FROM events`)
 	refused("lock timeout")
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
@@ -156,9 +154,7 @@ func TestConnectedMeanwhile(t *testing.T) {
 	l.Pool.Reset()
 	holder := l.connect("psql")
 	l.await(holder, unusedSQL)
-	if _, err := holder.Exec(t.Context(), `BEGIN; SELECT FROM events`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, holder, `BEGIN; SELECT FROM events`)
 	conn, ended := l.connect("the rebase"), make(chan error, 1)
 	go func() {
 		_, err := rebase.Run(context.Background(), rebase.Config{Conn: conn, Now: time.Now, LockTimeout: time.Minute})
@@ -167,9 +163,7 @@ func TestConnectedMeanwhile(t *testing.T) {
 	l.await(holder, `SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'events'::regclass
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`)
 	l.connect("novelgate-append")
-	if _, err := holder.Exec(t.Context(), `COMMIT`); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Exec(t, holder, `COMMIT`)
 	if err := <-ended; !errors.Is(err, rebase.ErrInUse) || !strings.Contains(err.Error(), "novelgate-append") {
 		t.Errorf("%v, want ErrInUse: novelgate-append", err)
 	}

@@ -77,9 +77,7 @@ func TestDocumentedPermissions(t *testing.T) {
 		}
 		for _, subject := range []string{"novelgate.personal.v1.>", "_INBOX.>", ">"} {
 			before := len(denied)
-			if _, err := conn.SubscribeSync(subject); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Must(conn.SubscribeSync(subject))(t)
 			testdb.Eventually(t, user+" may not subscribe to "+subject, func() bool { return len(denied) > before })
 		}
 		before := len(denied)

@@ -149,18 +149,14 @@ func TestRefusesTamperedMessage(t *testing.T) {
 			if err := forged.js.DeleteStream(t.Context(), name); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := forged.js.CreateStream(t.Context(), configOf(t, b.js, name)); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Must(forged.js.CreateStream(t.Context(), configOf(t, b.js, name)))(t)
 			for sequence, m := range ordered(b.messages(name)) {
 				copied := &nats.Msg{Subject: m.Subject(), Data: m.Data(), Header: nats.Header{}}
 				copied.Header.Set(relay.LeafHeader, m.Headers().Get(relay.LeafHeader))
 				if sequence == 20 {
 					change(copied)
 				}
-				if _, err := forged.js.PublishMsg(t.Context(), copied); err != nil {
-					t.Fatal(err)
-				}
+				testdb.Must(forged.js.PublishMsg(t.Context(), copied))(t)
 			}
 			forged.refuses(b.Ledger, partAt(19))
 		})
@@ -221,9 +217,7 @@ func TestRefusesOtherStreams(t *testing.T) {
 				AllowAtomicPublish: true, Metadata: map[string]string{"novelgate-origin": ledgertest.Origin},
 			}
 			c.change(&config)
-			if _, err := b.js.CreateStream(t.Context(), config); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Must(b.js.CreateStream(t.Context(), config))(t)
 			b.refuses(b.Ledger, c.reason)
 		})
 	}

@@ -214,9 +214,7 @@ func TestParquetNamesItsMaker(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
 	e := analytics.Export{View: "novels", Format: analytics.Parquet, CreatedBy: "novelgate version 1.2.3 (build abc)"}
-	if _, err := e.Run(t.Context(), newPool(t), &file); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(e.Run(t.Context(), newPool(t), &file))(t)
 	opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
 	if got := opened.Metadata().CreatedBy; got != e.CreatedBy {
 		t.Errorf("created by %q", got)
@@ -345,9 +343,7 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
 		file := testdb.Must(os.Create(filepath.Join(t.TempDir(), "many")))(t)
 		peak := watchHeap()
-		if _, err := (analytics.Export{View: "many", Format: format}).Run(t.Context(), pool, file); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must((analytics.Export{View: "many", Format: format}).Run(t.Context(), pool, file))(t)
 		const bound = 80 << 20 // of 150 MB
 		if got := peak(); got > bound {
 			t.Errorf("%s: %d MiB of memory", format, got>>20)

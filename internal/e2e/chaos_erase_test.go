@@ -45,10 +45,8 @@ func TestKilledErasure(t *testing.T) {
 	for round := range rounds {
 		author := fmt.Sprintf("%s/%d", planted, round)
 		d.write(t, author, ownComments)
-		if _, err := d.staff.LinkAuthor(t.Context(), staff.AuthorName{IntegrationID: d.integration, ExternalUUID: author},
-			"member of "+author, ""); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(d.staff.LinkAuthor(t.Context(), staff.AuthorName{IntegrationID: d.integration, ExternalUUID: author},
+			"member of "+author, ""))(t)
 		awaitProjections(t, d.url, d.settled(t))
 		if _, err := d.staff.Pool.Exec(t.Context(), `ANALYZE`); err != nil { // as autovacuum may at any time
 			t.Fatal(err)

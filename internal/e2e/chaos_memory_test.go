@@ -227,9 +227,7 @@ func openConnection(t *testing.T, base string) net.Conn {
 
 func say(t *testing.T, c net.Conn, text string) {
 	t.Helper()
-	if _, err := io.WriteString(c, text); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(io.WriteString(c, text))(t)
 }
 
 // TestMemoryOfOpenConnections opens more connections than allowed, each idle after one answer.

@@ -200,9 +200,7 @@ func (s *Service) standbyAnswers(t *testing.T) (total int) {
 	for line := range strings.Lines(s.metrics(t)) {
 		if strings.HasPrefix(line, "novelgate_standby_answers_total{") {
 			var n int
-			if _, err := fmt.Sscan(line[strings.LastIndex(line, " "):], &n); err != nil {
-				t.Fatal(err)
-			}
+			testdb.Must(fmt.Sscan(line[strings.LastIndex(line, " "):], &n))(t)
 			total += n
 		}
 	}

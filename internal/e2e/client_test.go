@@ -180,9 +180,7 @@ func TestClientWaitsForTheLimit(t *testing.T) {
 	defer cancel()
 	c := p.Client(t, s.URL)
 	comment := client.Post{UUID: "u", Username: "n", Novel: title, Content: "Again."}
-	if _, err := c.Posts.Create(ctx, "evt-1", comment); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(c.Posts.Create(ctx, "evt-1", comment))(t)
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second) // less than the limit's minute
 	defer cancel()
 	_, err := c.Posts.Create(ctx, "evt-2", comment)

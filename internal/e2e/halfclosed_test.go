@@ -24,9 +24,7 @@ func TestHalfClosedConnections(t *testing.T) {
 		t.Helper()
 		conn := testdb.Must(net.Dial("tcp", base.Host))(t)
 		t.Cleanup(func() { _ = conn.Close() })
-		if _, err := io.WriteString(conn, request); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(io.WriteString(conn, request))(t)
 		return conn.(*net.TCPConn)
 	}
 	command := func() string {

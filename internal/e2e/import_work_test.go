@@ -136,44 +136,24 @@ func TestImportOverlapsWithLiveTraffic(t *testing.T) {
 	p.Import(t, "new", Comment(title)).WantPost(t, 200)
 }
 
-// TestImportKeepsTheOrderOfNovels: an upsert behind another one wins, wherever the chunks are cut.
+// TestImportKeepsTheOrderOfNovels: an upsert behind another one wins, wherever the chunks are cut. Each line uses one
+// permit, although each is executed alone.
 func TestImportKeepsTheOrderOfNovels(t *testing.T) {
 	t.Parallel()
-	p := Shared(t).NewImporter(t)
+	const lines = 1_200 // more than a chunk
+	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": lines})
 	title := Unique("Ordered")
 	var text strings.Builder
-	for n := range 2_500 {
+	for n := range lines {
 		text.WriteString(NovelLine(t, fmt.Sprint("n", n), Fields{"novel": title, "author": fmt.Sprint("Author ", n)}))
 	}
 	i := p.OpenImport(t)
 	i.Put(t, text.String())
-	ended := i.Finish(t)
-	if ended.Created != 1 || ended.Updated != 2_499 {
+	if ended := i.Finish(t); ended.Created != 1 || ended.Updated != lines-1 {
 		t.Errorf("import %+v", ended)
 	}
-	if got := p.Service.Novel(t, title).Author; got != "Author 2499" {
+	if got := p.Service.Novel(t, title).Author; got != fmt.Sprint("Author ", lines-1) {
 		t.Errorf("author %q", got)
-	}
-}
-
-// TestUpsertsOfOneTitle use one permit per line, although each is executed alone.
-func TestUpsertsOfOneTitle(t *testing.T) {
-	t.Parallel()
-	const n = 600
-	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": n})
-	title := Unique("Often updated")
-	i := p.OpenImport(t)
-	var lines strings.Builder
-	for k := range n {
-		fmt.Fprintf(&lines, `{"operation":"novels","idempotencyKey":"upsert-%d","body":{"novel":%q,"synopsis":"Version %d."}}`+"\n",
-			k, title, k)
-	}
-	i.Put(t, lines.String())
-	if ended := i.Finish(t); ended.Created != 1 || ended.Updated != n-1 {
-		t.Errorf("import %+v", ended)
-	}
-	if got := p.Service.Novel(t, title); got.Synopsis != fmt.Sprintf("Version %d.", n-1) {
-		t.Errorf("the novel has %q", got.Synopsis)
 	}
 }
 

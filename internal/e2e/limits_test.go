@@ -251,9 +251,7 @@ func TestUnreadBodiesHoldNoConnection(t *testing.T) {
 				if strings.Contains(line, "limit=1") {
 					head += stream
 				}
-				if _, err := io.WriteString(conn, head+"\r\n"); err != nil {
-					t.Fatal(err)
-				}
+				testdb.Must(io.WriteString(conn, head+"\r\n"))(t)
 				answer, err := io.ReadAll(conn)
 				if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 ") {
 					line, _, _ := strings.Cut(string(answer), "\r\n")

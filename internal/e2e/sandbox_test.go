@@ -142,9 +142,7 @@ func TestSandboxContentStaysInside(t *testing.T) {
 
 func firstByte(t *testing.T, id string) (b byte) {
 	t.Helper()
-	if _, err := fmt.Sscanf(id, "%02x", &b); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(fmt.Sscanf(id, "%02x", &b))(t)
 	return b
 }
 

@@ -63,9 +63,7 @@ func copyFile(t *testing.T, to, from string) {
 	source := testdb.Must(os.Open(from))(t)
 	defer func() { _ = source.Close() }()
 	target := testdb.Must(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755))(t)
-	if _, err := io.Copy(target, source); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(io.Copy(target, source))(t)
 	if err := target.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -163,9 +163,7 @@ func killHolder(t *testing.T, tmp string) {
 			continue
 		}
 		var pid int
-		if _, err := fmt.Sscanf(environ, "/proc/%d/", &pid); err != nil {
-			t.Fatal(err)
-		}
+		testdb.Must(fmt.Sscanf(environ, "/proc/%d/", &pid))(t)
 		process, err := os.FindProcess(pid)
 		if err != nil {
 			t.Fatal(err)

@@ -306,9 +306,7 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 	if found := differences(c); found != "" || c.Tables[0].Rows != 30 || c.Events != 30 {
 		t.Errorf("stopped: %+v", c)
 	}
-	if _, err := projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(projections.Skip(t.Context(), pool, "posts", "staff:test", "damaged"))(t)
 	caughtUp(t, pool, "posts")
 	c = compare(t, pool, "posts")
 	if found := differences(c); found != "" || c.Tables[0].Rows != 60 || c.Events != 61 {

@@ -258,9 +258,7 @@ func TestWhatPartnersAreTold(t *testing.T) {
 	}
 
 	// After an erasure no personal data is left, also in earlier changes.
-	if _, err := d.staff.EraseAuthor(ctx, member, "asked for it"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(d.staff.EraseAuthor(ctx, member, "asked for it"))(t)
 	d.caughtUp(t)
 	want[5] = "author.blocked {" + author + `,"uuid":null,"reason":"spammer"}`
 	want = append(want, "author.erased {"+author+`,"uuid":null,"reason":"asked for it"}`)
@@ -408,11 +406,9 @@ func TestALogThatIsSetBack(t *testing.T) {
 	if status, _ := d.get(t, acme, "cursor="+kept); status != http.StatusServiceUnavailable {
 		t.Errorf("until the table is rebuilt: %d", status)
 	}
-	if _, err := rebuild.Run(t.Context(), rebuild.Config{
+	testdb.Must(rebuild.Run(t.Context(), rebuild.Config{
 		Pool: d.pool, Projection: projections.Changes{}, Now: time.Now, Logger: slog.New(slog.DiscardHandler),
-	}); err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
 	testdb.Eventually(t, "the event in place of the lost one is shown", func() bool { // when it is settled
 		d.wake.Signal()
 		_, p := d.get(t, acme, "cursor="+kept)

@@ -101,9 +101,7 @@ func TestRevokedWhileReading(t *testing.T) {
 	if c.status != http.StatusOK {
 		t.Fatalf("status %d", c.status)
 	}
-	if _, err := a.staff.RevokeUserKey(t.Context(), a.ottosKeyID, "gone"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(a.staff.RevokeUserKey(t.Context(), a.ottosKeyID, "gone"))(t)
 	if _, _, err := c.lines(0); err == nil {
 		t.Error("it looks complete")
 	}

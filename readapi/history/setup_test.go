@@ -242,9 +242,7 @@ func (a *archive) people(t *testing.T) {
 	a.ottosKeyID = otto.ID
 	_, a.expired = issue(principal.Auditor, "eve", time.Nanosecond)
 	rex, a.revoked = issue(principal.Auditor, "rex", 0)
-	if _, err := a.staff.RevokeUserKey(context.Background(), rex.ID, "gone"); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(a.staff.RevokeUserKey(context.Background(), rex.ID, "gone"))(t)
 	made := testdb.Must(a.staff.CreateIntegration(context.Background(), "Fan Site", principal.Change{}))(t)
 	a.partnerID = made.ID
 	_, secret, err := a.staff.IssueKey(context.Background(), made.ID, 0)

@@ -42,9 +42,7 @@ func TestStoredEvents(t *testing.T) {
 		}
 	}
 	// The stream that begins with log index 1 goes on.
-	if _, err := live.Events(t.Context(), 4, int(sealed-4), sealed); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(live.Events(t.Context(), 4, int(sealed-4), sealed))(t)
 	a.publish(t, "Live")
 	got, err := live.Events(t.Context(), sealed, 1, sealed+1)
 	if err != nil || len(got) != 1 || got[0].Type != "novel.created.v1" || got[0].LogIndex != ledger.NoLogIndex {
