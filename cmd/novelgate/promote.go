@@ -24,7 +24,7 @@ type promoteCommand struct {
 	Checkpoint []string      `type:"existingfile" placeholder:"FILE" help:"With --lost-origin: a checkpoint of the origin from a publication directory, a witness or a reader, to know what is lost. Repeatable."`
 	Origin     string        `name:"ledger-origin" placeholder:"NAME" help:"With --lost-origin: name of the new origin (default: the former one with another end)."`
 	Stopped    bool          `help:"With --lost-origin: although the mirror has stopped because the origin delivers another history."`
-	Answers    bool          `name:"origin-answers" help:"With --lost-origin: although the origin answers. What it accepts from then on is lost."`
+	Answers    bool          `name:"origin-answers" help:"With --lost-origin: although the origin answers, or its address leads to a mirror. What the origin accepts from then on is lost."`
 	Wait       time.Duration `default:"30s" help:"Longest time until the mirror has all events that were handed over, and then for locks of its tables (default: ${default})."`
 }
 

@@ -15,7 +15,6 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
-	"novelgate/events/ledger/audit"
 	"novelgate/events/mirror"
 )
 
@@ -28,7 +27,7 @@ type Mirror struct {
 	Wait time.Duration
 	// Stopped promotes a mirror that has stopped because its origin delivers another history.
 	Stopped bool
-	// Answers promotes without a handover although the origin answers.
+	// Answers promotes without a handover although the origin answers, or a mirror at its URL.
 	Answers bool
 	// Client asks the origin whether it answers, and whether it still hands over.
 	Client *http.Client
@@ -221,10 +220,10 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 	if err != nil {
 		return nil, err
 	}
-	if _, err := (&audit.Service{Client: m.Client, URL: at.Origin + "/ledger"}).Checkpoint(ctx); err == nil &&
-		!m.Stopped && !m.Answers {
-		return nil, fmt.Errorf("%w: the origin answers at %s, and what it accepts from now on is lost: use `novelgate handover` "+
-			"there, or switch it off. --origin-answers promotes all the same", ErrRefused, at.Origin)
+	if !m.Stopped && !m.Answers {
+		if err := m.wantLost(ctx, at.Origin); err != nil {
+			return nil, err
+		}
 	}
 	if err := m.sealAll(ctx); err != nil {
 		return nil, err
@@ -264,6 +263,24 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 		write: func(ctx context.Context, tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) },
 		place: func() error { return ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin) },
 	})
+}
+
+// wantLost fails with ErrRefused if the origin, or a mirror, answers at the URL of the origin.
+func (m *Mirror) wantLost(ctx context.Context, url string) error {
+	theirs, err := ask(ctx, m.Client, url)
+	if err != nil {
+		return nil //nolint:nilerr // it is off
+	}
+	own, err := logID(ctx, m.Pool)
+	if err != nil {
+		return err
+	}
+	if where := theirs.elsewhere(own); where != "" {
+		return fmt.Errorf("%w: %s leads to %s, so it is not known whether the origin still runs. If it is off, "+
+			"--origin-answers promotes", ErrRefused, url, where)
+	}
+	return fmt.Errorf("%w: the origin answers at %s, and what it accepts from now on is lost: use `novelgate handover` "+
+		"there, or switch it off. --origin-answers promotes all the same", ErrRefused, url)
 }
 
 func (m *Mirror) sealAll(ctx context.Context) error {

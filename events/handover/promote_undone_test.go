@@ -211,6 +211,37 @@ func TestPromoteAsks(t *testing.T) {
 	}
 }
 
+// TestPromoteLostAsks: an origin that answers refuses the promotion, and so does a mirror at its address, because the
+// origin may still run.
+func TestPromoteLostAsks(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	published, status := handover.Published{}, 0
+	m := promoter(t, p.mirrored(t, answering(t, func(*http.Request) (handover.Published, int, string) {
+		return published, status, ""
+	})))
+	m.Answers = false
+	for _, c := range []struct {
+		log    uuid.UUID
+		status int
+		want   string
+	}{
+		{uuid.New(), http.StatusUnauthorized, "the origin answers"},
+		{mirrorLog, http.StatusMisdirectedRequest, "leads to this mirror"},
+		{uuid.New(), http.StatusMisdirectedRequest, "leads to another mirror"},
+	} {
+		published.Log, status = c.log, c.status
+		if _, err := m.PromoteLost(t.Context(), "", nil); !errors.Is(err, handover.ErrRefused) ||
+			!strings.Contains(err.Error(), c.want) {
+			t.Errorf("promoted: %v, want %q", err, c.want)
+		}
+	}
+	m.Answers = true
+	if done, err := m.PromoteLost(t.Context(), "", nil); err != nil || !done.Lost() {
+		t.Errorf("promoted all the same: %v, %v", done, err)
+	}
+}
+
 // TestPromoteTwice: two promotions at once of a mirror whose origin is off report the same one, and only one places
 // keys.
 func TestPromoteTwice(t *testing.T) {
