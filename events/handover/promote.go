@@ -38,6 +38,9 @@ type Mirror struct {
 // checkpoint, places keys and memory, and opens the log for appends. It fails with ErrRefused if the origin answers and
 // has undone the handover. It can be repeated.
 func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) {
+	if err := m.wantNoFence(ctx); err != nil {
+		return nil, err
+	}
 	own, err := logID(ctx, m.Pool)
 	if err != nil {
 		return nil, err
@@ -94,6 +97,16 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 			return token.signing().Place(m.KeyFile, m.Memory)
 		},
 	})
+}
+
+// wantNoFence fails with ErrRefused if another service continues the log of the database.
+func (m *Mirror) wantNoFence(ctx context.Context) error {
+	f, err := readFence(ctx, m.Pool)
+	if err != nil || f == nil {
+		return err
+	}
+	return fmt.Errorf("%w: this database appends nothing any more: it was handed over to, or replaced by, %q", ErrRefused,
+		f.successor)
 }
 
 // wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token, or if a
@@ -213,6 +226,9 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 // former one if next is empty. known are checkpoints of the origin from elsewhere. Everything after the events of the
 // mirror is lost; the promotion says what is known of it. It can be repeated.
 func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Checkpoint) (*Promotion, error) {
+	if err := m.wantNoFence(ctx); err != nil {
+		return nil, err
+	}
 	if done, err := Latest(ctx, m.Pool); err != nil || done != nil {
 		return done, err
 	}

@@ -291,6 +291,36 @@ func TestPromoteTwice(t *testing.T) {
 	}
 }
 
+// TestPromoteAgain: a promotion is repeated until another service continues the log; then it names that one.
+func TestPromoteAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	m := promoter(t, p.mirrored(t, "http://127.0.0.1:1"))
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := m.Promote(t.Context(), token); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := m.PromoteLost(t.Context(), "", nil); err != nil {
+		t.Error(err)
+	}
+	const next = "https://next.example"
+	if err := handover.Fence(t.Context(), m.Pool, uuid.New(), next); err != nil {
+		t.Fatal(err)
+	}
+	_, again := m.Promote(t.Context(), token)
+	_, lost := m.PromoteLost(t.Context(), "", nil)
+	for _, err := range []error{again, lost} {
+		if !errors.Is(err, handover.ErrRefused) || !strings.Contains(err.Error(), next) {
+			t.Errorf("promoted: %v", err)
+		}
+	}
+}
+
 // TestReadLargeToken: a token with many pending deliveries is read as it was written.
 func TestReadLargeToken(t *testing.T) {
 	t.Parallel()
