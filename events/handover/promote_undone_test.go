@@ -227,6 +227,7 @@ func TestPromoteLostAsks(t *testing.T) {
 		want   string
 	}{
 		{uuid.New(), http.StatusUnauthorized, "the origin answers"},
+		{mirrorLog, http.StatusUnauthorized, "the origin answers"}, // both databases were copied from one
 		{mirrorLog, http.StatusMisdirectedRequest, "leads to this mirror"},
 		{uuid.New(), http.StatusMisdirectedRequest, "leads to another mirror"},
 	} {

@@ -100,15 +100,16 @@ func (a *answer) accepts() bool { return a.status == http.StatusUnauthorized }
 // isMirror reports whether the service follows another one. A service on a standby of a mirror does not say so.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
-// elsewhere says where the URL of the origin of a mirror with a log leads instead; "" if it may be the origin.
+// elsewhere says to which mirror the URL of the origin leads instead; "" if it may lead to the origin. own is the id of
+// the log of this mirror: that of the origin has the same if both databases were copied from one.
 func (a *answer) elsewhere(own uuid.UUID) string {
 	switch {
+	case !a.isMirror():
+		return ""
 	case a.Log == own:
 		return "this mirror"
-	case a.isMirror():
-		return "another mirror"
 	}
-	return ""
+	return "another mirror"
 }
 
 // isReader reports whether the service can only read its database, for instance a standby, which may be behind.
