@@ -121,8 +121,7 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 		return fmt.Errorf("%w: %s leads to %s, which cannot say whether the handover was undone: let it lead to the origin "+
 			"or nowhere, or start this mirror with another URL of the origin", ErrRefused, url, where)
 	}
-	hands := theirs.Handover != nil && *theirs.Handover == token.Promotion
-	if hands && !theirs.accepts() || theirs.Handover == nil && theirs.isReader() {
+	if theirs.Handover == nil && theirs.isReader() || theirs.Handover != nil && *theirs.Handover == token.Promotion {
 		return nil
 	}
 	return fmt.Errorf("%w: the handover was undone, or another service has the address of the origin: %s answers, and "+

@@ -94,9 +94,6 @@ type answer struct {
 	origin string // where it sends the command; "" for nowhere
 }
 
-// accepts reports whether the service accepts commands: it asks for the key.
-func (a *answer) accepts() bool { return a.status == http.StatusUnauthorized }
-
 // isMirror reports whether the service follows another one. A service on a standby of a mirror does not say so.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
