@@ -35,6 +35,7 @@ const maxBehind = 20_000
 var (
 	errBehind      = errors.New("it does not serve the final checkpoint")
 	errOtherMirror = fmt.Errorf("%w: another mirror answers than the one of this handover", ErrRefused)
+	errPromoting   = fmt.Errorf("%w: a promotion of the mirror is under way; run this again when it has ended", ErrRefused)
 )
 
 const poll = 20 * time.Millisecond // between checks of what a handover waits for

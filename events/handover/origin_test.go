@@ -356,4 +356,7 @@ func TestHandoverToPromoted(t *testing.T) {
 	if got := p.fences(t); got != "replaced" {
 		t.Errorf("afterwards: %s", got)
 	}
+	if by := testdb.Value[uuid.UUID](t, p.Ledger.Pool, `SELECT promotion_id FROM handover`); by != elsewhere[0].ID {
+		t.Errorf("replaced by %v, want %v", by, elsewhere[0].ID)
+	}
 }

@@ -111,11 +111,21 @@ func (m *Mirror) wantNoFence(ctx context.Context) error {
 
 // wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token, or if a
 // mirror answers there, for instance this one, with the log own. The origin may be off, or only a standby of its
-// database may answer, which may lack the handover.
+// database may answer, which may lack the handover. It waits until no handover is under way there.
 func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, token *Token) error {
 	theirs, err := ask(ctx, m.Client, url)
 	if err != nil {
-		return nil //nolint:nilerr // documented
+		return nil // documented
+	}
+	waiting, cancel := context.WithTimeout(ctx, m.Wait)
+	defer cancel()
+	for theirs.Changing && theirs.elsewhere(own) == "" {
+		if !eventlog.Sleep(waiting, poll) {
+			return late(waiting, "`novelgate handover` runs at %s", url)
+		}
+		if theirs, err = ask(ctx, m.Client, url); err != nil {
+			return fmt.Errorf("%w: `novelgate handover` ran at %s a moment ago: %w", ErrRefused, url, err)
+		}
 	}
 	if where := theirs.elsewhere(own); where != "" {
 		return fmt.Errorf("%w: %s leads to %s, which cannot say whether the handover was undone: let it lead to the origin "+
@@ -196,7 +206,10 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 	err := pgx.BeginFunc(ctx, m.Pool, func(tx pgx.Tx) error {
 		limited, cancel := context.WithTimeout(ctx, m.Wait)
 		defer cancel()
-		err := mirror.End(limited, tx, at)
+		_, err := tx.Exec(limited, `SELECT pg_advisory_xact_lock(`+lockKeySQL+`)`)
+		if err == nil {
+			err = mirror.End(limited, tx, at)
+		}
 		if err == nil {
 			err = record(limited, tx, p)
 		}

@@ -20,6 +20,9 @@ type Published struct {
 	Origins    []Name      `json:"origins"` // oldest first; the last one is the current one
 	Promotions []Promotion `json:"promotions"`
 	Handover   *uuid.UUID  `json:"handover"` // id of the promotion of a complete handover; nil without one
+	// Changing means that a handover, its undoing or a promotion of this service is under way: the other members may be
+	// outdated in a moment.
+	Changing bool `json:"changing"`
 }
 
 // Name is an origin of the ledger.
@@ -34,8 +37,15 @@ const (
 	originsSQL = `SELECT origin, tree_size, started_at FROM ledger_origins ORDER BY ordinal`
 )
 
+// changingSQL finds out whether a process holds the lock of lockKeySQL.
+const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL + `)`
+
 // Publish reads what a service publishes.
 func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
+	// First, so that what is read afterwards is newer than each change that has ended.
+	if err = db.QueryRow(ctx, changingSQL).Scan(&p.Changing); err != nil {
+		return Published{}, fmt.Errorf("read whether a handover is under way: %w", err)
+	}
 	if p.Log, err = logID(ctx, db); err != nil {
 		return Published{}, err
 	}

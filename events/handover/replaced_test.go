@@ -84,6 +84,8 @@ func TestIgnorePromotion(t *testing.T) {
 	p.away.Store(false)
 	undo(handover.ErrReplaced, "replaced") // while the service answers
 	p.away.Store(true)
+	undo(handover.ErrRefused, "replaced") // it answers with an error, so it runs
+	p.Force = true
 	undo(nil, "none")
 	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
 		t.Error(err)

@@ -104,7 +104,9 @@ func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, success
 	return err
 }
 
-// lockKeySQL is the key of the advisory lock of a handover, its undoing, or Fence: one of them acts at a time.
+// lockKeySQL is the key of the advisory lock of a handover, its undoing, a promotion, or Fence: one of them acts at a
+// time. An undo and a promotion each take the lock of their own database, and then ask the other service, which
+// publishes whether its lock is held. So at least one of them sees the other.
 const lockKeySQL = `hashtextextended('novelgate handover', 0)`
 
 // errBusy means that another process holds the lock.

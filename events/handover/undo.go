@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"novelgate/events/ledger"
@@ -35,7 +36,27 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 	case token != nil && token.Promotion != f.promotion:
 		return fmt.Errorf("%w: the file is of another handover", ErrRefused)
 	}
+	if f.replaced {
+		if err := o.wantOff(ctx, f); err != nil {
+			return err
+		}
+	}
 	return o.reopen(ctx, f)
+}
+
+// wantOff fails with ErrReplaced if the service that replaced this one still answers, and with ErrRefused if it may
+// still run, unless Force is set.
+func (o *Origin) wantOff(ctx context.Context, f *fence) error {
+	found, err := FindSuccessor(ctx, o.Pool, o.Client, f.successor)
+	var network *net.OpError
+	off := errors.As(err, &network) && network.Op == "dial" && !network.Timeout()
+	switch {
+	case found != nil:
+		return fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
+	case err == nil, off, f.successor == "", o.Force:
+		return nil
+	}
+	return fmt.Errorf("%w: %s may still run. --force assumes that it is off for good: %w", ErrRefused, f.successor, err)
 }
 
 // askTimeout limits the last question to the successor before the fence is lifted: until then, its answer must stay
@@ -55,6 +76,9 @@ func (o *Origin) reopen(ctx context.Context, f *fence) error {
 	})
 	if err == nil && f.replaced {
 		o.Report(fmt.Sprintf("The promotion %s of %q is ignored from now on.", f.promotion, f.successor))
+		if _, retired, _ := ledger.ReadRetirement(o.Memory); retired {
+			o.Report("The memory of the ledger was handed over: nothing is signed here before a new origin is started.")
+		}
 	}
 	return err
 }
@@ -64,7 +88,7 @@ func (o *Origin) reopen(ctx context.Context, f *fence) error {
 func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	err := o.askSuccessor(ctx, f)
 	switch {
-	case errors.Is(err, ErrReplaced):
+	case errors.Is(err, ErrReplaced), errors.Is(err, errPromoting):
 		return err
 	case err == nil || !f.given: // HandOver asks again at its end
 		return nil
@@ -77,8 +101,9 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	return nil
 }
 
-// askSuccessor fails with ErrReplaced if the successor was promoted. It makes the fence of an incomplete handover one
-// for good. It fails also if another mirror answers, or a standby: they do not know whether the successor was promoted.
+// askSuccessor fails with ErrReplaced if the successor was promoted, and with errPromoting if it is being promoted. It
+// makes the fence of an incomplete handover one for good. It fails also if another mirror answers, or a standby: they
+// do not know whether the successor was promoted.
 func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 	theirs, err := ask(ctx, o.Client, f.successor)
 	if err != nil {
@@ -92,6 +117,8 @@ func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 		return errOtherMirror
 	case p == nil && !theirs.isMirror():
 		return notMirror(f.successor, theirs)
+	case p == nil && theirs.Changing:
+		return errPromoting
 	case p == nil:
 		return nil
 	}
@@ -99,9 +126,9 @@ func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 	if f.given {
 		return err
 	}
-	_, failed := o.Pool.Exec(context.WithoutCancel(ctx), replacedSQL, f.promotion)
+	_, failed := o.Pool.Exec(context.WithoutCancel(ctx), replacedSQL, f.promotion, p.ID)
 	return errors.Join(err, failed)
 }
 
-// replacedSQL makes a fence one for good. $1: id of the promotion.
-const replacedSQL = `UPDATE handover SET replaced = true WHERE promotion_id = $1`
+// replacedSQL makes a fence one for good. $1: id of the promotion that was to be, $2: of that which was.
+const replacedSQL = `UPDATE handover SET replaced = true, promotion_id = $2 WHERE promotion_id = $1`
