@@ -171,7 +171,7 @@ func (c control) hold(ctx context.Context) error {
 	server, err := pgserver.Start(ctx, pgserver.Config{
 		DataDir: data, StopTimeout: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
 		Settings: map[string]string{ // the data need not survive
-			"fsync": "off", "full_page_writes": "off", "max_connections": "400", "shared_buffers": "64MB",
+			"fsync": "off", "full_page_writes": "off", "max_connections": "800", "shared_buffers": "64MB",
 			"autovacuum": "off", // a template with a connected worker cannot be copied
 		},
 	})

@@ -88,7 +88,7 @@ func TestServerIsFastNotDurable(t *testing.T) {
 	}
 	got := query(t, server,
 		`SELECT concat_ws(' ', current_setting('fsync'), current_setting('max_connections'), current_setting('synchronous_commit'))`)
-	if diff := cmp.Diff("off 400 on", got); diff != "" {
+	if diff := cmp.Diff("off 800 on", got); diff != "" {
 		t.Error(diff)
 	}
 }
