@@ -373,7 +373,7 @@ func TestRecentTimes(t *testing.T) {
 	w, now := newWorld(t), time.Now()
 	want := []string{"just now", "1 minute ago", "2 minutes ago", "1 hour ago", "23 hours ago", "1 day ago", "3 days ago"}
 	for i, ago := range []time.Duration{
-		0, 90 * time.Second, 150 * time.Second, 90 * time.Minute, 23*time.Hour + time.Minute, 25 * time.Hour, 73 * time.Hour,
+		0, 61 * time.Second, 121 * time.Second, 90 * time.Minute, 23*time.Hour + time.Minute, 25 * time.Hour, 73 * time.Hour,
 	} {
 		novel := w.novel(t, fmt.Sprint("Novel ", i), nil)
 		w.comment(t, novel, events.PostImported{WrittenAt: now.Add(-ago)})
