@@ -10,6 +10,7 @@ import (
 
 	"novelgate/events/handover"
 	"novelgate/events/ledger/ledgertest"
+	"novelgate/internal/testdb"
 )
 
 // TestLostFrom: a log that was set back before the promotion, and went on, has lost all that it has accepted since,
@@ -106,5 +107,29 @@ func TestIgnorePromotion(t *testing.T) {
 	p.IgnorePromotion = true
 	if err := p.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
 		t.Errorf("a handover is undone as a replacement: %v", err)
+	}
+}
+
+// TestFenceWhileOthersAsk: whoever asks what a service publishes does not keep its database from being fenced.
+func TestFenceWhileOthersAsk(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	asking := testdb.Begin(t, p.Ledger.Pool)
+	if _, err := handover.Publish(t.Context(), asking); err != nil {
+		t.Fatal(err)
+	}
+	fenced := make(chan error, 1)
+	go func() { fenced <- handover.Fence(t.Context(), p.Ledger.Pool, uuid.New(), p.server.URL) }()
+	testdb.Eventually(t, "the fence waits", func() bool {
+		return testdb.Must(handover.Publish(t.Context(), p.Ledger.Pool))(t).Changing
+	})
+	if err := asking.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-fenced; err != nil {
+		t.Error(err)
+	}
+	if got := p.fences(t); got != "replaced" {
+		t.Errorf("afterwards: %s", got)
 	}
 }

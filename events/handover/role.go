@@ -89,15 +89,10 @@ func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 // Fence makes a database refuse all appends because the service at a URL, which may be "", was promoted without it. It
 // leaves a fence as it is, ignores an ignored promotion, and fails while a handover or its undoing is under way.
 func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, successor string) error {
-	err := raise(ctx, pool, fence{promotion: promotion, successor: successor, replaced: true},
-		func(tx database.Querier) error {
-			var locked bool
-			err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(`+lockKeySQL+`)`).Scan(&locked)
-			if err == nil && !locked {
-				err = errBusy
-			}
-			return err
-		})
+	err := alone(ctx, pool, func() error {
+		f := fence{promotion: promotion, successor: successor, replaced: true}
+		return raise(ctx, pool, f, func(database.Querier) error { return nil })
+	})
 	if errors.Is(err, errMoved) {
 		return nil
 	}
@@ -112,8 +107,10 @@ const lockKeySQL = `hashtextextended('novelgate handover', 0)`
 // errBusy means that another process holds the lock.
 var errBusy = fmt.Errorf("%w: another `novelgate handover` is running, or has ended this moment", ErrRefused)
 
-// alone runs do while this process holds the lock. It waits for the lock for a few seconds, because the database may
-// notice late that a process was killed.
+// waitAloneSQL limits how long alone waits: the database may notice late that a process was killed.
+const waitAloneSQL = `SET lock_timeout = '3s'`
+
+// alone runs do while this process holds the lock. It fails with errBusy if another process holds it for seconds.
 func alone(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
@@ -121,20 +118,16 @@ func alone(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
 	}
 	conn := pooled.Hijack() // its end is that of the lock
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	const attempts = 150
-	for range attempts {
-		var locked bool
-		if err := conn.QueryRow(ctx, `SELECT pg_try_advisory_lock(`+lockKeySQL+`)`).Scan(&locked); err != nil {
-			return fmt.Errorf("lock the handover: %w", err)
-		}
-		if locked {
-			return do()
-		}
-		if !eventlog.Sleep(ctx, poll) {
-			return ctx.Err()
-		}
+	if _, err = conn.Exec(ctx, waitAloneSQL); err == nil {
+		_, err = conn.Exec(ctx, `SELECT pg_advisory_lock(`+lockKeySQL+`)`)
 	}
-	return errBusy
+	if eventlog.IsLocked(err) {
+		return errBusy
+	}
+	if err != nil {
+		return fmt.Errorf("lock the handover: %w", err)
+	}
+	return do()
 }
 
 // raise makes a database refuse all appends, if check succeeds when no append is under way. It fails with errMoved if
