@@ -29,8 +29,14 @@ ORDER BY c.import_id, c.first_line LIMIT 20`
 	holdSQL = `UPDATE import_chunks SET holder = $3, leased_until = now() + $4::interval
 WHERE import_id = $1 AND first_line = $2 AND (holder IS NULL OR holder = $3 OR leased_until < now())
 RETURNING body, results`
-	redactSQL = `UPDATE import_chunks SET body = $4, results = $5, holder = NULL
-WHERE import_id = $1 AND first_line = $2 AND holder = $3`
+	redactSQL = `WITH old AS (
+    SELECT octet_length(body) AS size FROM import_chunks WHERE import_id = $1 AND first_line = $2
+), c AS (
+    UPDATE import_chunks SET body = $4, results = $5, holder = NULL
+    WHERE import_id = $1 AND first_line = $2 AND holder = $3
+    RETURNING import_id
+)
+UPDATE imports AS i SET spooled = i.spooled + octet_length($4::bytea) - old.size FROM c, old WHERE i.import_id = c.import_id`
 )
 
 // holdPause is the time between attempts to lease a chunk.

@@ -26,6 +26,7 @@ func TestErasureOfLinesThatWillFail(t *testing.T) {
 			t.Errorf("%d lines erased, %v, want %d", erased, err, want)
 		}
 	}
+	f.wantMeasured(t)
 }
 
 // TestErasureThatLosesItsLease fails: another worker may execute the lines.

@@ -260,6 +260,11 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	case offset > found.Lines:
 		return problem.OffsetMismatch(found.Lines)
 	}
+	if offset == found.Lines {
+		if err := a.Store.wantSpace(ctx, c.IntegrationID); err != nil {
+			return err
+		}
+	}
 	coding := contentCoding(c.r.Header)
 	if coding == "" && c.r.ContentLength > MaxPartBytes {
 		return errTooManyBytes

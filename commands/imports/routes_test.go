@@ -2,6 +2,8 @@ package imports_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -17,6 +19,7 @@ import (
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
 
@@ -45,6 +48,20 @@ func (f *fixture) handler(integration uuid.UUID) http.Handler {
 	return httpkit.WithRequestID(router)
 }
 
+// put sends a part.
+func put(
+	t *testing.T, handler http.Handler, id uuid.UUID, offset int, coding string, body io.Reader,
+) *httptest.ResponseRecorder {
+	t.Helper()
+	path := fmt.Sprintf("/api/integrations/imports/%s/lines?offset=%d", id, offset)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, path, body)
+	r.Header.Set("Content-Type", "application/x-ndjson")
+	r.Header.Set("Content-Encoding", coding)
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w
+}
+
 // TestMemoryOfAPart: however the coding is spelled, an integration has the memory of one decoder of zstd.
 func TestMemoryOfAPart(t *testing.T) {
 	t.Parallel()
@@ -52,15 +69,7 @@ func TestMemoryOfAPart(t *testing.T) {
 	integration := f.integration(t)
 	open := testdb.Must(f.worker.Store.Open(t.Context(), integration))(t)
 	handler := f.handler(integration)
-	put := func(coding string, body io.Reader) int {
-		r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/api/integrations/imports/"+open.String()+
-			"/lines?offset=0", body)
-		r.Header.Set("Content-Type", "application/x-ndjson")
-		r.Header.Set("Content-Encoding", coding)
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, r)
-		return w.Code
-	}
+	put := func(coding string, body io.Reader) int { return put(t, handler, open, 0, coding, body).Code }
 	for _, coding := range []string{"zstd", "ZSTD", " Zstd"} {
 		body, writer := io.Pipe()
 		first := make(chan int, 1)
@@ -75,5 +84,72 @@ func TestMemoryOfAPart(t *testing.T) {
 		if status := <-first; status != http.StatusBadRequest {
 			t.Errorf("%q: %d, want 400", coding, status)
 		}
+	}
+}
+
+// TestSpoolIsLimited: parts are refused while the lines of an integration take the limit, and accepted once lines are
+// stored, or those that failed are deleted.
+func TestSpoolIsLimited(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.worker.Store.MaxSpool = 100
+	integration := f.integration(t)
+	handler := f.handler(integration)
+	id := testdb.Must(f.worker.Store.Open(t.Context(), integration))(t)
+	lines := 0
+	send := func(want int, line string) http.Header {
+		t.Helper()
+		answer := put(t, handler, id, lines, "", strings.NewReader(line))
+		if answer.Code != want {
+			t.Errorf("%d %s, want %d", answer.Code, answer.Body, want)
+		}
+		if answer.Code == http.StatusNoContent {
+			lines++
+		}
+		return answer.Header()
+	}
+	long := strings.Repeat("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", 2)
+	send(http.StatusNoContent, comment("1", "", long))
+	if wait := send(http.StatusTooManyRequests, comment("2", "", "more")).Get("Retry-After"); wait != "10" {
+		t.Errorf("Retry-After: %q", wait)
+	}
+	again := put(t, handler, id, 0, "", strings.NewReader(comment("1", "", long)))
+	if again.Code != http.StatusNoContent {
+		t.Errorf("a part that is stored: %d %s", again.Code, again.Body)
+	}
+	work := func() {
+		for f.visit(t) {
+		}
+	}
+	work()
+	send(http.StatusNoContent, `{"operation":"posts","idempotencyKey":"bad","body":"`+long+`"}`)
+	work()
+	send(http.StatusConflict, comment("3", "", "more"))
+}
+
+// TestOpenImportsAreLimited: requests at the same time open no more imports than allowed.
+func TestOpenImportsAreLimited(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	integration := f.integration(t)
+	const requests, limit = 60, 20
+	refused := make(chan error, requests)
+	for range requests {
+		go func() {
+			_, err := f.worker.Store.Open(t.Context(), integration)
+			refused <- err
+		}()
+	}
+	opened := 0
+	for range requests {
+		switch err := <-refused; {
+		case err == nil:
+			opened++
+		case !errors.Is(err, problem.Conflict("")):
+			t.Error(err)
+		}
+	}
+	if opened != limit {
+		t.Errorf("%d imports are open, want %d", opened, limit)
 	}
 }

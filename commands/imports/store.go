@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,7 +75,14 @@ func (i *Import) estimate(limit ratelimit.Decision) {
 }
 
 // Store is the imports and their spool in the database.
-type Store struct{ Pool *pgxpool.Pool }
+type Store struct {
+	Pool *pgxpool.Pool
+	// MaxSpool limits the lines of an integration in the spool, in bytes as they are stored: lines that wait, and lines
+	// that failed. A part is refused once they take as much. Default: 4 GiB.
+	MaxSpool int64
+}
+
+const defaultMaxSpool = 4 << 30
 
 // A paused import has no rate.
 const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing,
@@ -89,8 +97,8 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 }
 
 // one executes a statement that returns one import. It fails with pgx.ErrNoRows when it returns none.
-func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Import, error) {
-	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
+func one(ctx context.Context, db database.Querier, what, sql string, args ...any) (Import, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
 	if err != nil {
 		return Import{}, fmt.Errorf("%s: %w", what, err)
@@ -105,6 +113,9 @@ var errTooMany = problem.Conflict(fmt.Sprintf(
 	"%d imports of this integration are not finished. Complete or cancel one of them.", maxUnfinished))
 
 const (
+	// lockOpenSQL lets the requests that open an import of an integration count one after another. $1: integration.
+	lockOpenSQL = `SELECT pg_advisory_xact_lock(hashtextextended('novelgate imports ' || $1::text, 0))`
+
 	openSQL = `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state)
 SELECT $1, $2, $3, $4, 'open'
 WHERE (SELECT count(*) FROM imports WHERE integration_id = $2 AND ended_at IS NULL) < $5
@@ -117,11 +128,17 @@ RETURNING ` + importColumns
 func (s *Store) open(ctx context.Context, integration, keyID uuid.UUID, key string) (
 	i Import, replayed bool, err error,
 ) {
-	i, err = s.one(ctx, "open import", openSQL, uuid.Must(uuid.NewV7()), integration, key, keyID, maxUnfinished)
+	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, lockOpenSQL, integration); err != nil {
+			return fmt.Errorf("open import: %w", err)
+		}
+		i, err = one(ctx, tx, "open import", openSQL, uuid.Must(uuid.NewV7()), integration, key, keyID, maxUnfinished)
+		return err
+	})
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return i, false, err
 	}
-	i, err = s.one(ctx, "find import", openedSQL, integration, key)
+	i, err = one(ctx, s.Pool, "find import", openedSQL, integration, key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return i, false, errTooMany
 	}
@@ -133,7 +150,7 @@ var errNoImport = problem.NotFound().WithDetail("This integration has no such im
 
 // find returns an import of an integration.
 func (s *Store) find(ctx context.Context, integration, id uuid.UUID) (Import, error) {
-	i, err := s.one(ctx, "find import",
+	i, err := one(ctx, s.Pool, "find import",
 		`SELECT `+importColumns+` FROM imports WHERE import_id = $1 AND integration_id = $2`, id, integration)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return i, errNoImport
@@ -187,7 +204,7 @@ func (s *Store) changeState(
 	if i, err := s.find(ctx, integration, id); err != nil {
 		return i, err
 	}
-	i, err := s.one(ctx, "change import", sql, append([]any{id}, args...)...)
+	i, err := one(ctx, s.Pool, "change import", sql, append([]any{id}, args...)...)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return i, err
 	}
@@ -204,7 +221,8 @@ func (s *Store) changeState(
 // $4: whether it is ordered; $5: body; $6, $7, $8: offset, number of lines and SHA-256 of a part that ends with the
 // chunk, or NULL.
 const appendSQL = `WITH i AS (
-    UPDATE imports SET lines = lines + $3, changed_at = now() WHERE import_id = $1 AND lines = $2 AND state = 'open'
+    UPDATE imports SET lines = lines + $3, spooled = spooled + octet_length($5::bytea), changed_at = now()
+    WHERE import_id = $1 AND lines = $2 AND state = 'open'
     RETURNING import_id
 ), c AS (
     INSERT INTO import_chunks (import_id, first_line, lines, turn, unsettled, ordered, body)
@@ -229,6 +247,34 @@ func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) 
 		return false, fmt.Errorf("store lines: %w", err)
 	}
 	return stored == 1, nil
+}
+
+// spoolPause is how long a partner is asked to wait for space in the spool.
+const spoolPause = 10 * time.Second
+
+// spoolSizeSQL returns the size of the lines in the spool, and whether some of them wait. $1: integration.
+const spoolSizeSQL = `SELECT coalesce(sum(spooled), 0),
+    coalesce(bool_or(ended_at IS NULL AND created + updated + unchanged + replayed + failed < lines), false)
+FROM imports WHERE integration_id = $1 AND purged_at IS NULL`
+
+// wantSpace fails if the lines of an integration take MaxSpool. The error is retryable while some of them wait, because
+// these leave the spool when they are stored.
+func (s *Store) wantSpace(ctx context.Context, integration uuid.UUID) error {
+	var size int64
+	var wait bool
+	if err := s.Pool.QueryRow(ctx, spoolSizeSQL, integration).Scan(&size, &wait); err != nil {
+		return fmt.Errorf("measure the spool: %w", err)
+	}
+	limit := cmp.Or(s.MaxSpool, defaultMaxSpool)
+	switch {
+	case size < limit:
+		return nil
+	case wait:
+		return problem.QueriesLimited(spoolPause).WithDetail(fmt.Sprintf("The lines of your imports that wait or have "+
+			"failed take %d bytes; the limit is %d. Send this part again when more lines are stored.", size, limit))
+	}
+	return problem.Conflict(fmt.Sprintf("The lines of your imports that have failed take %d bytes; the limit is %d. "+
+		"They are deleted some days after the end of their import.", size, limit))
 }
 
 const partSQL = `SELECT lines, sha256 FROM import_parts WHERE import_id = $1 AND first_line = $2`

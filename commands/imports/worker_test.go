@@ -154,6 +154,18 @@ func (f *fixture) finish(t *testing.T) {
 		f.pass(t)
 		f.visit(t)
 	}
+	f.wantMeasured(t)
+}
+
+// wantMeasured fails if an import has another size in the spool than its lines.
+func (f *fixture) wantMeasured(t *testing.T) {
+	t.Helper()
+	wrong := testdb.Values[string](t, f.pool, `SELECT concat_ws(' ', i.import_id, i.spooled, c.size)
+FROM imports AS i JOIN (SELECT import_id, sum(octet_length(body)) AS size FROM import_chunks GROUP BY import_id) AS c
+    USING (import_id) WHERE i.spooled <> c.size`)
+	if len(wrong) > 0 {
+		t.Errorf("imports with the size that they are said to have, and the one that they have: %q", wrong)
+	}
 }
 
 // working reports whether an import has not ended.
