@@ -1,11 +1,9 @@
--- The lines of an integration in the spool are limited.
+-- The lines of an integration in the spool are limited. Those that are spooled now are not counted, because a database that was handed
+-- over refuses updates of imports.
 
 -- +goose Up
 ALTER TABLE imports ADD COLUMN spooled bigint NOT NULL DEFAULT 0;
-UPDATE imports SET spooled = c.size
-FROM (SELECT import_id, sum(octet_length(body)) AS size FROM import_chunks GROUP BY import_id) AS c
-WHERE c.import_id = imports.import_id;
-COMMENT ON COLUMN imports.spooled IS 'Bytes of its lines in the spool, until purged_at.';
+COMMENT ON COLUMN imports.spooled IS 'Bytes that its lines took in the spool until purged_at; too few if some were spooled before the column was added.';
 
 -- +goose Down
 ALTER TABLE imports DROP COLUMN spooled;
