@@ -104,7 +104,8 @@ func TestReplacedDatabaseIsMigrated(t *testing.T) {
 		t.Fatal(err)
 	}
 	conn := connect(t, url)
-	execute(t, conn, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at) VALUES (gen_random_uuid(), '', true, now())`)
+	execute(t, conn, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
+VALUES (gen_random_uuid(), '', true, now())`)
 	for _, table := range []string{"events", "imports", "import_chunks", "webhooks"} {
 		execute(t, conn, `ALTER TABLE `+table+` ENABLE ALWAYS TRIGGER handed_over`)
 	}
