@@ -127,7 +127,7 @@ func (c *integrationCreate) Run(ctx context.Context, out *output, now clock, s *
 	var made createdIntegration
 	var err error
 	if c.NewSandbox {
-		if err := refuseMirror(ctx, s.Pool, "create sandboxes there"); err != nil {
+		if err := wantOrigin(ctx, s.Pool, "create sandboxes there"); err != nil {
 			return fmt.Errorf("create sandbox: %w", err)
 		}
 		err = sandbox.Create(ctx, s.Pool, func(url, name string) error {

@@ -90,7 +90,7 @@ func haveParent(flag, path string) error {
 
 // Run adds a key for the current origin.
 func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
-	if err := refuseMirror(ctx, pool, "it signs nothing, and novelgate promote brings a key"); err != nil {
+	if err := wantOrigin(ctx, pool, "it signs nothing, and novelgate promote brings a key"); err != nil {
 		return err
 	}
 	status, err := ledger.ReadStatus(ctx, pool)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -184,6 +185,19 @@ func refuseMirror(ctx context.Context, db database.Querier, instead string) erro
 	origin, err := mirror.Origin(ctx, db)
 	if err == nil && origin != "" {
 		err = fmt.Errorf("%w of %s: %s", mirror.ErrMirror, origin, instead)
+	}
+	return err
+}
+
+// wantOrigin returns an error for a database that accepts no commands: that of a mirror, with what to do instead, or of
+// a service that was replaced.
+func wantOrigin(ctx context.Context, db database.Querier, instead string) error {
+	if err := refuseMirror(ctx, db, instead); err != nil {
+		return err
+	}
+	role, err := handover.ReadRole(ctx, db)
+	if err == nil && role.HandedOver {
+		err = fmt.Errorf("this service has been replaced by %s", cmp.Or(role.Successor, "another one"))
 	}
 	return err
 }

@@ -374,6 +374,10 @@ func TestHandoverRefused(t *testing.T) {
 		Method: http.MethodPost, Path: "/api/integrations/imports", Bearer: imports.APIKey, Key: Key(),
 	})
 	wantHandedOver(t, lines, mirror.URL)
+	refused(origin, "has been replaced by "+mirror.URL, "ledger", "new-key")
+	if out := origin.Refused(t, "integration", "create", "x", "--sandbox"); !strings.Contains(out.Stderr, "replaced by") {
+		t.Errorf("a sandbox: %s", out.Stderr)
+	}
 }
 
 // TestStoppedMirrorPromoted: a mirror that has stopped in front of a tampered event is promoted only when the operator
