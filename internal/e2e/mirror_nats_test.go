@@ -371,3 +371,44 @@ func TestHandoverOverNATS(t *testing.T) {
 			a.Created, b.Created)
 	}
 }
+
+// TestReplacedByMistakeOverNATS: a mirror was promoted by mistake and has relayed. The service that it replaced goes on,
+// and its relay does once the streams are deleted.
+func TestReplacedByMistakeOverNATS(t *testing.T) {
+	t.Parallel()
+	cluster := relaytest.New(t, 1)
+	relayFlags := []string{"--relay", cluster.URL(), "--relay-replicas", "1"}
+	origin := Start(t, testdb.New(t), relayFlags...)
+	p, title := origin.NewPartner(t), Unique("By mistake")
+	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
+	mirror := Start(t, testdb.New(t), natsMirrorFlags(t, cluster.URL(), origin)...)
+	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
+	mirror.MustCLI(t, append([]string{"promote", "--lost-origin", "--origin-answers"}, filesOf(mirror)...)...)
+	files := filesOf(mirror)
+	mirror.Stop(t)
+	promoted := Start(t, mirror.DatabaseURL, slices.Concat(relayFlags, files)...)
+	p.at(promoted).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	testdb.Eventually(t, "the origin is replaced", func() bool { return fenced(t, origin.DatabaseURL) })
+	testdb.Eventually(t, "the promoted service relays", func() bool {
+		return metric(promoted.metrics(t), "novelgate_relay_lag_events") == "0"
+	})
+	promoted.Stop(t)
+
+	origin.MustCLI(t, append([]string{"handover", "--undo", "--ignore-promotion"}, filesOf(origin)...)...)
+	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
+	testdb.Eventually(t, "the relay of the origin stops", func() bool {
+		return metric(origin.metrics(t), "novelgate_relay_refused") == "1"
+	})
+	_, js := cluster.Connect()
+	for name := range js.StreamNames(t.Context()).Name() {
+		if err := js.DeleteStream(t.Context(), name); err != nil {
+			t.Error(err)
+		}
+	}
+	awaitSigned(t, origin)
+	events := value[uint64](t, origin.DatabaseURL, `SELECT count(*) FROM events`)
+	testdb.Eventually(t, "the relay of the origin fills a new stream", func() bool {
+		stream, err := js.Stream(t.Context(), relay.StreamName(*ledgerStatus(t, origin).Origin))
+		return err == nil && stream.CachedInfo().State.LastSeq >= events
+	})
+}
