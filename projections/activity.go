@@ -55,7 +55,7 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	counted := activityCount{
 		days: map[dayOfNovel]*dayCount{}, threads: map[uuid.UUID]*threadCount{},
 		chapters: map[chapterOfThread]*chapterCount{}, integrations: map[uuid.UUID]*integrationCount{},
-		novels: map[uuid.UUID]*novelMoments{},
+		novels: map[uuid.UUID]*novelTimes{},
 	}
 	for i := range batch {
 		counted.add(&batch[i])
@@ -75,7 +75,7 @@ type activityCount struct {
 	days         map[dayOfNovel]*dayCount
 	threads      map[uuid.UUID]*threadCount
 	chapters     map[chapterOfThread]*chapterCount
-	novels       map[uuid.UUID]*novelMoments
+	novels       map[uuid.UUID]*novelTimes
 	integrations map[uuid.UUID]*integrationCount
 }
 
@@ -96,7 +96,7 @@ type (
 		chapter string // decimal number
 	}
 	chapterCount     struct{ posts, replies int32 }
-	novelMoments     struct{ created, posted time.Time } // zero when the batch has none
+	novelTimes       struct{ created, posted time.Time } // zero when the batch has none
 	integrationCount struct {
 		posts, replies, created, updated int32
 		first, last                      time.Time
@@ -107,7 +107,7 @@ type (
 func (c *activityCount) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.PostImported:
-		c.comment(recorded, &e)
+		c.addComment(recorded, &e)
 	case events.NovelCreated:
 		entry(c.novels, recorded.StreamID).created = recorded.RecordedAt
 		if integration, day := c.integrationAndDay(recorded); integration != nil {
@@ -130,7 +130,7 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	c.last = recorded.Position
 }
 
-// integrationAndDay returns the two counts to which an event of a novel belongs; nil for an action of staff.
+// integrationAndDay returns the two counts to which an event of a novel adds; nil for an action of staff.
 func (c *activityCount) integrationAndDay(recorded *events.Recorded) (*integrationCount, *dayCount) {
 	id, _ := events.SplitSource(recorded.Source)
 	if !id.Valid {
@@ -142,8 +142,8 @@ func (c *activityCount) integrationAndDay(recorded *events.Recorded) (*integrati
 // noChapter is the chapter_number of comments on the novel as a whole.
 const noChapter = "-1"
 
-func (c *activityCount) comment(recorded *events.Recorded, e *events.PostImported) {
-	// Cut to the database's precision, so that Go finds the same ties as SQL.
+func (c *activityCount) addComment(recorded *events.Recorded, e *events.PostImported) {
+	// Truncate to the precision of the database, so that Go finds the same ties as SQL.
 	at := e.WrittenAt.Truncate(time.Microsecond)
 	integration := c.integration(e.IntegrationID, recorded.RecordedAt)
 	chapter := entry(c.chapters, chapterOfThread{e.ThreadID, cmp.Or(string(e.ChapterNumber), noChapter)})

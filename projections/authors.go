@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -22,9 +21,9 @@ import (
 var authorsSQL string
 
 // Authors is the projection authors: one row per author. The display name is that of the comment with the latest
-// WrittenAt; of several, the latest in the log. First seen is the time when the author's first comment in the log was
-// received. Erased comments do not count, and an erased author is removed, whether the comments were read before or
-// after the erasure.
+// WrittenAt; of several such comments, the latest in the log. First seen is the time when the author's first comment in
+// the log was received. Erased comments do not count, and an erased author is removed, whether the comments were read
+// before or after the erasure.
 type Authors struct{}
 
 // Name implements Projection.
@@ -121,7 +120,7 @@ func foldAuthors(batch []events.Recorded) []*author {
 			a.comment, a.writtenAt, a.position = e.Comment, e.WrittenAt, recorded.Position
 		}
 	}
-	slices.SortFunc(authors, func(a, b *author) int { return bytes.Compare(a.id[:], b.id[:]) })
+	slices.SortFunc(authors, func(a, b *author) int { return compareIDs(a.id, b.id) })
 	return authors
 }
 

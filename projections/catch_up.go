@@ -18,10 +18,10 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Sizes of a catch-up. It reads and decodes the next chunks while it applies others.
+// Sizes of a catch-up.
 const (
-	ChunkSize  = 10_000
-	chunkAhead = 2
+	ChunkSize  = 10_000 // events in a chunk
+	chunkAhead = 2      // chunks that are read and decoded while earlier ones are applied
 )
 
 // bulkWriters is the number of connections that copy rows concurrently: each keeps one process of the database busy.
@@ -46,8 +46,8 @@ type Target interface {
 // tables that are far behind catch up with it, and a rebuild fills new tables with it.
 //
 // For a Bulk projection, several connections write chunks concurrently. They copy the rows of events that only add a
-// row, which costs less than applying events. Then each waits until the previous chunk has committed, applies its other
-// events, and commits.
+// row, which costs less than applying events. Then each connection waits until the previous chunk has committed,
+// applies the other events of its chunk, and commits.
 type CatchUp struct {
 	Pool       *pgxpool.Pool
 	Projection Projection
@@ -58,7 +58,7 @@ type CatchUp struct {
 	Pace func(ctx context.Context, chunk *eventlog.Chunk, work func() error) error
 	// Sequential reports whether a chunk must wait until all earlier ones are written and paced. Default: never.
 	Sequential func() bool
-	// Defer queues statements that store the events that do more than add rows, to apply them later. Default: they are
+	// Defer queues statements that store, for later, which events do more than add a row. Default: these events are
 	// applied at once.
 	Defer func(batch *pgx.Batch, rest []events.Recorded)
 	// Done is called for each written chunk, in log order.
@@ -74,26 +74,27 @@ type ChunkError struct {
 func (e *ChunkError) Error() string { return fmt.Sprintf("write the chunk up to %s: %v", e.End, e.err) }
 func (e *ChunkError) Unwrap() error { return e.err }
 
-// loadedChunk is a chunk with the rows of the events that only add a row. If such a row already exists, copying it
-// fails, and Apply succeeds.
+// loadedChunk is a chunk with the rows of the events that only add a row. Copying a row that already exists fails;
+// Apply accepts it.
 type loadedChunk struct {
 	eventlog.Chunk
 	rows   []Rows
 	rest   []events.Recorded // to apply
-	failed error             // loading failed: there are no rows
+	failed error             // an event cannot be decoded or loaded
 }
 
-// commitTurn orders the commits of chunks that are written concurrently. passed is closed when the chunk has committed;
-// before is that of the previous chunk. If a chunk fails, passed stays open, and the context of the later chunks ends.
-type commitTurn struct{ before, passed chan struct{} }
+// commitTurn orders the commits of chunks that are written concurrently. committed is closed when the chunk has
+// committed; previous is the channel of the previous chunk, nil for the first one. If a chunk fails, committed stays
+// open, and the context of the later chunks ends.
+type commitTurn struct{ previous, committed chan struct{} }
 
 // await blocks until the previous chunk has committed. It fails when ctx ends first.
 func (t commitTurn) await(ctx context.Context) error {
-	if t.before == nil {
+	if t.previous == nil {
 		return nil
 	}
 	select {
-	case <-t.before:
+	case <-t.previous:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -109,7 +110,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	group, working := errgroup.WithContext(context.WithoutCancel(ctx))
 	slots := make(chan struct{}, c.writers())
 	var unreadable error
-	var before chan struct{}
+	var previous chan struct{}
 	for chunk := range c.load(loading, chunks) {
 		slots <- struct{}{}
 		if c.Sequential != nil && c.Sequential() {
@@ -123,15 +124,12 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 		if working.Err() != nil {
 			break
 		}
-		if len(chunk.Undecodable) > 0 || chunk.failed != nil {
+		if chunk.failed != nil {
 			unreadable = &ChunkError{chunk.End, chunk.failed}
-			if chunk.failed == nil {
-				unreadable = &ChunkError{chunk.End, chunk.Undecodable[0]}
-			}
 			break
 		}
-		turn := commitTurn{before, make(chan struct{})}
-		before = turn.passed
+		turn := commitTurn{previous, make(chan struct{})}
+		previous = turn.committed
 		// Begin in order: otherwise a chunk could wait for a lock of a later one, which waits for its turn.
 		conn, err := c.begin(working)
 		group.Go(func() error {
@@ -148,8 +146,8 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	return cmp.Or(group.Wait(), unreadable)
 }
 
-// Write writes one chunk. It copies rows only if other events are deferred: Apply works with existing rows, but needs
-// indexes, which are missing then.
+// Write writes one chunk. With Defer it copies rows, because Apply needs indexes, which the tables do not have yet.
+// Otherwise it applies all events, because Apply accepts rows that already exist.
 func (c *CatchUp) Write(ctx context.Context, chunk *eventlog.Chunk) error {
 	l := loadedChunk{Chunk: *chunk, rest: chunk.Events}
 	if bulk, ok := c.Projection.(Bulk); ok && c.Defer != nil {
@@ -161,7 +159,7 @@ func (c *CatchUp) Write(ctx context.Context, chunk *eventlog.Chunk) error {
 	if err != nil {
 		return err
 	}
-	return c.write(ctx, conn, &l, commitTurn{passed: make(chan struct{})})
+	return c.write(ctx, conn, &l, commitTurn{committed: make(chan struct{})})
 }
 
 func (c *CatchUp) writers() int {
@@ -192,6 +190,9 @@ func (c *CatchUp) load(ctx context.Context, chunks <-chan eventlog.Chunk) <-chan
 			if loader != nil {
 				l.rows, l.rest, l.failed = loadRows(loader, chunk.Events)
 				l.Events = nil // free the memory while the chunk waits
+			}
+			if l.failed == nil && len(chunk.Undecodable) > 0 {
+				l.failed = chunk.Undecodable[0]
 			}
 			select {
 			case loaded <- l:
@@ -227,8 +228,8 @@ func (c *CatchUp) begin(ctx context.Context) (*pgxpool.Conn, error) {
 	return conn, nil
 }
 
-// write ends the transaction of begin. It copies rows before its turn, and applies the other events in its turn,
-// because they may depend on earlier chunks.
+// write writes a chunk in the transaction that begin began, and commits it. It copies rows before its turn, and applies
+// the other events in its turn, because they may depend on earlier chunks.
 func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn commitTurn) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -241,9 +242,10 @@ func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedCh
 	}
 	c.Target.Save(&writes, &chunk.Chunk)
 	writes.Queue("commit")
-	for _, of := range chunk.rows {
-		if _, err := conn.CopyFrom(ctx, pgx.Identifier{c.Target.Schema(), of.Table}, of.Columns, of.Values); err != nil {
-			return fmt.Errorf("copy into %s: %w", of.Table, err)
+	for _, rows := range chunk.rows {
+		table := pgx.Identifier{c.Target.Schema(), rows.Table}
+		if _, err := conn.CopyFrom(ctx, table, rows.Columns, rows.Values); err != nil {
+			return fmt.Errorf("copy into %s: %w", rows.Table, err)
 		}
 	}
 	if err := turn.await(ctx); err != nil {
@@ -256,7 +258,7 @@ func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedCh
 		return fmt.Errorf("apply %d events: %w", len(chunk.rest), err)
 	}
 	c.Done(&chunk.Chunk)
-	close(turn.passed)
+	close(turn.committed)
 	return nil
 }
 

@@ -16,9 +16,9 @@ import (
 var changesSQL string
 
 // Changes is the projection changes: the events that concern a partner, by partner. Novels concern the partner that
-// created them, even if another one owns them now; comments and authors concern the partner that sent them. An event of
-// staff does not name the partner. The first event of its stream does, and precedes it in the log, so it is read from
-// there.
+// created them, even if another one owns them now; comments and authors concern the partner that sent them. An event
+// about a novel, its thread or a comment does not name the partner, so the statement reads the partner from the earlier
+// event that created the novel or imported the comment.
 type Changes struct{}
 
 // Name implements Projection.
@@ -67,7 +67,7 @@ func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	return nil
 }
 
-// concerns returns the partner that an event concerns, or otherwise the novel or comment.
+// concerns returns the partner that an event concerns or, if the event does not name it, the novel or comment.
 func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
 	of := func(id uuid.UUID) (pgtype.UUID, pgtype.UUID) { return pgUUID(id), pgtype.UUID{} }
 	switch e := recorded.Event.(type) {
@@ -85,7 +85,7 @@ func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
 		return of(e.IntegrationID)
 	case events.ImportCompleted, events.KeyExpiring:
 		return of(recorded.StreamID)
-	default: // the first event of the stream names the partner
+	default: // the creation of the novel or the import of the comment names the partner
 		return pgtype.UUID{}, pgUUID(recorded.StreamID)
 	}
 }

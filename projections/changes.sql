@@ -1,6 +1,6 @@
--- Adds the events of a batch that concern a partner. $1: their partners, if the event names one; $2: otherwise the novel or comment,
+-- Adds the events of a batch that concern a partner. $1: their partners, NULL if the event names none; $2: then the novel or comment,
 -- which belongs to the partner that created it; $3, $4: positions; $5: recorded_at; $6: kinds. An event of a novel or comment without
--- a partner adds nothing. Only changes is unqualified: search_path selects the live tables or those of a rebuild.
+-- a partner adds nothing. Only the table changes is unqualified: search_path selects the live table or that of a rebuild.
 INSERT INTO changes (integration_id, transaction_id, position, recorded_at, kind)
 SELECT o.integration_id, c.transaction_id, c.position, c.recorded_at, c.kind
 FROM unnest($1::uuid[], $2::uuid[], $3::xid8[], $4::integer[], $5::timestamptz[], $6::text[])

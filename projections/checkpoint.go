@@ -21,7 +21,7 @@ const (
 	Diverged = "diverged" // its checkpoint is at an event that is not in the log, until a rebuild
 )
 
-// ErrUnknownProjection is returned for a name that has no checkpoint.
+// ErrUnknownProjection is returned for a name without a projection, or without a checkpoint.
 var ErrUnknownProjection = errors.New("unknown projection")
 
 // checkpoint is the row of a projection in the table projections.
@@ -43,7 +43,7 @@ FROM projections AS p WHERE name = $1`
 const inLogSQL = `(p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
     WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at))`
 
-// loadCheckpoint returns the checkpoint of a projection; without a row, the beginning of the log.
+// loadCheckpoint returns the checkpoint of a projection. It creates a missing one.
 func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) (checkpoint, error) {
 	if err := CreateCheckpoint(ctx, db, projection); err != nil {
 		return checkpoint{}, err
@@ -83,14 +83,14 @@ func scanCheckpoint(row pgx.Row, more ...any) (checkpoint, error) {
 	return c, nil
 }
 
-// The transaction can be repeated from the log, so its commit need not wait for the disk.
 const (
+	// checkpointSQL also makes the commit not wait for the disk: the events of a lost transaction are applied again.
 	checkpointSQL = `SELECT generation, transaction_id, position, state, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
 FROM projections WHERE name = $1`
-	unlessLocked = ` FOR NO KEY UPDATE SKIP LOCKED`
+	skipLocked = ` FOR NO KEY UPDATE SKIP LOCKED`
 
 	// lockCheckpointSQL returns nothing when another session has the lock.
-	lockCheckpointSQL = checkpointSQL + unlessLocked
+	lockCheckpointSQL = checkpointSQL + skipLocked
 
 	// Each transaction of a catch-up begins with a shared advisory lock, long before it locks the checkpoint. Otherwise
 	// another replica would find the checkpoint unlocked and write the same rows.
@@ -98,7 +98,7 @@ FROM projections WHERE name = $1`
 
 	// lockIdleCheckpointSQL also returns nothing while a catch-up writes chunks.
 	lockIdleCheckpointSQL = checkpointSQL +
-		` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + unlessLocked
+		` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + skipLocked
 )
 
 const saveCheckpointSQL = `UPDATE projections
@@ -133,7 +133,7 @@ SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_positi
     updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed'`
 
-// Retry makes a failed projection try its event again, within a second. It fails with ErrUnknownProjection or
+// Retry makes a failed projection apply its failed event again, within a second. It fails with ErrUnknownProjection or
 // ErrNotFailed.
 func Retry(ctx context.Context, db database.DB, name string) error {
 	tag, err := db.Exec(ctx, retrySQL, name)
@@ -181,7 +181,7 @@ func isPoison(err error) bool {
 	return ok
 }
 
-// ambiguousError is an error of applying events that the database or the schema may have caused, so that a retry may
+// ambiguousError is an error of applying events whose cause is unknown: the database or the schema, so that a retry may
 // succeed, or an event, for instance one that needs a missing object.
 type ambiguousError struct{ error }
 
@@ -201,11 +201,11 @@ type part struct {
 }
 
 // attempt applies a part and moves the checkpoint to its end, in one transaction. It does so only if the log is the one
-// that the part was read from, and the checkpoint is at the start of the part and of this code's generation. It takes
-// two round trips.
+// that the part was read from, and the checkpoint is at the start of the part and of this code's generation. Without
+// rows to copy it takes two round trips.
 //
-// After a poisonError the events are to blame; after a doubtError, if retries do not help. After any other error
-// nothing was applied, or the outcome of the commit is unknown; then read the checkpoint.
+// After a poisonError the events are to blame; after an ambiguousError, only if retries do not help. After any other
+// error nothing was applied, or the outcome of the commit is unknown: the caller must read the checkpoint.
 func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p part) error {
 	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
 	defer cancel()
@@ -222,8 +222,8 @@ func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p p
 	if err := lockAt(ctx, conn, lockIdleCheckpointSQL, projection, p.identity, p.start, "begin"); err != nil {
 		return err
 	}
-	for _, of := range p.rows {
-		if _, err = conn.CopyFrom(ctx, pgx.Identifier{"public", of.Table}, of.Columns, of.Values); err != nil {
+	for _, rows := range p.rows {
+		if _, err = conn.CopyFrom(ctx, pgx.Identifier{"public", rows.Table}, rows.Columns, rows.Values); err != nil {
 			break
 		}
 	}
@@ -269,8 +269,8 @@ func release(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// lockAt locks the checkpoint, which must be at start in this log, until the end of the transaction. It sends earlier
-// statements in the same batch.
+// lockAt locks the checkpoint, which must be at start in this log, until the end of the transaction. It first executes
+// the earlier statements, in the same round trip.
 func lockAt(
 	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity,
 	start events.Position, earlier ...string,

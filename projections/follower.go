@@ -16,10 +16,10 @@ import (
 const (
 	// recordAfter is the number of consecutive ambiguous errors at which one is logged and recorded.
 	recordAfter = 3
-	// fullReads is the number of consecutive full chunks that start a catch-up.
-	fullReads = 2
-	// fewEvents are applied without copying rows, which takes two more round trips.
-	fewEvents = 50
+	// catchUpAfter is the number of consecutive full chunks after which a catch-up starts.
+	catchUpAfter = 2
+	// minCopied is the minimum number of events whose rows are copied, because a copy takes two more round trips.
+	minCopied = 50
 	// defaultPatience is the number of consecutive ambiguous errors before an event is blamed: a quarter of an hour.
 	defaultPatience = 200
 )
@@ -38,9 +38,9 @@ type follower struct {
 
 	position        events.Position   // up to which the log is applied
 	identity        eventlog.Identity // of that log
-	otherGeneration bool              // other code has written the live tables; logged already
+	otherGeneration bool              // the live tables are of another generation, and this is logged
 	ambiguousErrors int               // consecutive ones
-	full            int               // full chunks in a row
+	fullChunks      int               // consecutive ones
 	loader          Loader            // of a Bulk projection; a new one in each turn, which ends at the first failed part
 	smallUpTo       events.Position   // end of the chunk at which a catch-up stopped: up to it, apply small batches
 }
@@ -67,13 +67,13 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 				return chunk.Span, err
 			}
 			progress, f.position = true, chunk.End
-			if f.full++; !chunk.Full {
-				f.full = 0
+			if f.fullChunks++; !chunk.Full {
+				f.fullChunks = 0
 			}
-			if f.full >= fullReads && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
+			if f.fullChunks >= catchUpAfter && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
 				f.catchUp(ctx)
 				f.extra.Release(1)
-				f.full = 0
+				f.fullChunks = 0
 			}
 			return chunk.Span, nil
 		})
@@ -88,13 +88,13 @@ func (f *follower) load(ctx context.Context) error {
 		return err
 	}
 	f.begun()
-	known := f.otherGeneration
+	logged := f.otherGeneration
 	f.otherGeneration = c.generation != f.projection.Generation()
 	switch {
-	case f.otherGeneration && !known:
-		f.logger.InfoContext(ctx, "The live tables are of another generation than this program; not writing them")
-		return errGeneration
 	case f.otherGeneration:
+		if !logged {
+			f.logger.InfoContext(ctx, "The live tables are of another generation than this program; not writing them")
+		}
 		return errGeneration
 	case !c.inLog:
 		return f.diverge(ctx, c)
@@ -145,11 +145,11 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	return err
 }
 
-// copyRows applies a part of a Bulk projection by copying rows, which costs less than applying events. It returns false
-// if an event may be the cause of a failure.
+// copyRows applies a part of a Bulk projection by copying rows, which costs less than applying events. If it returns
+// false and no error, apply must apply the part: it is too small to copy, or an event may have caused a failure.
 func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) {
 	bulk, ok := f.projection.(Bulk)
-	if !ok || len(p.events) < fewEvents || p.start.Compare(f.smallUpTo) < 0 {
+	if !ok || len(p.events) < minCopied || p.start.Compare(f.smallUpTo) < 0 {
 		return false, nil
 	}
 	if f.loader == nil {
@@ -168,7 +168,8 @@ func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) 
 	return false, err
 }
 
-// countAmbiguous counts consecutive ambiguous errors. It logs one of them, and records it for projection list.
+// countAmbiguous counts consecutive ambiguous errors. It logs the one with number recordAfter, and records it for
+// `novelgate projection list`.
 func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err error) {
 	switch {
 	case isAmbiguous(err):
@@ -188,7 +189,7 @@ func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err e
 }
 
 // apply applies a part and returns the position up to which it succeeded. If an event cannot be applied, the projection
-// applies the earlier ones and stops. An ambiguous error blames the event only after the patience.
+// applies the earlier ones and stops. An event is blamed for ambiguous errors only after f.patience of them.
 func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	if p.start == p.end {
 		return p.start, nil
@@ -234,7 +235,7 @@ func (f *follower) refuse(
 	return fmt.Errorf("%w: %w", eventlog.ErrBlocked, undecodable)
 }
 
-// stop records that the projection, with its checkpoint at start, cannot apply an event.
+// stop records that the projection, with its checkpoint at start, cannot apply the event at a position.
 func (f *follower) stop(ctx context.Context, log eventlog.Identity, start, at events.Position, cause error) error {
 	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID,
 		at.Ordinal, eventlog.ErrorText(cause),

@@ -86,7 +86,7 @@ func foldNovels(batch []events.Recorded) []*novelChange {
 func (c *novelChange) add(recorded *events.Recorded) {
 	switch e := recorded.Event.(type) {
 	case events.NovelCreated:
-		// Earlier events of the stream barred and freed the title, and do not count.
+		// Earlier events of the stream barred and unbarred the title; they do not count as changes.
 		*c = novelChange{novelRow: novelRow{NovelID: c.NovelID}, created: &novelRow{
 			NovelID: c.NovelID, Title: e.Title, Slug: e.Slug, Author: &e.Author, Synopsis: &e.Synopsis, CoverURL: &e.CoverURL,
 			Genres: &e.Genres, Language: &e.Language, ReadingStatus: &e.ReadingStatus, State: &e.State, OwnerID: e.OwnerID,

@@ -1,6 +1,6 @@
 -- Applies the changes of novels in a batch. $1: rows, each as JSON, in the order of their keys; null leaves a column unchanged.
--- updates and moderations are versions: only versions above that of the row count, because batches may overlap. $1 is an array of JSON
--- because the planner estimates ten rows for an array, which leads to index probes, and a hundred for a JSON document.
+-- updates and moderations are stream versions. Only versions above that of the row count, because batches may overlap. $1 is an array of
+-- JSON because the planner estimates ten rows for an array, which leads to index probes, and a hundred for a JSON document.
 UPDATE novels AS n
 SET author         = coalesce(c.author, n.author),
     synopsis       = coalesce(c.synopsis, n.synopsis),

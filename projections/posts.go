@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -30,7 +29,7 @@ var (
 )
 
 // Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. An
-// erased comment keeps its row without author and length, whether the projection reads its event before or after the
+// erased comment keeps its row without author and length, whether the projection reads the import before or after the
 // erasure: the event of the erasure clears all earlier comments of the author. A hidden comment keeps author and
 // length.
 type Posts struct{}
@@ -65,7 +64,7 @@ func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recor
 			return fmt.Errorf("insert posts: %w", err)
 		}
 	}
-	// A decision follows the import in the log, so the row exists.
+	// A decision of staff follows the import in the log, so the row exists.
 	if err := moderatePosts(ctx, tx, batch); err != nil {
 		return err
 	}
@@ -105,8 +104,7 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 		at       timeColumn
 		versions []int32
 	)
-	for _, id := range slices.SortedFunc(maps.Keys(latest),
-		func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) }) {
+	for _, id := range slices.SortedFunc(maps.Keys(latest), compareIDs) {
 		recorded := latest[id]
 		_, hides := recorded.Event.(events.PostHidden)
 		posts, hidden = append(posts, pgUUID(id)), append(hidden, hides)
@@ -191,8 +189,8 @@ type loadedPost struct {
 	number pgtype.Numeric // chapter
 }
 
-// Load implements Loader. The import is the first event of a stream, so it adds its own row. The place of a reply is
-// known if its parent was loaded recently; otherwise Apply looks it up.
+// Load implements Loader. An import, the first event of its stream, adds one row, unless it is a reply whose parent was
+// not loaded recently: then Apply looks up the place of the reply.
 func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 	rows := make([]loadedPost, 0, len(batch))
 	var rest []events.Recorded
@@ -212,8 +210,8 @@ func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, 
 		}
 	}
 	next, order := make([]any, len(postColumns)), byThread(rows)
-	values := pgx.CopyFromSlice(len(rows), func(place int) ([]any, error) {
-		r := &rows[order[place]]
+	values := pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
+		r := &rows[order[i]]
 		// Pointers, because converting a value to an interface would allocate.
 		next[0], next[1], next[2], next[3] = &r.post, &r.thread, &r.novel, &r.integration
 		next[4], next[5], next[6], next[7] = &r.author, &r.parent, &r.number, &r.length
@@ -243,11 +241,11 @@ func byThread(rows []loadedPost) []int {
 		order[i] = i
 	}
 	slices.SortStableFunc(order,
-		func(a, b int) int { return bytes.Compare(rows[a].thread.Bytes[:], rows[b].thread.Bytes[:]) })
+		func(a, b int) int { return compareIDs(rows[a].thread.Bytes, rows[b].thread.Bytes) })
 	return order
 }
 
-// parseNumeric reads a JSON number as PostgreSQL does, with all its digits after the point.
+// parseNumeric reads a JSON number as PostgreSQL does: it keeps all digits after the point.
 func parseNumeric(number string) (pgtype.Numeric, error) {
 	mantissa, exponent, scientific := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")
 	power, err := 0, error(nil)
@@ -266,8 +264,9 @@ func parseNumeric(number string) (pgtype.Numeric, error) {
 // bytes each. Most replies are to recent comments.
 const keepPlaces = 100_000
 
-// place is the position of a post in its discussion: the number of steps below top, its highest known ancestor. The
-// parent of top is anchor, which is in the table or was never imported; NULL when top is a top-level comment.
+// place is the position of a post in its discussion: the number of steps below top, its highest known ancestor or the
+// post itself. The parent of top is anchor, which is in the table or was never imported; NULL when top is a top-level
+// comment.
 type place struct {
 	top    uuid.UUID
 	anchor pgtype.UUID

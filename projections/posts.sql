@@ -1,6 +1,7 @@
--- Adds comments. A post is imported once, so a conflict is a redelivery. It only changes a comment that was erased since. Table names
--- are unqualified: search_path selects the live tables or those of a rebuild. $11, $12, $13: place of each in its discussion, as far as
--- the batch knows it: its highest ancestor in the batch, the parent of that one, and the steps below it (type place).
+-- Adds comments. A comment is imported once, so a conflict is a redelivery, which only changes a comment that was erased meanwhile.
+-- Table names are unqualified: search_path selects the live tables or those of a rebuild. $11, $12, $13: place of each comment in its
+-- discussion, as far as the batch shows it (type place): its highest ancestor in the batch, the parent of this ancestor, and the number
+-- of steps below this ancestor.
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
                    written_at, recorded_at, root_post_id, depth)
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content_bytes,

@@ -26,22 +26,22 @@ import (
 type Projection interface {
 	// Name identifies the projection and its checkpoint: lower-case letters and underscores.
 	Name() string
-	// Generation starts at 1 and increases with each change of the code that derives other rows from the same events. The
-	// tables are then rebuilt from the log, beside those in use.
+	// Generation starts at 1. A change of the code that derives different rows from the same events increases it: then the
+	// tables are rebuilt from the log, beside those in use.
 	Generation() int
 	// Tables names the tables that only this projection writes. Migrations create them in schema public; a rebuild creates
 	// them in another schema, so Apply uses their names without a schema.
 	Tables() []string
 	// Streams returns the stream types that the projection reads; nil for all. The projection gets no events of other
-	// types, and does not stop when those cannot be decoded. Changing it needs a new generation.
+	// types, and does not stop when those cannot be decoded. A change of this list needs a new generation.
 	Streams() []string
 	// Apply writes the effects of events, given in log order. Applying a batch again changes nothing. Apply may refuse a
-	// batch of which only a first part was applied before; the runner never makes one. tx is a transaction, or a queue of
-	// statements that are sent together: the code must not depend on the returned tag, which a queue does not know yet.
+	// batch of which only a first part was applied before; the runner never passes one. tx is a transaction, or a queue of
+	// statements that are sent together: Apply must not use the returned tag, because a queue does not know it yet.
 	Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error
 }
 
-// Apply makes a projection queue its statements, and turns its panic into an error.
+// Apply makes a projection queue its statements. It returns a panic of the projection as an error.
 func Apply(ctx context.Context, projection Projection, writes *pgx.Batch, batch []events.Recorded) (err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -135,7 +135,7 @@ func (q queue) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandT
 	return pgconn.CommandTag{}, nil
 }
 
-// Columns of parameters.
+// Parameters of statements, one element per row.
 type (
 	uuidColumn = pgtype.FlatArray[pgtype.UUID]
 	timeColumn = pgtype.FlatArray[time.Time]
@@ -144,8 +144,8 @@ type (
 
 func pgUUID(id uuid.UUID) pgtype.UUID { return pgtype.UUID{Bytes: id, Valid: true} }
 
-// Bulk is implemented by a projection for which most events add one row each and do nothing else. A catch-up copies
-// such rows.
+// Bulk is implemented by a projection for which most events add one row each and do nothing else. Such rows are copied
+// into the table, which costs less than Apply.
 type Bulk interface {
 	Projection
 	// NewLoader returns a loader without data of earlier events. Its first batch may be anywhere in the log.
@@ -153,11 +153,11 @@ type Bulk interface {
 }
 
 // Loader turns events into rows. It gets successive batches in log order and may use data of earlier ones, so the rows
-// of a batch are only right in tables that get the rows of all earlier batches, too. One goroutine at a time uses it.
+// of a batch are only right in tables that also get the rows of all earlier batches. One goroutine at a time uses it.
 type Loader interface {
 	// Load returns the rows that events add, and the rest: all other events. The rest is applied in log order after the
-	// rows are written, maybe after the rows of later batches. The result must equal that of applying every event in log
-	// order.
+	// rows are written, maybe after the rows of later batches. The tables must then be as if Apply had applied every event
+	// in log order.
 	Load(batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error)
 }
 
@@ -168,7 +168,7 @@ type Rows struct {
 	Values  pgx.CopyFromSource
 }
 
-// loadRows calls a loader and turns its panic into an error.
+// loadRows calls a loader. It returns a panic of the loader as an error.
 func loadRows(loader Loader, batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

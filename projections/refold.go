@@ -30,8 +30,8 @@ const (
 	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
 	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
-	// Of two novels with one title the older one is kept. A free title, which has no novel, is never kept instead of a
-	// novel.
+	// The order in which novels keep a title that several have: the older one first, and free titles, which have no novel,
+	// last.
 	titlesByAgeSQL = `SELECT t.novel_id, t.folded_title, t.title
 FROM title_lookup t JOIN events e ON e.stream_id = t.novel_id AND e.stream_version = 1
 ORDER BY t.state = 'free', e.transaction_id, e.position`

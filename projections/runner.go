@@ -22,8 +22,8 @@ const closeTimeout = 30 * time.Second
 // Config configures a Runner.
 type Config struct {
 	// Pool runs the transactions that apply events: one connection per projection at a time, two for a Bulk one that
-	// catches up. One more connection reads the log, and one for each projection that catches up, with the configuration
-	// of the pool. Required.
+	// catches up. Connections outside the pool, with its configuration, read the log: one for all projections, and one for
+	// each projection that catches up. Required.
 	Pool *pgxpool.Pool
 	// Extra limits the projections that catch up at a time. Others follow the log in small steps meanwhile. Default: no
 	// limit.
@@ -37,7 +37,7 @@ type Config struct {
 	Tail *eventlog.Tail
 	// Limit is the maximum number of events in one transaction, if Tail is not set. Default: eventlog.DefaultLimit.
 	Limit int
-	// Patience is the number of consecutive errors, caused by an event or by the database, after which the event is
+	// Patience is the number of consecutive errors that an event or the database may have caused, after which the event is
 	// blamed. Default: 200, which takes a quarter of an hour.
 	Patience int
 	// Logger gets errors. Default: slog.Default.
@@ -53,8 +53,8 @@ type Config struct {
 // Replicas may run the same projections. One applies, the others stand by; see eventlog.Follow.
 //
 // An event that cannot be applied stops its projection in all replicas until Retry; see List. Errors that may have
-// another cause are retried, with growing waits, before the event is blamed. An event of an unknown type makes a
-// replica wait for a newer one.
+// another cause are retried, with growing waits, before the event is blamed. At an event of an unknown type a replica
+// waits for a replica of a newer version.
 //
 // Events of one log are never applied to the tables of another (see eventlog.Identity). A projection whose checkpoint
 // is not in the log stops until it is rebuilt.
@@ -136,11 +136,11 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 		router.AddConsumerHandler(projection.Name(), eventlog.Topic, subscriber, subscriber.Handler(f.handle)) //nolint:contextcheck // it has the message's
 	}
 
-	var others sync.WaitGroup
-	defer others.Wait()
+	var listener sync.WaitGroup
+	defer listener.Wait()
 	listening, stopListening := context.WithCancel(ctx)
 	defer stopListening()
-	others.Go(func() { r.config.Wake.Listen(listening, connConfig, r.config.Logger) })
+	listener.Go(func() { r.config.Wake.Listen(listening, connConfig, r.config.Logger) })
 	return r.route(ctx, router)
 }
 

@@ -39,7 +39,7 @@ WHERE p.name = $1`
 
 	lastVersionSQL = `SELECT coalesce(max(stream_version), 0) FROM events WHERE stream_id = $1`
 
-	// $2, $3: the event to skip. It updates no row if the projection no longer stands at this event.
+	// skipSQL updates no row if the projection no longer stands at the event to skip, $2, $3.
 	skipSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL,
     failed_position = NULL,
@@ -107,7 +107,8 @@ func skip(
 	return skipped, err
 }
 
-// failedEvent returns the envelope of the event at which a projection stopped.
+// failedEvent returns the event at which a projection stopped, as a skip records it without its reason, and its
+// position.
 func failedEvent(
 	ctx context.Context, db database.DB, name string,
 ) (events.ProjectionEventSkipped, events.Position, error) {
@@ -138,7 +139,7 @@ func failedEvent(
 	return s, at, nil
 }
 
-// Skipped returns the skipped events, which a rebuild leaves out.
+// Skipped returns the events that staff have skipped in a projection. A rebuild leaves them out.
 func Skipped(ctx context.Context, q database.Querier, name string) (map[Delivery]bool, error) {
 	history, err := eventlog.ReadStream(ctx, q, events.ProjectionStream, events.ProjectionID(name), 0)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// Integrations is the inline projection of integrations and their keys. Staff change one at a time, so it writes event
-// by event.
+// Integrations is the inline projection of integrations and their keys. Staff change one at a time, so Apply writes
+// event by event.
 type Integrations struct{}
 
 // Name implements Projection.
@@ -61,9 +61,10 @@ WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
 // settings are the columns that an event changes; nil: unchanged.
 type settings struct {
 	name                                            *string
-	enabled, novels, posts, imports, review         *bool
+	enabled, review                                 *bool
+	novels, posts, imports                          *bool // capabilities
 	postsPerMinute, novelsPerMinute, linesPerMinute *int
-	updates                                         *events.UpdateLimit
+	updates                                         *events.UpdateLimit // of novels
 }
 
 // Apply implements Projection.
@@ -194,7 +195,7 @@ func (Persons) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 var authorDecisionsSQL string
 
 // AuthorDecisions is the inline projection author_decisions: decisions of staff about authors. Staff decide one at a
-// time, so it writes event by event.
+// time, so Apply writes event by event.
 type AuthorDecisions struct{}
 
 // Name implements Projection.

@@ -1,7 +1,6 @@
 package projections
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
@@ -54,7 +53,7 @@ type titleRow struct {
 	details titleDetails
 }
 
-// titleDetails are the members of the column details. nil: unchanged in an update.
+// titleDetails are the members of the column details. In an update, nil leaves a member unchanged.
 type titleDetails struct {
 	Author        *string   `json:"author,omitzero"`
 	Synopsis      *string   `json:"synopsis,omitzero"`
@@ -84,7 +83,7 @@ func (Titles) Apply(ctx context.Context, tx database.Execer, batch []events.Reco
 	}
 	// Sorted, so that concurrent writers lock shared rows in the same order.
 	sorted := slices.SortedFunc(maps.Values(rows),
-		func(a, b *titleRow) int { return cmp.Compare(a.novelID.String(), b.novelID.String()) })
+		func(a, b *titleRow) int { return compareIDs(a.novelID, b.novelID) })
 	if err := insertTitles(ctx, tx, sorted); err != nil {
 		return err
 	}
@@ -224,7 +223,7 @@ func (Threads) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	if len(rows) == 0 {
 		return nil
 	}
-	slices.SortFunc(rows, func(a, b opened) int { return bytes.Compare(a.novelID[:], b.novelID[:]) })
+	slices.SortFunc(rows, func(a, b opened) int { return compareIDs(a.novelID, b.novelID) })
 	var novels, threads []pgtype.UUID
 	for _, row := range rows {
 		novels = append(novels, pgUUID(row.novelID))

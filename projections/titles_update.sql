@@ -1,5 +1,5 @@
 -- Applies the changes of novels in a batch. $1: novels, sorted; $2, $3: new titles and states, '' if unchanged; $4: owners of novels
--- created on a free title; $7: changed members of details.
+-- created on a free title, NULL if unchanged; $5: whether the host platform becomes the owner; $7: changed members of details.
 UPDATE title_lookup t
 SET title          = coalesce(nullif(c.title, ''), t.title),
     state          = coalesce(nullif(c.state, ''), t.state),
