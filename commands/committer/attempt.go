@@ -54,7 +54,7 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, execute pat
 		}
 	}()
 	err = execute(ctx, conn, st, jobs)
-	if err == nil && !st.sent { // the transaction of an earlier delivery may not be acknowledged by the standby yet
+	if err == nil && !st.sent { // the standby may not have acknowledged the transaction of an earlier delivery yet
 		err = eventlog.AwaitReplicated(ctx, conn)
 	}
 	if r = classify(ctx, conn.Conn(), st, err); r == unreachable || r == lost {
@@ -125,9 +125,9 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 	return nil
 }
 
-// Writers that retry on one contended title queue for its advisory lock. Each holds it for less than queueTimeout. The
-// later statements wait for row locks as long as those of the other paths. SET … TO DEFAULT would restore the unlimited
-// default of the server, not the value of the session.
+// Writers that retry on one contended title queue for its advisory lock. Each holds it for less than the time-out of
+// queueTimeoutSQL. The statements after it wait for row locks as long as those of the other paths. SET … TO DEFAULT
+// would restore the unlimited default of the server, not the value of the session.
 const (
 	queueTimeoutSQL = `SET LOCAL lock_timeout = '500ms'`
 	rowTimeoutSQL   = `SET LOCAL lock_timeout = '` + database.AppendLockTimeout + `'`
@@ -170,7 +170,7 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 	return st.writes(ctx)
 }
 
-// shortTimeoutSQL shortens database.AppendLockTimeout once a batch has met a lock. A batch with many locks is then
+// shortTimeoutSQL replaces database.AppendLockTimeout once a batch has met a lock, so that a batch with many locks is
 // split before the time of its other commands is up.
 const shortTimeoutSQL = `SELECT set_config('lock_timeout', '1ms', true)`
 

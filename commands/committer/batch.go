@@ -36,17 +36,16 @@ type batch struct {
 	*lane
 	jobs    []*job
 	permits *permits // for the novels that the batch creates or updates
-	metLock bool     // so it uses shortTimeoutSQL
-	// lost has the attempts whose answer was lost: the batch id of their events, and the permits that each used, nil once
-	// these are charged. At most one attempt at a command is ever committed.
+	metLock bool     // the batch has met a lock: see shortTimeoutSQL
+	// lost maps the batch id of each attempt whose answer was lost to the permits that the attempt used; nil once these
+	// are charged. At most one attempt at a command is ever committed.
 	lost map[uuid.UUID]map[window]int
 }
 
-// commitFast tries the fast path and reports whether it has answered the jobs. Otherwise the plain path must read
-// everything.
+// commitFast tries the fast path and reports whether it has answered the jobs. Otherwise they take the plain path.
 func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
-	if b.plain > 0 {
-		b.plain--
+	if b.plainLeft > 0 {
+		b.plainLeft--
 		return false
 	}
 	st := newState(len(jobs))
@@ -89,8 +88,8 @@ func (b *batch) split(ctx context.Context, jobs []*job, at int) {
 	b.commitOrSplit(ctx, jobs[at:])
 }
 
-// splitLocked separates the jobs that wait for a lock. It sets apart those with locked rows or, if there are none,
-// splits the jobs until only the jobs of one lock are left, which it sets apart.
+// splitLocked separates the jobs that need a lock of another session. It sets apart the upserts of titles with locked
+// rows. If there are none, it splits the jobs until only those of one lock group are left, and sets them apart.
 func (b *batch) splitLocked(ctx context.Context, jobs []*job) {
 	if !b.metLock {
 		b.metLock = true
@@ -104,12 +103,12 @@ func (b *batch) splitLocked(ctx context.Context, jobs []*job) {
 	if at := cutBetweenLocks(jobs); at > 0 {
 		b.split(ctx, jobs, at)
 	} else {
-		b.leave(jobs)
+		b.removeLocked(jobs)
 	}
 }
 
-// leave removes jobs from the batch and sets them apart.
-func (b *batch) leave(jobs []*job) {
+// removeLocked removes jobs of one lock group from the batch and sets them apart.
+func (b *batch) removeLocked(jobs []*job) {
 	// Another job of the batch with the same key may now be committed first; see isOwn.
 	b.jobs = slices.DeleteFunc(slices.Clone(b.jobs), func(j *job) bool { return slices.Contains(jobs, j) })
 	b.setApart(jobs)
@@ -134,7 +133,7 @@ func (b *batch) setApartLockedRows(ctx context.Context, jobs []*job) []*job {
 		return jobs // they will be split
 	}
 	for _, title := range locked {
-		b.leave(upserts[title])
+		b.removeLocked(upserts[title])
 	}
 	return slices.DeleteFunc(slices.Clone(jobs), func(j *job) bool {
 		return !j.isComment() && slices.Contains(locked, j.FoldedTitle)
@@ -190,7 +189,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 		switch result {
 		case locked, conflicted:
 			b.config.Metrics.conflicts.Inc()
-			if result == locked && len(b.lost) == 0 { // otherwise its jobs must stay together, in their order
+			if result == locked && len(b.lost) == 0 { // after a lost answer, the jobs stay together, in their order
 				return fmt.Errorf("%w: %w", errLocked, err)
 			}
 			if conflicts++; conflicts >= limit {
@@ -223,7 +222,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 func (b *batch) conclude(st *state) {
 	b.cache.addComments(st)
 	if st.retried {
-		b.plain = plainBatches
+		b.plainLeft = plainBatches
 	}
 	if len(st.decided) > 0 {
 		b.config.Committed()

@@ -37,13 +37,13 @@ const listedChanges = 32
 // threads of the latest comments. A comment never moves to another thread. Every change of a title is an event, and
 // check_cache.sql finds the changes since the last check. See docs/decisions/0013-fast-path.md.
 type titleCache struct {
-	connections int64           // the connection epoch
-	server      database.Server // of the connection that the lane used last
-	settled     uint64          // the cache reflects all transactions before this one
-	version     tableVersion
-	titles      lru[string, title]        // by folded title; without Title and Details
-	threads     lru[uuid.UUID, uuid.UUID] // of comments, by comment
-	blocked     lru[uuid.UUID, struct{}]  // blocked authors; their comments take the plain path
+	epoch   int64           // see connectionEpoch
+	server  database.Server // of the connection that the lane used last
+	settled uint64          // the cache reflects all transactions before this one
+	version tableVersion
+	titles  lru[string, title]        // by folded title; without Title and Details
+	threads lru[uuid.UUID, uuid.UUID] // of comments, by comment
+	blocked lru[uuid.UUID, struct{}]  // blocked authors; their comments take the plain path
 }
 
 // tableVersion changes when the rows of title_lookup may have changed without an event.
@@ -75,10 +75,10 @@ func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 
 // begin clears the cache if there is a new connection, or if the next batch uses another server than the last one:
 // after a failover a lane may still have connections to the old primary.
-func (c *titleCache) begin(connections int64, server database.Server) {
-	if c.connections != connections || c.server != server {
+func (c *titleCache) begin(epoch int64, server database.Server) {
+	if c.epoch != epoch || c.server != server {
 		c.clear()
-		c.connections, c.server, c.settled = connections, server, 0
+		c.epoch, c.server, c.settled = epoch, server, 0
 	}
 }
 
@@ -115,8 +115,8 @@ func (c *titleCache) invalidate(settled uint64, version tableVersion, changed []
 	c.settled, c.version = settled, version
 }
 
-// lookUp fills a state from the cache. It fails with errNotCached unless every job is a comment on a cached title by an
-// author not known to be blocked, and its parent is cached or precedes it in the batch.
+// lookUp fills a state from the cache. It fails with errNotCached if a job is an upsert, its title is not cached, its
+// author is known to be blocked, or its parent is neither cached nor an earlier job of the batch.
 func (c *titleCache) lookUp(st *state, jobs []*job) error {
 	before := make(map[deliveryKey]struct{}, len(jobs))
 	for _, j := range jobs {

@@ -69,12 +69,12 @@ type Committer struct {
 	// than the connections of the pool, because a restart of the database breaks all of them.
 	connectionAttempts int
 
-	shares *ratelimit.Shares // of the lanes
+	shares *ratelimit.Shares // of the integrations in the lanes
 	lanes  []*lane
 	seed   maphash.Seed
 	wg     sync.WaitGroup
 
-	connections atomic.Int64 // see connectionEpoch
+	connections atomic.Int64 // that the lanes have used; see connectionEpoch
 
 	mu     sync.RWMutex // held for reading while a job enters a lane
 	closed bool
@@ -185,10 +185,10 @@ const plainBatches = 64
 // lane executes the commands on its titles, one batch at a time.
 type lane struct {
 	*Committer
-	queue  chan *job
-	cache  *titleCache
-	plain  int      // number of next batches that take the plain path: see plainBatches
-	locked [][]*job // commands that were set apart because their title is locked, by job.lockGroup
+	queue     chan *job
+	cache     *titleCache
+	plainLeft int      // next batches that take the plain path: see plainBatches
+	locked    [][]*job // lock groups that were set apart; see job.lockGroup
 }
 
 func (c *Committer) newLane() *lane {
@@ -245,7 +245,7 @@ func (l *lane) gather(jobs []*job) (_ []*job, open bool) {
 	return jobs, true
 }
 
-// take adds a command to the batch, or to its lock group if that is set apart, to keep the order.
+// take adds a command to the batch or, to keep the order, to its lock group if that is set apart.
 func (l *lane) take(jobs []*job, j *job, deadline time.Time) []*job {
 	if j.deadline = deadline; l.addToLocked(j) {
 		return jobs
@@ -260,7 +260,7 @@ func (l *lane) setApart(jobs []*job) {
 	}
 }
 
-// addToLocked adds commands to their lock group if it is set apart, and reports whether it is.
+// addToLocked adds commands of one lock group to this group if it is set apart, and reports whether it is.
 func (l *lane) addToLocked(jobs ...*job) bool {
 	for i, group := range l.locked {
 		if group[0].lockGroup() == jobs[0].lockGroup() {

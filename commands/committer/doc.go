@@ -14,8 +14,8 @@
 //     titles, threads, parents and keys of all commands (read.go). A second one reads slugs if novels will be created.
 //     The last one carries the append, the inline projections and the commit.
 //
-// On both paths, the commands are decided one after another, each on the effects of the earlier ones (decide.go). The
-// statements of a pgx batch up to its one Sync are one transaction, whose first write is the append.
+// On both paths, the commands are decided one after another, each on the effects of the earlier ones (decide.go). pgx
+// sends the statements of a pgx.Batch with one Sync, so they are one transaction. Its first write is the append.
 //
 // # Failures
 //
@@ -25,11 +25,12 @@
 // again, from the second attempt on with advisory locks on its titles. After three conflicts, or when the database or
 // this program refuses the batch, it is split in halves, each with its own transaction. Splitting continues until only
 // commands that fail on their own return errors, and all others have succeeded. While the database is unreachable, the
-// batch is tried again as a whole, and fails as a whole with ErrUnavailable.
+// batch is not split: it is tried again as a whole, and in the end fails as a whole with ErrUnavailable.
 //
-// A lane does not wait longer than lock_timeout for a lock of another session. The upserts of all titles with locked
-// rows are set apart together. For other locks (a creation or a key that another session has not committed) the batch
-// is split, between titles and, on a title with a thread, between keys, until all other commands are committed.
+// A lane does not wait longer than lock_timeout for a lock of another session. The commands that need the lock are set
+// apart, and all others are committed. If rows of titles are locked, one statement finds them, and the upserts of these
+// titles are set apart. For other locks (of a creation or a key that another session has not committed) the batch is
+// split, between titles and, on a title with a thread, between keys, until only commands that need one lock are left.
 // Commands that were set apart are retried between the following batches, each time for one lock_timeout. After their
 // deadline they fail with ErrUnavailable.
 //

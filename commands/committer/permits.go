@@ -41,12 +41,13 @@ func (c *Caller) limited(operation ratelimit.Operation) (w window, limit int, ok
 	}
 }
 
+// holding is the permits of one window that a batch has taken.
 type holding struct {
 	unused     int
 	grants     []ratelimit.Decision // of the limiter
 	exhausted  bool                 // the limiter granted less than requested
-	retryAfter time.Duration
-	err        error // of the limiter
+	retryAfter time.Duration        // of the latest grant
+	err        error                // of the limiter
 }
 
 func newPermits(source Permits, logger *slog.Logger, timeLeft time.Duration) *permits {
@@ -101,7 +102,8 @@ func (p *permits) release(spent map[window]int) {
 	}
 }
 
-// charge uses permits again that release has released too early, as far as they are still available.
+// charge uses permits again that release has released: their attempt may be committed after all. It uses no more than
+// are still unused.
 func (p *permits) charge(spent map[window]int) {
 	for w, n := range spent {
 		p.holding[w].unused -= min(n, p.holding[w].unused)

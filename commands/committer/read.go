@@ -45,13 +45,13 @@ type state struct {
 	// by folded title; an unknown title has a zero novel; a free one has an identifier and a slug
 	titles     map[string]*title
 	deliveries map[deliveryKey]*delivery   // recorded deliveries of commands and of parents
-	first      map[deliveryKey]*job        // accepted commands of this batch
+	first      map[deliveryKey]*job        // first accepted command of this batch with each key
 	blocked    map[uuid.UUID]bool          // blocked authors of comments of this batch
 	parents    map[deliveryKey]post.Parent // posts of this batch, and known parents
 	slugs      map[string]struct{}         // taken slugs among the candidates
-	decided    []events.Recorded           // in decision order
-	senders    []uuid.UUID                 // their integrations
-	bytes      []int                       // their sizes
+	decided    []events.Recorded           // events, in the order of the decisions
+	senders    []uuid.UUID                 // integration of each decided event
+	bytes      []int                       // size of each decided event
 }
 
 func newState(jobs int) *state {
@@ -107,7 +107,7 @@ func (st *state) parent(key deliveryKey) (post.Parent, error) {
 func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job) error {
 	statements := &pgx.Batch{}
 	authors := authorsOf(jobs)
-	if len(authors) > 0 { // first: a title that is read later is at least as new, so it may be cached
+	if len(authors) > 0 { // the check is first: titles that are read after it are at least as new, so they may be cached
 		b.cache.check(statements, st, nil)
 		b.queueBlocked(statements, st, authors)
 	}
