@@ -1,6 +1,6 @@
--- Leases a chunk of the integration that has waited longest, and of its imports of the one that has. $1: worker; $2: length of the
--- lease. If the first chunk in turn must wait for an earlier one, so must all chunks after it. 1099511627776 is 2^40, see
--- import_chunks.turn.
+-- Leases a chunk: of the integration that has waited longest, and of the one of its imports that has waited longest. $1: holder; $2:
+-- length of the lease. In round 0, chunks with upserts keep the order of the import. If the first chunk that is not leased must wait
+-- for an earlier one, so must all chunks after it. 1099511627776 is 2^40, see import_chunks.turn.
 WITH due AS (
     SELECT c.import_id, c.first_line, i.integration_id, i.key_id, i.round, i.final, g.can_post, g.can_create_novels, g.review,
            g.lines_per_minute

@@ -23,9 +23,9 @@
 // # Replies
 //
 // A reply whose parent is not on record waits: the committer refuses it, and the save adds it to import_waiting. Round
-// 0 executes all chunks. Each later round visits the chunks with waiting lines and executes those that are ready:
+// 0 executes all chunks. Each later round visits the chunks with waiting lines and executes the lines that are ready:
 // their parent is on record now. Odd rounds go from the last chunk to the first, because the parent of a waiting line
-// mostly comes after it. A visit that ends early, for want of permits or with its replica, leaves the chunk in the
+// mostly comes after it. A visit that ends early, because permits run out or its replica stops, leaves the chunk in the
 // round, so a round ends only when no line is ready. When a round of a complete import makes no progress, the next one
 // is final: replies whose parent is not waiting itself are stored top-level. If that makes no progress either, the
 // remaining replies form cycles, and the first line of a cycle is stored top-level.

@@ -43,7 +43,8 @@ UPDATE imports AS i SET spooled = i.spooled + octet_length($4::bytea) - old.size
 const holdPause = 50 * time.Millisecond
 
 // EraseLines erases the lines of an author from the spool and returns their number. It leases each chunk with such
-// lines. So when it returns, no line that was spooled before is being executed: what was stored is on record.
+// lines. So when it returns, none of the author's lines that were spooled before the call is being executed: the
+// comments that they led to are on record.
 func EraseLines(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
 	erased, holder := 0, uuid.New()
 	var id uuid.UUID
@@ -115,7 +116,7 @@ func eraseFrom(
 	return len(hit), nil
 }
 
-// leaseChunk leases a chunk, as soon as no worker has it, and returns its lines and results.
+// leaseChunk waits until no worker has a chunk, leases it, and returns its lines and results.
 func leaseChunk(
 	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64,
 ) (lines, results [][]byte, err error) {

@@ -33,8 +33,8 @@ func (a *API) results(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, false, "status", "warning", "after", "limit")
 }
 
-// failed handles GET /api/integrations/imports/{importId}/failed: the lines themselves, without those that were too
-// long to be stored, those of erased authors and empty ones: none of them can be mended.
+// failed handles GET /api/integrations/imports/{importId}/failed: the failed lines themselves. It leaves out those that
+// nobody can mend: lines that were too long to be stored, lines of erased authors, and empty ones.
 func (a *API) failed(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, true, "after", "limit")
 }
@@ -96,7 +96,7 @@ type listing struct {
 
 // search fills the page with lines after l.last.
 func (l *listing) search(ctx context.Context, store *Store, id uuid.UUID) error {
-	after, from := l.last, l.last-chunkLines+1
+	after, from := l.last, l.last-chunkLines+1 // a chunk that begins before from ends at l.last or before
 	var searched int64
 	for range resultChunks {
 		c, err := store.nextListed(ctx, id, after, from, l.failed, l.status == Failed)

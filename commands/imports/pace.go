@@ -15,10 +15,10 @@ import (
 // such commands, imports use small batches and leave processors to them.
 const (
 	checkEvery = 250 * time.Millisecond
-	busyRate   = 20          // events a second of other commands from which imports are throttled
+	busyRate   = 20          // events of other commands a second; from here on imports are throttled
 	fullGroup  = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
-	smallGroup = 16          // the same while throttled
-	busyFor    = time.Second // after the last measured busy interval
+	smallGroup = 16          // concurrent lines while throttled
+	busyFor    = time.Second // after the last check that found the log busy
 	maxCounted = 10_000      // limit of a count of events
 )
 
@@ -27,8 +27,7 @@ const otherEventsSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT 
     SELECT request_id FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`
 
-// pace throttles the workers of a replica while any replica executes commands of the live interface, which the log
-// shows.
+// pace throttles the workers of a replica while the log shows that any replica executes commands of the live interface.
 type pace struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
@@ -60,13 +59,15 @@ func (p *pace) enter(ctx context.Context) (leave func()) {
 	return p.working.Unlock
 }
 
-// rest pauses as long as the work before it took, while throttled.
+// rest pauses while throttled, for as long as the work before it took.
 func (p *pace) rest(ctx context.Context, took time.Duration) {
 	if p.busy(ctx) {
 		eventlog.Sleep(ctx, took)
 	}
 }
 
+// busy reports whether imports are throttled. It counts events at most once in checkEvery. It ignores a count over a
+// longer interval, from four times checkEvery on, because its events may be old.
 func (p *pace) busy(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -28,7 +28,7 @@ const (
 	Failed    Status = "failed"
 )
 
-// Warning is a doubt about a line that did not fail.
+// Warning is a possible mistake in a line that did not fail.
 type Warning string
 
 // Warnings.

@@ -14,7 +14,8 @@ import (
 )
 
 // turnsPerRound separates the rounds: the turn of a chunk (import_chunks.turn) is its next round times this number,
-// plus its place in that round. Places are below it, because an import has fewer lines. In SQL it is 1099511627776.
+// plus its place in that round. Every place is below this number, because an import has fewer lines. SQL statements
+// write it as 1099511627776.
 const turnsPerRound = 1 << 40
 
 // nextTurn is the turn of the chunk in the next round. Odd rounds visit the chunks from last to first, because parents
@@ -69,12 +70,13 @@ const (
     ) AS w
 )
 SELECT line, post_id, parent_post_id FROM up`
-	// freeSQL makes a line wait for nothing, unless it is NULL, and counts this as progress, so that another round begins.
+	// freeSQL makes the line $2 of an import ready, and counts this as progress, so that another round begins. If $2 is
+	// NULL, it only counts progress.
 	freeSQL = `WITH w AS (UPDATE import_waiting SET parent_post_id = NULL WHERE import_id = $1 AND line = $2)
 UPDATE imports SET progress = 1 WHERE import_id = $1`
 )
 
-// breakCycle makes the first line of a cycle of replies wait for nothing. See Replies in doc.go.
+// breakCycle makes the first line of a cycle of replies ready, so that it is stored top-level. See Replies in doc.go.
 func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 	type reply struct {
 		Line   int64
@@ -86,8 +88,8 @@ func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	var free *int64
-	// The last ancestor is a reply to the first comment of the cycle. Otherwise there is none: another worker has broken
-	// it, and its replies are ready.
+	// The last ancestor is a reply to the comment at which the walk entered the cycle. If there is no such comment, another
+	// worker has broken the cycle, and its replies are ready.
 	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
 	if begin >= 0 {
 		first := slices.MinFunc(up[begin:], func(a, b reply) int { return cmp.Compare(a.Line, b.Line) })

@@ -237,7 +237,8 @@ const (
 	answerTime  = receiveTime + 10*time.Second
 )
 
-// receive handles PUT /api/integrations/imports/{importId}/lines.
+// receive handles PUT /api/integrations/imports/{importId}/lines: it stores a part, and Next-Offset tells the offset of
+// the next one.
 func (a *API) receive(ctx context.Context, c *call) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, "offset")
 	if err != nil {
@@ -261,7 +262,7 @@ func (a *API) receive(ctx context.Context, c *call) error {
 		return problem.OffsetMismatch(found.Lines)
 	}
 	if offset == found.Lines {
-		if err := a.Store.wantSpace(ctx, c.IntegrationID); err != nil {
+		if err := a.Store.checkSpace(ctx, c.IntegrationID); err != nil {
 			return err
 		}
 	}
@@ -297,7 +298,7 @@ func (a *API) receive(ctx context.Context, c *call) error {
 func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, error) {
 	unpacked, err := unpack(coding, c.r.Body)
 	if err != nil {
-		return 0, broken(err, coding, offset)
+		return 0, bodyError(err, coding, offset)
 	}
 	defer unpacked.Close() //nolint:errcheck // it was only read from
 	p := newPart(unpacked, offset)
@@ -310,7 +311,7 @@ func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, erro
 			return p.before + p.count, nil
 		}
 		if err != nil {
-			return 0, broken(err, coding, chunk.first)
+			return 0, bodyError(err, coding, chunk.first)
 		}
 		// One time-out for each chunk: the client may be slow.
 		ctx, cancel := a.WithTimeout(c.r.Context())
@@ -359,7 +360,7 @@ func (a *API) recognise(c *call, i Import, p *part, coding string) (int64, error
 		if _, err := p.next(); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return 0, broken(err, coding, i.Lines)
+			return 0, bodyError(err, coding, i.Lines)
 		}
 	}
 	if !bytes.Equal(sum, p.sum()) {
@@ -368,8 +369,8 @@ func (a *API) recognise(c *call, i Import, p *part, coding string) (int64, error
 	return p.before + lines, nil
 }
 
-// broken returns the error for a body that could not be read in a content coding. The lines before next are stored.
-func broken(err error, coding string, next int64) error {
+// bodyError returns the error for a body that could not be read. The lines before next are stored.
+func bodyError(err error, coding string, next int64) error {
 	p, ok := errors.AsType[*problem.Error](err)
 	switch {
 	case ok:

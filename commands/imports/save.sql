@@ -1,8 +1,8 @@
 -- Saves the outcomes of a chunk, if the worker still holds the lease.
 --
--- $1 import; $2 chunk; $3 worker; $4 body; $5 results; $6 lines without outcome; $7 failed lines; $8 turn of the next visit, NULL to
+-- $1 import; $2 chunk; $3 holder; $4 body; $5 results; $6 lines without outcome; $7 failed lines; $8 turn of the next visit, NULL to
 -- keep the lease; $9 length of the lease; $10 to $15 counts of new outcomes; $16 lines that no longer wait; $17, $18, $19 lines that
--- wait from now on, their comments and parents; $20 pause of the import when its limit is used up
+-- wait from now on, their comments and parents; $20 pause of the import, NULL for none
 WITH old AS (
     SELECT octet_length(body) AS size FROM import_chunks WHERE import_id = $1 AND first_line = $2
 ), c AS (

@@ -29,7 +29,7 @@ const (
 	chunkBytes = 1 << 20
 )
 
-// maxWindow limits the memory of a zstd decoder: the largest window that a decoder must support (RFC 8878).
+// maxWindow limits the memory of a zstd decoder: the largest window of the content coding zstd (RFC 9659), in bytes.
 const maxWindow = 8 << 20
 
 // Memory for the receipt of a part, in bytes: its chunk and its decoder.
@@ -85,9 +85,9 @@ type part struct {
 	sha256 hash.Hash // of the lines read so far
 	before int64     // lines of the import before the part
 
-	count   int64 // lines read
-	pending []byte
-	more    bool // pending is the first line of the next chunk
+	count      int64  // lines in the chunks so far
+	pending    []byte // if hasPending: the first line of the next chunk
+	hasPending bool
 }
 
 func newPart(unpacked io.ReadCloser, before int64) *part {
@@ -100,17 +100,17 @@ func newPart(unpacked io.ReadCloser, before int64) *part {
 type chunk struct {
 	first   int64 // lines of the import before it
 	lines   [][]byte
-	ordered bool
+	ordered bool // may have upserts of novels: see Workers in doc.go
 	last    bool // of its part
 }
 
-// next returns the next chunk; io.EOF after the last one. A part without lines has none.
+// next returns the next chunk, and io.EOF after the last one. A part without lines has no chunk.
 func (p *part) next() (chunk, error) {
 	c := chunk{first: p.before + p.count}
 	size := 0
 	for {
 		line := p.pending
-		if !p.more {
+		if !p.hasPending {
 			var err error
 			line, err = p.lines.Next()
 			if errors.Is(err, io.EOF) {
@@ -127,9 +127,9 @@ func (p *part) next() (chunk, error) {
 				return c, err
 			}
 		}
-		p.more = false
+		p.hasPending = false
 		if len(c.lines) == chunkLines || len(c.lines) > 0 && size+len(line) > chunkBytes {
-			p.pending, p.more = line, true
+			p.pending, p.hasPending = line, true
 			return c, nil
 		}
 		if p.count == MaxPartLines {

@@ -51,7 +51,7 @@ type Import struct {
 	// PurgedAt is the time when its lines and results were deleted.
 	PurgedAt *time.Time `json:"purgedAt"`
 
-	paused bool // until there are permits again
+	paused bool // until the next permits, or after a failure of the limiter
 }
 
 // estimate sets SecondsLeft: the time for the remaining lines at the current rate or, if longer, until there are
@@ -77,14 +77,14 @@ func (i *Import) estimate(limit ratelimit.Decision) {
 // Store is the imports and their spool in the database.
 type Store struct {
 	Pool *pgxpool.Pool
-	// MaxSpool limits the lines of an integration in the spool, in bytes as they are stored: lines that wait, and lines
-	// that failed. A part is refused once they take as much. Default: 4 GiB.
+	// MaxSpool limits the lines of an integration in the spool that wait or have failed, in bytes as they are stored.
+	// When the lines take this much, the next part is refused. Default: 4 GiB.
 	MaxSpool int64
 }
 
 const defaultMaxSpool = 4 << 30
 
-// A paused import has no rate.
+// The rate is 0 when it was last measured more than ten seconds ago, for example before a pause.
 const importColumns = `import_id, state, lines, created, updated, unchanged, replayed, failed, waiting, parent_missing,
 CASE WHEN measured_at > now() - interval '10 seconds' THEN rate ELSE 0 END, opened_at, ended_at, purged_at, resume_at > now()`
 
@@ -96,7 +96,7 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	return i, err
 }
 
-// one executes a statement that returns one import. It fails with pgx.ErrNoRows when it returns none.
+// one executes a statement that returns one import. If the statement returns none, it fails with pgx.ErrNoRows.
 func one(ctx context.Context, db database.Querier, what, sql string, args ...any) (Import, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
@@ -113,7 +113,8 @@ var errTooMany = problem.Conflict(fmt.Sprintf(
 	"%d imports of this integration are not finished. Complete or cancel one of them.", maxUnfinished))
 
 const (
-	// lockOpenSQL lets the requests that open an import of an integration count one after another. $1: integration.
+	// lockOpenSQL makes the requests that open imports of an integration run one after another, so that each counts the
+	// imports of the others. $1: integration.
 	lockOpenSQL = `SELECT pg_advisory_xact_lock(hashtextextended('novelgate imports ' || $1::text, 0))`
 
 	openSQL = `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state)
@@ -196,8 +197,8 @@ func (s *Store) cancel(ctx context.Context, integration, id uuid.UUID) (Import, 
 	return s.changeState(ctx, integration, id, cancelSQL, nil, Cancelled)
 }
 
-// changeState executes a statement that changes the state of an import; args are its parameters after the import. If it
-// changes none, because the import has one of the reached states already, that is a success.
+// changeState executes a statement that changes the state of an import; args are its parameters after the import. If
+// the import is in one of the reached states already, this is a success.
 func (s *Store) changeState(
 	ctx context.Context, integration, id uuid.UUID, sql string, args []any, reached ...State,
 ) (Import, error) {
@@ -257,9 +258,9 @@ const spoolSizeSQL = `SELECT coalesce(sum(spooled), 0),
     coalesce(bool_or(ended_at IS NULL AND created + updated + unchanged + replayed + failed < lines), false)
 FROM imports WHERE integration_id = $1 AND purged_at IS NULL`
 
-// wantSpace fails if the lines of an integration take MaxSpool. The error is retryable while some of them wait, because
-// these leave the spool when they are stored.
-func (s *Store) wantSpace(ctx context.Context, integration uuid.UUID) error {
+// checkSpace fails if the lines of an integration take MaxSpool. The error is retryable while some lines wait, because
+// these leave the spool when their comments and novels are stored.
+func (s *Store) checkSpace(ctx context.Context, integration uuid.UUID) error {
 	var size int64
 	var wait bool
 	if err := s.Pool.QueryRow(ctx, spoolSizeSQL, integration).Scan(&size, &wait); err != nil {
@@ -299,8 +300,8 @@ const listedSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END,
 WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
 ORDER BY first_line LIMIT 1`
 
-// nextListed returns the first chunk that begins at from or later and has lines after the line after; with failed, only
-// one with failed lines. It returns nil when there is none. Without body, the chunk lacks its lines.
+// nextListed returns the first chunk with first_line at least from and a line number above after; nil if there is none.
+// With failed, it skips chunks without failed lines. Without body, the chunk lacks its lines.
 func (s *Store) nextListed(
 	ctx context.Context, id uuid.UUID, after, from int64, body, failed bool,
 ) (*listedChunk, error) {

@@ -15,11 +15,11 @@ import (
 	"novelgate/internal/database"
 )
 
-// lease is how long a worker may take between saves before another one may take its chunk.
+// lease is how long a worker holds a chunk after each save. Then another worker or an erasure may lease it.
 const lease = 10 * time.Second
 
-// submitTime is half of the lease. A worker submits lines only this long after a save, so they end before the lease:
-// no line is executed after the chunk is leased by another worker or an erasure.
+// submitTime is how long after a save a worker submits lines. The other half of the lease is time to execute them, so
+// no line is executed after another worker or an erasure has leased the chunk.
 const submitTime = lease / 2
 
 var (
@@ -27,8 +27,8 @@ var (
 	claimSQL string
 	//go:embed save.sql
 	saveSQL string
-	//go:embed visit.sql
-	visitSQL string
+	//go:embed waiting.sql
+	waitingSQL string
 )
 
 // errLeaseLost ends a visit: another worker has leased the chunk, or a failover has lost the lease. After a failover,
@@ -45,11 +45,11 @@ type visit struct {
 	finalRound                     bool
 	receivedAt                     time.Time
 	canPost, canCreate, review     bool
-	perMinute                      int
+	perMinute                      int // limit of lines of the integration
 
-	lines   [][]byte               // empty once stored
-	results map[int][]byte         // by index in lines
-	waiting map[int]*waiter        // lines that wait, by index
+	lines   [][]byte               // a line with an outcome is empty, unless it failed
+	results map[int][]byte         // encoded outcomes, by index in lines
+	waiting map[int]*waiter        // lines that wait, by index in lines
 	stored  map[uuid.UUID]struct{} // comments known to be on record
 	failed  map[int]struct{}       // indexes of failed results
 
@@ -63,7 +63,7 @@ type visit struct {
 // waiter is a waiting reply.
 type waiter struct {
 	post, parent uuid.UUID
-	ready        bool
+	ready        bool // it can be executed now
 	saved        bool // it is in import_waiting
 }
 
@@ -82,7 +82,7 @@ func requestID(id uuid.UUID, line int64) string {
 }
 
 // claim leases a chunk for a worker; nil when there is none.
-func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*visit, error) {
+func (s *Store) claim(ctx context.Context, holder uuid.UUID, now time.Time) (*visit, error) {
 	v := &visit{
 		leasedAt: now, results: map[int][]byte{}, waiting: map[int]*waiter{}, failed: map[int]struct{}{},
 		stored: map[uuid.UUID]struct{}{}, outcomes: map[Status]int64{},
@@ -93,7 +93,7 @@ func (s *Store) claim(ctx context.Context, worker uuid.UUID, now time.Time) (*vi
 	}
 	defer conn.Release()
 	v.server = database.ServerOf(conn.Conn().PgConn())
-	err = conn.QueryRow(ctx, claimSQL, worker, lease).Scan(&v.importID, &v.linesBefore, &v.turn, &v.receivedAt,
+	err = conn.QueryRow(ctx, claimSQL, holder, lease).Scan(&v.importID, &v.linesBefore, &v.turn, &v.receivedAt,
 		&v.integrationID, &v.keyID, &v.round, &v.finalRound, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
@@ -151,8 +151,9 @@ func load(ctx context.Context, db database.Querier, v *visit) error {
 	return nil
 }
 
+// loadWaiting reads the waiting lines of the chunk.
 func loadWaiting(ctx context.Context, db database.Querier, v *visit) error {
-	rows, _ := db.Query(ctx, visitSQL, v.importID, v.linesBefore, v.finalRound) // ForEachRow has the error
+	rows, _ := db.Query(ctx, waitingSQL, v.importID, v.linesBefore, v.finalRound) // ForEachRow has the error
 	var line int64
 	w := waiter{saved: true}
 	var parent uuid.NullUUID
@@ -220,25 +221,25 @@ const releaseSQL = `WITH c AS (
 )
 UPDATE imports AS i SET worked_at = now() FROM c WHERE i.import_id = c.import_id`
 
-// release ends the lease of an idle chunk. It counts as the turn of its import, so that an import with many idle chunks
-// does not delay others.
-func (s *Store) release(ctx context.Context, v *visit, worker uuid.UUID) error {
-	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.linesBefore, worker, v.nextTurn()); err != nil {
+// release ends the lease of an idle chunk. It also sets worked_at, so that an import with many idle chunks does not delay
+// others.
+func (s *Store) release(ctx context.Context, v *visit, holder uuid.UUID) error {
+	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.linesBefore, holder, v.nextTurn()); err != nil {
 		return fmt.Errorf("release a chunk: %w", err)
 	}
 	return nil
 }
 
 // save stores the outcomes since the last save. It renews the lease or, at the end of the visit, ends it. It pauses the
-// import if its limit is used up. It returns the state of the import.
+// import for pause, if that is above zero. It returns the state of the import.
 func (s *Store) save(
-	ctx context.Context, v *visit, worker uuid.UUID, now time.Time, end bool, pause time.Duration,
+	ctx context.Context, v *visit, holder uuid.UUID, now time.Time, end bool, pause time.Duration,
 ) (state State, err error) {
 	var next *int64 // turn of the next visit; nil keeps the lease
 	if end {
 		next = new(v.nextTurn())
 		if len(v.due()) > 0 {
-			next = &v.turn // in this round
+			next = &v.turn // lines are left: visit the chunk again in this round
 		}
 	}
 	var resume *time.Duration
@@ -255,7 +256,7 @@ func (s *Store) save(
 		return "", errLeaseLost
 	}
 	n := v.outcomes
-	err = conn.QueryRow(ctx, saveSQL, v.importID, v.linesBefore, worker, packLines(v.lines), v.packedResults(),
+	err = conn.QueryRow(ctx, saveSQL, v.importID, v.linesBefore, holder, packLines(v.lines), v.packedResults(),
 		len(v.lines)-len(v.results), len(v.failed), next, lease, n[Created], n[Updated], n[Unchanged], n[Replayed], n[Failed],
 		v.parentMissing, v.resolved, lines, posts, parents, resume).Scan(&state)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -268,8 +269,8 @@ func (s *Store) save(
 	return state, nil
 }
 
-// newlyWaiting returns the waiting lines to add to import_waiting, with their posts and parents. It marks them as
-// saved: if the save fails, the visit is over.
+// newlyWaiting returns the waiting lines to add to import_waiting, with their posts and parents. It marks them as saved
+// before the save, because a failed save ends the visit.
 func (v *visit) newlyWaiting() (lines []int64, posts, parents []uuid.UUID) {
 	for index, w := range v.waiting {
 		if !w.saved {

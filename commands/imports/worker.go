@@ -38,7 +38,8 @@ type Worker struct {
 	Limiter   Limiter
 	Addresses httpkit.Addresses
 	Problem   func(error) *problem.Error // maps an error of a command to a problem
-	// Retention is how long lines and results are kept after the end of an import, and an import without any change.
+	// Retention is how long the lines and results of an ended import are kept. An import without any change for this
+	// time ends as failed.
 	Retention time.Duration
 	Now       func() time.Time
 	Logger    *slog.Logger
@@ -60,8 +61,8 @@ const (
 	idlePause        = time.Second     // between checks for work that another replica has received
 	retryPause       = time.Second     // after a failure of the database, and before lines are retried
 	saveInterval     = 2 * time.Second // between saves of a chunk
-	endTime          = 5 * time.Second // for the last save of a worker that stops
-	purgeEvery       = time.Minute     // minimum time between purges
+	endTime          = 5 * time.Second // for the last save of a visit
+	purgeEvery       = time.Minute     // maximum time between purges
 )
 
 // NewWorker returns a Worker; set its other fields.
@@ -99,10 +100,10 @@ func (w *Worker) purge(ctx context.Context) {
 	}
 }
 
-// work visits chunks, one at a time.
-func (w *Worker) work(ctx context.Context, id uuid.UUID, pace *pace) {
+// work visits chunks, one at a time, as this holder of leases.
+func (w *Worker) work(ctx context.Context, holder uuid.UUID, pace *pace) {
 	for ctx.Err() == nil {
-		found, err := w.step(ctx, id, pace)
+		found, err := w.step(ctx, holder, pace)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			w.Logger.WarnContext(ctx, "lines of imports are not executed at present", slog.Any("error", err))
@@ -117,9 +118,9 @@ func (w *Worker) work(ctx context.Context, id uuid.UUID, pace *pace) {
 	}
 }
 
-// step visits one chunk. It returns false when there was none.
-func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, error) {
-	v, err := w.Store.claim(ctx, id, w.Now())
+// step visits one chunk or, if none is due, advances the imports. It returns false when there was nothing to do.
+func (w *Worker) step(ctx context.Context, holder uuid.UUID, pace *pace) (bool, error) {
+	v, err := w.Store.claim(ctx, holder, w.Now())
 	if err != nil {
 		return false, err
 	}
@@ -127,9 +128,9 @@ func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, erro
 		return w.Store.advance(ctx)
 	}
 	if v.idle() {
-		return true, w.Store.release(ctx, v, id)
+		return true, w.Store.release(ctx, v, holder)
 	}
-	err = w.visit(ctx, v, id, pace)
+	err = w.visit(ctx, v, holder, pace)
 	if errors.Is(err, errLeaseLost) {
 		w.Logger.InfoContext(ctx, "another worker has taken a chunk", slog.String("import", v.importID.String()))
 		return true, nil
@@ -138,12 +139,12 @@ func (w *Worker) step(ctx context.Context, id uuid.UUID, pace *pace) (bool, erro
 }
 
 // visit executes the due lines of a chunk, as long as there are permits.
-func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) error {
+func (w *Worker) visit(ctx context.Context, v *visit, holder uuid.UUID, pace *pace) error {
 	var pause time.Duration // of the import
-	// Refused lines and replies whose parent has been stored are executed before later lines.
+	// Lines to retry, and replies whose parent this visit has stored, are executed before later lines.
 	for due := v.due(); len(due) > 0 && ctx.Err() == nil && pause == 0; due = v.due() {
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval {
-			state, err := w.Store.save(ctx, v, id, now, false, 0)
+			state, err := w.Store.save(ctx, v, holder, now, false, 0)
 			if err != nil {
 				return err
 			}
@@ -159,12 +160,12 @@ func (w *Worker) visit(ctx context.Context, v *visit, id uuid.UUID, pace *pace) 
 	// Also when ctx has ended, so that another worker need not wait for the end of the lease.
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), endTime)
 	defer cancel()
-	_, err := w.Store.save(end, v, id, w.Now(), true, pause)
+	_, err := w.Store.save(end, v, holder, w.Now(), true, pause)
 	return err
 }
 
-// executeSome executes the first of the due lines, as many as have permits. It returns how long the import must pause:
-// until there are more permits, or after a failure of the limiter.
+// executeSome executes the first of the due lines, at most as many as there are permits. It returns how long the import
+// must pause: until there are more permits, or after a failure of the limiter.
 func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pace) (pause time.Duration, err error) {
 	wanted := min(len(due), pace.group(ctx))
 	taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, wanted)
@@ -182,7 +183,7 @@ func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pac
 	if err != nil {
 		return 0, err
 	}
-	// A line uses a permit when it gets its outcome. Return those of lines that wait or are retried.
+	// A line uses a permit when it gets its outcome. Return the permits of lines that wait or are retried.
 	if unused := taken.Granted - (len(v.results) - before); unused > 0 {
 		if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
 			return w.limiterFailed(ctx, err), nil
@@ -212,12 +213,12 @@ type sent struct {
 	err     error // of Submit
 }
 
-// execute submits lines in order, up to the second upsert of a title, because a retry of the first would come after it.
-// It reports whether a line must be retried.
-func (w *Worker) execute(ctx context.Context, v *visit, group []int) (retry bool, err error) {
-	submitted := make([]sent, 0, len(group))
+// execute submits lines in order and records their outcomes. It stops before the second upsert of a title, because a
+// retry of the first would come after it, and when submitTime is over. It reports whether a line must be retried.
+func (w *Worker) execute(ctx context.Context, v *visit, due []int) (retry bool, err error) {
+	submitted := make([]sent, 0, len(due))
 	upserts := map[string]struct{}{}
-	for _, index := range group {
+	for _, index := range due {
 		if w.Now().Sub(v.leasedAt) > submitTime {
 			break
 		}
@@ -251,7 +252,8 @@ func (w *Worker) execute(ctx context.Context, v *visit, group []int) (retry bool
 	return retry, nil
 }
 
-// awaitOutcome waits for a line and records its outcome. It returns true if the line has none and must be retried.
+// awaitOutcome waits for a submitted line and records its outcome, or that it waits for its parent. It returns true if
+// the line must be retried.
 func (w *Worker) awaitOutcome(ctx context.Context, v *visit, s *sent) (retry bool, err error) {
 	number, id, err := v.number(s.index), v.requestID(s.index), s.err
 	var got committer.Result
