@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// changes maps types of events to the kinds of change of which partners are notified. Kinds are stored, and part of the
+// changes maps the event types of which partners are notified to kinds of change. Kinds are stored, and are part of the
 // interface.
 var changes = map[string]string{
 	NovelApproved{}.Type():       "novel.approved",

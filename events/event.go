@@ -39,9 +39,9 @@ const (
 	ProjectionStream  = "projection"
 )
 
-// ofIntegration is implemented by events with a field for the integration that is in their source. The field is not
-// stored.
-type ofIntegration interface {
+// withIntegration is implemented by events whose field for the integration is not stored: Decode sets it from the
+// source of the event.
+type withIntegration interface {
 	setIntegration(id uuid.UUID)
 }
 
@@ -60,8 +60,8 @@ func Personal(e Event) any {
 	return nil
 }
 
-// erasable is the decoding side of withPersonal.
-type erasable interface {
+// personalDecoder is the decoding side of withPersonal.
+type personalDecoder interface {
 	// personalTarget returns the pointer into which the erasable part is decoded.
 	personalTarget() any
 }
@@ -157,7 +157,7 @@ func (f *Fingerprint) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Differs reports whether a command with these canonical bytes differs from the one recorded with a fingerprint and
+// Differs reports whether a command, in its canonical form, differs from the recorded command with this fingerprint and
 // salt. It returns false after erasure, or when no fingerprint was stored.
 func (f Fingerprint) Differs(salt uuid.NullUUID, canonical []byte) bool {
 	return salt.Valid && f != Fingerprint{} && f != FingerprintOf(salt.UUID, canonical)

@@ -9,7 +9,8 @@ import (
 )
 
 // Namespaces of the identifiers that derive from natural keys (UUID version 5, RFC 9562), one per stream type except
-// posts. Two writers that race to create the same thing derive the same identifier, so one of them fails.
+// posts (see PostID) and integrations (version 7). Two writers that race to create the same thing derive the same
+// identifier, so one of them fails.
 var (
 	novelNamespace      = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e01")
 	threadNamespace     = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e02")
@@ -18,7 +19,7 @@ var (
 	projectionNamespace = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e10")
 )
 
-// derive returns the identifier of a name in a scope.
+// derive returns the identifier of a name in a scope, which may be empty.
 func derive(namespace uuid.UUID, scope []byte, name string) uuid.UUID {
 	return uuid.NewSHA1(namespace, slices.Concat(scope, []byte(name)))
 }
@@ -31,7 +32,7 @@ func NovelID(foldedTitle string) uuid.UUID { return derive(novelNamespace, nil, 
 func ThreadID(novelID uuid.UUID) uuid.UUID { return derive(threadNamespace, novelID[:], "") }
 
 // PostID derives the identifier of the comment with an integration's idempotency key: UUID version 8 of SHA-256, which
-// the database can compute, too. A constraint of the table events compares its first 48 bits.
+// the database can compute, too. A constraint of the table events checks its first 48 bits.
 func PostID(integrationID uuid.UUID, key string) uuid.UUID {
 	return uuid.NewHash(sha256.New(), integrationID, []byte(key), 8)
 }
@@ -72,7 +73,8 @@ func JoinSource(integrationID uuid.UUID, path string) string {
 	return sourcePrefix + integrationID.String() + "/" + path
 }
 
-// SplitSource is the reverse of JoinSource. A source of staff has no integration and is its own path.
+// SplitSource is the reverse of JoinSource. Any other source, such as one of staff, has no integration: path is then
+// the whole source.
 func SplitSource(source string) (integration uuid.NullUUID, path string) {
 	const idSize = 36
 	rest, ok := strings.CutPrefix(source, sourcePrefix)

@@ -25,7 +25,7 @@ type IntegrationRenamed struct {
 func (IntegrationRenamed) Type() string { return "integration.renamed.v1" }
 func (IntegrationRenamed) isEvent()     {}
 
-// IntegrationEnabled records that a disabled integration may post again.
+// IntegrationEnabled records that requests of a disabled integration are accepted again.
 type IntegrationEnabled struct{}
 
 // Type implements Event.
@@ -87,7 +87,7 @@ func (ReviewModeSet) isEvent()     {}
 // KeyIssued records a new API key. The key itself is shown once and never stored.
 type KeyIssued struct {
 	KeyID     uuid.UUID  `json:"keyId"`
-	Prefix    string     `json:"prefix"`  // first characters, to recognise it by
+	Prefix    string     `json:"prefix"`  // first characters of the key, to recognise it by
 	SHA256    []byte     `json:"keyHash"` // base64 in JSON
 	IssuedAt  time.Time  `json:"issuedAt"`
 	ExpiresAt *time.Time `json:"expiresAt,omitzero"`
@@ -97,7 +97,7 @@ type KeyIssued struct {
 func (KeyIssued) Type() string { return "integration.key_issued.v1" }
 func (KeyIssued) isEvent()     {}
 
-// KeyExpirySet records when an API key expires, after its rotation.
+// KeyExpirySet records the expiry of an API key that was rotated.
 type KeyExpirySet struct {
 	KeyID     uuid.UUID `json:"keyId"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -118,8 +118,8 @@ type KeyRevoked struct {
 func (KeyRevoked) Type() string { return "integration.key_revoked.v1" }
 func (KeyRevoked) isEvent()     {}
 
-// KeyExpiring records that an API key expires within days, to notify its integration. There is one event for each key
-// and expiry.
+// KeyExpiring records that an API key expires within a week, so that its integration is notified. There is one event
+// for each key and expiry.
 type KeyExpiring struct {
 	KeyID     uuid.UUID `json:"keyId"`
 	ExpiresAt time.Time `json:"expiresAt"`

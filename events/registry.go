@@ -29,10 +29,10 @@ type Registry struct {
 	upcasters map[string]func(Stored) (Stored, error)
 }
 
-// current lists every event, one line each. An event that got a successor moves to an upcaster:
+// newRegistry lists every event type, one line each. When a type gets a new version, an upcaster replaces its line:
 //
 //	r.upcasters["novel.created.v1"] = novelCreatedV1ToV2
-func current() Registry {
+func newRegistry() Registry {
 	r := Registry{decoders: map[string]func(Stored) (Event, error){}, upcasters: map[string]func(Stored) (Stored, error){}}
 	register[NovelCreated](r)
 	register[NovelUpdated](r)
@@ -71,7 +71,7 @@ func current() Registry {
 	return r
 }
 
-var registry = current()
+var registry = newRegistry()
 
 // Types returns the type names that Decode understands without an upcaster, in no particular order.
 func Types() []string {
@@ -135,7 +135,7 @@ func DecodeAs[E Event](s Stored) (e E, err error) {
 }
 
 func (r Registry) decode(s Stored) (Event, error) {
-	// Each upcaster leads to a later version, so the walk ends.
+	// Each upcaster leads to a later version, so the loop ends.
 	for upcast, ok := r.upcasters[s.Type]; ok; upcast, ok = r.upcasters[s.Type] {
 		from := s.Type
 		var err error
@@ -157,10 +157,10 @@ func register[E Event](r Registry) {
 		if err := json.Unmarshal(s.Data, &event); err != nil {
 			return nil, fmt.Errorf("decode %s: %w", s.Type, err)
 		}
-		if p, ok := any(&event).(ofIntegration); ok {
+		if p, ok := any(&event).(withIntegration); ok {
 			p.setIntegration(s.Integration.UUID)
 		}
-		if p, ok := any(&event).(erasable); ok && s.Personal != nil {
+		if p, ok := any(&event).(personalDecoder); ok && s.Personal != nil {
 			if err := json.Unmarshal(s.Personal, p.personalTarget()); err != nil {
 				return nil, fmt.Errorf("decode personal part of %s: %w", s.Type, err)
 			}

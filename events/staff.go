@@ -12,7 +12,7 @@ type PersonKeyIssued struct {
 	Name      string     `json:"name"`
 	Role      string     `json:"role"` // "staff" or "auditor"
 	KeyID     uuid.UUID  `json:"keyId"`
-	Prefix    string     `json:"prefix"`  // first characters, to recognise it by
+	Prefix    string     `json:"prefix"`  // first characters of the key, to recognise it by
 	SHA256    []byte     `json:"keyHash"` // base64 in JSON
 	IssuedAt  time.Time  `json:"issuedAt"`
 	ExpiresAt *time.Time `json:"expiresAt,omitzero"`

@@ -11,7 +11,7 @@ import (
 // TestUpcastersChain is internal: no event has needed an upcaster yet, so it uses its own registry.
 func TestUpcastersChain(t *testing.T) {
 	t.Parallel()
-	r := current()
+	r := newRegistry()
 	rename := func(to, old, replacement string) func(Stored) (Stored, error) {
 		return func(s Stored) (Stored, error) {
 			s.Type, s.Data = to, []byte(strings.ReplaceAll(string(s.Data), old, replacement))
@@ -38,7 +38,7 @@ func TestUpcastersChain(t *testing.T) {
 
 func TestUpcasterCarriesThePersonalPart(t *testing.T) {
 	t.Parallel()
-	r := current()
+	r := newRegistry()
 	r.upcasters["post.imported.v0"] = func(s Stored) (Stored, error) {
 		s.Type = "post.imported.v1"
 		return s, nil
@@ -60,7 +60,7 @@ func TestUpcasterCarriesThePersonalPart(t *testing.T) {
 
 func TestUpcasterErrorNamesTheType(t *testing.T) {
 	t.Parallel()
-	r := current()
+	r := newRegistry()
 	broken := errors.New("broken")
 	r.upcasters["novel.approved.v0"] = func(Stored) (Stored, error) { return Stored{}, broken }
 	_, err := r.decode(Stored{Type: "novel.approved.v0"})

@@ -19,7 +19,7 @@ const MediaType = "application/cloudevents+json"
 // timeFormat has the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
-// Attributes are the attributes that are not in the row of an event.
+// Attributes are attributes of a CloudEvent that are not in the row of the event.
 type Attributes struct {
 	LogIndex *int64 // place in the ledger; nil until the event is sealed
 	Cursor   string // where a reader of the history continues
@@ -32,7 +32,7 @@ type Attributes struct {
 // The attribute personal is a string with the stored JSON of the personal data, because extension attributes cannot be
 // objects. The log index is a string too, because integers of CloudEvents have 32 bits.
 func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
-	w := attributes{buffer: append(buffer, '{')}
+	w := objectWriter{buffer: append(buffer, '{')}
 	w.text("specversion", "1.0")
 	w.text("id", e.ID)
 	w.text("source", e.Source)
@@ -87,20 +87,20 @@ func oneLine(text []byte) []byte {
 	}, text)
 }
 
-// attributes writes the members of an object.
-type attributes struct {
+// objectWriter writes the members of a JSON object.
+type objectWriter struct {
 	buffer []byte
 	err    error
 }
 
-func (w *attributes) name(name string) {
+func (w *objectWriter) name(name string) {
 	if w.buffer[len(w.buffer)-1] != '{' {
 		w.buffer = append(w.buffer, ',')
 	}
 	w.buffer = append(append(append(w.buffer, '"'), name...), `":`...)
 }
 
-func (w *attributes) text(name, value string) {
+func (w *objectWriter) text(name, value string) {
 	w.name(name)
 	quoted, err := jsontext.AppendQuote(w.buffer, value)
 	if err != nil {
@@ -110,7 +110,7 @@ func (w *attributes) text(name, value string) {
 	w.buffer = quoted
 }
 
-func (w *attributes) raw(name string, value []byte) {
+func (w *objectWriter) raw(name string, value []byte) {
 	w.name(name)
 	w.buffer = append(w.buffer, value...)
 }

@@ -14,8 +14,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// rendered is what Parse reads of a CloudEvent. A nil pointer is an absent attribute.
-type rendered struct {
+// cloudEvent has the attributes that Parse reads. A nil pointer is an absent attribute.
+type cloudEvent struct {
 	ID            *string        `json:"id"`
 	Source        *string        `json:"source"`
 	Type          *string        `json:"type"`
@@ -36,10 +36,10 @@ type rendered struct {
 
 var errAttribute = errors.New("an attribute is missing")
 
-// Parse is the inverse of Append for an event with a log index. The row lacks what a CloudEvent does not have:
-// position, salt, fingerprint and, even if there is an attribute, personal data. Unknown attributes are ignored.
+// Parse is the inverse of Append for an event with a log index. The row has no position, salt and fingerprint, which a
+// CloudEvent lacks, and no personal data. Parse ignores the attribute personal and unknown attributes.
 func Parse(text []byte) (row eventlog.Row, logIndex int64, err error) {
-	var e rendered
+	var e cloudEvent
 	if err := json.Unmarshal(text, &e); err != nil {
 		return eventlog.Row{}, 0, fmt.Errorf("read a CloudEvent: %w", err)
 	}

@@ -45,32 +45,32 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 		}
 		bytes[i] = len(stored[i].Data) + len(stored[i].Personal) + rowBytes
 	}
-	publisher, err := watersql.NewPublisher(queue{batch: batch, rows: int64(len(stored))},
+	publisher, err := watersql.NewPublisher(batchExecutor{batch: batch, rows: int64(len(stored))},
 		watersql.PublisherConfig{SchemaAdapter: appendSchema{recorded: recorded, stored: stored}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
-	// One message is a batch, as in the Subscriber.
+	// The empty message stands for all events, as in the Subscriber.
 	if err := publisher.Publish(Topic, message.NewMessage("", nil)); err != nil {
 		return nil, fmt.Errorf("append events: %w", err)
 	}
 	return bytes, nil
 }
 
-// queue lets the Publisher execute its statement on a batch, so that the append costs no round trip of its own. The
+// batchExecutor adds the statement of the Publisher to a batch, so that the append costs no round trip of its own. The
 // Publisher calls ExecContext only.
-type queue struct {
+type batchExecutor struct {
 	watersql.ContextExecutor
 
 	batch *pgx.Batch
-	rows  int64
+	rows  int64 // that the statement must insert
 }
 
 // ExecContext queues a statement.
-func (q queue) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
-	q.batch.Queue(query, args...).Exec(func(tag pgconn.CommandTag) error {
-		if tag.RowsAffected() != q.rows {
-			return fmt.Errorf("%w: %d instead of %d", ErrLostAppend, tag.RowsAffected(), q.rows)
+func (e batchExecutor) ExecContext(_ context.Context, query string, args ...any) (sql.Result, error) {
+	e.batch.Queue(query, args...).Exec(func(tag pgconn.CommandTag) error {
+		if tag.RowsAffected() != e.rows {
+			return fmt.Errorf("%w: %d instead of %d", ErrLostAppend, tag.RowsAffected(), e.rows)
 		}
 		return nil
 	})

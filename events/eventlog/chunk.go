@@ -15,7 +15,7 @@ import (
 
 // Span is a part of the log that was read.
 type Span struct {
-	Identity   Identity        // of the log; unknown when a range or single events were read
+	Identity   Identity        // of the log; zero after ReadRange and ReadAt
 	Start, End events.Position // Start is exclusive, End inclusive
 	Read       int             // number of events, including those of other stream types
 	Full       bool            // more events may follow
@@ -87,8 +87,8 @@ func ReadRows(
 
 var errDisorder = errors.New("events are out of order")
 
-// read calls each with the rows of a statement that selects the columnCount columns of a Row, optionally followed by
-// settled and identity (see settledSQL). It ends with the row that reaches MaxFetchBytes.
+// read fills the span and calls each with the rows of a statement. The statement selects the columnCount columns of a
+// Row, optionally followed by settled and identity (see settledSQL). read ends with the row that reaches MaxFetchBytes.
 func (s *Span) read(
 	ctx context.Context, q database.Querier, fetch *FetchSize, each func(*Row) error, sql string, args ...any,
 ) error {

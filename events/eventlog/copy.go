@@ -18,7 +18,8 @@ var copyColumns = []string{
 }
 
 // CopyRows appends events of another log as they are stored there: the same bytes and times. Only their positions are
-// new: those of the transaction, in the order given, from 0 on. The transaction appends nothing else.
+// new: the id of the transaction, with ordinals 0, 1, 2, … in the order given. So the transaction must append nothing
+// else.
 func CopyRows(ctx context.Context, tx pgx.Tx, rows []Row) error {
 	copied, err := tx.CopyFrom(ctx, pgx.Identifier{"events"}, copyColumns,
 		pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {

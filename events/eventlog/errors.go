@@ -19,7 +19,7 @@ const (
 	lockNotAvailable     = "55P03"
 )
 
-// handedOver is the SQLSTATE of an append to the database of a service that another one continues.
+// handedOver is the SQLSTATE with which a fenced database refuses an append, because another service continues its log.
 const handedOver = "NG001"
 
 // IsHandedOver reports whether the database refuses all appends, because another service continues the log.

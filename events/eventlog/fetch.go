@@ -1,7 +1,7 @@
 package eventlog
 
 // MaxFetchBytes limits the stored bytes of the events in one read: the event that reaches the limit is the last one.
-// A full chunk of typical comments is about this large, so only larger events reduce their number.
+// A full chunk of typical comments is about this large, so only larger events reduce the number of events.
 const MaxFetchBytes = 8 << 20
 
 // largestEvent is the approximate size, in bytes, of the largest event of a partner.
@@ -27,8 +27,8 @@ func (f *FetchSize) Limit() int { return max(1, min(f.maxEvents, MaxFetchBytes/f
 // enoughBytes reports whether a read has reached its limit of bytes.
 func enoughBytes(bytes int) bool { return bytes >= MaxFetchBytes }
 
-// finishRead adapts the size of the next read to a read of some events and bytes. It reports whether more events may
-// follow: the read reached one of its limits.
+// finishRead adapts the size of the next read to the events and bytes of this one. It reports whether more events may
+// follow, because the read reached one of its limits.
 func (f *FetchSize) finishRead(limit, events, bytes int) (full bool) {
 	if events == 0 {
 		return false

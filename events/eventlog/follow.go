@@ -17,7 +17,7 @@ const (
 	DefaultPoll     = time.Second
 	pacePerEvent    = 2 * time.Millisecond  // of a read that was not full
 	firstHiddenWait = time.Millisecond      // first wait while a running transaction hides events; doubles up to Poll
-	maxDebounce     = 16 * time.Millisecond // longest time for which signals are ignored meanwhile
+	maxDebounce     = 16 * time.Millisecond // longest time to ignore signals while a running transaction hides events
 	firstRetry      = 50 * time.Millisecond // first wait after a failed turn; doubles up to maxRetry
 	maxRetry        = 5 * time.Second
 	standbyWait     = 250 * time.Millisecond // between two checks of the active replica's position
@@ -52,7 +52,7 @@ type Follow struct {
 }
 
 // Run takes one turn after another until ctx ends. A turn loads its progress from the database and works with Each
-// until an error. progress reports whether it got anything done.
+// until an error. progress reports whether the turn got anything done.
 func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress bool, err error)) {
 	logger := cmp.Or(f.Logger, slog.Default())
 	for failures := 0; ctx.Err() == nil; {
@@ -82,7 +82,7 @@ func (f *Follow) Run(ctx context.Context, turn func(context.Context) (progress b
 	}
 }
 
-// standBy returns when the active replica stops moving, or its position cannot be read.
+// standBy returns when the position stops moving or cannot be read, or when ctx ends.
 func (f *Follow) standBy(ctx context.Context) {
 	last, err := f.Position(ctx)
 	for err == nil {
@@ -100,12 +100,12 @@ func (f *Follow) standBy(ctx context.Context) {
 // Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends. It returns nil
 // if read fails with ErrEnd.
 func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, error)) error {
-	w := waits{pace: cmp.Or(f.Pace, DefaultPace), poll: cmp.Or(f.Poll, DefaultPoll)}
+	p := pacer{pace: cmp.Or(f.Pace, DefaultPace), poll: cmp.Or(f.Poll, DefaultPoll)}
 	var stop func()
-	w.signals, stop = f.Wake.signals()
+	p.signals, stop = f.Wake.subscribe()
 	defer stop()
 	for {
-		paced := time.NewTimer(w.pace)
+		paced := time.NewTimer(p.pace)
 		found, err := read(ctx)
 		if errors.Is(err, ErrEnd) {
 			return nil
@@ -113,30 +113,31 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 		if err != nil {
 			return err
 		}
-		w.wait(ctx, found, paced.C)
+		p.wait(ctx, found, paced.C)
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 	}
 }
 
-// waits is the state of Each between two waits.
-type waits struct {
+// pacer waits between the reads of Each.
+type pacer struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
 	hidden     time.Duration // latest wait for hidden events; 0 after a signal or events
-	debounce   time.Duration // like hidden, but signals do not reset it: they are ignored for this time, up to maxDebounce
+	debounce   time.Duration // time to ignore signals, up to maxDebounce; grows like hidden, but signals do not reset it
 }
 
-// wait returns when the next read is due. paced fires a pace after the start of the latest one.
-func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
+// wait returns when the next read is due. found is the result of the latest read; paced fires when the pace since the
+// start of that read has passed.
+func (p *pacer) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	if found.Read > 0 || found.Full || found.Settled {
-		w.hidden, w.debounce = 0, 0
+		p.hidden, p.debounce = 0, 0
 	}
 	if found.Full {
 		return
 	}
-	if pause := time.Duration(found.Read) * pacePerEvent; pause < w.pace {
+	if pause := time.Duration(found.Read) * pacePerEvent; pause < p.pace {
 		Sleep(ctx, pause)
 	} else {
 		select {
@@ -144,20 +145,20 @@ func (w *waits) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 		case <-ctx.Done():
 		}
 	}
-	next := w.poll
+	next := p.poll
 	if !found.Settled {
 		// While an older transaction runs, each append sends a signal although its events are hidden. So ignore signals
 		// for a while.
-		Sleep(ctx, min(w.debounce, maxDebounce))
-		w.hidden = min(max(firstHiddenWait, 2*w.hidden), w.poll)
-		w.debounce = min(max(firstHiddenWait, 2*w.debounce), w.poll)
-		next = w.hidden
+		Sleep(ctx, min(p.debounce, maxDebounce))
+		p.hidden = min(max(firstHiddenWait, 2*p.hidden), p.poll)
+		p.debounce = min(max(firstHiddenWait, 2*p.debounce), p.poll)
+		next = p.hidden
 	}
 	timer := time.NewTimer(next)
 	defer timer.Stop()
 	select {
-	case <-w.signals:
-		w.hidden = 0
+	case <-p.signals:
+		p.hidden = 0
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -11,9 +11,9 @@ import (
 	"novelgate/internal/database"
 )
 
-// Identity identifies the log that a position belongs to. Under another identity, an equal position is that of another
-// event: after a failover to a standby that lagged, transaction ids are assigned again. Code that stores a position or
-// events stores their identity too, and writes only under the identity under which it read.
+// Identity identifies the log that a position belongs to. Under another identity, an equal position may be that of
+// another event: after a failover to a standby that lagged, transaction ids are assigned again. Code that stores a
+// position or events stores their identity too, and writes only under the identity under which it read.
 type Identity struct {
 	System   uint64    // of the cluster and all its physical copies
 	Timeline uint32    // changes with each promotion and point-in-time restore
@@ -26,8 +26,8 @@ type Identity struct {
 	Table string
 }
 
-// IdentitySQL is an expression for the identity of the log, which Identity scans. In a statement it gives the identity
-// of the connection that answers. It costs 10 µs.
+// IdentitySQL is an expression for the identity of the log, which Identity scans. As part of a statement, it identifies
+// the log that this statement reads. It costs 10 µs.
 const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     CASE WHEN pg_is_in_recovery() THEN lpad(upper(to_hex((SELECT timeline_id FROM pg_control_checkpoint()))), 8, '0')
          ELSE ` + database.TimelineSQL + ` END,
@@ -90,6 +90,6 @@ func AwaitReplicated(ctx context.Context, conn database.Execer) error {
 	return nil
 }
 
-// QueueReplicated makes a batch end without an error only when all data that its earlier statements have read survives
-// such a failover. The batch is its own transaction, which may be read-only.
+// QueueReplicated is AwaitReplicated for a batch: the batch ends without an error only if all data that its earlier
+// statements have read survives a failover. The batch is its own transaction, which may be read-only.
 func QueueReplicated(batch *pgx.Batch) { batch.Queue(replicatedSQL) }

@@ -15,44 +15,45 @@ import (
 // readStreamSQL reads one aggregate. $1: stream, $2: its type, $3: version to start after, $4: maximum number of
 // events, NULL for all.
 const readStreamSQL = `SELECT ` + Columns + `
-FROM events WHERE ` + ofKind + ` AND stream_version > $3 ORDER BY stream_version LIMIT $4`
+FROM events WHERE ` + streamOfTypeSQL + ` AND stream_version > $3 ORDER BY stream_version LIMIT $4`
 
 // readLatestSQL reads the end of one aggregate, latest first. $1: stream, $2: its type, $3: maximum number of events.
 const readLatestSQL = `SELECT ` + Columns + `
-FROM events WHERE ` + ofKind + ` ORDER BY stream_version DESC LIMIT $3`
+FROM events WHERE ` + streamOfTypeSQL + ` ORDER BY stream_version DESC LIMIT $3`
 
-// ofKind reads only the first event to check the type of a stream: all its events have the same type, and a long stream
-// of another type would take long to read.
-const ofKind = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
+// streamOfTypeSQL selects the events of a stream if it has a type. $1: stream, $2: its type. It checks only the first
+// event: all events of a stream have the same type, and a long stream of another type would take long to read.
+const streamOfTypeSQL = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
 // ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, settled or not. An
 // unknown stream, or one of another type, has no events. Do not use it for a novel: partners may make its stream long.
 func ReadStream(
-	ctx context.Context, q database.Querier, kind string, id uuid.UUID, afterVersion int,
+	ctx context.Context, q database.Querier, streamType string, id uuid.UUID, afterVersion int,
 ) ([]events.Recorded, error) {
-	return readStream(ctx, q, id, readStreamSQL, id, kind, afterVersion, nil)
+	return readStream(ctx, q, readStreamSQL, streamType, id, afterVersion, nil)
 }
 
 // ReadStreamStart returns the first events of a stream, up to limit.
 func ReadStreamStart(
-	ctx context.Context, q database.Querier, kind string, id uuid.UUID, limit int,
+	ctx context.Context, q database.Querier, streamType string, id uuid.UUID, limit int,
 ) ([]events.Recorded, error) {
-	return readStream(ctx, q, id, readStreamSQL, id, kind, 0, limit)
+	return readStream(ctx, q, readStreamSQL, streamType, id, 0, limit)
 }
 
 // ReadStreamEnd returns the latest events of a stream, up to limit, oldest first.
 func ReadStreamEnd(
-	ctx context.Context, q database.Querier, kind string, id uuid.UUID, limit int,
+	ctx context.Context, q database.Querier, streamType string, id uuid.UUID, limit int,
 ) ([]events.Recorded, error) {
-	recorded, err := readStream(ctx, q, id, readLatestSQL, id, kind, limit)
+	recorded, err := readStream(ctx, q, readLatestSQL, streamType, id, limit)
 	slices.Reverse(recorded)
 	return recorded, err
 }
 
+// readStream decodes the rows of a statement with streamOfTypeSQL. args are its parameters from $3 on.
 func readStream(
-	ctx context.Context, q database.Querier, id uuid.UUID, sql string, args ...any,
+	ctx context.Context, q database.Querier, sql, streamType string, id uuid.UUID, args ...any,
 ) ([]events.Recorded, error) {
-	recorded, err := collect(Rows(ctx, q, sql, args...))
+	recorded, err := collect(Rows(ctx, q, sql, append([]any{id, streamType}, args...)...))
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", id, err)
 	}

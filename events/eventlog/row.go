@@ -17,14 +17,14 @@ import (
 )
 
 // Columns are the columns of the table events that a Row scans, in this order.
-const Columns = columnsButMetadata + `,
+const Columns = eventColumns + `,
        batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent, personal_digest`
 
 // columnsWithoutMetadata are Columns for readers that need neither the metadata nor the digest.
-const columnsWithoutMetadata = columnsButMetadata + `,
+const columnsWithoutMetadata = eventColumns + `,
        NULL::uuid, NULL::uuid, NULL::uuid, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::bytea`
 
-const columnsButMetadata = `transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+const eventColumns = `transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
        event_type, data, personal, salt, recorded_at`
 
 const columnCount = 22
@@ -49,7 +49,7 @@ type Row struct {
 
 	integration uuid.NullUUID // of the source
 	path        string        // the rest of the source
-	actor       string        // the actor that stands for the integration
+	actor       string        // the integration as an actor; "" without one
 }
 
 // Rows returns the rows of a statement that selects Columns. A row and its bytes are valid until the next one.
@@ -111,10 +111,10 @@ func (r *Row) set(v [][]byte) error {
 	}
 	r.Position.TransactionID = binary.BigEndian.Uint64(v[0])
 	r.Position.Ordinal = int32(binary.BigEndian.Uint32(v[1])) //nolint:gosec // the column is an integer
-	r.StreamType = repeated(r.StreamType, v[2])
+	r.StreamType = reuse(r.StreamType, v[2])
 	r.StreamID = uuid.UUID(v[3])
 	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[4]))) //nolint:gosec // the column is an integer
-	r.ID, r.Type = repeated(r.ID, v[5]), repeated(r.Type, v[8])
+	r.ID, r.Type = reuse(r.ID, v[5]), reuse(r.Type, v[8])
 	r.setSource(nullUUID(v[6]), v[7])
 	r.Data, r.Personal, r.Salt = v[9], v[10], nullUUID(v[11])
 	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec // the column is a timestamp
@@ -144,9 +144,9 @@ func (r *Row) setMetadata(v [][]byte) {
 	}
 	r.Metadata = events.Metadata{
 		Actor: r.actor, Batch: uuid.UUID(v[0]), KeyID: nullUUID(v[1]).UUID,
-		Fingerprint: events.Fingerprint(nullUUID(v[2]).UUID), RequestID: repeated(before.RequestID, v[3]),
-		Correlation: repeated(before.Correlation, v[5]), Causation: repeated(before.Causation, v[6]),
-		TraceParent: repeated(before.TraceParent, v[7]),
+		Fingerprint: events.Fingerprint(nullUUID(v[2]).UUID), RequestID: reuse(before.RequestID, v[3]),
+		Correlation: reuse(before.Correlation, v[5]), Causation: reuse(before.Causation, v[6]),
+		TraceParent: reuse(before.TraceParent, v[7]),
 	}
 	if v[4] != nil {
 		r.Metadata.Actor = string(v[4])
@@ -163,8 +163,8 @@ func nullUUID(value []byte) uuid.NullUUID {
 	return uuid.NullUUID{UUID: uuid.UUID(value), Valid: true}
 }
 
-// repeated returns text as a string. If it equals before, it returns before, without an allocation.
-func repeated(before string, text []byte) string {
+// reuse returns text as a string: before, without an allocation, if it equals text.
+func reuse(before string, text []byte) string {
 	if before == string(text) {
 		return before
 	}
@@ -207,7 +207,7 @@ func (r *Row) envelope() events.Recorded {
 
 // UndecodableError identifies a stored event that cannot be decoded.
 type UndecodableError struct {
-	Recorded events.Recorded // without its Event
+	Recorded events.Recorded // without Event and Metadata
 	Type     string
 	err      error
 }

@@ -48,8 +48,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, _ string) (<-chan *message.M
 	return messages, nil
 }
 
-// Close implements message.Subscriber. It cancels the context of a message that is being handled and does not wait for
-// it.
+// Close implements message.Subscriber. It cancels the context of a message that is being handled, and does not wait for
+// its handler.
 func (s *Subscriber) Close() error {
 	s.close()
 	return nil

@@ -16,7 +16,7 @@ import (
 // DefaultLimit is the default maximum number of events that a Tail reads at once.
 const DefaultLimit = 4096
 
-// Time limits of a read and of closing the connection. All followers of a process wait for them.
+// Time limits of a read and of closing the connection. All followers of a process wait meanwhile.
 const (
 	readTimeout       = 30 * time.Second
 	disconnectTimeout = time.Second
@@ -211,7 +211,7 @@ func (c *Chunk) from(start events.Position, streamTypes []string) Chunk {
 	return part
 }
 
-// cut keeps the first n events.
+// cut keeps the first n events. The chunk ends with the last of them.
 func (c *Chunk) cut(n int) {
 	c.Events, c.End, c.Full = c.Events[:n], c.Start, false
 	if n > 0 {

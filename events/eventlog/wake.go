@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// Wake signals the followers of the log in this process that it may have grown. It carries no data: they read. Create
-// it with NewWake.
+// Wake signals the followers of the log in this process that the log may have grown. A signal carries no data; the
+// followers read. Create a Wake with NewWake.
 type Wake struct {
 	id    string        // distinguishes this process's notifications from those of others
 	local chan struct{} // signals that Notify passes on
@@ -50,9 +50,9 @@ func signal(to chan<- struct{}) {
 	}
 }
 
-// signals returns a channel that receives the signals of this process and of others, with a buffer of one, and a
-// function that stops it. A nil Wake never signals.
-func (w *Wake) signals() (signals <-chan struct{}, stop func()) {
+// subscribe returns a channel that receives the signals of this process and of others, with a buffer of one, and a
+// function that ends the subscription. A nil Wake never signals.
+func (w *Wake) subscribe() (signals <-chan struct{}, stop func()) {
 	if w == nil {
 		return nil, func() {}
 	}
