@@ -13,8 +13,8 @@ import (
 )
 
 // compare fails with a RefusedError unless the messages of the streams are the first events of the ledger. It compares
-// only the last message of a stream: its leaf commits to all of its event, and a relay never appends to a stream
-// without this comparison.
+// only the last message of each stream, because its leaf commits to the whole event, and a relay never appends without
+// this comparison. It fails with errSetBack while the ledger is behind a stream and the log is being sealed.
 func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 	state := t.main.CachedInfo().State
 	if state.Msgs != state.LastSeq {
@@ -23,22 +23,21 @@ func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 			reason: fmt.Sprintf("it has %d messages up to sequence %d: some were deleted", state.Msgs, state.LastSeq),
 		}
 	}
-	known := min(t.main.logIndex(), sealed.Size)
-	if err := t.compareBelow(ctx, t.main, known, sealed.Size); err != nil {
+	if err := t.compareBelow(ctx, t.main, min(t.main.logIndex(), sealed.Size), sealed.Size); err != nil {
 		return err
 	}
 	// The last messages of the personal stream may be deleted: compare the last one that exists.
-	last := min(t.personal.logIndex(), sealed.Size)
-	for ; last > 0; last-- {
-		_, err := t.personal.GetMsg(ctx, uint64(last))
+	end := min(t.personal.logIndex(), sealed.Size)
+	for ; end > 0; end-- {
+		_, err := t.personal.GetMsg(ctx, uint64(end)) // the message before log index end
 		if err == nil {
 			break
 		}
 		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return fmt.Errorf("read message %d of %s: %w", last, t.personal.name, err)
+			return fmt.Errorf("read message %d of %s: %w", end, t.personal.name, err)
 		}
 	}
-	if err := t.compareBelow(ctx, t.personal, last, sealed.Size); err != nil {
+	if err := t.compareBelow(ctx, t.personal, end, sealed.Size); err != nil {
 		return err
 	}
 	for _, s := range []*stream{t.main, t.personal} {
@@ -57,8 +56,8 @@ func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 	return nil
 }
 
-// compareBelow compares the message before log index end with the ledger. If they differ, it finds the first
-// difference.
+// compareBelow compares the message before log index end with the ledger. If they differ, it fails with a RefusedError
+// that names the log index of the first difference.
 func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) error {
 	if end == 0 {
 		return nil
@@ -81,8 +80,8 @@ func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) e
 	}
 }
 
-// same reports whether a message has the event with its log index in the ledger. A deleted personal message counts as
-// the same.
+// same reports whether the message of a log index has the same event as the ledger. A deleted personal message counts
+// as the same.
 func (t *active) same(ctx context.Context, s *stream, index, size int64) (bool, error) {
 	list, err := t.read(ctx, index, 1, size)
 	if err != nil {

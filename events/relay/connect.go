@@ -16,13 +16,13 @@ type Connection struct {
 	URL string
 	// Credentials is a file with the JWT and the key of a user. Default: none.
 	Credentials string
-	// CA is a file with the certificates of the authorities that sign the servers' ones. Default: those of the system.
+	// CA is a file with the CA certificates that verify the servers. Default: those of the system.
 	CA string
 	// Certificate and Key are files with the client certificate and its private key. Default: none.
 	Certificate, Key string
 	// Once makes Connect fail if no server answers. Otherwise the connection keeps trying.
 	Once bool
-	// Name is what the servers call the connection. Default: novelgate relay.
+	// Name is the name of the connection at the servers. Default: novelgate relay.
 	Name string
 	// Inbox is the prefix of the subjects of answers. Default: _INBOX.
 	Inbox string
@@ -37,7 +37,7 @@ func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 	options := []nats.Option{
 		nats.Name(cmp.Or(c.Name, "novelgate relay")), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.RetryOnFailedConnect(!c.Once),
-		// No buffer: unsent events are read from the log again. A buffered one could be lost from the log by a failover
+		// No buffer: the relay reads unsent events from the log again. A failover could lose a buffered event from the log
 		// before it is sent.
 		nats.ReconnectBufSize(-1),
 		nats.DisconnectErrHandler(func(conn *nats.Conn, err error) {

@@ -20,10 +20,10 @@ const erasedSQL = `SELECT s.first_log_index + e.position
 FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
 WHERE e.personal_digest IS NOT NULL AND s.first_log_index + e.position < $1`
 
-// leftSQL finds events that an erasure may not have erased yet when it appends author.erased: comments after the
+// remainingSQL finds events that an erasure may not have erased yet when it appends author.erased: comments after the
 // position up to which it has searched the log, and decisions about the author. $1, $2: that position; $3, $4:
 // position of author.erased; $5: integration; $6: author; $7: stream version of author.erased.
-const leftSQL = `SELECT s.first_log_index + e.position, e.personal ->> 'uuid'
+const remainingSQL = `SELECT s.first_log_index + e.position, e.personal ->> 'uuid'
 FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
 WHERE (e.transaction_id, e.position) > ($1, $2) AND (e.transaction_id, e.position) < ($3, $4)
     AND e.integration_id = $5 AND e.event_source = 'posts' AND e.personal IS NOT NULL
@@ -32,25 +32,36 @@ SELECT s.first_log_index + e.position, e.personal ->> 'uuid'
 FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
 WHERE e.stream_id = $6 AND e.stream_version < $7 AND e.personal IS NOT NULL`
 
-// eraseFor deletes the personal messages that belong to an author.erased. The log does not have the author of an
-// erased event, so eraseFor deletes the messages of all erased events before author.erased. It runs leftSQL first, so
-// that an event that is erased meanwhile is found by one of the two statements.
+// eraseFor deletes the personal messages that author.erased erases. The log does not have the author of an erased
+// event, so eraseFor deletes the messages of all erased events before author.erased. It looks for the remaining events
+// first: in the other order, neither statement would find an event that is erased in between.
 func (t *active) eraseFor(ctx context.Context, m *message) error {
+	indexes, err := t.remaining(ctx, m)
+	if err != nil {
+		return err
+	}
+	if err := t.erase(ctx, indexes); err != nil {
+		return err
+	}
+	return t.eraseUpTo(ctx, m.index)
+}
+
+// remaining returns the log indexes of the author's events before an author.erased that are not erased yet.
+func (t *active) remaining(ctx context.Context, m *message) (indexes []int64, err error) {
 	recorded, err := m.row.Decode()
 	if err != nil {
-		return fmt.Errorf("read the erasure of log index %d: %w", m.index, err)
+		return nil, fmt.Errorf("read the erasure of log index %d: %w", m.index, err)
 	}
 	erased, ok := recorded.Event.(events.AuthorErased)
 	if !ok {
-		return fmt.Errorf("read the erasure of log index %d: it is a %T", m.index, recorded.Event)
+		return nil, fmt.Errorf("read the erasure of log index %d: it is a %T", m.index, recorded.Event)
 	}
 	searched, err := erased.SearchedAt(m.row.Position)
 	if err != nil {
-		return fmt.Errorf("read the erasure of log index %d: %w", m.index, err)
+		return nil, fmt.Errorf("read the erasure of log index %d: %w", m.index, err)
 	}
-	rows, _ := t.db.Query(ctx, leftSQL, searched.TransactionID, searched.Ordinal, // ForEachRow returns its error
+	rows, _ := t.db.Query(ctx, remainingSQL, searched.TransactionID, searched.Ordinal, // ForEachRow returns its error
 		m.row.Position.TransactionID, m.row.Position.Ordinal, erased.IntegrationID, m.row.StreamID, m.row.StreamVersion)
-	var indexes []int64
 	var index int64
 	var externalUUID string
 	if _, err := pgx.ForEachRow(rows, []any{&index, &externalUUID}, func() error {
@@ -59,12 +70,9 @@ func (t *active) eraseFor(ctx context.Context, m *message) error {
 		}
 		return nil
 	}); err != nil {
-		return fmt.Errorf("find what log index %d erases: %w", m.index, err)
+		return nil, fmt.Errorf("find what log index %d erases: %w", m.index, err)
 	}
-	if err := t.erase(ctx, indexes); err != nil {
-		return err
-	}
-	return t.eraseUpTo(ctx, m.index)
+	return indexes, nil
 }
 
 // eraseUpTo deletes the messages of all erased events below a log index.
@@ -81,7 +89,7 @@ func (t *active) eraseUpTo(ctx context.Context, end int64) error {
 const concurrentDeletes = 16
 
 // erase makes the servers overwrite and delete messages of the personal stream. It skips messages that are deleted or
-// empty, and those that this turn has erased.
+// empty, or that this turn has erased.
 func (t *active) erase(ctx context.Context, indexes []int64) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentDeletes)

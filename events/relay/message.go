@@ -29,10 +29,10 @@ const (
 	SaltHeader = "Novelgate-Salt"
 )
 
-// Partitions is the number of partitions, by which consumers can divide the novels among them.
+// Partitions is the number of partitions. Consumers can divide the novels among them by partition.
 const Partitions = 64
 
-// Partition returns the partition of a novel, or of an aggregate that belongs to none.
+// Partition returns the partition of a novel, or of an aggregate that belongs to no novel.
 func Partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 
 // message is the content of an event's messages in both streams.
@@ -85,7 +85,7 @@ func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([
 	list := make([]message, 0, count)
 	err := ledger.EachEvent(ctx, r.db, first, count, size, func(e *ledger.Event) error {
 		if e.LogIndex != first+int64(len(list)) {
-			return nil // it was never sealed; novelgate events verify reports it
+			return nil // an event that was never sealed; novelgate events verify reports it
 		}
 		row := e.Clone()
 		list = append(list, message{})
@@ -97,15 +97,28 @@ func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([
 	if err != nil {
 		return nil, err
 	}
-	return list, r.address(ctx, list)
+	return list, r.setSubjects(ctx, list)
 }
 
-// firstSQL finds the novels of threads and comments: their first events name them. $1: streams.
-const firstSQL = `SELECT stream_id, data ->> 'novelId' FROM events WHERE stream_id = ANY ($1) AND stream_version = 1`
+// setSubjects sets the subjects of messages.
+func (r *Relay) setSubjects(ctx context.Context, list []message) error {
+	novels, err := r.novels(ctx, list)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		row := list[i].row
+		list[i].subject = fmt.Sprintf("%02d.%s", Partition(novels[row.StreamID]), row.Type)
+	}
+	return nil
+}
 
-// address sets the subjects. The partition is that of the event's novel, or of its aggregate if it has no novel.
-func (r *Relay) address(ctx context.Context, list []message) error {
-	novels := map[uuid.UUID]uuid.UUID{} // by thread or comment
+// novelsSQL finds the novels of threads and comments, which their first events name. $1: streams.
+const novelsSQL = `SELECT stream_id, data ->> 'novelId' FROM events WHERE stream_id = ANY ($1) AND stream_version = 1`
+
+// novels returns the novel of each stream of the events, or the stream's own id if it belongs to no novel.
+func (r *Relay) novels(ctx context.Context, list []message) (map[uuid.UUID]uuid.UUID, error) {
+	novels := map[uuid.UUID]uuid.UUID{}
 	var unknown []uuid.UUID
 	for i := range list {
 		row := list[i].row
@@ -119,21 +132,19 @@ func (r *Relay) address(ctx context.Context, list []message) error {
 				NovelID uuid.UUID `json:"novelId"`
 			}
 			if err := json.Unmarshal(row.Data, &of); err != nil {
-				return fmt.Errorf("find the novel of event %s: %w", row.Position, err)
+				return nil, fmt.Errorf("find the novel of event %s: %w", row.Position, err)
 			}
 			novels[row.StreamID] = of.NovelID
 		}
 	}
-	if len(unknown) > 0 {
-		rows, _ := r.db.Query(ctx, firstSQL, unknown) // ForEachRow returns its error
-		var of, novel uuid.UUID
-		if _, err := pgx.ForEachRow(rows, []any{&of, &novel}, func() error { novels[of] = novel; return nil }); err != nil {
-			return fmt.Errorf("find the novels of comments: %w", err)
-		}
+	if len(unknown) == 0 {
+		return novels, nil
 	}
-	for i := range list {
-		row := list[i].row
-		list[i].subject = fmt.Sprintf("%02d.%s", Partition(novels[row.StreamID]), row.Type)
+	rows, _ := r.db.Query(ctx, novelsSQL, unknown) // ForEachRow returns its error
+	var stream, novel uuid.UUID
+	_, err := pgx.ForEachRow(rows, []any{&stream, &novel}, func() error { novels[stream] = novel; return nil })
+	if err != nil {
+		return nil, fmt.Errorf("find the novels of comments: %w", err)
 	}
-	return nil
+	return novels, nil
 }

@@ -50,11 +50,12 @@ const DefaultReplicas = 3
 
 // Relay publishes the sealed events of one log. Create it with New.
 type Relay struct {
-	config  Config
-	js      jetstream.JetStream
-	follow  eventlog.Follow
-	db      *pgx.Conn // nil: not connected
-	refused string    // the last refusal that was logged
+	config Config
+	js     jetstream.JetStream
+	follow eventlog.Follow
+	db     *pgx.Conn // nil: not connected
+
+	loggedRefusal string // text of the last refusal in the log
 }
 
 // New returns a relay; start it with Run.
@@ -68,7 +69,8 @@ func New(config Config) (*Relay, error) {
 	}
 	return &Relay{config: config, js: js, follow: eventlog.Follow{
 		Wake: config.Wake, Pace: pace, Logger: config.Logger.With(slog.String("of", "relay")),
-		// A constant: a relay that stands by tries to get the lock, whatever the progress of the active one.
+		// A constant, so that Follow takes a turn after each wait of a standby: the relay tries to get the lock, whatever
+		// the progress of the active one.
 		Position: func(context.Context) (events.Position, error) { return events.Position{}, nil },
 	}}, nil
 }
@@ -107,7 +109,7 @@ var (
 
 // turn relays from the current end of the streams until an error.
 func (r *Relay) turn(ctx context.Context) (progress bool, err error) {
-	defer func() { r.note(ctx, err) }()
+	defer func() { r.endTurn(ctx, err) }()
 	if err := r.lead(ctx); err != nil {
 		return false, err
 	}
@@ -124,8 +126,8 @@ func (r *Relay) turn(ctx context.Context) (progress bool, err error) {
 	return progress, err
 }
 
-// note ends a turn and releases the lock, so that another relay may take over. It logs a refusal once.
-func (r *Relay) note(ctx context.Context, err error) {
+// endTurn releases the lock, so that another relay may take over, and sets the metrics. It logs a refusal once.
+func (r *Relay) endTurn(ctx context.Context, err error) {
 	r.config.Metrics.active.Set(0)
 	if errors.Is(err, errStandby) {
 		r.config.Metrics.relayed.Store(-1)
@@ -138,8 +140,8 @@ func (r *Relay) note(ctx context.Context, err error) {
 	}
 	r.config.Metrics.refused.Set(1)
 	r.config.Metrics.relayed.Store(max(refused.LogIndex, 0))
-	if text := refused.Error(); text != r.refused {
-		r.refused = text
+	if text := refused.Error(); text != r.loggedRefusal {
+		r.loggedRefusal = text
 		r.config.Logger.ErrorContext(ctx, "The relay has stopped until an operator acts", slog.Any("reason", err))
 	}
 }
@@ -185,8 +187,8 @@ type active struct {
 	erased         map[int64]bool  // log indexes of deleted or empty personal messages
 }
 
-// begin opens the streams of the current origin, compares them with the ledger, and repeats all erasures up to their
-// end.
+// begin opens the streams of the current origin and compares them with the ledger. It deletes the personal messages of
+// all erased events up to the end of the main stream: a stream that was restored from a backup may still have them.
 func (r *Relay) begin(ctx context.Context) (*active, error) {
 	sealed, err := r.sealed(ctx)
 	if err != nil {
@@ -205,7 +207,7 @@ func (r *Relay) begin(ctx context.Context) (*active, error) {
 	if err := t.compare(ctx, sealed); err != nil {
 		return nil, err
 	}
-	r.refused = ""
+	r.loggedRefusal = ""
 	r.config.Metrics.refused.Set(0)
 	r.config.Metrics.relayed.Store(int64(t.main.last)) //nolint:gosec // a sequence
 	return t, t.eraseUpTo(ctx, t.main.logIndex())
@@ -246,15 +248,22 @@ func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 	return eventlog.Span{Read: len(list), Full: end < sealed.Size, Settled: !sealed.Unsealed}, nil
 }
 
-// next reads the next events. Near the end of the log it takes the rows from the Tail of the process, if these are all
-// sealed events after the last ones. Personal data in these rows may be erased since: then author.erased comes
-// later in the log, and deletes their messages.
+// next reads the next events, from log index first on. Near the end of the log it prefers the Tail of the process.
 func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	left := sealed.Size - first
-	if t.config.Tail == nil || t.at == (events.Position{}) || left > eventlog.DefaultLimit ||
-		t.main.last != t.personal.last {
-		return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
+	if t.config.Tail != nil && t.at != (events.Position{}) && left <= eventlog.DefaultLimit &&
+		t.main.last == t.personal.last {
+		if list, err := t.readTail(ctx, first, sealed); err != nil || list != nil {
+			return list, err
+		}
 	}
+	return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
+}
+
+// readTail reads all sealed events after t.at from the Tail; nil if the Tail does not have exactly these. The rows may
+// have personal data that was erased meanwhile: then author.erased comes later in the log, and its publication deletes
+// their messages.
+func (t *active) readTail(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	_, rows, err := t.config.Tail.ReadRows(ctx, t.at, sealed.Log)
 	if err != nil {
 		return nil, err
@@ -262,8 +271,8 @@ func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([
 	for len(rows) > 0 && rows[len(rows)-1].Position.Compare(sealed.Position) > 0 {
 		rows = rows[:len(rows)-1]
 	}
-	if int64(len(rows)) != left {
-		return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
+	if int64(len(rows)) != sealed.Size-first {
+		return nil, nil // no list is a result
 	}
 	list := make([]message, len(rows))
 	for i := range rows {
@@ -271,11 +280,11 @@ func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([
 			return nil, err
 		}
 	}
-	return list, t.address(ctx, list)
+	return list, t.setSubjects(ctx, list)
 }
 
-// publish stores events in both streams. Personal parts come first, so that a reader of the main stream finds them.
-// Personal messages are deleted before the author.erased that erases them is published.
+// publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. For
+// each author.erased it deletes the personal messages of the author before it publishes to the main stream.
 func (t *active) publish(ctx context.Context, list []message) error {
 	if err := t.personal.publish(ctx, t.js, list, (*message).personalPart); err != nil {
 		return err

@@ -16,9 +16,9 @@ import (
 	"novelgate/events/ledger/audit"
 )
 
-// Source is the history of a service whose events come from the streams of its relay, an audit.Source. Checkpoints,
-// hash tiles and entries come from the public ledger of the service, so whoever verifies the events with them need not
-// trust the streams. It is for one goroutine.
+// Source is an audit.Source that reads the events of a service from the streams of its relay. Checkpoints, hash tiles
+// and entries come from the public ledger of the service; a caller who verifies the events with them need not trust the
+// streams. It is for one goroutine.
 type Source struct {
 	*audit.Service
 
@@ -42,22 +42,23 @@ func (s *Source) Checkpoint(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if c, err := ledger.ParseCheckpoint(signed); err == nil { // the caller notices what is no checkpoint
+	if c, err := ledger.ParseCheckpoint(signed); err == nil { // the caller verifies the checkpoint
 		s.origin = c.Origin
 	}
 	return signed, nil
 }
 
 const (
-	sourceBytes = 8 << 20                // of messages that one call of Events returns, about
-	followWait  = 100 * time.Millisecond // for each message after the first one
+	sourceBytes = 8 << 20 // of messages, after which a call of Events stops reading
+	// followWait is the longest wait for a message, except for the first event of a call: natsTimeout.
+	followWait = 100 * time.Millisecond
 )
 
-var errAwaited = errors.New("the stream does not have it yet")
+var errNotYet = errors.New("the stream does not have it yet")
 
 // Events implements audit.Source. It returns fewer events than count if they are large, or not all in the stream yet.
-// A gap in the main stream is a ledger.ErrNotFound. An event without a message in the personal stream lacks its
-// personal part, as an erased one.
+// A gap in the main stream is a ledger.ErrNotFound. An event without a message in the personal stream has no personal
+// part, like an erased event.
 func (s *Source) Events(ctx context.Context, first int64, count int, _ int64) (list []ledger.Event, err error) {
 	if s.open != nil && (s.open.next != first || s.open.origin != s.origin) {
 		s.Close()
@@ -119,7 +120,7 @@ func (s *streams) read(ctx context.Context, count int) ([]ledger.Event, error) {
 			return nil, fmt.Errorf("event of log index %d in %s: %w", s.next, s.main.name, err)
 		}
 		if err != nil {
-			break // the next call says what is wrong
+			break // the next call returns the error
 		}
 		list, sequences, size = append(list, parse(m)), append(sequences, sequence), size+len(m.Data())
 	}
@@ -152,14 +153,14 @@ func parse(m jetstream.Msg) ledger.Event {
 	return e
 }
 
-// personalPart is a message of the personal stream; nil if it was deleted.
-type personalPart struct {
+// receivedPart is a message of the personal stream; nil if it was deleted.
+type receivedPart struct {
 	header nats.Header
 	data   []byte
 }
 
 // addTo adds the personal part to an event.
-func (p *personalPart) addTo(e *ledger.Event) {
+func (p *receivedPart) addTo(e *ledger.Event) {
 	if p == nil || e.Broken != nil {
 		return
 	}
@@ -181,13 +182,13 @@ type reader struct {
 
 	name     string
 	messages jetstream.MessagesContext
-	latest   jetstream.Msg // that was received
-	at       uint64        // its sequence
+	latest   jetstream.Msg // latest received message
+	at       uint64        // sequence of latest
 }
 
 const (
-	heartbeat = 2 * time.Second // a consumer whose server has died is replaced after two
-	abandoned = time.Minute     // after which servers remove the consumer of a reader that has gone
+	heartbeat         = 2 * time.Second // after two missed ones the consumer is replaced: its server has died
+	inactiveThreshold = time.Minute     // without a reader; the servers then remove its consumer
 )
 
 // openReader opens a stream for reading from the message of a log index on.
@@ -198,7 +199,7 @@ func openReader(ctx context.Context, js jetstream.JetStream, name string, first 
 	}
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
 		DeliverPolicy: jetstream.DeliverByStartSequencePolicy, OptStartSeq: uint64(first) + 1, //nolint:gosec // a log index
-		InactiveThreshold: abandoned, MaxResetAttempts: 1,
+		InactiveThreshold: inactiveThreshold, MaxResetAttempts: 1,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read stream %s: %w", name, err)
@@ -210,15 +211,15 @@ func openReader(ctx context.Context, js jetstream.JetStream, name string, first 
 	return &reader{Stream: stream, name: name, messages: messages}, nil
 }
 
-// message returns the message with a sequence, which is higher than in the call before; nil: the stream has only a
-// later one. It fails with errAwaited if neither comes in time.
+// message returns the message with a sequence; nil if the stream has only a later one. It fails with errNotYet if
+// neither comes in time. The sequence must not be lower than in the call before.
 func (r *reader) message(ctx context.Context, sequence uint64, wait time.Duration) (jetstream.Msg, error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
 	for r.at < sequence {
 		m, err := r.messages.Next(jetstream.NextContext(waiting))
 		if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-			return nil, errAwaited
+			return nil, errNotYet
 		}
 		if err != nil {
 			return nil, fmt.Errorf("read stream %s: %w", r.name, err)
@@ -235,19 +236,40 @@ func (r *reader) message(ctx context.Context, sequence uint64, wait time.Duratio
 	return r.latest, nil
 }
 
-// parts returns the messages with these sequences; nil for a deleted one. The servers stored them before those of the
-// main stream. What the consumer does not deliver at once is read from the leader of the stream: only the leader knows
-// that a message is deleted.
-func (r *reader) parts(ctx context.Context, sequences []uint64) ([]*personalPart, error) {
-	parts := make([]*personalPart, len(sequences))
-	var missing []int
+// parts returns the messages with these sequences; nil for a deleted one. The relay has stored them, because the
+// messages of the main stream come later. What the consumer does not deliver at once is read from the leader of the
+// stream: only the leader knows that a message is deleted.
+func (r *reader) parts(ctx context.Context, sequences []uint64) ([]*receivedPart, error) {
+	parts := make([]*receivedPart, len(sequences))
+	missing, err := r.receive(ctx, sequences, parts)
+	if err != nil {
+		return nil, err
+	}
+	missing, err = r.get(ctx, sequences, missing, parts)
+	if err != nil || len(missing) == 0 {
+		return parts, err
+	}
+	// A stream that has lost its newest messages lacks them, too, until the relay publishes them again. If the stream is
+	// complete now, another read finds them, except the deleted ones.
+	info, err := r.Info(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("read stream %s: %w", r.name, err)
+	}
+	if last := sequences[len(sequences)-1]; info.State.LastSeq < last {
+		return nil, fmt.Errorf("message %d of %s: %w", last, r.name, errNotYet)
+	}
+	_, err = r.get(ctx, sequences, missing, parts)
+	return parts, err
+}
+
+// receive stores the messages that the consumer delivers at once in parts. It returns the indexes of the others.
+func (r *reader) receive(ctx context.Context, sequences []uint64, parts []*receivedPart) (missing []int, err error) {
 	late := false
 	for i, sequence := range sequences {
 		var m jetstream.Msg
 		if !late {
-			var err error
 			m, err = r.message(ctx, sequence, followWait)
-			if late = errors.Is(err, errAwaited); err != nil && !late {
+			if late = errors.Is(err, errNotYet); err != nil && !late {
 				return nil, err
 			}
 		}
@@ -255,32 +277,18 @@ func (r *reader) parts(ctx context.Context, sequences []uint64) ([]*personalPart
 			missing = append(missing, i)
 			continue
 		}
-		parts[i] = &personalPart{m.Headers(), m.Data()}
+		parts[i] = &receivedPart{m.Headers(), m.Data()}
 	}
-	missing, err := r.get(ctx, sequences, missing, parts)
-	if err != nil || len(missing) == 0 {
-		return parts, err
-	}
-	// A stream that has lost its end lacks messages, too, until the relay publishes them again. Now it has them, or
-	// they are deleted.
-	info, err := r.Info(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("read stream %s: %w", r.name, err)
-	}
-	if last := sequences[len(sequences)-1]; info.State.LastSeq < last {
-		return nil, fmt.Errorf("message %d of %s: %w", last, r.name, errAwaited)
-	}
-	_, err = r.get(ctx, sequences, missing, parts)
-	return parts, err
+	return missing, nil
 }
 
 // concurrentGets limits the messages that are read from a leader at a time.
 const concurrentGets = 16
 
-// get reads the messages of some sequences from the leader of the stream into parts. It returns the indexes of those
-// that it does not have.
+// get reads the messages at some indexes of sequences from the leader of the stream into parts. It returns the indexes
+// of the messages that the leader does not have.
 func (r *reader) get(
-	ctx context.Context, sequences []uint64, indexes []int, parts []*personalPart,
+	ctx context.Context, sequences []uint64, indexes []int, parts []*receivedPart,
 ) (missing []int, err error) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentGets)
@@ -289,7 +297,7 @@ func (r *reader) get(
 			m, err := r.GetMsg(groupCtx, sequences[i])
 			switch {
 			case err == nil:
-				parts[i] = &personalPart{m.Header, m.Data}
+				parts[i] = &receivedPart{m.Header, m.Data}
 			case !errors.Is(err, jetstream.ErrMsgNotFound):
 				return fmt.Errorf("read message %d of %s: %w", sequences[i], r.name, err)
 			}

@@ -22,7 +22,8 @@ type Lag struct {
 	Seconds float64 `json:"lagSeconds"` // age of the oldest of these; 0 when there are none
 }
 
-// lagSQL finds the age of the event with a log index. $1: log index.
+// lagSQL reads the number of entries in the ledger, and the age of the event with a log index in seconds; 0 if the
+// ledger does not have it. $1: log index.
 const lagSQL = `SELECT l.tree_size, coalesce((
     SELECT greatest(extract(epoch FROM statement_timestamp() - e.recorded_at), 0)::double precision
     FROM (SELECT transaction_id, first_log_index FROM ledger_seals WHERE first_log_index <= $1
@@ -31,7 +32,7 @@ const lagSQL = `SELECT l.tree_size, coalesce((
     WHERE l.tree_size > $1), 0)
 FROM ledger_state AS l`
 
-// readLag reads the lag of a stream with a number of messages.
+// readLag reads the lag of a main stream with relayed messages.
 func readLag(ctx context.Context, db database.Querier, relayed int64) (lag Lag, err error) {
 	if err := db.QueryRow(ctx, lagSQL, relayed).Scan(&lag.Size, &lag.Seconds); err != nil {
 		return Lag{}, fmt.Errorf("read the lag of the relay: %w", err)
@@ -92,7 +93,7 @@ type Metrics struct {
 	refused  prometheus.Gauge
 	events   prometheus.Counter
 	erasures prometheus.Counter
-	relayed  atomic.Int64 // events of the log in the main stream: none if the stream is refused; -1: unknown
+	relayed  atomic.Int64 // events in the main stream; of a refused stream, those before the first difference; -1: unknown
 }
 
 // NewMetrics returns unregistered metrics.
@@ -124,7 +125,8 @@ func (m *Metrics) published(count int, relayed int64) {
 	m.relayed.Store(relayed)
 }
 
-// AddLag registers the lag, which scrapes read from a database. It is 0 in a process that stands by.
+// AddLag registers the lag, which scrapes read from a database. It is 0 in a process that stands by, and NaN if reading
+// it fails.
 func (m *Metrics) AddLag(db database.Querier, clock func() time.Time) {
 	cache := database.NewScrapeCache(clock, func(ctx context.Context) (Lag, error) {
 		return readLag(ctx, db, m.relayed.Load())

@@ -25,8 +25,8 @@ const (
 	PersonalPrefix = "novelgate.personal.v1."
 )
 
-// Keys in the metadata of a stream: the origin, and of the service that publishes, the id and the time of its latest
-// promotion, and its public URL.
+// Keys in the metadata of a stream: its origin; id and time of the latest promotion of the service that publishes; the
+// public URL of this service.
 const (
 	originMetadata    = "novelgate-origin"
 	promotionMetadata = "novelgate-promotion"
@@ -34,14 +34,14 @@ const (
 	urlMetadata       = "novelgate-promoted-url"
 )
 
-// Promotion says that a mirror was promoted, which publishes since then.
+// Promotion is the promotion of a mirror that publishes to the streams since then.
 type Promotion struct {
 	ID  uuid.UUID
 	At  time.Time // zero if unknown
 	URL string    // public URL of the promoted service; "" if unknown
 }
 
-// Replaces reports whether the promotion replaces a log with the known ones: see handover.Successor.
+// Replaces reports whether the promotion replaces a log with the known promotions; see handover.Successor.
 func (p *Promotion) Replaces(known []handover.Promotion) bool {
 	return p != nil && handover.Successor(known, []handover.Promotion{{ID: p.ID, PromotedAt: p.At}}) != nil
 }
@@ -80,9 +80,9 @@ func promotionOf(config *jetstream.StreamConfig) (*Promotion, error) {
 	return &p, nil
 }
 
-// mark stores the latest promotion of this database in the configuration of a stream, and reports whether that changed
-// it. It fails with a RefusedError if the promotion in the stream replaces this database: another service continues the
-// log.
+// mark writes the latest promotion of this database into the configuration of a stream, and reports whether that
+// changed it. The caller sends the configuration to the servers. mark fails with a RefusedError if the promotion in the
+// configuration replaces this database: another service continues the log.
 func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (changed bool, err error) {
 	found, err := promotionOf(config)
 	if err != nil {
@@ -107,8 +107,8 @@ func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (chang
 	return true, nil
 }
 
-// StreamName returns the name of the main stream of an origin: with a hash, because origins have characters that
-// stream names must not have.
+// StreamName returns the name of the main stream of an origin. It has a hash of the origin, because origins have
+// characters that stream names must not have.
 func StreamName(origin string) string {
 	const digits = 16
 	sum := sha256.Sum256([]byte(origin))
@@ -144,7 +144,7 @@ type stream struct {
 func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a sequence
 
 // open opens a stream of the current origin, or creates it, and reads its last sequence. It fails with a RefusedError
-// for a stream with an unsuitable configuration; see differs.
+// if its configuration is unsuitable (see differs), or if another service continues the log (see mark).
 func (r *Relay) open(
 	ctx context.Context, configure func(origin string) jetstream.StreamConfig, sealed ledger.Sealed,
 ) (*stream, error) {
@@ -200,8 +200,8 @@ func differs(found, want *jetstream.StreamConfig) string {
 	return ""
 }
 
-// retire removes the subjects of a new stream from those of former origins, which keep their messages. It fails with a
-// RefusedError if a stream of another ledger has the subjects.
+// retire removes the subjects of a new stream from the streams of former origins, which keep their messages. It fails
+// with a RefusedError if a stream of another ledger has the subjects.
 func (r *Relay) retire(
 	ctx context.Context, want *jetstream.StreamConfig, configure func(string) jetstream.StreamConfig, origins []string,
 ) error {
@@ -242,8 +242,8 @@ var errAck = errors.New("the server stored a batch at other sequences than expec
 func (s *stream) publish(
 	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
 ) error {
-	list = list[min(max(s.logIndex()-list[0].index, 0), int64(len(list))):]
-	for batch := range slices.Chunk(list, batchLimit) {
+	stored := min(max(s.logIndex()-list[0].index, 0), int64(len(list)))
+	for batch := range slices.Chunk(list[stored:], batchLimit) {
 		if err := s.publishBatch(ctx, js, batch, part); err != nil {
 			return err
 		}
@@ -251,8 +251,8 @@ func (s *stream) publish(
 	return nil
 }
 
-// publishBatch stores events as one atomic batch. The server refuses it unless its last message is s.last. After an
-// error the outcome is unknown; the next turn reads the last sequence again.
+// publishBatch stores events as one atomic batch. The server refuses the batch unless the stream ends with sequence
+// s.last. After an error the outcome is unknown; the next turn reads the last sequence again.
 func (s *stream) publishBatch(
 	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
 ) error {

@@ -50,7 +50,7 @@ func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	return c
 }
 
-// freePorts returns ports that nothing listened at a moment ago.
+// freePorts returns n different ports that were free a moment ago.
 func freePorts(t testing.TB, n int) (ports []int) {
 	t.Helper()
 	for range n {
@@ -58,7 +58,7 @@ func freePorts(t testing.TB, n int) (ports []int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer listener.Close() //nolint:errcheck // it has only found the port
+		defer listener.Close() //nolint:errcheck // it only reserves the port
 		address, ok := listener.Addr().(*net.TCPAddr)
 		if !ok {
 			t.Fatalf("%v is no TCP address", listener.Addr())
@@ -68,7 +68,7 @@ func freePorts(t testing.TB, n int) (ports []int) {
 	return ports
 }
 
-// Start starts server i, which finds what it has stored.
+// Start starts server i with the data that it has stored.
 func (c *Cluster) Start(i int) {
 	c.t.Helper()
 	var err error
@@ -136,7 +136,7 @@ func Holding(t testing.TB, dir, text string) (found []string) {
 	return found
 }
 
-// Connect returns a connection that looks for its servers until the test ends.
+// Connect returns a connection that keeps trying to connect until the test ends.
 func (c *Cluster) Connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	c.t.Helper()
 	conn, err := nats.Connect(c.URL(), append(more, nats.RetryOnFailedConnect(true), nats.MaxReconnects(-1),
@@ -152,7 +152,7 @@ func (c *Cluster) Connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream)
 	return conn, js
 }
 
-// Leader returns the number of the server that leads a stream; -1: none does.
+// Leader returns the number of the server that leads a stream; -1 if none does.
 func (c *Cluster) Leader(ctx context.Context, js jetstream.JetStream, stream string) int {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -168,7 +168,7 @@ func (c *Cluster) Leader(ctx context.Context, js jetstream.JetStream, stream str
 	return -1
 }
 
-// Copy returns the messages of a stream, to publish them again. None may be deleted.
+// Copy returns the messages of a stream, to publish them again. It fails the test if a message was deleted.
 func (c *Cluster) Copy(js jetstream.JetStream, stream string) (list []*nats.Msg) {
 	c.t.Helper()
 	found, err := js.Stream(c.t.Context(), stream)
@@ -193,7 +193,7 @@ func (c *Cluster) Copy(js jetstream.JetStream, stream string) (list []*nats.Msg)
 	return list
 }
 
-// Replace replaces a stream by one with other messages, which may be deleted.
+// Replace deletes a stream if it exists, and creates it with a configuration and messages.
 func (c *Cluster) Replace(js jetstream.JetStream, config jetstream.StreamConfig, list []*nats.Msg) {
 	c.t.Helper()
 	if err := js.DeleteStream(c.t.Context(), config.Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {

@@ -23,7 +23,7 @@ type iterator struct {
 	messages jetstream.MessagesContext
 	message  jetstream.Msg
 	at       uint64 // sequence of message
-	pending  uint64 // messages behind it
+	pending  uint64 // messages after it
 }
 
 func iterate(ctx context.Context, t testing.TB, js jetstream.JetStream, name string) *iterator {
@@ -45,8 +45,8 @@ func iterate(ctx context.Context, t testing.TB, js jetstream.JetStream, name str
 	return i
 }
 
-// to returns the message with a sequence; nil if the stream does not have it.
-func (i *iterator) to(sequence uint64) jetstream.Msg {
+// advanceTo returns the message with a sequence; nil if the stream does not have it.
+func (i *iterator) advanceTo(sequence uint64) jetstream.Msg {
 	i.t.Helper()
 	for i.at < sequence && i.pending > 0 {
 		var err error
@@ -65,9 +65,9 @@ func (i *iterator) to(sequence uint64) jetstream.Msg {
 	return i.message
 }
 
-// WantLog fails the test unless the streams of the current origin have exactly the sealed log of a database: sequence
-// is log index and one, the CloudEvent is the one of the history without what is personal, and the personal part is the
-// stored one. It returns the tree of the leaves in the messages.
+// WantLog fails the test unless the streams of the current origin have exactly the sealed log of a database: the
+// sequence is the log index plus one, the CloudEvent is that of the history without its personal part, and the personal
+// part is the stored one. It returns the tree over the leaves in the messages.
 func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testdb.UntilSettled)
@@ -82,7 +82,7 @@ func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree
 	defer personal.messages.Stop()
 	edge := ledger.NewEdge()
 	err = ledger.EachEvent(ctx, pool, 0, int(sealed.Size), sealed.Size, func(e *ledger.Event) error {
-		m := main.to(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
+		m := main.advanceTo(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
 		if m == nil {
 			t.Fatalf("the stream does not have log index %d of %d", e.LogIndex, sealed.Size)
 		}
@@ -100,7 +100,7 @@ func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree
 		if err != nil || len(leaf) != tlog.HashSize {
 			t.Fatalf("the leaf of log index %d: %v", e.LogIndex, err)
 		}
-		part := personal.to(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
+		part := personal.advanceTo(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
 		switch {
 		case e.PersonalDigest != nil && part != nil && len(part.Data()) > 0:
 			t.Fatalf("log index %d was erased, and has %s", e.LogIndex, part.Data())

@@ -18,7 +18,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// TLS returns a change for New, with which servers demand TLS and the certificate in a file, which is also theirs.
+// TLS returns a change for New that makes the servers demand TLS with a client certificate. The files certificate and
+// key are for clients and servers.
 func TLS(t testing.TB) (demand func(*server.Options), certificate, key string) {
 	t.Helper()
 	certificate, key = selfSigned(t)
@@ -41,7 +42,8 @@ func TLS(t testing.TB) (demand func(*server.Options), certificate, key string) {
 	}, certificate, key
 }
 
-// selfSigned writes a certificate for this machine, for servers and clients, that has signed itself, and its key.
+// selfSigned writes a self-signed certificate for 127.0.0.1 and its private key, and returns the files. Servers and
+// clients can use it.
 func selfSigned(t testing.TB) (certificate, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
