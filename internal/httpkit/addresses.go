@@ -9,8 +9,8 @@ import (
 
 // Addresses makes the public addresses of pages, such as those of novels and comments in answers to commands.
 type Addresses struct {
-	public string
-	base   string // the path of public
+	public string // without a trailing slash
+	base   string // path of public
 }
 
 // NewAddresses returns the addresses of the platform at public, which has no trailing slash.

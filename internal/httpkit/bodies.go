@@ -16,9 +16,10 @@ const (
 	bodyShare  = 4
 	// guaranteedBodies is the number of bytes that each caller may always take.
 	guaranteedBodies = 128 << 10
-	// minReserved is reserved for a body until it has arrived, for the goroutine, buffers and header of its connection.
+	// minReserved is the least reservation of a body that is arriving. It covers the goroutine, buffers and header of the
+	// connection.
 	minReserved = 16 << 10
-	// firstBuffer is the size of the buffer before any bytes have arrived. A full buffer is doubled.
+	// firstBuffer is the size of the buffer at first. A full buffer is doubled.
 	firstBuffer = 4 << 10
 )
 
@@ -38,8 +39,8 @@ type bodies struct {
 	held map[uuid.UUID]int
 }
 
-// take reserves bytes for a caller, uuid.Nil for staff. The error says whether the caller takes too much, or others
-// leave too little.
+// take reserves bytes for a caller, uuid.Nil for staff. It fails with errBodyShare if the caller takes too much even
+// without other callers, and with errBodies if the others leave too little.
 func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -72,7 +73,7 @@ func (b *bodies) release(caller uuid.UUID, bytes int) {
 	}
 }
 
-// read reads up to most bytes, or to the end. Afterwards the capacity of the body is reserved; after an error, nothing.
+// read reads up to most bytes, or to the end. It leaves the capacity of the body reserved; after an error, nothing.
 func (b *bodies) read(caller uuid.UUID, from io.Reader, most int) (body []byte, err error) {
 	reserved := minReserved
 	if err := b.take(caller, reserved); err != nil {

@@ -14,8 +14,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Bearer returns the key in the Authorization header (RFC 6750: the scheme in any case, one space or more). what names
-// the key in the error, a *problem.Error with the code unauthorized.
+// Bearer returns the key in the Authorization header (RFC 6750: the scheme in any case, one space or more). The error
+// is a *problem.Error with the code unauthorized, in which what names the key.
 func Bearer(h http.Header, what string) (string, error) {
 	headers := h.Values("Authorization")
 	if len(headers) != 1 {
@@ -29,9 +29,9 @@ func Bearer(h http.Header, what string) (string, error) {
 }
 
 // ReadJSON reads a body of at most limit bytes with the media type application/json and any parameters. The buffer
-// grows with the bytes that arrive. The error is a *problem.Error: 429 if bodies of the caller take too much memory,
-// 503 if those of others leave too little. For staff the caller is uuid.Nil, and only 503 is possible. If the error is
-// nil, call ReleaseBody after the answer.
+// grows with the bytes that arrive. The error is a *problem.Error: among others, 429 if bodies of the caller take too
+// much memory, and 503 if those of others leave too little. Staff have the caller uuid.Nil, and get 503 in both cases.
+// If the error is nil, call ReleaseBody after the answer.
 func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID, limit int64) ([]byte, error) {
 	if sent := r.Header.Get("Content-Type"); !IsMediaType(sent, "application/json") {
 		return nil, problem.UnsupportedMediaType(sent)
@@ -73,7 +73,7 @@ func (k *Kit) Reserve(caller uuid.UUID, bytes int) (release func(), err error) {
 // ReleaseBody returns the memory of a body of ReadJSON.
 func (k *Kit) ReleaseBody(caller uuid.UUID, body []byte) { k.bodies.release(caller, cap(body)) }
 
-// refusedBodyTime limits the arrival of the rest of a body after its request was refused.
+// refusedBodyTime is the time for the rest of a body to arrive after its request was refused.
 const refusedBodyTime = 500 * time.Millisecond
 
 // abandonBody shortens the read deadline of a request before its refusal. net/http reads the rest of the body before it

@@ -15,10 +15,10 @@ import (
 // Connections limits the open connections of one server, and the memory of each: header fields, and bytes in the
 // kernel. Create it with NewConnections.
 //
-// At the limit, new connections queue up to be accepted. For the first in the queue, the connection is closed that has
-// waited longest for its client (to send a request or body, or to read an answer), once it has waited for half a
-// second. Also, the answer to each request that arrives meanwhile closes its connection: otherwise clients that send
-// each request right after the last answer would keep all connections.
+// At the limit, new connections queue up to be accepted. To make room for the first in the queue, Connections closes
+// the open connection that has waited longest for its client (to send a request or body, or to read an answer), once it
+// has waited for half a second. The answer to a request that arrives meanwhile also closes its connection: otherwise
+// clients that send each request right after the last answer would keep all connections.
 type Connections struct {
 	prometheus.GaugeFunc
 
@@ -26,24 +26,25 @@ type Connections struct {
 	full atomic.Bool   // a new connection waits for a slot
 
 	mu      sync.Mutex
-	waiting *list.List                 // of waitingConn, longest wait first
+	waiting *list.List                 // of waitingConn, in the order of startWaiting
 	places  map[net.Conn]*list.Element // elements of waiting
-	wanted  bool                       // a new connection waits for a slot, and no connection is being closed for it
+	wanted  bool                       // a new connection waits for a slot, and none is being closed for it
 }
 
 // waitingConn is a connection that waits for its client.
 type waitingConn struct {
 	net.Conn
-	since time.Time
+	since time.Time // start of the wait; for a body, of its first read
 }
 
-// minWait protects a connection whose request or answer is in transit.
+// minWait is the shortest wait after which a connection is closed for a new one. It protects a connection whose request
+// or answer is in transit.
 const minWait = 500 * time.Millisecond
 
-// Limits of the bytes that the kernel buffers for sending and receiving. Linux takes up to twice that in memory. With
-// the larger default of the kernel, the handler of an answer of two megabytes ended before the client had read any of
-// it, so the limit of Readers did not count it any more. With half of this sendBuffer such an answer takes 0.8 s
-// instead of 13 ms over the loopback interface.
+// Bytes that the kernel buffers for receiving and sending. Linux takes up to twice that in memory. With the larger
+// default of the kernel, the handler of an answer of two megabytes ended before the client had read any of it, and
+// Readers no longer counted the answer. With half of this sendBuffer, such an answer takes 0.8 s instead of 13 ms over
+// the loopback interface.
 const (
 	receiveBuffer = 32 << 10
 	sendBuffer    = 64 << 10
@@ -118,8 +119,8 @@ func (c *Connections) remove(conn net.Conn) {
 	}
 }
 
-// freeSlot closes the connection that has waited longest if a new one needs its slot, now or once it has waited long
-// enough. The server then reports it to setState. c.mu is locked.
+// freeSlot closes the first connection in waiting if a new one needs its slot, now or once it has waited for minWait.
+// The server then reports the closed connection to setState. The caller holds c.mu.
 func (c *Connections) freeSlot() {
 	first := c.waiting.Front()
 	if !c.wanted || first == nil {

@@ -21,8 +21,8 @@ func NewPage[T any](list string, items []T, limit int, sortKey func(*T) string) 
 	return page
 }
 
-// EncodeCursor returns a cursor for clients: a sort key after the name of its list, so that it is not valid for another
-// list, in base64url.
+// EncodeCursor returns a cursor for clients: the name of the list and a sort key, in base64url. The name makes the
+// cursor invalid for other lists.
 func EncodeCursor(list, sortKey string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(list + sortKey))
 }

@@ -10,17 +10,17 @@ import (
 // maxFields limits the header fields of a request. Browsers and proxies send about 30.
 const maxFields = 64
 
-// LimitFields refuses requests with more than maxFields header fields with 431, before they wait for anything. Short
-// fields take many times their bytes in the map of net/http: 19 KB became a quarter of a megabyte.
+// LimitFields refuses requests with more than maxFields header fields with 431. It belongs before all handlers that
+// wait, because short fields take many times their bytes in the map of net/http: 19 KB became a quarter of a megabyte.
 func LimitFields(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fields := 0
 		for _, values := range r.Header {
 			if fields += len(values); fields > maxFields {
-				r.Header = nil // net/http may still wait for the body
+				r.Header = nil // frees the map, because net/http may still wait for the body
 				abandonBody(w, r)
 				w.Header().Set("Connection", "close")
-				// net/http sends the same for a header with too many bytes.
+				// net/http sends the same text for a header with too many bytes.
 				const status = http.StatusRequestHeaderFieldsTooLarge
 				http.Error(w, "431 "+http.StatusText(status), status)
 				return
@@ -30,23 +30,23 @@ func LimitFields(next http.Handler) http.Handler {
 	})
 }
 
-// maxLines limits the lines of a header: its fields, the request line, and Host, which is not in the map.
+// maxLines limits the lines of a header: the request line, maxFields, and Host, which is not in http.Request.Header.
 const maxLines = maxFields + 2
 
-// headerConn lets net/http read at most maxLines lines of a header, because net/http fills its map before the whole
-// header has arrived. It tells Connections when it waits for its client.
+// headerConn refuses a header of more than maxLines lines while it arrives, because net/http fills its map before the
+// whole header has arrived. It tells Connections when the connection waits for its client.
 type headerConn struct {
 	net.Conn
 	connections *Connections
 
 	inHeader bool
 	lines    int  // complete lines of the header
-	partial  bool // the next line is incomplete, but not empty
+	partial  bool // the next line has text, but no end yet
 
-	bodySince time.Time // start of the first read of the body; zero: not yet
+	bodySince time.Time // start of the first read of the body; zero: none
 }
 
-// setState follows the state of the connection. No Read runs meanwhile.
+// setState follows the state of the connection. net/http calls it while no Read runs.
 func (c *headerConn) setState(state http.ConnState) {
 	switch state { // all other states end the connection
 	case http.StateNew, http.StateIdle:
@@ -56,7 +56,7 @@ func (c *headerConn) setState(state http.ConnState) {
 	}
 }
 
-// Read implements net.Conn. After too many lines it reads an endless line, which net/http refuses with 431.
+// Read implements net.Conn. After too many lines it returns an endless line, which net/http refuses with 431.
 func (c *headerConn) Read(p []byte) (int, error) {
 	if c.inHeader && c.lines > maxLines {
 		clear(p)
@@ -84,7 +84,7 @@ func (c *headerConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p) // net/http expects the error unwrapped
 }
 
-// count counts lines up to the end of the header. It returns the number of bytes that net/http may get.
+// count counts lines up to the end of the header. It returns how many of the bytes Read may return.
 func (c *headerConn) count(read []byte) int {
 	for from := 0; ; {
 		length := bytes.IndexByte(read[from:], '\n')

@@ -36,10 +36,10 @@ type Kit struct {
 
 	warned   atomic.Bool // a warning about the outage was logged less than warningInterval ago
 	bodies   bodies
-	refusals Rates // uuid.Nil: callers that are not authenticated
+	refusals Rates // of refusals, by caller; uuid.Nil: callers that are not authenticated
 }
 
-// RetryAfter is the Retry-After while the database is down or a queue is full.
+// RetryAfter is the value of the Retry-After header while the database is down or a queue is full.
 const RetryAfter = time.Second
 
 // Problem returns the problem for an error.
@@ -59,7 +59,7 @@ func (k *Kit) Problem(err error) *problem.Error {
 	return problem.Internal(err)
 }
 
-// Fail answers a request with an error, as JSON.
+// Fail answers a request with the problem for an error, as JSON.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
 	p := k.Failure(r, err)
 	abandonBody(w, r)
@@ -99,20 +99,20 @@ func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 		slog.String("route", routeOf(r)), slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
 }
 
-// WithTimeout limits a request to Timeout. It ignores the end of ctx: a client may close its side of the connection
-// after the request, which ends ctx, and still read the answer. A client that disconnects costs no more than one that
-// stays.
+// WithTimeout limits a request to Timeout. It ignores the cancellation of ctx: a client may close its side of the
+// connection after the request, which cancels ctx, and still read the answer. A client that disconnects costs no more
+// than one that stays.
 func (k *Kit) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 }
 
-// RecoverPanics answers with 500 when a handler panics, and logs the stack. It lets http.ErrAbortHandler pass, with
-// which a handler aborts a stream.
+// RecoverPanics answers with 500 when a handler panics, and logs the stack. It panics again with http.ErrAbortHandler,
+// by which a handler aborts a stream.
 func (k *Kit) RecoverPanics(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() { //nolint:contextcheck // the request has the context
 			cause := recover()
-			if cause == http.ErrAbortHandler { //nolint:errorlint // it is used unwrapped
+			if cause == http.ErrAbortHandler { //nolint:errorlint // handlers panic with it unwrapped
 				panic(cause)
 			}
 			if cause != nil {

@@ -26,14 +26,14 @@ const (
 	defaultHeartbeat    = 15 * time.Second
 )
 
-// Lines writes a stream of lines to a client. It fails when the client does not receive within the write time-out, when
-// its key is no longer valid, and, with Draining, when the process shuts down.
+// Lines writes a stream of lines to a client. Write and KeepAlive fail when the client does not receive within the
+// write time-out, when its key is no longer valid, and, with Draining, when the process shuts down.
 type Lines struct {
 	Kit          *Kit
 	Writer       http.ResponseWriter
 	Request      *http.Request
-	CheckKey     func() error  // of the client; only a *problem.Error ends the stream
-	Draining     func() bool   // whether the process shuts down; nil: the stream does not end then
+	CheckKey     func() error  // checks the client's key; only a *problem.Error ends the stream
+	Draining     func() bool   // whether the process shuts down; nil: a shutdown does not end the stream
 	WriteTimeout time.Duration // for the client to receive one write; default 30 s
 	Heartbeat    time.Duration // time without a write until KeepAlive sends an empty line; default 15 s
 
@@ -42,7 +42,7 @@ type Lines struct {
 	buffer  []byte
 	begun   bool
 	last    time.Time // time of the last write
-	validAt time.Time // when the key was last valid
+	validAt time.Time // time of the last check that did not refuse the key
 }
 
 // Run runs stream, which calls Write and KeepAlive, and ends the answer. ctx is the context of the request. It returns
@@ -83,7 +83,7 @@ func (l *Lines) removeReadDeadline() error {
 // flushSize is the number of bytes that are collected before they are sent.
 const flushSize = 64 << 10
 
-// Write sends n lines. line appends the text of line i, without its end, to a buffer.
+// Write sends n lines. line appends the text of line i, without the newline, to a buffer.
 func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) error {
 	sent := 0
 	for i := range n {
@@ -107,8 +107,8 @@ func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) er
 	return nil
 }
 
-// KeepAlive sends the header at the start of a stream, so that the client knows that it is connected, and an empty line
-// after a pause.
+// KeepAlive sends the header of the answer if nothing was sent yet, so that the client knows that it is connected.
+// Later it sends an empty line once Heartbeat has passed since the last write.
 func (l *Lines) KeepAlive() error {
 	if !l.begun {
 		return l.send(nil)
@@ -122,9 +122,9 @@ func (l *Lines) KeepAlive() error {
 	return nil
 }
 
-// recheck is the interval between checks of a stream's key. Pauses between writes and the cache of package access delay
-// a check further, but a revoked key ends the stream within a second. Only a write that has begun may take longer: a
-// slow client has WriteTimeout to receive it.
+// recheck is the least time between two checks of a stream's key. Pauses between writes and the cache of package access
+// add to it, but a revoked key ends the stream within a second. Only a write that has begun may take longer: a slow
+// client has WriteTimeout to receive it.
 const recheck = 100 * time.Millisecond
 
 // mayWrite fails when the process shuts down or the key is no longer valid. It is called before every write, because a
@@ -147,7 +147,7 @@ func (l *Lines) mayWrite() error {
 
 func (l *Lines) send(text []byte) error {
 	now, control := l.Kit.Now(), http.NewResponseController(l.Writer)
-	// The server's own deadline is for a whole response.
+	// The server's own write deadline is for the whole answer.
 	if err := control.SetWriteDeadline(now.Add(cmp.Or(l.WriteTimeout, defaultWriteTimeout))); err != nil &&
 		!errors.Is(err, http.ErrNotSupported) {
 		return errors.Join(ErrClient, err)

@@ -54,10 +54,8 @@ func (s *statusRecorder) WriteHeader(status int) {
 	s.ResponseWriter.WriteHeader(status)
 }
 
-// streamed reports whether the answer was a stream of events.
-func (s *statusRecorder) streamed() bool {
-	return s.Header().Get("Content-Type") == "application/x-ndjson"
-}
+// streamed reports whether the answer was a stream of lines.
+func (s *statusRecorder) streamed() bool { return s.Header().Get("Content-Type") == LineMediaType }
 
 // Unwrap lets http.ResponseController reach the connection.
 func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
@@ -84,7 +82,7 @@ func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	})
 }
 
-// methodName returns the method of a request, or a fixed word for unknown methods, because clients may send any.
+// methodName returns the method of a request, or "other" for an unknown one, because clients may send any.
 func methodName(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete,

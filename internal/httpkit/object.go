@@ -36,10 +36,10 @@ type Object struct {
 	NoNull bool
 
 	names    []string                   // of the known members
-	raw      [maxMembers]jsontext.Value // values of names, as parts of the body; nil if absent or null
-	null     [maxMembers]bool
-	miscased [maxMembers]string // a member that differs from names[i] only in case
-	unknown  []string           // members that are ignored, the first maxErrors
+	raw      [maxMembers]jsontext.Value // values of names, as slices of the body; nil if absent or null
+	null     [maxMembers]bool           // whether the value of names[i] is null
+	miscased [maxMembers]string         // a member that differs from names[i] only in case
+	unknown  []string                   // the first maxErrors unknown members, which are ignored
 	errs     []problem.FieldError
 }
 
@@ -64,7 +64,7 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-// Parse finds up to eight members by their names in a body. The error is about the body as a whole.
+// Parse finds the members with the given names, at most eight, in a body. Its error is about the body as a whole.
 func (o *Object) Parse(body []byte, names []string) error {
 	o.names = names
 	s, _ := scanners.Get().(*scanner)
@@ -111,7 +111,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 	return nil
 }
 
-// readOpeningBrace describes in its error what the body is instead of an object.
+// readOpeningBrace reads the brace that begins the object. Its error says what the body is instead.
 func readOpeningBrace(dec *jsontext.Decoder, body []byte) error {
 	const want = "The request body must be a JSON object"
 	if bytes.HasPrefix(body, []byte("\ufeff")) {
@@ -161,7 +161,7 @@ func (o *Object) malformed(err error) error {
 	for member = range syntax.JSONPointer.Tokens() {
 		break
 	}
-	// A field without a name is useless to the client.
+	// An error of a field without a name would be useless to the client.
 	if errors.Is(syntax.Err, jsontext.ErrDuplicateName) && member != "" {
 		where := "duplicate member"
 		if syntax.JSONPointer.Parent() != "" {
@@ -198,8 +198,8 @@ func (o *Object) Null(name string) bool { return o.null[slices.Index(o.names, na
 // Given reports whether a member is present and not null.
 func (o *Object) Given(name string) bool { return o.raw[slices.Index(o.names, name)] != nil }
 
-// value returns a member that is present, not null and of the kind, which want describes. It records an error in all
-// other cases except an omitted optional member.
+// value returns the value of a member if it is present, not null and of the kind; want names the kind in messages.
+// Otherwise it records an error, unless the member is optional and omitted.
 func (o *Object) value(name string, kind jsontext.Kind, want string, required bool) (jsontext.Value, bool) {
 	i := slices.Index(o.names, name)
 	if sent := o.miscased[i]; sent != "" {
@@ -273,9 +273,9 @@ func (o *Object) text(field string, quoted jsontext.Value) (string, bool) {
 	return s, true
 }
 
-// Texts calls element for each string of an array, with a field such as genres[3], and records an error for other
-// elements. It reads at most most elements, and records an error if there are fewer than least or more than most. It
-// returns false when there is no array.
+// Texts calls element for each string of an array, with a field such as genres[3], and records an error for each other
+// element, up to maxErrors. It reads only the first most elements. It records an error if there are fewer than least or
+// more than most, and returns false when there is no array.
 func (o *Object) Texts(name string, required bool, least, most int, element func(field, text string)) bool {
 	raw, ok := o.value(name, '[', "an array", required)
 	if !ok {
@@ -334,7 +334,7 @@ func unquote(quoted jsontext.Value) string {
 	return string(s)
 }
 
-// describe returns the name of a kind of JSON value with its article.
+// describe returns the name of a kind of JSON value with its article, such as "an array".
 func describe(kind jsontext.Kind) string {
 	switch kind {
 	case '{':

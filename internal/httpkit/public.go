@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// Refusal answers a request with an error: Kit.Fail as JSON, other ones as a page.
+// Refusal answers a request with an error. Kit.Fail answers with JSON, others with a page.
 type Refusal func(w http.ResponseWriter, r *http.Request, err error)
 
 // Public serves handler to readers without a key, within the limit of Readers, and with gzip for clients that accept
@@ -33,8 +33,9 @@ type RenderFunc func(w io.Writer) error
 // ReadFunc reads the data of an answer and returns the function that renders it.
 type ReadFunc func(ctx context.Context, r *http.Request) (RenderFunc, error)
 
-// Rendered is Public for answers that are read and then rendered. They get an ETag. Few are rendered at a time, because
-// this takes several times the memory of the data (Readers.Make).
+// Rendered is Public for answers in two steps: read reads the data, and the function that it returns renders them.
+// Answers have an ETag. Readers.Make limits how many are rendered at a time, because rendering takes several times the
+// memory of the data.
 func (k *Kit) Rendered(contentType string, read ReadFunc, refuse Refusal) http.Handler {
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := k.WithTimeout(r.Context())
@@ -86,8 +87,8 @@ func release(buffer *bytes.Buffer) {
 // compressFrom is the size, in bytes, from which answers are compressed: a smaller one fits into one packet as it is.
 const compressFrom = 1024
 
-// compress compresses with the fastest gzip: 40 kB of a page become 7 kB (BenchmarkCompress). zstd, whose encoders take
-// megabytes each, and brotli, which is slow, are not much better.
+// compress compresses with the fastest level of gzip: 40 kB of a page become 7 kB (BenchmarkCompress). zstd and brotli
+// compress little better; each zstd encoder takes megabytes, and brotli is slow.
 var compress = newCompress()
 
 func newCompress() func(http.Handler) http.HandlerFunc {
@@ -99,13 +100,13 @@ func newCompress() func(http.Handler) http.HandlerFunc {
 	return wrapper
 }
 
-// caching lets browsers and proxies keep an answer for a few seconds. For this time, readers may still see a comment
+// caching lets browsers and proxies keep an answer for five seconds. For this time, readers may still see a comment
 // that staff hid.
 const caching = "public, max-age=5"
 
 // Send answers a reader with body, or with 304 when the client has it already. Unless Cache-Control is set, the answer
-// may be cached for five seconds. The ETag is a digest of the bytes, the same on all replicas, and weak, because the
-// compressed form has the same.
+// may be cached for five seconds. The ETag is a digest of the bytes, so all replicas send the same one. It is weak,
+// because the compressed form has it, too.
 func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	digest := sha256.Sum256(body)
 	var quoted [4 + 22]byte // 128 bits of the digest

@@ -98,7 +98,7 @@ func (q *Query) Text(name string) string {
 // IsText reports whether a text can be sent to the database: UTF-8 without the character NUL.
 func IsText(text string) bool { return utf8.ValidString(text) && !strings.ContainsRune(text, 0) }
 
-// OneOf returns a parameter with one of a few values.
+// OneOf returns a parameter that has one of the allowed values.
 func (q *Query) OneOf(name string, allowed ...string) string {
 	text := q.Text(name)
 	if text != "" && !slices.Contains(allowed, text) {
@@ -119,7 +119,7 @@ func (q *Query) Bool(name string) *bool {
 	return &value
 }
 
-// Limit returns the parameter limit, the size of a page.
+// Limit returns the parameter limit, the size of a page: from 1 to most; standard if it is absent or invalid.
 func (q *Query) Limit(standard, most int) int {
 	text := q.Text("limit")
 	if text == "" {
@@ -178,7 +178,7 @@ func (q *Query) Time(name string) *time.Time {
 	return &moment
 }
 
-// errTime replaces the error of time.Parse, which names Go's layout of the time.
+// errTime replaces the error of time.Parse, which shows Go's layout string.
 var errTime = errors.New("must be a time with its zone, such as 2026-01-31T12:00:00Z")
 
 // ParseTime parses a time in RFC 3339 form, in the years 1 to 9999 (UTC).

@@ -13,8 +13,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// receiveTime is the time for a client to receive an answer, in addition to the time-out for making it. Half a megabyte
-// in that time needs 400 kbit/s.
+// receiveTime is the time for a client to receive an answer, in addition to the timeout for making it. Half a megabyte
+// in this time needs 400 kbit/s.
 const receiveTime = 10 * time.Second
 
 // Readers limits the concurrent requests of readers, or of staff and auditors, until the last byte is sent: a slow
@@ -27,12 +27,12 @@ type Readers struct {
 	current prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers for an audience, which is a label of their metrics. At most most requests are in progress,
-// and at most making of their answers are being made; 0: as many as half of the processors. A client that has not
-// received its answer ten seconds after the timeout is disconnected.
-func NewReaders(audience string, most, making int, timeout time.Duration) *Readers {
-	making = cmp.Or(making, (runtime.GOMAXPROCS(0)+1)/2)
-	r := &Readers{slots: make(chan struct{}, most), making: make(chan struct{}, making), timeout: timeout}
+// NewReaders returns Readers for an audience, which is a label of their metrics. requests is the limit of requests in
+// progress; answers that of answers that are made at the same time, 0: half of the processors, rounded up. A client
+// that has not received its answer ten seconds after the timeout is disconnected.
+func NewReaders(audience string, requests, answers int, timeout time.Duration) *Readers {
+	answers = cmp.Or(answers, (runtime.GOMAXPROCS(0)+1)/2)
+	r := &Readers{slots: make(chan struct{}, requests), making: make(chan struct{}, answers), timeout: timeout}
 	labels := prometheus.Labels{"audience": audience}
 	r.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "novelgate_readers_refused_total", ConstLabels: labels,
@@ -82,8 +82,8 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 	})
 }
 
-// Make calls answer when fewer answers than the limit are being made, and fails when ctx ends first. Making an answer
-// takes several times its memory. Without this limit 64 concurrent large pages took all the memory that the garbage
+// Make calls answer once fewer answers than the limit are being made, and fails if ctx ends first. Making an answer
+// takes several times its memory: without this limit, 64 concurrent large pages took all the memory that the garbage
 // collector allows, and commands waited for seconds.
 func (r *Readers) Make(ctx context.Context, answer func() error) error {
 	if r == nil {

@@ -12,8 +12,8 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Refusals beyond a rate are delayed. Otherwise a flooder repeats each refused request at once. With a thousand such
-// connections on two cores, a comment of another partner took 717 ms (median).
+// Refusals beyond a rate are delayed. Otherwise a flooding client repeats each refused request at once. With a thousand
+// such connections on two cores, a comment of another partner took 717 ms (median).
 const (
 	refusalsPerSecond = 50
 	refusalDelay      = time.Second

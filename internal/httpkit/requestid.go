@@ -25,7 +25,7 @@ func WithRequestID(next http.Handler) http.Handler {
 	})
 }
 
-// info is the data of one request for its handlers.
+// info is the data of one request that its handlers share.
 type info struct {
 	id   string
 	code problem.Code // of the error in the answer, for metrics
@@ -33,7 +33,7 @@ type info struct {
 
 type infoKey struct{}
 
-// infoOf returns the data of a request, for reading and writing.
+// infoOf returns the data of a request, for reading and writing; empty data outside of WithRequestID.
 func infoOf(ctx context.Context) *info {
 	if known, ok := ctx.Value(infoKey{}).(*info); ok {
 		return known

@@ -13,7 +13,7 @@ import (
 // NotFound answers a request for an unknown path.
 func (k *Kit) NotFound(w http.ResponseWriter, r *http.Request) { k.Fail(w, r, problem.NotFound()) }
 
-// MethodNotAllowed answers a request whose path exists for other methods.
+// MethodNotAllowed answers a request whose path exists only for other methods, and lists them.
 func (k *Kit) MethodNotAllowed(router *mux.Router) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var allowed []string
@@ -30,7 +30,7 @@ func (k *Kit) MethodNotAllowed(router *mux.Router) http.Handler {
 	})
 }
 
-// PathID returns a UUID of the path.
+// PathID returns a UUID in the path. The error is a *problem.Error.
 func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	id, err := uuid.Parse(mux.Vars(r)[name])
 	if err != nil {
