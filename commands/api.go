@@ -37,14 +37,14 @@ type Committer interface {
 	Execute(ctx context.Context, cmd *committer.Command) (committer.Result, error)
 }
 
-// Limiter counts requests and creations per minute.
+// Limiter limits the commands of an integration per minute.
 type Limiter interface {
 	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
 		error)
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
-// Records runs queries: a pool.
+// Records runs the queries of partners. It is a connection pool.
 type Records interface {
 	database.Querier
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
@@ -59,7 +59,7 @@ type API struct {
 	Limiter   Limiter
 	Records   Records
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
-	Addresses httpkit.Addresses      // in responses
+	Addresses httpkit.Addresses      // makes the URLs in responses
 	// Sandbox is the database of a sandbox, where faults can be simulated; nil outside of sandboxes.
 	Sandbox *pgxpool.Pool
 
@@ -92,20 +92,20 @@ func (a *API) Register(router *mux.Router) {
 type route struct {
 	method, path string
 	command      ratelimit.Operation            // "" for a query
-	limits       []ratelimit.Operation          // of a command, in its response headers
+	limits       []ratelimit.Operation          // limits of a command that its response headers show
 	allowed      func(*access.Integration) bool // checks the capability; nil: none needed
-	missing      string                         // detail of the 403 without it
+	missing      string                         // detail of the 403 response without the capability
 	maxBody      int64                          // in bytes; 0 for a route without a body
 	handle       func(ctx context.Context, in *input) (*output, error)
 }
 
-// input is a request that has passed all checks before its body.
+// input is a request that has passed all checks except those of the contents of its body.
 type input struct {
 	*access.Integration
 	request     *http.Request
 	requestID   string
 	traceParent string
-	key         string // of a command
+	key         string // idempotency key of a command
 	fault       fault  // to simulate; "" for none
 	body        []byte
 	receivedAt  time.Time
@@ -115,8 +115,8 @@ type input struct {
 type output struct {
 	status   int
 	location string // of a 201
-	replayed bool
-	mismatch bool
+	replayed bool   // the command is a retry
+	mismatch bool   // the recorded command was different
 	body     any
 	outcome  string // of a command, for metrics
 }
@@ -129,10 +129,10 @@ func (in *input) caller() committer.Caller {
 	}
 }
 
-// handler serves a route. The checks of a command run in this order: key of the integration (401), media type (415),
-// size (413), disabled integration and capability (403), idempotency key, and then, in the operation, body, limit, fair
-// share, replay, decision. A query has no idempotency key. Its fair share (429) is checked right after the key of the
-// integration, because its body may be large and a refused query stores nothing.
+// handler serves a route. The checks of a command run in this order: API key (401), media type (415), size (413),
+// disabled integration and capability (403), idempotency key, and then, in the operation, body, limit, fair share,
+// replay, decision. A query has no idempotency key. Its limit and fair share (429) are checked right after the API key,
+// because its body may be large and a refused query stores nothing.
 func (a *API) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := a.serve(w, r, rt)
@@ -162,7 +162,7 @@ func (a *API) handler(rt *route) http.Handler {
 // time-out of the request, because the client is slow and not the service.
 const bodyGrace = 50 * time.Millisecond
 
-// serve returns the response. With an error, output only says whether the request is a replay.
+// serve returns the response to a request. With an error, output only says whether the request is a replay.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *output, err error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
@@ -220,7 +220,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 	return rt.handle(ctx, in)
 }
 
-// enter waits until the query may run or the client disconnects.
+// enter waits until a query may run. It fails if a limit is exceeded, the client disconnects or Timeout passes.
 func (a *API) enter(r *http.Request, integration uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 	defer cancel()
@@ -245,7 +245,8 @@ func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request)
 	return caller, func() { a.guard.queries.Return(caller.IntegrationID) }, nil
 }
 
-// AdmitPartner is Admit for requests that need no capability. An admitted stream does not count as a query.
+// AdmitPartner is Admit for requests that need no capability: it also refuses a disabled integration. While a stream is
+// open, it counts as a concurrent stream and not as a concurrent query.
 func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (
 	integration uuid.UUID, leave func(), err error,
 ) {
@@ -271,7 +272,8 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 	return id, leave, nil
 }
 
-// StillAdmitted checks again that the key of a request is valid and its integration enabled, as long streams must.
+// StillAdmitted checks that the key of a request is valid and its integration enabled. It counts against no limit, so a
+// stream can repeat it.
 func (a *API) StillAdmitted(ctx context.Context, r *http.Request) error {
 	caller, err := a.authenticate(ctx, r)
 	if err != nil {
@@ -315,7 +317,7 @@ func (a *API) respond(w http.ResponseWriter, rt *route, out *output) error {
 	return httpkit.SendStorable(w, out.status, out.body)
 }
 
-// traceParentPattern is version 00 of the W3C Trace Context header.
+// traceParentPattern matches version 00 of the W3C Trace Context header.
 var traceParentPattern = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
 
 // Trace and parent identifiers of all zeros are invalid.

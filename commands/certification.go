@@ -35,24 +35,24 @@ type faultProof struct {
 	At             *time.Time `json:"at"`
 }
 
-// received is a request of a command, as recorded.
-type received struct {
+// recordedRequest is a request for a command, as the table sandbox_requests records it.
+type recordedRequest struct {
 	Operation, Key string
-	Body           []byte // SHA-256
+	BodyHash       []byte // SHA-256
 	Fault          fault
 	At             time.Time
 	AnsweredAt     *time.Time
 	Status         int // 0 without an answer
 }
 
-func (r received) succeeded() bool {
+func (r recordedRequest) succeeded() bool {
 	return r.Status >= http.StatusOK && r.Status < http.StatusMultipleChoices
 }
 
-// maxRequests is the number of requests that count, the newest ones.
+// maxRequests limits the requests that count. The newest ones count.
 const maxRequests = 10_000
 
-const receivedListSQL = `SELECT operation, idempotency_key, body_sha256, coalesce(fault, ''), received_at, answered_at, coalesce(status, 0)
+const recordedRequestsSQL = `SELECT operation, idempotency_key, body_sha256, coalesce(fault, ''), received_at, answered_at, coalesce(status, 0)
 FROM (SELECT * FROM sandbox_requests WHERE integration_id = $1 ORDER BY request_id DESC LIMIT $2) AS r ORDER BY request_id`
 
 func (a *API) certificationRoute() *route {
@@ -61,8 +61,8 @@ func (a *API) certificationRoute() *route {
 
 // certification handles GET /api/integrations/certification. Outside of sandboxes no fault was tried.
 func (a *API) certification(ctx context.Context, in *input) (*output, error) {
-	requests, err := database.Collect(ctx, a.Records, "requests", pgx.RowToStructByPos[received], receivedListSQL,
-		in.IntegrationID, maxRequests)
+	requests, err := database.Collect(ctx, a.Records, "requests", pgx.RowToStructByPos[recordedRequest],
+		recordedRequestsSQL, in.IntegrationID, maxRequests)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ const (
 )
 
 // judge returns the result of a fault from the requests of an integration, oldest first.
-func judge(f fault, requests []received) faultProof {
+func judge(f fault, requests []recordedRequest) faultProof {
 	at := len(requests) - 1
 	for at >= 0 && requests[at].Fault != f {
 		at--
@@ -95,13 +95,13 @@ func judge(f fault, requests []received) faultProof {
 	proof := faultProof{
 		Fault: f, Result: notSurvived, Operation: &first.Operation, IdempotencyKey: &first.Key, At: &first.At,
 	}
-	var repetitions []received
+	var repetitions []recordedRequest
 	for i, r := range requests {
 		switch {
 		case r.Operation != first.Operation, i <= at:
 		case r.Key == first.Key:
 			repetitions = append(repetitions, r)
-		case r.At.Sub(first.At) < lateTolerance && slices.Equal(r.Body, first.Body) && isNew(r, requests[:i]):
+		case r.At.Sub(first.At) < lateTolerance && slices.Equal(r.BodyHash, first.BodyHash) && isNew(r, requests[:i]):
 			proof.Reason = fmt.Sprintf("The same body came under another key, %q: the command may be stored twice.", r.Key)
 			return proof
 		}
@@ -118,12 +118,13 @@ func judge(f fault, requests []received) faultProof {
 }
 
 // isNew reports whether a request is the first one of its key.
-func isNew(r received, before []received) bool {
-	return !slices.ContainsFunc(before, func(b received) bool { return b.Key == r.Key && b.Operation == r.Operation })
+func isNew(r recordedRequest, before []recordedRequest) bool {
+	return !slices.ContainsFunc(before,
+		func(b recordedRequest) bool { return b.Key == r.Key && b.Operation == r.Operation })
 }
 
 // checkRepetitions returns an error text for the repetitions of a request, "" if they are correct.
-func checkRepetitions(first received, repetitions []received) string {
+func checkRepetitions(first recordedRequest, repetitions []recordedRequest) string {
 	if len(repetitions) == 0 {
 		if first.Status >= http.StatusBadRequest && first.Fault == slow {
 			return fmt.Sprintf("The command was refused with %d.", first.Status)
@@ -141,10 +142,11 @@ func checkRepetitions(first received, repetitions []received) string {
 	case pause > wait+lateTolerance:
 		return fmt.Sprintf("The command came again only after %v.", pause)
 	}
-	answered := slices.ContainsFunc(repetitions, received.succeeded)
+	answered := slices.ContainsFunc(repetitions, recordedRequest.succeeded)
 	last := repetitions[len(repetitions)-1]
 	switch {
-	case slices.ContainsFunc(repetitions, func(r received) bool { return !slices.Equal(r.Body, first.Body) }):
+	case slices.ContainsFunc(repetitions,
+		func(r recordedRequest) bool { return !slices.Equal(r.BodyHash, first.BodyHash) }):
 		return "The command came again with another body."
 	case answered:
 		return ""

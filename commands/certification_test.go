@@ -16,7 +16,7 @@ func TestJudge(t *testing.T) {
 	// received returns a request with the key "k", ms milliseconds after noon.
 	received := func(ms int, change func(r *commands.Received)) commands.Received {
 		at := noon.Add(time.Duration(ms) * time.Millisecond)
-		r := commands.Received{Operation: "posts", Key: "k", Body: []byte(body), At: at, AnsweredAt: &at, Status: 201}
+		r := commands.Received{Operation: "posts", Key: "k", BodyHash: []byte(body), At: at, AnsweredAt: &at, Status: 201}
 		if change != nil {
 			change(&r)
 		}
@@ -89,7 +89,7 @@ func TestJudge(t *testing.T) {
 		"another body": {
 			"unavailable",
 			[]commands.Received{
-				first("unavailable", 503), received(2500, func(r *commands.Received) { r.Body = []byte(other) }),
+				first("unavailable", 503), received(2500, func(r *commands.Received) { r.BodyHash = []byte(other) }),
 			},
 			"not_survived", "another body",
 		},
@@ -139,7 +139,7 @@ func TestJudge(t *testing.T) {
 			"lost_response",
 			[]commands.Received{
 				first("lost_response", 0), received(5, nil),
-				received(10, func(r *commands.Received) { with("lost_response", 0)(r); r.Key = "l"; r.Body = []byte(other) }),
+				received(10, func(r *commands.Received) { with("lost_response", 0)(r); r.Key = "l"; r.BodyHash = []byte(other) }),
 			},
 			"not_survived", "has not come again",
 		},

@@ -18,13 +18,13 @@ func (a *API) novelsRoute() *route {
 	return &route{
 		method: http.MethodPost, path: "/api/integrations/novels", maxBody: request.MaxBody, handle: a.upsertNovel,
 		command: ratelimit.Novels, limits: []ratelimit.Operation{ratelimit.Novels, ratelimit.NovelUpdates},
-		allowed: mayCreateNovels, missing: missingNovels,
+		allowed: mayCreateNovels, missing: cannotCreateNovels,
 	}
 }
 
 func mayCreateNovels(caller *access.Integration) bool { return caller.CanCreateNovels }
 
-const missingNovels = "This integration lacks the capability to create novels."
+const cannotCreateNovels = "This integration lacks the capability to create novels."
 
 // novelResponse is the body of SPEC 4.1.
 type novelResponse struct {
@@ -44,7 +44,7 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	}
 	result, err := a.Committer.Execute(ctx, committer.NewUpsertNovel(in.caller(), in.key, &body))
 	if err != nil {
-		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // errors.go maps them
+		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // Problem maps it
 	}
 	url := a.Addresses.Novel(result.Slug)
 	out := &output{
@@ -85,7 +85,7 @@ type postResponse struct {
 func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodePost(in.body, in.receivedAt)
 	if err != nil {
-		return nil, err // already a problem
+		return nil, err // a *problem.Error already
 	}
 	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
 	if err != nil {
@@ -96,7 +96,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	result, err := a.Committer.Execute(ctx, committer.NewImportPost(in.caller(), in.key, &body))
 	if err != nil {
-		return nil, err // errors.go maps them
+		return nil, err // Problem maps it
 	}
 	url := a.Addresses.Post(result.Slug, result.PostID)
 	out := &output{

@@ -88,7 +88,7 @@ func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
 	}
 
 	postID := uuid.NullUUID{UUID: events.PostID(in.IntegrationID, key), Valid: operation == ratelimit.Posts}
-	found, err := queryStored(ctx, a.Records, deliverySQL, []any{postID, key, in.IntegrationID},
+	found, err := queryReplicated(ctx, a.Records, deliverySQL, []any{postID, key, in.IntegrationID},
 		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
 			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
 			return d, err
@@ -118,7 +118,7 @@ func operationIn(r *http.Request) (ratelimit.Operation, error) {
 	return operation, nil
 }
 
-// parseOperation accepts the name of one of the two operations.
+// parseOperation accepts the operations that have deliveries: novels and posts.
 func parseOperation(name string) (ratelimit.Operation, bool) {
 	operation := ratelimit.Operation(name)
 	return operation, operation == ratelimit.Novels || operation == ratelimit.Posts
@@ -199,9 +199,9 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, re
 	return n, &rejected.Reason, err
 }
 
-// queryStored reads the rows of a query, and waits until they are on the synchronous standby, because partners rely on
-// recorded deliveries after a failover. Query and wait run on the same server.
-func queryStored[T any](
+// queryReplicated reads the rows of a query, and waits until they are on the synchronous standby, because partners rely
+// on recorded deliveries after a failover. Query and wait run on the same server.
+func queryReplicated[T any](
 	ctx context.Context, db Records, sql string, args []any, scan pgx.RowToFunc[T],
 ) (found []T, err error) {
 	var batch pgx.Batch
@@ -253,7 +253,7 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 		}
 		sql, args = reconcilePostsSQL, []any{body.keys, postIDs}
 	}
-	found, err := queryStored(ctx, a.Records, sql, args, pgx.RowTo[string])
+	found, err := queryReplicated(ctx, a.Records, sql, args, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("reconcile deliveries: %w", err)
 	}

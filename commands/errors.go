@@ -61,11 +61,11 @@ const (
 	readyAgainAfter = 10 * time.Second
 )
 
-// readiness derives from the outcomes of commands whether the service works. A writable connection does not show that
-// commits complete, that no table is locked and that the disk has room. The zero value is ready.
+// readiness derives from the outcomes of commands whether the service works. A writable connection is not enough:
+// commits may hang, a table may be locked, or the disk may be full. The zero value is ready.
 type readiness struct {
 	mu          sync.Mutex
-	first, last time.Time // failures since the latest success
+	first, last time.Time // failures since the latest success; first is zero without any
 }
 
 // record records the outcome of a command. It ignores refusals.

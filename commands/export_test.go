@@ -5,10 +5,10 @@ import (
 )
 
 // Received is a recorded request of a command.
-type Received = received
+type Received = recordedRequest
 
 // SetFault sets the fault that was simulated.
-func (r *received) SetFault(f string) { r.Fault = fault(f) }
+func (r *recordedRequest) SetFault(f string) { r.Fault = fault(f) }
 
 // Judge returns the result of a fault, and its reason.
 func Judge(f string, requests []Received) (result, reason string) {

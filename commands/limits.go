@@ -65,7 +65,7 @@ func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duratio
 
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
 // limit, w the window in seconds, r the remaining permits, t the seconds until the window is empty. The header names
-// are in canonical form.
+// are in Go's canonical form.
 func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations ...ratelimit.Operation) {
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")

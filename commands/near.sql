@@ -1,6 +1,7 @@
--- Public titles near given titles in the order of an index, which share the longest beginnings or ends. $1: folded titles, the
--- requested one first; $2: for each, the minimum number of shared characters; $3: maximum number of titles on each side. The LIMITs
--- are inside, so that no more rows are read. The index title_lookup_reversed has the last 64 characters of each title in reverse.
+-- Public titles next to given titles in the order of an index: they share the longest beginnings or endings with them. $1: folded
+-- titles, the requested one first; $2: for each, the prefix that its neighbours must have; $3: maximum number of titles on each side.
+-- Neighbours by ending are those of the requested title. The LIMITs are inside, so that no more rows are read. The index
+-- title_lookup_reversed has the last 64 characters of each title in reverse.
 SELECT DISTINCT n.folded_title, n.title
 FROM (
     SELECT near_start.folded_title, near_start.title, near_start.state

@@ -24,10 +24,10 @@ import (
 type resolveResponse struct {
 	Rule        string     `json:"rule"`
 	FoldedTitle string     `json:"foldedTitle"`
-	NovelID     *uuid.UUID `json:"novelId"` // nil, as the two below, when the title is unknown
+	NovelID     *uuid.UUID `json:"novelId"` // nil, as the two below, when the title is unknown or free
 	Slug        *string    `json:"slug"`
 	URL         *string    `json:"url"`
-	NearTitles  []string   `json:"nearTitles"` // nearest first; none when the title is known
+	NearTitles  []string   `json:"nearTitles"` // nearest first; none when novelId is given
 }
 
 // Rules of a resolution. Pending is the rule for a new novel of an integration under review, and for its own pending
@@ -47,12 +47,12 @@ var titleSQL string
 func (a *API) resolveRoute() *route {
 	return &route{
 		method: http.MethodPost, path: "/api/integrations/resolve", maxBody: request.MaxBody, handle: a.resolve,
-		allowed: mayCreateNovels, missing: missingNovels,
+		allowed: mayCreateNovels, missing: cannotCreateNovels,
 	}
 }
 
-// resolve handles POST /api/integrations/resolve: an upsert without its effects. It refuses a request that an upsert
-// refuses.
+// resolve handles POST /api/integrations/resolve: the decision of an upsert without its effects. It refuses an invalid
+// body as an upsert does. A rejected title is not refused: the response names the rule.
 func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodeNovel(in.body)
 	if err != nil {
@@ -80,7 +80,7 @@ func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// ruleFor returns the rule that applies, decided by the aggregate as for the command itself.
+// ruleFor returns the rule that applies to an upsert of a novel. The aggregate decides, as it does for the command.
 func ruleFor(n novel.Novel, cmd novel.Upsert) (string, error) {
 	outcome, event, err := n.Upsert(cmd)
 	switch {
@@ -142,8 +142,8 @@ func nearSpellings(folded string) []string {
 	return append(spellings, "the "+folded)
 }
 
-// nearest returns the candidates whose edit distance to a folded title is less than half of the longer title, nearest
-// first.
+// nearest returns up to maxNearTitles candidates, nearest first. Their edit distance to the folded title is less than
+// half the length of the longer title.
 func nearest(folded string, candidates []nearTitle) []string {
 	length := utf8.RuneCountInString(folded)
 	near := candidates[:0]

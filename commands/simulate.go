@@ -39,8 +39,8 @@ func (f fault) retryAfter() time.Duration {
 	return map[fault]time.Duration{unavailable: unavailableTime, rateLimited: rateLimitedTime}[f]
 }
 
-// Requests are recorded with their faults, for the certification. Only the first request of a key has a fault: a client
-// that repeats a command may send the header again.
+// The requests of a sandbox are recorded with their faults, for the certification. Only the first request of a key has
+// a fault, so that a client may send the header again when it repeats the command.
 const (
 	receivedSQL = `INSERT INTO sandbox_requests (integration_id, operation, idempotency_key, body_sha256, fault, received_at)
 SELECT $1::uuid, $2::text, $3::text, $4, CASE WHEN NOT EXISTS (
@@ -51,8 +51,8 @@ RETURNING request_id, coalesce(fault, '')`
 	answeredSQL = `UPDATE sandbox_requests SET answered_at = $2, status = nullif($3, 0) WHERE request_id = $1`
 )
 
-// execute executes a command. In a sandbox it records the request and simulates the fault that the client asks for.
-func (a *API) execute(ctx context.Context, in *input, rt *route) (out *output, err error) {
+// execute executes a command. In a sandbox it also simulates the fault that the client asks for.
+func (a *API) execute(ctx context.Context, in *input, rt *route) (*output, error) {
 	wanted := fault(in.request.Header.Get(simulateHeader))
 	switch {
 	case a.Sandbox == nil && wanted == "":
@@ -61,11 +61,18 @@ func (a *API) execute(ctx context.Context, in *input, rt *route) (out *output, e
 		return nil, problem.InvalidField(simulateHeader, "works only with the key of a sandbox (ngt_…)")
 	case wanted != "" && !slices.Contains(faults, wanted):
 		return nil, problem.InvalidField(simulateHeader, "must be unavailable, rate_limited, lost_response or slow")
+	default:
+		return a.simulate(ctx, in, rt, wanted)
 	}
+}
+
+// simulate executes a command in a sandbox, and records the request and its answer. It simulates the wanted fault, ""
+// for none, if the request is the first one of its key.
+func (a *API) simulate(ctx context.Context, in *input, rt *route, wanted fault) (out *output, err error) {
 	var id int64
-	body := sha256.Sum256(in.body)
-	if err := a.Sandbox.QueryRow(ctx, receivedSQL, in.IntegrationID, string(rt.command), in.key, body[:], string(wanted),
-		in.receivedAt).Scan(&id, &in.fault); err != nil {
+	bodySHA256 := sha256.Sum256(in.body)
+	if err := a.Sandbox.QueryRow(ctx, receivedSQL, in.IntegrationID, string(rt.command), in.key, bodySHA256[:],
+		string(wanted), in.receivedAt).Scan(&id, &in.fault); err != nil {
 		return nil, fmt.Errorf("record request: %w", err)
 	}
 	switch in.fault {

@@ -79,7 +79,7 @@ type Keys struct {
 	now          func() time.Time
 	pool         *pgxpool.Pool
 
-	usage    sync.Mutex
+	usage    sync.Mutex              // guards lastUsed
 	lastUsed map[uuid.UUID]time.Time // by key; saved with one statement for many keys
 
 	mu         sync.RWMutex
@@ -90,8 +90,8 @@ type Keys struct {
 // New returns a Keys that reads from pool over at most three connections.
 func New(pool *pgxpool.Pool, now func() time.Time) *Keys {
 	k := &Keys{now: now, pool: pool, entries: map[[sha256.Size]byte]entry{}, lastUsed: map[uuid.UUID]time.Time{}}
-	k.integrations = &finder{keys: k, query: integrations, queries: 2}
-	k.staffUsers = &finder{keys: k, query: staffUsers, queries: 1}
+	k.integrations = &finder{keys: k, query: integrationQuery, maxRunning: 2}
+	k.staffUsers = &finder{keys: k, query: staffUserQuery, maxRunning: 1}
 	return k
 }
 
@@ -109,7 +109,7 @@ func (k *Keys) AuthenticateStaffUser(ctx context.Context, key string) (*StaffUse
 	return e.staffUser, err
 }
 
-// authenticate returns the entry of a valid key. It refuses a key of any other kind than the two with ErrMalformed.
+// authenticate returns the entry of a valid key. It refuses a key that has neither of the two kinds with ErrMalformed.
 func (k *Keys) authenticate(ctx context.Context, key string, find *finder, kind, orKind apikey.Kind) (entry, error) {
 	secret, err := apikey.Parse(key)
 	if err != nil || secret.Kind() != kind && secret.Kind() != orKind {
@@ -144,7 +144,8 @@ func (k *Keys) beginLookUp() (generation uint64, until time.Time) {
 	return k.generation, k.now().Add(timeToLive)
 }
 
-// remember caches the entries of a group, unless Forget was called since the look-up began: they may be stale.
+// remember caches the entries of a group. It caches none if Forget was called since the look-up began, because then
+// they may be stale.
 func (k *Keys) remember(group []*lookUp, generation uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

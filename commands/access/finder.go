@@ -21,15 +21,16 @@ const (
 )
 
 // finder looks up keys in groups: keys that arrive while its queries run share the next query. So a flood of guessed
-// keys takes only the finder's connections, and a valid key waits for two queries at most.
+// keys takes only the finder's connections. A valid key waits for at most two queries while fewer than maxKeysPerQuery
+// other keys wait.
 type finder struct {
-	keys    *Keys
-	query   query
-	queries int // limit of concurrent queries
+	keys       *Keys
+	query      query
+	maxRunning int // limit of concurrent queries
 
 	mu      sync.Mutex
 	waiting []*lookUp
-	running int
+	running int // concurrent queries
 }
 
 // lookUp is a key that waits for a query. entry and err are set before done is closed.
@@ -40,13 +41,13 @@ type lookUp struct {
 	done  chan struct{}
 }
 
-// find returns the entry of a key, an empty one for an unknown key. It joins no running query: since that began, Forget
-// may have been called.
+// find returns the entry of a key, an empty one for an unknown key. It does not join a running query, because Forget
+// may have been called since that query began.
 func (f *finder) find(ctx context.Context, hash [sha256.Size]byte) (entry, error) {
 	l := &lookUp{hash: hash, done: make(chan struct{})}
 	f.mu.Lock()
 	f.waiting = append(f.waiting, l)
-	if f.running < f.queries {
+	if f.running < f.maxRunning {
 		f.running++
 		go f.work() //nolint:contextcheck // other requests wait for the same query
 	}
@@ -135,23 +136,23 @@ type query struct {
 	scan func(row pgx.CollectableRow) (hash []byte, e entry, err error)
 }
 
-var integrations = query{
+var integrationQuery = query{
 	sql: `SELECT k.key_hash, k.key_id, k.expires_at, i.integration_id, i.name, i.enabled, i.can_create_novels, i.can_post,
        i.posts_per_minute, i.novels_per_minute, i.novel_updates_per_minute, i.can_import, i.lines_per_minute, i.review
 FROM api_keys k JOIN integrations i USING (integration_id)
 WHERE k.key_hash = ANY($1) AND k.revoked_at IS NULL`,
 	scan: func(row pgx.CollectableRow) (hash []byte, e entry, err error) {
-		p := &Integration{}
-		e.integration = p
-		err = row.Scan(&hash, &p.KeyID, &e.expiresAt, &p.IntegrationID, &p.Name, &p.Enabled,
-			&p.CanCreateNovels, &p.CanPost, &p.PostsPerMinute, &p.NovelsPerMinute, &p.NovelUpdatesPerMinute,
-			&p.CanImport, &p.LinesPerMinute, &p.Review)
-		e.keyID, p.KeyExpiresAt = p.KeyID, e.expiresAt
+		i := &Integration{}
+		e.integration = i
+		err = row.Scan(&hash, &i.KeyID, &e.expiresAt, &i.IntegrationID, &i.Name, &i.Enabled,
+			&i.CanCreateNovels, &i.CanPost, &i.PostsPerMinute, &i.NovelsPerMinute, &i.NovelUpdatesPerMinute,
+			&i.CanImport, &i.LinesPerMinute, &i.Review)
+		e.keyID, i.KeyExpiresAt = i.KeyID, e.expiresAt
 		return hash, e, err
 	},
 }
 
-var staffUsers = query{
+var staffUserQuery = query{
 	sql: `SELECT key_hash, key_id, expires_at, person_id, role, name
 FROM person_keys
 WHERE key_hash = ANY($1) AND revoked_at IS NULL`,

@@ -8,9 +8,9 @@
 //     slides; it is neither a token bucket nor a fixed window. The row lock in rate_limit_take orders the takes, and
 //     each one reads the clock while it holds the lock.
 //   - Never early: after RetryAfter a permit is free, unless another request took it first.
-//   - Limits below 100 have no leases: the database grants each permit, and it is free again 60 seconds later to the
-//     microsecond. In windows with more than 120 charges, the permits of one half second become free together, 60
-//     seconds after the last of them.
+//   - Limits below 100 have no leases: the database grants each permit, and the permit is free again 60 seconds later
+//     to the microsecond. A charge is a number of permits with the time from which they count. In windows with more
+//     than 120 charges, the permits of one half second become free together, 60 seconds after the last of them.
 //
 // # Cost
 //
@@ -18,8 +18,8 @@
 // request does not wait. In a busy window a call also takes a lease: one percent of the remaining permits, which the
 // replica grants from memory for 200 ms. The database counts the lease from its end, so that its last use is covered.
 // Unused permits go back with the next call or soon after. The replica measures the lease with its own clock from
-// before the call was sent, so the lease ends here before it ends in the database. A refusal is cached for 100 ms, so a
-// client that keeps sending at its limit costs at most ten calls a second.
+// before the call was sent, so the lease ends in the replica before it ends in the database. A refusal is cached for
+// 100 ms, so a client that keeps sending at its limit costs at most ten calls a second.
 //
 // # Failures
 //

@@ -29,7 +29,7 @@ const (
 
 // Decision is the result of a take, and the state of the window after it.
 type Decision struct {
-	Granted   int // permits granted, 0 to what was wanted
+	Granted   int // permits granted, 0 to the wanted number
 	Limit     int // permits in any 60 seconds
 	Remaining int // free permits as known to this replica; other replicas may have taken some since
 
@@ -39,7 +39,7 @@ type Decision struct {
 	// exact unless unused permits are returned earlier. It is at most Window plus the length of a lease.
 	RetryAfter time.Duration
 
-	// charged is the time by the database's clock at which the granted permits count. Return needs it.
+	// charged is the time by the database's clock from which the granted permits count. Return needs it.
 	charged time.Time
 }
 
@@ -144,7 +144,7 @@ func (l *Limiter) Status(integration uuid.UUID, operation Operation, limit int) 
 }
 
 // Close returns leases and waits for the goroutines of the Limiter, for at most two seconds if the database does not
-// respond. It still serves waiting takes; later ones get ErrClosed.
+// respond. Takes that already wait are still served; later ones get ErrClosed.
 func (l *Limiter) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -162,8 +162,8 @@ func (l *Limiter) Close() {
 	l.cancel()
 }
 
-// lock returns the locked window of k. It creates the window if necessary. Windows stay in memory: there are as many as
-// integrations have used.
+// lock returns the locked window of k. It creates the window if necessary. Windows stay in memory: there is at most one
+// for each integration and operation.
 func (l *Limiter) lock(k key) (*window, error) {
 	l.mu.RLock()
 	w := l.windows[k]

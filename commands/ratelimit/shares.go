@@ -17,8 +17,8 @@ var ErrShareExceeded = errors.New("too many requests of this integration are und
 // of arrival, and all others are refused at once. So no integration takes the whole capacity. Create it with NewShares.
 // It is safe for concurrent use.
 type Shares struct {
-	running int64
-	limit   int // running and waiting
+	maxRunning  int64
+	maxRequests int // running and waiting
 
 	mu     sync.Mutex
 	shares map[uuid.UUID]*share
@@ -32,7 +32,7 @@ type share struct {
 
 // NewShares returns Shares that let each integration run and queue the given numbers of requests.
 func NewShares(running, waiting int) *Shares {
-	return &Shares{running: int64(running), limit: running + waiting, shares: map[uuid.UUID]*share{}}
+	return &Shares{maxRunning: int64(running), maxRequests: running + waiting, shares: map[uuid.UUID]*share{}}
 }
 
 // Take waits until a request may run. It fails with ErrShareExceeded when too many requests are waiting already, or
@@ -41,10 +41,10 @@ func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
 	s.mu.Lock()
 	own := s.shares[integration]
 	if own == nil {
-		own = &share{slots: semaphore.NewWeighted(s.running)}
+		own = &share{slots: semaphore.NewWeighted(s.maxRunning)}
 		s.shares[integration] = own
 	}
-	if own.requests >= s.limit {
+	if own.requests >= s.maxRequests {
 		s.mu.Unlock()
 		return ErrShareExceeded
 	}
@@ -57,7 +57,7 @@ func (s *Shares) Take(ctx context.Context, integration uuid.UUID) error {
 	return nil
 }
 
-// Return ends a request.
+// Return ends a running request.
 func (s *Shares) Return(integration uuid.UUID) {
 	s.mu.Lock()
 	own := s.shares[integration]
@@ -66,7 +66,7 @@ func (s *Shares) Return(integration uuid.UUID) {
 	s.release(integration, own)
 }
 
-// release ends a request. It forgets an integration with its last request.
+// release stops counting a request, which need not have run. It forgets the integration after its last request.
 func (s *Shares) release(integration uuid.UUID, own *share) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -36,10 +36,10 @@ type window struct {
 // (charge.at).
 type lease struct {
 	charge
-	ends time.Time // that moment or earlier, by this process's clock
+	ends time.Time // by this process's clock; the same moment as charge.at or earlier
 }
 
-// charge is a number of permits and the time at which they count, by the database's clock.
+// charge is a number of permits and the time from which they count, by the database's clock.
 type charge struct {
 	at time.Time
 	n  int
@@ -48,12 +48,12 @@ type charge struct {
 // request is a Take or a Return that waits for a database call. decision and err are set before answered is closed.
 type request struct {
 	limit, wanted int       // Take
-	returned      int       // Return: number of permits …
-	charged       time.Time // … and their charge
+	returned      int       // Return: number of permits
+	charged       time.Time // Return: time of their charge
 
 	deadline    time.Time
 	hasDeadline bool
-	abandoned   bool
+	abandoned   bool // the caller no longer waits
 
 	answered chan struct{}
 	decision Decision
@@ -68,7 +68,8 @@ func (w *window) signal() {
 	}
 }
 
-// takeFromMemory decides a take from the lease or from a cached refusal. It returns false when neither applies.
+// takeFromMemory decides a take from the lease or from a cached refusal. It returns false when neither applies. A
+// changed limit ends both.
 func (w *window) takeFromMemory(now time.Time, limit, n int) (Decision, bool) {
 	if limit != w.limit {
 		w.endLease()

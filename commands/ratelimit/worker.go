@@ -12,16 +12,16 @@ import (
 	"novelgate/internal/database"
 )
 
-// group is the input of one call, which returns permits and then takes some for the requests that arrived during the
-// previous call.
+// group is the input of one database call. The call returns permits and then takes some for the requests that arrived
+// during the previous call.
 type group struct {
 	requests []*request
 	limit    int
 	wanted   int
 	lease    bool // also take a lease
 
-	returnedAt []time.Time // charges of the returned permits …
-	returned   []int64     // … and the number of permits of each
+	returnedAt []time.Time // times of the charges of the returned permits
+	returned   []int64     // number of returned permits of each charge
 }
 
 // wakeWorker wakes the worker of the locked window, or starts one.
@@ -63,7 +63,8 @@ func (l *Limiter) call(k key, w *window, g *group) {
 	w.complete(g, r, err, sent, l.now())
 }
 
-// context ends at the latest deadline of the group's requests: an earlier end would fail the others.
+// context returns a context that ends at the latest deadline of the group's requests: an earlier end would fail the
+// others.
 func (g *group) context(base context.Context) (context.Context, context.CancelFunc) {
 	if len(g.requests) == 0 {
 		return context.WithTimeout(base, returnTimeout)
@@ -80,8 +81,8 @@ func (g *group) context(base context.Context) (context.Context, context.CancelFu
 	return context.WithDeadline(base, latest)
 }
 
-// next returns the group of the next call. Without one it returns the time to wait for the end of the lease, or 0 to
-// end the worker.
+// next returns the group of the next call. Without one it returns the time until unused permits of the lease must be
+// returned, or 0 to end the worker.
 func (w *window) next(now time.Time) (*group, time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -118,7 +119,7 @@ func (w *window) next(now time.Time) (*group, time.Duration) {
 	return g, 0
 }
 
-// serveFromMemory decides requests that arrived during the call that took a lease or got a refusal. Without it the next
+// serveFromMemory decides requests that arrived during the call that took a lease or got a refusal. Otherwise the next
 // call would end that lease, and two alternating requests would end every lease.
 func (w *window) serveFromMemory(now time.Time) {
 	for len(w.queue) > 0 {
@@ -164,8 +165,8 @@ func (g *group) addReturn(c charge) {
 	g.returned = append(g.returned, int64(c.n))
 }
 
-// complete stores the outcome of a call, sent and answered at these times, and completes its requests in the order of
-// arrival.
+// complete stores the outcome of a call that was sent and answered at these times, and completes its requests in the
+// order of arrival.
 func (w *window) complete(g *group, r receipt, err error, sent, answered time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -213,8 +214,8 @@ func (w *window) update(g *group, r receipt, sent, answered time.Time) {
 		return
 	}
 	if r.retryAfter > 0 {
-		// freeAt counts from the response, so it is never early; refuseUntil counts from the request, so it is never too
-		// long.
+		// freeAt counts from the response, so it is never too early. refuseUntil counts from the request, so it is never too
+		// late.
 		w.freeAt = answered.Add(r.retryAfter)
 		w.refuseUntil = sent.Add(min(r.retryAfter, refusalTime))
 	}
@@ -229,8 +230,8 @@ type key struct {
 	operation   Operation
 }
 
-// receipt is the result of a database call. Times are by the database's clock; durations start at the time of its
-// decision.
+// receipt is the result of a database call. Times are by the database's clock. Durations start when the database
+// decides.
 type receipt struct {
 	granted, leased, used  int
 	grantedAt, leasedUntil time.Time

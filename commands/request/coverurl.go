@@ -61,7 +61,7 @@ func checkHost(host string, bracketed bool) string {
 			return wantURL
 		}
 	}
-	host = strings.TrimSuffix(strings.ToLower(host), ".") // the DNS root has no effect on the name
+	host = strings.TrimSuffix(strings.ToLower(host), ".") // the final dot is the DNS root: the name is the same
 	switch label := host[strings.LastIndexByte(host, '.')+1:]; {
 	case !hostName.MatchString(host):
 		return wantURL
@@ -93,8 +93,9 @@ var (
 // globalUnicast is the only IPv6 block for public addresses.
 var globalUnicast = netip.MustParsePrefix("2000::/3")
 
-// notPublic are the IPv4 blocks that are not global unicast, and the IPv6 blocks inside 2000::/3 that are not, or that
-// hold an IPv4 address (6to4, Teredo): the special-purpose registries of IANA (RFC 6890) and multicast.
+// notPublic has the IPv4 blocks that are not global unicast. It also has the IPv6 blocks inside 2000::/3 that are not,
+// or whose addresses contain an IPv4 address (6to4, Teredo). The blocks are those of IANA's special-purpose registries
+// (RFC 6890), and multicast.
 var notPublic = func(blocks ...string) (prefixes []netip.Prefix) {
 	for _, block := range blocks {
 		prefixes = append(prefixes, netip.MustParsePrefix(block))
@@ -107,8 +108,8 @@ var notPublic = func(blocks ...string) (prefixes []netip.Prefix) {
 	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 )
 
-// isPublic reports whether an address can be reached from the Internet. An IPv6 address with IPv4 inside (mapped,
-// NAT64, …) is not in globalUnicast.
+// isPublic reports whether an address can be reached from the Internet. IPv6 addresses that contain an IPv4 address are
+// outside globalUnicast (mapped, NAT64, …) or in notPublic.
 func isPublic(addr netip.Addr) bool {
 	return (addr.Is4() || globalUnicast.Contains(addr)) &&
 		!slices.ContainsFunc(notPublic, func(block netip.Prefix) bool { return block.Contains(addr) })

@@ -11,9 +11,9 @@
 //
 // Characters are Unicode code points. White space is the Unicode property White_Space. novel is cleaned by title.Clean
 // (so a line break in it becomes a space); author, username, language and the entries of genres are trimmed; their
-// lengths are counted after that. uuid, synopsis, content and parent_uuid are kept exactly as sent. Only the length is
-// limited: every character except NUL is accepted, and code that prints the text escapes it. An empty (or blank)
-// language and an empty synopsis clear the stored value.
+// lengths are counted after that. uuid, synopsis, content and parent_uuid are kept exactly as sent. Every character
+// except NUL is accepted, and code that prints the text escapes it; but content must not contain HTML (see findHTML).
+// An empty (or blank) language and an empty synopsis clear the stored value.
 //
 // # Other fields
 //

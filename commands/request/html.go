@@ -11,8 +11,8 @@ const (
 	htmlInstruction = "<?instruction>"
 )
 
-// findHTML reports the first HTML markup in s. what is short and from a fixed list, never from s: "<b>", "</b>", "<!--
-// comment -->", "<!DOCTYPE>".
+// findHTML reports the first HTML markup in s. what is the name of the markup: "<b>", "</b>", "<!-- comment -->",
+// "<!DOCTYPE>". It is one of a fixed list of short names, never a part of s.
 //
 // HTML is, as an HTML tokenizer sees it:
 //   - the start or end tag of an element of the HTML standard (obsolete ones included) or of <svg> and <math>, in any
@@ -24,7 +24,7 @@ const (
 // Everything else is text: "a < b", "<3", "</3", "<-", "<System>", "x<y>z", "<my-widget>", "<me@example.com>", entities
 // such as "&amp;", and a tag that is never closed ("<b").
 //
-// The end of a tag is decided more strictly than in a tokenizer: any later '>' ends it, even inside an attribute's
+// findHTML finds the end of a tag more strictly than a tokenizer: any later '>' ends it, even inside an attribute's
 // quotes. So <i> is found in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst
 // case, because no part of the text is read twice. Tests with the tokenizer of golang.org/x/net/html check that
 // findHTML misses no tag, comment or doctype.
@@ -46,7 +46,7 @@ func findHTML(s string) (what string, found bool) {
 	}
 }
 
-// markupAt returns the name of the markup whose '<' is before rest, or "".
+// markupAt returns the name of the markup whose '<' is before rest, or "". closed says whether rest has a '>'.
 func markupAt(rest string, closed bool) string {
 	switch {
 	case rest == "":
@@ -73,7 +73,7 @@ func markupAt(rest string, closed bool) string {
 	}
 }
 
-// declarationAt returns the name of the markup after "<!".
+// declarationAt returns the name of the markup whose "<!" is before rest, or "".
 func declarationAt(rest string, closed bool) string {
 	switch {
 	case strings.HasPrefix(rest, "--"):

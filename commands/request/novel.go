@@ -84,8 +84,8 @@ func (o *object) genres(name string) *[]string {
 	return &list
 }
 
-// StaffNovel is the validated command of staff to publish a title or to edit a canonical novel. The rules of its fields
-// are those of a partner's upsert.
+// StaffNovel is the validated command of staff to publish a title or to edit a canonical novel. Its fields have the
+// rules of an upsert.
 type StaffNovel struct {
 	Novel         // without a title in an edit
 	Reason string // "" when none was given
@@ -112,7 +112,7 @@ func DecodeEdit(body []byte) (StaffNovel, error) {
 	if o.Given("novel") {
 		o.Fail("novel", "cannot be changed: a title stays as it is")
 	} else {
-		_, _ = o.Text("novel", optional) // a name in another case is an unknown member
+		_, _ = o.Text("novel", optional) // refuses the name in another case as an unknown member
 	}
 	return o.staffNovel("")
 }
@@ -123,5 +123,5 @@ func (o *object) staffNovel(cleaned string) (StaffNovel, error) {
 	return n, o.Err()
 }
 
-// Canonical returns the normalised form of a command: that of Novel and the reason.
+// Canonical returns the normalised form of a command: the form of Novel.Canonical, and the reason.
 func (n StaffNovel) Canonical() []byte { return appendText(n.Novel.Canonical(), n.Reason) }

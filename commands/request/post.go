@@ -91,10 +91,9 @@ func (o *object) timestamp(name string, receivedAt time.Time) (at time.Time, giv
 	return t.Truncate(time.Microsecond), true
 }
 
-// Decimal is an exact decimal number in canonical text: digits without leading
-// zeros, and, unless the value is whole, a point and digits without trailing zeros.
-// Equal values have equal text: 1e2 and 100.0 are "100", -0 is "0", 1.50 is "1.5".
-// The text is a valid JSON number and a valid PostgreSQL numeric.
+// Decimal is an exact decimal number in canonical text: an integer part without needless leading zeros and, unless the
+// value is whole, a point and digits without trailing zeros. Equal values have equal text: 1e2 and 100.0 are "100", -0
+// is "0", 1.50 is "1.5". The text is a valid JSON number and a valid PostgreSQL numeric.
 type Decimal string
 
 // String returns the canonical text.
@@ -119,7 +118,7 @@ func parseChapter(number string) (d Decimal, wrong string) {
 	negative := strings.HasPrefix(mantissa, "-")
 	whole, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
 
-	// The value is 0.DIGITS × 10^magnitude with no zero at either end of DIGITS.
+	// The value is 0.SIGNIFICANT × 10^magnitude, with no zero at either end of SIGNIFICANT.
 	digits := whole + fraction
 	magnitude := int64(len(whole)) + parseExponent(exponent)
 	significant := strings.TrimLeft(digits, "0")

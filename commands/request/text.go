@@ -12,13 +12,13 @@ import (
 // object is a body with the text rules that all commands share.
 type object struct{ httpkit.Object }
 
-// Whether httpkit.Object.Text requires a member.
+// The values of the argument of httpkit.Object.Text that says whether the member is required.
 const (
 	required = true
 	optional = false
 )
 
-// required reads and cleans a text. check returns the error text, "" for a valid one.
+// required reads and cleans a text, and checks it. check returns the error text, "" for a valid text.
 func (o *object) required(name string, clean, check func(string) string) string {
 	s, ok := o.Text(name, required)
 	if ok {
@@ -28,7 +28,8 @@ func (o *object) required(name string, clean, check func(string) string) string 
 	return s
 }
 
-// optional is required for a text that may be omitted: then it returns nil.
+// optional reads and cleans a text that may be omitted, and checks it as required does. It returns nil for an omitted
+// text.
 func (o *object) optional(name string, clean, check func(string) string) *string {
 	s, ok := o.Text(name, optional)
 	if !ok {
@@ -63,7 +64,7 @@ func notBlank(high int) func(string) string {
 	}
 }
 
-// checkLength returns the error text for s unless s has low to high characters; then "".
+// checkLength returns the error text for s, "" if s has low to high characters.
 func checkLength(s string, low, high int) string {
 	if len(s) >= low && len(s) <= high && low <= 1 {
 		return "" // fast path: a string has at most as many characters as bytes

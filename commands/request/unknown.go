@@ -7,14 +7,15 @@ import (
 	"github.com/agnivade/levenshtein"
 )
 
-// NearestPostMember returns the member of a comment that an unknown name resembles most, "" if it resembles none.
+// NearestPostMember returns the member of a comment that is most similar to an unknown name, "" if none is similar.
 func NearestPostMember(unknown string) string { return nearestMember(unknown, postNames) }
 
 // NearestNovelMember is NearestPostMember for an upsert.
 func NearestNovelMember(unknown string) string { return nearestMember(unknown, novelNames) }
 
-// nearestMember compares the letters of names without case. A name resembles another one if it is a part of it, such as
-// user of username, and else if their edit distance is less than half of the longer name.
+// nearestMember compares the letters of names, ignoring case. Two names are similar if one contains the other, such as
+// username and user, and the shorter one has at least shortestPart letters. They are also similar if their edit
+// distance is less than half the length of the longer one. Names of the first kind are preferred.
 func nearestMember(unknown string, names []string) (nearest string) {
 	const shortestPart = 4
 	sent, best := letters(unknown), math.MaxInt
@@ -24,7 +25,7 @@ func nearestMember(unknown string, names []string) (nearest string) {
 		switch {
 		case min(len(sent), len(known)) >= shortestPart && (strings.Contains(sent, known) || strings.Contains(known, sent)):
 		case 2*distance < longer:
-			distance += maxMember // behind all parts
+			distance += partsFirst
 		default:
 			continue
 		}
@@ -35,8 +36,9 @@ func nearestMember(unknown string, names []string) (nearest string) {
 	return nearest
 }
 
-// maxMember is more than the length of an unknown name, which httpkit.Clip cuts.
-const maxMember = 1000
+// partsFirst sorts names that are only similar by their edit distance behind all others. No distance is as large,
+// because httpkit.Clip shortens unknown names.
+const partsFirst = 1000
 
 // letters returns the ASCII letters of a name in lower case.
 func letters(name string) string {
