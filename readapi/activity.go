@@ -16,7 +16,7 @@ import (
 // Activity is the latest activity on the whole platform.
 type Activity struct {
 	Latest    []PostOnNovel // the latest visible comments, one of each novel
-	Discussed []Discussed   // the novels with most comments in the last seven days, most first
+	Discussed []Discussed   // the novels with the most comments in the last seven days, most first
 }
 
 // Discussed is a novel with the number of its comments in the last seven days.
@@ -25,11 +25,11 @@ type Discussed struct {
 	Posts int
 }
 
-// Limits on Activity and on the novels that it examines.
 const (
-	latestShown                       = 6
-	discussedShown, discussedExamined = 5, 300
-	discussedDays                     = 7
+	latestShown       = 6   // number of comments in Activity
+	discussedShown    = 5   // number of novels in Activity
+	discussedExamined = 300 // number of novels whose comments are counted
+	discussedDays     = 7
 )
 
 var (
@@ -53,32 +53,33 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, e
 		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
 		return d, err
 	}
-	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels", scan, rankedSQL, most.novels, most.posts,
+	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels", scan, rankingSQL, most.novels, most.posts,
 		discussedShown)
 	return found, err
 }
 
-// ranking is what was counted for Discussed at a moment: with some novels to spare, in case staff reject one.
+// ranking has the most discussed novels of a moment: up to twice as many as are shown, in case staff reject some.
 type ranking struct {
 	at     time.Time
 	novels []uuid.UUID // most comments first
-	posts  []int32
+	posts  []int32     // number of comments on each
 }
 
-// rankedFor is how long the count serves. It reads seven counters of each of 300 novels, which takes most of the time
-// of a start page.
-const rankedFor = time.Minute
+// rankingTTL is the time for which a ranking is cached. Making one reads seven counters of each of 300 novels, which
+// takes most of the time of a start page.
+const rankingTTL = time.Minute
 
-const rankedSQL = `SELECT n.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''),
+const rankingSQL = `SELECT n.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''),
        coalesce(n.details ->> 'coverUrl', ''), k.posts
 FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS k (novel_id, posts, place)
 JOIN title_lookup n ON n.novel_id = k.novel_id
 WHERE n.state IN ('approved', 'published') ORDER BY k.place LIMIT $3`
 
-// mostDiscussed counts, at most once a minute unless requests come at the same time or few novels are discussed.
+// mostDiscussed returns the cached ranking, or a new one if the cached one is a minute old. Concurrent requests may
+// each make one.
 func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, error) {
-	if known := r.ranked.Load(); known != nil && now.Sub(known.at).Abs() < rankedFor {
-		return known, nil
+	if cached := r.ranking.Load(); cached != nil && now.Sub(cached.at).Abs() < rankingTTL {
+		return cached, nil
 	}
 	since := now.UTC().AddDate(0, 0, 1-discussedDays)
 	counted := ranking{at: now, novels: []uuid.UUID{}, posts: []int32{}}
@@ -93,13 +94,13 @@ func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, er
 		return nil, fmt.Errorf("count comments on novels: %w", err)
 	}
 	if len(counted.novels) == 2*discussedShown { // fewer are counted quickly, and change soon
-		r.ranked.Store(&counted)
+		r.ranking.Store(&counted)
 	}
 	return &counted, nil
 }
 
-// Latest returns up to n comments, the last ones written, one of each novel. It reads twice as many, and leaves out
-// hidden and erased ones.
+// Latest returns the comments that were written last, up to n, one of each novel. It reads twice as many, and leaves
+// out hidden and erased ones.
 func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
 	latest, err := database.Collect(ctx, r.DB, "latest comments", scanPostOnNovel, latestSQL, 2*n)
 	if err != nil {

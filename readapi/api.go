@@ -153,7 +153,7 @@ func momentOrNull(moment *time.Time) *time.Time {
 	return &utc
 }
 
-// activityBody is what is new on the whole platform.
+// activityBody is the latest activity on the whole platform.
 type activityBody struct {
 	Latest    []postOnNovelBody `json:"latest"`
 	Discussed []discussedBody   `json:"discussed"`
@@ -194,7 +194,7 @@ type discussionBody struct {
 	Counts         *countsBody   `json:"counts"` // null on pages of a past time
 }
 
-// countsBody says how many comments a discussion or a chapter has.
+// countsBody has the numbers of comments in a discussion, or on a chapter.
 type countsBody struct {
 	Comments int           `json:"comments"` // top-level
 	Replies  int           `json:"replies"`
@@ -289,7 +289,7 @@ func newPostBody(a httpkit.Addresses, slug string, p *Post) postBody {
 	return body
 }
 
-// headingBody is a novel, in short.
+// headingBody is the short form of a novel.
 type headingBody struct {
 	NovelID uuid.UUID `json:"novelId"`
 	Slug    string    `json:"slug"`

@@ -60,7 +60,7 @@ func (s *scan) neighbours(page *Page, further bool) {
 	cursor := func(kind byte, t *TopLevelComment, number int) string {
 		return encodeCursor(kind, t.WrittenAt, number, t.ID)
 	}
-	// Comments precede the page if a backward read has left some, or a forward one began after some.
+	// Comments precede the page if a backward read found more than fit, or a forward read started after some.
 	if s.backward && further || !s.backward && s.preceded {
 		page.Previous = cursor(backward, &page.TopLevelComments[0], first)
 	}
@@ -69,7 +69,7 @@ func (s *scan) neighbours(page *Page, further bool) {
 	}
 }
 
-// topLevelComment returns a top-level comment with the replies that were read.
+// topLevelComment returns a top-level comment with as many of the found replies as fit, and the cursor of further ones.
 func (s *scan) topLevelComment(top Post, found []Post) TopLevelComment {
 	t := TopLevelComment{Post: top, Continued: top.ID == s.repliesOf && s.repliesFrom != lowest}
 	slices.SortFunc(found, func(a, b Post) int {
@@ -93,13 +93,13 @@ func fitting(posts []Post, limit int) int {
 	return len(posts)
 }
 
-// repliesAfter returns the cursor of the replies to a top-level comment after the shown ones.
+// repliesAfter returns the cursor of the replies to a top-level comment that follow the shown ones.
 func (s *scan) repliesAfter(t *TopLevelComment, shown []Post) string {
 	if n := len(shown); n > 0 {
 		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
 	}
 	if t.Continued {
-		before := s.repliesFrom.beside(false) // the place right before it: the next page starts after a cursor
+		before := s.repliesFrom.beside(false) // because a page starts after the place in its cursor
 		return encodeCursor(replies, before.at.Time, int(before.depth), before.id)
 	}
 	return encodeCursor(replies, time.Time{}, 0, uuid.Nil) // before the first

@@ -24,7 +24,7 @@ const Host = "host"
 
 // The orders of a list of novels.
 const (
-	ByTitle    = "title"    // without the punctuation at its beginning
+	ByTitle    = "title"    // ignoring punctuation at the beginning
 	ByActivity = "activity" // latest comment first; then the novels without comments, newest first
 	ByNewest   = "newest"
 )
@@ -68,7 +68,8 @@ const (
 		"FROM :table)"
 )
 
-// novelStatements are the statements of each order: for all novels, and for those in the last parameter.
+// novelStatements are the statements of each order: the first for all novels, the second for the novels in its last
+// parameter.
 var novelStatements = map[string][2]string{
 	ByTitle: novelStatement(titlesSource, "title_lookup", "s.placed, s.folded_title",
 		"(s.placed, s.folded_title) > (title_order($8), $8)", "s.folded_title", "$9"),
@@ -78,9 +79,9 @@ var novelStatements = map[string][2]string{
 		"(s.created_at, s.novel_id) < ($8, $9)", "l.folded_title", "$10"),
 }
 
-// novelStatement completes novels.sql as its comment says. source is the ordered table, with :table in place of its
-// name. few is the parameter of the second statement: LATERAL and OFFSET 0 make PostgreSQL probe the table for each of
-// its novels.
+// novelStatement completes novels.sql as the comment in the file says. source is the ordered table, with :table in
+// place of its name. few is the placeholder of the novels of the second statement: LATERAL and OFFSET 0 make PostgreSQL
+// look up each of them in the table.
 func novelStatement(source, table, key, after, folded, few string) (statements [2]string) {
 	for i, from := range []string{
 		table + " t", "unnest(" + few + "::uuid[]) AS f (novel_id) CROSS JOIN LATERAL (SELECT a.* FROM " + table +
@@ -92,14 +93,14 @@ func novelStatement(source, table, key, after, folded, few string) (statements [
 	return statements
 }
 
-// fewNovels is the most novels that are found by an index and then sorted. More are so frequent in the order that going
-// through it fills a page soon.
+// fewNovels is the maximum number of matching novels to find by an index and then sort. More are so frequent that
+// reading the list in its order fills a page soon.
 const fewNovels = 200
 
 // facetsSQL finds the novels that a filter may select. $1: facets; $2: folded text; $3: limit; $4, $5: owner and
 // language, as $3 and $5 of novels.sql. An unknown owner gives the facet NULL, which no novel has.
-// The join names title_lookup, so that it is locked before the statement gets its snapshot: otherwise a rebuild could
-// exchange the table in between (as posts in migrations/00006_posts_authors.sql).
+// The join names title_lookup, so that PostgreSQL locks the table before the statement gets its snapshot: otherwise a
+// rebuild could exchange the table in between (see posts_of_authors in migrations/00006_posts_authors.sql).
 const facetsSQL = `SELECT novels_with_facets($1::text[]
     || CASE WHEN $5 <> '' THEN ARRAY['language:' || lower($5)] ELSE '{}' END
     || CASE WHEN $4::text = '' THEN ARRAY['owner:']
@@ -108,8 +109,8 @@ const facetsSQL = `SELECT novels_with_facets($1::text[]
             ELSE '{}' END, $2, $3)
 FROM (SELECT) AS k LEFT JOIN title_lookup l ON false`
 
-// FacetsStatement returns the statement that finds the novels that a filter may select, if they are few, and its
-// arguments; "" if no index helps.
+// FacetsStatement returns the statement that finds the novels that a filter may select, and its arguments; "" if no
+// index helps. Its result is NULL if they are more than a few.
 func FacetsStatement(c CatalogueParams) (sql string, args []any) {
 	facets, folded := []string{}, title.Fold(c.Text)
 	for pair := range pairs(folded) {
@@ -134,7 +135,7 @@ func pairs(text string) map[string]bool {
 	return found
 }
 
-// owner is nil for any owner, and "" for the host platform.
+// owner returns the owner as the statements take it: nil for any owner, and "" for the host platform.
 func (c *CatalogueParams) owner() *string {
 	switch c.Owner {
 	case "":
@@ -185,9 +186,9 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	}
 	defer rows.Close()
 	var found CataloguePage
-	var reached novelKey // the last novel examined, if others were not examined
-	var last novelKey    // the last novel of the page
-	further := false     // more novels follow than fit on the page
+	var reached novelKey // of the last novel examined, if others were not examined
+	var last novelKey    // of the last novel of the page
+	further := false     // more novels were found than fit on the page
 	for size := 0; rows.Next(); {
 		if further = len(found.Novels) == c.Limit || size >= catalogueBytes; further {
 			break
@@ -213,13 +214,13 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	return found, nil
 }
 
-// few returns the novels that a filter may select; nil if they are many, or if there is no filter.
+// few returns the novels that a filter may select; nil if they are many, or if there is no filter with an index.
 func (r *Reader) few(ctx context.Context, c CatalogueParams) ([]uuid.UUID, error) {
 	sql, args := FacetsStatement(c)
 	if sql == "" {
 		return nil, nil
 	}
-	few, err := one(ctx, r.DB, pgx.RowTo[[]uuid.UUID], sql, args...)
+	few, err := queryOne(ctx, r.DB, pgx.RowTo[[]uuid.UUID], sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find novels: %w", err)
 	}
@@ -230,8 +231,8 @@ func (r *Reader) few(ctx context.Context, c CatalogueParams) ([]uuid.UUID, error
 // few sentences.
 const catalogueBytes = 256 << 10
 
-// scanListed reads a row of novels.sql. size is the number of bytes of its details. The identifier is zero in a row
-// without a novel.
+// scanListed reads a row of novels.sql, and the key of the last novel examined into reached. size is the number of
+// bytes of the details. n.ID is zero in a row without a novel.
 func scanListed(rows pgx.Rows, reached *novelKey) (n Novel, key novelKey, size int, err error) {
 	var slug, name, state, platform pgtype.Text
 	var details pgtype.DriverBytes // not copied
@@ -248,7 +249,7 @@ func scanListed(rows pgx.Rows, reached *novelKey) (n Novel, key novelKey, size i
 	return n, key, len(details), nil
 }
 
-// novelKey is the place of a novel in the lists.
+// novelKey is the sort key of a novel in the lists.
 type novelKey struct {
 	title           pgtype.Text // folded; only in the order by title
 	posted, created pgtype.Timestamptz
@@ -268,12 +269,12 @@ func (k *novelKey) encode(sort string) string {
 		if t.InfinityModifier == pgtype.Finite {
 			micros = t.Time.UnixMicro()
 		}
-		b = binary.BigEndian.AppendUint64(b, uint64(micros)) //nolint:gosec // back and forth
+		b = binary.BigEndian.AppendUint64(b, uint64(micros)) //nolint:gosec // decodeNovelKey reverses the conversion
 	}
 	return string(append(b, k.id.UUID[:]...))
 }
 
-// decodeNovelKey is the reverse of encode for the orders by activity and by age. Of "" it returns the place before the
+// decodeNovelKey is the reverse of encode for the orders by activity and by age. For "" it returns the key before the
 // first novel.
 func decodeNovelKey(text string) (novelKey, bool) {
 	if text == "" {
@@ -284,7 +285,7 @@ func decodeNovelKey(text string) (novelKey, bool) {
 	}
 	b, k := []byte(text), novelKey{}
 	for i, t := range []*pgtype.Timestamptz{&k.posted, &k.created} {
-		micros := int64(binary.BigEndian.Uint64(b[8*i:])) //nolint:gosec // back and forth
+		micros := int64(binary.BigEndian.Uint64(b[8*i:])) //nolint:gosec // reverses the conversion of encode
 		if *t = lowest.at; micros == math.MinInt64 {
 			continue
 		}

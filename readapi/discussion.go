@@ -23,7 +23,7 @@ const NoChapter = "none"
 // DiscussionParams selects a part of a discussion. With only Slug and Limit it is the first page, oldest comments
 // first.
 type DiscussionParams struct {
-	Slug    string        // any text of an address
+	Slug    string        // may be any text
 	Newest  bool          // newest comments first
 	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
 	Cursor  string        // of another page with the same parameters
@@ -73,7 +73,7 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 	if !httpkit.IsText(q.Slug) {
 		return nil, ErrNotFound
 	}
-	s, err := r.start(ctx, q)
+	s, err := r.scanFor(ctx, q)
 	if err != nil {
 		return nil, err
 	}
@@ -82,15 +82,15 @@ func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, err
 		return nil, err
 	}
 	if q.AsOf != nil {
-		if err := r.asOf(ctx, page, *q.AsOf); err != nil {
+		if err := r.completeAsOf(ctx, page, *q.AsOf); err != nil {
 			return nil, err
 		}
 	}
 	return page, nil
 }
 
-// start returns the scan of a page.
-func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
+// scanFor returns the scan of a page.
+func (r *Reader) scanFor(ctx context.Context, q DiscussionParams) (scan, error) {
 	s := newScan(q)
 	kind, at := byte(0), place{}
 	if q.Cursor != "" {
@@ -102,9 +102,9 @@ func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	switch kind {
 	case onward:
 		s.start, s.preceded = at.beside(!s.descending), true
-		s.after(int(at.depth))
+		s.numberAfter(int(at.depth))
 	case backward:
-		s.before(int(at.depth))
+		s.numberBefore(int(at.depth))
 		s.descending = !s.descending
 		s.start, s.backward = at.beside(!s.descending), true
 	case replies:
@@ -122,11 +122,11 @@ func (r *Reader) start(ctx context.Context, q DiscussionParams) (scan, error) {
 	return s, nil
 }
 
-// under returns the scan of the replies to one comment.
+// under returns the scan of the replies to the top-level comment s.Under.
 func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 	found, err := r.locate(ctx, s.DiscussionParams, s.Under.UUID)
 	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under.UUID {
-		return scan{}, ErrNotFound // a reply has no replies page
+		return scan{}, ErrNotFound // a reply has no page of replies
 	}
 	if err != nil {
 		return scan{}, err
@@ -136,7 +136,7 @@ func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
 	return s, nil
 }
 
-// around returns the scan of the page that starts with the comment's top-level comment.
+// around returns the scan of the page that starts with the top-level comment of s.Post.
 func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
 	s.Chapter = ""
 	found, err := r.locate(ctx, s.DiscussionParams, s.Post.UUID)
@@ -179,19 +179,19 @@ type located struct {
 	at            time.Time // of receipt
 	depth         int
 	beyond        bool // it comes after the first firstReplies replies of root
-	older, newer  int  // top-level comments before and after root, counted up to countTo
+	older, newer  int  // number of top-level comments older and newer than root, up to maxCounted
 }
 
-// countTo limits the cost of a link to a comment. If both sides of it have more top-level comments, its number is
-// unknown.
-const countTo = 2000
+// maxCounted limits the cost of a link to a comment. A top-level comment with as many older and as many newer ones has
+// no known number.
+const maxCounted = 2000
 
 // number returns the number of root; 0 when it is too far from both ends.
 func (l located) number() (n int, fromNewest bool) {
 	switch {
-	case l.older < countTo:
+	case l.older < maxCounted:
 		return l.older + 1, false
-	case l.newer < countTo:
+	case l.newer < maxCounted:
 		return l.newer + 1, true
 	default:
 		return 0, false
@@ -203,15 +203,15 @@ func (l located) start() place { return placeOf(l.rootWrittenAt, 0, l.root) }
 // locate finds a comment in the discussion of a novel.
 func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (located, error) {
 	var state novel.State
-	found, err := one(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
+	found, err := queryOne(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
 		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
 		return l, err
-	}, locateSQL, q.Slug, id, until(q.AsOf), firstReplies, countTo)
+	}, locateSQL, q.Slug, id, until(q.AsOf), firstReplies, maxCounted)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return located{}, errNotProjected
 	case err != nil:
 		return located{}, fail(err)
 	}
-	return found, visible(state)
+	return found, checkPublic(state)
 }

@@ -16,18 +16,18 @@ const readyTimeout = time.Second
 
 // Health serves the liveness and the readiness of the process.
 type Health struct {
-	// Probe checks each dependency of commands and returns its error, nil for a healthy one. It must end within the
-	// time-out of the operator's readiness check.
+	// Probe checks the dependencies of commands and returns the error of each, nil for a healthy one. It must end within
+	// the time-out of the operator's readiness check.
 	Probe    func() map[string]error
 	Draining func() bool // the process is shutting down
 	// Projections returns the state of each projection for /readyz. A failed projection does not make the process unready,
 	// because commands still work. Nil: not shown.
 	Projections func(ctx context.Context) (any, error)
-	// Mirror returns the state of a mirror for /readyz. One that has stopped is ready: it serves what was verified. Nil:
-	// not shown.
+	// Mirror returns the state of a mirror for /readyz. A mirror that has stopped is ready, because it serves what it has
+	// verified. Nil: not shown.
 	Mirror func() any
-	// HandedOver returns for /readyz who continues the log of this service; nil: nobody. Such a service is ready: it
-	// serves readers. Nil: not shown.
+	// HandedOver returns the service that continues the log of this one, for /readyz; nil if none does. A service that was
+	// replaced is ready, because it serves readers. If HandedOver is nil, it is not shown.
 	HandedOver func() any
 }
 
@@ -93,5 +93,5 @@ func writeHealth(w http.ResponseWriter, status int, response healthResponse) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)
-	_ = json.MarshalWrite(w, response, json.Deterministic(true)) // the client closed the connection
+	_ = json.MarshalWrite(w, response, json.Deterministic(true)) // an error means that the client disconnected
 }

@@ -23,8 +23,8 @@ const ledgerPath = "/ledger"
 
 // Cache-Control of the files of the ledger.
 const (
-	forever = "public, max-age=31536000, immutable" // tiles of a width, full or partial, never change
-	moments = "public, max-age=1"
+	forever   = "public, max-age=31536000, immutable" // a tile of a given width, full or partial, never changes
+	oneSecond = "public, max-age=1"
 )
 
 // Ledger serves the ledger to the public for verification.
@@ -58,8 +58,8 @@ type file struct {
 	content            []byte
 }
 
-// text is a file that changes with the next checkpoint.
-func text(content []byte) file { return file{"text/plain; charset=utf-8", moments, content} }
+// text returns a text file that changes with the next checkpoint.
+func text(content []byte) file { return file{"text/plain; charset=utf-8", oneSecond, content} }
 
 func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error), missing string) http.Handler {
 	return l.Readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -79,7 +79,7 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 		h.Set("Cache-Control", found.caching)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Access-Control-Allow-Origin", "*") // web pages of other sites may verify the ledger too
-		_, _ = w.Write(found.content)             // the Content-Type is not HTML; an error means a closed connection
+		_, _ = w.Write(found.content)             // an error means that the client disconnected
 	}), l.Fail)
 }
 
@@ -123,7 +123,7 @@ func (l *Ledger) origins(ctx context.Context, _ *http.Request) (file, error) {
 		return file{}, err
 	}
 	content, err := json.Marshal(published)
-	return file{"application/json", moments, content}, err
+	return file{"application/json", oneSecond, content}, err
 }
 
 // tile handles GET /ledger/tile/{L}/{N}[.p/{W}] and GET /ledger/tile/entries/{N}[.p/{W}].
@@ -136,8 +136,8 @@ func (l *Ledger) tile(ctx context.Context, r *http.Request) (file, error) {
 	return file{"application/octet-stream", forever, data}, err
 }
 
-// parseTile parses the part of a path after /tile/. Paths of tlog also have the height, and "data" instead of
-// "entries".
+// parseTile parses the part of a path after /tile/. The paths of package tlog also have the height of the tiles, and
+// "data" instead of "entries".
 func parseTile(path string) (tlog.Tile, error) {
 	if rest, ok := strings.CutPrefix(path, "entries/"); ok {
 		path = "data/" + rest

@@ -1,5 +1,5 @@
--- The place of a comment in a discussion. $1: slug; $2: comment; $3: time: later comments do not count; $4: number of first replies on
--- a page; $5: maximum count.
+-- The place of a comment in a discussion. $1: slug; $2: comment; $3: time: comments received later are left out; $4: number of first
+-- replies on a page; $5: maximum of the counts.
 SELECT n.state, root.post_id, root.written_at, p.post_id, p.recorded_at, p.depth,
        -- whether it comes after the first replies on a page
        coalesce((SELECT (w.recorded_at, w.depth, w.post_id) < (p.recorded_at, p.depth, p.post_id)

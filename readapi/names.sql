@@ -1,6 +1,7 @@
--- Names of authors at a past time. The name is that of the comment with the latest written_at among those received by then; of
--- several, the last in the log. $1: authors; $2: time. If the comment with an author's current name had been received by then, and
--- the table authors does not lag behind posts, the current name is right. Only for other authors the statement searches the comments.
+-- Names of authors at a past time: for each one, the event of the comment that had the name then. $1: authors; $2: time.
+-- That is the comment with the latest written_at of those received by $2; of several, the last in the log. If the comment that gave an
+-- author the current name was received by $2, and the table authors does not lag behind posts, it is that comment (named). For all
+-- other authors the statement searches their comments (said).
 WITH named AS (
     SELECT a.author_id, v.event_type, v.data, v.personal
     FROM unnest($1::uuid[]) AS k (author_id)

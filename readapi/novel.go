@@ -26,27 +26,27 @@ type Novel struct {
 	State    novel.State // Approved or Published
 	Platform string      // name of the owning partner platform; "" for the host platform
 	Posts    int         // imported comments and replies, hidden and erased ones included; 0 at a past time
-	LastPost *time.Time  // when the latest one was written; nil without comments
+	LastPost *time.Time  // when the latest comment was written; nil without comments
 	novel.Details
 }
 
 //go:embed novel.sql
 var novelSQL string
 
-// Novel returns the novel with a slug, any text of an address, in its state at asOf, or now when asOf is nil. It fails
-// with ErrNotFound or ErrGone.
+// Novel returns the novel with a slug, in its state at asOf, or in its current state when asOf is nil. The slug may be
+// any text. Novel fails with ErrNotFound or ErrGone.
 func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel, error) {
 	if !httpkit.IsText(slug) {
 		return Novel{}, ErrNotFound
 	}
-	n, err := one(ctx, r.DB, scanNovel, novelSQL, slug)
+	n, err := queryOne(ctx, r.DB, scanNovel, novelSQL, slug)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, ErrNotFound
 	}
 	if err != nil {
 		return Novel{}, fmt.Errorf("read novel: %w", err)
 	}
-	if err := visible(n.State); err != nil {
+	if err := checkPublic(n.State); err != nil {
 		return Novel{}, err
 	}
 	if asOf == nil {
@@ -77,12 +77,12 @@ type Chapter struct {
 	Posts  int    // hidden and erased ones included
 }
 
-// ChaptersShown limits Chapters.
+// ChaptersShown is the maximum number of chapters that Chapters returns.
 const ChaptersShown = 20
 
 const chaptersExamined = 1000
 
-// Chapters returns the most discussed of the first 1,000 chapters of a novel, sorted by number.
+// Chapters returns the most discussed of the first 1,000 chapters with comments of a novel, sorted by number.
 func (r *Reader) Chapters(ctx context.Context, novelID uuid.UUID) ([]Chapter, error) {
 	all, err := database.Collect(ctx, r.DB, "chapters", pgx.RowToStructByPos[Chapter], chaptersSQL, novelID,
 		chaptersExamined)

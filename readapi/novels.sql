@@ -1,8 +1,22 @@
--- Public novels in one of three orders; without any, one row without a novel. $1: one state, or NULL; $2: folded text in the title, or
--- ''; $3: name of the owning partner platform, NULL for any, '' for the host platform; $4: genre, or ''; $5: language, or ''; $6:
--- number of novels; $7: number of novels to examine, NULL for no limit; from $8: key of the novel to start after. Go code replaces
--- :source by the ordered table s, :key by its sort key, :after by the condition on the key, and :folded by the folded title, from s if
--- it has one, because it is examined before the join. The last novel to examine, m, is only looked for if the page is not full.
+-- Public novels in one of three orders; one row without a novel if there are none.
+--
+-- $1       state, NULL for any
+-- $2       folded text in the title, '' for any
+-- $3       name of the owning partner platform, NULL for any, '' for the host platform
+-- $4       genre, '' for any
+-- $5       language, '' for any
+-- $6       maximum number of novels
+-- $7       maximum number of novels to examine, NULL for no limit
+-- from $8  key of the novel to start after
+--
+-- Go code completes the statement:
+-- :source  the ordered table s
+-- :key     the sort key of s
+-- :after   the condition on the key
+-- :folded  the folded title, from s if s has it, because then PostgreSQL examines it before the join
+-- :last    the sort key of n
+--
+-- n has the novels of the page. m is the last novel to examine; it is only looked for if the page is not full.
 WITH n AS MATERIALIZED (
     SELECT s.folded_title, s.placed, s.posted_at, s.created_at, l.novel_id, l.slug, l.title, l.state, l.owner_id, l.details
     FROM (SELECT s.* FROM :source s WHERE :after ORDER BY :key LIMIT $7) AS s

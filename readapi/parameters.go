@@ -22,9 +22,9 @@ var novelsCursors = map[string]string{ByTitle: "c", ByActivity: "A", ByNewest: "
 
 // ParseCatalogue parses the parameters of a list of novels: sort, q, state, owner, genre, language, cursor, limit. The
 // error of all Parse functions is a *problem.Error that names every invalid parameter.
-func ParseCatalogue(q *httpkit.Query, standard string) (CatalogueParams, error) {
+func ParseCatalogue(q *httpkit.Query, defaultSort string) (CatalogueParams, error) {
 	c := CatalogueParams{
-		Sort: cmp.Or(q.OneOf("sort", ByActivity, ByNewest, ByTitle), standard),
+		Sort: cmp.Or(q.OneOf("sort", ByActivity, ByNewest, ByTitle), defaultSort),
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
 		Genre: q.Text("genre"), Language: q.Text("language"), Limit: q.Limit(defaultLimit, maxLimit),
 	}
@@ -54,11 +54,11 @@ func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
 		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"), AsOf: q.Time("asOf"),
 	}
-	standard := defaultLimit
+	limit := defaultLimit
 	if params.Under.Valid {
-		standard = defaultReplies
+		limit = defaultReplies
 	}
-	params.Limit = q.Limit(standard, maxLimit)
+	params.Limit = q.Limit(limit, maxLimit)
 	if params.Chapter != "" && params.Chapter != NoChapter && !decimal.MatchString(params.Chapter) {
 		q.Refuse("chapter", fmt.Sprintf("must be a decimal number or %s", NoChapter))
 	}
@@ -72,5 +72,6 @@ func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 	return params, q.Err()
 }
 
-// decimal is the form of a chapter number: no sign, no exponent, and at least as many digits as in a delivery.
+// decimal is the form of a chapter number: without sign and exponent. It allows at least as many digits as a partner
+// may send.
 var decimal = regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,40})?$`)

@@ -35,15 +35,15 @@ func (r *Reader) novelAsOf(ctx context.Context, today Novel, asOf time.Time) (No
 	if folded.OwnerID == nil {
 		return then, nil
 	}
-	then.Platform, err = one(ctx, r.DB, pgx.RowTo[string], platformSQL, *folded.OwnerID)
+	then.Platform, err = queryOne(ctx, r.DB, pgx.RowTo[string], platformSQL, *folded.OwnerID)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, fmt.Errorf("read partner platform: %w", err)
 	}
 	return then, nil
 }
 
-// foldNovel builds the state of a novel from its events up to the first event that was recorded after asOf. It fails
-// with ErrNotFound when the novel was not public then, or did not exist. It holds one event in memory at a time.
+// foldNovel builds the state of a novel from its events before the first one that was recorded after asOf. It holds one
+// event in memory at a time. It fails with ErrNotFound when the novel was not public at asOf, or did not exist.
 func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (novel.Novel, error) {
 	rows, err := r.DB.Query(ctx, historySQL, id)
 	if err != nil {
@@ -71,14 +71,15 @@ func (r *Reader) foldNovel(ctx context.Context, id uuid.UUID, asOf time.Time) (n
 	if err := rows.Err(); err != nil {
 		return novel.Novel{}, fmt.Errorf("read history of novel: %w", err)
 	}
-	if visible(then.State) != nil {
+	if checkPublic(then.State) != nil {
 		return novel.Novel{}, ErrNotFound
 	}
 	return then, nil
 }
 
-// asOf completes a page of a past time: the novel must have been public, and authors get the names that they had.
-func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
+// completeAsOf gives a page of a past time the language and the cover of the novel, and the names of the authors, at
+// that time. It fails with ErrNotFound when the novel was not public then.
+func (r *Reader) completeAsOf(ctx context.Context, page *Page, asOf time.Time) error {
 	then, err := r.foldNovel(ctx, page.Novel.ID, asOf)
 	if err != nil {
 		return err
@@ -96,6 +97,7 @@ func (r *Reader) asOf(ctx context.Context, page *Page, asOf time.Time) error {
 	return nil
 }
 
+// each calls do for every top-level comment and reply.
 func (p *Page) each(do func(p *Post)) {
 	for i := range p.TopLevelComments {
 		do(&p.TopLevelComments[i].Post)
@@ -116,6 +118,7 @@ func (p *Page) authors() []uuid.UUID {
 	return ids
 }
 
+// names returns the names that authors had at asOf. It leaves out those who have none.
 func (r *Reader) names(ctx context.Context, authors []uuid.UUID, asOf time.Time) (map[uuid.UUID]string, error) {
 	names := make(map[uuid.UUID]string, len(authors))
 	rows, _ := r.DB.Query(ctx, namesSQL, authors, asOf) // ForEachRow returns its error

@@ -10,15 +10,15 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// place is the place of a comment, at which a page starts, inclusive. Top-level comments are sorted by (at, id), where
-// at is the time of writing; replies by (at, depth, id), where at is the time of receipt.
+// place is the sort key of a comment. A page starts at a place, inclusive. Top-level comments are sorted by (at, id),
+// where at is the time of writing; replies by (at, depth, id), where at is the time of receipt.
 type place struct {
 	at    pgtype.Timestamptz
 	depth int32
 	id    uuid.UUID
 }
 
-// The ends of every order.
+// The places before and after all comments.
 var (
 	lowest  = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
 	highest = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, id: uuid.Max}
@@ -28,7 +28,8 @@ func placeOf(at time.Time, depth int, id uuid.UUID) place {
 	return place{at: pgtype.Timestamptz{Time: at, Valid: true}, depth: int32(depth), id: id} //nolint:gosec // read from an integer of the database
 }
 
-// beside returns the place right after p, or right before it. Times are whole microseconds.
+// beside returns the place directly after p, or else directly before it, at the same depth. Times are whole
+// microseconds.
 func (p place) beside(after bool) place {
 	step, wrapped := byte(1), byte(0)
 	if !after {
@@ -48,7 +49,7 @@ func (p place) beside(after bool) place {
 	return p
 }
 
-// Kinds of cursor. In those of top-level comments the depth is the number of the comment; see numbering.
+// Kinds of cursor. A cursor of top-level comments has the number of the comment in place of the depth; see numbering.
 const (
 	onward   = 'n' // top-level comments after one, in the requested order
 	backward = 'p' // top-level comments before one
@@ -70,14 +71,14 @@ func decodeCursor(text string) (kind byte, p place, err error) {
 		return 0, place{}, ErrCursor
 	}
 	kind, b := decoded[0], []byte(decoded[1:])
-	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC() //nolint:gosec // back and forth
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(b))).UTC() //nolint:gosec // reverses the conversion of encodeCursor
 	if at.Year() < earliestYear || at.Year() > latestYear {
 		return 0, place{}, ErrCursor
 	}
-	return kind, placeOf(at, int(int32(binary.BigEndian.Uint32(b[8:]))), uuid.UUID(b[12:])), nil //nolint:gosec // back and forth
+	return kind, placeOf(at, int(int32(binary.BigEndian.Uint32(b[8:]))), uuid.UUID(b[12:])), nil //nolint:gosec // likewise
 }
 
-// The years of the times in cursors. The database may refuse times outside of them.
+// The years of the times in cursors. The database may refuse times before or after them.
 const (
 	earliestYear = -1
 	latestYear   = 10_000

@@ -38,8 +38,8 @@ type Author struct {
 	Platform string
 }
 
-// show sets the visible fields of a comment. Missing texts are null. The name falls back to the username in the comment
-// while the read model of authors has none.
+// show sets the fields of a comment that its readers may see. Missing texts are NULL. While the read model of authors
+// has no name, the name is the username in the comment.
 func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !stored.valid
@@ -70,16 +70,17 @@ type PostOnNovel struct {
 
 // Post returns one comment, also before it is in the read model. It fails with ErrNotFound or ErrGone.
 func (r *Reader) Post(ctx context.Context, id uuid.UUID) (PostOnNovel, error) {
-	s, err := one(ctx, r.DB, scanPostOnNovel, postSQL, id)
+	s, err := queryOne(ctx, r.DB, scanPostOnNovel, postSQL, id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return r.recentPost(ctx, id)
 	case err != nil:
 		return PostOnNovel{}, fmt.Errorf("read comment: %w", err)
 	}
-	return s, visible(s.Novel.state)
+	return s, checkPublic(s.Novel.state)
 }
 
+// scanPostOnNovel reads a row of post.sql or latest.sql.
 func scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 	var s PostOnNovel
 	var hidden bool
@@ -95,12 +96,12 @@ func scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 	return s, nil
 }
 
-// personal is what readers see of the personal part of the event of a comment, which is null after its erasure.
+// personal has the personal data in the event of a comment, as far as readers see it.
 type personal struct {
 	Content  string `json:"content"`
 	Username string `json:"username"`
 
-	valid bool
+	valid bool // false after an erasure, which sets the personal data to NULL
 }
 
 // ScanBytes implements pgtype.BytesScanner.

@@ -13,9 +13,9 @@
 // at any time. A link to a comment takes a second statement, which finds its place.
 //
 // A page of a past time takes two more statements: one for the history of the novel, one for the names of authors at
-// that time. Its cost grows: the state of the novel is built from all its events, one at a time, and comments with an
-// earlier time of writing that were received later, as in an import of old comments, are skipped until the page is
-// full. Only the time-out of the request limits this.
+// that time. Only the time-out of the request limits its cost, which grows in two ways. The state of the novel is built
+// from all its events up to then, one at a time. And until the page is full, the statement skips comments that were
+// written before that time but received after it, as in an import of old comments.
 //
 // # What is withheld
 //
@@ -34,7 +34,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// Errors of an address.
+// Reasons why there is nothing to read at an address.
 var (
 	ErrNotFound = errors.New("there is no such novel or comment for the public")
 	ErrGone     = errors.New("staff declined the novel")
@@ -55,8 +55,8 @@ func Problem(err error) *problem.Error {
 	}
 }
 
-// visible returns nil for a public novel, ErrGone or ErrNotFound for any other.
-func visible(state novel.State) error {
+// checkPublic returns nil for a public novel, ErrGone for a rejected one, and ErrNotFound for any other.
+func checkPublic(state novel.State) error {
 	switch state {
 	case novel.Approved, novel.Published:
 		return nil
@@ -71,11 +71,13 @@ func visible(state novel.State) error {
 type Reader struct {
 	DB database.Querier
 
-	ranked atomic.Pointer[ranking]
+	ranking atomic.Pointer[ranking] // cache of mostDiscussed
 }
 
-// one reads the one row of a query. It fails with pgx.ErrNoRows when there is none.
-func one[T any](ctx context.Context, db database.Querier, scan pgx.RowToFunc[T], sql string, args ...any) (T, error) {
+// queryOne reads the only row of a query. It fails with pgx.ErrNoRows when there is none.
+func queryOne[T any](
+	ctx context.Context, db database.Querier, scan pgx.RowToFunc[T], sql string, args ...any,
+) (T, error) {
 	rows, err := db.Query(ctx, sql, args...)
 	if err != nil {
 		var none T

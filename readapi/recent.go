@@ -15,8 +15,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// The address of a comment is valid as soon as its 201 arrives. The read model has it about a millisecond later, or
-// much later if the projection has stopped. Until then the comment is read from its stream.
+// The address of a comment is valid as soon as the partner gets the status 201. The read model has the comment about a
+// millisecond later, or much later if the projection has stopped. Until then it is read from its stream.
 
 var (
 	//go:embed recent_attribution.sql
@@ -27,8 +27,8 @@ var (
 
 const placeSQL = `SELECT coalesce(root_post_id, post_id), depth FROM posts WHERE post_id = $1`
 
-// maxRecentParents limits the chain of parents that are not in the read model.
-const maxRecentParents = 32
+// maxRecent limits the length of the chain of comments that are not in the read model.
+const maxRecent = 32
 
 // fromStream is a comment read from its stream.
 type fromStream struct {
@@ -36,8 +36,8 @@ type fromStream struct {
 	novelID, threadID uuid.UUID
 }
 
-// stream reads a comment from its stream; ErrNotFound when there is none.
-func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
+// readStream reads a comment from its stream. It fails with ErrNotFound when there is none.
+func (r *Reader) readStream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 	// The second event, if there is one, is a decision by staff. Read no more than two: id may be that of a novel, whose
 	// stream is long.
 	history, err := eventlog.ReadStreamStart(ctx, r.DB, events.PostStream, id, 2)
@@ -67,13 +67,13 @@ func (r *Reader) stream(ctx context.Context, id uuid.UUID) (fromStream, error) {
 	return f, r.attribute(ctx, &f.Post, e, hidden)
 }
 
-// attribute sets the visible fields of a comment, following the decisions about its author.
+// attribute sets the fields of a comment that its readers may see, applying the decisions of staff about its author.
 func (r *Reader) attribute(ctx context.Context, p *Post, e events.PostImported, hidden bool) error {
 	type attribution struct {
 		Platform, Name, Member pgtype.Text
 		HiddenUntil            pgtype.Timestamptz
 	}
-	a, err := one(ctx, r.DB, pgx.RowToStructByPos[attribution], attributionSQL, e.IntegrationID, p.authorID)
+	a, err := queryOne(ctx, r.DB, pgx.RowToStructByPos[attribution], attributionSQL, e.IntegrationID, p.authorID)
 	if err != nil {
 		return fmt.Errorf("read attribution: %w", err)
 	}
@@ -90,7 +90,7 @@ func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (PostOnNovel, err
 		return PostOnNovel{}, err
 	}
 	found := chain[len(chain)-1]
-	n, err := one(ctx, r.DB, func(row pgx.CollectableRow) (h Heading, err error) {
+	n, err := queryOne(ctx, r.DB, func(row pgx.CollectableRow) (h Heading, err error) {
 		err = row.Scan(&h.ID, &h.Slug, &h.Title, &h.state)
 		return h, err
 	}, recentNovelSQL, found.novelID)
@@ -100,29 +100,30 @@ func (r *Reader) recentPost(ctx context.Context, id uuid.UUID) (PostOnNovel, err
 	case err != nil:
 		return PostOnNovel{}, fmt.Errorf("read novel of comment: %w", err)
 	}
-	return PostOnNovel{Novel: n, ThreadID: found.threadID, Post: found.Post}, visible(n.state)
+	return PostOnNovel{Novel: n, ThreadID: found.threadID, Post: found.Post}, checkPublic(n.state)
 }
 
-// chain reads a comment that is not in the read model yet, and its ancestors that are not in it, each one a reply to
-// the previous one. anchor is the parent of the first one; uuid.Nil when that is top-level.
+// chain reads a comment that is not in the read model yet, and those of its ancestors that are not in it either. Each
+// one is a reply to the previous one. anchor is the parent of the first one, in the read model; uuid.Nil when the first
+// one is top-level, or the chain has maxRecent comments.
 func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, anchor uuid.UUID, err error) {
-	type placed struct { // a comment in the read model
+	type placed struct {
 		Root  uuid.UUID
 		Depth int
 	}
-	var first placed // the root and the depth of the first one
+	var first placed // place of the first comment of the chain
 	for next := id; ; {
-		f, err := r.stream(ctx, next)
+		f, err := r.readStream(ctx, next)
 		if err != nil {
 			return nil, uuid.Nil, err
 		}
 		chain = append(chain, f)
-		if !f.ParentID.Valid || len(chain) == maxRecentParents {
+		if !f.ParentID.Valid || len(chain) == maxRecent {
 			first.Root = f.ID
 			break
 		}
 		next = f.ParentID.UUID
-		parent, err := one(ctx, r.DB, pgx.RowToStructByPos[placed], placeSQL, next)
+		parent, err := queryOne(ctx, r.DB, pgx.RowToStructByPos[placed], placeSQL, next)
 		if err == nil {
 			anchor, first = next, placed{parent.Root, parent.Depth + 1}
 			break
@@ -141,7 +142,7 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 	return chain, anchor, nil
 }
 
-// aroundRecent is around for a comment that is not in the read model yet.
+// aroundRecent does what around does, for a comment that is not in the read model yet.
 func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
 	chain, anchor, err := r.chain(ctx, s.Post.UUID)
 	if err != nil {
@@ -160,7 +161,7 @@ func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
 	}
 	found, err := r.locate(ctx, s.DiscussionParams, anchor)
 	if errors.Is(err, errNotProjected) {
-		return scan{}, ErrNotFound // it is in another discussion
+		return scan{}, ErrNotFound // the comment is in another discussion
 	}
 	if err != nil {
 		return scan{}, err
@@ -175,11 +176,11 @@ func (s *scan) addRecent(page *Page) error {
 		return nil
 	}
 	if page.ThreadID.UUID != s.recentThread {
-		return ErrNotFound // it is in another discussion
+		return ErrNotFound // they are in another discussion
 	}
 	recent := s.recent
 	if top := recent[0]; !top.RootID.Valid {
-		if len(page.TopLevelComments) == 0 || page.TopLevelComments[0].ID != top.ID { // else the read model has it meanwhile
+		if len(page.TopLevelComments) == 0 || page.TopLevelComments[0].ID != top.ID { // else it was projected meanwhile
 			page.TopLevelComments = slices.Insert(page.TopLevelComments, 0, TopLevelComment{Post: top})
 		}
 		recent = recent[1:]

@@ -13,17 +13,17 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// scan is a DiscussionParams with the derived values of the statement.
+// scan has the parameters of a page of a discussion, with the values of the statement that are derived from them.
 type scan struct {
 	DiscussionParams
-	descending  bool
+	descending  bool      // latest time of writing first
 	backward    bool      // a previous page: read in reverse of the requested order
-	preceded    bool      // there are comments before start
-	start       place     // of the first top-level comment
-	replies     int       // number of replies of each top-level comment
+	preceded    bool      // in the requested order there are top-level comments before start
+	start       place     // of the first top-level comment to read
+	replies     int       // maximum number of replies of each top-level comment
 	repliesOf   uuid.UUID // the top-level comment whose replies start at repliesFrom
-	repliesFrom place     // first reply to read of repliesOf
-	single      bool      // read only one top-level comment
+	repliesFrom place
+	single      bool // read only one top-level comment
 	numbering
 
 	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
@@ -39,24 +39,23 @@ func newScan(q DiscussionParams) scan {
 	return s
 }
 
-// numbering is the ordinal of a top-level comment: 1 is the oldest. The cursor of a page carries this number, so that
-// the next page needs no count. New comments do not change it, whichever order is requested; an import of old comments
-// does.
+// numbering has the number of a top-level comment: 1 is the oldest, in either order. The cursor of a page carries this
+// number, so that the next page needs no count. New comments do not change the number; an import of old comments does.
 type numbering struct {
 	number     int  // of the first comment of the page, or of the last one of a page that is read backward; 0: unknown
 	fromNewest bool // number counts from the newest comment
 }
 
-// after sets the number of the comment after number n in the requested order.
-func (s *scan) after(n int) { s.step(n, !s.Newest) }
+// numberAfter sets number to that of the comment after number n in the requested order.
+func (s *scan) numberAfter(n int) { s.numberBeside(n, !s.Newest) }
 
-// before sets the number of the comment before number n in the requested order.
-func (s *scan) before(n int) { s.step(n, s.Newest) }
+// numberBefore sets number to that of the comment before number n in the requested order.
+func (s *scan) numberBefore(n int) { s.numberBeside(n, s.Newest) }
 
-func (s *scan) step(n int, up bool) {
+func (s *scan) numberBeside(n int, newer bool) {
 	switch {
-	case n < 1:
-	case up:
+	case n < 1: // unknown
+	case newer:
 		s.number = n + 1
 	default:
 		s.number = n - 1
@@ -103,7 +102,7 @@ func until(asOf *time.Time) pgtype.Timestamptz {
 //go:embed discussion.sql
 var discussionSQL string
 
-// statements are the variants of discussionSQL: [descending, of one chapter].
+// statements are the variants of discussionSQL, by [descending, of one chapter].
 var statements = discussionStatements()
 
 // discussionStatements completes discussionSQL as the comment in the file says.
@@ -130,8 +129,8 @@ func Statement(q DiscussionParams) (sql string, args []any) {
 // a request of a partner has at most 32 KB.
 const PageBytes = 512 << 10
 
-// statement reads one more top-level comment, and one more reply of each, than the page shows, to detect whether there
-// are more.
+// statement returns the statement that reads a page, and its arguments. It reads one more top-level comment, and one
+// more reply of each, than the page shows, to detect whether there are more.
 func (s *scan) statement() (sql string, args []any) {
 	args = []any{
 		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
@@ -165,7 +164,7 @@ func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
 	if page.Novel.ID == uuid.Nil {
 		return nil, ErrNotFound
 	}
-	if err := visible(page.Novel.state); err != nil {
+	if err := checkPublic(page.Novel.state); err != nil {
 		return nil, err
 	}
 	if s.AsOf != nil {
@@ -177,7 +176,7 @@ func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
 	return page, nil
 }
 
-// collect reads the novel into page and appends the comments to posts.
+// collect reads the novel and the counts into page, and appends the comments to posts.
 func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 	defer rows.Close()
 	n := &page.Novel

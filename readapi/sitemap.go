@@ -17,7 +17,7 @@ var (
 	sitemapSQL string
 )
 
-// SitemapParts returns the first bytes of the ids of the public novels, in order.
+// SitemapParts returns the bytes with which ids of public novels begin, in ascending order.
 func (r *Reader) SitemapParts(ctx context.Context) ([]byte, error) {
 	return database.Collect(ctx, r.DB, "parts of the sitemap", func(row pgx.CollectableRow) (byte, error) {
 		part, err := pgx.RowTo[int](row)

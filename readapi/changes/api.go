@@ -33,7 +33,7 @@ type API struct {
 	Feed      *Feed
 	Partners  Partners
 	Draining  func() bool      // the process is shutting down, so streams end
-	Streams   *httpkit.Readers // limits the open streams; nil: no limit
+	Streams   *httpkit.Readers // limits the number of open streams; nil: no limit
 	Heartbeat time.Duration    // longest pause in a stream that follows the log; default 15 s
 }
 
@@ -55,7 +55,7 @@ func (a *API) Register(router *mux.Router) {
 
 // Problem maps the errors of the feed to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
-	if errors.Is(err, ErrBehind) {
+	if errors.Is(err, ErrDiverged) {
 		return problem.Unavailable(httpkit.RetryAfter).WithCause(err)
 	}
 	return nil
@@ -102,7 +102,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	return httpkit.SendJSON(w, http.StatusOK, body)
 }
 
-// parse parses the parameters. types is nil for all.
+// parse parses the parameters. types is nil for all types.
 func parse(r *http.Request) (requested history.Range, types []string, err error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "cursor", "types", "limit", "follow")
 	if err != nil {
@@ -119,7 +119,7 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 	return requested, types, query.Err()
 }
 
-// page reads a page for a client.
+// page reads a page. An error because of the cursor is a *problem.Error.
 func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	page, err := a.Feed.Page(ctx, q)
 	if errors.Is(err, history.ErrElsewhere) {

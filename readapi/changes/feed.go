@@ -1,9 +1,9 @@
-// Package changes is the change feed for partners, GET /api/integrations/changes, in pages or live: changes of their
-// own novels, comments, authors, imports and keys. docs/changes.md and docs/openapi.yaml describe it.
+// Package changes serves the change feed for partners, GET /api/integrations/changes, in pages or live: changes of
+// their own novels, comments, authors, imports and keys. docs/changes.md and docs/openapi.yaml describe it.
 //
-// The projection changes has the events that concern each partner, in log order. Their contents are read from the log,
-// so the feed shows nothing of an erased author. Cursors are those of package history: a reader that continues from its
-// last cursor gets every change once, and a cursor from before the log was set back is refused.
+// The projection changes lists the events that concern each partner, in log order. The feed reads their contents from
+// the log, so it shows no personal data of an erased author. Cursors are those of package history: a reader that
+// continues from its last cursor gets every change once, and a cursor from before the log was set back is refused.
 package changes
 
 import (
@@ -22,8 +22,8 @@ import (
 	"novelgate/readapi/history"
 )
 
-// ErrBehind refuses to read while the table has events that the log has lost. A rebuild fixes this.
-var ErrBehind = errors.New("the projection changes is not of this log")
+// ErrDiverged refuses to read while the projection has applied events that the log has lost. A rebuild fixes this.
+var ErrDiverged = errors.New("the projection changes is not of this log")
 
 // Change is a change as partners see it: an item of the feed, and the body of a webhook.
 type Change struct {
@@ -33,7 +33,7 @@ type Change struct {
 	OccurredAt time.Time      `json:"occurredAt"`
 	Cursor     string         `json:"cursor"` // continues after this change
 	Data       any            `json:"data"`
-	Place      history.Cursor `json:"-"` // Cursor, not encoded
+	Place      history.Cursor `json:"-"` // Cursor before encoding
 }
 
 // Page is a part of a feed.
@@ -60,14 +60,15 @@ var (
 	feedSQL      = strings.Replace(feedTemplate, "/* cursor */", history.CursorSQL, 1)
 )
 
+// soundSQL reports whether the log has the event that the projection applied last.
 const soundSQL = `SELECT coalesce((SELECT p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
     WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at)
 FROM projections AS p WHERE p.name = 'changes'), true)`
 
-// pageBytes is the size at which a page is full.
+// pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
-// Page reads a page in one round trip. It fails with ErrBehind, and with history.ErrElsewhere when the cursor is of
+// Page reads a page in one round trip. It fails with ErrDiverged, or with history.ErrElsewhere when the cursor is of
 // another log or of a lost part of this one.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	var batch pgx.Batch
@@ -75,7 +76,7 @@ func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	return f.read(ctx, &batch, q)
 }
 
-// Read is Page for a position that the caller knows to be in the log, and that is not a cursor of a client.
+// Read is Page without the check of the cursor, for a caller that knows that the cursor is of this log.
 func (f *Feed) Read(ctx context.Context, q Query) (Page, error) { return f.read(ctx, &pgx.Batch{}, q) }
 
 func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error) {
@@ -85,7 +86,7 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 		if err := row.Scan(&sound); err != nil || sound {
 			return err
 		}
-		return ErrBehind
+		return ErrDiverged
 	})
 	batch.Queue(feedSQL, q.Integration, q.After.TransactionID, q.After.Ordinal, q.Types, q.Limit+1).Query(
 		func(rows pgx.Rows) error {
@@ -116,7 +117,7 @@ func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
 	return horizon.Cursor(), err
 }
 
-// row is a row of feed.sql.
+// row has the columns of feed.sql that complete the data of the event.
 type row struct {
 	stream      uuid.UUID
 	key, thread *string // of a comment
@@ -124,6 +125,7 @@ type row struct {
 	slug, title *string
 }
 
+// scan reads a row of feed.sql. size is the number of bytes of its event data.
 func scan(rows pgx.Rows) (c Change, size int, err error) {
 	var r row
 	var stored events.Stored
@@ -171,15 +173,15 @@ type authorData struct {
 	Reason   string    `json:"reason"`
 }
 
-// data returns the contents of a change, without erased data and data of other partners.
+// data returns the contents of a change, without erased data and without data of other partners.
 func (r *row) data(event events.Event) any {
 	novel := novelData{NovelID: r.novelID, Novel: r.title, Slug: r.slug}
-	because := func(reason string) novelData {
+	withReason := func(reason string) novelData {
 		novel.Reason = &reason
 		return novel
 	}
 	comment := func(reason string) commentData {
-		return commentData{r.key, r.stream, r.thread, because(reason)}
+		return commentData{r.key, r.stream, r.thread, withReason(reason)}
 	}
 	author := func(about events.AuthorRef, reason string) authorData {
 		d := authorData{AuthorID: r.stream, Reason: reason}
@@ -190,11 +192,11 @@ func (r *row) data(event events.Event) any {
 	}
 	switch e := event.(type) {
 	case events.NovelApproved:
-		return because(e.Reason)
+		return withReason(e.Reason)
 	case events.NovelRejected:
-		return because(e.Reason)
+		return withReason(e.Reason)
 	case events.NovelPublished:
-		return because(e.Reason)
+		return withReason(e.Reason)
 	case events.ThreadOpened:
 		return threadData{novel, r.stream}
 	case events.PostHidden:

@@ -28,13 +28,13 @@ import (
 const (
 	MaxSize = 1 << 20 // bytes of a picture
 
-	fetchTime    = 5 * time.Second // for a fetch with its redirects
+	fetchTimeout = 5 * time.Second // for a fetch with its redirects
 	maxRedirects = 3
 	maxHeader    = 16 << 10        // bytes
-	fetches      = 16              // concurrent fetches
-	keptBytes    = 32 << 20        // of cached pictures
-	keptEntries  = 4096            // cached pictures and failures
-	failureTime  = 5 * time.Minute // for which a failure is cached
+	maxFetches   = 16              // concurrent fetches
+	cacheBytes   = 32 << 20        // of cached pictures
+	cacheEntries = 4096            // cached pictures and failures
+	failureTTL   = 5 * time.Minute // for which a failure is cached
 )
 
 // Reasons why there is no picture.
@@ -70,8 +70,8 @@ type Proxy struct {
 	flight singleflight.Group
 
 	mu    sync.Mutex
-	kept  *simplelru.LRU[string, entry]
-	bytes int // of the pictures in kept
+	cache *simplelru.LRU[string, entry] // by address
+	bytes int                           // of the pictures in cache
 }
 
 // New returns a Proxy with an empty cache.
@@ -79,16 +79,16 @@ func New(now func() time.Time) *Proxy { return newProxy(ssrf.New().Safe, now) }
 
 // newProxy returns a Proxy that connects to the addresses that control allows.
 func newProxy(control func(network, address string, c syscall.RawConn) error, now func() time.Time) *Proxy {
-	p := &Proxy{now: now, slots: semaphore.NewWeighted(fetches)}
-	forget := func(_ string, old entry) { p.bytes -= len(old.Content) }
-	p.kept, _ = simplelru.NewLRU(keptEntries, forget) // it fails only for a negative size
+	p := &Proxy{now: now, slots: semaphore.NewWeighted(maxFetches)}
+	evicted := func(_ string, old entry) { p.bytes -= len(old.Content) }
+	p.cache, _ = simplelru.NewLRU(cacheEntries, evicted) // it fails only for a negative size
 	p.client = &http.Client{
-		Timeout: fetchTime,
+		Timeout: fetchTimeout,
 		Transport: &http.Transport{
-			DialContext:            (&net.Dialer{Control: control, Timeout: fetchTime}).DialContext,
+			DialContext:            (&net.Dialer{Control: control, Timeout: fetchTimeout}).DialContext,
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConnsPerHost:    1,
-			MaxIdleConns:           fetches,
+			MaxIdleConns:           maxFetches,
 			IdleConnTimeout:        time.Minute,
 			DisableCompression:     true, // pictures are compressed already, and a small answer cannot expand
 		},
@@ -108,7 +108,7 @@ func newProxy(control func(network, address string, c syscall.RawConn) error, no
 // Cover returns the picture at an address. It fails with ErrBusy, or with ErrNoPicture, which it caches for five
 // minutes.
 func (p *Proxy) Cover(ctx context.Context, address string) (Picture, error) {
-	if e, ok := p.recall(address); ok {
+	if e, ok := p.cached(address); ok {
 		return e.Picture, e.err
 	}
 	// One fetch serves all waiting requests. It continues if they disconnect, and fills the cache.
@@ -121,7 +121,7 @@ func (p *Proxy) Cover(ctx context.Context, address string) (Picture, error) {
 		if e.Picture, e.err = p.fetch(context.WithoutCancel(ctx), address); e.err != nil {
 			e.err = fmt.Errorf("%w: %w", ErrNoPicture, e.err)
 		}
-		p.keep(address, e)
+		p.store(address, e)
 		return e, nil
 	})
 	select {
@@ -133,29 +133,29 @@ func (p *Proxy) Cover(ctx context.Context, address string) (Picture, error) {
 	}
 }
 
-func (p *Proxy) recall(address string) (entry, bool) {
+func (p *Proxy) cached(address string) (entry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	e, ok := p.kept.Get(address)
-	if ok && e.err != nil && p.now().Sub(e.at) > failureTime {
+	e, ok := p.cache.Get(address)
+	if ok && e.err != nil && p.now().Sub(e.at) > failureTTL {
 		return entry{}, false
 	}
 	return e, ok
 }
 
-func (p *Proxy) keep(address string, e entry) {
+func (p *Proxy) store(address string, e entry) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.kept.Remove(address) // Add does not call forget for the entry that it replaces
-	p.kept.Add(address, e)
+	p.cache.Remove(address) // Add does not call evicted for the entry that it replaces
+	p.cache.Add(address, e)
 	p.bytes += len(e.Content)
-	for p.bytes > keptBytes {
-		p.kept.RemoveOldest()
+	for p.bytes > cacheBytes {
+		p.cache.RemoveOldest()
 	}
 }
 
-// types are the formats that browsers show, except SVG, which may contain scripts.
-var types = []string{"image/jpeg", "image/png", "image/webp", "image/gif"}
+// pictureTypes are the formats that browsers show, except SVG, which may contain scripts.
+var pictureTypes = []string{"image/jpeg", "image/png", "image/webp", "image/gif"}
 
 func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
@@ -165,12 +165,12 @@ func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {
 	if r.URL.Scheme != "https" {
 		return Picture{}, errNotHTTPS
 	}
-	r.Header = http.Header{"Accept": types, "User-Agent": {"Novelgate"}}
+	r.Header = http.Header{"Accept": pictureTypes, "User-Agent": {"Novelgate"}}
 	response, err := p.client.Do(r)
 	if err != nil {
 		return Picture{}, fmt.Errorf("fetch cover: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it was only read from
+	defer response.Body.Close() //nolint:errcheck // it is only read
 	if response.StatusCode != http.StatusOK {
 		return Picture{}, fmt.Errorf("status %d", response.StatusCode)
 	}
@@ -179,7 +179,7 @@ func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {
 		return Picture{}, fmt.Errorf("fetch cover: %w", err)
 	}
 	media := http.DetectContentType(content)
-	if len(content) > MaxSize || !slices.Contains(types, media) {
+	if len(content) > MaxSize || !slices.Contains(pictureTypes, media) {
 		return Picture{}, fmt.Errorf("%s, %d bytes", media, len(content))
 	}
 	return Picture{media, content}, nil

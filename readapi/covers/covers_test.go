@@ -192,7 +192,7 @@ func TestFailureIsForgotten(t *testing.T) {
 		there bool
 		want  error
 	}{
-		{0, false, ErrNoPicture}, {failureTime - 1, true, ErrNoPicture}, {2, true, nil}, {time.Hour, false, nil},
+		{0, false, ErrNoPicture}, {failureTTL - 1, true, ErrNoPicture}, {2, true, nil}, {time.Hour, false, nil},
 	} {
 		clock.Add(int64(step.after))
 		there.Store(step.there)
@@ -210,7 +210,7 @@ func TestSlowHosts(t *testing.T) {
 	defer close(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	for n := range fetches {
+	for n := range maxFetches {
 		go func() {
 			_, err := p.Cover(ctx, fmt.Sprint(server.URL, "/", n))
 			ended <- err
@@ -224,7 +224,7 @@ func TestSlowHosts(t *testing.T) {
 		t.Errorf("beyond the limit: %v", err)
 	}
 	cancel()
-	for range fetches {
+	for range maxFetches {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Errorf("a reader who left: %v", err)
 		}
@@ -235,14 +235,14 @@ func TestSlowHosts(t *testing.T) {
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	p := New(time.Now)
-	for n := range 2 * keptBytes / MaxSize {
-		p.keep(fmt.Sprint(n), entry{Picture: Picture{Content: make([]byte, MaxSize)}})
+	for n := range 2 * cacheBytes / MaxSize {
+		p.store(fmt.Sprint(n), entry{Picture: Picture{Content: make([]byte, MaxSize)}})
 	}
 	total := 0
-	for _, e := range p.kept.Values() {
+	for _, e := range p.cache.Values() {
 		total += len(e.Content)
 	}
-	if total != p.bytes || total > keptBytes || total < keptBytes-MaxSize {
+	if total != p.bytes || total > cacheBytes || total < cacheBytes-MaxSize {
 		t.Errorf("%d bytes are kept, counted as %d", total, p.bytes)
 	}
 }
