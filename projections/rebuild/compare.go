@@ -17,7 +17,7 @@ import (
 	"novelgate/projections"
 )
 
-// Phases of a comparison in Progress. Total is always the total of Done.
+// Phases of a comparison in Progress. Its Total is equal to Done, because a comparison does not count the events first.
 const (
 	Replaying = "replaying"
 	Comparing = "comparing"
@@ -28,7 +28,7 @@ var (
 	// an event, an erasure is unfinished, code of another generation wrote the tables, the checkpoint went back, or a
 	// table has no primary key.
 	ErrNotComparable = errors.New("the tables cannot be compared")
-	// ErrMayNotCreate means that this role may not create a schema to replay into, or that the database is a standby.
+	// ErrMayNotCreate means that this role may not create a schema for the replay, or that the database is a standby.
 	ErrMayNotCreate = errors.New("no permission to create a schema")
 
 	errCompared  = errors.New("another process is comparing this projection")
@@ -55,8 +55,8 @@ type comparison struct {
 	result   Comparison
 }
 
-// maxReplays limits the replays up to the live tables before the snapshot. Each leaves fewer events to replay while
-// the snapshot is open.
+// maxReplays limits the replays up to the position of the live tables before the snapshot. Each leaves fewer events to
+// replay while the snapshot is open.
 const maxReplays = 4
 
 // Compare replays the log with the code of the projection into tables of a separate schema and compares these with the
@@ -104,7 +104,7 @@ func (c *comparison) run(ctx context.Context) error {
 			break
 		}
 	}
-	return c.awaitErasures(ctx)
+	return c.compareAfterErasures(ctx)
 }
 
 // SQLSTATEs.
@@ -165,8 +165,8 @@ func (c *comparison) replayToLive(ctx context.Context) error {
 	return c.replayAsSeen(ctx, conn, end)
 }
 
-// replayAsSeen applies the events after those in the new tables, up to a position, as q sees the log. It leaves out
-// events that staff have skipped: a skip is recorded before the live tables pass the event.
+// replayAsSeen applies the events that the new tables lack, up to a position, as q sees the log. It leaves out the
+// events that staff have skipped: the transaction that records a skip also moves the live checkpoint past the event.
 func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
 	fetch, streams := eventlog.NewFetchSize(c.ChunkSize), c.Projection.Streams()
 	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -260,8 +260,8 @@ const (
 	erasurePoll = 50 * time.Millisecond
 )
 
-// awaitErasures compares, and repeats this for up to erasureWait while an erasure may be the cause of a difference.
-func (c *comparison) awaitErasures(ctx context.Context) error {
+// compareAfterErasures compares, and repeats this for up to erasureWait while an erasure may cause a difference.
+func (c *comparison) compareAfterErasures(ctx context.Context) error {
 	err := c.compareInSnapshot(ctx)
 	waiting, cancel := context.WithTimeout(ctx, erasureWait)
 	defer cancel()
@@ -279,8 +279,8 @@ const (
 WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(transaction_id, $1::text::pg_snapshot) AND event_type = $2)`
 )
 
-// checkErasuresApplied fails with errErased when an author was erased after a position: the live tables still have
-// personal data that is no longer in the log.
+// checkErasuresApplied fails with errErased when an author was erased after the position of the live tables, which then
+// still have personal data that is no longer in the log.
 func (c *comparison) checkErasuresApplied(ctx context.Context, live pgx.Tx, end events.Position) error {
 	if !c.forgetsAuthors() {
 		return nil

@@ -28,8 +28,8 @@ const (
 // MaxDifferences is the maximum number of listed differences of a table. All are counted.
 const MaxDifferences = 5
 
-// TableComparison is the result of comparing a live table with its replay. A digest is the SHA-256 of the SHA-256 of
-// all rows, in the order of their keys; equal rows have the same digest in every database.
+// TableComparison is the result of comparing a live table with its replay. A digest is the SHA-256 of the SHA-256
+// hashes of all rows, in the order of their keys; equal rows have the same digest in every database.
 type TableComparison struct {
 	Name            string       `json:"name"`
 	Rows            int64        `json:"rows"`
@@ -92,7 +92,7 @@ func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableCompar
 		sides[i] = &side{rows: rows, digest: sha256.New()}
 		sides[i].next()
 	}
-	is, want := sides[0], sides[1]
+	got, want := sides[0], sides[1]
 	result := TableComparison{Name: t.name, Differences: []Difference{}}
 	differs := func(kind string, key []byte) {
 		if result.DifferenceCount++; len(result.Differences) < MaxDifferences {
@@ -100,19 +100,19 @@ func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableCompar
 				Difference{Kind: kind, Key: t.describe(string(key)), Columns: []string{}, key: string(key)})
 		}
 	}
-	for is.key != nil || want.key != nil {
-		switch order := compareKeys(is.key, want.key); {
+	for got.key != nil || want.key != nil {
+		switch order := compareKeys(got.key, want.key); {
 		case order < 0:
-			differs(Extra, is.key)
-			is.next()
+			differs(Extra, got.key)
+			got.next()
 		case order > 0:
 			differs(Missing, want.key)
 			want.next()
 		default:
-			if !bytes.Equal(is.sum, want.sum) {
-				differs(Changed, is.key)
+			if !bytes.Equal(got.sum, want.sum) {
+				differs(Changed, got.key)
 			}
-			is.next()
+			got.next()
 			want.next()
 		}
 	}
@@ -122,7 +122,7 @@ func (t *table) compare(ctx context.Context, live, replayed pgx.Tx) (TableCompar
 			return TableComparison{}, err
 		}
 	}
-	result.Rows, result.Digest = is.count, hex.EncodeToString(is.digest.Sum(nil))
+	result.Rows, result.Digest = got.count, hex.EncodeToString(got.digest.Sum(nil))
 	result.ReplayedRows, result.ReplayedDigest = want.count, hex.EncodeToString(want.digest.Sum(nil))
 	for i := range result.Differences {
 		if err := t.nameColumns(ctx, live, replayed, &result.Differences[i]); err != nil {
@@ -173,7 +173,7 @@ func (t *table) nameColumns(ctx context.Context, live, replayed pgx.Tx, d *Diffe
 const compareSettingsSQL = `SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL bytea_output = 'hex';
 SET LOCAL extra_float_digits = 1; SET LOCAL enable_seqscan = on; SET LOCAL work_mem = '64MB'`
 
-// compareTables compares the live tables, as a transaction sees them, with the new ones, which only this process
+// compareTables compares the live tables, as the transaction live sees them, with the new ones, which only this process
 // writes.
 func (c *comparison) compareTables(ctx context.Context, live pgx.Tx) error {
 	c.record.phase = Comparing
@@ -229,22 +229,22 @@ func (t *table) readColumns(ctx context.Context, tx pgx.Tx) (err error) {
 	return nil
 }
 
-// of returns the column of the table alias t.
-func (c column) of() string { return "t." + pgx.Identifier{c.name}.Sanitize() }
+// qualified returns the quoted name of the column with the table alias t.
+func (c column) qualified() string { return "t." + pgx.Identifier{c.name}.Sanitize() }
 
 func (t *table) identifier() string { return pgx.Identifier{t.name}.Sanitize() }
 
-// separator separates the parts of a key. Only keys of a single part may contain any text.
+// separator separates the parts of a key, so a text in a key of several parts must not contain it.
 const separator = "\x1f"
 
 // hashesSQL reads key and hash of every row, ordered by key.
 func (t *table) hashesSQL() string {
 	key, all := make([]string, len(t.key)), make([]string, len(t.columns))
 	for i, c := range t.key {
-		key[i] = c.of() + "::text"
+		key[i] = c.qualified() + "::text"
 	}
 	for i, c := range t.columns {
-		all[i] = c.of()
+		all[i] = c.qualified()
 	}
 	return fmt.Sprintf(`SELECT k, h
 FROM (SELECT concat_ws(E'\x1f', %s) COLLATE "C" AS k, sha256(convert_to(ROW(%s)::text, 'UTF8')) AS h FROM %s AS t) AS r ORDER BY k`,
@@ -255,10 +255,10 @@ FROM (SELECT concat_ws(E'\x1f', %s) COLLATE "C" AS k, sha256(convert_to(ROW(%s):
 func (t *table) rowSQL() string {
 	all, where := make([]string, len(t.columns)), make([]string, len(t.key))
 	for i, c := range t.columns {
-		all[i] = c.of() + "::text"
+		all[i] = c.qualified() + "::text"
 	}
 	for i, c := range t.key {
-		where[i] = fmt.Sprintf("%s = $%d::text::%s", c.of(), i+1, c.dataType)
+		where[i] = fmt.Sprintf("%s = $%d::text::%s", c.qualified(), i+1, c.dataType)
 	}
 	return fmt.Sprintf(`SELECT ARRAY[%s] FROM %s AS t WHERE %s`, strings.Join(all, ", "), t.identifier(),
 		strings.Join(where, " AND "))

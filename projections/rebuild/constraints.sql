@@ -1,4 +1,4 @@
--- Statements that add the constraints of the live tables, $2, that the new ones in schema $1 lack, from an existing index if possible.
+-- Statements that add the constraints of the live tables, $2, that the new ones in schema $1 lack. Keys use their existing indexes.
 -- Run it with search_path = pg_catalog.
 SELECT format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', $1::text, t.relname, c.conname,
               CASE WHEN c.contype IN ('p', 'u') THEN

@@ -1,5 +1,5 @@
 -- The indexes of the live tables, $2, that are missing or invalid on the new ones in schema $1, except those of exclusion constraints.
--- Constraints are added after them, because some need an index. Run it with search_path = pg_catalog.
+-- Constraints are added afterwards, because keys use an index. Run it with search_path = pg_catalog.
 SELECT x.relname,
        -- The definition names the table with its schema, right after the name of the index.
        replace(pg_get_indexdef(i.indexrelid), format(' ON public.%I USING ', t.relname), format(' ON %I.%I USING ', $1::text, t.relname)) AS definition,

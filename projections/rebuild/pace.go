@@ -13,9 +13,9 @@ import (
 // Throttling. A rebuild at full speed takes all available processor time; requests of clients come first.
 const (
 	watchInterval = 200 * time.Millisecond
-	busyAppends   = 100 // events a second: from here on, clients count as active
-	slowdown      = 3   // a throttled rebuild takes this times the time of its work, with the pauses
-	overtaking    = 0.8 // throttling stops when the log grows faster than this share of the throttled speed
+	busyAppends   = 100 // events a second from which on clients count as active
+	slowdown      = 3   // time of a throttled rebuild, with its pauses, divided by the time of its work
+	overtaking    = 0.8 // in Following, pause only if the log grows slower than this share of the throttled speed
 )
 
 // grownSQL counts the events after ($1, $2), up to $3.
@@ -71,8 +71,8 @@ func (r *rebuild) grown(ctx context.Context, end *events.Position) (float64, err
 }
 
 // throttle calls work, which writes a chunk. While clients append, chunks are written one at a time, each followed by a
-// pause of twice its time. After the events that were in the log at the start, it pauses only if the rebuild, with
-// pauses, is faster than the growth of the log.
+// pause of twice its time. In the phase Following it pauses only if the rebuild, with pauses, is faster than the growth
+// of the log.
 func (r *rebuild) throttle(ctx context.Context, chunk *eventlog.Chunk, work func() error) error {
 	if r.Now == nil {
 		return work()

@@ -4,7 +4,7 @@
 //
 //	begin    create a schema (such as posts_2) with tables of the same structure as those in public
 //	load     projections.Bulk only: copy the rows that old events add, while the tables have no index
-//	index    make indexes and constraints concurrently; then apply the old events that do more than add rows
+//	index    build indexes concurrently and add constraints; then apply the old events that do more than add rows
 //	follow   apply the events since the start of the rebuild
 //	switch   one transaction: lock the checkpoint, apply the last events, exchange the tables, re-create the views,
 //	         drop the old tables
@@ -22,15 +22,16 @@
 //
 // # One builder
 //
-// One process at a time rebuilds: it holds an advisory lock. Its connection with the lock may break unnoticed, and
-// another process may take over, so each of its transactions checks that it is still the recorded builder.
+// One process at a time rebuilds a projection: it holds an advisory lock. The connection that holds the lock may break
+// unnoticed, and another process may take over, so each transaction checks that its process is still the recorded
+// builder.
 //
 // # Comparing
 //
 // Compare builds tables in the same way, compares them with the live ones, and drops them.
 //
-//	create   create a schema (such as posts_replayed) with tables and indexes, after dropping that of a crashed process
-//	replay   replay the log up to the position of the live tables; repeat this, because they move on
+//	create   create a schema (such as posts_replayed) with tables and indexes; first drop that of a crashed process
+//	replay   replay the log up to the position of the live tables; repeat this, because the position moves on
 //	snapshot begin a read-only transaction that sees the live tables at one position, and replay exactly up to it.
 //	         The new tables need not be read in this snapshot, because no other process writes them
 //	compare  compare both tables row by row, in the order of their keys
@@ -76,7 +77,7 @@ var (
 
 // Config configures a rebuild.
 type Config struct {
-	// Pool provides the configuration of connections. Required.
+	// Pool provides the configuration of the connections that the rebuild opens. Required.
 	Pool *pgxpool.Pool
 	// Connections is the number of connections of the rebuild, at least Workers + 2: one holds a lock, one reads. Default:
 	// Workers + 3, so that the throttle need not wait for one.
@@ -85,8 +86,8 @@ type Config struct {
 	Projection projections.Projection
 	// Inline says that the projection is inline: the switch then blocks appends for a moment.
 	Inline bool
-	// Workers is the number of concurrent writers, for projections.Bulk only. Default: one more than processors, because
-	// each waits for the database at times.
+	// Workers is the number of concurrent writers, for projections.Bulk only. Default: the number of processors plus one,
+	// because each writer waits for the database at times.
 	Workers int
 	// ChunkSize is the number of events in one transaction. Default: projections.ChunkSize.
 	ChunkSize int
@@ -121,10 +122,10 @@ type rebuild struct {
 	builder   uuid.UUID     // this process, in the record
 	record    record
 	resumed   bool
-	skipped   map[projections.Delivery]bool
-	appends   atomic.Int64        // appends of clients, in events a second
-	tailFetch *eventlog.FetchSize // limits the events that the switch itself applies
-	scratch   string              // schema of the tables of a comparison; empty in a rebuild
+	skipped   map[projections.Delivery]bool // events to leave out
+	appends   atomic.Int64                  // appends of clients, in events a second
+	tailFetch *eventlog.FetchSize           // limits the events that the switch itself applies
+	scratch   string                        // schema of the tables of a comparison; empty in a rebuild
 
 	logMu    sync.Mutex        // not mu: new connections must not wait for Progress
 	identity eventlog.Identity // of the log from which it reads
@@ -234,7 +235,7 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 				return err
 			}
 		}
-		// A crash loses nothing that cannot be built again.
+		// What a crash loses can be built again.
 		if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
 			return fmt.Errorf("set synchronous_commit: %w", err)
 		}

@@ -18,7 +18,7 @@ import (
 type record struct {
 	build, generation int
 	phase, structure  string
-	position          events.Position // of the new tables; while Indexing, of the deferred events
+	position          events.Position // up to which events are applied; while Indexing, up to which deferred ones are
 	target            events.Position // end of Loading
 	done, total       int             // events
 }
@@ -69,7 +69,7 @@ func (r *rebuild) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Continue only if this process would have built the same so far.
+	// Continue only if this process would have built the same tables.
 	if found != nil && found.phase != Finished && found.generation == r.Projection.Generation() &&
 		found.structure == structure {
 		if r.resumed, err = r.logHas(ctx, found.position, found.target); err != nil {
@@ -99,6 +99,7 @@ func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (boo
 // start starts a new rebuild with empty tables, in place of those of an earlier attempt.
 func (r *rebuild) start(ctx context.Context, found *record, structure string) (err error) {
 	rec := &r.record
+	// Build 1 is the tables that migrations created.
 	*rec = record{build: 2, generation: r.Projection.Generation(), phase: Following, structure: structure}
 	if found != nil {
 		rec.build = found.build
@@ -139,7 +140,7 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) (e
 
 // dropBuild drops the new tables and the record.
 func (r *rebuild) dropBuild(ctx context.Context, tx pgx.Tx) error {
-	// Tables first: a builder that still writes locks them before the record.
+	// Tables first, because a builder that still writes locks the tables before the record.
 	if err := dropSchema(ctx, tx, r.Schema()); err != nil {
 		return err
 	}
@@ -206,8 +207,9 @@ type Discarded struct {
 	EventsDone int    `json:"eventsDone"` // number of events that were read
 }
 
-// A killed process has no advisory lock, but the server may still execute its last statement.
-const discardSettings = `SET LOCAL lock_timeout = '5s'`
+// A killed process no longer holds its advisory lock, but the server may still execute its last statement and hold the
+// locks of its transaction.
+const discardLockTimeoutSQL = `SET LOCAL lock_timeout = '5s'`
 
 // Discard drops the tables and the record of an unfinished rebuild of a projection, of any generation. The next Run
 // starts from the beginning of the log. The live tables stay as they are. It fails with ErrUnderWay while a process
@@ -231,7 +233,7 @@ func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	if err == nil {
 		r.record = *found
 		err = pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, discardSettings); err != nil {
+			if _, err := tx.Exec(ctx, discardLockTimeoutSQL); err != nil {
 				return fmt.Errorf("set lock_timeout: %w", err)
 			}
 			return r.dropBuild(ctx, tx)

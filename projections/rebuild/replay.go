@@ -17,7 +17,7 @@ import (
 	"novelgate/projections"
 )
 
-// PoisonError names the event that the projection cannot apply.
+// PoisonError is the error of an event that the projection cannot apply.
 type PoisonError struct {
 	Position events.Position
 	Delivery projections.Delivery
@@ -42,9 +42,10 @@ func blamesEvent(err error) bool {
 // source reads the next chunk of events after a position.
 type source func(ctx context.Context, after events.Position) (eventlog.Chunk, error)
 
+// endOfLog is after every event.
 var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxInt32}
 
-// replayLog applies the settled events that the new tables lack, until few are left, or until a chunk reaches upTo.
+// replayLog applies the settled events that the new tables lack, until a chunk is not full or reaches upTo.
 func (r *rebuild) replayLog(ctx context.Context, upTo events.Position) error {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return r.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
@@ -90,7 +91,7 @@ SELECT $1, e.transaction_id, e.position FROM unnest($2::xid8[], $3::integer[]) A
 WHERE name = $1 AND (transaction_id, position) > ($2, $3) ORDER BY transaction_id, position LIMIT $4`
 )
 
-// deferEvents stores the positions of events that need indexes.
+// deferEvents queues a statement that stores the positions of events that need indexes.
 func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	transactions, ordinals := make([]pgtype.Uint64, len(rest)), make([]int32, len(rest))
 	for i := range rest {
@@ -133,7 +134,7 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 	defer stop()
 	chunks, readEnded := eventlog.ReadAhead(reading, r.record.position, chunkAhead,
 		func(_ context.Context, after events.Position) (eventlog.Chunk, error) {
-			// With ctx: the end of the context reading would interrupt the query, and pgx would close the connection.
+			// Not with the context of ReadAhead: its end would interrupt the query, and pgx would close the connection.
 			chunk, err := read(ctx, after)
 			r.removeSkipped(&chunk)
 			return chunk, err

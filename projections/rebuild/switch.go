@@ -25,7 +25,7 @@ const (
 	firstPause      = 20 * time.Millisecond // between attempts; doubles up to maxPause
 	maxPause        = 2 * time.Second
 	warnAfter       = 8 // attempts before a warning
-	warnHiddenAfter = 3 // reads of an unsettled log before a warning
+	warnHiddenAfter = 3 // attempts with too many unapplied events before a warning
 	vacuumWait      = 3 * time.Second
 )
 
@@ -39,8 +39,8 @@ var errTooFarBehind = errors.New("the log has grown too much for the switch")
 const (
 	lockLiveSQL = `SELECT transaction_id, position, state FROM projections WHERE name = $1 FOR NO KEY UPDATE`
 
-	// behindSQL counts the visible events after ($1, $2), settled or not, up to $4: all, and those of the stream types $3,
-	// NULL for all.
+	// behindSQL counts the visible events after ($1, $2), settled or not, but at most $4: first all of them, then those of
+	// the stream types $3, where NULL means all types.
 	behindSQL = `SELECT count(*), count(*) FILTER (WHERE $3::text[] IS NULL OR e.stream_type = ANY ($3)) FROM (
     SELECT stream_type FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
         position LIMIT $4
@@ -65,19 +65,19 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.tablesIn(r.Schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
-	hidden := 0 // attempts that found too many hidden events
+	behind := 0 // attempts that failed with errTooFarBehind
 	for attempt := 1; ; attempt++ {
 		err := r.checkLag(ctx)
 		if err == nil {
 			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), maxLockWait))
 		}
-		_, poison := errors.AsType[*PoisonError](err)
+		_, poisoned := errors.AsType[*PoisonError](err)
 		switch {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
 			attempt-- // it did not fail because of a lock, so the next wait for locks is no longer
-			if hidden++; hidden == warnHiddenAfter && r.Inline {
+			if behind++; behind == warnHiddenAfter && r.Inline {
 				r.Logger.WarnContext(ctx,
 					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+
 						"a part of it")
@@ -94,9 +94,9 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			if !eventlog.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
 				return ctx.Err()
 			}
-		case poison: // follow returns the same error, unless the event has been skipped since
+		case poisoned: // replayLog returns the same error, unless staff have skipped the event meanwhile
 		default:
-			// One of the last events may be the cause: follow finds it.
+			// One of the last events may be the cause: replayLog finds it.
 			if followErr := r.replayLog(ctx, endOfLog); followErr != nil {
 				return followErr
 			}
@@ -110,7 +110,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 }
 
 // checkLag fails with errTooFarBehind if so many events are left that an inline switch would block appends for long.
-// follow does not reduce them while a transaction anywhere on the cluster keeps events from settling.
+// replayLog does not reduce them while a transaction anywhere on the cluster keeps events from settling.
 func (r *rebuild) checkLag(ctx context.Context) error {
 	if !r.Inline {
 		return nil
@@ -162,23 +162,28 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// readTail blocks the writers of the live tables and returns the events that the new tables lack.
+// readTail blocks the writers of the live tables and returns the events that the new tables lack. It fails with
+// errTooFarBehind if these are too many.
 func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
-	streams := r.Projection.Streams()
-	if !r.Inline {
-		var live events.Position
-		var state string
-		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal,
-			&state); err != nil {
-			return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
-		}
-		tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tailFetch, streams)
-		// A checkpoint that is not in the log may be after its end.
-		if err == nil && (tail.Full || state != projections.Diverged && tail.End.Compare(live) < 0) {
-			err = errTooFarBehind
-		}
-		return tail, err
+	if r.Inline {
+		return r.readTailOfLog(ctx, tx)
 	}
+	var live events.Position
+	var state string
+	if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal,
+		&state); err != nil {
+		return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
+	}
+	tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tailFetch, r.Projection.Streams())
+	// The checkpoint of a diverged projection is not in the log, and may be after the end of the log.
+	if err == nil && (tail.Full || state != projections.Diverged && tail.End.Compare(live) < 0) {
+		err = errTooFarBehind
+	}
+	return tail, err
+}
+
+// readTailOfLog is readTail for inline projections: it blocks appends.
+func (r *rebuild) readTailOfLog(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
 	if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
 		return eventlog.Chunk{}, fmt.Errorf("block appends: %w", err)
 	}
@@ -187,7 +192,8 @@ func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, erro
 	if err != nil {
 		return eventlog.Chunk{}, err
 	}
-	tail, err := eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tailFetch, streams)
+	tail, err := eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tailFetch,
+		r.Projection.Streams())
 	if err == nil && tail.Full { // events were appended since checkLag
 		err = errTooFarBehind
 	}

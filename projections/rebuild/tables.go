@@ -29,7 +29,7 @@ var (
 	attributesSQL string
 )
 
-// ErrUnsupported refuses to rebuild tables on which objects depend, such as triggers, that would be lost.
+// ErrUnsupported means that a rebuild would lose objects that depend on the tables, such as triggers.
 var ErrUnsupported = errors.New("tables cannot be rebuilt while these objects depend on them")
 
 // structureOf returns a digest of the structure of the live tables. It executes qualifySQL in the transaction.
@@ -45,8 +45,8 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 	if found != len(tables) || digest == nil {
 		return "", fmt.Errorf("%d of the tables %v are in schema public", found, tables)
 	}
-	// The prefix names the way in which rebuilds fill the tables. A version of the program with another way does not
-	// continue an interrupted rebuild, but starts again.
+	// The prefix names the way in which rebuilds fill the tables. A version of the program that fills them in another way
+	// uses another prefix, so it does not continue an interrupted rebuild, but starts again.
 	return "catch-up " + *digest, nil
 }
 
@@ -81,7 +81,7 @@ func createTables(ctx context.Context, tx database.DB, schema string, tables []s
 	return execute(ctx, tx, append(statements, options...))
 }
 
-// With an empty search_path PostgreSQL prints definitions with the schemas of all names.
+// With only pg_catalog in the search_path, PostgreSQL prints definitions with the schemas of all other names.
 const (
 	qualifySQL        = `SET LOCAL search_path = pg_catalog` // until the end of the transaction
 	qualifySessionSQL = `SET search_path = pg_catalog`       // until the connection is closed

@@ -22,15 +22,15 @@ const (
 	watchWait         = 5 * time.Second // between two checks of Watch
 )
 
-const builtSQL = `SELECT generation, state FROM projections WHERE name = $1`
+const generationSQL = `SELECT generation, state FROM projections WHERE name = $1`
 
 // UpgradeConfig configures Upgrade.
 type UpgradeConfig struct {
-	// Pool provides the configuration of connections. Required.
+	// Pool provides the configuration of the connections that a rebuild opens. Required.
 	Pool *pgxpool.Pool
-	// Extra limits connections: a rebuild acquires Connections of it, and waits for them. Default: no limit.
+	// Extra limits connections: a rebuild first acquires a weight of Connections. Default: no limit.
 	Extra *semaphore.Weighted
-	// Connections is how many a rebuild opens; see Config. Default: as there.
+	// Connections is Config.Connections.
 	Connections int
 	// Projections are the asynchronous projections to upgrade. Default: projections.All().
 	Projections []projections.Projection
@@ -46,8 +46,11 @@ type UpgradeConfig struct {
 
 // Watch calls Upgrade until ctx ends, because a projection may diverge from the log at any time.
 func Watch(ctx context.Context, config UpgradeConfig) {
-	for Upgrade(ctx, config); eventlog.Sleep(ctx, watchWait); {
+	for {
 		Upgrade(ctx, config)
+		if !eventlog.Sleep(ctx, watchWait) {
+			return
+		}
 	}
 }
 
@@ -75,8 +78,8 @@ func Upgrade(ctx context.Context, config UpgradeConfig) {
 	}
 }
 
-// upgradeEach tries each projection once. It returns the remaining ones and the time until the next try. A rebuild in
-// another process does not shorten the wait of a failed one.
+// upgradeEach tries each projection once. It returns the remaining ones and the wait before the next try: FailedWait if
+// a rebuild failed, otherwise underWayWait.
 func (c *UpgradeConfig) upgradeEach(
 	ctx context.Context, all []projections.Projection,
 ) (left []projections.Projection, wait time.Duration) {
@@ -139,7 +142,7 @@ func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projecti
 func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (string, error) {
 	var live int
 	var state string
-	err := c.Pool.QueryRow(ctx, builtSQL, projection.Name()).Scan(&live, &state)
+	err := c.Pool.QueryRow(ctx, generationSQL, projection.Name()).Scan(&live, &state)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows): // the projection has never run
 	case err != nil:

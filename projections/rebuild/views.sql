@@ -1,6 +1,6 @@
--- The views on tables in schema public, and the statements that re-create them on the tables that have these names then. Run it with
+-- The views on tables in schema public, and the statements that re-create them, on the tables that then have these names. Run it with
 -- search_path = pg_catalog, so that definitions name schemas. $1: names of the tables. The newest view comes first, so a view comes
--- before the views that it reads: readers lock them in this order, so no deadlock occurs.
+-- before the views that it reads. Readers lock views in this order, too, so no deadlock occurs.
 SELECT format('%I.%I', n.nspname, v.relname) AS name,
        format('CREATE OR REPLACE VIEW %I.%I%s AS %s', n.nspname, v.relname,
               coalesce(' WITH (' || array_to_string(v.reloptions, ', ') || ')', ''), pg_get_viewdef(v.oid)) AS statement
