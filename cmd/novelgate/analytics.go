@@ -76,7 +76,8 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources, n
 	return err
 }
 
-// source opens a standby, if one has all that the database has, and otherwise the database.
+// source opens a standby that has replayed everything committed before the call; it waits for one for up to
+// --read-max-lag. Without one it opens the database itself.
 func (c *analyticsExport) source(ctx context.Context, s streams, open *resources, now clock) (*pgxpool.Pool, error) {
 	pool, err := c.ProvidePool(ctx, open)
 	if err != nil || c.Standbys.URL == "" || c.Sandbox != "" {
@@ -94,7 +95,7 @@ func (c *analyticsExport) source(ctx context.Context, s streams, open *resources
 	return standby, nil
 }
 
-// replaceFile writes a file with write, and replaces path when it is complete.
+// replaceFile replaces the file at path by what write writes, once that is complete.
 func replaceFile(path string, write func(io.Writer) error) error {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)))
 	var pathErr *fs.PathError

@@ -185,9 +185,9 @@ func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, a
 // applyTimeout is how long --vacuum waits for the projections.
 const applyTimeout = 30 * time.Second
 
-// vacuumSQL also cleans indexes with few dead rows, because one of them holds identifiers, and takes new samples for
-// the planner's statistics. It vacuums the table of statistics last, to remove the old samples. A role without
-// permission for that table gets a warning.
+// vacuumSQL also cleans indexes with few dead rows, because an index holds identifiers, and takes new samples for the
+// planner's statistics. It vacuums the table of statistics last, to remove the old samples. A role without permission
+// for that table gets a warning.
 const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE)
     events, posts, authors, author_decisions, import_chunks, pg_catalog.pg_statistic`
 

@@ -38,7 +38,7 @@ func (c *migrateCommand) Run(ctx context.Context, out *output, open *resources) 
 // restartPause is the time between attempts to restart an embedded server.
 const restartPause = 500 * time.Millisecond
 
-// databaseServer is the database of serve.
+// databaseServer is the database of a service. The server may be embedded.
 type databaseServer struct {
 	url    string
 	pools  *database.Pools
@@ -50,8 +50,8 @@ type databaseServer struct {
 	server     *pgserver.Server // the running embedded server; nil without one
 }
 
-// open starts or finds the database, migrates its schema and checks its settings. It fails with database.ErrStandby on
-// a standby, which openStandby then opens.
+// open starts or finds the database, checks its settings, and migrates the schema. On a standby it fails with
+// database.ErrStandby; then call openStandby.
 func (db *databaseServer) open(ctx context.Context, lanes, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
@@ -93,7 +93,7 @@ func (db *databaseServer) open(ctx context.Context, lanes, connections int, allo
 	return nil
 }
 
-// watch restarts an embedded server that has died, until ctx ends. Meanwhile requests are answered with 503.
+// watch restarts an embedded server that has died, until ctx ends. While it is down, requests get 503.
 func (db *databaseServer) watch(ctx context.Context) {
 	for db.isEmbedded && ctx.Err() == nil {
 		select {

@@ -14,14 +14,14 @@ import (
 
 type doctorCommand struct{ CommonFlags }
 
-// errUnfit says that a check has failed. The lines say which.
+// errUnfit means that a check has failed. The printed list says which.
 var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
 
 // Run prints one line for each check.
 func (c *doctorCommand) Run(ctx context.Context, out *output, now clock, pool *pgxpool.Pool) error {
 	found := database.Diagnose(ctx, pool, now)
 	if c.DatabaseURL == "" {
-		found = append(found, disk(c.DataDir))
+		found = append(found, checkDisk(c.DataDir))
 	}
 	err := columns[database.Finding]{
 		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},
@@ -33,8 +33,8 @@ func (c *doctorCommand) Run(ctx context.Context, out *output, now clock, pool *p
 	return err
 }
 
-// disk checks the free space of the embedded server.
-func disk(dataDir string) database.Finding {
+// checkDisk checks the free space for the embedded server.
+func checkDisk(dataDir string) database.Finding {
 	const gibibyte = 1 << 30
 	const warn, fail = 10 * gibibyte, gibibyte
 	free := pgserver.DiskFree(dataDir)

@@ -159,6 +159,7 @@ func novelID(ctx context.Context, pool *pgxpool.Pool, idOrTitle string) (uuid.Nu
 	})
 }
 
+// idOr returns the id in text. If text is no id, it returns the one that find returns.
 func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
 	id, err := uuid.Parse(text)
 	if err != nil {
@@ -187,7 +188,7 @@ func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *his
 		}
 		cursor = horizon.Cursor()
 	}
-	err = s.Run(ctx, cursor, p.events, func() error { return nil })
+	err = s.Run(ctx, cursor, p.page, func() error { return nil }) // nothing to do between pages
 	if errors.Is(err, history.ErrElsewhere) {
 		place := "--cursor " + f.Cursor
 		if f.Cursor == "" || p.rows > 0 {
@@ -246,15 +247,16 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 // eventPrinter prints events as text lines, as one JSON list, or as one JSON event per line.
 type eventPrinter struct {
 	out    *output
-	list   bool
-	limit  int64 // of rows; 0: none
+	list   bool  // with --json: one list instead of one event per line
+	limit  int64 // maximum number of rows; 0: no limit
 	rows   int64
-	more   bool // there are events beyond the limit
-	last   history.Cursor
+	more   bool           // there are events beyond the limit
+	last   history.Cursor // of the latest printed event
 	buffer []byte
 }
 
-func (p *eventPrinter) events(list []history.Event) error {
+// page prints a page of events, up to the limit.
+func (p *eventPrinter) page(list []history.Event) error {
 	if p.limit > 0 && p.rows+int64(len(list)) > p.limit {
 		list, p.more = list[:p.limit-p.rows], true
 	}

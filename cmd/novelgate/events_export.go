@@ -41,7 +41,8 @@ func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 	})
 }
 
-// from returns the log index to start with: that of --since, or the end of the bundle in this directory.
+// from returns the log index to start with: that of --since, or the end of the bundle that --since names. Without
+// --since it is 0.
 func (c *eventsExport) from() (int64, error) {
 	if c.Since == "" {
 		return 0, nil

@@ -50,7 +50,7 @@ func moveLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*re
 		return nil, fmt.Errorf("connect: %w", err)
 	}
 	defer conn.Release()
-	progress := &phases{streams: s, now: now, unit: "events"}
+	progress := &progressDisplay{streams: s, now: now, unit: "events"}
 	defer progress.end()
 	return rebase.Run(ctx, rebase.Config{Conn: conn.Conn(), Now: now, Progress: progress.show})
 }

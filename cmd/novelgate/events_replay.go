@@ -95,7 +95,7 @@ func (c *eventsDiff) Run(ctx context.Context, out *output) error {
 			return 0, err
 		}
 		rows := int64(len(a.history))
-		// A time is compared with a log index by the events up to each.
+		// A time and a log index compare by the number of events up to each.
 		if from.After(to) || len(from.Until(a.history)) > len(to.Until(a.history)) {
 			return rows, errors.New("--from is later than --to")
 		}
@@ -120,7 +120,7 @@ var changeColumns = columns[replay.Change]{
 	func(c replay.Change) []any { return []any{c.Field, plain(c.Before), plain(c.After)} },
 }
 
-// aggregate is a novel, a thread or an integration with its history.
+// aggregate is the history of a novel, a thread or an integration.
 type aggregate struct {
 	kind    string
 	id      uuid.UUID // of the novel, for a thread
@@ -141,7 +141,7 @@ func (a *aggregate) at(point history.Point) (state any, exists bool) {
 	return state, len(until) > 0
 }
 
-// read reads the history of the aggregate.
+// read reads the history of the aggregate. For a thread these are the events of the thread and of its comments.
 func (a *AggregateArgs) read(ctx context.Context, pool *pgxpool.Pool) (*aggregate, error) {
 	find := novelID
 	if a.Kind == "integration" {
@@ -185,10 +185,10 @@ func (a *AggregateArgs) read(ctx context.Context, pool *pgxpool.Pool) (*aggregat
 	return found, nil
 }
 
-// plainLength is the longest value that text output shows, in characters.
+// plainLength is the maximum length of a value in text output, in characters.
 const plainLength = 120
 
-// plain returns a JSON value as text.
+// plain returns a JSON value as text of at most plainLength characters: a string without its quotes, "-" for null.
 func plain(value jsontext.Value) string {
 	text := string(value)
 	switch value.Kind() {

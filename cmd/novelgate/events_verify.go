@@ -120,7 +120,7 @@ func (c *eventsVerify) policy(config *audit.Config) error {
 	return nil
 }
 
-// against reads the kept checkpoints.
+// against reads the kept checkpoints and older bundles of --against.
 func (c *eventsVerify) against(ctx context.Context, config *audit.Config) error {
 	config.Kept = map[string][]byte{}
 	for _, path := range c.Against {
@@ -182,8 +182,8 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 	return nil
 }
 
-// compareProjections replays the log for each projection in turn and adds differences to the report: a fault for each
-// of the first rows, and one for all further rows of a table.
+// compareProjections replays the log for each projection in turn, and adds the differences to the report. In each table
+// the first rows that differ are a fault each, and all others together are one fault.
 func (v *verification) compareProjections(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	for _, p := range append(projections.All(), projections.Inline()...) {
 		_, inline, err := projections.Find(p.Name())

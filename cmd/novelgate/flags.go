@@ -64,7 +64,8 @@ func newStaff(pool *pgxpool.Pool, now clock) *staff.Staff {
 	}
 }
 
-// url returns the URL of the database: with --in-sandbox, that of the sandbox. An embedded server must be running.
+// url returns the URL of the database, with --in-sandbox that of the sandbox's database. Without --database-url, the
+// embedded server must be running.
 func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	main, err := f.mainURL(ctx)
 	if err != nil || f.Sandbox == "" {
@@ -88,7 +89,7 @@ func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 }
 
 // start sets DatabaseURL to the URL that the flags select. Without --database-url and --in-sandbox it starts the
-// embedded server, unless that is running already, and stops it when the command ends.
+// embedded server, unless that is running already. A server that it has started stops when the command ends.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
 	if f.DatabaseURL != "" || f.Sandbox != "" {
 		url, err := f.url(ctx)
@@ -124,8 +125,8 @@ func userName() string {
 	return u.Username
 }
 
-// wantHTTP refuses addresses other than http and https. It accepts nil, which means that the flag was not given: kong
-// refuses missing flags later.
+// wantHTTP refuses addresses other than http and https. It accepts nil, a flag that was not given: kong reports missing
+// required flags later.
 func wantHTTP(flag string, u *url.URL) error {
 	if u == nil {
 		return nil

@@ -32,17 +32,15 @@ import (
 	"novelgate/readapi/pages"
 )
 
-// Limits on concurrent requests of staff and auditors, on concurrent computations of their responses, and on open
-// streams of the history and of change feeds, each of which may use half a megabyte; on concurrent requests for cards,
-// on cards that are drawn at a time, and on concurrent requests for covers.
+// Maximum numbers at a time. An open stream may use half a megabyte.
 const (
-	staffRequests  = 64
-	staffAnswers   = 4
-	auditorStreams = 100
-	partnerStreams = 100
-	cardRequests   = 16
-	cardsDrawn     = 1
-	coverRequests  = 64
+	staffRequests  = 64  // requests of staff and auditors
+	staffAnswers   = 4   // responses to them that are computed
+	auditorStreams = 100 // open streams of the history
+	partnerStreams = 100 // open streams of change feeds
+	cardRequests   = 16  // requests for cards
+	cardsDrawn     = 1   // cards that are drawn
+	coverRequests  = 64  // requests for covers
 )
 
 // newKit returns the Kit of all public routes.
@@ -60,7 +58,7 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 	}
 }
 
-// publicHandler serves partners, staff, auditors and readers.
+// publicHandler returns the handler of all routes for partners, staff, auditors and readers. It sets s.partners.
 func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
@@ -116,7 +114,7 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	return router
 }
 
-// isRead reports whether a request changes nothing.
+// isRead reports whether a request only reads: its method is GET or HEAD.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
 // authenticateAuditor returns the staff user or auditor who reads the event history.
@@ -131,7 +129,7 @@ func (s *service) authenticateAuditor(ctx context.Context, h http.Header) (histo
 	}, nil
 }
 
-// opsHandler serves operators.
+// opsHandler returns the handler of the routes for operators.
 func (s *service) opsHandler() http.Handler {
 	registry := s.registry()
 	router := mux.NewRouter()
@@ -161,7 +159,7 @@ func (s *service) registry() *prometheus.Registry {
 		Name: "novelgate_appends",
 		Help: "1 while this service accepts commands; 0 at a mirror, on a standby, and once another service continues " +
 			"its log.",
-	}, func() float64 { return database.Truth(!s.db.isStandby && s.roles.last().Appends()) })
+	}, func() float64 { return database.Truth(s.acceptsCommands()) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.collectors...)
 	registry.MustRegister(
@@ -204,7 +202,7 @@ func (s *service) closeConnections(next http.Handler) http.Handler {
 const readTimeout = 15 * time.Second
 
 // Limits from the end of a request's header to the end of its response. Readers have less time (httpkit.Readers), and
-// streams of auditors set their own limit for each part.
+// streams set their own limit for each part.
 const (
 	publicWriteTimeout = 2 * readTimeout
 	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
@@ -238,8 +236,8 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return listener, nil
 }
 
-// served returns the error of a server that has stopped; nil if drain has shut it down or closed its listener.
-func served(listener net.Listener, err error) error {
+// serveError returns the error of a server that has stopped; nil if drain has shut it down or closed its listener.
+func serveError(listener net.Listener, err error) error {
 	if errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed) {
 		return nil
 	}

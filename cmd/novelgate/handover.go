@@ -17,7 +17,7 @@ import (
 	"novelgate/events/handover"
 )
 
-// SigningFlags name what signs the ledger.
+// SigningFlags locate the private keys and the memory of the ledger.
 type SigningFlags struct {
 	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
 	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
@@ -71,6 +71,11 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 	if c.Undo {
 		return c.undo(ctx, s, o)
 	}
+	return c.handOver(ctx, s, o)
+}
+
+// handOver hands over, and writes the token to the file or to standard output.
+func (c *handoverCommand) handOver(ctx context.Context, s streams, o *handover.Origin) error {
 	var file *os.File
 	if c.File != standardStream {
 		o.Claim = func(promotion uuid.UUID) (err error) { file, err = claimFile(c.File, promotion); return err }
@@ -98,6 +103,7 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 	return nil
 }
 
+// undo undoes a handover, and deletes its file.
 func (c *handoverCommand) undo(ctx context.Context, s streams, o *handover.Origin) (err error) {
 	var token *handover.Token
 	if c.File != "" {

@@ -19,17 +19,17 @@ import (
 // standardStream as the name of a file is standard output or standard input.
 const standardStream = "-"
 
-// tokenReserve is the space for a token in bytes. Only one with thousands of pending webhook deliveries is larger.
+// tokenReserve is the space for a token, in bytes. Only a token with thousands of pending webhook deliveries is larger.
 const tokenReserve = 1 << 20
 
-// Errors of files.
+// Errors of the file of a handover.
 var (
 	errFileUsed  = errors.New("another command uses the file of this handover")
 	errFileTaken = errors.New("the file of another handover")
 )
 
-// claimFile creates the file of a handover with space for the token, so that writing it later does not fail. It
-// replaces a file only if an interrupted run for the same promotion has left it.
+// claimFile creates and locks the file of a handover. It reserves space for the token, so that writing the token later
+// does not fail. It replaces a file only if an interrupted run for the same promotion has left it.
 func claimFile(name string, promotion uuid.UUID) (*os.File, error) {
 	f, err := createFile(name)
 	if errors.Is(err, fs.ErrExist) {
@@ -57,7 +57,7 @@ func createFile(name string) (*os.File, error) {
 	return f, nil
 }
 
-// removeClaim removes a file that has no token yet, or the token of the promotion.
+// removeClaim removes a file that has no token yet, or a token of the same promotion.
 func removeClaim(name string, promotion uuid.UUID) error {
 	f, err := lockFile(name, os.O_RDWR)
 	if err != nil {
@@ -111,7 +111,7 @@ func lockFile(name string, flags int) (*os.File, error) {
 		named, err = os.Stat(name)
 	}
 	if err == nil && !os.SameFile(opened, named) {
-		err = errFileUsed // which has replaced it meanwhile
+		err = errFileUsed // the other command has replaced the file meanwhile
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", name, err), f.Close())

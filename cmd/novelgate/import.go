@@ -49,7 +49,7 @@ func (c *importCommand) Validate() error {
 	return nil
 }
 
-// importResult is the result of an import, or of a check.
+// importResult is the result of an import, or of a check (--dry-run).
 type importResult struct {
 	Import   *imports.Import `json:"import,omitzero"` // nil for a check
 	Lines    int64           `json:"lines"`
@@ -117,7 +117,7 @@ func (i *importResult) show(out *output) {
 	})
 }
 
-// check parses the lines as the service does.
+// check parses the lines as the service does, and writes those that fail to report.
 func (c *importCommand) check(ctx context.Context, _ *output, now clock, report io.Writer) (*importResult, error) {
 	done := &importResult{Problems: []*remark{}, Warnings: []*remark{}}
 	for line, err := range c.lines() {
@@ -126,13 +126,13 @@ func (c *importCommand) check(ctx context.Context, _ *output, now clock, report 
 		}
 		done.Lines++
 		parsed, err := imports.ParseLine(line.text, now(), func(ratelimit.Operation) error { return nil })
-		of := remark{Line: done.Lines, place: line.place}
+		at := remark{Line: done.Lines, place: line.place}
 		for _, name := range parsed.Unknown() {
-			done.Warnings = append(done.Warnings, of.unknownMember(&parsed, name))
+			done.Warnings = append(done.Warnings, at.withUnknownMember(&parsed, name))
 		}
 		if err != nil {
 			done.Failed++
-			done.Problems = append(done.Problems, of.failure(problem.From(err)))
+			done.Problems = append(done.Problems, at.withProblem(problem.From(err)))
 			if _, err := report.Write(append(line.text, '\n')); err != nil {
 				return nil, fmt.Errorf("write the report: %w", err)
 			}
@@ -154,7 +154,7 @@ type inputLine struct {
 	text []byte
 }
 
-// lines returns the lines of all files without the empty ones.
+// lines returns the lines of all files without the empty ones. It ends with the first error.
 func (c *importCommand) lines() iter.Seq2[inputLine, error] {
 	return func(yield func(inputLine, error) bool) {
 		for _, name := range c.Files {
@@ -163,9 +163,9 @@ func (c *importCommand) lines() iter.Seq2[inputLine, error] {
 				yield(inputLine{}, fmt.Errorf("read lines: %w", err))
 				return
 			}
-			next := numbered(file)
+			next := numberedLines(file)
 			if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(name[max(0, len(name)-4):], ".csv") {
-				next, err = c.rows(file)
+				next, err = c.csvRows(file)
 			}
 			for err == nil {
 				line := inputLine{place: place{File: name}}
@@ -178,15 +178,15 @@ func (c *importCommand) lines() iter.Seq2[inputLine, error] {
 			if err != nil && !errors.Is(err, io.EOF) {
 				yield(inputLine{}, fmt.Errorf("read %s: %w", name, err))
 			}
-			if !errors.Is(err, io.EOF) {
+			if !errors.Is(err, io.EOF) { // an error, or the caller has ended the loop
 				return
 			}
 		}
 	}
 }
 
-// numbered returns a function that returns the next line and its number.
-func numbered(from io.Reader) func() ([]byte, int, error) {
+// numberedLines returns a function that returns the next line and its number.
+func numberedLines(from io.Reader) func() ([]byte, int, error) {
 	reader, number := imports.NewLineReader(from), 0
 	return func() ([]byte, int, error) {
 		line, err := reader.Next()
@@ -195,14 +195,33 @@ func numbered(from io.Reader) func() ([]byte, int, error) {
 	}
 }
 
-// rows returns a function that returns the next row of CSV as a line, and the number of the line where the row begins.
-func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), err error) {
+// csvRows returns a function that returns the next row of CSV as a line of NDJSON, and the number of the line where the
+// row begins.
+func (c *importCommand) csvRows(from io.Reader) (next func() ([]byte, int, error), err error) {
 	reader := csv.NewReader(from)
 	reader.ReuseRecord = true
 	heading, err := reader.Read()
 	if err != nil {
 		return nil, fmt.Errorf("read the names of columns: %w", err)
 	}
+	members, err := c.members(heading)
+	if err != nil {
+		return nil, err
+	}
+	return func() ([]byte, int, error) {
+		row, err := reader.Read()
+		if err != nil {
+			return nil, 0, err
+		}
+		number, _ := reader.FieldPos(0)
+		line, err := c.lineOfRow(members, row)
+		return line, number, err
+	}, nil
+}
+
+// members returns the member for each column of the heading, by --map or by the name of the column. The member key is
+// the idempotency key.
+func (c *importCommand) members(heading []string) ([]string, error) {
 	columns := slices.Clone(heading)
 	columns[0] = strings.TrimPrefix(columns[0], "\ufeff")
 	for column := range c.Map {
@@ -218,35 +237,33 @@ func (c *importCommand) rows(from io.Reader) (next func() ([]byte, int, error), 
 			return nil, fmt.Errorf("two columns are the member %q", columns[i])
 		}
 	}
-	return func() ([]byte, int, error) {
-		row, err := reader.Read()
-		if err != nil {
-			return nil, 0, err
-		}
-		number, _ := reader.FieldPos(0)
-		line := map[string]any{"operation": c.Operation}
-		body := map[string]any{}
-		for i, value := range row {
-			switch member := columns[i]; {
-			case value == "":
-			case member == "key":
-				line["idempotencyKey"] = value
-			case member == "chapterNumber" && jsontext.Value(value).IsValid():
-				body[member] = jsontext.Value(value)
-			case member == "genres":
-				body[member] = strings.Split(value, ";")
-			default:
-				body[member] = value
-			}
-		}
-		line["body"] = body
-		encoded, err := json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-		return encoded, number, err
-	}, nil
+	return columns, nil
 }
 
-// idempotencyKey is a hash of the lines and of the flags that form them, so that the same command continues its import.
-// With --again it is a random one. It also returns the number of lines.
+// lineOfRow returns a row of CSV as a line of NDJSON, without the members whose cell is empty. Genres are separated by
+// semicolons.
+func (c *importCommand) lineOfRow(members, row []string) ([]byte, error) {
+	line := map[string]any{"operation": c.Operation}
+	body := map[string]any{}
+	for i, value := range row {
+		switch member := members[i]; {
+		case value == "":
+		case member == "key":
+			line["idempotencyKey"] = value
+		case member == "chapterNumber" && jsontext.Value(value).IsValid():
+			body[member] = jsontext.Value(value)
+		case member == "genres":
+			body[member] = strings.Split(value, ";")
+		default:
+			body[member] = value
+		}
+	}
+	line["body"] = body
+	return json.Marshal(line, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+}
+
+// idempotencyKey returns a hash of the lines and of the flags that form them, so that the same command continues its
+// import; with --again a random key. It also returns the number of lines.
 func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines int64, err error) {
 	hash := sha256.New()
 	fmt.Fprintf(hash, "%q %q\n", c.Format, c.Operation)
@@ -267,18 +284,18 @@ func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines i
 }
 
 const (
-	partBytes    = 8 << 20                // of an uploaded part, within the limit of the service
+	partBytes    = 8 << 20                // maximum size of an uploaded part, within the limit of the service
 	pollInterval = 500 * time.Millisecond // between two reads of the state of an import
 )
 
-// send opens or continues an import and waits for its end.
+// send opens or continues an import and waits for its end. It writes the lines that failed to report.
 func (c *importCommand) send(ctx context.Context, out *output, now clock, report io.Writer) (*importResult, error) {
 	key, total, err := c.idempotencyKey(ctx)
 	if err != nil {
 		return nil, err
 	}
 	client := &importClient{base: strings.TrimRight(c.URL, "/"), key: c.Key, now: now, stderr: out.stderr}
-	progress := &phases{streams: out.streams, now: now, unit: "lines"}
+	progress := &progressDisplay{streams: out.streams, now: now, unit: "lines"}
 	defer progress.end()
 	i, err := c.attempt(ctx, progress, client, key, total)
 	for errors.Is(err, errSetBack) {
@@ -317,7 +334,7 @@ var errSetBack = errors.New("the import was set back")
 // attempt opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack
 // if the service loses a part of it meanwhile.
 func (c *importCommand) attempt(
-	ctx context.Context, progress *phases, client *importClient, key string, total int64,
+	ctx context.Context, progress *progressDisplay, client *importClient, key string, total int64,
 ) (*imports.Import, error) {
 	var i imports.Import
 	client.path = ""
@@ -344,7 +361,7 @@ func (c *importCommand) attempt(
 			return nil, fmt.Errorf("show the import: %w", setBack(err))
 		}
 	}
-	if i.State == imports.Open { // it was completed: a failover has undone that
+	if i.State == imports.Open { // a failover has undone its completion
 		return nil, errSetBack
 	}
 	return &i, nil
@@ -359,8 +376,8 @@ func setBack(err error) error {
 	return err
 }
 
-// upload sends all lines except the first stored ones, which the service already has. It returns the number of lines
-// that the service has then, and calls show with this number after each part.
+// upload sends all lines but the first ones: the service has stored that many already. It returns the number of lines
+// that are stored in the end, and calls show with the number that is stored after each part.
 func (c *importCommand) upload(
 	ctx context.Context, client *importClient, stored int64, show func(stored int64),
 ) (int64, error) {

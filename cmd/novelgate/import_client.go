@@ -18,7 +18,7 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// importClient sends requests about imports. It repeats those that the service could not answer.
+// importClient sends requests about imports. It repeats a request while a repetition may succeed.
 type importClient struct {
 	base   string // URL of the service
 	key    string // API key
@@ -30,11 +30,11 @@ type importClient struct {
 
 const (
 	retryTimeout   = 10 * time.Minute // after which a request is not repeated
-	retryPause     = time.Second
-	requestTimeout = 2 * time.Minute
+	retryPause     = time.Second      // minimum time between repetitions
+	requestTimeout = 2 * time.Minute  // of one request
 )
 
-// refusedError is a problem that the service answers with.
+// refusedError is an error response of the service.
 type refusedError struct {
 	Status         int
 	Detail         string
@@ -60,7 +60,7 @@ func (c *importClient) put(ctx context.Context, offset int64, body []byte) (next
 	return strconv.ParseInt(header.Get("Next-Offset"), 10, 64)
 }
 
-// pages calls each with the pages of a list.
+// pages calls each with every page of a list.
 func (c *importClient) pages(ctx context.Context, query string, each func(page []byte) error) error {
 	for after := ""; ; {
 		var page []byte
@@ -78,8 +78,8 @@ func (c *importClient) pages(ctx context.Context, query string, each func(page [
 	}
 }
 
-// do sends a request until there is an answer that a repetition would not change. It decodes a body of JSON into a
-// pointer, and stores any other in a *[]byte.
+// do sends a request, and repeats it while a repetition may succeed and retryTimeout has not passed. into gets the body
+// of the response: a *[]byte gets its bytes, any other pointer the decoded JSON. nil ignores the body.
 func (c *importClient) do(
 	ctx context.Context, method, path string, body []byte, header http.Header, into any,
 ) (http.Header, error) {
@@ -97,7 +97,7 @@ func (c *importClient) do(
 	}
 }
 
-// try sends a request once. With a pause, a repetition may succeed.
+// try sends a request once. If a repetition may succeed, pause is the time to wait before it; otherwise pause is 0.
 func (c *importClient) try(
 	ctx context.Context, method, path string, body []byte, header http.Header, into any,
 ) (_ http.Header, pause time.Duration, err error) {

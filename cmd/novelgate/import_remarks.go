@@ -23,7 +23,8 @@ type remark struct {
 	Detail string `json:"detail"`
 }
 
-func (r remark) failure(p *problem.Error) *remark {
+// withProblem returns the remark with a problem.
+func (r remark) withProblem(p *problem.Error) *remark {
 	r.Code, r.Detail = string(p.Code), p.Detail
 	if len(p.Fields) > 0 {
 		r.Field = p.Fields[0].Field
@@ -31,8 +32,8 @@ func (r remark) failure(p *problem.Error) *remark {
 	return &r
 }
 
-// unknownMember warns about a member of the body that the service ignores.
-func (r remark) unknownMember(line *imports.Line, name string) *remark {
+// withUnknownMember returns the remark with a warning about a member of the body that the service ignores.
+func (r remark) withUnknownMember(line *imports.Line, name string) *remark {
 	r.Code, r.Field, r.Detail = string(imports.UnknownMember), name, fmt.Sprintf("%q is no member and is ignored.", name)
 	nearest := request.NearestNovelMember
 	if line.Post != nil {
@@ -44,7 +45,7 @@ func (r remark) unknownMember(line *imports.Line, name string) *remark {
 	return &r
 }
 
-// remarks returns the outcomes that a query selects.
+// remarks returns a remark, without its place, for each outcome that a query selects.
 func (c *importClient) remarks(ctx context.Context, query string) ([]*remark, error) {
 	found := []*remark{}
 	err := c.pages(ctx, "/results?limit=10000&"+query, func(page []byte) error {
@@ -73,7 +74,7 @@ func (c *importClient) remarks(ctx context.Context, query string) ([]*remark, er
 	return found, nil
 }
 
-// locate sets the places of remarks of an import.
+// locate sets the place of each remark: it finds the line of the import in the files. It sorts the remarks.
 func (c *importCommand) locate(remarks []*remark) error {
 	slices.SortFunc(remarks, func(a, b *remark) int { return cmp.Compare(a.Line, b.Line) })
 	number := int64(0)
@@ -89,11 +90,11 @@ func (c *importCommand) locate(remarks []*remark) error {
 	return nil
 }
 
-// shownKinds is how many kinds of problems, and of warnings, are printed.
+// shownKinds is the maximum number of kinds of problems, and of kinds of warnings, that are printed.
 const shownKinds = 20
 
-// summarize returns a text for each kind of remark: its number, and the first one. Remarks of one kind have the same
-// code and field.
+// summarize returns a text for each kind of remark, with the number of such remarks and the first one. Remarks of one
+// kind have the same code and field.
 func summarize(what string, remarks []*remark) (texts []string) {
 	type kind struct{ code, field string }
 	counts := map[kind]int{}

@@ -23,18 +23,20 @@ type keyCommand struct {
 	List   keyList   `cmd:"" help:"List keys, of one integration or of all."`
 }
 
-// staffUserCommand manages the API keys of staff users. Its name, staff or auditor, is their role.
+// staffUserCommand manages the API keys of staff users. The name of the command, staff or auditor, is their role.
 type staffUserCommand struct {
 	Create staffUserCreate `cmd:"" help:"Issue an API key. One name may have several keys."`
 	List   staffUserList   `cmd:"" help:"List the keys."`
 	Revoke staffUserRevoke `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
 }
 
-// role is the role of the staff users that a command manages.
-type role string
+// staffRole is the role of the staff users that a command manages.
+type staffRole string
 
 // ProvideRole returns the role that the command line names; kong calls it.
-func (*staffUserCommand) ProvideRole(c *kong.Context) role { return role(c.Selected().Parent.Name) }
+func (*staffUserCommand) ProvideRole(c *kong.Context) staffRole {
+	return staffRole(c.Selected().Parent.Name)
+}
 
 var keyColumns = columns[staff.Key]{
 	[]any{"KEY", "INTEGRATION", "PREFIX", "CREATED", "EXPIRES", "REVOKED", "LAST USED"},
@@ -157,14 +159,14 @@ type keyList struct {
 }
 
 func (c *keyList) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	var of staff.Integration // the zero id selects all keys
+	var owner staff.Integration // the zero id selects all keys
 	if c.Integration != "" {
 		var err error
-		if of, err = s.Integration(ctx, c.Integration); err != nil {
+		if owner, err = s.Integration(ctx, c.Integration); err != nil {
 			return err
 		}
 	}
-	list, err := s.ListKeys(ctx, of.ID, staff.SortKey{}, 0)
+	list, err := s.ListKeys(ctx, owner.ID, staff.SortKey{}, 0)
 	return keyColumns.printList(out, list, err)
 }
 
@@ -174,8 +176,8 @@ type staffUserCreate struct {
 	Name string `arg:"" help:"Name of the staff user or auditor. The history shows it."`
 }
 
-func (c *staffUserCreate) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
-	key, secret, err := s.IssueUserKey(ctx, string(of), c.Name, time.Duration(c.ExpiresIn))
+func (c *staffUserCreate) Run(ctx context.Context, out *output, s *staff.Staff, role staffRole) error {
+	key, secret, err := s.IssueUserKey(ctx, string(role), c.Name, time.Duration(c.ExpiresIn))
 	if err != nil {
 		return fmt.Errorf("issue key: %w", err)
 	}
@@ -186,8 +188,8 @@ func (c *staffUserCreate) Run(ctx context.Context, out *output, s *staff.Staff, 
 
 type staffUserList struct{ CommonFlags }
 
-func (*staffUserList) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
-	list, err := s.UserKeys(ctx, string(of))
+func (*staffUserList) Run(ctx context.Context, out *output, s *staff.Staff, role staffRole) error {
+	list, err := s.UserKeys(ctx, string(role))
 	return userKeyColumns.printList(out, list, err)
 }
 
@@ -197,13 +199,13 @@ type staffUserRevoke struct {
 	OptionalReason
 }
 
-func (c *staffUserRevoke) Run(ctx context.Context, out *output, s *staff.Staff, of role) error {
-	list, err := s.UserKeys(ctx, string(of))
+func (c *staffUserRevoke) Run(ctx context.Context, out *output, s *staff.Staff, role staffRole) error {
+	list, err := s.UserKeys(ctx, string(role))
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.KeyID }) {
-		return fmt.Errorf("revoke key: %w of role %s", principal.ErrKeyNotFound, of)
+		return fmt.Errorf("revoke key: %w of role %s", principal.ErrKeyNotFound, role)
 	}
 	key, err := s.RevokeUserKey(ctx, c.KeyID, c.Reason)
 	if err != nil {

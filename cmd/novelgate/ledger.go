@@ -75,11 +75,11 @@ func (*ledgerNewKey) Help() string {
 // Validate refuses a path whose directory does not exist, so that a typing error does not create keys in a wrong place.
 // Only the data directory is created. kong calls it.
 func (c *ledgerNewKey) Validate() error {
-	return errors.Join(haveParent("--ledger-key", c.LedgerKey), haveParent("--ledger-memory", c.LedgerMemory))
+	return errors.Join(wantParent("--ledger-key", c.LedgerKey), wantParent("--ledger-memory", c.LedgerMemory))
 }
 
-// haveParent refuses a path whose directory does not exist.
-func haveParent(flag, path string) error {
+// wantParent refuses a path whose directory does not exist. It accepts "".
+func wantParent(flag, path string) error {
 	if dir := filepath.Dir(path); path != "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s: there is no directory %s", flag, dir)
@@ -126,7 +126,7 @@ func (*ledgerNewMemory) Help() string {
 }
 
 // Validate refuses a path whose directory does not exist. kong calls it.
-func (c *ledgerNewMemory) Validate() error { return haveParent("--ledger-memory", c.LedgerMemory) }
+func (c *ledgerNewMemory) Validate() error { return wantParent("--ledger-memory", c.LedgerMemory) }
 
 func (c *ledgerNewMemory) Run(s streams) error {
 	file, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
@@ -140,7 +140,8 @@ func (c *ledgerNewMemory) Run(s streams) error {
 	return nil
 }
 
-// ledgerFiles returns the file of the private keys and its memory for these flags.
+// ledgerFiles returns the file of the private keys and the directory of the memory: those of the flags, or the
+// defaults.
 func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 	if key == "" {
 		key = filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key")
@@ -148,7 +149,7 @@ func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
 	return key, cmp.Or(memory, ledger.DefaultMemory(key))
 }
 
-// LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix ledger.
+// LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix --ledger-.
 type LedgerFlags struct {
 	Key           string     `env:"KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
 	Memory        string     `env:"MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
@@ -175,7 +176,7 @@ func (f *LedgerFlags) validate() error {
 			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` creates it", f.Key)
 		}
 	}
-	return haveParent("--ledger-memory", f.Memory)
+	return wantParent("--ledger-memory", f.Memory)
 }
 
 func (f *LedgerFlags) validateWitnesses() error {
@@ -199,8 +200,8 @@ func (f *LedgerFlags) validateWitnesses() error {
 	return nil
 }
 
-// addLedger adds sealing, signing and publishing to the background work. A service that does not append only seals; it
-// signs and publishes after a promotion.
+// addLedger adds sealing, signing and publishing to the background work. A service that accepts no commands only seals;
+// after a promotion it also signs and publishes.
 func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
 	sealer := ledger.NewSealer(ledger.SealerConfig{
@@ -226,7 +227,7 @@ func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir str
 	return nil
 }
 
-// signLedger returns the background work that signs and publishes. A replica that cannot sign logs the reason, and
+// signLedger returns the background work that signs and publishes. A replica that cannot sign logs the reason and only
 // publishes.
 func (s *service) signLedger(
 	ctx context.Context, flags *LedgerFlags, dataDir string,
@@ -263,8 +264,8 @@ func (s *service) signLedger(
 	return append(work, publishers...), nil
 }
 
-// witnessPause is the longest interval between attempts to get a cosignature. A new checkpoint is held back for ten
-// seconds while it lacks the quorum: a witness that answers again must cosign it within this time.
+// witnessPause is the maximum interval between attempts to get a cosignature. While a new checkpoint lacks the quorum,
+// it is held back for up to ten seconds: a witness that answers again must cosign it within this time.
 const witnessPause = 4 * time.Second
 
 // ledgerPublishers returns the background work that copies checkpoints to the directory, the endpoint and witnesses.

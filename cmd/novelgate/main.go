@@ -63,8 +63,9 @@ type program struct {
 // failed, 80 for a wrong command line.
 //
 // kong injects the parameters of Run methods, in their order, from the bindings below and from the Provide methods of
-// the command's flags. Order the parameters of Run so: those without a database, then the one that opens it, then
-// values read from it. In another order kong would add the name of a Go type to the error of a failed connection.
+// the command's flags. Order the parameters of Run so: first those that need no database, then the pool or the
+// commands of staff, then values that are read from the database. In another order kong would add the name of a Go type
+// to the error of a failed connection.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	var open resources
@@ -105,7 +106,7 @@ type clock func() time.Time
 // verb is the last word of the running command. It distinguishes commands that share a type.
 type verb string
 
-// resources are the resources that a command opened. run closes them at the end.
+// resources are what a command has opened. run closes them when the command has ended.
 type resources struct {
 	pool    *pgxpool.Pool // nil until a command needs it
 	closers []func()
@@ -135,15 +136,15 @@ func refuse(stderr io.Writer, err error) int {
 	return exit
 }
 
-// SQLSTATEs undefined_table, undefined_column and undefined_function.
-var undefined = []string{"42P01", "42703", "42883"}
+// missingSchemaCodes are the SQLSTATEs undefined_table, undefined_column and undefined_function.
+var missingSchemaCodes = []string{"42P01", "42703", "42883"}
 
 // explain returns the text of an error, with advice for a missing schema and for a server without a free connection. It
 // shortens API keys to their prefixes, because messages end up in logs. It removes repeated lines: pgx tries to connect
 // with TLS and without, and reports the same error for both.
 func explain(err error) string {
 	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && slices.Contains(undefined, pgErr.Code) {
+	if errors.As(err, &pgErr) && slices.Contains(missingSchemaCodes, pgErr.Code) {
 		return "the database has no schema yet, or an older one (" + pgErr.Message +
 			"): wait until `novelgate serve` has started, or run `novelgate migrate`"
 	}

@@ -23,7 +23,7 @@ import (
 	"novelgate/projections"
 )
 
-// mirrorFlags make serve a mirror.
+// mirrorFlags make serve run as a mirror.
 type mirrorFlags struct {
 	From       string    `name:"mirror" env:"NOVELGATE_MIRROR" placeholder:"URL" help:"Public URL of a service: run as its mirror. Or NATS servers (nats:// or tls://, separated by commas): run as the mirror of --origin and read its events from them. The first start needs an empty database."`
 	Origin     *url.URL  `env:"NOVELGATE_ORIGIN" placeholder:"URL" help:"With NATS servers in --mirror: public URL of the mirrored service, whose ledger signs the events."`
@@ -42,8 +42,7 @@ func (f *mirrorFlags) overNATS() bool {
 	return strings.HasPrefix(f.From, "nats://") || strings.HasPrefix(f.From, "tls://")
 }
 
-// validateSource returns an error unless the flags name one source of events and the origin that signs them. It sets
-// origin.
+// validateSource checks that the flags name one source of events, and the origin that signs them. It sets origin.
 func (f *mirrorFlags) validateSource() error {
 	if f.overNATS() {
 		if err := wantNATS("--mirror", f.From); err != nil {
@@ -83,8 +82,8 @@ func (f *mirrorFlags) validateSource() error {
 	return nil
 }
 
-// validate checks the flags before anything starts, and reads the files. A mirror must not sign, nor relay to the
-// streams that it reads.
+// validate checks the flags before anything starts. It reads the files, and sets keys and bundles. A mirror must
+// neither sign nor relay to the streams that it reads.
 func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err error) {
 	if f.From == "" {
 		if f.Origin != nil || f.OriginKey != "" || len(f.Bundle) > 0 || f.NATS != (natsFlags{}) {
@@ -127,11 +126,11 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 	return nil
 }
 
-// source returns the source of the history, and a function that ends its connection.
+// source returns the source of the history, and a function that closes its connection.
 func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.Source, func(), error) {
-	ledgerOf := &audit.Service{Client: &http.Client{}, URL: f.origin + "/ledger"}
+	ledgerService := &audit.Service{Client: &http.Client{}, URL: f.origin + "/ledger"}
 	if !f.overNATS() {
-		return &audit.Live{Service: ledgerOf, Key: f.AuditorKey}, func() {}, nil
+		return &audit.Live{Service: ledgerService, Key: f.AuditorKey}, func() {}, nil
 	}
 	connection := f.NATS.connection(f.From, logger)
 	connection.Name, connection.Inbox = "novelgate mirror", "_INBOX_mirror"
@@ -139,12 +138,12 @@ func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.So
 	if err != nil {
 		return nil, nil, err
 	}
-	source, err := relay.NewSource(conn, ledgerOf)
+	source, err := relay.NewSource(conn, ledgerService)
 	return source, conn.Close, err
 }
 
-// addMirror makes the database the mirror of another service, and adds to the service what a mirror runs. Without
-// --mirror it refuses a database that is a mirror. It ignores the flag if the mirror was promoted.
+// addMirror makes the database the mirror of another service, and adds the background work of a mirror. Without
+// --mirror it refuses the database of a mirror. If the mirror was promoted, it ignores the flag.
 func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 	pool := s.db.pools.General
 	if f.From == "" {
@@ -180,7 +179,7 @@ func (s *service) addMirror(ctx context.Context, f *mirrorFlags) error {
 	return nil
 }
 
-// refuseMirror returns an error for the database of a mirror, with what to do instead.
+// refuseMirror returns an error for the database of a mirror. The error says what to do instead.
 func refuseMirror(ctx context.Context, db database.Querier, instead string) error {
 	origin, err := mirror.Origin(ctx, db)
 	if err == nil && origin != "" {
@@ -189,8 +188,8 @@ func refuseMirror(ctx context.Context, db database.Querier, instead string) erro
 	return err
 }
 
-// wantOrigin returns an error for a database that accepts no commands: that of a mirror, with what to do instead, or of
-// a service that was replaced.
+// wantOrigin returns an error for a database that accepts no commands: that of a mirror, or of a service that was
+// replaced. For a mirror the error says what to do instead.
 func wantOrigin(ctx context.Context, db database.Querier, instead string) error {
 	if err := refuseMirror(ctx, db, instead); err != nil {
 		return err

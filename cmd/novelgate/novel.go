@@ -55,7 +55,7 @@ type TitleArg struct {
 	Title string `arg:"" help:"Title; case and white space are ignored."`
 }
 
-// FieldFlags are the fields of a novel that staff may set. Their JSON form is the body of a request.
+// FieldFlags are the fields of a novel that staff may set. As JSON they are the body of an edit request.
 type FieldFlags struct {
 	Author        *string  `json:"author" placeholder:"NAME" help:"1 to 120 characters."`
 	Synopsis      *string  `json:"synopsis" placeholder:"TEXT" help:"At most 5,000 characters; an empty text clears it."`
@@ -66,7 +66,7 @@ type FieldFlags struct {
 	ReadingStatus *string  `json:"readingStatus" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
 }
 
-// ProvideFields validates the flags by the rules for requests.
+// ProvideFields returns the fields, validated by the rules for requests.
 func (f FieldFlags) ProvideFields() (novel.Fields, error) {
 	body := struct {
 		FieldFlags
@@ -133,7 +133,7 @@ type novelDecide struct {
 
 func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {
 	decide := s.ApproveNovel
-	if v == "reject" { // the subcommand
+	if v == "reject" {
 		decide = s.RejectNovel
 	}
 	n, err := decide(ctx, c.Title, c.Reason)

@@ -132,29 +132,31 @@ func (s streams) progress(what, unit string) func(done, total int64) {
 	if !isTerminal(s.stderr) {
 		return nil
 	}
-	p := &phases{streams: s, now: time.Now, unit: unit}
+	p := &progressDisplay{streams: s, now: time.Now, unit: unit}
 	return func(done, total int64) { p.show(what, done, total) }
 }
 
-// lineInterval is the time between lines of progress without a terminal.
+// lineInterval is the minimum time between lines of progress without a terminal.
 const lineInterval = 10 * time.Second
 
-// phases shows the progress of long work in phases: on a terminal a bar for each phase, otherwise a line every few
-// seconds.
-type phases struct {
+// progressDisplay shows the progress of long work in phases: on a terminal a bar for each phase, otherwise a line every
+// lineInterval.
+type progressDisplay struct {
 	streams
 	now  clock
-	unit string
+	unit string // of the counts
 
-	phase          string
-	first, done    int64                    // at the start, which may continue an earlier attempt, and now
-	begun, printed time.Time                // printed is zero before the first line of a phase
-	drawn          *progressbar.ProgressBar // nil without a terminal
+	phase   string
+	begun   time.Time                // when counting began
+	first   int64                    // count at that time; above 0 when an earlier attempt is continued
+	done    int64                    // count now
+	printed time.Time                // when the latest line was printed; zero before the first line of a phase
+	bar     *progressbar.ProgressBar // of the phase; nil without a terminal
 }
 
-func (p *phases) show(phase string, done, total int64) {
+func (p *progressDisplay) show(phase string, done, total int64) {
 	now := p.now()
-	if p.phase == "" || done < p.done { // a phase may continue the count of the one before
+	if p.phase == "" || done < p.done { // counting begins; a phase may continue the count of the previous one
 		p.first, p.begun = done, now
 	}
 	p.done = done
@@ -162,34 +164,37 @@ func (p *phases) show(phase string, done, total int64) {
 		p.end()
 		p.phase, p.printed = phase, time.Time{}
 		if isTerminal(p.stderr) {
-			p.drawn = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr),
+			p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr),
 				progressbar.OptionSetDescription(phase), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
 				progressbar.OptionSetItsString(p.unit), progressbar.OptionThrottle(100*time.Millisecond),
 				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
 		}
 	}
-	if p.drawn != nil {
-		if total > p.drawn.GetMax64() {
-			p.drawn.ChangeMax64(total)
+	switch {
+	case p.bar != nil:
+		if total > p.bar.GetMax64() {
+			p.bar.ChangeMax64(total)
 		}
-		_ = p.drawn.Set64(done) // the bar is a courtesy
-		return
+		_ = p.bar.Set64(done) // without a bar the work goes on
+	case now.Sub(p.printed) >= lineInterval:
+		p.printed = now
+		fmt.Fprintln(p.stderr, p.line(now, total))
 	}
-	if now.Sub(p.printed) < lineInterval {
-		return
-	}
-	p.printed = now
-	line := fmt.Sprintf("%s: %d of %d %s", phase, done, total, p.unit)
-	if rate := float64(done-p.first) / now.Sub(p.begun).Seconds(); done > p.first && rate > 0 {
-		left := time.Duration(float64(total-done) / rate * float64(time.Second))
+}
+
+// line returns the count, and the rate and the time left if they are known.
+func (p *progressDisplay) line(now time.Time, total int64) string {
+	line := fmt.Sprintf("%s: %d of %d %s", p.phase, p.done, total, p.unit)
+	if rate := float64(p.done-p.first) / now.Sub(p.begun).Seconds(); p.done > p.first && rate > 0 {
+		left := time.Duration(float64(total-p.done) / rate * float64(time.Second))
 		line += fmt.Sprintf(", %.0f %s/s, %v left", rate, p.unit, left.Round(time.Second))
 	}
-	fmt.Fprintln(p.stderr, line)
+	return line
 }
 
 // end clears the bar.
-func (p *phases) end() {
-	if p.drawn != nil {
-		_ = p.drawn.Clear() // the bar is a courtesy
+func (p *progressDisplay) end() {
+	if p.bar != nil {
+		_ = p.bar.Clear() // without a bar the work goes on
 	}
 }

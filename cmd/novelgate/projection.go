@@ -56,7 +56,7 @@ var projectionColumns = columns[projections.Status]{
 	},
 }
 
-// RebuildArg names any projection, asynchronous or inline.
+// RebuildArg names a projection, asynchronous or inline.
 type RebuildArg struct {
 	CommonFlags
 	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
@@ -97,8 +97,8 @@ func (c *projectionRebuild) Validate() error {
 func (c *projectionRebuild) Run(
 	ctx context.Context, out *output, now clock, of rebuildable, pool *pgxpool.Pool,
 ) error {
-	collectRarely()
-	progress, begun := &phases{streams: out.streams, now: now, unit: "events"}, now()
+	tuneGC()
+	progress, begun := &progressDisplay{streams: out.streams, now: now, unit: "events"}, now()
 	config := rebuild.Config{
 		Pool: pool, Projection: of.Projection, Inline: of.inline, Logger: out.logger(slog.LevelInfo),
 		Progress: func(at rebuild.Progress) { progress.show(at.Phase, int64(at.Done), int64(at.Total)) },

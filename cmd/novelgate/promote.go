@@ -50,7 +50,7 @@ func (c *promoteCommand) Validate() error {
 // promoted is the output of a promotion.
 type promoted struct {
 	*handover.Promotion
-	Lost bool `json:"lost"` // the former origin was lost
+	Lost bool `json:"lost"` // whether the former origin was lost
 }
 
 // Run promotes the mirror.
@@ -62,18 +62,21 @@ func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 	}
 	var p *handover.Promotion
 	if c.LostOrigin {
-		p, err = c.lost(ctx, m)
+		p, err = c.promoteLost(ctx, m)
 	} else {
-		p, err = c.handedOver(ctx, out, m)
+		p, err = c.promoteHandedOver(ctx, out, m)
 	}
 	if err != nil {
 		return err
 	}
-	eventlog.Sleep(ctx, 2*roleFresh) // from now on every replica accepts commands
+	eventlog.Sleep(ctx, 2*roleFresh) // then no replica refuses a command by the former role
 	return out.print(promoted{p, p.Lost()}, func() { out.table(promotionRows(p)) })
 }
 
-func (c *promoteCommand) handedOver(ctx context.Context, out *output, m *handover.Mirror) (*handover.Promotion, error) {
+// promoteHandedOver promotes the mirror with the token of a handover, and deletes the file of the token.
+func (c *promoteCommand) promoteHandedOver(
+	ctx context.Context, out *output, m *handover.Mirror,
+) (*handover.Promotion, error) {
 	token, release, err := readToken(out.streams, c.File)
 	if err != nil {
 		return nil, err
@@ -86,7 +89,8 @@ func (c *promoteCommand) handedOver(ctx context.Context, out *output, m *handove
 	return p, err
 }
 
-func (c *promoteCommand) lost(ctx context.Context, m *handover.Mirror) (*handover.Promotion, error) {
+// promoteLost promotes the mirror of an origin that is lost.
+func (c *promoteCommand) promoteLost(ctx context.Context, m *handover.Mirror) (*handover.Promotion, error) {
 	var known []ledger.Checkpoint
 	for _, file := range c.Checkpoint {
 		text, err := os.ReadFile(file)

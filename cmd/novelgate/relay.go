@@ -17,7 +17,7 @@ import (
 	"novelgate/events/relay"
 )
 
-// natsFlags say how to connect to NATS. They have the prefix relay or mirror.
+// natsFlags configure the connection to NATS. They have the prefix --relay- or --mirror-.
 type natsFlags struct {
 	Credentials string `env:"CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user."`
 	CA          string `env:"CA" type:"existingfile" placeholder:"FILE" help:"CA certificates (default: the system's)."`
@@ -25,7 +25,7 @@ type natsFlags struct {
 	Key         string `env:"KEY" type:"existingfile" placeholder:"FILE" help:"Private key of the client certificate."`
 }
 
-// validate checks the flags with a prefix.
+// validate checks the flags, which have a prefix.
 func (f *natsFlags) validate(prefix string) error {
 	if (f.Cert == "") != (f.Key == "") {
 		return fmt.Errorf("%[1]s-cert and %[1]s-key go together", prefix)
@@ -40,8 +40,8 @@ func (f *natsFlags) connection(url string, logger *slog.Logger) relay.Connection
 	}
 }
 
-// wantNATS returns an error unless the value of a flag is addresses of NATS servers. The error does not quote them,
-// because they may have a password.
+// wantNATS refuses the value of a flag that does not consist of addresses of NATS servers. The error does not quote
+// them, because they may contain a password.
 func wantNATS(flag, addresses string) error {
 	for address := range strings.SplitSeq(addresses, ",") {
 		u, err := url.Parse(strings.TrimSpace(address))
@@ -52,7 +52,7 @@ func wantNATS(flag, addresses string) error {
 	return nil
 }
 
-// RelayFlags say where events are published.
+// RelayFlags configure where and how the relay publishes events.
 type RelayFlags struct {
 	URL      string    `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream): nats:// or tls://, separated by commas. One replica is active."`
 	NATS     natsFlags `embed:"" prefix:"relay-" envprefix:"NOVELGATE_RELAY_"`
@@ -72,7 +72,7 @@ func (f *RelayFlags) validate() error {
 	return f.NATS.validate("--relay")
 }
 
-// connect connects to NATS. once: it fails if no server answers.
+// connect connects to NATS. With once it fails if no server answers; otherwise the connection keeps trying.
 func (f *RelayFlags) connect(ctx context.Context, logger *slog.Logger, once bool) (*nats.Conn, error) {
 	connection := f.NATS.connection(f.URL, logger)
 	connection.Once = once
@@ -105,10 +105,10 @@ type relayCommand struct {
 	Status relayStatus `cmd:"" help:"Show the streams, and how far they are behind the ledger."`
 }
 
-// relayArgs are RelayFlags that must name servers.
+// relayArgs are RelayFlags with --relay required.
 type relayArgs struct{ RelayFlags }
 
-// Validate refuses flags that lead nowhere; kong calls it.
+// Validate refuses flags without servers, and wrong ones; kong calls it.
 func (f *relayArgs) Validate() error {
 	if f.URL == "" {
 		return errors.New("--relay must name the NATS servers")

@@ -20,8 +20,8 @@ import (
 
 const (
 	rolePause = 250 * time.Millisecond // between two reads of the role
-	roleFresh = 20 * time.Millisecond  // maximum age of a role by which a request is refused
-	// roleTimeout limits a read.
+	roleFresh = 20 * time.Millisecond  // maximum age of a role that makes a request fail
+	// roleTimeout limits a read of the role.
 	roleTimeout = time.Second
 )
 
@@ -30,7 +30,8 @@ type roles struct {
 	db  database.Querier
 	now clock
 
-	// replaced is the public URL of a service that was promoted in place of this one; nil once the database is fenced.
+	// replaced is the public URL of a service that was promoted in place of this one; nil if there is none, and once the
+	// database is fenced.
 	replaced atomic.Pointer[string]
 
 	role     atomic.Pointer[handover.Role]
@@ -91,7 +92,7 @@ type roleWork struct {
 	stop func() // ends the work and waits for it; nil while it does not run
 }
 
-// run starts or stops the work.
+// run starts the work if it is wanted, and otherwise stops it.
 func (w *roleWork) run(ctx context.Context, wanted bool) {
 	switch {
 	case wanted && w.stop == nil:
@@ -105,7 +106,8 @@ func (w *roleWork) run(ctx context.Context, wanted bool) {
 	}
 }
 
-// followRole does the work of the role that the database has, until ctx ends.
+// followRole runs the background work of the role that the database has, until ctx ends. While the role cannot be read,
+// the last known one counts.
 func (s *service) followRole(ctx context.Context) {
 	asOrigin, asMirror := &roleWork{work: s.asOrigin}, &roleWork{work: s.asMirror}
 	was := s.roles.last()
@@ -128,7 +130,7 @@ func (s *service) followRole(ctx context.Context) {
 	asMirror.run(ctx, false)
 }
 
-// handoverStatus returns for /readyz who continues the log of this service; nil unless it has handed over.
+// handoverStatus returns the successor of this service for /readyz; nil unless another service continues its log.
 func (s *service) handoverStatus() any {
 	role := s.roles.last()
 	if !role.HandedOver {
@@ -139,27 +141,27 @@ func (s *service) handoverStatus() any {
 	}{role.Successor}
 }
 
-// handedOver maps the error of a command that the fence of the database has refused before this process knows its role.
-// It returns nil for any other error.
+// handedOver maps the error of a command that the fence of the database has refused, before this process has read its
+// new role. It returns nil for any other error.
 func (s *service) handedOver(err error) *problem.Error {
 	if !eventlog.IsHandedOver(err) {
 		return nil
 	}
 	role := s.roles.last()
 	if !role.HandedOver {
-		role, _ = s.roles.fresh(context.Background(), 0) // the database has just answered; without a role the URL is unknown
+		role, _ = s.roles.fresh(context.Background(), 0) // after an error the URL of the successor is unknown
 	}
 	return problem.HandedOver(role.Successor, httpkit.RetryAfter).WithCause(err)
 }
 
 // originOnly refuses what only the origin of a history serves: commands, and the routes of partners and staff. A mirror
-// answers with 421. A service that has handed over answers with 503, so that partners repeat their commands.
+// answers 421. A service whose log another one continues answers 503, so that partners repeat their commands.
 func (s *service) originOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ofOrigin := !isRead(r) || strings.HasPrefix(r.URL.Path, "/api/integrations") ||
+			onlyAtOrigin := !isRead(r) || strings.HasPrefix(r.URL.Path, "/api/integrations") ||
 				strings.HasPrefix(r.URL.Path, "/api/admin")
-			if !ofOrigin || s.roles.last().Appends() {
+			if !onlyAtOrigin || s.roles.last().Appends() {
 				next.ServeHTTP(w, r)
 				return
 			}

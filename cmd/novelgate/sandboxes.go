@@ -26,8 +26,8 @@ import (
 type sandboxes struct {
 	main     *service
 	kit      *httpkit.Kit
-	settings serveCommand // of each sandbox, without its URL
-	maxOpen  int          // at a time; 0: keys of sandboxes are refused
+	settings serveCommand // of each sandbox, without the URL of its database
+	maxOpen  int          // maximum number of open sandboxes; 0: keys of sandboxes are refused
 
 	mu      sync.Mutex
 	open    map[string]*openSandbox
@@ -46,8 +46,8 @@ type openSandbox struct {
 	stop    func() // ends the background work and waits for it
 }
 
-// newSandboxes copies the settings that sandboxes have. All others are off, also those that a later version adds:
-// nothing may publish what is in a sandbox.
+// newSandboxes returns sandboxes with some of the settings of serve. All others are off, also those that a later
+// version adds: nothing may publish what is in a sandbox.
 func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	settings := serveCommand{
 		Lanes: 1, DatabaseConnections: database.LeastConnections(1), Readers: c.Readers, RequestTimeout: c.RequestTimeout,
@@ -83,7 +83,7 @@ func (b *sandboxes) route(next http.Handler) http.Handler {
 		switch refused, ok := errors.AsType[*problem.Error](err); {
 		case err == nil:
 			s.handler.ServeHTTP(&uncached{w}, r)
-		case ok && refused.Code == problem.CodeUnauthorized: // a key as unknown as any other
+		case ok && refused.Code == problem.CodeUnauthorized: // next answers as for any other unknown key
 			next.ServeHTTP(w, r)
 		default:
 			b.kit.DelayRefusal(r, uuid.Nil, err)
@@ -92,8 +92,8 @@ func (b *sandboxes) route(next http.Handler) http.Handler {
 	})
 }
 
-// uncached is the answer to a request with the key of a sandbox. Shared caches must not keep it: at the same address is
-// a public page for everyone else.
+// uncached is the answer to a request with the key of a sandbox. Shared caches must not keep it, because everyone else
+// gets a public page at the same address.
 type uncached struct{ http.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -111,31 +111,12 @@ func (u *uncached) Write(b []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the connection.
 func (u *uncached) Unwrap() http.ResponseWriter { return u.ResponseWriter }
 
-// enter returns the service of a sandbox, opened if necessary. If err is nil, call leave after the answer.
+// enter returns the service of a sandbox, and opens it if necessary. If err is nil, call leave after the answer.
 func (b *sandboxes) enter(ctx context.Context, name string) (s *service, leave func(), err error) {
-	b.mu.Lock()
-	box := b.open[name]
-	if box == nil {
-		b.mu.Unlock()
-		id, err := b.find(ctx, name)
-		if err != nil {
-			return nil, nil, err
-		}
-		b.mu.Lock()
-		if box = b.open[name]; box == nil {
-			if b.main.draining.Load() || !b.makeRoom() {
-				b.mu.Unlock()
-				return nil, nil, problem.Unavailable(httpkit.RetryAfter)
-			}
-			box = &openSandbox{opened: make(chan struct{})}
-			b.open[name] = box
-			b.closing.Add(1) // until it is closed
-			go b.start(context.WithoutCancel(ctx), name, id, box)
-		}
+	box, err := b.begin(ctx, name)
+	if err != nil {
+		return nil, nil, err
 	}
-	box.requests++
-	box.usedAt = b.main.now()
-	b.mu.Unlock()
 	leave = func() {
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -154,7 +135,36 @@ func (b *sandboxes) enter(ctx context.Context, name string) (s *service, leave f
 	return box.service, leave, nil
 }
 
-// find returns the id of the database of a sandbox.
+// begin counts a request to a sandbox. If the sandbox is not open, it starts to open it.
+func (b *sandboxes) begin(ctx context.Context, name string) (*openSandbox, error) {
+	b.mu.Lock()
+	box := b.open[name]
+	if box == nil {
+		b.mu.Unlock() // during the query
+		id, err := b.find(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		b.mu.Lock()
+		if box = b.open[name]; box == nil {
+			if b.main.draining.Load() || !b.makeRoom() {
+				b.mu.Unlock()
+				return nil, problem.Unavailable(httpkit.RetryAfter)
+			}
+			box = &openSandbox{opened: make(chan struct{})}
+			b.open[name] = box
+			b.closing.Add(1) // until it is closed
+			go b.start(context.WithoutCancel(ctx), name, id, box)
+		}
+	}
+	box.requests++
+	box.usedAt = b.main.now()
+	b.mu.Unlock()
+	return box, nil
+}
+
+// find returns the id of the database of a sandbox. It fails with problem.CodeUnauthorized if the sandbox does not
+// exist or maxOpen is 0.
 func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 	list, err := sandbox.List(ctx, b.main.db.pools.General)
 	if err == nil && (list[name] == 0 || b.maxOpen == 0) {
@@ -163,8 +173,8 @@ func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 	return list[name], err
 }
 
-// makeRoom closes the sandbox that was not used for the longest time, if as many are open as may be. It reports whether
-// there is room for another one. b.mu is locked.
+// makeRoom reports whether another sandbox may be open. If maxOpen sandboxes are open, it first closes the least
+// recently used one without requests under way. The caller holds b.mu.
 func (b *sandboxes) makeRoom() bool {
 	if len(b.open) < b.maxOpen {
 		return true
@@ -182,7 +192,7 @@ func (b *sandboxes) makeRoom() bool {
 	return true
 }
 
-// start opens a sandbox on the database with the id.
+// start opens a sandbox, whose database has the id, and then closes box.opened.
 func (b *sandboxes) start(ctx context.Context, name string, id uint32, box *openSandbox) {
 	defer close(box.opened)
 	if box.err = b.serve(ctx, name, id, box); box.err != nil {
@@ -193,7 +203,7 @@ func (b *sandboxes) start(ctx context.Context, name string, id uint32, box *open
 	}
 }
 
-// serve sets service and stop of a sandbox.
+// serve opens the database of a sandbox, starts its background work, and sets service and stop.
 func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *openSandbox) error {
 	url, err := sandbox.URL(b.main.db.pools.General.Config().ConnString(), name)
 	if err != nil {
@@ -213,9 +223,9 @@ func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *open
 		return fmt.Errorf("open sandbox: %w", err)
 	}
 	s.background = append(s.background, func(ctx context.Context) { b.watch(ctx, name, id, box) })
-	work, cancel := context.WithCancel(ctx)
-	group, work := errgroup.WithContext(work)
-	s.work(work, group)
+	workCtx, cancel := context.WithCancel(ctx)
+	group, workCtx := errgroup.WithContext(workCtx)
+	s.startWork(workCtx, group)
 	box.service = s
 	box.stop = func() {
 		s.finish(ctx)
@@ -228,10 +238,10 @@ func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *open
 	return nil
 }
 
-// watchInterval is how often watch looks for the database of a sandbox.
+// watchInterval is the time between two checks of a sandbox's database.
 const watchInterval = time.Second
 
-// watch closes a sandbox when it is deleted or wiped.
+// watch closes a sandbox when it is deleted or wiped: the database with the id is gone.
 func (b *sandboxes) watch(ctx context.Context, name string, id uint32, box *openSandbox) {
 	for eventlog.Sleep(ctx, watchInterval) {
 		if list, err := sandbox.List(ctx, b.main.db.pools.General); err == nil && list[name] != id {
@@ -243,7 +253,7 @@ func (b *sandboxes) watch(ctx context.Context, name string, id uint32, box *open
 	}
 }
 
-// close closes a sandbox, unless it is closed already, without waiting for it. b.mu is locked.
+// close starts to close a sandbox, unless that has begun already. The caller holds b.mu.
 func (b *sandboxes) close(name string, box *openSandbox) {
 	if b.open[name] != box {
 		return

@@ -62,7 +62,7 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // minRequestTimeout leaves enough time for a commit.
 const minRequestTimeout = 100 * time.Millisecond
 
-// Validate refuses values out of range; kong calls it.
+// Validate sets the defaults that depend on the machine, and refuses values out of range; kong calls it.
 func (c *serveCommand) Validate() error {
 	if c.Lanes < 0 {
 		return errors.New("--lanes must not be negative")
@@ -105,7 +105,7 @@ func (c *serveCommand) Validate() error {
 // Run serves until a signal or a fatal error.
 func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	logger := out.logger(slog.Level(c.LogLevel))
-	collectRarely()
+	tuneGC()
 
 	db := &databaseServer{
 		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
@@ -132,16 +132,17 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	return s.run(ctx, out)
 }
 
-// gcPercent lets the heap grow to several times the live data before a collection. There is little live data, and every
-// request allocates: at Go's default a comment costs the service an eighth more CPU. GOGC overrides it. During the
-// catch-up of a projection there is more live data. Above memoryLimit, in bytes, collections are more frequent, which
-// costs less than new memory pages. GOMEMLIMIT overrides it.
 const (
-	gcPercent   = 800
+	// gcPercent lets the heap grow to several times the live data before a collection. There is little live data, and
+	// every request allocates: at Go's default a comment costs the service an eighth more CPU.
+	gcPercent = 800
+	// memoryLimit, in bytes, makes collections more frequent above it. There is more live data while a projection catches
+	// up, and collections cost less than new memory pages.
 	memoryLimit = 256 << 20
 )
 
-func collectRarely() {
+// tuneGC sets gcPercent and memoryLimit, unless GOGC and GOMEMLIMIT override them.
+func tuneGC() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}

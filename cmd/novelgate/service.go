@@ -35,12 +35,13 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// service is a running serve command with all its parts. A sandbox is one too, without listeners and metrics.
+// service is a running serve command with all its parts. A sandbox has a service of its own, without listeners and
+// metrics.
 type service struct {
 	logger    *slog.Logger
 	now       clock
 	db        *databaseServer
-	draining  *atomic.Bool
+	draining  *atomic.Bool // shared with the sandboxes
 	isSandbox bool
 	publicURL *url.URL
 
@@ -58,7 +59,7 @@ type service struct {
 	sandboxes *sandboxes // nil in a sandbox
 
 	background []func(context.Context)       // work until the service ends
-	critical   []func(context.Context) error // likewise, whose error ends the service
+	critical   []func(context.Context) error // work until the service ends; its error ends the service
 	asOrigin   []func(context.Context)       // work while commands are accepted
 	asMirror   []func(context.Context)       // work while the database is a mirror
 
@@ -84,7 +85,8 @@ func (s *service) listen(ctx context.Context, c *serveCommand) (err error) {
 	return err
 }
 
-// wire makes all parts. Steps that may fail come first, so that a failure leaves nothing behind.
+// wire creates all parts. What may fail comes before addCommands, which starts the lanes of the committer: an error
+// leaves no lane running.
 func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	s.wake = eventlog.NewWake()
 	s.roles = &roles{db: s.db.pools.General, now: s.now}
@@ -115,7 +117,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 	return nil
 }
 
-// addPrimaryWork adds the background work of a service whose database is no standby.
+// addPrimaryWork adds the background work of a service on a primary, as opposed to a standby.
 func (s *service) addPrimaryWork(ctx context.Context, c *serveCommand) error {
 	s.background = append(s.background, s.notify, s.forgetKeys, s.followRole)
 	if err := s.addMirror(ctx, &c.Mirror); err != nil {
@@ -163,8 +165,8 @@ func (s *service) addProjections() error {
 	return nil
 }
 
-// addCommands makes the parts that execute the commands of requests and of bulk imports, and the webhooks that tell
-// partners of changes.
+// addCommands creates the parts that execute the commands of requests and of bulk imports, and the worker that sends
+// changes to webhooks.
 func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	pools, metrics := s.db.pools, committer.NewMetrics()
 	s.keys = access.New(pools.Access, s.now)
@@ -185,8 +187,9 @@ func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	s.collectors = append(s.collectors, metrics, queued, s.imports.Metrics, s.webhooks.Metrics)
 }
 
-// takesCommands reports whether the service does more than to serve readers.
-func (s *service) takesCommands() bool { return !s.db.isStandby && s.roles.last().Appends() }
+// acceptsCommands reports whether the service accepts commands: it is no standby and no
+// mirror, and no other service continues its log.
+func (s *service) acceptsCommands() bool { return !s.db.isStandby && s.roles.last().Appends() }
 
 // publicURL returns the prefix of the URLs in responses.
 func publicURL(flag string, listening net.Addr) (*url.URL, error) {
@@ -238,8 +241,8 @@ func (s *service) saveUsage(ctx context.Context) {
 	}
 }
 
-// work runs the background work in group until ctx ends.
-func (s *service) work(ctx context.Context, group *errgroup.Group) {
+// startWork runs the background and the critical work in group until ctx ends.
+func (s *service) startWork(ctx context.Context, group *errgroup.Group) {
 	for _, work := range s.background {
 		group.Go(func() error { work(ctx); return nil })
 	}
@@ -251,13 +254,13 @@ func (s *service) work(ctx context.Context, group *errgroup.Group) {
 // run starts all parts, prints the addresses, and runs until ctx ends. Then it drains.
 func (s *service) run(ctx context.Context, out streams) error {
 	group, groupCtx := errgroup.WithContext(ctx)
-	s.work(groupCtx, group)
-	group.Go(func() error { return served(s.opsListener, s.ops.Serve(s.opsListener)) })
-	group.Go(func() error { return served(s.publicListener, s.connections.Serve(s.public, s.publicListener)) })
+	s.startWork(groupCtx, group)
+	group.Go(func() error { return serveError(s.opsListener, s.ops.Serve(s.opsListener)) })
+	group.Go(func() error { return serveError(s.publicListener, s.connections.Serve(s.public, s.publicListener)) })
 
 	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	if s.takesCommands() {
+	if s.acceptsCommands() {
 		s.welcome(ctx, out)
 	}
 
@@ -305,7 +308,7 @@ func (s *service) drain(ctx context.Context) {
 func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
 	s.limiter.Close()
-	if s.takesCommands() {
+	if s.acceptsCommands() {
 		s.saveUsage(ctx)
 	}
 }

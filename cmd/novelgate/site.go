@@ -12,7 +12,7 @@ import (
 	"novelgate/readapi/pages"
 )
 
-// siteFlags is what the operator decides about the pages.
+// siteFlags configure the pages.
 type siteFlags struct {
 	Name    string `name:"site-name" env:"NOVELGATE_SITE_NAME" default:"Novelgate" placeholder:"NAME" help:"Name of the platform on its pages (default: ${default})."`
 	Logo    string `name:"site-logo" env:"NOVELGATE_SITE_LOGO" type:"existingfile" placeholder:"FILE" help:"Picture in the header of the pages, in place of the name: SVG or PNG, at most 256 KiB."`
@@ -21,7 +21,7 @@ type siteFlags struct {
 	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
 	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,proxy,none" placeholder:"HOW" help:"direct: browsers load covers; proxy: the service does; none: pages show the first letter of the title (default: ${default})."`
 
-	logo *pages.Logo // what --site-logo has
+	logo *pages.Logo // from the file of --site-logo; set by validate
 }
 
 var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
@@ -39,7 +39,7 @@ func (f *siteFlags) validate() error {
 	return f.readLogo()
 }
 
-// readLogo reads --site-logo.
+// readLogo reads the file of --site-logo.
 func (f *siteFlags) readLogo() error {
 	if f.Logo == "" {
 		return nil

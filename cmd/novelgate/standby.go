@@ -18,13 +18,13 @@ import (
 	"novelgate/migrations"
 )
 
-// standbyFlags say where readers read.
+// standbyFlags name the hot standbys that readers read from.
 type standbyFlags struct {
 	URL    string        `name:"read-database-url" env:"NOVELGATE_READ_DATABASE_URL" placeholder:"URL" help:"Hot standbys of the database, one host or several, to read from."`
 	MaxLag time.Duration `name:"read-max-lag" env:"NOVELGATE_READ_MAX_LAG" default:"10s" help:"Longest time that a standby may be behind; beyond it the database itself is read (default: ${default})."`
 }
 
-// minMaxLag leaves time to look at a standby four times.
+// minMaxLag leaves time for four checks of a standby.
 const minMaxLag = time.Second
 
 func (f *standbyFlags) validate() error {
@@ -55,7 +55,7 @@ func (s *service) addStandbys(ctx context.Context, f *standbyFlags) (err error) 
 	return nil
 }
 
-// openStandby continues open, which has failed with database.ErrStandby, for a service that only serves readers.
+// openStandby opens a standby after open has failed with database.ErrStandby. The service then only serves readers.
 func (db *databaseServer) openStandby(ctx context.Context) error {
 	db.isStandby = true
 	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {
@@ -69,7 +69,7 @@ func (db *databaseServer) openStandby(ctx context.Context) error {
 	return nil
 }
 
-// standbyPause is the time between looks for a promotion.
+// standbyPause is the time between checks for a promotion.
 const standbyPause = time.Second
 
 // awaitPromotion fails with errPromoted when the standby is promoted. It returns nil when ctx ends.
@@ -84,11 +84,11 @@ func (db *databaseServer) awaitPromotion(ctx context.Context) error {
 	return nil
 }
 
-// withKey are the prefixes of the routes that need a key.
-var withKey = []string{"/api/integrations", "/api/admin", "/api/events", "/api/streams", "/api/access-log"}
+// keyRoutes are the prefixes of the routes that need a key.
+var keyRoutes = []string{"/api/integrations", "/api/admin", "/api/events", "/api/streams", "/api/access-log"}
 
-// readersOnly makes the service of a standby refuse commands, and all other routes that need a key: a standby cannot
-// record what auditors read, and learns late of a revoked key.
+// readersOnly makes the service of a standby refuse commands, and requests to all routes that need a key: a standby
+// cannot record what auditors read, and learns late of a revoked key.
 func (s *service) readersOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
 	return func(next http.Handler) http.Handler {
 		if !s.db.isStandby {
@@ -96,7 +96,7 @@ func (s *service) readersOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
 		}
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			isBelow := func(prefix string) bool { return strings.HasPrefix(r.URL.Path, prefix) }
-			if !isRead(r) || slices.ContainsFunc(withKey, isBelow) {
+			if !isRead(r) || slices.ContainsFunc(keyRoutes, isBelow) {
 				kit.Fail(w, r, problem.ReadersOnly(httpkit.RetryAfter))
 				return
 			}

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	successorPause   = 5 * time.Second // between two looks
+	successorPause   = 5 * time.Second // between two checks
 	successorTimeout = 5 * time.Second // of a request to one service
-	startTimeout     = 2 * time.Second // of the look before the start
+	startTimeout     = 2 * time.Second // of the check before the start
 )
 
 // successorWatch looks for another service that was promoted in place of this one.
@@ -26,13 +26,13 @@ type successorWatch struct {
 	memory string   // of the ledger
 	relay  *RelayFlags
 	client *http.Client
-	silent map[string]bool // places that did not answer last time
+	silent map[string]bool // places that did not answer the last time
 
 	found *relay.Promotion // of the successor; nil without one, or once the database is fenced
 }
 
-// addSuccessorWatch looks for a promotion before the start, and then every few seconds while this service appends. When
-// it finds one, this service refuses commands, and fences its database.
+// addSuccessorWatch looks for a successor before the start, and then every few seconds while this service accepts
+// commands. When it finds one, this service refuses commands, and fences its database.
 func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error {
 	if s.isSandbox {
 		return nil
@@ -55,10 +55,10 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 	if s.roles.last().Appends() {
 		asking, cancel := context.WithTimeout(ctx, startTimeout)
 		defer cancel()
-		if err := w.turn(asking); err != nil && w.found == nil {
+		if err := w.check(asking); err != nil && w.found == nil { // run repeats a fence that fails
 			return err
 		}
-		if err := s.roles.read(ctx); err != nil {
+		if err := s.roles.read(ctx); err != nil { // the successor, if there is one, has changed the role
 			return err
 		}
 	}
@@ -67,9 +67,10 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 	return nil
 }
 
+// run checks for a successor until ctx ends.
 func (w *successorWatch) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if err := w.turn(ctx); err != nil && ctx.Err() == nil {
+		if err := w.check(ctx); err != nil && ctx.Err() == nil {
 			w.logger.ErrorContext(ctx, "It is not known whether this service was replaced, or its database is not fenced",
 				slog.Any("error", err))
 		}
@@ -77,11 +78,11 @@ func (w *successorWatch) run(ctx context.Context) {
 	}
 }
 
-// turn looks while this service appends, and fences the database if a successor was found now or earlier: a VACUUM may
-// delay the fence for hours. Once fenced, the database has the role.
-func (w *successorWatch) turn(ctx context.Context) error {
+// check looks for a successor while this service accepts commands. It fences the database if a successor was found now
+// or earlier: a VACUUM may delay the fence for hours. After that the database itself has the new role.
+func (w *successorWatch) check(ctx context.Context) error {
 	if w.found == nil && w.roles.last().Appends() {
-		if err := w.look(ctx); err != nil {
+		if err := w.detect(ctx); err != nil {
 			return err
 		}
 	}
@@ -96,9 +97,9 @@ func (w *successorWatch) turn(ctx context.Context) error {
 	return err
 }
 
-// look asks all places, and lets this service refuse commands if one of them knows a successor. A place that does not
-// answer is no reason to refuse commands. It fails if the database does not answer.
-func (w *successorWatch) look(ctx context.Context) error {
+// detect asks all places for a successor. If one of them knows a successor, this service refuses commands from then on.
+// A place that does not answer is no reason to refuse commands. detect fails if the database does not answer.
+func (w *successorWatch) detect(ctx context.Context) error {
 	found, place, err := w.find(ctx)
 	if err != nil || found == nil {
 		return err
@@ -110,8 +111,8 @@ func (w *successorWatch) look(ctx context.Context) error {
 	return nil
 }
 
-// find asks all places at once, and returns the first promotion of a successor that one of them knows, and the place;
-// nil without one.
+// find returns the promotion of a successor and the place that knows it; nil without one. It reads the memory of the
+// ledger, and then asks all other places at once: the first promotion counts.
 func (w *successorWatch) find(ctx context.Context) (found *relay.Promotion, place string, err error) {
 	known, err := handover.Known(ctx, w.db.pools.General)
 	if err != nil {
@@ -123,19 +124,7 @@ func (w *successorWatch) find(ctx context.Context) (found *relay.Promotion, plac
 	if ok && found.Replaces(known) {
 		return found, w.memory, nil
 	}
-	places := map[string]func(ctx context.Context) (*relay.Promotion, error){}
-	for _, url := range w.urls {
-		places[url] = func(ctx context.Context) (*relay.Promotion, error) {
-			p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
-			if p == nil {
-				return nil, err
-			}
-			return &relay.Promotion{ID: p.ID, URL: url, At: p.PromotedAt}, nil
-		}
-	}
-	if w.relay.URL != "" {
-		places["NATS"] = w.inRelay
-	}
+	places := w.places()
 	type answer struct {
 		place string
 		found *relay.Promotion
@@ -160,8 +149,26 @@ func (w *successorWatch) find(ctx context.Context) (found *relay.Promotion, plac
 	return nil, "", nil
 }
 
-// inRelay looks for a promotion in the metadata of this ledger's stream; nil without one.
-func (w *successorWatch) inRelay(ctx context.Context) (*relay.Promotion, error) {
+// places returns for each place but the memory a function that asks it for a promotion; nil without one.
+func (w *successorWatch) places() map[string]func(context.Context) (*relay.Promotion, error) {
+	places := map[string]func(context.Context) (*relay.Promotion, error){}
+	for _, url := range w.urls {
+		places[url] = func(ctx context.Context) (*relay.Promotion, error) {
+			p, err := handover.FindSuccessor(ctx, w.db.pools.General, w.client, url)
+			if p == nil {
+				return nil, err
+			}
+			return &relay.Promotion{ID: p.ID, URL: url, At: p.PromotedAt}, nil
+		}
+	}
+	if w.relay.URL != "" {
+		places["NATS"] = w.askRelay
+	}
+	return places
+}
+
+// askRelay looks for a promotion in the metadata of this ledger's stream; nil without one.
+func (w *successorWatch) askRelay(ctx context.Context) (*relay.Promotion, error) {
 	conn, err := w.relay.connect(ctx, w.logger, true)
 	if err != nil {
 		return nil, err
@@ -174,7 +181,7 @@ func (w *successorWatch) inRelay(ctx context.Context) (*relay.Promotion, error) 
 	return relay.FindPromotion(ctx, conn, sealed.Origin())
 }
 
-// note logs when a place stops answering.
+// note logs that a place has stopped answering.
 func (w *successorWatch) note(ctx context.Context, place string, err error) {
 	if err != nil && !w.silent[place] && ctx.Err() == nil {
 		w.logger.WarnContext(ctx, "It is not known whether another service was promoted", slog.String("place", place),

@@ -18,7 +18,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// webhookFlags is what the operator decides about webhooks. They have the prefix webhook.
+// webhookFlags configure webhooks. They have the prefix --webhook-.
 type webhookFlags struct {
 	AllowCIDR []netip.Prefix  `env:"ALLOW_CIDR" placeholder:"CIDR" help:"Private addresses to which webhooks may be sent, also by http, such as 10.1.0.0/16. Repeatable."`
 	Retries   []time.Duration `env:"RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between the attempts to send a change to a webhook (default: ${default})."`
@@ -40,7 +40,7 @@ func newWebhooks(s *service, f *webhookFlags) *webhooks.Worker {
 	}
 }
 
-// webhookFeed is the change feed as the worker of webhooks reads it.
+// webhookFeed adapts the change feed to the worker of webhooks.
 type webhookFeed struct{ *changes.Feed }
 
 // Read implements webhooks.Feed.
@@ -89,15 +89,15 @@ type webhookList struct {
 }
 
 func (c *webhookList) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	of := uuid.Nil
+	integration := uuid.Nil // all
 	if c.Integration != "" {
 		found, err := s.Integration(ctx, c.Integration)
 		if err != nil {
 			return err
 		}
-		of = found.ID
+		integration = found.ID
 	}
-	list, err := (&webhooks.Store{Pool: s.Pool}).List(ctx, of)
+	list, err := (&webhooks.Store{Pool: s.Pool}).List(ctx, integration)
 	return webhookColumns.printList(out, list, err)
 }
 
