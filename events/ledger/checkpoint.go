@@ -77,9 +77,9 @@ func (c Checkpoint) Body() string {
 
 const checkpointColumns = `origin, tree_size, root_hash, note, signed_at`
 
-// servedSQL finds the checkpoint to serve for the current origin, with its cosignatures: the newest one with a quorum,
-// unless a newer one is more than 10 seconds old; otherwise, and without witnesses, the newest one. At most one a
-// second is signed, so 16 checkpoints cover this time.
+// servedSQL finds the checkpoint to serve for the current origin, with its cosignatures. This is the newest checkpoint
+// with a quorum, if the checkpoint after it is less than 10 seconds old; otherwise, and without witnesses, the newest
+// checkpoint. At most one checkpoint a second is signed, so the newest 16 cover this time.
 const servedSQL = `SELECT c.origin, c.tree_size, c.root_hash, c.note || coalesce(w.signatures, ''), c.signed_at
 FROM (
     SELECT ` + checkpointColumns + `, lead(signed_at) OVER (ORDER BY tree_size) AS replaced_at
@@ -121,9 +121,9 @@ func (e *UnsignedError) Error() string {
 // Unwrap returns ErrNotFound.
 func (*UnsignedError) Unwrap() error { return ErrNotFound }
 
-// Latest returns the newest checkpoint of the current origin, with its cosignatures. While witnesses cosign that one,
-// it returns the newest one with a quorum, so a later call may return an older checkpoint. It fails with an
-// UnsignedError before the first checkpoint.
+// Latest returns the checkpoint to serve for the current origin, with its cosignatures: the newest one, or, for up to
+// 10 seconds while witnesses cosign the one after it, an older one with a quorum. So a later call may return an older
+// checkpoint. It fails with an UnsignedError before the first checkpoint.
 func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
 	rows, _ := s.db.Query(ctx, servedSQL) // CollectExactlyOneRow returns its error
 	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
@@ -200,7 +200,8 @@ func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoi
 // keysSQL finds the public keys of an origin, the oldest first.
 const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY first_used_at, verifier_key`
 
-// VerifierKeys returns the public keys for the signatures of a checkpoint, in the form of C2SP signed-note.
+// VerifierKeys returns those public keys of the origin, as far as the ledger has recorded them, that have signed a
+// checkpoint, in the form of C2SP signed-note.
 func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error) {
 	rows, _ := s.db.Query(ctx, keysSQL, c.Origin) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -216,8 +217,8 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 	return used, nil
 }
 
-// Extends fails with ErrForked unless the tree of a checkpoint extends that of an older one, a signed note of the same
-// origin. The stored hashes prove it; the signatures of the older one are not verified.
+// Extends fails with ErrForked unless the checkpoint grown has the origin of older, a signed note, and its tree extends
+// that of older. The proof comes from the stored hashes. The signatures of older are not verified.
 func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) error {
 	before, err := ParseCheckpoint(older)
 	if err != nil {
@@ -235,9 +236,9 @@ func (s *Store) Tree(ctx context.Context) (tlog.Tree, error) {
 	return tlog.Tree{N: now.size, Hash: now.root}, err
 }
 
-// continues fails with ErrForked unless the current tree extends that of a checkpoint. It reads the tree after the
-// caller has read the checkpoint: a tree that is smaller has lost entries.
-func (s *Store) continues(ctx context.Context, c Checkpoint) error {
+// checkExtends fails with ErrForked unless the current tree extends that of a checkpoint. The caller has read the
+// checkpoint before, so a tree that is smaller has lost entries.
+func (s *Store) checkExtends(ctx context.Context, c Checkpoint) error {
 	grown, err := s.Tree(ctx)
 	if err != nil {
 		return err
@@ -245,7 +246,7 @@ func (s *Store) continues(ctx context.Context, c Checkpoint) error {
 	return Extends(grown, c.Tree, s.Hashes(ctx, grown))
 }
 
-// Extends fails with ErrForked unless grown, whose hashes it gets, extends older.
+// Extends fails with ErrForked unless the tree grown, which has these hashes, extends the tree older.
 func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	switch {
 	case older.N > grown.N:
@@ -268,8 +269,8 @@ func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 	return nil
 }
 
-// CommonEntries returns how many of their first entries two trees have in common, whose hashes it gets. A binary search
-// compares the roots of both trees at the same sizes.
+// CommonEntries returns the number of entries that two trees have in common before the first difference. It is a binary
+// search that compares the roots of both trees at the same sizes.
 func CommonEntries(a, b tlog.Tree, hashesOfA, hashesOfB tlog.HashReader) (int64, error) {
 	var failed error
 	index := sort.Search(int(min(a.N, b.N)), func(i int) bool {

@@ -11,8 +11,8 @@ import (
 // facts are all inputs of the decision to sign: the contents of the memory, read while it is locked, and then one
 // snapshot of the database.
 type facts struct {
-	memory     uuid.UUID     // of this replica
-	keyMemory  uuid.NullUUID // memory of the key; none: the key is older than memories
+	memory     uuid.UUID     // memory of this replica
+	keyMemory  uuid.NullUUID // memory that the key file names; none: the key is older than memories
 	bound      uuid.NullUUID // memory that the database binds to the origin
 	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
 	last       *tlog.Tree    // newest checkpoint of the origin in the database
@@ -21,9 +21,9 @@ type facts struct {
 	unsealed   bool          // the log has more events than the tree
 }
 
-// mayBind fails with ErrMemory unless the memory may sign for the origin: it is bound to the origin, or no memory is
-// and this one lacks no checkpoint of the origin.
-func (f *facts) mayBind() error {
+// checkBinding fails with ErrMemory if the memory must not sign for the origin: the key names another memory, the
+// database binds the origin to another memory, or it binds it to none and this memory lacks its newest checkpoint.
+func (f *facts) checkBinding() error {
 	switch {
 	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:
 		return fmt.Errorf("%w: the key belongs to the memory %s, and this one is %s",
@@ -42,18 +42,18 @@ func (f *facts) mayBind() error {
 	return nil
 }
 
-// decide reports whether to sign the tree now. extends fails with ErrForked unless the tree extends an older, not
-// larger, tree. decide fails with ErrMemory for a memory that must not sign, with ErrForked for a tree that does not
-// extend the signed one, and with other errors of extends.
+// decide reports whether to sign the tree now. It fails with ErrMemory for a memory that must not sign, with ErrForked
+// for a tree that does not extend the signed ones, and with other errors of extends. extends fails with ErrForked
+// unless the tree extends older, which is not larger.
 func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err error) {
-	if err := f.mayBind(); err != nil {
+	if err := f.checkBinding(); err != nil {
 		return false, err
 	}
 	if !f.bound.Valid {
 		return false, fmt.Errorf("%w: the database has no memory for this origin; restart this replica to record this one",
 			ErrMemory)
 	}
-	// A checkpoint enters the memory before the database.
+	// A checkpoint is stored in the memory before the database, so the memory of the origin is never behind.
 	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
 		known := int64(0)
 		if f.remembered != nil {
@@ -69,8 +69,8 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 			if err := extends(*older); err != nil {
 				return false, err
 			}
-		// After a crash, events that were sealed and signed may be sealed again: the commit of a seal does not wait for the
-		// disk, that of an event does.
+		// After a crash, the tree may be smaller than the signed one until its events are sealed again: the commit of a
+		// seal does not wait for the disk, the commit of an event does.
 		case f.unsealed:
 			return false, nil
 		default:

@@ -352,7 +352,7 @@ func (m *model) start(
 	t.Helper()
 	d, file := &s.databases[database], m.file[i]
 	f := m.facts(s, d, file)
-	if !f.Bound.Valid && f.MayBind() == nil {
+	if !f.Bound.Valid && f.CheckBinding() == nil {
 		next := *s
 		next.databases[database].bound = m.id[file]
 		change(next, modelReplica{}, "bind to memory of replica")

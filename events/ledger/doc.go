@@ -20,8 +20,8 @@
 //     the memory first, so the memory knows every checkpoint that may be public.
 //   - A checkpoint is signed only over a committed tree, and only if that tree provably extends the last checkpoint in
 //     the database and the one in the memory.
-//   - Checkpoints that were published in a directory are evidence: none is replaced, and none is added that does not
-//     provably extend the newest one.
+//   - Checkpoints that were published in a directory are evidence: none is replaced, and each new one provably extends
+//     the newest one.
 //   - A cosignature is stored only if it verifies with the witness's key for exactly that checkpoint.
 //
 // # Failure
@@ -31,5 +31,5 @@
 // moved stands by.
 //
 // A seal can be repeated from the log and gives the same bytes, so its commit does not wait for the disk. The commit of
-// a checkpoint does, and with it all that the checkpoint covers is on disk.
+// a checkpoint waits for the disk; then all that the checkpoint covers is on disk, too.
 package ledger

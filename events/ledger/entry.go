@@ -17,7 +17,7 @@ import (
 // EntryTag begins every entry and names the version of its encoding.
 const EntryTag = "novelgate/event/v1\n"
 
-// Entry is what a leaf of the tree says about an event. Its bytes are, with integers big-endian:
+// Entry is a decoded entry: what a leaf of the tree commits to. Its bytes are, with integers big-endian:
 //
 //	tag           "novelgate/event/v1\n"
 //	event id, source, type, stream type   each: uint16 length, bytes (UTF-8)
@@ -57,8 +57,8 @@ var (
 	ErrEntry = errors.New("malformed entry")
 )
 
-// AppendEntry appends the bytes of the entry of an event. An erased event keeps its entry. It fails with
-// ErrEntryTooLarge if one of the texts, or the entry, is longer than 65,535 bytes.
+// AppendEntry appends the encoded entry of an event. An event has the same entry before and after its erasure. It fails
+// with ErrEntryTooLarge if one of the texts, or the entry, is longer than 65,535 bytes.
 func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 	start := len(dst)
 	dst = append(dst, EntryTag...)
@@ -108,8 +108,8 @@ func appendDigest(dst []byte, parts ...[]byte) []byte {
 	return append(dst[:end], sum[:]...)
 }
 
-// ParseEntry parses an entry, which shares memory with raw. It fails with ErrEntry and then returns the fields before
-// the fault.
+// ParseEntry decodes an entry. The result shares memory with raw. If it fails with ErrEntry, the result has the fields
+// before the fault.
 func ParseEntry(raw []byte) (Entry, error) {
 	var e Entry
 	rest, ok := bytes.CutPrefix(raw, []byte(EntryTag))
@@ -150,8 +150,8 @@ func AppendToBundle(bundle, entry []byte) []byte {
 	return append(bundle, entry...)
 }
 
-// SplitBundle returns the entries of an entry bundle. When it fails with ErrEntry, the entries before the fault are
-// returned.
+// SplitBundle returns the entries of an entry bundle. If it fails with ErrEntry, it returns the entries before the
+// fault.
 func SplitBundle(bundle []byte, count int) ([][]byte, error) {
 	list := make([][]byte, 0, count)
 	for len(list) < count {

@@ -94,8 +94,8 @@ func (f Facts) facts() *facts {
 	}
 }
 
-// MayBind reports whether the memory may sign for the origin.
-func (f Facts) MayBind() error { return f.facts().mayBind() }
+// CheckBinding fails with ErrMemory if the memory must not sign for the origin.
+func (f Facts) CheckBinding() error { return f.facts().checkBinding() }
 
 // Decide reports whether to sign.
 func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) {
@@ -105,18 +105,20 @@ func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error
 // SignAndDie does the first steps of Sign, like a process that is killed before the memory or the database has the
 // checkpoint. It fails if there is nothing to sign.
 func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
-	return s.signUntil(ctx, remembered, func(*pgxpool.Conn, *signature) error { return nil })
+	return s.signUntil(ctx, remembered, func(*pgxpool.Conn, *signedCheckpoint) error { return nil })
 }
 
 // SignBeside is Sign that calls meanwhile before the database has the checkpoint.
 func (s *Signer) SignBeside(ctx context.Context, meanwhile func()) error {
-	return s.signUntil(ctx, true, func(conn *pgxpool.Conn, next *signature) error {
+	return s.signUntil(ctx, true, func(conn *pgxpool.Conn, next *signedCheckpoint) error {
 		meanwhile()
 		return s.insert(ctx, conn, next)
 	})
 }
 
-func (s *Signer) signUntil(ctx context.Context, remembered bool, end func(*pgxpool.Conn, *signature) error) error {
+func (s *Signer) signUntil(
+	ctx context.Context, remembered bool, end func(*pgxpool.Conn, *signedCheckpoint) error,
+) error {
 	memory, unlock, err := lockMemory(s.config.Identity.Memory)
 	if err != nil {
 		return err

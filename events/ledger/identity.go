@@ -50,24 +50,24 @@ func DefaultMemory(keyFile string) string { return keyFile + ".memory" }
 // Identity is the origin and the keys of a replica.
 type Identity struct {
 	Origin string
-	// Started means that this call started the origin. Previous is the origin when Identify was called, or "".
+	// Started: this call of Identify started the origin. Previous is the current origin before the call, or "".
 	Started  bool
 	Previous string
-	// VerifierKeys are the public keys of the private ones. None: this replica does not sign, for the Reason.
+	// VerifierKeys are the public keys of the key file. None: this replica does not sign, and Reason says why.
 	VerifierKeys []string
 	Reason       error
 	// Memory is the directory with the newest signed checkpoints.
 	Memory string
 
-	keyMemory uuid.NullUUID // memory that the key was made with
+	keyMemory uuid.NullUUID // memory that the key file names
 	signers   []note.Signer
 }
 
 const (
 	lockOriginsSQL   = `LOCK TABLE ledger_origins, ledger_keys IN SHARE ROW EXCLUSIVE MODE`
 	currentOriginSQL = `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`
-	// originStateSQL reads the current origin, the id of the log, whether an origin is known, and whether any key was
-	// ever used. $1: origin.
+	// originStateSQL reads the current origin, the id of the log, whether the origin $1 is known, and whether any key was
+	// ever used.
 	originStateSQL = `SELECT coalesce((` + currentOriginSQL + `), ''), (SELECT id::text FROM log_identity),
        EXISTS (SELECT FROM ledger_origins WHERE origin = $1), EXISTS (SELECT FROM ledger_keys)`
 	startOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, tree_size, started_at)
@@ -99,56 +99,70 @@ func checkOrigin(origin string) error {
 	return nil
 }
 
-// determine finds origin, memory and keys under a lock: if two replicas start on an empty database, one creates
-// the key.
+// determine finds or creates origin, keys and memory. It holds a lock, so that only one of two replicas that start on
+// an empty database creates the key.
 func (id *Identity) determine(ctx context.Context, tx pgx.Tx, config IdentityConfig) error {
 	if _, err := tx.Exec(ctx, lockOriginsSQL); err != nil {
 		return fmt.Errorf("lock origins: %w", err)
 	}
+	anyKey, err := id.determineOrigin(ctx, tx, config)
+	if err != nil {
+		return err
+	}
+	keys, reason, err := id.ensureKeys(config.KeyFile, anyKey)
+	if err == nil && reason == nil {
+		reason, err = id.bindMemory(ctx, tx, config.KeyFile)
+	}
+	if id.Reason = reason; err != nil || reason != nil {
+		return err
+	}
+	return id.recordKeys(ctx, tx, keys)
+}
+
+// determineOrigin finds the origin, and starts it if it is new. It reports whether any key was ever used.
+func (id *Identity) determineOrigin(ctx context.Context, tx pgx.Tx, config IdentityConfig) (anyKey bool, err error) {
 	var current, log string
-	var known, anyKey bool
+	var known bool
 	if err := tx.QueryRow(ctx, originStateSQL, config.Origin).Scan(&current, &log, &known, &anyKey); err != nil {
-		return fmt.Errorf("find origin: %w", err)
+		return false, fmt.Errorf("find origin: %w", err)
 	}
 	const digits = 8 // of the UUID, before its first hyphen
 	id.Origin, id.Previous = cmp.Or(config.Origin, current, config.OriginPrefix+"/"+log[:digits]), current
 	switch {
 	case id.Origin == current:
 	case config.Origin == "" && config.OriginPrefix == "":
-		return fmt.Errorf("%w: it is empty", ErrOrigin)
+		return false, fmt.Errorf("%w: it is empty", ErrOrigin)
 	case known:
-		return fmt.Errorf("%w: %s was followed by %s; choose a name that was never used", ErrOldOrigin, id.Origin, current)
+		return false, fmt.Errorf("%w: %s was followed by %s; choose a name that was never used", ErrOldOrigin, id.Origin,
+			current)
 	default:
 		if _, err := tx.Exec(ctx, startOriginSQL, id.Origin); err != nil {
-			return fmt.Errorf("start origin: %w", err)
+			return false, fmt.Errorf("start origin: %w", err)
 		}
 		id.Started = true
 	}
-	keys, err := LoadKeys(config.KeyFile)
+	return anyKey, nil
+}
+
+// ensureKeys loads the key file, and creates it if no key was ever used. It returns the reason why this replica has no
+// keys; nil: it has keys.
+func (id *Identity) ensureKeys(file string, anyKey bool) (keys []Key, reason, err error) {
+	keys, err = LoadKeys(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		if anyKey {
-			id.Reason = fmt.Errorf("%w: copy it to %s, or make a new one with `novelgate ledger new-key`", errKeyElsewhere,
-				config.KeyFile)
-			return nil
+			return nil, fmt.Errorf("%w: copy it to %s, or make a new one with `novelgate ledger new-key`", errKeyElsewhere,
+				file), nil
 		}
 		// If the transaction fails later, the next start finds the files.
-		if _, err := AddKey(config.KeyFile, id.Memory, id.Origin); err != nil {
-			id.Reason = err
-			return nil //nolint:nilerr // the service must start although the directory is read-only
+		if _, err := AddKey(file, id.Memory, id.Origin); err != nil {
+			return nil, err, nil // the service must start although the directory is read-only
 		}
-		keys, err = LoadKeys(config.KeyFile)
+		keys, err = LoadKeys(file)
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		id.Reason = err
-		return nil
+		return nil, err, nil
 	}
-	if err != nil {
-		return err
-	}
-	if id.Reason, err = id.bindMemory(ctx, tx, config.KeyFile); err != nil || id.Reason != nil {
-		return err
-	}
-	return id.recordKeys(ctx, tx, keys)
+	return keys, nil, err
 }
 
 // bindMemory binds the origin permanently to the memory of this replica, if the origin has no memory yet. It returns
@@ -167,8 +181,8 @@ func (id *Identity) bindMemory(ctx context.Context, tx pgx.Tx, keyFile string) (
 	return nil, nil
 }
 
-// checkMemory opens the memory, adds its data and the memory of the keys to the facts, and returns the reason why it
-// must not sign; nil: it may.
+// checkMemory adds the data of the memory, and the memory that the key file names, to the facts. It returns the reason
+// why the memory must not sign; nil: it may.
 func (id *Identity) checkMemory(f *facts, keyFile string) (reason error) {
 	var err error
 	if f.keyMemory, err = memoryOfKeys(keyFile); err != nil {
@@ -178,10 +192,10 @@ func (id *Identity) checkMemory(f *facts, keyFile string) (reason error) {
 	if err := id.openMemory(f, keyFile); err != nil {
 		return err
 	}
-	return f.mayBind()
+	return f.checkBinding()
 }
 
-// openMemory adds the data of the memory to the facts. It creates the memory of an old key.
+// openMemory adds the data of the memory to the facts. It creates a missing memory if memoryOfOldKey allows it.
 func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	if f.memory, err = readMemoryID(id.Memory); errors.Is(err, fs.ErrNotExist) {
 		f.memory, err = id.memoryOfOldKey(*f, keyFile)
@@ -204,7 +218,7 @@ func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 	allowed := ok && old.Origin == id.Origin && !f.keyMemory.Valid && !f.bound.Valid
 	if allowed {
 		f.remembered = &old.Tree // as the new memory will have it; f is a copy
-		allowed = f.mayBind() == nil
+		allowed = f.checkBinding() == nil
 	}
 	if !allowed {
 		return uuid.Nil, fmt.Errorf("%w: %s does not exist; point --ledger-memory at the shared directory, or let the "+

@@ -29,8 +29,8 @@ type Key struct {
 	seed []byte // Ed25519
 }
 
-// signer returns the signer and the public key for an origin. A key file has the name for which a key was made; under a
-// new origin, the key signs with the new name.
+// signer returns the signer and the public key for an origin. The line of a key file has the origin for which the key
+// was made, but a key can sign under any origin.
 func (k Key) signer(origin string) (_ note.Signer, verifierKey string, err error) {
 	private := ed25519.NewKeyFromSeed(k.seed)
 	public, ok := private.Public().(ed25519.PublicKey)
@@ -61,7 +61,7 @@ func LoadKeys(file string) ([]Key, error) {
 	return parseKeys(string(text), file)
 }
 
-// parseKeys parses the text of a key file, which errors name.
+// parseKeys parses the text of a key file. file names it in errors.
 func parseKeys(text, file string) (keys []Key, err error) {
 	for n, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)
@@ -72,7 +72,7 @@ func parseKeys(text, file string) (keys []Key, err error) {
 		if _, err := note.NewSigner(line); err != nil {
 			return nil, fmt.Errorf("%w: line %d of %s", ErrKeyFile, n+1, file)
 		}
-		// From the left, because base64 may contain plus signs.
+		// Split from the left, because the base64 at the end may contain plus signs.
 		fields := strings.SplitN(strings.TrimPrefix(line, privatePrefix), "+", 3)
 		raw, err := base64.StdEncoding.DecodeString(fields[len(fields)-1])
 		if err != nil || len(raw) != 1+ed25519.SeedSize || raw[0] != algEd25519 {
@@ -89,7 +89,7 @@ func parseKeys(text, file string) (keys []Key, err error) {
 // memoryPrefix begins the line of a key file that names the memory of its keys. The last such line counts.
 const memoryPrefix = "# memory "
 
-// memoryOfKeys returns the id of the memory of a key file; none if the file is older than memories.
+// memoryOfKeys returns the id of the memory that a key file names; none if the file is older than memories.
 func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -126,8 +126,9 @@ func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	return verifierKey, appendKeyLines(file, lines)
 }
 
-// NewMemory creates a memory for keys whose memory is lost, and names it in their file. It will not sign origins of
-// another memory. It fails with fs.ErrExist if a memory exists, and with ErrMemory if it was handed over.
+// NewMemory creates a memory for keys whose memory is lost, and names it in the key file. It cannot sign origins that
+// are bound to another memory. It fails with fs.ErrExist if a memory exists, and with ErrMemory if the memory was
+// handed over.
 func NewMemory(file, memory string) error {
 	if r, retired, err := ReadRetirement(memory); err != nil {
 		return err
@@ -140,6 +141,7 @@ func NewMemory(file, memory string) error {
 	return newMemory(file, memory)
 }
 
+// newMemory creates a memory and names it in the key file. It fails with fs.ErrExist if a memory exists.
 func newMemory(file, memory string) error {
 	if _, err := readMemoryID(memory); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memory, fs.ErrExist), err)

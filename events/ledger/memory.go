@@ -160,7 +160,7 @@ func linkOrRename(from, to string) error {
 	return os.Rename(from, to)
 }
 
-// placeFile writes a temporary file beside its destination and then calls place.
+// placeFile writes a temporary file beside its destination, calls place to move it there, and syncs the directory.
 func placeFile(file string, data []byte, mode fs.FileMode, place func(*renameio.PendingFile) error) error {
 	dir := filepath.Dir(file)
 	pending, err := renameio.NewPendingFile(file, renameio.WithTempDir(dir), renameio.WithStaticPermissions(mode))

@@ -14,15 +14,15 @@ import (
 type Metrics struct {
 	*prometheus.Registry
 
-	sealSeconds prometheus.Histogram
-	waitSeconds prometheus.Histogram
-	events      prometheus.Counter
-	signatures  prometheus.Counter
-	signer      prometheus.Gauge
-	refusing    prometheus.Gauge
-	unpublished *prometheus.GaugeVec
-	cosigned    *prometheus.GaugeVec
-	unwitnessed *prometheus.CounterVec
+	sealSeconds       prometheus.Histogram
+	waitSeconds       prometheus.Histogram
+	sealedEvents      prometheus.Counter
+	signatures        prometheus.Counter
+	signer            prometheus.Gauge
+	signingRefused    prometheus.Gauge
+	publishingRefused *prometheus.GaugeVec
+	witnessSize       *prometheus.GaugeVec
+	witnessFailures   *prometheus.CounterVec
 }
 
 // NewMetrics returns unregistered metrics.
@@ -38,7 +38,7 @@ func NewMetrics() *Metrics {
 			Help:    "Time from the recording of the oldest event of a seal until it was stored.",
 			Buckets: prometheus.ExponentialBuckets(0.01, 1.5, 18),
 		}),
-		events: prometheus.NewCounter(prometheus.CounterOpts{
+		sealedEvents: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_ledger_sealed_events_total", Help: "Events that this process has sealed.",
 		}),
 		signatures: prometheus.NewCounter(prometheus.CounterOpts{
@@ -49,39 +49,39 @@ func NewMetrics() *Metrics {
 			Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals " +
 				"and serves, and while the memory is away or must not sign.",
 		}),
-		refusing: prometheus.NewGauge(prometheus.GaugeOpts{
+		signingRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",
 			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory must not sign.",
 		}),
-		unpublished: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		publishingRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused",
 			Help: "1 while this process refuses to publish to the target, because it has other checkpoints.",
 		}, []string{"target"}),
-		cosigned: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		witnessSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_witness_size_entries",
 			Help: "Entries of the newest checkpoint that the witness has cosigned.",
 		}, []string{"target"}),
-		unwitnessed: prometheus.NewCounterVec(prometheus.CounterOpts{
+		witnessFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "novelgate_ledger_witness_failures_total",
 			Help: "Attempts of this process to get a cosignature of the witness that failed.",
 		}, []string{"target"}),
 	}
-	m.MustRegister(m.sealSeconds, m.waitSeconds, m.events, m.signatures, m.signer, m.refusing, m.unpublished,
-		m.cosigned, m.unwitnessed)
+	m.MustRegister(m.sealSeconds, m.waitSeconds, m.sealedEvents, m.signatures, m.signer, m.signingRefused,
+		m.publishingRefused, m.witnessSize, m.witnessFailures)
 	return m
 }
 
-// sealed records a stored batch and its time.
+// sealed records a stored batch, and when storing it began and ended.
 func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealSeconds.Observe(ended.Sub(began).Seconds())
 	m.waitSeconds.Observe(ended.Sub(b.oldest).Seconds())
-	m.events.Add(float64(b.events))
+	m.sealedEvents.Add(float64(b.events))
 }
 
-func (m *Metrics) refuse(refusing bool) { m.refusing.Set(database.Truth(refusing)) }
+func (m *Metrics) setSigningRefused(refused bool) { m.signingRefused.Set(database.Truth(refused)) }
 
-func (m *Metrics) refuseToPublish(target string, refusing bool) {
-	m.unpublished.WithLabelValues(target).Set(database.Truth(refusing))
+func (m *Metrics) setPublishingRefused(target string, refused bool) {
+	m.publishingRefused.WithLabelValues(target).Set(database.Truth(refused))
 }
 
 // Collector exports the state of the ledger to Prometheus. Scrapes within a second share one query. If the database

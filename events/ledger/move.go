@@ -15,7 +15,7 @@ import (
 	"novelgate/internal/osfile"
 )
 
-// Signing is what signs an origin: it moves to the service that continues the ledger.
+// Signing is all that a service needs to sign an origin. A handover moves it to the service that continues the ledger.
 type Signing struct {
 	Keys   string    // content of the key file
 	Memory uuid.UUID // id of the memory
@@ -58,8 +58,9 @@ func ReadRetirement(dir string) (r Retirement, ok bool, err error) {
 	return r, true, nil
 }
 
-// Retire takes a memory out of use for good and returns what signs the origin of its last checkpoint. It fails with
-// ErrMemory unless last is the newest checkpoint in the memory. It can be repeated.
+// Retire takes a memory out of use until Reinstate, and returns what its successor needs to sign the origin of last. It
+// fails with ErrMemory unless last is the newest checkpoint of its origin in the memory, and if the memory was retired
+// for another promotion. It can be repeated.
 func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error) {
 	keys, err := os.ReadFile(keyFile)
 	if err != nil {
@@ -96,7 +97,7 @@ func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error
 	return Signing{Keys: string(keys), Memory: found.memory, Last: last.Note}, nil
 }
 
-// Reinstate undoes Retire. It can be repeated.
+// Reinstate undoes Retire. It fails with ErrMemory if the memory was retired for another promotion. It can be repeated.
 func Reinstate(dir string, promotion uuid.UUID) error {
 	found, retired, err := ReadRetirement(dir)
 	if err != nil || !retired {
@@ -111,7 +112,7 @@ func Reinstate(dir string, promotion uuid.UUID) error {
 	return removeFile(filepath.Join(dir, retiredFile))
 }
 
-// removeFile removes a file, if it exists. When it returns, it is gone from the disk.
+// removeFile removes a file, if it exists. When it returns, the file is gone from the disk.
 func removeFile(file string) error {
 	if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("remove %s: %w", file, err)
@@ -148,7 +149,7 @@ func (s *Signing) VerifierKeys(origin string) (public []string, err error) {
 	return public, nil
 }
 
-// Place stores keys and memory where a replica finds them. It replaces no other keys and no other memory, and never
+// Place stores keys and memory where a replica finds them. It never replaces other keys or another memory, and never
 // sets a memory back. It can be repeated.
 func (s *Signing) Place(keyFile, dir string) error {
 	c, err := s.Verify()
@@ -178,8 +179,8 @@ func (s *Signing) Place(keyFile, dir string) error {
 	return nil
 }
 
-// EnsureKey makes sure that a new origin can be signed here: it creates a key and a memory unless they exist. A memory
-// that was handed over is not retired any more.
+// EnsureKey makes sure that a new origin can be signed here: it creates a key and a memory unless they exist. If the
+// memory in dir was handed over, a new memory with another id takes its place.
 func EnsureKey(keyFile, dir, origin string) error {
 	_, err := LoadKeys(keyFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -198,7 +199,8 @@ func EnsureKey(keyFile, dir, origin string) error {
 // moveMemorySQL binds the origin of a former mirror to the memory that signs it from now on. $1: origin, $2: memory.
 const moveMemorySQL = `UPDATE ledger_memories SET memory = $2, bound_at = statement_timestamp() WHERE origin = $1`
 
-// Continue lets the memory sign an origin that this database has only mirrored. The promotion must be on record.
+// Continue binds an origin that this database has only mirrored to the memory, which signs it from now on. The
+// promotion must be on record.
 func (s *Signing) Continue(ctx context.Context, tx pgx.Tx, origin string) error {
 	tag, err := tx.Exec(ctx, moveMemorySQL, origin, s.Memory)
 	if err == nil && tag.RowsAffected() != 1 {

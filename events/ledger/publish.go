@@ -52,7 +52,7 @@ type PublisherConfig struct {
 	Interval time.Duration
 	// Longest is the longest interval after failures. Default: DefaultLongest.
 	Longest time.Duration
-	// Metrics report a target with other content. Default: new, unregistered ones.
+	// Metrics report a target that has other checkpoints. Default: new, unregistered ones.
 	Metrics *Metrics
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
@@ -71,7 +71,7 @@ func NewPublisher(config PublisherConfig) *Publisher {
 	config.Longest = cmp.Or(config.Longest, DefaultLongest)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
 	config.Logger = cmp.Or(config.Logger, slog.Default())
-	config.Metrics.refuseToPublish(config.Target.String(), false)
+	config.Metrics.setPublishingRefused(config.Target.String(), false)
 	return &Publisher{config: config, store: NewStore(config.Pool)}
 }
 
@@ -90,14 +90,15 @@ func (p *Publisher) Run(ctx context.Context) {
 			failures++
 			p.report(ctx, wait, err)
 		}
-		if refused := errors.Is(err, ErrOtherHistory); refused || err == nil { // otherwise the target was not read
-			p.config.Metrics.refuseToPublish(p.config.Target.String(), refused)
+		// After another error, it is not known what the target has.
+		if refused := errors.Is(err, ErrOtherHistory); refused || err == nil {
+			p.config.Metrics.setPublishingRefused(p.config.Target.String(), refused)
 		}
 		eventlog.Sleep(ctx, wait)
 	}
 }
 
-// report logs a failure; as an error if an operator must act.
+// report logs a failure: as an error if an operator must act, otherwise as a warning.
 func (p *Publisher) report(ctx context.Context, wait time.Duration, err error) {
 	logger := p.config.Logger.With(slog.String("target", p.config.Target.String()), slog.Duration("wait", wait),
 		slog.Any("error", err))
@@ -133,8 +134,8 @@ func (p *Publisher) Publish(ctx context.Context) error {
 }
 
 // Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by
-// its size like tile paths (x001/x234/067 is 1,234,067 entries). It has one origin and one history, so it shows when
-// the database has another one.
+// its size like tile paths (x001/x234/067 is 1,234,067 entries). It has one origin and one history, so it shows if the
+// database has another origin or history.
 type Directory struct {
 	store *Store
 	path  string
@@ -169,7 +170,7 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 			"another directory with --ledger-publish-dir",
 			ErrOtherHistory, d.newest())
 	}
-	err = d.store.continues(ctx, c)
+	err = d.store.checkExtends(ctx, c)
 	if errors.Is(err, ErrForked) {
 		return 0, fmt.Errorf("%w: %s: %w: start a new origin with --ledger-origin and another --ledger-publish-dir, and "+
 			"say why in public",
@@ -201,7 +202,7 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 		return err
 	}
 	const fileMode, dirMode = 0o644, 0o755
-	// The path of a tile of height 1, level 0, has the number after "tile/1/0/".
+	// tlog writes a number in groups of three digits only in the path of a tile, here of height 1 and level 0.
 	number := tlog.Tile{H: 1, N: c.Tree.N, W: 2}.Path()[len("tile/1/0/"):]
 	file := filepath.Join(d.path, "checkpoints", filepath.FromSlash(number))
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
@@ -258,7 +259,7 @@ func (e *Endpoint) String() string { return e.url.Redacted() }
 
 const publishedSQL = `SELECT tree_size FROM ledger_publications WHERE target = $1 AND origin = $2`
 
-// savePublishedSQL never sets an origin back, in case another replica was faster.
+// savePublishedSQL never lowers the size of an origin, because another replica may have published more.
 const savePublishedSQL = `INSERT INTO ledger_publications AS p (target, origin, tree_size, published_at)
 VALUES ($1, $2, $3, statement_timestamp())
 ON CONFLICT (target) DO UPDATE SET origin = EXCLUDED.origin, tree_size = EXCLUDED.tree_size,

@@ -29,10 +29,11 @@ type Event struct {
 	Broken error
 }
 
-// EachEvent calls do, in log order, with the events of count log indexes from first on. All log indexes below size are
-// sealed; first+count is at most size. Deleted events are missing. Events that were inserted between sealed ones
-// belong to the range before them, with NoLogIndex. The bytes of an event are valid only during the call. It runs two
-// statements in two short transactions. It fails with a SealError unless each log index has one position.
+// EachEvent calls do, in log order, with the events of count log indexes from first on. The caller knows that all log
+// indexes below size are sealed; first+count is at most size. Deleted events are missing. An event that was inserted
+// between sealed ones belongs to the range before it, with NoLogIndex. The bytes of an event are valid only during the
+// call of do. EachEvent runs two statements in two short transactions. It fails with a SealError unless each log index
+// has one position.
 func EachEvent(
 	ctx context.Context, db database.Querier, first int64, count int, size int64, do func(*Event) error,
 ) error {
@@ -70,7 +71,7 @@ func EachEvent(
 // SealError means that a seal is missing or wrong, so that no event can be assigned to a log index. It is an
 // ErrDamaged.
 type SealError struct {
-	LogIndex int64 // the first one of the requested range without exactly one transaction
+	LogIndex int64 // the first log index of the range that does not have exactly one transaction
 	twice    bool  // the log index belongs to two transactions instead of none
 }
 
@@ -139,8 +140,8 @@ func (s seals) locate(index int64) events.Position {
 	return events.Position{TransactionID: seal.transaction, Ordinal: int32(index - seal.first)} //nolint:gosec // less than count
 }
 
-// index returns the log index of an event, or NoLogIndex for an event that was never sealed. i is the state of the
-// search across calls, whose events must be in log order.
+// index returns the log index of an event, or NoLogIndex for an event that was never sealed. Its calls must be in log
+// order: i is the seal at which the search continues.
 func (s seals) index(at events.Position, i *int) int64 {
 	for *i < len(s) && s[*i].transaction < at.TransactionID {
 		*i++

@@ -19,7 +19,7 @@ import (
 const sealTimeout = time.Minute
 
 var (
-	// errOtherSealer means that another replica seals, or has moved the ledger.
+	// errOtherSealer means that another replica seals, or has sealed since the state was read.
 	errOtherSealer = fmt.Errorf("%w: it seals", eventlog.ErrStandby)
 	// errLostRows means that the database stored a different number of rows.
 	errLostRows = errors.New("seal stored another number of rows than were sent")
@@ -33,9 +33,9 @@ const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
 // seal stores a batch in one transaction, and only if the ledger is at the start of the batch. It takes two round
-// trips. It fails with errOtherSealer if another session holds or has moved the ledger, and with eventlog.ErrOtherLog
-// if the log is another one. After any other error nothing was stored, or the outcome of the commit is unknown; then
-// read the state.
+// trips. It fails with errOtherSealer if another session has locked or changed the state, and with eventlog.ErrOtherLog
+// if the log is another one. After any other error, nothing was stored or the outcome of the commit is unknown; then
+// the caller reads the state again.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
 	defer cancel()
@@ -59,7 +59,8 @@ func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	return nil
 }
 
-// beginAt starts a transaction that locks the state, which must equal start.
+// beginAt starts a transaction and locks the state. It fails with errOtherSealer or eventlog.ErrOtherLog unless the
+// state is start.
 func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
 	var begin pgx.Batch
 	begin.Queue("begin")
@@ -157,8 +158,8 @@ func (b *batch) add(t *tree, e *eventlog.Row) error {
 // lastPositionSQL finds the end of a transaction. $1: the transaction.
 const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
 
-// close completes the batch with the new pieces of the tree. If full, the last transaction may have more events; it is
-// settled, so its end is known.
+// close completes the batch with the new pieces of the tree. A full batch may end within its last transaction. That
+// transaction is settled, so the number of its events is known.
 func (b *batch) close(ctx context.Context, db database.Querier, t *tree, full bool) error {
 	if last := len(b.counts) - 1; full && last >= 0 {
 		var end int32

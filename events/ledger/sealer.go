@@ -123,8 +123,7 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 // is another one.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf. The ledger grows only after that
-// event.
+// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf, after which sealing continues.
 func (s *Sealer) checkLastLeaf(ctx context.Context, at state) error {
 	if at.size == 0 {
 		return nil
@@ -191,10 +190,10 @@ func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row)
 	return span, err
 }
 
-// reportError logs an error that needs an operator, and records it.
+// reportError logs an error that needs an operator, and records it in the state. It ignores all other errors.
 func (s *Sealer) reportError(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
-	const integrityViolation = "23"
+	const integrityViolation = "23" // class of SQLSTATE
 	is := func(lasting error) bool { return errors.Is(err, lasting) }
 	if !slices.ContainsFunc([]error{ErrGap, ErrDamaged, ErrDiverged, ErrEntryTooLarge, errLostRows}, is) &&
 		(!errors.As(err, &pgErr) || pgErr.Code[:2] != integrityViolation) {

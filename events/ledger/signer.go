@@ -29,7 +29,7 @@ type SignerConfig struct {
 	Identity *Identity
 	// Interval is the minimum time between two checkpoints. Default: DefaultInterval.
 	Interval time.Duration
-	// Metrics count signatures and failures. Default: new, unregistered ones.
+	// Metrics count signatures, and say whether the signer signs or refuses to. Default: new, unregistered ones.
 	Metrics *Metrics
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
@@ -68,7 +68,7 @@ func (s *Signer) Run(ctx context.Context) {
 			return
 		}
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
-			s.config.Metrics.refuse(refused(err))
+			s.config.Metrics.setSigningRefused(refused(err))
 			s.config.Metrics.signer.Set(database.Truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			if failed.due(err) {
 				s.report(ctx, err)
@@ -96,8 +96,8 @@ func (s *Signer) report(ctx context.Context, err error) {
 	}
 }
 
-// factsSQL reads, in one snapshot, the committed tree, the memory of an origin and its last checkpoint, if any, and
-// whether the log has more events. $1: origin.
+// factsSQL reads, in one snapshot, the committed tree, the memory and the last checkpoint of an origin, if any, and
+// whether the log has more events than the tree. $1: origin.
 const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, m.memory, c.tree_size, c.root_hash,
        EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
 FROM ledger_state AS s
@@ -131,13 +131,13 @@ func (f *facts) readMemory(dir, origin string) error {
 	return err
 }
 
-// insertCheckpointSQL stores a checkpoint after the previous one, if the database still has the tree, which a failover
-// may have lost. synchronous_commit must be on: with this row, all that the checkpoint covers is on disk.
+// insertCheckpointSQL stores a checkpoint after the previous one, unless the database has lost the tree in a failover.
+// synchronous_commit must be on: with this row, all that the checkpoint covers is on disk.
 const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
 SELECT $1, $2, $3, $4, $5, $6, statement_timestamp()
 WHERE EXISTS (SELECT FROM ledger_state WHERE tree_size >= $2)`
 
-var errMoved = errors.New("the ledger was set back while a checkpoint was signed")
+var errSetBack = errors.New("the ledger was set back while a checkpoint was signed")
 
 // signTimeout limits one signature, so that a database that does not answer does not block the memory for other
 // replicas.
@@ -170,15 +170,15 @@ func (s *Signer) Sign(ctx context.Context) error {
 	return s.insert(ctx, conn, next)
 }
 
-// signature is a signed checkpoint that is stored first in the memory, then in the database.
-type signature struct {
+// signedCheckpoint is a checkpoint that is stored first in the memory, then in the database.
+type signedCheckpoint struct {
 	Checkpoint
 	memory   uuid.UUID
-	previous *int64 // size of the previous checkpoint
+	previous *int64 // size of the previous checkpoint; nil for the first one
 }
 
 // signNext returns the next checkpoint, signed but not stored; nil if there is nothing to sign.
-func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signature, error) {
+func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signedCheckpoint, error) {
 	id := s.config.Identity
 	f := facts{memory: memory, keyMemory: id.keyMemory, known: s.known}
 	if err := f.readMemory(id.Memory, id.Origin); err != nil {
@@ -202,7 +202,7 @@ func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.U
 	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
 		return nil, err
 	}
-	next := &signature{memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
+	next := &signedCheckpoint{memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
 	if f.last != nil {
 		next.previous = &f.last.N
 	}
@@ -213,18 +213,18 @@ func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.U
 }
 
 // storeInMemory stores a checkpoint in the memory, which no restore of the database changes.
-func (s *Signer) storeInMemory(n *signature) error {
-	if err := remember(s.config.Identity.Memory, n.Checkpoint); err != nil {
+func (s *Signer) storeInMemory(next *signedCheckpoint) error {
+	if err := remember(s.config.Identity.Memory, next.Checkpoint); err != nil {
 		return fmt.Errorf("store the checkpoint in the memory: %w", err)
 	}
-	s.known = &n.Tree
+	s.known = &next.Tree
 	return nil
 }
 
 // insert stores a checkpoint in the database. The memory has it already.
-func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) error {
+func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, next *signedCheckpoint) error {
 	tag, err := conn.Exec(ctx, insertCheckpointSQL,
-		n.Origin, n.Tree.N, n.previous, n.Tree.Hash[:], string(n.Note), n.memory)
+		next.Origin, next.Tree.N, next.previous, next.Tree.Hash[:], string(next.Note), next.memory)
 	if eventlog.IsConflict(err) {
 		return nil // the next attempt reads the new state
 	}
@@ -232,7 +232,7 @@ func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, n *signature) e
 		return fmt.Errorf("store checkpoint: %w", err)
 	}
 	if tag.RowsAffected() != 1 {
-		return errMoved
+		return errSetBack
 	}
 	s.config.Metrics.signatures.Inc()
 	return nil
@@ -250,7 +250,7 @@ type failureKind int
 const (
 	failedOtherwise failureKind = iota
 	failedAway                  // the database was not reached
-	failedRefused               // the tree or the memory differs from the signed one
+	failedRefused               // an operator must act, see refused
 )
 
 // due takes the outcome of an attempt, and reports whether to log it. It never logs a success.

@@ -26,15 +26,15 @@ type state struct {
 const readStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL +
 	` FROM ledger_state`
 
-// lockStateSQL returns nothing when another session seals. The transaction can be repeated from the log and gives the
-// same bytes, so its commit need not wait for the disk.
+// lockStateSQL locks and reads the state; it returns no row while another session seals. The transaction can be
+// repeated from the log and gives the same bytes, so its commit need not wait for the disk.
 const lockStateSQL = `SELECT tree_size, root_hash, transaction_id, position, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
 FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`
 
 const saveStateSQL = `UPDATE ledger_state
 SET tree_size = $1, root_hash = $2, transaction_id = $3, position = $4, sealed_at = statement_timestamp(), error = NULL, error_at = NULL`
 
-// recordErrorSQL records an error of sealing. $1: error, $2: size of the tree.
+// recordErrorSQL records an error of sealing, unless the tree has grown since. $1: error, $2: size of the tree.
 const recordErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp() WHERE tree_size = $2`
 
 // scanState scans a row that begins with the columns of readStateSQL, except the identity of the log.
@@ -78,9 +78,9 @@ type Status struct {
 	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest event that is not in the tree, settled or not; 0 without any
 	Error          *string    `json:"error"`                // why sealing does not continue
 	Origin         *string    `json:"origin"`               // null before a replica has started
-	Memory         *string    `json:"memory"`               // that signs for the origin; null without one
+	Memory         *string    `json:"memory"`               // id of the memory that signs for the origin; null without one
 	CheckpointSize *int64     `json:"checkpointSize"`       // signed entries; null before the first checkpoint
-	CheckpointAge  *float64   `json:"checkpointAgeSeconds"` // time since it was signed
+	CheckpointAge  *float64   `json:"checkpointAgeSeconds"` // seconds since it was signed
 	SignedAt       *time.Time `json:"signedAt"`
 	VerifierKeys   []string   `json:"verifierKeys"` // of the signatures of the checkpoint
 }
@@ -131,8 +131,7 @@ const sealedStateSQL = `SELECT s.tree_size, s.transaction_id, s.position, ` + ev
     ARRAY (SELECT origin FROM ledger_origins ORDER BY ordinal)
 FROM ledger_state AS s`
 
-// ReadSealed reads the sealed part of the log. It returns when a failover to a synchronous standby would keep this
-// part.
+// ReadSealed reads the sealed part of the log. It returns when this part survives a failover to a synchronous standby.
 func ReadSealed(ctx context.Context, db database.DB) (s Sealed, err error) {
 	var batch pgx.Batch
 	batch.Queue(sealedStateSQL).QueryRow(func(row pgx.Row) error {

@@ -43,7 +43,7 @@ func (s *Store) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 	return tiles[0], nil
 }
 
-// Tiles returns the hashes of tiles in one statement, as Tile does.
+// Tiles returns the hashes of several tiles, as Tile does, with one statement.
 func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) {
 	tileLevels, nodes, widths := make([]int16, len(tiles)), make([]int64, len(tiles)), make([]int32, len(tiles))
 	data := make([][]byte, len(tiles))
@@ -131,11 +131,11 @@ func (TileReader) Height() int { return TileHeight }
 // ReadTiles implements tlog.TileReader.
 func (r TileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) { return r(tiles) }
 
-// SaveTiles implements tlog.TileReader. It does nothing, because the function has the tiles.
+// SaveTiles implements tlog.TileReader. It does nothing, because there is no cache.
 func (TileReader) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// Proof returns the proof that the newest checkpoint covers an entry, in the form of C2SP tlog-proof: index, hashes,
-// checkpoint. It fails with ErrNotFound for an index that no checkpoint covers yet.
+// Proof returns the proof that the checkpoint of Latest covers an entry, in the form of C2SP tlog-proof: index, hashes,
+// checkpoint. It fails with ErrNotFound for an index that this checkpoint does not cover.
 func (s *Store) Proof(ctx context.Context, logIndex int64) ([]byte, error) {
 	c, err := s.Latest(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
--- Pieces of tiles, those of one tile in order. $1: levels, $2: number of the first hash of each tile within its level, $3: widths.
+-- Pieces of tiles, ordered by tile and then by place. $1: levels, $2: number of the first hash of each tile within its level, $3: widths.
 SELECT want.i, piece.first_node, piece.hashes
 FROM unnest($1::smallint[], $2::bigint[], $3::integer[]) WITH ORDINALITY AS want (level, first_node, width, i)
 CROSS JOIN LATERAL (

@@ -24,8 +24,8 @@ const (
 // ErrDamaged is returned when the stored tree is inconsistent.
 var ErrDamaged = errors.New("stored tree is damaged")
 
-// rfc6962 makes trees with the hashes of RFC 6962. tlog's function takes two allocations less than that of the module
-// merkle.
+// rfc6962 makes trees with the hashes of RFC 6962. The function of tlog makes two allocations fewer than that of the
+// module merkle.
 var rfc6962 = compact.RangeFactory{Hash: func(left, right []byte) []byte {
 	hash := tlog.NodeHash(tlog.Hash(left), tlog.Hash(right))
 	return hash[:]
@@ -38,7 +38,8 @@ type Edge struct{ nodes *compact.Range }
 // NewEdge returns the edge of an empty tree.
 func NewEdge() *Edge { return &Edge{nodes: rfc6962.NewEmptyRange(0)} }
 
-// OpenEdge returns the edge of a tree of this size, from what Nodes returned for it.
+// OpenEdge returns the edge of a tree of this size, from the result of Nodes. It fails with ErrDamaged if the number of
+// hashes does not fit the size.
 func OpenEdge(size int64, nodes []byte) (*Edge, error) {
 	hashes := slices.Collect(slices.Chunk(nodes, tlog.HashSize))
 	r, err := rfc6962.NewRange(0, uint64(size), hashes) //nolint:gosec // never negative
@@ -52,10 +53,10 @@ func OpenEdge(size int64, nodes []byte) (*Edge, error) {
 func (e *Edge) Nodes() []byte { return bytes.Join(e.nodes.Hashes(), nil) }
 
 // Size is the number of leaves.
-func (e *Edge) Size() int64 { return int64(e.nodes.End()) } //nolint:gosec // far below
+func (e *Edge) Size() int64 { return int64(e.nodes.End()) } //nolint:gosec // far below 2^63
 
-// Push appends a complete subtree of 2^level leaves; the size must be a multiple of that. visit, if not nil, is called
-// with the root of the subtree, and then with the roots of the larger subtrees that are now complete.
+// Push appends a complete subtree of 2^level leaves; the size of the tree must be a multiple of 2^level. visit, if not
+// nil, is called with the root of the subtree, and then with the roots of the larger subtrees that are now complete.
 func (e *Edge) Push(root tlog.Hash, level uint, visit compact.VisitFn) error {
 	if level == 0 {
 		return e.nodes.Append(root[:], visit)
@@ -77,7 +78,7 @@ func (e *Edge) Root() tlog.Hash {
 		empty, _ := tlog.TreeHash(0, nil) // it never fails
 		return empty
 	}
-	root, _ := e.nodes.GetRootHash(nil) // it fails only for a range with another start
+	root, _ := e.nodes.GetRootHash(nil) // it fails only for a range that does not start at 0
 	return tlog.Hash(root)
 }
 

@@ -41,8 +41,8 @@ type WitnessConfig struct {
 	URL *url.URL
 	// VerifierKey is its public key. Required.
 	VerifierKey string
-	// Quorum: a checkpoint with this many cosignatures is served instead of a newer one with fewer, until the next one
-	// is ten seconds old (see docs/ledger.md). Required.
+	// Quorum is the number of cosignatures with which a checkpoint is served instead of a newer one with fewer, until the
+	// one after it is ten seconds old (see docs/ledger.md). Required.
 	Quorum int
 	// Metrics report the size that the witness has cosigned, and count its failures. Default: new, unregistered ones.
 	Metrics *Metrics
@@ -73,8 +73,8 @@ func NewWitness(config WitnessConfig) (*Witness, error) {
 	w := &Witness{
 		WitnessConfig: config, client: newClient(witnessTimeout), store: NewStore(config.Pool), verifier: verifier,
 	}
-	config.Metrics.cosigned.WithLabelValues(w.String())
-	config.Metrics.unwitnessed.WithLabelValues(w.String())
+	config.Metrics.witnessSize.WithLabelValues(w.String())
+	config.Metrics.witnessFailures.WithLabelValues(w.String())
 	return w, nil
 }
 
@@ -86,11 +86,12 @@ func (w *Witness) String() string { return w.URL.Redacted() }
 const cosignedSQL = `SELECT coalesce((SELECT max(tree_size) FROM ledger_checkpoints WHERE origin = $1), -1),
        coalesce((SELECT max(tree_size) FROM ledger_cosignatures WHERE origin = $1 AND witness = $2), -1)`
 
+// sizes returns the sizes of the newest and of the newest cosigned checkpoint, -1 for none, and sets the metric.
 func (w *Witness) sizes(ctx context.Context, origin string) (newest, cosigned int64, err error) {
 	if err = w.Pool.QueryRow(ctx, cosignedSQL, origin, w.VerifierKey).Scan(&newest, &cosigned); err != nil {
 		return 0, 0, fmt.Errorf("read what was cosigned: %w", err)
 	}
-	w.Metrics.cosigned.WithLabelValues(w.String()).Set(float64(max(cosigned, 0)))
+	w.Metrics.witnessSize.WithLabelValues(w.String()).Set(float64(max(cosigned, 0)))
 	return newest, cosigned, nil
 }
 
@@ -104,13 +105,13 @@ func (w *Witness) Last(ctx context.Context, origin string) (int64, error) {
 func (w *Witness) Take(ctx context.Context, c Checkpoint) error {
 	lines, err := w.cosign(ctx, c)
 	if err == nil && lines != "" {
-		err = w.keep(ctx, c, lines)
+		err = w.saveCosignature(ctx, c, lines)
 	}
 	if err == nil {
 		err = w.prune(ctx)
 	}
 	if err != nil {
-		w.Metrics.unwitnessed.WithLabelValues(w.String()).Inc()
+		w.Metrics.witnessFailures.WithLabelValues(w.String()).Inc()
 	}
 	return err
 }
@@ -128,7 +129,7 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 	// replicas ask too.
 	const attempts = 3
 	for range attempts {
-		status, answer, err := w.ask(ctx, c, old)
+		status, answer, err := w.addCheckpoint(ctx, c, old)
 		if err != nil {
 			return "", err
 		}
@@ -136,7 +137,7 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 		case http.StatusOK:
 			return w.verify(c, answer)
 		case http.StatusConflict:
-			if old, err = w.sizeOf(ctx, c, old, answer); err != nil || old > c.Tree.N {
+			if old, err = w.sizeInConflict(ctx, c, old, answer); err != nil || old > c.Tree.N {
 				return "", err
 			}
 		case http.StatusUnprocessableEntity:
@@ -149,11 +150,13 @@ func (w *Witness) cosign(ctx context.Context, c Checkpoint) (lines string, err e
 	return "", fmt.Errorf("%w: its size changes with every answer", errWitness)
 }
 
-// sizeOf returns the size that the witness has cosigned, from its answer 409 to a request with the size old. It fails
-// with ErrOtherHistory if the witness has cosigned another history: another root of the same size, or more entries
-// than the ledger has signed, because each checkpoint is stored before any witness gets it. A 409 for another root
+// sizeInConflict returns the size that the witness has cosigned, from its answer 409 to a request with the size old. It
+// fails with ErrOtherHistory if the witness has cosigned another history: another root of the same size, or more
+// entries than the ledger has signed (each checkpoint is stored before any witness gets it). A 409 for another root
 // need not carry a size.
-func (w *Witness) sizeOf(ctx context.Context, c Checkpoint, old int64, answer []byte) (size int64, err error) {
+func (w *Witness) sizeInConflict(
+	ctx context.Context, c Checkpoint, old int64, answer []byte,
+) (size int64, err error) {
 	size, err = strconv.ParseInt(strings.TrimSuffix(string(answer), "\n"), 10, 64)
 	switch {
 	case old == c.Tree.N && (err != nil || size == old):
@@ -171,8 +174,8 @@ func (w *Witness) sizeOf(ctx context.Context, c Checkpoint, old int64, answer []
 	return size, err
 }
 
-// ask sends a checkpoint with the proof that it extends the tree of the old size.
-func (w *Witness) ask(ctx context.Context, c Checkpoint, old int64) (status int, answer []byte, err error) {
+// addCheckpoint requests add-checkpoint: it sends a checkpoint with the proof that it extends the tree of the old size.
+func (w *Witness) addCheckpoint(ctx context.Context, c Checkpoint, old int64) (status int, answer []byte, err error) {
 	var proof tlog.TreeProof
 	if old > 0 {
 		if proof, err = tlog.ProveTree(c.Tree.N, old, w.store.Hashes(ctx, c.Tree)); err != nil {
@@ -219,22 +222,23 @@ func (w *Witness) verify(c Checkpoint, answer []byte) (lines string, err error) 
 	return lines, nil
 }
 
-// keepSQL stores a cosignature unless another replica was faster. $1: origin, $2: size, $3: key of the witness, $4:
-// lines, $5: quorum.
-const keepSQL = `INSERT INTO ledger_cosignatures (origin, tree_size, witness, signature, quorum, cosigned_at)
+// saveCosignatureSQL stores a cosignature unless another replica was faster. $1: origin, $2: size, $3: key of the
+// witness, $4: lines, $5: quorum.
+const saveCosignatureSQL = `INSERT INTO ledger_cosignatures (origin, tree_size, witness, signature, quorum, cosigned_at)
 VALUES ($1, $2, $3, $4, $5, statement_timestamp())
 ON CONFLICT (origin, tree_size, witness) DO NOTHING`
 
-func (w *Witness) keep(ctx context.Context, c Checkpoint, lines string) error {
-	if _, err := w.Pool.Exec(ctx, keepSQL, c.Origin, c.Tree.N, w.VerifierKey, lines, w.Quorum); err != nil {
+func (w *Witness) saveCosignature(ctx context.Context, c Checkpoint, lines string) error {
+	_, err := w.Pool.Exec(ctx, saveCosignatureSQL, c.Origin, c.Tree.N, w.VerifierKey, lines, w.Quorum)
+	if err != nil {
 		return fmt.Errorf("store cosignature: %w", err)
 	}
-	_, _, err := w.sizes(ctx, c.Origin) // sets the metric
+	_, _, err = w.sizes(ctx, c.Origin) // sets the metric
 	return err
 }
 
-// pruneSQL deletes cosignatures that are not needed any more, up to 1,000 of each origin, so that it holds up no reader
-// of the log. Another replica may delete others at the same time.
+// pruneSQL deletes cosignatures that are not needed any more: at most 1,000 of each origin, because a long transaction
+// delays all readers of the log. Another replica may delete others at the same time.
 const pruneSQL = `DELETE FROM ledger_cosignatures AS c USING (
     SELECT old.* FROM ledger_origins AS o CROSS JOIN LATERAL (
         SELECT origin, tree_size, witness FROM ledger_cosignatures
