@@ -1,5 +1,5 @@
-// Package verifier is the independent verifier: it checks bundles from docs/audit.md and docs/ledger.md, without any of
-// this project's code. It imports the standard library and golang.org/x/mod/sumdb only.
+// Package verifier is an independent verifier of bundles. It is written from docs/audit.md and docs/ledger.md, and uses
+// no other code of this project. It imports the standard library and golang.org/x/mod/sumdb only.
 package verifier
 
 import (
@@ -18,8 +18,15 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
+// Numbers in a full file.
+const (
+	eventsPerFile    = 4096
+	entriesPerBundle = 256
+)
+
 var errWrong = errors.New("does not verify")
 
+// event is a line of a file of events.
 type event struct {
 	LogIndex                     *int64
 	ID, Source, Type, StreamType string
@@ -46,8 +53,8 @@ func Verify(dir, key string) (int64, error) {
 		return list, nil
 	})
 	versions, seen := map[string]uint32{}, map[[2]string]bool{}
-	for first := int64(0); first < tree.N; first += 4096 {
-		count := min(4096, tree.N-first)
+	for first := int64(0); first < tree.N; first += eventsPerFile {
+		count := min(eventsPerFile, tree.N-first)
 		list, err := readEvents(dir, first, count)
 		if err != nil {
 			return 0, err
@@ -112,7 +119,7 @@ func open(dir, key string) (tlog.Tree, error) {
 	return tree, nil
 }
 
-// path returns the path of tile or file n. The path of a partial one, with less than full width, has a suffix.
+// path returns the path of tile or file number n. A partial one, whose width is less than full, has a suffix.
 func path(n, width, full int64) string {
 	text := fmt.Sprintf("%03d", n%1000)
 	for n /= 1000; n > 0; n /= 1000 {
@@ -124,8 +131,10 @@ func path(n, width, full int64) string {
 	return text
 }
 
+// readEvents reads the file of events that begins at log index first and has count events.
 func readEvents(dir string, first, count int64) ([]event, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "events", path(first/4096, count, 4096)+".ndjson"))
+	file := path(first/eventsPerFile, count, eventsPerFile) + ".ndjson"
+	text, err := os.ReadFile(filepath.Join(dir, "events", file))
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
 	}
@@ -142,11 +151,13 @@ func readEvents(dir string, first, count int64) ([]event, error) {
 	return list, nil
 }
 
+// readEntries reads the entry bundles with the entries from first to first+count-1.
 func readEntries(dir string, first, count int64) ([][]byte, error) {
 	var list [][]byte
-	for start := first; start < first+count; start += 256 {
-		width := min(256, first+count-start)
-		data, err := os.ReadFile(filepath.Join(dir, "tile", "entries", path(start/256, width, 256)))
+	for start := first; start < first+count; start += entriesPerBundle {
+		width := min(entriesPerBundle, first+count-start)
+		file := path(start/entriesPerBundle, width, entriesPerBundle)
+		data, err := os.ReadFile(filepath.Join(dir, "tile", "entries", file))
 		if err != nil {
 			return nil, fmt.Errorf("read entries: %w", err)
 		}

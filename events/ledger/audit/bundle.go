@@ -118,7 +118,7 @@ func (m Manifest) write(dir string) error {
 	return writeFile(inside(dir, manifestFile), append(text, '\n'))
 }
 
-// Bundles is a bundle and the bundles that continue it, a Source.
+// Bundles is a Source: a bundle and the bundles that continue it, the oldest first.
 type Bundles []bundle
 
 type bundle struct {
@@ -128,7 +128,8 @@ type bundle struct {
 
 var errNoContinuation = errors.New("does not continue the bundle before it")
 
-// OpenBundles opens bundles with completed exports, the oldest first.
+// OpenBundles opens bundles, the oldest first. It fails with ErrNoBundle for an incomplete export, and unless each
+// bundle continues the one before it.
 func OpenBundles(paths []string) (Bundles, error) {
 	var list Bundles
 	for i, path := range paths {
@@ -186,14 +187,16 @@ func (b Bundles) Events(_ context.Context, first int64, count int, size int64) (
 		}
 		list, text = append(list, e), rest
 	}
-	if before := int(first - start); before > 0 { // a verification reads whole files, and counts their lines
+	// A verification reads from the start of a file, and gets lines beyond count, too: they are extra events.
+	if before := int(first - start); before > 0 {
 		list = list[min(before, len(list)):]
 		list = list[:min(count, len(list))]
 	}
 	return list, nil
 }
 
-// file reads a file by its name inside a bundle, from the newest bundle that has it. It fails with ledger.ErrNotFound.
+// file reads a file by its name inside a bundle, from the newest bundle that has it. It fails with ledger.ErrNotFound
+// if none has it.
 func (b Bundles) file(name string) ([]byte, error) {
 	for _, in := range slices.Backward(b) {
 		data, err := os.ReadFile(inside(in.path, name))
@@ -244,7 +247,7 @@ func AppendEvent(dst []byte, e *ledger.Event) ([]byte, error) {
 	return append(dst, '}'), failed
 }
 
-// appendText appends a member with a text. It sets failed for one that is not UTF-8.
+// appendText appends a member with a text. It sets failed for a text that is not UTF-8.
 func appendText[T string | []byte](dst []byte, name string, value T, failed *error) []byte {
 	dst, err := jsontext.AppendQuote(append(dst, name...), value)
 	if err != nil {

@@ -14,18 +14,18 @@ import (
 	"novelgate/events/ledger"
 )
 
-// chunk is the result of the checks on up to 4096 consecutive log indexes that need no other events.
+// chunk is the result of those checks on up to 4096 consecutive log indexes that need no other events.
 type chunk struct {
 	first, end  int64
 	leaves      [trees][]tlog.Hash // of each tree, before its first missing leaf
-	roots       [trees][]tlog.Hash // of the full tiles of these leaves
+	roots       [trees][]tlog.Hash // roots of the full tiles of these leaves
 	entries     []entry            // entries that are as sealed
 	tilesDiffer bool               // entries and hash tiles differ
-	events      int                // compared with entries or hash tiles
-	erased      int                // of these events, without their personal part
+	events      int                // number of events compared with entries or hash tiles
+	erased      int                // number of these events without their personal part
 	erasures    []erasure
 	faults      []Fault
-	noEvents    bool
+	noEvents    bool // the source has entries only
 }
 
 // entry is an entry with its log index.
@@ -81,12 +81,12 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 			c.entries = append(c.entries, entry{s.entry, s.index})
 		}
 	}
-	c.hashTiles()
+	c.computeRoots()
 	return c, nil
 }
 
-// hashTiles computes the roots of the full tiles. It hashes equal tiles of the two trees once.
-func (c *chunk) hashTiles() {
+// computeRoots computes the roots of the full tiles. It hashes a tile that is equal in both trees once.
+func (c *chunk) computeRoots() {
 	fullTiles := func(t int) [][]tlog.Hash {
 		full := len(c.leaves[t]) / ledger.TileWidth * ledger.TileWidth
 		return slices.Collect(slices.Chunk(c.leaves[t][:full], ledger.TileWidth))
@@ -171,15 +171,15 @@ func read(ctx context.Context, source Source, tile tlog.Tile) ([]byte, error) {
 	return data, err
 }
 
-// slot has all data of a source about one log index.
+// slot is all data of a source about one log index.
 type slot struct {
 	index  int64
 	stored []byte        // the entry; nil: missing
-	entry  *ledger.Entry // parsed; nil: missing, or no entry
+	entry  *ledger.Entry // the parsed entry; nil: missing, or cannot be parsed
 	event  *ledger.Event // nil: missing
-	tile   *tlog.Hash    // in the lowest hash tile; nil: missing
+	tile   *tlog.Hash    // hash in the lowest hash tile; nil: missing
 
-	leaf    tlog.Hash // of the entry
+	leaf    tlog.Hash // hash of the stored entry
 	derived []byte    // the entry, encoded from the event; nil: none
 }
 
@@ -191,7 +191,7 @@ func (s *slot) derive(eventsOnly bool) {
 		if s.entry != nil && row.Personal == nil && !row.Salt.Valid {
 			addDigest(row, s.entry)
 		}
-		s.derived, _ = ledger.AppendEntry(nil, row) // it fails for an event that is too large, which was never sealed
+		s.derived, _ = ledger.AppendEntry(nil, row) // nil for an event that is too large: it was never sealed
 	}
 	if eventsOnly && s.derived != nil {
 		s.stored = s.derived
@@ -211,7 +211,7 @@ func addDigest(row *eventlog.Row, e *ledger.Entry) {
 	}
 }
 
-// sealed reports whether the entry is the sealed one, as far as its hash tile shows.
+// sealed reports whether the entry has the hash in its hash tile. If that is missing, the entry counts as sealed.
 func (s *slot) sealed() bool { return s.entry != nil && (s.tile == nil || *s.tile == s.leaf) }
 
 // fault adds a fault of the event or entry with a log index.
@@ -223,7 +223,8 @@ func (c *chunk) fault(f Fault, index int64, e *ledger.Entry) {
 	c.faults = append(c.faults, f)
 }
 
-// checkEntry compares an entry with its hash tile, without an event. reported: the fault is reported already.
+// checkEntry reports a missing or broken event, if the source has events, and compares the entry with its hash tile.
+// reported: the fault of the entry is reported already.
 func (c *chunk) checkEntry(s *slot, reported bool) {
 	switch {
 	case c.noEvents:
@@ -244,15 +245,15 @@ func (c *chunk) checkEntry(s *slot, reported bool) {
 	case s.stored == nil:
 		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
 	default:
-		c.differs(s, Entry, "the entry does not have the hash that its hash tile has")
+		c.differsFromTile(s, Entry, "the entry does not have the hash that its hash tile has")
 	}
 }
 
-// differs adds the fault of an entry that differs from its hash tile. The roots show later which of the two was
+// differsFromTile adds the fault of an entry that differs from its hash tile. The roots show later which of the two was
 // changed.
-func (c *chunk) differs(s *slot, part Part, detail string) {
+func (c *chunk) differsFromTile(s *slot, part Part, detail string) {
 	c.tilesDiffer = true
-	f := Fault{Part: part, Detail: detail, open: true, found: s.leaf}
+	f := Fault{Part: part, Detail: detail, undecided: true, found: s.leaf}
 	if s.tile != nil {
 		f.wanted = *s.tile
 	}
@@ -263,7 +264,7 @@ func (c *chunk) differs(s *slot, part Part, detail string) {
 func (c *chunk) checkEvent(s *slot) {
 	c.events++
 	if !s.sealed() {
-		c.differs(s, Event, "the event is not the one that was sealed")
+		c.differsFromTile(s, Event, "the event is not the one that was sealed")
 		return
 	}
 	c.addErasure(s)
@@ -271,26 +272,25 @@ func (c *chunk) checkEvent(s *slot) {
 
 // compare compares an event with its stored entry, and the entry with its hash tile.
 func (c *chunk) compare(s *slot) {
-	same := s.stored != nil && bytes.Equal(s.derived, s.stored)
-	if same {
+	if s.stored != nil && bytes.Equal(s.derived, s.stored) {
 		c.checkEvent(s)
 		return
 	}
 	c.events++
-	isTile := s.tile != nil && s.derived != nil && tlog.RecordHash(s.derived) == *s.tile
+	matchesTile := s.tile != nil && s.derived != nil && tlog.RecordHash(s.derived) == *s.tile
 	switch {
-	case s.stored == nil && !isTile && s.tile != nil:
+	case s.stored == nil && !matchesTile && s.tile != nil:
 		s.leaf = tlog.RecordHash(s.derived)
-		c.differs(s, Event, "the event is not the one that was sealed, and its entry is missing")
+		c.differsFromTile(s, Event, "the event is not the one that was sealed, and its entry is missing")
 	case s.stored == nil:
 		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
 	case s.sealed():
 		c.nameDifferences(s)
-	case isTile:
-		c.differs(s, Entry, "the entry is not that of its event")
-		c.faults[len(c.faults)-1].withTile = true
+	case matchesTile:
+		c.differsFromTile(s, Entry, "the entry is not that of its event")
+		c.faults[len(c.faults)-1].matchesTile = true
 	default:
-		c.differs(s, Entry, "the entry does not have the hash that its hash tile has")
+		c.differsFromTile(s, Entry, "the entry does not have the hash that its hash tile has")
 		if s.entry != nil {
 			c.nameDifferences(s)
 		}
@@ -301,8 +301,8 @@ func (c *chunk) compare(s *slot) {
 func (c *chunk) nameDifferences(s *slot) {
 	want, got := s.entry, &s.event.Row
 	parts := []Part{Event}
-	if made, err := ledger.ParseEntry(s.derived); err == nil {
-		parts = differences(want, &made)
+	if derived, err := ledger.ParseEntry(s.derived); err == nil {
+		parts = differences(want, &derived)
 	}
 	f := Fault{
 		Part: parts[0], Detail: "not what its entry commits to: " + names(parts),
@@ -314,7 +314,7 @@ func (c *chunk) nameDifferences(s *slot) {
 	c.fault(f, s.index, want)
 }
 
-// addErasure takes an event that is as sealed. It records it if it was erased or is the record of an erasure.
+// addErasure adds an event that was erased, or that records an erasure, to the erasures. The event is as sealed.
 func (c *chunk) addErasure(s *slot) {
 	erased := s.event.Personal == nil && !s.event.Salt.Valid && s.entry.PersonalForm != ledger.PersonalNone
 	if erased {
@@ -327,7 +327,8 @@ func (c *chunk) addErasure(s *slot) {
 
 const missing = "the ledger has its leaf, but the event is missing"
 
-// place assigns events to their log indexes, and reports the others.
+// place assigns events to their log indexes. It reports events that have no place, and those out of order. A broken
+// event has no log index: it takes the next free place after the event before it.
 func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Event {
 	placed := make([]*ledger.Event, len(entries))
 	next, last := 0, c.first-1 // offset of the next event; log index of the last event

@@ -6,8 +6,8 @@
 //
 //   - A file is written under a temporary name and renamed after it is synced to disk, so a file with its final name is
 //     complete, even after a crash of the machine. Entry bundles and tiles of the lowest level are the exception: they
-//     are complete if the file of events of their chunk has its final name, because it is renamed after they are
-//     synced.
+//     have their final names at once, and are complete if the file of events of their chunk has its final name, because
+//     that file is renamed after they are synced.
 //   - Files of full chunks and full tiles never change; partial ones have their width in the name. So an interrupted
 //     export continues, and a later export adds to a bundle, without reading the existing files.
 //   - A first export writes the checkpoint before the entries that it covers, a later export after them. An export
@@ -18,9 +18,9 @@
 //
 // # Verification
 //
-// Verify hashes every entry again and builds the tree from the hashes. The root must be the signed one, and at the
-// sizes of kept checkpoints the roots must be theirs. Every event must match its entry. Hash tiles are not trusted:
-// they only locate the changed entry when a root is wrong.
+// Verify hashes every entry again and builds the tree from the hashes. The tree must have the signed root, and at the
+// size of each kept checkpoint the root of that checkpoint. Every event must match its entry. Hash tiles are not
+// trusted: they only locate the changed entry when a root is wrong.
 //
 // Several goroutines check chunks, and the results are joined in order, so that faults are in log order. Memory holds a
 // few chunks of 4096 events, some 40 bytes for each stream, 8 bytes for each event to find duplicates, and a count for

@@ -10,7 +10,7 @@ import (
 	"novelgate/events/ledger"
 )
 
-// erasures checks that every erased event is followed by a recorded erasure. An erased decision about an author needs
+// erasures checks that a recorded erasure follows every erased event. For an erased decision about an author, that is
 // author.erased.v1 in the author's stream. The author of an erased comment is unknown, so any later erasure of an
 // author of the same integration counts.
 type erasures struct {
@@ -49,7 +49,7 @@ func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	if source, _ := events.SplitSource(e.Source); source.Valid {
 		of.IntegrationID = source.UUID
 	} else if err := json.Unmarshal(e.Data, &of); err != nil {
-		// Without an integration, an erased event has no recorded erasure, and an erasure event covers no other event.
+		// Without an integration, an erased event counts as one without a record, and an erasure event covers no event.
 		of.IntegrationID = uuid.Nil
 	}
 	x := erasure{index: index, integrationID: of.IntegrationID, record: record}

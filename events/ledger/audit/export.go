@@ -28,7 +28,7 @@ type Export struct {
 	Workers int
 	// Now is the clock. Required.
 	Now func() time.Time
-	// Progress is called as files are written, never concurrently. Default: none.
+	// Progress is called with numbers of events as files are written, never concurrently. Default: none.
 	Progress func(done, total int64)
 }
 
@@ -65,7 +65,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, err
 	}
-	if err := x.chunks(ctx, store, manifest); err != nil {
+	if err := x.writeChunks(ctx, store, manifest); err != nil {
 		return Manifest{}, err
 	}
 	manifest.Complete = true
@@ -73,7 +73,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		func() error { return x.writeUpperTiles(ctx, store, manifest) },
 		func() error { return writeFile(inside(x.Dir, keyFile), []byte(strings.Join(keys, "\n")+"\n")) },
 		func() error { return writeFile(inside(x.Dir, checkpointFile), checkpoint.Note) },
-		func() error { return syncDirs(x.Dir) }, // all directories, before the manifest marks the bundle as complete
+		func() error { return syncDirs(x.Dir) }, // before the manifest marks the bundle as complete
 		func() error { return manifest.write(x.Dir) },
 		func() error { return osfile.Sync(x.Dir) },
 	} {
@@ -107,7 +107,7 @@ func (x *Export) writeUpperTiles(ctx context.Context, store *ledger.Store, m Man
 	return nil
 }
 
-// upperTiles returns the tiles above level 0 of a bundle.
+// upperTiles returns the tiles above the lowest level of a bundle.
 func upperTiles(first, size int64) []tlog.Tile {
 	var tiles []tlog.Tile
 	for level := 1; size>>(ledger.TileHeight*level) > 0; level++ {
@@ -146,8 +146,8 @@ func (x *Export) removePartial(before, now Manifest) error {
 	return errors.Join(errs...)
 }
 
-// open prepares the directory and returns its manifest. An earlier export is evidence: it is continued only if its
-// checkpoint covers the same history.
+// open prepares the directory and returns its manifest, which is next in a new bundle. An earlier export is evidence:
+// it is continued only if its checkpoint covers the same history.
 func (x *Export) open(
 	ctx context.Context, store *ledger.Store, next Manifest, signed ledger.Checkpoint,
 ) (Manifest, error) {
@@ -168,12 +168,12 @@ func (x *Export) open(
 		return Manifest{},
 			fmt.Errorf("%w: %s from log index %d, %d entries", ErrOtherBundle, before.Origin, before.FirstLogIndex, before.Size)
 	default:
-		if err := x.sameHistory(ctx, store, before, signed); err != nil {
+		if err := x.checkHistory(ctx, store, before, signed); err != nil {
 			return Manifest{}, err
 		}
 	}
 	if before.Complete {
-		return before, nil // the bundle stays verifiable with this checkpoint until there is a newer one
+		return before, nil // its checkpoint stays until the new export is complete: the bundle can be verified meanwhile
 	}
 	// After an interruption, the checkpoint distinguishes this history from another one.
 	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), osfile.Sync(x.Dir))
@@ -191,8 +191,8 @@ func (x *Export) checkEmpty() error {
 	return nil
 }
 
-// sameHistory fails with ErrOtherBundle unless the exported history continues the history of the bundle.
-func (x *Export) sameHistory(
+// checkHistory fails with ErrOtherBundle unless the exported history continues the history of the bundle.
+func (x *Export) checkHistory(
 	ctx context.Context, store *ledger.Store, before Manifest, signed ledger.Checkpoint,
 ) error {
 	text, err := os.ReadFile(inside(x.Dir, checkpointFile))

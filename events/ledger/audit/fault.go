@@ -57,8 +57,8 @@ type Fault struct {
 	Detail string `json:"detail"`
 
 	found, wanted tlog.Hash // leaf of the stored data, and the sealed leaf
-	open          bool      // entry and hash tile differ: the roots show which was changed
-	withTile      bool      // the event has the hash of the tile
+	undecided     bool      // entry and hash tile differ: the roots will show which was changed
+	matchesTile   bool      // the event has the hash of the tile
 }
 
 // String returns the fault as one line.

@@ -15,13 +15,13 @@ import (
 	"novelgate/events/ledger"
 )
 
-// keptTree is a checkpoint that the auditor has kept.
-type keptTree struct {
-	name       string
+// keptCheckpoint is a checkpoint with which the history is compared.
+type keptCheckpoint struct {
+	name       string // "" if fromLedger
 	origin     string // of the checkpoint; may be an earlier one of the ledger
 	fromLedger bool   // not kept by the auditor: the ledger's own checkpoint of an earlier origin
 	tree       tlog.Tree
-	agrees     *bool        // with the tree that has the signed root; nil: not compared
+	agrees     *bool        // whether it agrees with the history; nil: not compared
 	byTree     [trees]*bool // whether it agrees with each tree
 }
 
@@ -70,26 +70,32 @@ func (v *verification) open(ctx context.Context) error {
 			return err
 		}
 	}
+	return v.openKept(ctx, c.Origin)
+}
+
+// openKept reads the kept checkpoints. It fails with ErrOrigin for a checkpoint of an origin that the ledger never had.
+func (v *verification) openKept(ctx context.Context, current string) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Kept)) {
 		kept, err := ledger.ParseCheckpoint(v.Kept[name])
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		v.kept = append(v.kept, keptTree{name: name, origin: kept.Origin, tree: kept.Tree})
-		if kept.Origin == c.Origin {
+		v.kept = append(v.kept, keptCheckpoint{name: name, origin: kept.Origin, tree: kept.Tree})
+		if kept.Origin == current {
 			continue
 		}
-		if err := v.keepEarlierOrigin(ctx, kept.Origin, kept.Tree.N); err != nil {
-			return fmt.Errorf("%s %w: %s instead of %s", name, err, kept.Origin, c.Origin)
+		if err := v.addFromLedger(ctx, kept.Origin, kept.Tree.N); err != nil {
+			return fmt.Errorf("%s %w: %s instead of %s", name, err, kept.Origin, current)
 		}
 	}
-	slices.SortStableFunc(v.kept, func(a, b keptTree) int { return cmp.Compare(a.tree.N, b.tree.N) })
+	slices.SortStableFunc(v.kept, func(a, b keptCheckpoint) int { return cmp.Compare(a.tree.N, b.tree.N) })
 	return nil
 }
 
-// keepEarlierOrigin adds the ledger's own newest checkpoint of an earlier origin with fewer than size entries to the
-// kept ones, to narrow down the events that were lost after it. Only a database knows the earlier origins.
-func (v *verification) keepEarlierOrigin(ctx context.Context, origin string, size int64) error {
+// addFromLedger adds the ledger's own newest checkpoint of an earlier origin with fewer than size entries to the kept
+// ones, to narrow down the events that were lost after it. It fails with ErrOrigin for an unknown origin. Only a
+// database knows the earlier origins: other sources add nothing.
+func (v *verification) addFromLedger(ctx context.Context, origin string, size int64) error {
 	db, ok := v.Source.(*Database)
 	if !ok {
 		return nil
@@ -101,14 +107,14 @@ func (v *verification) keepEarlierOrigin(ctx context.Context, origin string, siz
 	case err != nil:
 		return err
 	case c.Note != nil:
-		v.kept = append(v.kept, keptTree{origin: origin, fromLedger: true, tree: c.Tree})
+		v.kept = append(v.kept, keptCheckpoint{origin: origin, fromLedger: true, tree: c.Tree})
 	}
 	return nil
 }
 
 // keptInside reports whether a kept checkpoint ends between two sizes.
 func (v *verification) keptInside(from, to int64) bool {
-	return slices.ContainsFunc(v.kept, func(k keptTree) bool { return k.tree.N > from && k.tree.N < to })
+	return slices.ContainsFunc(v.kept, func(k keptCheckpoint) bool { return k.tree.N > from && k.tree.N < to })
 }
 
 // compareKept compares trees at their current sizes with the kept checkpoints of these sizes.
@@ -123,17 +129,19 @@ func (v *verification) compareKept(numbers ...int) {
 	}
 }
 
-// keptFaults reports on the kept checkpoints. The first rewritten entry is between the largest checkpoint that agrees
-// and the smallest that does not. Of the current origin it reports only the smallest that does not agree.
+// keptFaults reports the result of each kept checkpoint, and faults for those that do not agree. The first rewritten
+// entry is between the largest checkpoint that agrees and the smallest that does not, so of the current origin only the
+// smallest that does not agree is a fault.
 func (v *verification) keptFaults(ctx context.Context) error {
-	compared := entryTree // unless only the tree of tiles has the signed root, or all leaves
+	// Compare the tree of the entries, unless it lacks leaves or only the tree of the tiles has the signed root.
+	compared := entryTree
 	if !v.hasRoot(entryTree) && (v.hasRoot(tileTree) || v.trees[entryTree].broken) {
 		compared = tileTree
 	}
 	agreed := int64(0)             // entries that agree with a kept checkpoint of any origin; kept is sorted by size
 	agreedOf := map[string]int64{} // the same for each origin
 	reported := false
-	var lost []*keptTree
+	var lost []*keptCheckpoint
 	var lostFrom int64
 	for i := range v.kept {
 		k := &v.kept[i]
@@ -175,7 +183,7 @@ func (v *verification) keptFaults(ctx context.Context) error {
 }
 
 // uncomparedFault reports a kept checkpoint that could not be compared.
-func (v *verification) uncomparedFault(k *keptTree) Fault {
+func (v *verification) uncomparedFault(k *keptCheckpoint) Fault {
 	if first := v.Source.First(); k.tree.N < first {
 		return Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
 			"%s covers %d entries and ends before the first verified event, log index %d, so it could not be compared: verify "+
@@ -187,7 +195,7 @@ func (v *verification) uncomparedFault(k *keptTree) Fault {
 }
 
 // rewrittenFault reports a kept checkpoint of the current origin that does not agree. The first from entries agree.
-func (v *verification) rewrittenFault(ctx context.Context, from int64, k *keptTree) (Fault, error) {
+func (v *verification) rewrittenFault(ctx context.Context, from int64, k *keptCheckpoint) (Fault, error) {
 	if k.tree.N > v.tree.N {
 		return Fault{
 			Part: Truncated, LogIndex: new(v.tree.N), Count: k.tree.N - v.tree.N,
@@ -203,7 +211,7 @@ func (v *verification) rewrittenFault(ctx context.Context, from int64, k *keptTr
 
 // lostFault reports entries of an earlier origin that the ledger has lost. The first from entries agree; first and last
 // are the smallest and the largest kept checkpoint that do not agree.
-func (v *verification) lostFault(ctx context.Context, from int64, first, last *keptTree) (Fault, error) {
+func (v *verification) lostFault(ctx context.Context, from int64, first, last *keptCheckpoint) (Fault, error) {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
 		last.name, last.tree.N, last.origin, v.report.Origin, from, from, first.tree.N-1)

@@ -18,8 +18,8 @@ import (
 	"novelgate/events/ledger"
 )
 
-// Live is a running service with its events, a Source: they come in one stream, which stays open from one call of
-// Events to the next. It is for one goroutine.
+// Live is a Source: a running service with its events. They come in one stream, which stays open from one call of
+// Events to the next. Only one goroutine may use it at a time.
 type Live struct {
 	*Service
 	Key string // API key of an auditor
@@ -31,18 +31,18 @@ type Live struct {
 type stream struct {
 	next  int64 // log index of its next event
 	lines *bufio.Scanner
-	end   context.CancelFunc
+	abort context.CancelFunc
 	body  io.Closer
 }
 
 const (
-	maxLine   = 4 << 20          // bytes; an event of the longest fields has far fewer
-	liveBytes = 8 << 20          // of events that one call returns, about
-	lineWait  = 45 * time.Second // the service sends an empty line after 15 s without events
+	maxLine   = 4 << 20          // bytes; an event whose fields have their maximum length has far fewer
+	liveBytes = 8 << 20          // bytes of events that one call returns, about
+	lineWait  = 45 * time.Second // maximum wait for a line; the service sends an empty one after 15 s without events
 )
 
-// Events implements Source. It returns fewer events than count if they are large, and waits for events that the
-// service has not sent yet. The caller knows that there are so many.
+// Events implements Source. It returns fewer events than count if they are large or the stream ends. It waits for
+// events that the service has not sent yet; the caller knows that the log has count events from first on.
 func (l *Live) Events(ctx context.Context, first int64, count int, _ int64) (list []ledger.Event, err error) {
 	if l.stream != nil && l.stream.next != first {
 		l.Close()
@@ -52,14 +52,14 @@ func (l *Live) Events(ctx context.Context, first int64, count int, _ int64) (lis
 			return nil, err
 		}
 	}
-	stalled := time.AfterFunc(lineWait, l.stream.end)
+	stalled := time.AfterFunc(lineWait, l.stream.abort)
 	defer stalled.Stop()
 	for size := 0; len(list) < count && size < liveBytes; stalled.Reset(lineWait) {
 		if !l.stream.lines.Scan() {
 			err = errors.Join(l.stream.lines.Err(), ctx.Err())
 			l.Close()
 			if len(list) > 0 {
-				return list, nil // the next call returns the error
+				return list, nil // the next call opens another stream
 			}
 			return nil, fmt.Errorf("the stream of events ended before log index %d: %w", first, errors.Join(io.EOF, err))
 		}
@@ -76,7 +76,7 @@ func (l *Live) Close() {
 	if l.stream == nil {
 		return
 	}
-	l.stream.end()
+	l.stream.abort()
 	_ = l.stream.body.Close() // it was only read from
 	l.stream = nil
 }
@@ -109,7 +109,7 @@ func (l *Live) open(ctx context.Context, first int64) (*stream, error) {
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxLine)
 	lines.Split(wholeLines)
-	return &stream{next: first, lines: lines, end: cancel, body: response.Body}, nil
+	return &stream{next: first, lines: lines, abort: cancel, body: response.Body}, nil
 }
 
 // wholeLines splits into lines like bufio.ScanLines, but drops a last line without a line feed: the connection was lost
@@ -121,7 +121,8 @@ func wholeLines(data []byte, atEOF bool) (advance int, token []byte, err error) 
 	return bufio.ScanLines(data, atEOF)
 }
 
-// statusError returns the error of an answer without events: ledger.ErrNotFound if there is no event before the first.
+// statusError returns the error of an answer without events: ledger.ErrNotFound if the service does not have the event
+// before the first one.
 func statusError(response *http.Response, first int64) error {
 	const maxBody = 64 << 10
 	var problem struct{ Detail, Field string }
@@ -169,11 +170,11 @@ func Complete(ctx context.Context, source Source, list []ledger.Event, first, si
 var ErrTiles = errors.New("the hash tiles do not belong to the checkpoint")
 
 // Hashes returns a reader of the hashes of a tree, from the tiles of a source. It verifies every hash against the root,
-// and fails with ErrTiles.
+// and fails with ErrTiles for tiles that do not have this root.
 func Hashes(ctx context.Context, source Source, root tlog.Tree) tlog.HashReader {
 	return tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
 		var readErr error
-		read := func(tiles []tlog.Tile) (data [][]byte, err error) {
+		readTiles := func(tiles []tlog.Tile) (data [][]byte, err error) {
 			data = make([][]byte, len(tiles))
 			for i, tile := range tiles {
 				if data[i], readErr = source.Tile(ctx, tile); readErr != nil {
@@ -182,7 +183,7 @@ func Hashes(ctx context.Context, source Source, root tlog.Tree) tlog.HashReader 
 			}
 			return data, nil
 		}
-		hashes, err := tlog.TileHashReader(root, ledger.TileReader(read)).ReadHashes(indexes)
+		hashes, err := tlog.TileHashReader(root, ledger.TileReader(readTiles)).ReadHashes(indexes)
 		if err != nil && readErr == nil {
 			err = fmt.Errorf("%w: %w", ErrTiles, err)
 		}

@@ -14,11 +14,11 @@ import (
 
 // Policy says who must have signed and cosigned a checkpoint (C2SP tlog-policy). Create it with ParsePolicy.
 type Policy struct {
-	// Logs are verifier keys, one of which must have signed the checkpoint. None: any log.
+	// Logs are verifier keys of logs: one of them must have signed the checkpoint. None: any log.
 	Logs []string
 
 	witnesses []witness
-	quorum    component // nil: no witness
+	quorum    component // nil: no cosignature is demanded
 }
 
 // component is a witness or a group of components.
@@ -55,7 +55,7 @@ type policyParser struct {
 
 	names     map[string]component
 	members   map[string]bool // names that are in a group
-	keys      map[string]bool // kind of a line and its public key
+	keys      map[string]bool // public keys, each after the kind of its line
 	hasQuorum bool
 }
 
@@ -99,14 +99,14 @@ func (p *policyParser) line(line string) error {
 			return fmt.Errorf("%w of a log: %q", ledger.ErrKey, fields[1])
 		}
 		p.Logs = append(p.Logs, fields[1])
-		return p.once(kind, fields[1])
+		return p.addKey(kind, fields[1])
 	case kind == "witness" && (n == 2 || n == 3):
 		if _, err := ledger.NewWitnessVerifier(fields[2]); err != nil {
 			return err
 		}
 		w := witness{fields[2]}
 		p.witnesses = append(p.witnesses, w)
-		return errors.Join(p.once(kind, w.key), p.define(fields[1], w))
+		return errors.Join(p.addKey(kind, w.key), p.define(fields[1], w))
 	case kind == "group" && n >= 3:
 		return p.group(fields[1], fields[2], fields[3:])
 	case kind == "quorum" && n == 1:
@@ -126,8 +126,8 @@ func (p *policyParser) line(line string) error {
 // none is the quorum without witnesses.
 const none = "none"
 
-// once refuses a public key that the policy already has, maybe under another name.
-func (p *policyParser) once(kind, key string) error {
+// addKey records a public key. It refuses one that the policy already has, maybe under another name.
+func (p *policyParser) addKey(kind, key string) error {
 	raw, _ := base64.StdEncoding.DecodeString(strings.SplitN(key, "+", 3)[2]) // the key was parsed before
 	public := kind + string(raw[1:])
 	if p.keys[public] {

@@ -17,7 +17,7 @@ import (
 
 // Source is a source of history: a database, bundles or a running service.
 type Source interface {
-	// Checkpoint returns the signed note, and Keys its verifier keys.
+	// Checkpoint returns the signed note of a checkpoint, and Keys its verifier keys.
 	Checkpoint(ctx context.Context) ([]byte, error)
 	Keys(ctx context.Context) ([]string, error)
 	// First returns the log index of the first event in this source.

@@ -61,7 +61,7 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 	for start := c.first; start < c.end; start += ledger.TileWidth {
 		width := int(min(ledger.TileWidth, c.end-start))
 		for t := range trees {
-			if err := v.growOne(t, c, int(start-c.first), width); err != nil {
+			if err := v.growTree(t, c, int(start-c.first), width); err != nil {
 				return err
 			}
 		}
@@ -72,8 +72,8 @@ func (v *verification) grow(ctx context.Context, c *chunk) error {
 	return nil
 }
 
-// growOne adds the leaves of one tile to a tree, up to the first missing leaf.
-func (v *verification) growOne(number int, c *chunk, offset, width int) error {
+// growTree adds the leaves of one tile to a tree, up to the first missing leaf.
+func (v *verification) growTree(number int, c *chunk, offset, width int) error {
 	t := v.trees[number]
 	if t.broken {
 		return nil
@@ -93,8 +93,9 @@ func (v *verification) growOne(number int, c *chunk, offset, width int) error {
 	return nil
 }
 
-// compareTiles compares the computed tiles above the lowest level, with at least width hashes, with the stored ones.
-// After a difference between entries and lowest hash tiles they may differ too, which is reported already.
+// compareTiles compares the computed tiles above the lowest level that have at least width hashes and cover a log index
+// with the stored ones, and then begins the next ones. After a difference between entries and lowest hash tiles, which
+// is reported already, it does not compare, because the tiles above may differ, too.
 func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, width int) error {
 	t := v.trees[tileTree]
 	if t.broken {
@@ -130,8 +131,9 @@ func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, 
 
 var errNoPrefix = errors.New("the hash tiles of the entries before the first event are incomplete")
 
-// begin reads the hashes of the tree before the first event from hash tiles. The comparison of the root verifies them.
-func (v *verification) begin(ctx context.Context) error {
+// readPrefix reads the part of the trees before the first event from hash tiles. The comparison of the root verifies
+// it.
+func (v *verification) readPrefix(ctx context.Context) error {
 	first := v.Source.First()
 	for level := len(v.trees[0].upper) - 1; level >= 1; level-- {
 		nodes := first >> (ledger.TileHeight * level)

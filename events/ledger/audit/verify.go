@@ -22,11 +22,11 @@ type Config struct {
 	// Keys are the auditor's verifier keys. One of them must have signed the checkpoint. Default: the keys of the source,
 	// which prove only that the source is consistent.
 	Keys []string
-	// Policy demands signatures of logs and witnesses. Default: none.
+	// Policy demands signatures of logs and cosignatures of witnesses. Default: none.
 	Policy *Policy
 	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must agree with them.
 	Kept map[string][]byte
-	// Older is an older bundle with one of these checkpoints. It serves to locate a rewritten entry. Default: not located.
+	// Older is an older bundle with one of these checkpoints. It locates a rewritten entry. Default: not located.
 	Older Source
 	// First is the log index at which the verification starts. The auditor sets it, because a bundle with its own start
 	// could omit events that were tampered with. Default: 0, everything.
@@ -52,7 +52,7 @@ type Report struct {
 	KeysGiven     bool     `json:"keysGiven"`
 	CosignedBy    []string `json:"cosignedBy"`    // keys of the witnesses of the policy that cosigned it
 	FirstLogIndex int64    `json:"firstLogIndex"` // entries before it were not verified
-	Unverified    int64    `json:"unverified"`    // number of entries before it
+	Unverified    int64    `json:"unverified"`    // number of entries before FirstLogIndex
 	Entries       int64    `json:"entries"`       // hashed entries
 	Events        int64    `json:"events"`        // events compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
@@ -65,7 +65,8 @@ type Report struct {
 	Kept       []Kept  `json:"kept"`
 	Seconds    float64 `json:"seconds"`
 	FaultCount int64   `json:"faultCount"`
-	Faults     []Fault `json:"faults"` // the first MaxFaults, in log order; faults without an event last
+	// the first MaxFaults: signatures, then events, entries and tiles in log order, then duplicates, roots and Kept
+	Faults []Fault `json:"faults"`
 }
 
 // Kept is the result for a kept checkpoint.
@@ -81,13 +82,13 @@ type verification struct {
 	tree   tlog.Tree // the signed tree
 	seed   maphash.Seed
 	report *Report
-	kept   []keptTree // sorted by size
+	kept   []keptCheckpoint // sorted by size
 
 	trees       [trees]*tree
-	tilesDiffer bool // entries and hash tiles differ, so the upper tiles may not match
-	versions    map[[16]byte]uint32
+	tilesDiffer bool                // entries and hash tiles differ, so the upper tiles may not match
+	versions    map[[16]byte]uint32 // newest version of each stream
 	erasures    erasures
-	identities  []uint64
+	identities  []uint64 // identityOf each event
 }
 
 // Verify verifies the history. Faults of the history are in the report; an error means that the verification could not
@@ -108,11 +109,11 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 		return nil, err
 	}
 	v.compareKept(entryTree, tileTree) // checkpoints of size 0
-	if err := v.begin(ctx); err != nil {
+	if err := v.readPrefix(ctx); err != nil {
 		return nil, err
 	}
 	v.compareKept(entryTree, tileTree) // checkpoints that end at the first event
-	if err := v.chunks(ctx); err != nil {
+	if err := v.checkChunks(ctx); err != nil {
 		return nil, err
 	}
 	if err := v.end(ctx); err != nil {
@@ -128,8 +129,8 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	return r, nil
 }
 
-// chunks checks all chunks concurrently and joins them in order.
-func (v *verification) chunks(ctx context.Context) error {
+// checkChunks checks all chunks concurrently and joins them in order.
+func (v *verification) checkChunks(ctx context.Context) error {
 	workers := cmp.Or(v.Workers, defaultWorkers)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -233,7 +234,7 @@ func (v *verification) end(ctx context.Context) error {
 	for i := range last.faults {
 		v.add(last.faults[i])
 	}
-	if err := v.duplicates(ctx); err != nil {
+	if err := v.findDuplicates(ctx); err != nil {
 		return err
 	}
 	if !v.hasRoot(entryTree) && !v.hasRoot(tileTree) {
@@ -245,26 +246,26 @@ func (v *verification) end(ctx context.Context) error {
 
 // refineFaults completes the faults in the report with what the two trees and the end of the history show.
 func (v *verification) refineFaults() {
-	wanted := map[tlog.Hash]*Fault{}
+	byWanted := map[tlog.Hash]*Fault{}
 	for i := range v.report.Faults {
 		f := &v.report.Faults[i]
 		switch {
-		case f.open && f.withTile && v.hasRoot(entryTree):
+		case f.undecided && f.matchesTile && v.hasRoot(entryTree):
 			f.Part, f.Detail = Event, "the event is not the one that was sealed, and its hash tile was changed with it"
-		case f.open && v.hasRoot(entryTree):
+		case f.undecided && v.hasRoot(entryTree):
 			f.Part, f.Detail = Tile, "the lowest hash tile does not have the hash of the entry"
 			continue
-		case f.open && !v.hasRoot(tileTree):
+		case f.undecided && !v.hasRoot(tileTree):
 			f.Detail += "; either it or the tile was changed"
 		case f.Part == Missing && *f.LogIndex+f.Count == v.tree.N:
 			f.Part, f.Detail = Truncated, fmt.Sprintf("the history ends here, and the ledger has %d entries more", f.Count)
 		}
 		if f.wanted != (tlog.Hash{}) {
-			wanted[f.wanted] = f
+			byWanted[f.wanted] = f
 		}
 	}
-	for _, f := range wanted {
-		switch other := wanted[f.found]; {
+	for _, f := range byWanted {
+		switch other := byWanted[f.found]; {
 		case other == nil:
 		case other.found == f.wanted:
 			f.Part, f.Detail = Swapped, fmt.Sprintf("it has changed places with the event of log index %d", *other.LogIndex)
@@ -279,9 +280,9 @@ func (v *verification) identityOf(e *ledger.Entry) uint64 {
 	return maphash.Comparable(v.seed, [2]string{e.Source, e.ID})
 }
 
-// duplicates finds pairs of source and id that occur twice. It reads the history again to exclude different pairs with
-// the same hash.
-func (v *verification) duplicates(ctx context.Context) error {
+// findDuplicates finds pairs of source and id that occur twice. It reads the history again to exclude different pairs
+// with the same hash.
+func (v *verification) findDuplicates(ctx context.Context) error {
 	slices.Sort(v.identities)
 	suspects := map[uint64]bool{}
 	for i := 1; i < len(v.identities); i++ {

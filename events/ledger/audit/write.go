@@ -30,9 +30,9 @@ const (
 	maxUnsynced = 4
 )
 
-// chunks writes events, entry bundles and the lowest tiles of several chunks concurrently, while earlier chunks are
-// synced to disk.
-func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) error {
+// writeChunks writes events, entry bundles and the lowest tiles of several chunks concurrently, while earlier chunks
+// are synced to disk.
+func (x *Export) writeChunks(ctx context.Context, store *ledger.Store, m Manifest) error {
 	group, ctx := errgroup.WithContext(ctx)
 	workers := cmp.Or(x.Workers, defaultWorkers)
 	var next atomic.Int64
@@ -49,7 +49,7 @@ func (x *Export) chunks(ctx context.Context, store *ledger.Store, m Manifest) er
 			unsynced <- struct{}{}
 			group.Go(func() error {
 				defer func() { <-unsynced }()
-				return complete(files, events)
+				return syncChunk(files, events)
 			})
 		}
 		progressMu.Lock()
@@ -87,11 +87,11 @@ type chunkWriter struct {
 	out   *bufio.Writer
 
 	files                []string // of the chunk, by their current names; not synced yet
-	line, entry, entries []byte   // buffers of the previous ones
+	line, entry, entries []byte   // buffers that are used again
 }
 
-// write writes the files of a chunk. It returns their names, none if the chunk exists, and the name that its file of
-// events gets when all files are complete.
+// write writes the files of a chunk. It returns their current names, none if the chunk exists, and the name that the
+// file of events gets when all files are synced.
 func (w *chunkWriter) write(ctx context.Context, first int64) (files []string, events string, err error) {
 	count := width(first, w.size)
 	events, w.files = inside(w.dir, eventsPath(first/eventsPerFile, count)), nil
@@ -107,16 +107,16 @@ func (w *chunkWriter) write(ctx context.Context, first int64) (files []string, e
 		return nil, events, fmt.Errorf("export tiles: %w", err)
 	}
 	for i, tile := range tiles {
-		if err := w.put(tile, hashes[i]); err != nil {
+		if err := w.writeTile(tile, hashes[i]); err != nil {
 			return nil, events, err
 		}
 	}
-	err = w.events(ctx, events, first, count)
+	err = w.writeEvents(ctx, events, first, count)
 	return w.files, events, err
 }
 
-// events writes the file of events line by line, because comments may be large, and their entry bundles.
-func (w *chunkWriter) events(ctx context.Context, path string, first int64, count int) (err error) {
+// writeEvents writes the file of events, line by line because comments may be large, and the entry bundles.
+func (w *chunkWriter) writeEvents(ctx context.Context, path string, first int64, count int) (err error) {
 	if err := makeDir(path); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (w *chunkWriter) events(ctx context.Context, path string, first int64, coun
 		n := (next - 1) / ledger.TileWidth
 		entries := w.entries
 		w.entries = w.entries[:0]
-		return w.put(tlog.Tile{L: -1, N: n, W: int(next - n*ledger.TileWidth)}, entries)
+		return w.writeTile(tlog.Tile{L: -1, N: n, W: int(next - n*ledger.TileWidth)}, entries)
 	}
 	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
 		if w.line, err = AppendEvent(w.line[:0], e); err != nil {
@@ -166,9 +166,9 @@ func (w *chunkWriter) events(ctx context.Context, path string, first int64, coun
 	return nil
 }
 
-// put writes a tile or an entry bundle. They get their final names at once: the file of events, renamed later, marks
-// them as complete.
-func (w *chunkWriter) put(tile tlog.Tile, data []byte) error {
+// writeTile writes a tile or an entry bundle. They get their final names at once: the file of events, renamed later,
+// marks them as complete.
+func (w *chunkWriter) writeTile(tile tlog.Tile, data []byte) error {
 	path := inside(w.dir, tilePath(tile))
 	if err := makeDir(path); err != nil {
 		return err
@@ -180,9 +180,9 @@ func (w *chunkWriter) put(tile tlog.Tile, data []byte) error {
 	return nil
 }
 
-// complete syncs the files of a chunk and then renames its file of events. An export that continues after a crash skips
-// a chunk whose file of events has its final name.
-func complete(files []string, events string) error {
+// syncChunk syncs the files of a chunk and then renames its file of events. An export that continues after a crash
+// skips a chunk whose file of events has its final name.
+func syncChunk(files []string, events string) error {
 	var group errgroup.Group
 	group.SetLimit(concurrentSyncs)
 	for _, file := range files {
@@ -225,7 +225,7 @@ func makeDir(path string) error {
 	return nil
 }
 
-// rename removes the suffix of a file.
+// rename gives a complete file its final name.
 func rename(path string) error {
 	if err := os.Rename(path+partSuffix, path); err != nil {
 		return fmt.Errorf("put file in its place: %w", err)

@@ -72,7 +72,7 @@ func (l *Ledger) restart() {
 	}
 }
 
-// Backup returns a copy of the ledger in another database, without later events. Both have the key and the memory.
+// Backup returns a copy of the ledger in another database, without later events. Both sign with one key and one memory.
 func (l *Ledger) Backup() *Ledger {
 	l.t.Helper()
 	l.Pool.Close() // PostgreSQL copies only a database without connections
@@ -136,7 +136,7 @@ func (l *Ledger) Latest() ledger.Checkpoint {
 	return c
 }
 
-// appendSQL appends comments, each in its own stream, and as every seventh event one of a novel, in a few streams,
+// appendSQL appends comments, each in its own stream. Every seventh event is instead one of a novel, all in one stream,
 // without a personal part. $1: number of events.
 const appendSQL = `WITH n AS (SELECT coalesce(max(stream_version), 0) AS before FROM events WHERE stream_id = md5('one novel')::uuid)
 INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
@@ -160,7 +160,7 @@ FROM n, generate_series(0, $1::integer - 1) AS i,
 // server.
 const perTransaction = 5000
 
-// Append appends n events, and signs.
+// Append appends n events, seals and signs.
 func (l *Ledger) Append(n int) {
 	l.t.Helper()
 	for ; n > perTransaction; n -= perTransaction {

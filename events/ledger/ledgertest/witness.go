@@ -33,11 +33,11 @@ type Witness struct {
 	hash    [4]byte
 
 	mu     sync.Mutex
-	known  map[string][]note.Verifier // by origin
+	logs   map[string][]note.Verifier // verifiers of the trusted logs, by origin
 	trees  map[string]tlog.Tree       // by origin: the cosigned tree
 	away   bool
 	tamper func(lines string) string
-	olds   []int64
+	olds   []int64 // old sizes of all requests
 }
 
 // NewWitness starts a witness that trusts the keys of a log.
@@ -53,7 +53,7 @@ func NewWitness(t testing.TB, name, origin string, keys ...string) *Witness {
 	w := &Witness{
 		VerifierKey: fmt.Sprintf("%s+%x+%s", name, sum[:4], base64.StdEncoding.EncodeToString(encoded)),
 		name:        name, private: private, hash: [4]byte(sum[:]),
-		known: map[string][]note.Verifier{}, trees: map[string]tlog.Tree{},
+		logs: map[string][]note.Verifier{}, trees: map[string]tlog.Tree{},
 	}
 	w.Trust(t, origin, keys...)
 	server := httptest.NewServer(w)
@@ -74,11 +74,11 @@ func (w *Witness) Trust(t testing.TB, origin string, keys ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w.known[origin] = append(w.known[origin], verifier)
+		w.logs[origin] = append(w.logs[origin], verifier)
 	}
 }
 
-// Away makes the witness answer 503, or stop that.
+// Away makes the witness answer 503 as long as away is true.
 func (w *Witness) Away(away bool) { w.mu.Lock(); defer w.mu.Unlock(); w.away = away }
 
 // Tamper changes the cosignatures in its answers.
@@ -130,7 +130,7 @@ func (w *Witness) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(rw, answer)
 }
 
-// add checks and cosigns a checkpoint.
+// add checks and cosigns the checkpoint of a request body.
 func (w *Witness) add(body []byte) (status int, answer string) {
 	head, signed, ok := bytes.Cut(body, []byte("\n\n"))
 	lines := strings.Split(string(head), "\n")
@@ -144,10 +144,10 @@ func (w *Witness) add(body []byte) (status int, answer string) {
 	if err != nil {
 		return http.StatusBadRequest, ""
 	}
-	if w.known[c.Origin] == nil {
+	if w.logs[c.Origin] == nil {
 		return http.StatusNotFound, ""
 	}
-	opened, err := note.Open(signed, note.VerifierList(w.known[c.Origin]...))
+	opened, err := note.Open(signed, note.VerifierList(w.logs[c.Origin]...))
 	if err != nil {
 		return http.StatusForbidden, ""
 	}
