@@ -3,13 +3,13 @@
 //
 // # Invariants
 //
-//   - A database with a row in the table handover appends nothing, whoever asks: see Fence.
-//   - The keys and the memory of an origin leave a database only after it is fenced, everything in its log is signed,
+//   - A database with a row in the table handover, the fence, refuses appends of every process: see Fence.
+//   - The keys and the memory of an origin leave it only after its database is fenced, everything in its log is signed,
 //     and the successor serves the final checkpoint.
 //   - A mirror becomes the origin in one transaction. With a Token, its log is then exactly the tree of the final
 //     checkpoint.
 //
 // # Failure
 //
-// Every step leaves a durable mark and can be repeated. A command that was killed continues from the mark.
+// Every step is durable and can be repeated. After a kill, the same command continues from the last step.
 package handover

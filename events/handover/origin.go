@@ -23,13 +23,13 @@ var (
 	ErrRefused = errors.New("refused")
 	// ErrReplaced is returned for a database whose log another service continues already.
 	ErrReplaced = errors.New("another service has replaced this one")
-	// ErrNoFile is returned when the last steps of a handover fail: it can be repeated, and not lifted.
+	// ErrNoFile is returned when the last steps of a handover fail. The fence is not lifted; a second call continues.
 	ErrNoFile = errors.New("commands are refused, and the file is not written: run the command again, with the same " +
 		"FILE or another one")
 )
 
-// maxBehind is the maximum number of entries that a mirror may lack when the handover begins: commands are refused
-// until it has them.
+// maxBehind is the maximum number of entries that a mirror may lack when the handover begins. Commands are refused
+// until the mirror has these entries.
 const maxBehind = 20_000
 
 var (
@@ -40,9 +40,9 @@ var (
 
 const poll = 20 * time.Millisecond // between checks of what a handover waits for
 
-// late returns the error of a wait that ctx has ended: ErrRefused with a reason after its time, and the error of ctx if
-// the operator has interrupted it.
-func late(ctx context.Context, reason string, args ...any) error {
+// waitError returns the error of a wait that ctx has ended: the error of ctx if the operator has interrupted the wait,
+// and ErrRefused with a reason after a time-out.
+func waitError(ctx context.Context, reason string, args ...any) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return fmt.Errorf("interrupted: %w", err)
 	}
@@ -52,32 +52,34 @@ func late(ctx context.Context, reason string, args ...any) error {
 // Origin is the database of an origin that hands over.
 type Origin struct {
 	Pool *pgxpool.Pool
-	// KeyFile and Memory sign the ledger.
+	// KeyFile and Memory are the paths of the keys and the memory with which the ledger is signed.
 	KeyFile, Memory string
-	// Successor is the public URL of the mirror that continues.
+	// Successor is the public URL of the mirror that continues the log.
 	Successor string
 	Client    *http.Client
 	// LeaveImports hands over although bulk imports have not ended. Their partners must send them again.
 	LeaveImports bool
-	// Force assumes that a successor that does not answer was not promoted.
+	// Force assumes that a successor that does not answer was not promoted. With IgnorePromotion, it assumes that the
+	// promoted service is off for good.
 	Force bool
 	// IgnorePromotion lets Undo lift the fence of a database that was replaced. The promotion is ignored for good.
 	IgnorePromotion bool
-	// Wait limits how long to wait for running transactions, and then how long commands are refused before the handover is
-	// complete; afterwards the fence is lifted.
+	// Wait limits the wait for running transactions, and then the time in which commands are refused until the mirror
+	// serves the final checkpoint. After that time, the fence is lifted.
 	Wait time.Duration
-	// Claim prepares to keep the token of a promotion, before anything changes. Default: nothing.
+	// Claim reserves the place of the token of a promotion. It is called before anything changes. Default: none.
 	Claim func(promotion uuid.UUID) error
-	// Report gets each step that is done.
+	// Report gets a line of text after each step.
 	Report func(text string)
 	Logger *slog.Logger
 }
 
 // HandOver fences the database, signs all of its log, waits until the successor serves the final checkpoint, and
-// retires the memory. It returns the token for the successor. If it was interrupted, a second call continues. An error
-// before the handover is complete lifts the fence. It fails with ErrRefused while another call, or Undo, is under way.
+// retires the memory. It returns the token for the successor. After an interruption, a second call continues. An error
+// before the handover is complete lifts the fence. HandOver fails with ErrRefused while another call, or Undo, is under
+// way.
 func (o *Origin) HandOver(ctx context.Context) (token *Token, err error) {
-	err = alone(ctx, o.Pool, func() (err error) { token, err = o.handOver(ctx); return err })
+	err = withLock(ctx, o.Pool, func() (err error) { token, err = o.handOver(ctx); return err })
 	return token, err
 }
 
@@ -86,22 +88,22 @@ func (o *Origin) handOver(ctx context.Context) (*Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	last, err := o.finish(ctx, f)
+	last, err := o.awaitSuccessor(ctx, f)
 	if err != nil {
-		return nil, o.lift(ctx, f, err)
+		return nil, o.abort(ctx, f, err)
 	}
-	token, err := o.give(ctx, f, last)
+	token, err := o.complete(ctx, f, last)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoFile, err)
 	}
 	return token, nil
 }
 
-// give completes the handover: from then on, only the token can undo it.
-func (o *Origin) give(ctx context.Context, f *fence, last ledger.Checkpoint) (*Token, error) {
-	tag, err := o.Pool.Exec(ctx, giveSQL, f.promotion)
+// complete completes the handover: from then on, only the token can undo it.
+func (o *Origin) complete(ctx context.Context, f *fence, last ledger.Checkpoint) (*Token, error) {
+	tag, err := o.Pool.Exec(ctx, completeSQL, f.promotion)
 	if err == nil && tag.RowsAffected() != 1 {
-		err = errMoved
+		err = errChanged
 	}
 	if err != nil {
 		return nil, fmt.Errorf("complete the handover: %w", err)
@@ -130,9 +132,10 @@ func (o *Origin) give(ctx context.Context, f *fence, last ledger.Checkpoint) (*T
 	}, nil
 }
 
-// lift lifts the fence of a handover that has failed, unless it is complete. It returns the reason of the failure.
-func (o *Origin) lift(ctx context.Context, f *fence, failed error) error {
-	if f.given || errors.Is(failed, ErrReplaced) {
+// abort lifts the fence of a handover that has failed, unless the handover is complete or the database was replaced. It
+// returns failed, the reason of the failure, and says if commands are still refused.
+func (o *Origin) abort(ctx context.Context, f *fence, failed error) error {
+	if f.complete || errors.Is(failed, ErrReplaced) {
 		return failed
 	}
 	err := o.reopen(context.WithoutCancel(ctx), f)
@@ -146,27 +149,14 @@ func (o *Origin) lift(ctx context.Context, f *fence, failed error) error {
 	return failed
 }
 
-// begin fences the database, or finds the fence of an earlier call.
+// begin fences the database, or returns the fence of an earlier call.
 func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	f, err := readFence(ctx, o.Pool)
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case f == nil:
-	case f.replaced:
-		return nil, fmt.Errorf("%w: %s", ErrReplaced, f.successor)
-	case f.successor != o.Successor:
-		return nil, fmt.Errorf("%w: it is handing over to %s; continue with that, or undo it first", ErrRefused, f.successor)
-	default:
-		if err := o.wantNotPromoted(ctx, f); err != nil {
-			return nil, err
-		}
-		if err := o.claim(f); err != nil {
-			return nil, err
-		}
-		o.Report("The handover to " + f.successor + " continues.")
-		return f, nil
+	if f != nil {
+		return f, o.resume(ctx, f)
 	}
 	if err := o.check(ctx); err != nil {
 		return nil, err
@@ -187,11 +177,30 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	if err := o.claim(f); err != nil {
 		return nil, err
 	}
-	if err := raise(ctx, o.Pool, *f, func(db database.Querier) error { return o.countImports(ctx, db) }); err != nil {
+	err = raiseFence(ctx, o.Pool, *f, func(db database.Querier) error { return o.wantNoImports(ctx, db) })
+	if err != nil {
 		return nil, err
 	}
 	o.Report("Commands are refused from now on.")
 	return f, nil
+}
+
+// resume continues the handover of an earlier call, which has left the fence f.
+func (o *Origin) resume(ctx context.Context, f *fence) error {
+	switch {
+	case f.replaced:
+		return fmt.Errorf("%w: %s", ErrReplaced, f.successor)
+	case f.successor != o.Successor:
+		return fmt.Errorf("%w: it is handing over to %s; continue with that, or undo it first", ErrRefused, f.successor)
+	}
+	if err := o.wantNotPromoted(ctx, f); err != nil {
+		return err
+	}
+	if err := o.claim(f); err != nil {
+		return err
+	}
+	o.Report("The handover to " + f.successor + " continues.")
+	return nil
 }
 
 func (o *Origin) claim(f *fence) error {
@@ -216,10 +225,10 @@ func (o *Origin) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := o.countImports(ctx, o.Pool); err != nil {
+	if err := o.wantNoImports(ctx, o.Pool); err != nil {
 		return err
 	}
-	found, err := o.successorHas(ctx)
+	theirs, err := o.successorCheckpoint(ctx)
 	if err != nil {
 		return err
 	}
@@ -227,20 +236,20 @@ func (o *Origin) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if found.Origin != id.Origin {
+	if theirs.Origin != id.Origin {
 		return fmt.Errorf("%w: %s serves the ledger %s, and this one is %s: it is not a mirror of this service", ErrRefused,
-			o.Successor, found.Origin, id.Origin)
+			o.Successor, theirs.Origin, id.Origin)
 	}
 	if err := o.wantMirror(ctx); err != nil {
 		return err
 	}
-	if behind := sealed.Size - found.Tree.N; behind > maxBehind {
+	if behind := sealed.Size - theirs.Tree.N; behind > maxBehind {
 		return fmt.Errorf("%w: the mirror is %d events behind; wait until it has caught up", ErrRefused, behind)
 	}
 	store := ledger.NewStore(o.Pool)
-	grown, err := store.Tree(ctx)
+	ours, err := store.Tree(ctx)
 	if err == nil {
-		err = ledger.Extends(grown, found.Tree, store.Hashes(ctx, grown))
+		err = ledger.Extends(ours, theirs.Tree, store.Hashes(ctx, ours))
 	}
 	if errors.Is(err, ledger.ErrForked) {
 		err = fmt.Errorf("%w: the mirror has another history: %w", ErrRefused, err)
@@ -248,8 +257,8 @@ func (o *Origin) check(ctx context.Context) error {
 	return err
 }
 
-// countImports fails with ErrRefused if bulk imports would be left behind.
-func (o *Origin) countImports(ctx context.Context, db database.Querier) error {
+// wantNoImports fails with ErrRefused if bulk imports have not ended, unless LeaveImports is set.
+func (o *Origin) wantNoImports(ctx context.Context, db database.Querier) error {
 	var open int
 	if err := db.QueryRow(ctx, openImportsSQL).Scan(&open); err != nil {
 		return fmt.Errorf("count bulk imports: %w", err)
@@ -261,9 +270,9 @@ func (o *Origin) countImports(ctx context.Context, db database.Querier) error {
 	return nil
 }
 
-// wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: an address may lead back to
-// this service. It fails also if the successor follows another service, which it would ask before its promotion. The
-// URL that it follows may lead nowhere here.
+// wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: its URL may lead back to
+// this service. It also fails if the mirror follows another service, which it would ask before its promotion whether
+// the handover was undone. The URL that the mirror follows need not be reachable from here.
 func (o *Origin) wantMirror(ctx context.Context) error {
 	theirs, err := ask(ctx, o.Client, o.Successor)
 	if err != nil {
@@ -288,7 +297,7 @@ func notMirror(url string, a answer) error {
 		http.StatusText(a.status))
 }
 
-// identify returns the identity that signs. It fails with ErrRefused if keys or memory are elsewhere.
+// identify returns the identity that signs the ledger. It fails with ErrRefused if keys or memory are elsewhere.
 func (o *Origin) identify(ctx context.Context) (*ledger.Identity, error) {
 	id, err := ledger.Identify(ctx, o.Pool, ledger.IdentityConfig{KeyFile: o.KeyFile, Memory: o.Memory})
 	if errors.Is(err, ledger.ErrOrigin) {
@@ -303,8 +312,8 @@ func (o *Origin) identify(ctx context.Context) (*ledger.Identity, error) {
 	return id, nil
 }
 
-// successorHas returns the newest checkpoint that the successor serves.
-func (o *Origin) successorHas(ctx context.Context) (ledger.Checkpoint, error) {
+// successorCheckpoint returns the newest checkpoint that the successor serves.
+func (o *Origin) successorCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 	signed, err := (&audit.Service{Client: o.Client, URL: o.Successor + "/ledger"}).Checkpoint(ctx)
 	if err != nil {
 		return ledger.Checkpoint{}, fmt.Errorf("read the ledger of the mirror: %w", err)
@@ -312,9 +321,10 @@ func (o *Origin) successorHas(ctx context.Context) (ledger.Checkpoint, error) {
 	return ledger.ParseCheckpoint(signed)
 }
 
-// finish seals and signs all events, and waits until the successor serves the final checkpoint, which it returns.
-func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error) {
-	if f.given {
+// awaitSuccessor seals and signs all events, and waits until the successor serves the final checkpoint. It returns this
+// checkpoint.
+func (o *Origin) awaitSuccessor(ctx context.Context, f *fence) (ledger.Checkpoint, error) {
+	if f.complete {
 		sealed, err := ledger.ReadSealed(ctx, o.Pool)
 		if err != nil {
 			return ledger.Checkpoint{}, err
@@ -328,28 +338,30 @@ func (o *Origin) finish(ctx context.Context, f *fence) (ledger.Checkpoint, error
 		return ledger.Checkpoint{}, err
 	}
 	o.Report(fmt.Sprintf("All %d events are signed.", last.Tree.N))
-	var found ledger.Checkpoint
 	for {
-		if found, err = o.successorHas(ctx); err == nil && found.Tree == last.Tree && found.Origin == last.Origin {
-			// It may have been promoted without this handover.
-			if err = o.askSuccessor(ctx, f); errors.Is(err, ErrReplaced) || errors.Is(err, errOtherMirror) {
+		theirs, err := o.successorCheckpoint(ctx)
+		if err == nil && (theirs.Tree != last.Tree || theirs.Origin != last.Origin) {
+			err = errBehind
+		}
+		if err == nil {
+			// The mirror may have been promoted without this handover.
+			err = o.askSuccessor(ctx, f)
+			if errors.Is(err, ErrReplaced) || errors.Is(err, errOtherMirror) {
 				return ledger.Checkpoint{}, err
 			}
-		} else if err == nil {
-			err = errBehind
 		}
 		if err == nil {
 			o.Report(fmt.Sprintf("The mirror has all %d events.", last.Tree.N))
 			return last, nil
 		}
 		if !eventlog.Sleep(ctx, poll) {
-			return ledger.Checkpoint{}, late(ctx, "the mirror has %d of %d events after %v: %w", found.Tree.N, last.Tree.N,
-				o.Wait, err)
+			return ledger.Checkpoint{}, waitError(ctx, "the mirror has %d of %d events after %v: %w", theirs.Tree.N,
+				last.Tree.N, o.Wait, err)
 		}
 	}
 }
 
-// retire takes the memory out of use. A replica may hold its lock for a moment.
+// retire takes the memory out of use. It repeats the attempt while a replica holds the lock of the memory.
 func (o *Origin) retire(ctx context.Context, last ledger.Checkpoint, f *fence) (ledger.Signing, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.Wait)
 	defer cancel()

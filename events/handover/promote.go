@@ -21,13 +21,13 @@ import (
 // Mirror is the database of a mirror that is promoted.
 type Mirror struct {
 	Pool *pgxpool.Pool
-	// KeyFile and Memory will sign the ledger.
+	// KeyFile and Memory are the paths of the keys and the memory with which the ledger will be signed.
 	KeyFile, Memory string
 	// Wait limits how long to wait until the mirror has all events of the handover, and then for locks of its tables.
 	Wait time.Duration
 	// Stopped promotes a mirror that has stopped because its origin delivers another history.
 	Stopped bool
-	// Answers promotes without a handover although the origin answers, or a mirror at its URL.
+	// Answers promotes without a handover although the origin, or a mirror at the URL of the origin, answers.
 	Answers bool
 	// Client asks the origin whether it answers, and whether it still hands over.
 	Client *http.Client
@@ -52,30 +52,18 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	if done, err := find(ctx, m.Pool, token.Promotion); err != nil || done != nil {
 		return done, err
 	}
-	last, err := token.signing().Verify()
+	last, err := m.verify(ctx, token)
 	if err != nil {
 		return nil, err
-	}
-	known, err := ledger.NewStore(m.Pool).VerifierKeys(ctx, last)
-	if err != nil {
-		return nil, err
-	}
-	if len(known) == 0 {
-		return nil, fmt.Errorf("%w: the final checkpoint bears no signature of a key that the mirror knows of its origin",
-			ErrRefused)
 	}
 	at, err := m.await(ctx, last, token)
 	if err != nil {
 		return nil, err
 	}
-	if erased, err := countErased(ctx, m.Pool); err != nil {
+	if err := m.wantPersonalData(ctx, token); err != nil {
 		return nil, err
-	} else if erased > token.Erased {
-		return nil, fmt.Errorf("%w: the mirror lacks names and words of %d events that the origin has. Undo the handover "+
-			"there with this file, and make the mirror again from the URL of the origin or a bundle", ErrRefused,
-			erased-token.Erased)
 	}
-	if err := learn(ctx, m.Pool, token.Promotions); err != nil {
+	if err := storePromotions(ctx, m.Pool, token.Promotions); err != nil {
 		return nil, err
 	}
 	p := &Promotion{
@@ -109,9 +97,43 @@ func (m *Mirror) wantNoFence(ctx context.Context) error {
 		f.successor)
 }
 
-// wantHandover fails with ErrRefused if the origin answers at a URL and does not hand over with the token, or if a
-// mirror answers there, for instance this one, with the log own. The origin may be off, or only a standby of its
-// database may answer, which may lack the handover. It waits until no handover is under way there.
+// verify returns the final checkpoint of a token. It fails with ErrRefused unless one of the keys of the origin that
+// the mirror knows has signed the checkpoint.
+func (m *Mirror) verify(ctx context.Context, token *Token) (ledger.Checkpoint, error) {
+	last, err := token.signing().Verify()
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	known, err := ledger.NewStore(m.Pool).VerifierKeys(ctx, last)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	if len(known) == 0 {
+		return ledger.Checkpoint{}, fmt.Errorf("%w: the final checkpoint bears no signature of a key that the mirror knows "+
+			"of its origin", ErrRefused)
+	}
+	return last, nil
+}
+
+// wantPersonalData fails with ErrRefused if the mirror has more erased events than the origin: then it lacks personal
+// data, for instance because NATS withholds it.
+func (m *Mirror) wantPersonalData(ctx context.Context, token *Token) error {
+	erased, err := countErased(ctx, m.Pool)
+	if err != nil {
+		return err
+	}
+	if erased > token.Erased {
+		return fmt.Errorf("%w: the mirror lacks names and words of %d events that the origin has. Undo the handover "+
+			"there with this file, and make the mirror again from the URL of the origin or a bundle", ErrRefused,
+			erased-token.Erased)
+	}
+	return nil
+}
+
+// wantHandover fails with ErrRefused if the service at the URL of the origin answers and does not hand over with the
+// token, or if it is a mirror, for instance this one, whose log has the id own. It first waits until no handover, undo
+// or promotion is under way there. It does not fail if nothing answers the first question, because the origin may be
+// off, or if only a standby of its database answers, which may lack the handover.
 func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, token *Token) error {
 	theirs, err := ask(ctx, m.Client, url)
 	if err != nil {
@@ -121,7 +143,7 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 	defer cancel()
 	for theirs.Changing && theirs.elsewhere(own) == "" {
 		if !eventlog.Sleep(waiting, poll) {
-			return late(waiting, "`novelgate handover` runs at %s", url)
+			return waitError(waiting, "`novelgate handover` runs at %s", url)
 		}
 		if theirs, err = ask(ctx, m.Client, url); err != nil {
 			return fmt.Errorf("%w: `novelgate handover` ran at %s a moment ago: %w", ErrRefused, url, err)
@@ -138,7 +160,7 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 		"does not hand over with this file", ErrRefused, url)
 }
 
-// await waits until the mirror has exactly the events of a checkpoint, and serves it.
+// await waits until the mirror has exactly the events of the final checkpoint, and stores the checkpoint.
 func (m *Mirror) await(ctx context.Context, last ledger.Checkpoint, token *Token) (*mirror.State, error) {
 	limited, cancel := context.WithTimeout(ctx, m.Wait)
 	defer cancel()
@@ -156,13 +178,14 @@ func (m *Mirror) await(ctx context.Context, last ledger.Checkpoint, token *Token
 				"another history", ErrRefused, n, last.Tree.N)
 		}
 		if !eventlog.Sleep(limited, poll) {
-			return nil, late(limited, "the mirror has %d of %d events. It must run until it has all; `/readyz` of the mirror "+
-				"says why it has stopped", n, last.Tree.N)
+			return nil, waitError(limited, "the mirror has %d of %d events. It must run until it has all; `/readyz` of the "+
+				"mirror says why it has stopped", n, last.Tree.N)
 		}
 	}
 }
 
-// state returns the state of the mirror. It fails with ErrRefused if the database is none, or has stopped.
+// state returns the state of the mirror. It fails with ErrRefused if the database is not a mirror, or if the mirror has
+// stopped, unless Stopped is set.
 func (m *Mirror) state(ctx context.Context) (*mirror.State, error) {
 	at, err := mirror.ReadState(ctx, m.Pool)
 	switch {
@@ -193,11 +216,11 @@ func (m *Mirror) adopt(ctx context.Context, last ledger.Checkpoint, token *Token
 	return err
 }
 
-// opening is what differs between promotions.
+// opening has the steps of open in which Promote and PromoteLost differ.
 type opening struct {
-	done  func() (*Promotion, error) // finds the promotion; nil if it is not done
-	write func(ctx context.Context, tx pgx.Tx) error
-	place func() error // stores what signs, when all locks are held and just before the commit
+	done  func() (*Promotion, error)                 // finds the promotion; nil if it is not done
+	write func(ctx context.Context, tx pgx.Tx) error // stores in the database what the new origin needs
+	place func() error                               // stores keys and memory, with all locks held, just before the commit
 }
 
 // open makes the mirror an origin, in one transaction. If another process promotes it meanwhile, open returns that
@@ -217,7 +240,7 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 			err = o.write(limited, tx)
 		}
 		if err != nil && limited.Err() != nil {
-			err = late(limited, "a VACUUM, an index build or another transaction has locked the log: %w", err)
+			err = waitError(limited, "a VACUUM, an index build or another transaction has locked the log: %w", err)
 		}
 		if err != nil {
 			return err
@@ -234,9 +257,9 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 	return nil, failed
 }
 
-// PromoteLost makes the mirror continue the log of an origin that is lost, under the name next, or a name like the
-// former one if next is empty. known are checkpoints of the origin from elsewhere. Everything after the events of the
-// mirror is lost; the promotion says what is known of it. It can be repeated.
+// PromoteLost makes the mirror continue the log of an origin that is lost, under the name next, or, if next is empty, a
+// name made from the former one. known are checkpoints of the origin from elsewhere. Everything after the events of the
+// mirror is lost; Promotion.Known says how much of it was signed. PromoteLost can be repeated.
 func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Checkpoint) (*Promotion, error) {
 	if err := m.wantNoFence(ctx); err != nil {
 		return nil, err
@@ -256,6 +279,21 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 	if err := m.sealAll(ctx); err != nil {
 		return nil, err
 	}
+	p, err := m.lostPromotion(ctx, at, next, known)
+	if err != nil {
+		return nil, err
+	}
+	return m.open(ctx, at, p, opening{
+		done:  func() (*Promotion, error) { return Latest(ctx, m.Pool) },
+		write: func(ctx context.Context, tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) },
+		place: func() error { return ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin) },
+	})
+}
+
+// lostPromotion returns the promotion that PromoteLost records.
+func (m *Mirror) lostPromotion(
+	ctx context.Context, at *mirror.State, next string, known []ledger.Checkpoint,
+) (*Promotion, error) {
 	store := ledger.NewStore(m.Pool)
 	sealed, err := ledger.ReadSealed(ctx, m.Pool)
 	if err != nil {
@@ -284,13 +322,9 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 	}
 	if p.NextOrigin == "" {
 		const digits = 8 // of the promotion, before its first hyphen
-		p.NextOrigin = nameOfLog.ReplaceAllString(p.Origin, "") + "/" + p.ID.String()[:digits]
+		p.NextOrigin = nameSuffix.ReplaceAllString(p.Origin, "") + "/" + p.ID.String()[:digits]
 	}
-	return m.open(ctx, at, p, opening{
-		done:  func() (*Promotion, error) { return Latest(ctx, m.Pool) },
-		write: func(ctx context.Context, tx pgx.Tx) error { return ledger.StartOrigin(ctx, tx, p.NextOrigin) },
-		place: func() error { return ledger.EnsureKey(m.KeyFile, m.Memory, p.NextOrigin) },
-	})
+	return p, nil
 }
 
 // wantLost fails with ErrRefused if the origin, or a mirror, answers at the URL of the origin.
@@ -317,5 +351,5 @@ func (m *Mirror) sealAll(ctx context.Context) error {
 	return Seal(ctx, m.Pool, m.Logger)
 }
 
-// nameOfLog is the end of an origin that ledger.Identify or PromoteLost has named.
-var nameOfLog = regexp.MustCompile(`/[0-9a-f]{8}$`)
+// nameSuffix is what ledger.Identify or PromoteLost appends to the name of an origin.
+var nameSuffix = regexp.MustCompile(`/[0-9a-f]{8}$`)

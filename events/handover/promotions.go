@@ -17,14 +17,14 @@ import (
 	"novelgate/internal/database"
 )
 
-// Promotion is a promotion of a mirror, as every service publishes those of its log.
+// Promotion is a promotion of a mirror. Every service publishes the promotions of its log.
 type Promotion struct {
 	ID         uuid.UUID `json:"id"`
 	Origin     string    `json:"origin"`       // of the ledger until then
 	NextOrigin string    `json:"nextOrigin"`   // since then; the same after a handover
 	Entries    int64     `json:"entries"`      // that the mirror had: the log index from which on the histories differ
 	Root       tlog.Hash `json:"root"`         // of these entries
-	Known      int64     `json:"knownEntries"` // of the newest checkpoint of the former origin that was known
+	Known      int64     `json:"knownEntries"` // of the newest known checkpoint of the former origin
 	PromotedAt time.Time `json:"promotedAt"`
 }
 
@@ -37,21 +37,23 @@ FROM promotions`
 	listSQL   = promotionsSQL + ` ORDER BY promoted_at, promotion_id`
 	latestSQL = promotionsSQL + ` WHERE NOT EXISTS (SELECT FROM mirror) ORDER BY promoted_at DESC, promotion_id DESC LIMIT 1`
 	insertSQL = `INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)`
-	// recordSQL records a promotion, later than all others: clocks may run behind. $1: id, $2: origin, $3: next origin,
-	// $4: events, $5: root, $6: known entries.
+	// recordSQL records a promotion, with a time after all others also if the clock is behind. $1: id, $2: origin,
+	// $3: next origin, $4: events, $5: root, $6: known entries.
 	recordSQL = insertSQL + `
 SELECT $1, $2, $3, $4, $5, $6, greatest(statement_timestamp(), max(promoted_at) + interval '1 microsecond') FROM promotions`
-	// copySQL copies a promotion to a mirror, which is not promoted meanwhile. It copies none of the future, because no
-	// promotion could be later. $1 to $6: as above, $7: its time.
+	// copySQL copies a promotion to a mirror, and locks the row of the mirror, so that it is not promoted meanwhile. It
+	// leaves out a promotion of more than a day in the future, because no promotion could be later. $1 to $6: as above,
+	// $7: its time.
 	copySQL = insertSQL + `
 SELECT $1, $2, $3, $4, $5, $6, $7::timestamptz FROM mirror
 WHERE $7::timestamptz < statement_timestamp() + interval '1 day'
 FOR KEY SHARE ON CONFLICT (promotion_id) DO NOTHING`
 )
 
-// Successor returns the first of a service's promotions that replace a log with the known ones; nil without one. One
-// replaces the log unless it is known or a known one is later: of two mirrors that were promoted one after the other,
-// the later one continues, and if both have the same time, that with the larger id. One without a time counts as later.
+// Successor returns the promotion of a service that replaces a log with the known promotions; nil without one. If there
+// are several, it returns the one with the fewest entries. A promotion replaces the log unless it is known or a known
+// one is later: of two mirrors, the one that was promoted later continues. If both have the same time, the one with the
+// larger id is later. A promotion of the service without a time counts as later than all known ones.
 func Successor(known, theirs []Promotion) (first *Promotion) {
 	for _, p := range theirs {
 		replaces := !slices.ContainsFunc(known, func(k Promotion) bool {
@@ -82,7 +84,8 @@ func scanPromotion(row pgx.CollectableRow) (p Promotion, err error) {
 	return p, err
 }
 
-// Known returns the promotions that do not replace a database: those of its log, and the ids of ignored ones.
+// Known returns the promotions that do not replace a database: those of its log, and ignored ones, which have only an
+// id.
 func Known(ctx context.Context, db database.Querier) ([]Promotion, error) {
 	list, err := List(ctx, db)
 	if err != nil {
@@ -124,8 +127,8 @@ func record(ctx context.Context, tx pgx.Tx, p *Promotion) error {
 	return nil
 }
 
-// learn stores promotions of the origin of a mirror. It changes nothing in a database that is not a mirror.
-func learn(ctx context.Context, pool *pgxpool.Pool, list []Promotion) error {
+// storePromotions stores promotions of the origin of a mirror. It changes nothing in a database that is not a mirror.
+func storePromotions(ctx context.Context, pool *pgxpool.Pool, list []Promotion) error {
 	for i := range list {
 		p := &list[i]
 		_, err := pool.Exec(ctx, copySQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.Known, p.PromotedAt)
@@ -136,8 +139,8 @@ func learn(ctx context.Context, pool *pgxpool.Pool, list []Promotion) error {
 	return nil
 }
 
-// CopyPromotions copies the promotions that the origin of a mirror publishes at a public URL: once the mirror is
-// promoted, services that these promotions replaced recognise it.
+// CopyPromotions copies the promotions that the origin of a mirror publishes at a public URL. Once the mirror is
+// promoted, services that these promotions replaced recognise it as their successor.
 func CopyPromotions(ctx context.Context, pool *pgxpool.Pool, client *http.Client, url string) error {
 	theirs, err := fetchOrigins(ctx, client, url)
 	if err != nil {
@@ -147,7 +150,7 @@ func CopyPromotions(ctx context.Context, pool *pgxpool.Pool, client *http.Client
 	if err != nil {
 		return err
 	}
-	return learn(ctx, pool, slices.DeleteFunc(theirs.Promotions, func(p Promotion) bool {
+	return storePromotions(ctx, pool, slices.DeleteFunc(theirs.Promotions, func(p Promotion) bool {
 		return slices.ContainsFunc(known, func(k Promotion) bool { return k.ID == p.ID })
 	}))
 }

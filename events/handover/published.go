@@ -42,7 +42,7 @@ const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL 
 
 // Publish reads what a service publishes.
 func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
-	// First, so that what is read afterwards is newer than each change that has ended.
+	// First, so that the reads below see each change that has ended.
 	if err = db.QueryRow(ctx, changingSQL).Scan(&p.Changing); err != nil {
 		return Published{}, fmt.Errorf("read whether a handover is under way: %w", err)
 	}
@@ -56,7 +56,7 @@ func Publish(ctx context.Context, db database.Querier) (p Published, err error) 
 	if err != nil {
 		return Published{}, err
 	}
-	if f != nil && f.given {
+	if f != nil && f.complete {
 		p.Handover = &f.promotion
 	}
 	p.Origins, err = database.Collect(ctx, db, "origins", func(row pgx.CollectableRow) (n Name, err error) {
@@ -75,7 +75,7 @@ func logID(ctx context.Context, db database.Querier) (id uuid.UUID, err error) {
 	return id, nil
 }
 
-// fetchOrigins fetches what the service at a public URL publishes now: caches on the way ask it.
+// fetchOrigins fetches what the service at a public URL publishes now. Caches on the way must ask the service.
 func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Published, err error) {
 	const maxBody = 1 << 20
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ledger/origins", http.NoBody)
@@ -101,14 +101,14 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 type answer struct {
 	Published
 	status int    // to a command without a key
-	origin string // where it sends the command; "" for nowhere
+	origin string // URL of the service to which it refers for the command; "" for none
 }
 
-// isMirror reports whether the service follows another one. A service on a standby of a mirror does not say so.
+// isMirror reports whether the service answers as a mirror. A service on a standby of a mirror's database does not.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
 // elsewhere says to which mirror the URL of the origin leads instead; "" if it may lead to the origin. own is the id of
-// the log of this mirror: that of the origin has the same if both databases were copied from one.
+// the log of this mirror. The log of the origin has the same id if both databases are copies of one.
 func (a *answer) elsewhere(own uuid.UUID) string {
 	switch {
 	case !a.isMirror():
@@ -122,8 +122,8 @@ func (a *answer) elsewhere(own uuid.UUID) string {
 // isReader reports whether the service can only read its database, for instance a standby, which may be behind.
 func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
 
-// ask asks the service at a public URL what it does with a command, and then what it publishes: what it publishes is as
-// new as the end of ask, unless isReader.
+// ask sends a command without a key to the service at a public URL, and then fetches what it publishes. Published is
+// not older than the answer to the command, unless isReader.
 func ask(ctx context.Context, client *http.Client, url string) (a answer, err error) {
 	const maxBody = 1 << 16
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/api/integrations/posts", http.NoBody)

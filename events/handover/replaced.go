@@ -14,8 +14,9 @@ import (
 	"novelgate/internal/database"
 )
 
-// FindSuccessor asks the service at a public URL whether it continues the log of this database: whether it has the same
-// first entry in its ledger, and a promotion that replaces this database: see Successor. It returns nil without one.
+// FindSuccessor asks the service at a public URL whether it continues the log of this database. That is so if the
+// service has a promotion that replaces this database (see Successor), and the same first entry in its ledger.
+// FindSuccessor returns that promotion, or nil.
 func FindSuccessor(ctx context.Context, db database.Querier, client *http.Client, url string) (*Promotion, error) {
 	theirs, err := fetchOrigins(ctx, client, url)
 	if err != nil {
@@ -36,15 +37,16 @@ func (theirs *Published) successor(
 	if p == nil {
 		return nil, nil //nolint:nilnil // documented
 	}
-	same, err := sameBeginning(ctx, db, client, url)
+	same, err := sameFirstEntry(ctx, db, client, url)
 	if err != nil || !same {
 		return nil, err
 	}
 	return p, nil
 }
 
-// sameBeginning reports whether the ledger of a service has the same first entry.
-func sameBeginning(ctx context.Context, db database.Querier, client *http.Client, url string) (bool, error) {
+// sameFirstEntry reports whether the ledger of the service at a public URL has the same first entry as that of the
+// database.
+func sameFirstEntry(ctx context.Context, db database.Querier, client *http.Client, url string) (bool, error) {
 	tile := tlog.Tile{H: ledger.TileHeight, L: 0, N: 0, W: 1}
 	ours, err := ledger.NewStore(db).Tile(ctx, tile)
 	if errors.Is(err, ledger.ErrNotFound) {
@@ -61,8 +63,8 @@ func sameBeginning(ctx context.Context, db database.Querier, client *http.Client
 }
 
 // LostFrom returns the log index of the first event that the service at a public URL lacks, because it was promoted
-// without it: that of the first entry of the ledger which differs there. It fails with ErrRefused for a service that
-// does not continue this log. All events must be sealed.
+// without that event: the index of the first ledger entry that differs there. It fails with ErrRefused for a service
+// that does not continue this log. All events must be sealed.
 func LostFrom(ctx context.Context, db database.Querier, client *http.Client, url string) (int64, error) {
 	published, err := fetchOrigins(ctx, client, url)
 	if err != nil {

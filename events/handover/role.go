@@ -35,13 +35,13 @@ func ReadRole(ctx context.Context, db database.Querier) (r Role, err error) {
 	return r, nil
 }
 
-// fence is the row of a database that appends nothing any more.
+// fence is the row of the table handover, in a database that refuses appends.
 type fence struct {
 	promotion uuid.UUID
-	successor string
-	log       uuid.NullUUID // of the successor
-	replaced  bool
-	given     bool
+	successor string        // public URL; "" if unknown
+	log       uuid.NullUUID // id of the successor's log; NULL if unknown
+	replaced  bool          // the successor was promoted without this database
+	complete  bool          // the handover is complete
 }
 
 const (
@@ -55,20 +55,21 @@ LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
 	raiseSQL = `INSERT INTO handover (promotion_id, successor_url, replaced, successor_log, fenced_at)
 SELECT $1, $2, $3, $4, statement_timestamp()
 WHERE NOT EXISTS (SELECT FROM ignored_promotions WHERE promotion_id = $1) ON CONFLICT DO NOTHING`
-	// lowerSQL: $1: id of the promotion, $2: whether to lift the fence of a complete handover.
-	lowerSQL = `DELETE FROM handover WHERE promotion_id = $1 AND (given_at IS NULL OR $2)`
+	// liftSQL deletes a fence. $1: id of the promotion, $2: whether to lift the fence of a complete handover.
+	liftSQL = `DELETE FROM handover WHERE promotion_id = $1 AND (given_at IS NULL OR $2)`
 	// ignoreSQL remembers the promotion that replaced the database. $1: its id.
 	ignoreSQL = `INSERT INTO ignored_promotions (promotion_id, successor_url, ignored_at)
 SELECT promotion_id, successor_url, statement_timestamp() FROM handover WHERE promotion_id = $1 AND replaced
 ON CONFLICT DO NOTHING`
-	giveSQL = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
+	// completeSQL marks a handover as complete. $1: id of the promotion.
+	completeSQL = `UPDATE handover SET given_at = coalesce(given_at, statement_timestamp()) WHERE promotion_id = $1`
 )
 
-// guards are the statements that enable or disable the triggers.
-func guards(how string) string {
+// triggersSQL returns the statements that change the triggers of the fence. action is ENABLE ALWAYS or DISABLE.
+func triggersSQL(action string) string {
 	sql := ""
 	for _, table := range []string{"events", "imports", "import_chunks", "webhooks"} {
-		sql += "ALTER TABLE " + table + " " + how + " TRIGGER handed_over;"
+		sql += "ALTER TABLE " + table + " " + action + " TRIGGER handed_over;"
 	}
 	return sql
 }
@@ -76,7 +77,7 @@ func guards(how string) string {
 // readFence reads the fence of a database; nil without one.
 func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 	var f fence
-	err := db.QueryRow(ctx, fenceSQL).Scan(&f.promotion, &f.successor, &f.log, &f.replaced, &f.given)
+	err := db.QueryRow(ctx, fenceSQL).Scan(&f.promotion, &f.successor, &f.log, &f.replaced, &f.complete)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil //nolint:nilnil // documented
 	}
@@ -87,13 +88,14 @@ func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 }
 
 // Fence makes a database refuse all appends because the service at a URL, which may be "", was promoted without it. It
-// leaves a fence as it is, ignores an ignored promotion, and fails while a handover or its undoing is under way.
+// does nothing if the database has a fence or ignores the promotion. It fails while a handover or its undoing is under
+// way.
 func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, successor string) error {
-	err := alone(ctx, pool, func() error {
+	err := withLock(ctx, pool, func() error {
 		f := fence{promotion: promotion, successor: successor, replaced: true}
-		return raise(ctx, pool, f, func(database.Querier) error { return nil })
+		return raiseFence(ctx, pool, f, func(database.Querier) error { return nil })
 	})
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, errChanged) {
 		return nil
 	}
 	return err
@@ -107,18 +109,20 @@ const lockKeySQL = `hashtextextended('novelgate handover', 0)`
 // errBusy means that another process holds the lock.
 var errBusy = fmt.Errorf("%w: another `novelgate handover` is running, or has ended this moment", ErrRefused)
 
-// waitAloneSQL limits how long alone waits: the database may notice late that a process was killed.
-const waitAloneSQL = `SET lock_timeout = '3s'`
+// lockTimeoutSQL limits the wait for the lock. There is a wait because the database may notice late that the process
+// that held the lock was killed.
+const lockTimeoutSQL = `SET lock_timeout = '3s'`
 
-// alone runs do while this process holds the lock. It fails with errBusy if another process holds it for seconds.
-func alone(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
+// withLock runs do while this process holds the lock of lockKeySQL. It fails with errBusy if another process holds the
+// lock for seconds.
+func withLock(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("lock the handover: %w", err)
 	}
-	conn := pooled.Hijack() // its end is that of the lock
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
-	if _, err = conn.Exec(ctx, waitAloneSQL); err == nil {
+	conn := pooled.Hijack()
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // releases the lock
+	if _, err = conn.Exec(ctx, lockTimeoutSQL); err == nil {
 		_, err = conn.Exec(ctx, `SELECT pg_advisory_lock(`+lockKeySQL+`)`)
 	}
 	if eventlog.IsLocked(err) {
@@ -130,32 +134,33 @@ func alone(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
 	return do()
 }
 
-// raise makes a database refuse all appends, if check succeeds when no append is under way. It fails with errMoved if
-// the database has a fence already, or ignores the promotion.
-func raise(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db database.Querier) error) error {
+// raiseFence makes a database refuse all appends, if check succeeds while no append is under way. It fails with
+// errChanged if the database has a fence already, or ignores the promotion.
+func raiseFence(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db database.Querier) error) error {
 	return exclusively(ctx, pool, "fence the database", func(tx pgx.Tx) error {
 		if err := check(tx); err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, raiseSQL, f.promotion, f.successor, f.replaced, f.log)
 		if err == nil && tag.RowsAffected() != 1 {
-			err = errMoved
+			err = errChanged
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, guards("ENABLE ALWAYS"))
+		_, err = tx.Exec(ctx, triggersSQL("ENABLE ALWAYS"))
 		return err
 	})
 }
 
-// errMoved means that another command has changed the handover meanwhile.
-var errMoved = fmt.Errorf("%w: another command has completed or undone the handover meanwhile; run this one again",
+// errChanged means that another command has changed the handover meanwhile.
+var errChanged = fmt.Errorf("%w: another command has completed or undone the handover meanwhile; run this one again",
 	ErrRefused)
 
-// lower lets a database append again, if check succeeds just before. A promotion that replaced it is ignored from then
-// on. It fails with errMoved if the handover is complete and f does not say so.
-func lower(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() error) error {
+// liftFence lets a database append again, if check succeeds just before, while no append is under way. If a promotion
+// has replaced the database, it is ignored from then on. liftFence fails with errChanged if the fence is not that of f,
+// or if the handover has been completed since f was read.
+func liftFence(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() error) error {
 	return exclusively(ctx, pool, "lift the fence", func(tx pgx.Tx) error {
 		if err := check(); err != nil {
 			return err
@@ -163,14 +168,14 @@ func lower(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() error
 		if _, err := tx.Exec(ctx, ignoreSQL, f.promotion); err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, lowerSQL, f.promotion, f.given)
+		tag, err := tx.Exec(ctx, liftSQL, f.promotion, f.complete)
 		if err == nil && tag.RowsAffected() != 1 {
-			err = errMoved
+			err = errChanged
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, guards("DISABLE"))
+		_, err = tx.Exec(ctx, triggersSQL("DISABLE"))
 		return err
 	})
 }

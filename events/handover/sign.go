@@ -7,7 +7,6 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
@@ -20,8 +19,8 @@ const (
 	endedSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8`
 )
 
-// awaitTransactions waits until the writing transactions that run now, anywhere in the cluster, have ended: until then,
-// later events cannot be sealed. It fails with ErrRefused after Wait.
+// awaitTransactions waits until the writing transactions that run now, anywhere in the cluster, have ended, because
+// later events cannot be sealed before. It fails with ErrRefused after Wait.
 func (o *Origin) awaitTransactions(ctx context.Context) error {
 	var next string
 	if err := o.Pool.QueryRow(ctx, nextSQL).Scan(&next); err != nil {
@@ -38,7 +37,7 @@ func (o *Origin) awaitTransactions(ctx context.Context) error {
 			return nil
 		}
 		if !eventlog.Sleep(limited, poll) {
-			return late(limited, "a transaction in the cluster has run for %v and delays the ledger: see pg_stat_activity",
+			return waitError(limited, "a transaction in the cluster has run for %v and delays the ledger: see pg_stat_activity",
 				o.Wait)
 		}
 	}
@@ -57,25 +56,32 @@ func (o *Origin) sign(ctx context.Context) (ledger.Checkpoint, error) {
 	if err != nil {
 		return ledger.Checkpoint{}, err
 	}
-	store := ledger.NewStore(o.Pool)
 	for {
 		err := signer.Sign(ctx)
 		var c ledger.Checkpoint
-		if err == nil || errors.Is(err, ledger.ErrLocked) {
-			if c, err = store.Newest(ctx, id.Origin); err == nil {
-				var tree tlog.Tree
-				if tree, err = store.Tree(ctx); err == nil && tree == c.Tree {
-					return c, nil
-				}
-			}
+		var final bool
+		if err == nil || errors.Is(err, ledger.ErrLocked) { // locked: a replica signs
+			c, final, err = o.newest(ctx, id.Origin)
 		}
-		if err != nil && !errors.Is(err, ledger.ErrNotFound) {
+		switch {
+		case final:
+			return c, nil
+		case err != nil && !errors.Is(err, ledger.ErrNotFound):
 			return ledger.Checkpoint{}, fmt.Errorf("sign the final checkpoint: %w", err)
-		}
-		if !eventlog.Sleep(ctx, poll) {
-			return ledger.Checkpoint{}, late(ctx, "the final checkpoint was not signed in time")
+		case !eventlog.Sleep(ctx, poll):
+			return ledger.Checkpoint{}, waitError(ctx, "the final checkpoint was not signed in time")
 		}
 	}
+}
+
+// newest returns the newest checkpoint of an origin of the ledger, and whether it covers all sealed events.
+func (o *Origin) newest(ctx context.Context, origin string) (c ledger.Checkpoint, final bool, err error) {
+	store := ledger.NewStore(o.Pool)
+	if c, err = store.Newest(ctx, origin); err != nil {
+		return c, false, err
+	}
+	tree, err := store.Tree(ctx)
+	return c, err == nil && tree == c.Tree, err
 }
 
 // Seal seals all events of a log that does not grow.
@@ -97,7 +103,7 @@ func Seal(ctx context.Context, pool *pgxpool.Pool, logger *slog.Logger) error {
 			return err
 		}
 		if !eventlog.Sleep(ctx, poll) {
-			return late(ctx, "not all events were sealed in time; a long transaction in the cluster delays it")
+			return waitError(ctx, "not all events were sealed in time; a long transaction in the cluster delays it")
 		}
 	}
 }

@@ -20,8 +20,8 @@ const formatName = "novelgate/handover/v1"
 type Token struct {
 	Format     string      `json:"format"`
 	Promotion  uuid.UUID   `json:"promotion"`
-	Successor  string      `json:"successor"`  // public URL of the mirror for which it was made
-	Log        uuid.UUID   `json:"log"`        // id of its log: no other mirror can be promoted with the token
+	Successor  string      `json:"successor"`  // public URL of the mirror for which the token was made
+	Log        uuid.UUID   `json:"log"`        // id of that mirror's log: no other mirror can be promoted with the token
 	Checkpoint string      `json:"checkpoint"` // the final one
 	Keys       string      `json:"keys"`       // content of the key file
 	Memory     uuid.UUID   `json:"memory"`
@@ -42,7 +42,7 @@ func (t *Token) Write(w io.Writer) error {
 	return nil
 }
 
-// ReadToken reads and checks a token of any size. Errors do not quote it.
+// ReadToken reads and checks a token of any size. Errors do not quote its text, which has private keys.
 func ReadToken(r io.Reader) (*Token, error) {
 	var t Token
 	err := json.UnmarshalRead(r, &t, json.RejectUnknownMembers(true))
@@ -59,7 +59,7 @@ func (t *Token) signing() *ledger.Signing {
 	return &ledger.Signing{Keys: t.Keys, Memory: t.Memory, Last: []byte(t.Checkpoint)}
 }
 
-// countErased counts the events whose personal part is erased, with an index: 10,000 of a million take 2 ms.
+// countErased counts the events whose personal part is erased. It uses an index: 10,000 of a million take 2 ms.
 func countErased(ctx context.Context, db database.Querier) (n int64, err error) {
 	const sql = `SELECT count(*) FROM events WHERE personal_digest IS NOT NULL`
 	if err := db.QueryRow(ctx, sql).Scan(&n); err != nil {

@@ -10,11 +10,11 @@ import (
 	"novelgate/events/ledger"
 )
 
-// Undo lets the database append again. A complete handover needs its token, which must not be used afterwards. A
-// database that was replaced needs IgnorePromotion, and a successor that does not answer. Undo fails with ErrRefused
-// while HandOver is under way.
+// Undo lets the database append again. If the handover is complete, Undo needs its token, which must not be used
+// afterwards. If the database was replaced, Undo needs IgnorePromotion, and the promoted service must be off. Undo
+// fails with ErrRefused while HandOver is under way.
 func (o *Origin) Undo(ctx context.Context, token *Token) error {
-	return alone(ctx, o.Pool, func() error { return o.undo(ctx, token) })
+	return withLock(ctx, o.Pool, func() error { return o.undo(ctx, token) })
 }
 
 func (o *Origin) undo(ctx context.Context, token *Token) error {
@@ -30,7 +30,7 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 	case o.IgnorePromotion && !f.replaced:
 		return fmt.Errorf("%w: this database has handed over to %s, and was not replaced: undo it without "+
 			"--ignore-promotion", ErrRefused, f.successor)
-	case f.given && token == nil:
+	case f.complete && token == nil:
 		return fmt.Errorf("%w: the handover to %s is complete, so only the file that it wrote can undo it", ErrRefused,
 			f.successor)
 	case token != nil && token.Promotion != f.promotion:
@@ -44,8 +44,8 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 	return o.reopen(ctx, f)
 }
 
-// wantOff fails with ErrReplaced if the service that replaced this one still answers, and with ErrRefused if it may
-// still run, unless Force is set.
+// wantOff fails with ErrReplaced if the service that replaced this one still answers. Unless Force is set, it fails
+// with ErrRefused if that service may still run.
 func (o *Origin) wantOff(ctx context.Context, f *fence) error {
 	found, err := FindSuccessor(ctx, o.Pool, o.Client, f.successor)
 	var network *net.OpError
@@ -59,17 +59,18 @@ func (o *Origin) wantOff(ctx context.Context, f *fence) error {
 	return fmt.Errorf("%w: %s may still run. --force assumes that it is off for good: %w", ErrRefused, f.successor, err)
 }
 
-// askTimeout limits the last question to the successor before the fence is lifted: until then, its answer must stay
-// true.
+// askTimeout limits the last question to the successor before the fence is lifted. It is short, because the answer must
+// still be true when the fence is lifted.
 const askTimeout = 2 * time.Second
 
-// reopen lifts the fence unless the successor was promoted, which it asks last: see wantNotPromoted.
+// reopen lifts the fence. It fails if the successor was promoted, and asks the successor just before: see
+// wantNotPromoted. If the handover was complete, reopen also reinstates the memory.
 func (o *Origin) reopen(ctx context.Context, f *fence) error {
-	err := lower(ctx, o.Pool, f, func() error {
+	err := liftFence(ctx, o.Pool, f, func() error {
 		asking, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		err := o.wantNotPromoted(asking, f)
-		if err == nil && f.given {
+		if err == nil && f.complete {
 			err = ledger.Reinstate(o.Memory, f.promotion)
 		}
 		return err
@@ -83,14 +84,15 @@ func (o *Origin) reopen(ctx context.Context, f *fence) error {
 	return err
 }
 
-// wantNotPromoted fails with ErrReplaced if the successor was promoted, in whatever way. If the handover is complete
-// and the successor does not answer, it fails with ErrRefused unless Force is set.
+// wantNotPromoted fails with ErrReplaced if the successor was promoted, by this handover or without it, and with
+// errPromoting while it is being promoted. If the handover is complete and the successor cannot say, wantNotPromoted
+// fails with ErrRefused, unless Force is set.
 func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	err := o.askSuccessor(ctx, f)
 	switch {
 	case errors.Is(err, ErrReplaced), errors.Is(err, errPromoting):
 		return err
-	case err == nil || !f.given: // HandOver asks again at its end
+	case err == nil || !f.complete: // HandOver asks again at its end
 		return nil
 	case !o.Force:
 		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force "+
@@ -101,9 +103,9 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	return nil
 }
 
-// askSuccessor fails with ErrReplaced if the successor was promoted, and with errPromoting if it is being promoted. It
-// makes the fence of an incomplete handover one for good. It fails also if another mirror answers, or a standby: they
-// do not know whether the successor was promoted.
+// askSuccessor fails with ErrReplaced if the successor was promoted, and with errPromoting while it is being promoted.
+// If the successor was promoted and the handover is incomplete, askSuccessor marks the database as replaced. It also
+// fails if another mirror answers, or a standby, which cannot know whether the successor was promoted.
 func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 	theirs, err := ask(ctx, o.Client, f.successor)
 	if err != nil {
@@ -123,12 +125,12 @@ func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 		return nil
 	}
 	err = fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
-	if f.given {
+	if f.complete {
 		return err
 	}
 	_, failed := o.Pool.Exec(context.WithoutCancel(ctx), replacedSQL, f.promotion, p.ID)
 	return errors.Join(err, failed)
 }
 
-// replacedSQL makes a fence one for good. $1: id of the promotion that was to be, $2: of that which was.
+// replacedSQL marks a database as replaced. $1: id of the promotion of the handover, $2: id of the one that took place.
 const replacedSQL = `UPDATE handover SET replaced = true, promotion_id = $2 WHERE promotion_id = $1`

@@ -17,8 +17,8 @@ var readWebhooksSQL string
 //go:embed webhooks_write.sql
 var writeWebhooksSQL string
 
-// readWebhooks returns the webhooks of partners, which are not in the history, with what is still to be sent. The
-// database must be fenced, so that they do not change, and all events sealed.
+// readWebhooks returns the webhooks of partners, which are not in the history, with their pending changes. The database
+// must be fenced, so that the webhooks do not change, and all events must be sealed.
 func readWebhooks(ctx context.Context, db database.Querier) (jsontext.Value, error) {
 	var text string
 	if err := db.QueryRow(ctx, readWebhooksSQL).Scan(&text); err != nil {
@@ -27,7 +27,7 @@ func readWebhooks(ctx context.Context, db database.Querier) (jsontext.Value, err
 	return jsontext.Value(text), nil
 }
 
-// writeWebhooks stores webhooks of readWebhooks. All events must be sealed.
+// writeWebhooks stores what readWebhooks has returned. All events must be sealed.
 func writeWebhooks(ctx context.Context, tx pgx.Tx, list jsontext.Value) error {
 	if _, err := tx.Exec(ctx, writeWebhooksSQL, string(list)); err != nil {
 		return fmt.Errorf("store webhooks: %w", err)

@@ -1,4 +1,4 @@
--- Stores the webhooks of a handover. $1: what webhooks_read.sql gave.
+-- Stores the webhooks of a handover. $1: the result of webhooks_read.sql.
 WITH given AS (
     SELECT value AS w FROM jsonb_array_elements($1::jsonb)
 ), webhook AS (

@@ -6,8 +6,8 @@
 // A mirror reads the newest checkpoint of its origin, which must be signed with a key from its configuration. It reads
 // the next batch of events that the checkpoint covers, encodes their entries, and adds these to its tree in memory. It
 // applies the batch only if the signed tree extends this tree: one transaction appends the events and moves the
-// mirror's position, the table mirror. So a wrong event is never applied, and the mirror reports the log index of the
-// first one.
+// mirror's position, the row of the table mirror. So a wrong event is never applied, and the mirror reports the log
+// index of the first wrong event.
 //
 // The mirror is the only writer of its log, so the log has the order of the origin. Projections, views, readers and
 // sealer run as on any other log. When the sealer has sealed all events of a checkpoint, the mirror proves from its
@@ -16,9 +16,9 @@
 // # Failure
 //
 // A batch and the position are written in one transaction, so a crash leaves no gap and no duplicate. Any number of
-// replicas may run on one database: a replica that finds the row of the position locked or moved stands by, see
-// eventlog.Follow. After an error the mirror starts again from the row. It reads a wrong event again every second, and
-// continues when the origin delivers the signed one.
+// replicas may run on one database: a replica that finds the row locked or changed stands by, see eventlog.Follow.
+// After an error the mirror starts again from the row. It reads a wrong event again every second, and continues when
+// the origin delivers the signed one.
 package mirror
 
 import (
@@ -54,7 +54,7 @@ type Config struct {
 	// Keys are the public keys of the origin's ledger. One of them must have signed each checkpoint. Required.
 	Keys []string
 	// Inline queues the writes of the inline projections for the transaction of the append. InlineStreams are the stream
-	// types that they read: the mirror stops at an event of these that it cannot decode. Required.
+	// types that these projections read: the mirror stops at such an event if it cannot decode it. Required.
 	Inline        func(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error
 	InlineStreams []string
 	// Erase erases the personal data that an AuthorErased erases, in the transaction that appends this event. Required.
@@ -83,7 +83,7 @@ type Mirror struct {
 	seen    int64              // entries of the checkpoint that saveSeen stored last
 	cleared bool               // clearStop has removed the reason of the last stop
 
-	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted: Collect returns no metrics
+	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted; Collect then returns no metrics
 	mu     sync.Mutex
 	status Status
 }
@@ -110,24 +110,31 @@ func (m *Mirror) Run(ctx context.Context) {
 	m.ended.Store(false)
 	defer m.ended.Store(true)
 	m.follow.Run(ctx, func(ctx context.Context) (progress bool, err error) {
-		if live, ok := m.config.Source.(interface{ Close() }); ok {
-			defer live.Close()
-		}
-		edge, err := m.resume(ctx)
-		if err == nil {
-			err = m.follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
-				next, more, err := m.step(ctx, edge)
-				if err != nil {
-					return eventlog.Span{}, err
-				}
-				read := int(next.Size() - edge.Size())
-				progress, edge = progress || read > 0, next
-				return eventlog.Span{Read: read, Full: more, Settled: true}, nil
-			})
-		}
+		progress, err = m.turn(ctx)
 		m.reportStop(ctx, err)
 		return progress, err
 	})
+}
+
+// turn mirrors from the stored position on until an error. progress reports whether it applied events.
+func (m *Mirror) turn(ctx context.Context) (progress bool, err error) {
+	if source, ok := m.config.Source.(interface{ Close() }); ok {
+		defer source.Close()
+	}
+	edge, err := m.resume(ctx)
+	if err != nil {
+		return false, err
+	}
+	err = m.follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
+		next, more, err := m.step(ctx, edge)
+		if err != nil {
+			return eventlog.Span{}, err
+		}
+		read := int(next.Size() - edge.Size())
+		progress, edge = progress || read > 0, next
+		return eventlog.Span{Read: read, Full: more, Settled: true}, nil
+	})
+	return progress, err
 }
 
 // inBundles reports whether the bundles have the event of a log index.
@@ -190,9 +197,9 @@ func (m *Mirror) advance(
 	return b.edge, m.apply(ctx, edge, b)
 }
 
-// checkpoint returns the newest checkpoint of the origin, verified; it is fresh. If the origin does not answer,
-// checkpoint returns the last one that it delivered, which is not fresh, if events that it covers are missing: NATS may
-// still deliver them.
+// checkpoint returns the newest checkpoint of the origin, verified, and true for fresh. If the origin does not answer
+// while the mirror lacks events of the latest known checkpoint, checkpoint returns that one, and false: NATS may still
+// deliver the events.
 func (m *Mirror) checkpoint(
 	ctx context.Context, from audit.Source, edge *ledger.Edge,
 ) (c ledger.Checkpoint, fresh bool, err error) {
@@ -227,11 +234,12 @@ func (m *Mirror) adopt(ctx context.Context) error {
 	return err
 }
 
-// batch is a verified part of the history.
+// batch is the next part of the history.
 type batch struct {
 	rows     []eventlog.Row
-	recorded []events.Recorded
-	edge     *ledger.Edge // of the tree with these events
+	leaves   []tlog.Hash       // of the rows
+	edge     *ledger.Edge      // of the tree with these rows
+	recorded []events.Recorded // see decode
 }
 
 // read reads the next events that a checkpoint covers, and verifies them.
@@ -247,11 +255,28 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 	if err != nil {
 		return nil, m.missing(ctx, from, edge, c, err)
 	}
-	b := &batch{rows: make([]eventlog.Row, len(list))}
+	b, err := newBatch(edge, list)
+	if err != nil {
+		return nil, err
+	}
+	hashes := audit.Hashes(ctx, from, c.Tree)
+	grown := tlog.Tree{N: b.edge.Size(), Hash: b.edge.Root()}
+	if err := ledger.Extends(c.Tree, grown, hashes); errors.Is(err, ledger.ErrForked) {
+		return nil, m.locate(ctx, from, edge, c, b.leaves)
+	} else if err != nil {
+		return nil, m.missing(ctx, from, edge, c, err)
+	}
+	return b, m.decode(b, first)
+}
+
+// newBatch adds the entries of events to the tree with an edge. It fails with a StoppedError at an event that is broken
+// or out of order.
+func newBatch(edge *ledger.Edge, list []ledger.Event) (b *batch, err error) {
+	first := edge.Size()
+	b = &batch{rows: make([]eventlog.Row, len(list)), leaves: make([]tlog.Hash, len(list))}
 	if b.edge, err = ledger.OpenEdge(first, edge.Nodes()); err != nil {
 		return nil, err
 	}
-	leaves := make([]tlog.Hash, len(list))
 	var entry []byte
 	for i := range list {
 		e, index := &list[i], first+int64(i)
@@ -264,19 +289,12 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 		if entry, err = ledger.AppendEntry(entry[:0], &e.Row); err != nil {
 			return nil, &StoppedError{LogIndex: index, Reason: err}
 		}
-		leaves[i], b.rows[i] = tlog.RecordHash(entry), e.Row
-		if err := b.edge.Push(leaves[i], 0, nil); err != nil {
+		b.rows[i], b.leaves[i] = e.Row, tlog.RecordHash(entry)
+		if err := b.edge.Push(b.leaves[i], 0, nil); err != nil {
 			return nil, err
 		}
 	}
-	hashes := audit.Hashes(ctx, from, c.Tree)
-	grown := tlog.Tree{N: b.edge.Size(), Hash: b.edge.Root()}
-	if err := ledger.Extends(c.Tree, grown, hashes); errors.Is(err, ledger.ErrForked) {
-		return nil, m.locate(ctx, from, edge, c, leaves)
-	} else if err != nil {
-		return nil, m.missing(ctx, from, edge, c, err)
-	}
-	return b, m.decode(b, first)
+	return b, nil
 }
 
 // decode decodes the events of a batch for the inline projections. It leaves out undecodable events of other stream

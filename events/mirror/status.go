@@ -38,18 +38,20 @@ func (m *Mirror) reportStop(ctx context.Context, err error) {
 	if !ok {
 		return
 	}
-	told := false
+	reported := false
 	m.changeStatus(func(s *Status) {
-		told = s.Stopped == stopped.Reason.Error() && s.StoppedAt != nil && *s.StoppedAt == stopped.LogIndex
+		reported = s.Stopped == stopped.Reason.Error() && s.StoppedAt != nil && *s.StoppedAt == stopped.LogIndex
 		s.Stopped, s.StoppedAt = stopped.Reason.Error(), &stopped.LogIndex
 	})
-	if m.cleared = false; !told {
-		if err := m.saveStop(ctx, stopped); err != nil {
-			m.config.Logger.WarnContext(ctx, "The reason is not stored", slog.Any("error", err))
-		}
-		m.config.Logger.ErrorContext(ctx, "The mirror has stopped: the origin delivers what does not belong to the history",
-			slog.Int64("logIndex", stopped.LogIndex), slog.Any("error", stopped.Reason))
+	m.cleared = false
+	if reported {
+		return
 	}
+	if err := m.saveStop(ctx, stopped); err != nil {
+		m.config.Logger.WarnContext(ctx, "The reason is not stored", slog.Any("error", err))
+	}
+	m.config.Logger.ErrorContext(ctx, "The mirror has stopped: the origin delivers what does not belong to the history",
+		slog.Int64("logIndex", stopped.LogIndex), slog.Any("error", stopped.Reason))
 }
 
 var (

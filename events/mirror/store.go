@@ -30,24 +30,26 @@ const (
 	beginSQL = `INSERT INTO mirror (origin_url, tree_size, edge, started_at, applied_at)
 SELECT $1, 0, '', statement_timestamp(), statement_timestamp()
 WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins) AND NOT EXISTS (SELECT FROM mirror)`
-	moveSQL    = `UPDATE mirror SET origin_url = $1 WHERE origin_url <> $1`
-	guardSQL   = `ALTER TABLE events ENABLE ALWAYS TRIGGER events_only_mirrored`
-	originSQL  = `SELECT origin_url FROM mirror`
-	loadSQL    = `SELECT tree_size, edge FROM mirror`
-	holdSQL    = loadSQL + ` FOR NO KEY UPDATE SKIP LOCKED`
-	mirrorsSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
-	saveSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
-	// seeSQL stores the newest checkpoint of the origin. $1: note.
-	seeSQL = `UPDATE mirror SET seen = $1`
-	// stopSQL stores why the mirror has stopped, or that it goes on. $1: reason, $2: log index.
-	stopSQL  = `UPDATE mirror SET stopped = $1, stopped_at = $2 WHERE (stopped, stopped_at) IS DISTINCT FROM ($1, $2)`
-	stateSQL = `SELECT origin_url, coalesce(seen, ''), coalesce(stopped, ''), coalesce(stopped_at, 0), tree_size, edge FROM mirror`
-	endSQL   = `DELETE FROM mirror`
-	openSQL  = `ALTER TABLE events DISABLE TRIGGER events_only_mirrored`
+	setURLSQL = `UPDATE mirror SET origin_url = $1 WHERE origin_url <> $1`
+	originSQL = `SELECT origin_url FROM mirror`
+	edgeSQL   = `SELECT tree_size, edge FROM mirror`
+	// lockEdgeSQL returns no row if another transaction holds the lock.
+	lockEdgeSQL = edgeSQL + ` FOR NO KEY UPDATE SKIP LOCKED`
+	// allowWritesSQL lets the transaction append and erase. Without it, the trigger that closeSQL enables refuses both.
+	allowWritesSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
+	saveEdgeSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
+	// saveSeenSQL stores the newest checkpoint of the origin. $1: note.
+	saveSeenSQL = `UPDATE mirror SET seen = $1`
+	// saveStopSQL stores why the mirror has stopped. $1: reason, $2: log index; both NULL: the mirror continues.
+	saveStopSQL = `UPDATE mirror SET stopped = $1, stopped_at = $2 WHERE (stopped, stopped_at) IS DISTINCT FROM ($1, $2)`
+	stateSQL    = `SELECT origin_url, coalesce(seen, ''), coalesce(stopped, ''), coalesce(stopped_at, 0), tree_size, edge FROM mirror`
+	endSQL      = `DELETE FROM mirror`
+	closeSQL    = `ALTER TABLE events ENABLE ALWAYS TRIGGER events_only_mirrored`
+	openSQL     = `ALTER TABLE events DISABLE TRIGGER events_only_mirrored`
 )
 
 // Begin makes an empty database the mirror of the service at a URL. In the database of a mirror it only updates the
-// URL; the mirrored events show whether the service is the same. It fails with ErrInUse for any other database.
+// URL; verification of the events shows whether the service is the same. It fails with ErrInUse for any other database.
 func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
 	origin, err := Origin(ctx, pool)
 	if err != nil || origin == originURL {
@@ -55,7 +57,7 @@ func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
 	}
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if origin != "" {
-			_, err := tx.Exec(ctx, moveSQL, originURL)
+			_, err := tx.Exec(ctx, setURLSQL, originURL)
 			return err
 		}
 		if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
@@ -67,7 +69,7 @@ func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
 		if now, err := Origin(ctx, tx); err != nil || now == "" {
 			return errors.Join(ErrInUse, err)
 		}
-		_, err := tx.Exec(ctx, guardSQL)
+		_, err := tx.Exec(ctx, closeSQL)
 		return err
 	})
 	if err != nil {
@@ -87,11 +89,11 @@ func Origin(ctx context.Context, db database.Querier) (url string, err error) {
 
 // State is the durable state of a mirror.
 type State struct {
-	Origin    string       // public URL
-	Edge      *ledger.Edge // of the tree of the events that were verified and applied
-	Seen      *ledger.Checkpoint
-	Stopped   string // why it has stopped
-	StoppedAt int64
+	Origin    string             // public URL
+	Edge      *ledger.Edge       // of the tree of the events that were verified and applied
+	Seen      *ledger.Checkpoint // newest checkpoint of the origin; nil before the first one
+	Stopped   string             // why the mirror has stopped; "" if it has not
+	StoppedAt int64              // log index of the first wrong event
 }
 
 // ReadState reads the state of a mirror; nil if the database is not a mirror.
@@ -118,10 +120,10 @@ func ReadState(ctx context.Context, db database.Querier) (*State, error) {
 	return &s, nil
 }
 
-// End makes the database of a mirror that of a service of its own, in the transaction of a promotion. It fails unless
-// the mirror has the state still.
+// End makes the database of a mirror one that accepts appends, in the transaction of a promotion. It fails if the
+// mirror has applied events since at was read.
 func End(ctx context.Context, tx pgx.Tx, at *State) error {
-	found, err := scanEdge(tx.QueryRow(ctx, loadSQL+` FOR UPDATE`))
+	found, err := scanEdge(tx.QueryRow(ctx, edgeSQL+` FOR UPDATE`))
 	if err != nil {
 		return err
 	}
@@ -142,14 +144,14 @@ func (m *Mirror) saveSeen(ctx context.Context, c ledger.Checkpoint) error {
 	if c.Tree.N <= m.seen {
 		return nil
 	}
-	if _, err := m.config.Pool.Exec(ctx, seeSQL, string(c.Note)); err != nil {
+	if _, err := m.config.Pool.Exec(ctx, saveSeenSQL, string(c.Note)); err != nil {
 		return fmt.Errorf("store the checkpoint of the origin: %w", err)
 	}
 	m.seen = c.Tree.N
 	return nil
 }
 
-// saveStop stores why the mirror has stopped; nil: it goes on.
+// saveStop stores why the mirror has stopped; nil: it continues.
 func (m *Mirror) saveStop(ctx context.Context, stopped *StoppedError) error {
 	var reason *string
 	var at *int64
@@ -157,13 +159,13 @@ func (m *Mirror) saveStop(ctx context.Context, stopped *StoppedError) error {
 		text := eventlog.ErrorText(stopped.Reason)
 		reason, at = &text, &stopped.LogIndex
 	}
-	if _, err := m.config.Pool.Exec(ctx, stopSQL, reason, at); err != nil {
+	if _, err := m.config.Pool.Exec(ctx, saveStopSQL, reason, at); err != nil {
 		return fmt.Errorf("store the state of the mirror: %w", err)
 	}
 	return nil
 }
 
-// resume reads the edge of the mirrored tree, and puts into the status how far mirror and origin were.
+// resume reads the edge of the mirrored tree, and sets the stored progress of mirror and origin in the status.
 func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
 	at, err := ReadState(ctx, m.config.Pool)
 	if err == nil && at == nil {
@@ -181,7 +183,7 @@ func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
 	return at.Edge, nil
 }
 
-// clearStop stores that the mirror has not stopped, unless it has done so since the last stop.
+// clearStop clears the stored reason of a stop, once after each stop and after the start of the process.
 func (m *Mirror) clearStop(ctx context.Context) error {
 	if m.cleared {
 		return nil
@@ -195,7 +197,7 @@ func (m *Mirror) clearStop(ctx context.Context) error {
 
 // load reads the edge of the mirrored tree.
 func (m *Mirror) load(ctx context.Context) (*ledger.Edge, error) {
-	return scanEdge(m.config.Pool.QueryRow(ctx, loadSQL))
+	return scanEdge(m.config.Pool.QueryRow(ctx, edgeSQL))
 }
 
 func scanEdge(row pgx.Row) (*ledger.Edge, error) {
@@ -208,19 +210,19 @@ func scanEdge(row pgx.Row) (*ledger.Edge, error) {
 }
 
 // apply appends a batch in one transaction, if the mirrored tree still has the edge on which the batch builds. It
-// fails with eventlog.ErrStandby if another replica has locked or moved it.
+// fails with eventlog.ErrStandby if another replica has locked or moved the edge.
 func (m *Mirror) apply(ctx context.Context, edge *ledger.Edge, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	err := pgx.BeginFunc(ctx, m.config.Pool, func(tx pgx.Tx) error {
-		found, err := scanEdge(tx.QueryRow(ctx, holdSQL))
+		found, err := scanEdge(tx.QueryRow(ctx, lockEdgeSQL))
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && (found.Size() != edge.Size() || found.Root() != edge.Root()) {
 			return fmt.Errorf("%w: it mirrors", eventlog.ErrStandby)
 		}
 		if err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, mirrorsSQL); err != nil {
+		if _, err := tx.Exec(ctx, allowWritesSQL); err != nil {
 			return fmt.Errorf("open the log of a mirror: %w", err)
 		}
 		if err := eventlog.CopyRows(ctx, tx, b.rows); err != nil {
@@ -230,7 +232,7 @@ func (m *Mirror) apply(ctx context.Context, edge *ledger.Edge, b *batch) error {
 		if err := m.config.Inline(ctx, &writes, b.recorded); err != nil {
 			return err
 		}
-		writes.Queue(saveSQL, b.edge.Size(), b.edge.Nodes())
+		writes.Queue(saveEdgeSQL, b.edge.Size(), b.edge.Nodes())
 		if err := tx.SendBatch(ctx, &writes).Close(); err != nil {
 			return fmt.Errorf("write inline projections: %w", err)
 		}

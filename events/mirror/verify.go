@@ -123,18 +123,12 @@ func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first in
 		return nil
 	}
 	lost := func(index int64) bool {
-		tile := tlog.Tile{H: ledger.TileHeight, N: index / ledger.TileWidth, W: int(index%ledger.TileWidth) + 1}
-		ours, ourErr := m.store.Tile(ctx, tile)
-		theirs, theirErr := from.Tile(ctx, tile)
-		if !errors.Is(theirErr, ledger.ErrNotFound) {
-			err = errors.Join(err, theirErr)
+		if err != nil {
+			return false // ends the search
 		}
-		err = errors.Join(err, ourErr)
-		if err != nil || theirErr != nil || len(theirs) < len(ours) {
-			return err == nil
-		}
-		last := (tile.W - 1) * tlog.HashSize
-		return !bytes.Equal(theirs[last:][:tlog.HashSize], ours[last:])
+		var differs bool
+		differs, err = m.leafDiffers(ctx, from, index)
+		return differs
 	}
 	if !lost(size-1) || err != nil {
 		return err
@@ -144,4 +138,22 @@ func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first in
 		return err
 	}
 	return &StoppedError{LogIndex: index, Reason: errLost}
+}
+
+// leafDiffers reports whether the origin lacks the leaf of a sealed event, or has another one in its lowest hash tiles.
+func (m *Mirror) leafDiffers(ctx context.Context, from audit.Source, index int64) (bool, error) {
+	tile := tlog.Tile{H: ledger.TileHeight, N: index / ledger.TileWidth, W: int(index%ledger.TileWidth) + 1}
+	ours, err := m.store.Tile(ctx, tile)
+	if err != nil {
+		return false, err
+	}
+	theirs, err := from.Tile(ctx, tile)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	last := (tile.W - 1) * tlog.HashSize
+	return len(theirs) < len(ours) || !bytes.Equal(theirs[last:][:tlog.HashSize], ours[last:]), nil
 }

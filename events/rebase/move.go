@@ -80,6 +80,11 @@ func (w *work) move(ctx context.Context) error {
 			return err
 		}
 	}
+	return w.translateReferences(ctx)
+}
+
+// translateReferences translates all references to positions outside of log and ledger.
+func (w *work) translateReferences(ctx context.Context) error {
 	references, err := collect[struct {
 		Name      string
 		Translate *string

@@ -18,8 +18,9 @@
 //
 // # Failure
 //
-// The move is one transaction under an exclusive lock on the log. Before and after it, the whole tree is hashed from
-// the stored events; a difference aborts it. Any failure before the commit leaves the database unchanged.
+// A rebase is one transaction under an exclusive lock on the log. Before and after the move, it hashes the whole tree
+// from the stored events and compares it with the ledger; a difference aborts the transaction. Any failure before the
+// commit leaves the database unchanged.
 package rebase
 
 import (
@@ -99,7 +100,7 @@ func Run(ctx context.Context, config Config) (*Report, error) {
 	return report, nil
 }
 
-// work is one run.
+// work is the state of one Run.
 type work struct {
 	Config
 	tx     pgx.Tx

@@ -1,6 +1,6 @@
--- Every reference to a position outside of log and ledger (…transaction_id with …position beside it), also in an unfinished rebuild: its
--- name, and the statement that translates it; NULL without …position. A position between two events becomes that of the earlier one, so
--- that the next event after it is the same. A position before the first event, such as 0/0, stays before it.
+-- Every reference to a position (…transaction_id with …position beside it), except those of log and ledger, also in an unfinished
+-- rebuild: its name, and the statement that translates it; NULL without …position. A position between two events becomes that of the
+-- earlier one, so that the next event after it is the same. A position before the first event, such as 0/0, stays before it.
 SELECT concat_ws('.', n.nspname, c.relname, a.attname),
        CASE WHEN b.attname IS NOT NULL THEN format($$UPDATE %1$I.%2$I AS t SET %3$I = '2', %4$I = coalesce((
            SELECT r.first_position + CASE WHEN r.transaction_id = t.%3$I THEN least(t.%4$I, r.events - 1) ELSE r.events - 1 END

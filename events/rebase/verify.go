@@ -40,12 +40,12 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 }
 
 // treeSource is the database, as the transaction sees it, with a temporary checkpoint over the whole tree, including
-// entries that are not signed yet. Its key is discarded afterwards, and its checkpoint is never published.
+// entries that are not signed yet. The key of this checkpoint is discarded afterwards, and it is never published.
 type treeSource struct {
 	*audit.Database
-	mu   sync.Mutex // a transaction answers one goroutine at a time
-	key  string
-	note []byte
+	mu   sync.Mutex        // a transaction answers one goroutine at a time
+	key  string            // verifier key of the temporary checkpoint
+	note []byte            // the temporary checkpoint
 	kept map[string][]byte // the newest recorded checkpoint
 }
 
@@ -71,20 +71,24 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 	if err != nil {
 		return nil, err
 	}
-	private, public, err := note.GenerateKey(rand.Reader, origin)
+	return s, s.sign(ledger.Checkpoint{Origin: origin, Tree: tree})
+}
+
+// sign sets the temporary checkpoint, signed with a new key.
+func (s *treeSource) sign(c ledger.Checkpoint) error {
+	private, public, err := note.GenerateKey(rand.Reader, c.Origin)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
+		return fmt.Errorf("make a key: %w", err)
 	}
 	signer, err := note.NewSigner(private)
 	if err != nil {
-		return nil, fmt.Errorf("make a key: %w", err)
-	}
-	body := ledger.Checkpoint{Origin: origin, Tree: tree}.Body()
-	if s.note, err = note.Sign(&note.Note{Text: body}, signer); err != nil {
-		return nil, fmt.Errorf("sign the tree: %w", err)
+		return fmt.Errorf("make a key: %w", err)
 	}
 	s.key = public
-	return s, nil
+	if s.note, err = note.Sign(&note.Note{Text: c.Body()}, signer); err != nil {
+		return fmt.Errorf("sign the tree: %w", err)
+	}
+	return nil
 }
 
 // Checkpoint implements audit.Source.
