@@ -88,8 +88,8 @@ func (s *Store) breakCycle(ctx context.Context, id uuid.UUID) error {
 		return err
 	}
 	var free *int64
-	// The last ancestor is a reply to the comment at which the walk entered the cycle. If there is no such comment, another
-	// worker has broken the cycle, and its replies are ready.
+	// The last ancestor is a reply to the comment at which the walk entered the cycle. If there is no such comment,
+	// another worker has broken the cycle, and its replies are ready.
 	begin := slices.IndexFunc(up, func(r reply) bool { return r.Post == up[len(up)-1].Parent.UUID })
 	if begin >= 0 {
 		first := slices.MinFunc(up[begin:], func(a, b reply) int { return cmp.Compare(a.Line, b.Line) })

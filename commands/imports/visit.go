@@ -221,8 +221,8 @@ const releaseSQL = `WITH c AS (
 )
 UPDATE imports AS i SET worked_at = now() FROM c WHERE i.import_id = c.import_id`
 
-// release ends the lease of an idle chunk. It also sets worked_at, so that an import with many idle chunks does not delay
-// others.
+// release ends the lease of an idle chunk. It also sets worked_at, so that an import with many idle chunks does not
+// delay others.
 func (s *Store) release(ctx context.Context, v *visit, holder uuid.UUID) error {
 	if _, err := s.Pool.Exec(ctx, releaseSQL, v.importID, v.linesBefore, holder, v.nextTurn()); err != nil {
 		return fmt.Errorf("release a chunk: %w", err)

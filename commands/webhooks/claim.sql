@@ -1,5 +1,5 @@
--- Leases the webhook that has waited longest among those with changes to send. $1: worker; $2: length of the lease; $3: whether to
--- lease one whose endpoint was slow at the last attempt. The last column: whether the log has the last event that was told to the
+-- Leases the webhook that has waited longest among those with changes to send. $1: holder; $2: length of the lease; $3: whether to
+-- lease one whose endpoint was slow at the last attempt. The last column: whether the log has the event at the position of the
 -- webhook, which a failover may have removed.
 WITH due AS (
     SELECT w.webhook_id FROM webhooks AS w JOIN integrations AS g ON g.integration_id = w.integration_id AND g.enabled

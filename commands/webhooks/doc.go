@@ -3,23 +3,24 @@
 //
 // # Outbox
 //
-// The log is the outbox. A webhook has a position in it, up to which every change of its partner has been attempted. A
-// change whose attempt failed becomes a row with the time of its next attempt, and the position moves on. After twenty
-// failures without a success the endpoint gets one request every five minutes, so the position hardly moves and few
-// rows are added. The first success makes all of them due. A change is given up only while the endpoint accepts
-// others, so an endpoint that was down gets all changes.
+// The log is the outbox. A webhook has a position in the log, up to which every change of its partner has been
+// attempted. Each attempted change has a row. If the attempt failed, the row has the time of the next one, and the
+// position moves on all the same. After twenty failures without a success the endpoint gets one request every five
+// minutes, so the position hardly moves and few rows are added. The first success makes all failed changes due. A
+// change is given up only while the endpoint accepts others, so an endpoint that was down gets all changes.
 //
 // # Workers
 //
-// Each replica has a worker. It leases a webhook: a holder and a deadline in its row, and no open transaction. Each
-// outcome is saved with one statement that fails when the lease is lost, so a change of the webhook by its partner ends
-// the visit by taking the lease away. A worker that is killed between the request and the save leads to a second
-// request with the same webhook-id: delivery is at least once.
+// Each replica has a worker. It leases a webhook: the row has the holder and a deadline, and no transaction stays open.
+// Each outcome is saved with one statement that fails when the lease is lost. When a partner changes a webhook, its
+// lease ends, and so does the visit. If a worker is killed between a request and its save, the change is sent again with
+// the same webhook-id: delivery is at least once.
 //
 // Endpoints whose last attempt was slow have their own limit, so they do not delay the others.
 //
 // # Where requests go
 //
-// The address is checked when the connection is made, after the name is resolved: only public addresses, and those that
-// the operator allows. The worker follows no redirects, uses no proxy of the environment, and shows no answer's body.
+// The IP address is checked when the connection is made, after the name is resolved: only public addresses, and those
+// that the operator allows. The worker follows no redirects, uses no proxy of the environment, and shows no answer's
+// body.
 package webhooks

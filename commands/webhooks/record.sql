@@ -1,9 +1,9 @@
 -- Saves the outcome of an attempt, if the worker still has the lease.
 --
--- $1 webhook; $2 worker; $3, $4, $5 position of the change, and its recorded_at; $6 whether it is new, so that the position moves; $7
+-- $1 webhook; $2 holder; $3, $4, $5 position of the change, and its recorded_at; $6 whether it is new, so that the position moves; $7
 -- its id; $8 its kind; $9 whether it was delivered; $10, $11, $12 status, error, milliseconds; $13 time to the next attempt, NULL for
--- none; $14 length of the lease; $15 pause before new changes; $16 whether it was slow; $17 whether the endpoint is gone; $18 time
--- with failures only after which the webhook is disabled
+-- none; $14 length of the lease; $15 pause before the next attempt at any change; $16 whether it was slow; $17 whether the endpoint is
+-- gone; $18 time since the first failure without a success after which the webhook is disabled
 WITH w AS (
     UPDATE webhooks SET
         transaction_id = CASE WHEN $6 THEN $3 ELSE transaction_id END, position = CASE WHEN $6 THEN $4 ELSE position END,

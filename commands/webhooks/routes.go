@@ -72,7 +72,8 @@ type call struct {
 const maxBody = 32 << 10
 
 // serve answers a request. Checks run in this order: API key (401), disabled integration (403), fair share (429), media
-// type (415), size (413), path (404), body or parameters (400), webhook (404), its state (409).
+// type (415), size (413), JSON of the body (400), path (404), members of the body or parameters (400), webhook (404),
+// its state (409).
 func (a *API) serve(
 	w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error, members []string,
 ) error {

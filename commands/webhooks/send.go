@@ -32,30 +32,34 @@ const (
 	maxURL       = 2000
 	userAgent    = "Novelgate"
 	jsonMedia    = "application/json"
-	wantHTTPS    = "must be an https address with a host, without user information and fragment"
-	wantPublic   = "must be a public address"
-	orAllowed    = ", or an address that the host platform allows within its network"
+)
+
+// Error texts of checkURL.
+const (
+	wantHTTPS  = "must be an https address with a host, without user information and fragment"
+	wantPublic = "must be a public address"
+	orAllowed  = ", or an address that the host platform allows within its network"
 )
 
 // Sender sends messages to endpoints. Create it with NewSender.
 type Sender struct {
-	client *http.Client
-	rules  map[string]rule // by scheme
-	http   bool            // http addresses are allowed
-	now    func() time.Time
+	client    *http.Client
+	rules     map[string]rule // by scheme
+	allowHTTP bool            // http addresses are allowed
+	now       func() time.Time
 }
 
-// rule fails for an address to which nothing may be sent. It checks an address in a URL, and the address of every
-// connection.
+// rule checks an IP address: it fails if nothing may be sent there. It is applied to an address in a URL, and to the
+// address of every connection.
 type rule func(netip.Addr) error
 
-// network resolves and verifies endpoints. Zero fields use the system's defaults.
+// network has what finds and verifies endpoints. nil: the default of the system.
 type network struct {
 	resolver *net.Resolver
 	roots    *x509.CertPool
 }
 
-// NewSender returns a Sender to public addresses, and to those in allowed, for which http is possible, too.
+// NewSender returns a Sender to public addresses by https, and to addresses in allowed by https or http.
 func NewSender(allowed []netip.Prefix, now func() time.Time) *Sender {
 	return newSender(allowed, now, network{})
 }
@@ -75,7 +79,7 @@ func newSender(allowed []netip.Prefix, now func() time.Time, through network) *S
 		}
 		return ssrf.ErrProhibitedIP
 	}
-	s := &Sender{http: len(allowed) > 0, now: now, rules: map[string]rule{
+	s := &Sender{allowHTTP: len(allowed) > 0, now: now, rules: map[string]rule{
 		"https": ssrf.New(ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)).SafeAddr,
 		"http":  within,
 	}}
@@ -98,7 +102,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 // RoundTrip implements http.RoundTripper.
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// transport returns a transport to the addresses that a rule permits, without a proxy.
+// transport returns a transport without a proxy. It connects only to the addresses that a rule permits.
 func transport(permits rule, through network) *http.Transport {
 	control := func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
@@ -118,7 +122,7 @@ func transport(permits rule, through network) *http.Transport {
 	}
 }
 
-// checkURL returns the error text for the address of an endpoint, "" for a valid one. The addresses of a name are
+// checkURL returns the error text for the URL of an endpoint, "" for a valid one. The IP addresses of a host name are
 // checked when a connection is made.
 func (s *Sender) checkURL(text string) string {
 	u, err := url.Parse(text)
@@ -126,15 +130,15 @@ func (s *Sender) checkURL(text string) string {
 	switch {
 	case len(text) > maxURL:
 		return fmt.Sprintf("must have at most %d characters", maxURL)
-	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.http) || u.Hostname() == "" || u.User != nil ||
-		u.Fragment != "":
+	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.allowHTTP) || u.Hostname() == "" ||
+		u.User != nil || u.Fragment != "":
 		wrong = wantHTTPS
 	default:
 		if address, err := netip.ParseAddr(u.Hostname()); err == nil && s.rules[u.Scheme](address.Unmap()) != nil {
 			wrong = wantPublic
 		}
 	}
-	if wrong != "" && s.http {
+	if wrong != "" && s.allowHTTP {
 		wrong += orAllowed
 	}
 	return wrong

@@ -89,19 +89,20 @@ func scanListed(row pgx.CollectableRow) (l Listed, err error) {
 	return l, err
 }
 
-// List returns the webhooks of an integration, or of all with uuid.Nil, oldest first.
+// List returns the webhooks of an integration, or with uuid.Nil those of all integrations, oldest first.
 func (s *Store) List(ctx context.Context, integration uuid.UUID) ([]Listed, error) {
 	return database.Collect(ctx, s.Pool, "webhooks", scanListed, `SELECT `+columns+` FROM webhooks AS w
 WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1 ORDER BY w.created_at, w.webhook_id`, integration)
 }
 
-// Find returns a webhook, of an integration or, with uuid.Nil, of any. It fails with ErrNotFound.
+// Find returns a webhook of an integration, or with uuid.Nil of any integration. If there is none, it fails with
+// ErrNotFound.
 func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Listed, error) {
 	return s.one(ctx, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
     AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $2)`, id, integration)
 }
 
-// one runs a statement that returns a webhook. It fails with ErrNotFound when it returns none.
+// one executes a statement that returns one webhook. If the statement returns none, it fails with ErrNotFound.
 func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed, error) {
 	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	found, err := pgx.CollectExactlyOneRow(rows, scanListed)
@@ -114,7 +115,7 @@ func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed,
 	return found, nil
 }
 
-// createSQL adds a webhook after all settled events. $6: maximum number of webhooks of an integration.
+// createSQL adds a webhook whose position is the last settled event. $6: maximum number of webhooks of an integration.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
 SELECT $1, $2, $3, $4, $5, coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.recorded_at
 FROM (SELECT) AS one LEFT JOIN LATERAL (
@@ -182,7 +183,7 @@ func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change)
 	return changed.Webhook, err
 }
 
-// byStaff is the value of disabled after a decision of staff.
+// byStaff is the value of disabled while staff have disabled the webhook.
 const byStaff = "staff"
 
 // Switch disables or enables a webhook for staff.
@@ -220,7 +221,7 @@ func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap t
 	return w.Webhook, shown, err
 }
 
-// replaySQL sets the position to before the first change since a time. It cancels the retries of later changes.
+// replaySQL sets the position to the last change before a time, and cancels the retries of changes after that position.
 const replaySQL = `WITH p AS (
     SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
     WHERE w.webhook_id = $1 AND c.recorded_at < $3 ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1

@@ -52,16 +52,16 @@ const (
 	retryPause     = 5 * time.Second        // after a failure of the database
 	lease          = time.Minute            // more than the longest attempt and its save
 	visitTime      = 10 * time.Second       // of a visit, before another webhook's turn
-	slowTime       = 2 * time.Second        // an attempt counts as slow from here on
+	slowTime       = 2 * time.Second        // from here on an attempt counts as slow
 	endTime        = 5 * time.Second        // for the last save
 	changesPerRead = 20                     // new changes read at a time
-	retriesPerRead = 10                     // retries between them; fewer than failingAfter
-	failingAfter   = 20                     // consecutive failures, before failingPause
+	retriesPerRead = 10                     // retries read at a time; fewer than failingAfter
+	failingAfter   = 20                     // consecutive failures; from here on the endpoint counts as failing
 	failingPause   = 5 * time.Minute        // between attempts while the endpoint fails
 	disableAfter   = 5 * 24 * time.Hour     // of failures without a success
 	retention      = 7 * 24 * time.Hour     // of finished attempts
 	purgeEvery     = 10 * time.Minute
-	rewind         = 10 * time.Minute // before the lost position
+	rewindTime     = 10 * time.Minute // minimum time from the new position to the lost one
 	jitterShares   = 10               // a wait is extended by up to 1/jitterShares
 )
 
@@ -154,10 +154,10 @@ type visit struct {
 	url                     string
 	types                   []string
 	secrets                 [][]byte
-	place                   events.Position
-	failures                int
-	failingSince            *time.Time
-	inLog                   bool // the log has the event at the position
+	position                events.Position // see Outbox in doc.go
+	failures                int             // consecutive
+	failingSince            *time.Time      // first failure since the last success; nil without one
+	inLog                   bool            // the log has the event at the position
 }
 
 // claim leases a webhook; nil when there is none.
@@ -165,7 +165,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	v := &visit{holder: uuid.New()}
 	var secret, previous []byte
 	err := w.Store.Pool.QueryRow(ctx, claimSQL, v.holder, lease, slow).Scan(&v.id, &v.integration, &v.url, &v.types,
-		&secret, &previous, &v.place.TransactionID, &v.place.Ordinal, &v.failures, &v.failingSince, &v.inLog)
+		&secret, &previous, &v.position.TransactionID, &v.position.Ordinal, &v.failures, &v.failingSince, &v.inLog)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -198,8 +198,8 @@ func (w *Worker) visit(ctx context.Context, v *visit) {
 // errEndVisit ends a visit before all changes are sent.
 var errEndVisit = errors.New("the visit ends early")
 
-// work sends new changes and retries in turns, until none is left or until ends. New changes come first, so that
-// retries of changes that an endpoint always refuses do not delay them.
+// work sends new changes and retries in turns, while there are any, and ends with the context until. New changes come
+// first, so that they do not wait for retries that an endpoint always refuses.
 func (w *Worker) work(ctx, until context.Context, v *visit) error {
 	if !v.inLog {
 		if err := w.rewind(ctx, v); err != nil {
@@ -233,12 +233,13 @@ UPDATE webhooks SET transaction_id = coalesce((SELECT transaction_id FROM p), '0
     position = coalesce((SELECT position FROM p), 0), event_recorded_at = (SELECT recorded_at FROM p)
 WHERE webhook_id = $1 AND holder = $2 RETURNING transaction_id, position`
 
-// rewind moves a webhook back if the log no longer has the event at its position, because the database was set back.
-// Some changes are then sent again.
+// rewind moves a webhook back whose position is no longer in the log, because the database was set back. Some changes
+// are then sent again.
 func (w *Worker) rewind(ctx context.Context, v *visit) error {
 	w.Logger.InfoContext(ctx, "the database was set back: a webhook continues from an earlier position",
-		slog.String("webhook", v.id.String()), slog.Any("position", v.place))
-	err := w.Store.Pool.QueryRow(ctx, rewindSQL, v.id, v.holder, rewind).Scan(&v.place.TransactionID, &v.place.Ordinal)
+		slog.String("webhook", v.id.String()), slog.Any("position", v.position))
+	err := w.Store.Pool.QueryRow(ctx, rewindSQL, v.id, v.holder, rewindTime).Scan(&v.position.TransactionID,
+		&v.position.Ordinal)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return errLeaseLost
 	}
@@ -248,8 +249,8 @@ func (w *Worker) rewind(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// retried is a change to send again.
-type retried struct {
+// retryRow is a change to send again.
+type retryRow struct {
 	Place      events.Position
 	RecordedAt time.Time
 	Attempts   int
@@ -259,9 +260,9 @@ type retried struct {
 const dueSQL = `SELECT transaction_id, position, recorded_at, attempts, first_at FROM webhook_attempts
 WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
 
-// retry sends changes again that are due. It reports whether there may be more.
+// retry sends the changes again whose next attempt is due. It reports whether there may be more.
 func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
-	due, err := database.Collect(ctx, w.Store.Pool, "retries", func(row pgx.CollectableRow) (r retried, err error) {
+	due, err := database.Collect(ctx, w.Store.Pool, "retries", func(row pgx.CollectableRow) (r retryRow, err error) {
 		err = row.Scan(&r.Place.TransactionID, &r.Place.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
 		return r, err
 	}, dueSQL, v.id, retriesPerRead)
@@ -292,32 +293,32 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 
 // advance sends new changes. It reports whether there may be more.
 func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err error) {
-	found, err := w.Feed.Read(ctx, v.integration, v.place, changesPerRead)
+	found, err := w.Feed.Read(ctx, v.integration, v.position, changesPerRead)
 	if err != nil {
 		return false, err
 	}
-	var passed *Message
+	var skipped *Message // last of the preceding changes that the webhook does not want
 	for i := range found {
 		m := &found[i]
 		if v.types != nil && !slices.Contains(v.types, m.Type) {
-			passed = m
+			skipped = m
 			continue
 		}
 		if err := w.attempt(ctx, until, v, m, nil); err != nil {
 			return false, err
 		}
-		v.place, passed = m.Place, nil
+		v.position, skipped = m.Place, nil
 	}
-	if passed != nil {
-		if err := w.pass(ctx, v, passed); err != nil {
+	if skipped != nil {
+		if err := w.skipTo(ctx, v, skipped); err != nil {
 			return false, err
 		}
 	}
 	return len(found) == changesPerRead, nil
 }
 
-// pass moves the position past changes that are not sent.
-func (w *Worker) pass(ctx context.Context, v *visit, last *Message) error {
+// skipTo moves the position to the last of some changes that the webhook does not want.
+func (w *Worker) skipTo(ctx context.Context, v *visit, last *Message) error {
 	tag, err := w.Store.Pool.Exec(ctx, `UPDATE webhooks SET transaction_id = $3, position = $4, event_recorded_at = $5
 WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID, last.Place.Ordinal, last.OccurredAt)
 	if err != nil {
@@ -326,13 +327,13 @@ WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID
 	if tag.RowsAffected() == 0 {
 		return errLeaseLost
 	}
-	v.place = last.Place
+	v.position = last.Place
 	return nil
 }
 
 // attempt sends a change and saves the outcome. again is nil for a new change. It fails with errEndVisit when the visit
-// must end, after the save or without an attempt.
-func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again *retried) error {
+// must end: before an attempt, or after the save of its outcome.
+func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again *retryRow) error {
 	if until.Err() != nil {
 		return errEndVisit
 	}
@@ -383,9 +384,9 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	return nil
 }
 
-// next returns the time to the next attempt after a failure; nil to give the change up, which happens only while the
-// endpoint accepts others.
-func (w *Worker) next(v *visit, again *retried, retryAfter time.Duration) *time.Duration {
+// next returns the time to the next attempt after a failure, or nil to give the change up. It gives up only if the
+// endpoint has accepted another change or was enabled since the first attempt.
+func (w *Worker) next(v *visit, again *retryRow, retryAfter time.Duration) *time.Duration {
 	attempts := 1
 	if again != nil {
 		attempts += again.Attempts
