@@ -14,8 +14,8 @@ type Publication struct {
 	Reason string
 }
 
-// Publish makes the novel canonical. If there is no novel, it creates one. If a partner owns the novel, it takes the
-// novel over, with a second event if fields change.
+// Publish makes the novel canonical. If there is no novel, it creates one. If a partner owns the novel, the host
+// platform takes it over, with a second event if fields change.
 func (n Novel) Publish(cmd Publication) ([]events.Event, error) {
 	switch {
 	case !n.Exists():

@@ -19,8 +19,8 @@ type State string
 // novel.
 const (
 	Pending   State = "pending"   // waits for staff; only from integrations under review
-	Approved  State = "approved"  // a partner's, from creation
-	Published State = "published" // the host platform's: canonical
+	Approved  State = "approved"  // a partner's novel, approved by staff or without review
+	Published State = "published" // the host platform's novel: canonical
 	Rejected  State = "rejected"  // declined by staff; cannot be imported (again)
 	Free      State = "free"      // no novel: staff approved a barred title
 )
@@ -99,6 +99,7 @@ func (n Novel) Apply(event events.Event) Novel {
 	return n
 }
 
+// with returns the details after an upsert of the supplied fields.
 func (d Details) with(f Fields) Details {
 	set := func(field, value *string) {
 		if value != nil {

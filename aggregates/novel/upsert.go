@@ -74,8 +74,9 @@ func (n Novel) create(cmd Upsert) events.NovelCreated {
 	}
 }
 
-// SlugCandidates returns the slugs that a novel may get, best first: the spelled title, or "novel" for a title without
-// letters, then the same with a growing part of the novel's identifier appended.
+// SlugCandidates returns the slugs that a novel may get, best first: the spelled title, the spelled title with 8
+// characters of the novel's identifier, and with the whole identifier. A title without letters has only the last two,
+// with "novel" as the spelled title.
 func SlugCandidates(spelled string, novelID uuid.UUID) []string {
 	id := novelID.String()
 	if spelled == "" {

@@ -73,7 +73,7 @@ const (
 
 // Why a comment is hidden.
 const (
-	ByItself    = "post"
+	ByItself    = "post"   // individually
 	ByItsAuthor = "author" // with all comments of its author up to a time
 )
 
@@ -134,9 +134,9 @@ type Standing struct {
 	Reason string // "" when visible
 }
 
-// Standing returns whether readers see the post, from the decisions about the post and about its author. The latest
-// decision counts: a post restored after HidePosts of its author is visible. The database function post_is_hidden
-// implements the same rule.
+// Standing returns whether readers see the post, from the decisions about the post and about its author. A post hidden
+// individually stays hidden until it is restored. A post restored after HidePosts of its author is visible. The
+// database function post_is_hidden implements the same rule.
 func (p Post) Standing(by author.Author) Standing {
 	until := by.PostsHiddenUntil
 	switch {

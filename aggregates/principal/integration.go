@@ -236,6 +236,7 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 	if outOfRange != nil {
 		return nil, &LimitError{outOfRange}
 	}
+	// set also changes i, a copy, so that the event about updates below has the new creation limit.
 	set := func(operation Capability, perMinute *int, wanted *int) {
 		if wanted != nil && *wanted != *perMinute {
 			*perMinute = *wanted
@@ -273,7 +274,7 @@ func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]
 	return []events.Event{events.KeyRevoked{KeyID: keyID, Reason: reason, RevokedAt: at}}, nil
 }
 
-// RotateKey replaces a key by issued. The old key stays valid for the overlap, but never beyond its own expiry.
+// RotateKey replaces a key by the key issued. The old key stays valid for the overlap, but never beyond its own expiry.
 func (i Integration) RotateKey(
 	keyID uuid.UUID, issued events.KeyIssued, overlap time.Duration,
 ) ([]events.Event, error) {

@@ -59,7 +59,7 @@ func fields(state any) (map[string]jsontext.Value, error) {
 	return found, nil
 }
 
-// collect adds the fields of a value with this name to found.
+// collect adds the fields of the value to found. name is the full name of the value, "" for the whole state.
 func collect(found map[string]jsontext.Value, name string, value jsontext.Value) error {
 	switch value.Kind() {
 	case '{':
@@ -94,7 +94,7 @@ func collect(found map[string]jsontext.Value, name string, value jsontext.Value)
 	}
 }
 
-// elementsByID returns the elements of a list by their identifiers; nil when they have none.
+// elementsByID returns the elements of a list by their postId or keyId; nil if an element is not an object.
 func elementsByID(list jsontext.Value) (map[string]jsontext.Value, error) {
 	var elements []jsontext.Value
 	if err := json.Unmarshal(list, &elements); err != nil {

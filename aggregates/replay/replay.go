@@ -14,7 +14,7 @@ import (
 	"novelgate/events"
 )
 
-// Trace says which events a state is built from.
+// Trace describes the last event that a state includes.
 type Trace struct {
 	Version   int       `json:"version"` // of the stream; 0: it did not exist yet
 	ChangedAt time.Time `json:"changedAt,omitzero"`
@@ -70,7 +70,7 @@ type Thread struct {
 	Trace
 }
 
-// Post is the past state of a comment. Erased content is absent, also from states before the erasure.
+// Post is the past state of a comment. Erased content is absent, even from states before the erasure.
 type Post struct {
 	PostID        uuid.UUID      `json:"postId"`
 	ParentPostID  *uuid.UUID     `json:"parentPostId"`

@@ -43,6 +43,7 @@ type kind struct {
 	retryable bool
 }
 
+// kinds has all codes, in the order of the documentation. A code that is not here gets the last kind.
 var kinds = [...]kind{
 	{CodeUnauthorized, http.StatusUnauthorized, "Unauthorized", false},
 	{CodeCapabilityDisabled, http.StatusForbidden, "Forbidden", false},

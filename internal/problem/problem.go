@@ -53,7 +53,7 @@ func CapabilityDisabled(detail string) *Error {
 	return &Error{Code: CodeCapabilityDisabled, Detail: detail}
 }
 
-// InvalidRequest lists the invalid fields of the body, or parameters. The detail names the first one.
+// InvalidRequest lists the invalid fields of the body or the invalid parameters. The detail names the first one.
 func InvalidRequest(fields ...FieldError) *Error {
 	e := &Error{Code: CodeInvalidRequest, Detail: "The request is not valid.", Fields: fields}
 	if len(fields) > 0 {
@@ -75,7 +75,8 @@ func InvalidField(field, message string) *Error {
 	return InvalidRequest(FieldError{Field: field, Message: message})
 }
 
-// MalformedQuery is an invalid_request about a query string that cannot be parsed. It must not be ignored.
+// MalformedQuery is an invalid_request about a query string that cannot be parsed. Such a query
+// string must not be ignored.
 func MalformedQuery() *Error {
 	return InvalidRequest(FieldError{
 		Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B",
@@ -120,7 +121,7 @@ func PayloadTooLarge(limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}
 }
 
-// UnsupportedMediaType means that the Content-Type is not application/json but got, or missing if got is empty.
+// UnsupportedMediaType means that the Content-Type got is not application/json; "" means that there is none.
 func UnsupportedMediaType(got string) *Error {
 	const want = "The Content-Type must be application/json"
 	if got == "" {
@@ -158,7 +159,7 @@ func Unavailable(retryAfter time.Duration) *Error {
 	}
 }
 
-// HandedOver means that another service takes over, at a URL, or at an unknown one if it is empty.
+// HandedOver means that another service takes over. successor is its URL, "" if it is unknown.
 func HandedOver(successor string, retryAfter time.Duration) *Error {
 	e := Unavailable(retryAfter)
 	e.Origin = successor
@@ -365,7 +366,7 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	_, _ = w.Write(encoded)
 }
 
-// retryAfterSeconds rounds up, so that a client that waits this time does not come too early.
+// retryAfterSeconds rounds up to whole seconds, at least one, so that a client that waits this long is not too early.
 func retryAfterSeconds(d time.Duration) int64 {
 	return max(int64((d+time.Second-1)/time.Second), 1)
 }

@@ -37,7 +37,7 @@ const (
 
 var sandboxDatabase = regexp.MustCompile(infix + `([0-9a-z]{4})$`)
 
-// Of returns the name of the sandbox that has a database; "" for the main database.
+// Of returns the name of the sandbox to which a database belongs; "" for the main database.
 func Of(databaseName string) string {
 	if found := sandboxDatabase.FindStringSubmatch(databaseName); found != nil {
 		return found[1]
@@ -45,7 +45,7 @@ func Of(databaseName string) string {
 	return ""
 }
 
-// URL returns the URL of the database of a sandbox. mainURL is that of the main database.
+// URL returns the URL of the database of a sandbox. mainURL is the URL of the main database.
 func URL(mainURL, name string) (string, error) {
 	config, err := database.ParseConfig(mainURL, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ WHERE starts_with(datname, current_database() || '`+infix+`')`)
 	return list, err
 }
 
-// Create creates a sandbox with a random name. List finds it after fill has filled its database.
+// Create creates a sandbox with a random name. fill fills its database; List finds the sandbox only afterwards.
 func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name string) error) error {
 	random := make([]byte, nameLen)
 	_, _ = rand.Read(random) // never fails: it aborts the program instead
@@ -103,7 +103,7 @@ func Create(ctx context.Context, main *pgxpool.Pool, fill func(sandboxURL, name 
 	return build(ctx, main, name, func(sandboxURL string) error { return fill(sandboxURL, name) })
 }
 
-// Wipe replaces the database of a sandbox with an empty one. fill copies the data to keep from the old one.
+// Wipe replaces the database of a sandbox with an empty one. fill copies the data to keep from the old database.
 func Wipe(
 	ctx context.Context, main *pgxpool.Pool, name string, fill func(oldURL, newURL string) error,
 ) error {
@@ -127,7 +127,8 @@ func Delete(ctx context.Context, main *pgxpool.Pool, name string) error {
 	return execute(ctx, main, `DROP DATABASE `+quoted(main, infix, name)+` WITH (FORCE)`)
 }
 
-// build creates a database under a temporary name, calls complete, and renames it to that of the sandbox.
+// build creates a database under a temporary name, calls complete to fill it, and gives it the name of the sandbox's
+// database.
 func build(
 	ctx context.Context, main *pgxpool.Pool, name string, complete func(url string) error,
 ) (err error) {

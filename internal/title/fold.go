@@ -46,7 +46,7 @@ const (
 
 func scanASCII(s string) asciiScan {
 	found := asciiFolded
-	space := true
+	space := true // the start counts as a space, so that none may follow
 	for i := range len(s) {
 		c := s[i]
 		switch {
@@ -69,6 +69,7 @@ func scanASCII(s string) asciiScan {
 	return found
 }
 
+// foldASCII is Fold of an ASCII title.
 func foldASCII(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
@@ -91,6 +92,7 @@ func foldASCII(s string) string {
 	return b.String()
 }
 
+// foldUnicode is Fold of any title.
 func foldUnicode(s string) string {
 	s = Clean(strings.ToValidUTF8(s, "\uFFFD"))
 	decomposed := norm.NFD.AppendString(make([]byte, 0, 2*len(s)), s)
@@ -103,18 +105,18 @@ func foldUnicode(s string) string {
 	return string(norm.NFC.Bytes(folded))
 }
 
-// swap is a range of code points that cases.Fold changes although CaseFolding.txt does not list them, with the range to
-// replace it by before cases.Fold, so that the result is unchanged.
+// swap is a range of code points that cases.Fold changes although CaseFolding.txt does not list them. patch replaces
+// them by the range that begins with to, and cases.Fold changes this range back.
 type swap struct {
 	first, last rune
-	to          rune // replaces first; the rest follows in order
+	to          rune // replaces first; the code points after first are replaced in order
 }
 
 // swaps corrects cases.Fold of golang.org/x/text. Cherokee is the only script whose small letters fold to capitals.
 // CaseFolding.txt lists only the small letters (13F8..13FD and AB70..ABBF). cases.Fold folds these correctly, but also
-// folds the capitals to small letters, so that the two are swapped and never match. So patch first makes capitals
-// small, and cases.Fold makes them capital again. The test over CaseFolding.txt fails if a new version of x/text has
-// further differences. This table does no harm after x/text is fixed.
+// folds the capitals to small letters, so that the two are swapped and never match. Therefore patch first makes the
+// capitals small, and cases.Fold makes them capital again. The test over CaseFolding.txt fails if a new version of
+// x/text has further differences. The table does no harm after x/text is fixed.
 var swaps = [...]swap{
 	{first: 0x13A0, last: 0x13EF, to: 0xAB70},
 	{first: 0x13F0, last: 0x13F5, to: 0x13F8},

@@ -12,10 +12,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// algorithm is the version of Fold. Increase it when Fold changes for a title, but for no single code point.
+// algorithm is the version of Fold. Increase it when Fold changes for a title but not for any single code point:
+// TableHash covers code points one by one.
 const algorithm = 1
 
-// chunk is the number of code points that TableHash folds together.
+// chunk is the number of code points that TableHash folds at a time.
 const chunk = 1024
 
 // spans covers every code point that can have a decomposition or a case folding: all except ideographs, Hangul
