@@ -14,9 +14,8 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// welcome prints the next steps: at the first start on an embedded database an example request, and the command that
-// creates a staff key when there is no usable one. Later starts on an embedded database log this command instead of
-// printing it.
+// welcome prints the next steps. At the first start on an embedded database it prints an example request. When no staff
+// key is usable, it prints the command that creates one; later starts on an embedded database log the command instead.
 func (s *service) welcome(ctx context.Context, out streams) {
 	commands := newStaff(s.db.pools.General, s.now)
 	first, err := s.offerDemo(ctx, out, commands)

@@ -244,10 +244,10 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	})
 }
 
-// eventPrinter prints events as text lines, as one JSON list, or as one JSON event per line.
+// eventPrinter prints events as lines of text, as one JSON list, or as lines of JSON.
 type eventPrinter struct {
 	out    *output
-	list   bool  // with --json: one list instead of one event per line
+	list   bool  // with --json: one list instead of lines
 	limit  int64 // maximum number of rows; 0: no limit
 	rows   int64
 	more   bool           // there are events beyond the limit

@@ -31,7 +31,7 @@ func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *re
 		return err
 	}
 	return c.readHistory(ctx, "rebase", map[string]string{}, func(pool *pgxpool.Pool) (int64, error) {
-		report, err := moveLog(ctx, out.streams, now, pool)
+		report, err := rebaseLog(ctx, out.streams, now, pool)
 		if err != nil {
 			return 0, err
 		}
@@ -42,9 +42,9 @@ func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *re
 	})
 }
 
-// moveLog rebases the log over a single connection: the rebase refuses to run beside other connections, also of this
+// rebaseLog rebases the log over a single connection: the rebase refuses to run beside other connections, also of this
 // pool.
-func moveLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*rebase.Report, error) {
+func rebaseLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*rebase.Report, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)

@@ -74,6 +74,7 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	return sandbox.URL(main, f.Sandbox)
 }
 
+// mainURL returns the URL of the main database, also with --in-sandbox.
 func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 	if f.DatabaseURL != "" {
 		return f.DatabaseURL, nil

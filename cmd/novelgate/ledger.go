@@ -171,7 +171,7 @@ func (f *LedgerFlags) validate() error {
 		return err
 	}
 	if f.Key != "" {
-		// A key is only created in the default place: a wrong path must not become a new identity.
+		// serve creates a key only in the default place: a wrong path must not become a new identity.
 		if _, err := os.Stat(f.Key); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` creates it", f.Key)
 		}

@@ -44,8 +44,8 @@ type roles struct {
 // last returns the role that was read last.
 func (r *roles) last() handover.Role { return *r.role.Load() }
 
-// fresh returns the role, read within the given time. It fails while the database does not answer: requests that
-// wait for the same read, or come just after it, share its failure.
+// fresh returns the role, read less than age ago. It fails while the database does not answer: requests that wait for
+// the same read, or come within rolePause after it, share its failure.
 func (r *roles) fresh(ctx context.Context, age time.Duration) (handover.Role, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -34,7 +34,7 @@ func (f *standbyFlags) validate() error {
 	return nil
 }
 
-// errPromoted ends a service that has served a standby.
+// errPromoted ends the service of a standby when the standby is promoted.
 var errPromoted = errors.New("the database server was promoted: this process has served readers of the standby; " +
 	"started again, it is a full service")
 
