@@ -210,7 +210,8 @@ func queryReplicated[T any](
 		return err
 	})
 	eventlog.QueueReplicated(&batch)
-	return found, db.SendBatch(ctx, &batch).Close()
+	err = db.SendBatch(ctx, &batch).Close()
+	return found, err
 }
 
 // Limits of one reconciliation.

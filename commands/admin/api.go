@@ -37,7 +37,7 @@ type API struct {
 	Pool *pgxpool.Pool
 }
 
-// route is an operation of staff. An id in its path is named after the object: novelId.
+// route is an operation of staff. The path variable of an id is named after the object, such as novelId.
 type route struct {
 	method, path string
 	handle       operation
@@ -127,7 +127,7 @@ type call struct {
 	id      uuid.UUID        // id of the object in the path; for an author, of the integration
 	author  staff.AuthorName // in the path
 	body    []byte
-	bodyErr error // body could not be read
+	bodyErr error // set if the body could not be read; operations with a body return it
 }
 
 // output is a successful response. Without a body the status is 204.
@@ -135,7 +135,7 @@ type output struct {
 	status   int
 	body     any
 	replayed bool // the request is a retry
-	mismatch bool // the key was used before for a different command
+	mismatch bool // the recorded command was different
 }
 
 // operation executes a request.

@@ -24,7 +24,7 @@ type body interface {
 	read(o *httpkit.Object)
 }
 
-// normalised is implemented by bodies that can write one command in several forms.
+// normalised is a body in which one command can have several forms.
 type normalised interface {
 	// canonical returns an equal value for all of these forms.
 	canonical() any
@@ -40,7 +40,7 @@ func withBody[B any, P interface {
 		if c.bodyErr != nil {
 			return nil, c.bodyErr
 		}
-		// null is refused: it would count as omitted, which is not what the client means.
+		// null is refused, because it would count as omitted, which is not what the client means.
 		o := httpkit.Object{Strict: true, NoNull: true}
 		var decoded B
 		b := P(&decoded)
@@ -73,8 +73,8 @@ func (*decision) members() []string { return []string{"reason"} }
 
 func (d *decision) read(o *httpkit.Object) { d.Reason, _ = o.Text("reason", false) }
 
-// decide returns the operation of a decision about the object in the path, which subject returns. current returns the
-// current state of the object, for a retry.
+// decide returns the operation that decides about the object in the path. subject returns the identifier of the object,
+// and command executes the decision. For a retry, current returns the present state of the object.
 func decide[S, T any](
 	subject func(c *call) S, command func(s *staff.Staff, ctx context.Context, of S, reason string) (T, error),
 	current func(s *staff.Staff, ctx context.Context, of S) (T, error),
@@ -86,7 +86,8 @@ func decide[S, T any](
 	})
 }
 
-// commandOutput returns the response to a command: its result or, for a retry, the current state of its stream.
+// commandOutput returns the response to a command: its result or, for a retry, the present state of the object, which
+// current reads.
 func commandOutput[T any](status int, result T, err error, current func(stream uuid.UUID) (T, error)) (*output, error) {
 	var replayed *staff.ReplayedError
 	if !errors.As(err, &replayed) {
@@ -98,9 +99,9 @@ func commandOutput[T any](status int, result T, err error, current func(stream u
 
 // The sizes of pages.
 const (
-	defaultPage = 50
-	maxPage     = 500
-	pageBytes   = 512 << 10 // at which a page is full
+	defaultPage = 50        // items
+	maxPage     = 500       // items
+	pageBytes   = 512 << 10 // a page of at least this size takes no further item
 )
 
 // page is one page of a list. NextCursor is null on the last page.
@@ -109,8 +110,8 @@ type page struct {
 	NextCursor *string          `json:"nextCursor"`
 }
 
-// Names of lists in cursors: a letter and, for a list of one integration, its id. A cursor also has the sort key of the
-// page's last item.
+// Names of lists in cursors: a letter and, for a list of one integration, the id of the integration. A cursor also has
+// the sort key of the page's last item.
 const (
 	novelList       = "t" // by title
 	integrationList = "i"

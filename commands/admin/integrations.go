@@ -33,7 +33,7 @@ type settings struct {
 	Review          *bool                   `json:"review"`
 }
 
-// optionalLimit is a limit that null switches off. The zero value means that it was not sent.
+// optionalLimit is a limit that null switches off. The zero value means that the member was omitted.
 type optionalLimit struct{ *events.UpdateLimit }
 
 // MarshalJSONTo implements json.MarshalerTo.
@@ -104,7 +104,8 @@ func (s settings) change() principal.Change {
 	return c
 }
 
-// canonical implements normalised: the order of capabilities and white space around the name have no meaning.
+// canonical implements normalised: the order and repetition of capabilities and white space around the name have no
+// meaning.
 func (s *settings) canonical() any {
 	same := *s
 	if s.Name != nil {
@@ -118,14 +119,15 @@ func (s *settings) canonical() any {
 	return same
 }
 
-// created is the response to POST on integrations. apiKey is null for a retry.
-type created struct {
+// createdIntegration is the response to POST on integrations. apiKey is null for a retry.
+type createdIntegration struct {
 	staff.Integration
 	KeyID  uuid.UUID `json:"keyId"`
 	APIKey *string   `json:"apiKey"`
 }
 
-// createIntegration registers an integration and issues its first key. These are two commands; a retry completes them.
+// createIntegration registers an integration and issues its first key. These are two commands: after a failure between
+// them, a retry executes the second one.
 func createIntegration(ctx context.Context, c *call, body settings) (*output, error) {
 	if body.Name == nil {
 		return nil, problem.InvalidField("name", "is required")
@@ -146,7 +148,7 @@ func createIntegration(ctx context.Context, c *call, body settings) (*output, er
 	if err != nil {
 		return nil, err
 	}
-	out.body, out.mismatch = created{made, key.KeyID, key.APIKey}, out.replayed && mismatch
+	out.body, out.mismatch = createdIntegration{made, key.KeyID, key.APIKey}, out.replayed && mismatch
 	return out, nil
 }
 
@@ -169,14 +171,14 @@ func changeIntegration(ctx context.Context, c *call, body settings) (*output, er
 // maxLifetime is the longest lifetime of a key, in seconds: a hundred years.
 const maxLifetime = 100 * 365 * 24 * 60 * 60
 
-// issuing is the body of POST on the keys of an integration.
-type issuing struct {
+// keyRequest is the body of POST on the keys of an integration.
+type keyRequest struct {
 	ExpiresInSeconds int64 `json:"expiresInSeconds"` // 0: never
 }
 
-func (*issuing) members() []string { return []string{"expiresInSeconds"} }
+func (*keyRequest) members() []string { return []string{"expiresInSeconds"} }
 
-func (i *issuing) read(o *httpkit.Object) { i.ExpiresInSeconds = lifetime(o, "expiresInSeconds") }
+func (k *keyRequest) read(o *httpkit.Object) { k.ExpiresInSeconds = lifetime(o, "expiresInSeconds") }
 
 // lifetime reads a number of seconds.
 func lifetime(o *httpkit.Object, name string) int64 {
@@ -187,7 +189,7 @@ func lifetime(o *httpkit.Object, name string) int64 {
 	return seconds
 }
 
-func issueKey(ctx context.Context, c *call, body issuing) (*output, error) {
+func issueKey(ctx context.Context, c *call, body keyRequest) (*output, error) {
 	issued, secret, err := c.staff.IssueKey(ctx, c.id, time.Duration(body.ExpiresInSeconds)*time.Second)
 	out, _, err := keyOutput(issued, secret, err)
 	return out, err

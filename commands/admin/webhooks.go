@@ -7,7 +7,7 @@ import (
 	"novelgate/commands/webhooks"
 )
 
-// listWebhooks lists the webhooks of an integration, or of all. There are few, so it is one page.
+// listWebhooks lists the webhooks of one integration or of all. The list has no pages, because there are few webhooks.
 func listWebhooks(ctx context.Context, c *call) (*output, error) {
 	integration := c.query.ID("integration")
 	if err := c.query.Err(); err != nil {

@@ -57,43 +57,49 @@ func (s *Staff) Announce(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
+// announcement is an event to append to the stream of an integration, unless its delivery is on record.
+type announcement struct {
+	integration uuid.UUID
+	delivery    Delivery
+	announce    func(ctx context.Context, by *Staff, integration uuid.UUID) error // by has the delivery
+}
+
+// scanCompleted reads the announcement of a completed import.
+func scanCompleted(row pgx.CollectableRow) (a announcement, err error) {
+	var e events.ImportCompleted
+	err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
+		&e.ParentMissing)
+	a.delivery = Delivery{Key: e.ImportID.String(), Source: importsSource}
+	a.announce = func(ctx context.Context, by *Staff, id uuid.UUID) error { return by.announceImport(ctx, id, e) }
+	return a, err
+}
+
+// scanExpiring reads the announcement of a key that expires soon.
+func scanExpiring(row pgx.CollectableRow) (a announcement, err error) {
+	var keyID uuid.UUID
+	var expires time.Time
+	err = row.Scan(&a.integration, &keyID, &expires)
+	a.delivery = Delivery{
+		Key: keyID.String() + "/" + strconv.FormatInt(expires.UnixMicro(), 10), Source: keysSource,
+	}
+	a.announce = func(ctx context.Context, by *Staff, id uuid.UUID) error {
+		_, err := by.decideIntegration(ctx, id,
+			func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) })
+		return err
+	}
+	return a, err
+}
+
 // AnnounceDue appends an event for each import that has been completed and for each key that expires soon, if there is
-// none yet.
+// none yet. One call announces at most 100 imports and 100 keys.
 func (s *Staff) AnnounceDue(ctx context.Context) error {
-	type announcement struct {
-		integration uuid.UUID
-		delivery    Delivery
-		announce    func(by *Staff, integration uuid.UUID) error
-	}
-	ofImport := func(row pgx.CollectableRow) (a announcement, err error) {
-		var e events.ImportCompleted
-		err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
-			&e.ParentMissing)
-		a.delivery = Delivery{Key: e.ImportID.String(), Source: importsSource}
-		a.announce = func(by *Staff, id uuid.UUID) error { return by.announceImport(ctx, id, e) }
-		return a, err
-	}
-	ofKey := func(row pgx.CollectableRow) (a announcement, err error) {
-		var keyID uuid.UUID
-		var expires time.Time
-		err = row.Scan(&a.integration, &keyID, &expires)
-		a.delivery = Delivery{
-			Key: keyID.String() + "/" + strconv.FormatInt(expires.UnixMicro(), 10), Source: keysSource,
-		}
-		a.announce = func(by *Staff, id uuid.UUID) error {
-			_, err := by.decideIntegration(ctx, id,
-				func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) })
-			return err
-		}
-		return a, err
-	}
-	completed, err := database.Collect(ctx, s.Pool, "completed imports", ofImport, completedSQL)
+	completed, err := database.Collect(ctx, s.Pool, "completed imports", scanCompleted, completedSQL)
 	if err != nil {
 		return err
 	}
 	now := s.Now()
-	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", ofKey, expiringSQL, now, now.Add(expiryNotice),
-		keysSource)
+	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", scanExpiring, expiringSQL, now,
+		now.Add(expiryNotice), keysSource)
 	if err != nil {
 		return err
 	}
@@ -102,7 +108,7 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		by := *s
 		by.Delivery = &a.delivery
 		var replayed *ReplayedError
-		err := a.announce(&by, a.integration)
+		err := a.announce(ctx, &by, a.integration)
 		if err != nil && !errors.As(err, &replayed) { // an error of one does not stop the others
 			failed = errors.Join(failed, fmt.Errorf("announce %s: %w", a.delivery.Key, err))
 		}
@@ -112,8 +118,8 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 
 const integrationVersionSQL = `SELECT stream_version FROM integrations WHERE integration_id = $1`
 
-// announceImport appends the end of an import, and notes that it is on record. The decision needs no more than the
-// version of the integration, which it reads from the projection: the stream is long, with an event for each import.
+// announceImport appends the end of an import, and marks the import as announced. The decision only needs the version
+// of the integration. It is read from the projection, because the stream is long: it has an event for each import.
 func (s *Staff) announceImport(ctx context.Context, integration uuid.UUID, completed events.ImportCompleted) error {
 	err := execute(ctx, s, stream{events.IntegrationStream, integration}, func() (principal.Integration, int, error) {
 		i := principal.Integration{ID: integration}

@@ -1,4 +1,4 @@
--- One author, with or without comments and staff decisions. $1: author.
+-- An author with comments, staff decisions or both. $1: author.
 SELECT k.author_id, coalesce(d.integration_id, a.integration_id), coalesce(a.external_uuid, d.external_uuid, ''), a.display_name,
        d.member_id, coalesce(d.blocked, false),
        d.posts_hidden_until IS NOT NULL, d.posts_hidden_until, a.first_seen_at

@@ -71,7 +71,7 @@ func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason strin
 // HideAuthorPosts hides all posts of an author received up to now, with one event.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
 	return s.decideAuthor(ctx, name, requireReason(reason), func(a author.Author) ([]events.Event, error) {
-		// By the clock of the database, as recorded_at is.
+		// The clock of the database also sets recorded_at.
 		var now time.Time
 		if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
 			return nil, fmt.Errorf("read the clock of the database: %w", err)
@@ -86,12 +86,13 @@ func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason 
 		func(a author.Author) ([]events.Event, error) { return a.RestorePosts(reason) })
 }
 
-// decideAuthor executes a decision about an author, who may have no comments yet, unless the reason is invalid.
+// decideAuthor executes a decision about an author, who may have no comments yet. If reasonErr, the refusal of the
+// reason, is not nil, it fails with that.
 func (s *Staff) decideAuthor(
-	ctx context.Context, name AuthorName, invalid error, decide func(author.Author) ([]events.Event, error),
+	ctx context.Context, name AuthorName, reasonErr error, decide func(author.Author) ([]events.Event, error),
 ) (Author, error) {
 	ref, err := author.Ref(name.IntegrationID, name.ExternalUUID)
-	if err = cmp.Or(invalid, err); err != nil {
+	if err = cmp.Or(reasonErr, err); err != nil {
 		return Author{}, err
 	}
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {

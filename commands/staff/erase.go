@@ -29,7 +29,7 @@ var ErrNotSettled = errors.New(
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
 	AuthorID  uuid.UUID `json:"authorId"`
-	Comments  int       `json:"comments"`  // without those received during the erasure, which are erased, too
+	Comments  int       `json:"comments"`  // those received during the erasure are erased too, but not counted
 	Decisions int       `json:"decisions"` // staff actions about the author
 	Lines     int       `json:"lines"`     // lines of bulk imports that had not stored a comment
 	ErasedAt  time.Time `json:"erasedAt"`  // time of the latest erasure
@@ -77,10 +77,11 @@ type eraser struct {
 }
 
 // eraseEvents erases the author's events, and records AuthorErased unless there are none. It erases the comments in the
-// table posts first, because this projection removes them when it applies AuthorErased, and those that posts had not
-// applied yet afterwards, with complete.
+// table posts before it records AuthorErased, because the projection posts removes them when it applies that event.
+// Afterwards complete erases the comments that posts had not applied yet.
 func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
-	// Complete interrupted erasures first: their events count the comments that are left, so find must not.
+	// Complete interrupted erasures first, so that find does not find the comments that are left: the events of these
+	// erasures have counted them.
 	done, err := e.complete(ctx)
 	if err != nil {
 		return Erasure{}, err
@@ -109,11 +110,11 @@ func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason st
 	return done, err
 }
 
-// findings are the data to erase of an author.
+// findings has the data of an author to erase.
 type findings struct {
-	projected []uuid.UUID     // comments in the table posts, and those that staff made the projection skip
+	projected []uuid.UUID     // comments in the table posts, and those that staff made the projection posts skip
 	searched  events.Position // projected is complete up to this position
-	rest      []uuid.UUID     // committed comments after it
+	rest      []uuid.UUID     // committed comments after searched
 	decisions int             // events with personal data in the author's stream
 	decided   bool            // the table author_decisions has data of the author
 }
@@ -136,8 +137,8 @@ const (
 
 // find finds what to erase.
 func (e eraser) find(ctx context.Context) (f findings, err error) {
-	// Read the checkpoint first, so that the table, read later, has all comments up to it. A projection that never ran has
-	// no checkpoint.
+	// Read the checkpoint before the table, so that the table has all comments up to the checkpoint. A projection that
+	// never ran has no checkpoint.
 	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&f.searched.TransactionID, &f.searched.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, fmt.Errorf("read the checkpoint of posts: %w", err)
@@ -198,7 +199,7 @@ func (e eraser) comments(ctx context.Context, sql string, args ...any) ([]uuid.U
 	return database.Collect(ctx, e.Pool, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
 }
 
-// complete completes every recorded erasure of the author. Without any, ErasedAt of the result is zero.
+// complete completes every recorded erasure of the author. Without a recorded erasure, ErasedAt of the result is zero.
 func (e eraser) complete(ctx context.Context) (Erasure, error) {
 	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	if err != nil {
@@ -222,7 +223,7 @@ func (e eraser) complete(ctx context.Context) (Erasure, error) {
 		if err != nil {
 			return Erasure{}, err
 		}
-		authorStream := e.name.id() // has the decisions
+		authorStream := e.name.id() // has the decisions about the author
 		if err := e.erase(ctx, append(left, authorStream)); err != nil {
 			return Erasure{}, err
 		}
@@ -231,7 +232,7 @@ func (e eraser) complete(ctx context.Context) (Erasure, error) {
 }
 
 const (
-	eraseBatch = 500                   // events in one transaction: readers of the log wait for each writing transaction
+	eraseBatch = 500                   // streams in one transaction: readers of the log wait for each writing transaction
 	eraseWait  = 10 * time.Second      // how long to wait for older transactions
 	erasePoll  = 20 * time.Millisecond // interval between attempts
 
@@ -239,11 +240,11 @@ const (
 	settledSQL = `SELECT $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())`
 )
 
-// erase erases the author's data from these streams, eraseBatch in each transaction.
+// erase erases the author's data from these streams, eraseBatch streams in each transaction.
 func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
-	for some := range slices.Chunk(streams, eraseBatch) {
+	for batch := range slices.Chunk(streams, eraseBatch) {
 		if err := await(ctx, func() (bool, error) {
-			_, err := e.Pool.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, some)
+			_, err := e.Pool.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, batch)
 			switch {
 			case err == nil:
 				return true, nil

@@ -14,9 +14,9 @@ import (
 //go:embed erase_mirrored.sql
 var eraseMirroredSQL string
 
-// EraseMirrored erases at a mirror what the erasure of an author has erased at the origin: all that is personal in
-// their comments and in decisions about them, up to the event AuthorErased, which the transaction has just appended.
-// Comments are found as EraseAuthor finds them.
+// EraseMirrored repeats the erasure of an author at a mirror, in the transaction that has just appended the event. It
+// erases the personal data in the author's comments and in the decisions about them, up to the event. It does nothing
+// for an event other than AuthorErased. Comments are found as EraseAuthor finds them.
 func EraseMirrored(ctx context.Context, tx pgx.Tx, erased *events.Recorded) error {
 	of, ok := erased.Event.(events.AuthorErased)
 	if !ok {
@@ -42,7 +42,7 @@ func EraseMirrored(ctx context.Context, tx pgx.Tx, erased *events.Recorded) erro
 		return fmt.Errorf("find what to erase of author %s: %w", erased.StreamID, err)
 	}
 	if len(streams) == 0 {
-		return nil // the origin had erased it before the mirror read it
+		return nil // the origin had erased the personal data before the mirror read the events
 	}
 	if _, err := tx.Exec(ctx, eraseSQL, of.IntegrationID, externalUUID, streams); err != nil {
 		return fmt.Errorf("erase author %s: %w", erased.StreamID, err)

@@ -1,6 +1,6 @@
--- Events with personal data that may be an author's: decisions, comments that posts shows as theirs or has skipped, and all comments
--- behind the checkpoint of posts and before the erasure. $1: author; $2: integration; $3: skipped comments; $4: position of the erasure in
--- this transaction.
+-- The streams of events with personal data that may belong to an author: decisions about the author, comments that posts attributes to
+-- the author or has skipped, and all comments of the integration after the checkpoint of posts and before the erasure. $1: author; $2:
+-- integration; $3: skipped comments; $4: position of the erasure in this transaction.
 SELECT e.stream_id, e.personal ->> 'uuid'
 FROM events e
 WHERE e.stream_id = ANY ((SELECT $3::uuid[] || $1::uuid || posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND e.personal IS NOT NULL

@@ -1,4 +1,4 @@
--- The comments of an author in posts, without those that an erasure already covers which posts has not applied yet. $1: author.
+-- The comments of an author in posts, except those before an erasure that posts has not applied yet. $1: author.
 SELECT p.post_id
 FROM posts p
 WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND NOT EXISTS (

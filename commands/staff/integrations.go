@@ -49,7 +49,7 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change princ
 	})
 }
 
-// CopyIntegrations appends the events of all integrations in another log, with those of their keys.
+// CopyIntegrations copies the events of all integrations from another log, with those of their keys.
 func (s *Staff) CopyIntegrations(ctx context.Context, from *Staff) error {
 	list, err := from.ListIntegrations(ctx, SortKey{}, 0)
 	if err != nil {

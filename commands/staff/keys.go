@@ -82,7 +82,7 @@ func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssu
 		IssuedAt: s.Now().Truncate(time.Microsecond),
 	}
 	if lifetime != 0 {
-		// Rounded up to whole microseconds, like the columns
+		// Rounded up to whole microseconds, because the columns have no smaller unit.
 		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond)
 		issued.ExpiresAt = &expires
 	}
@@ -140,7 +140,7 @@ func (k UserKey) Usable(at time.Time) bool {
 	return k.RevokedAt == nil && (k.ExpiresAt == nil || at.Before(*k.ExpiresAt))
 }
 
-// keyKinds has the kinds of keys, by role.
+// keyKinds has the kind of a staff user's key, by role.
 var keyKinds = map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor}
 
 // IssueUserKey issues a key to a staff user. The first key creates the staff user. A key with a lifetime of 0 never

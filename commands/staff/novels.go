@@ -64,7 +64,8 @@ func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields
 		func(n novel.Novel, _ string) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
 }
 
-// novelDecision decides on a novel. The spelling is that of the command, or of the novel when an id names it.
+// novelDecision decides on a novel. spelling is the title as the command spells it, or the novel's title if the command
+// names an id.
 type novelDecision func(n novel.Novel, spelling string) ([]events.Event, error)
 
 func (s *Staff) publish(ctx context.Context, fields novel.Fields, reason string) novelDecision {
@@ -109,7 +110,7 @@ func one(event events.Event, err error) ([]events.Event, error) {
 
 // moderateTitle executes a decision on the novel with a title, which may be unknown.
 func (s *Staff) moderateTitle(
-	ctx context.Context, spelling string, invalid error, decide novelDecision,
+	ctx context.Context, spelling string, reasonErr error, decide novelDecision,
 ) (Novel, error) {
 	spelling = title.Clean(spelling)
 	if n := utf8.RuneCountInString(spelling); n < 1 || n > title.MaxLen || !utf8.ValidString(spelling) ||
@@ -125,13 +126,13 @@ func (s *Staff) moderateTitle(
 	case err != nil:
 		return Novel{}, fmt.Errorf("look up title: %w", err)
 	}
-	return s.moderate(ctx, id, invalid,
+	return s.moderate(ctx, id, reasonErr,
 		func(n novel.Novel) ([]events.Event, error) { return decide(n, spelling) })
 }
 
 // moderateID executes a decision on the novel with an id.
-func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, invalid error, decide novelDecision) (Novel, error) {
-	return s.moderate(ctx, id, invalid, func(n novel.Novel) ([]events.Event, error) {
+func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, reasonErr error, decide novelDecision) (Novel, error) {
+	return s.moderate(ctx, id, reasonErr, func(n novel.Novel) ([]events.Event, error) {
 		if n.Version == 0 {
 			return nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)
 		}
@@ -139,13 +140,14 @@ func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, invalid error, dec
 	})
 }
 
-// moderate executes a decision on a novel, unless the reason is invalid, and returns the new state of the novel. It
-// decides on the projection, like partners' commands: the stream is long, with an event for each update.
+// moderate executes a decision on a novel and returns the new state of the novel. If reasonErr, the refusal of the
+// reason, is not nil, it fails with that. It decides on the projection, like partners' commands, because the stream is
+// long: it has an event for each update.
 func (s *Staff) moderate(
-	ctx context.Context, id uuid.UUID, invalid error, decide func(novel.Novel) ([]events.Event, error),
+	ctx context.Context, id uuid.UUID, reasonErr error, decide func(novel.Novel) ([]events.Event, error),
 ) (Novel, error) {
-	if invalid != nil {
-		return Novel{}, invalid
+	if reasonErr != nil {
+		return Novel{}, reasonErr
 	}
 	err := execute(ctx, s, stream{events.NovelStream, id}, func() (novel.Novel, int, error) {
 		n, err := s.novelState(ctx, id)
@@ -196,8 +198,8 @@ func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (s
 
 // Owners other than integrations.
 const (
-	Host    = "host" // the host platform, for a published novel
-	NoOwner = "none" // for a title that was barred
+	Host    = "host" // of a published novel: the host platform
+	NoOwner = "none" // of a title that was barred
 )
 
 // Novel is a novel as staff see it, with the members of SPEC 2.1 and 2.2.
@@ -279,24 +281,24 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	return n, nil
 }
 
-// latestEvents limits the history of a novel: each update by a partner is an event.
-const latestEvents = 1000
+// Limits of the history of a novel, in which each update by a partner is an event.
+const (
+	maxHistoryEvents = 1000
+	maxHistoryBytes  = 512 << 10 // as JSON; a history of at least this size takes no older event
+)
 
-// historyBytes is the size as JSON at which a history takes no older events.
-const historyBytes = 512 << 10
-
-// NovelWithHistory finds a novel as NovelByID does, with its latest thousand events, fewer if they are large.
+// NovelWithHistory finds a novel as NovelByID does, with its latest thousand events, or fewer if they are large.
 func (s *Staff) NovelWithHistory(ctx context.Context, id uuid.UUID) (Novel, error) {
 	found, err := s.NovelByID(ctx, id)
 	if err != nil {
 		return Novel{}, err
 	}
-	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, latestEvents)
+	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, maxHistoryEvents)
 	if err != nil {
 		return Novel{}, err
 	}
 	size, first := 0, len(recorded)
-	for ; first > 0 && size < historyBytes; first-- {
+	for ; first > 0 && size < maxHistoryBytes; first-- {
 		data, err := json.Marshal(recorded[first-1].Event)
 		if err != nil {
 			return Novel{}, fmt.Errorf("measure event of novel %s: %w", id, err)

@@ -110,7 +110,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	return found, nil
 }
 
-// authorOf returns the author of a post with the decisions about them, or the zero Author after erasure.
+// authorOf returns the author of a post with the staff decisions about them, or the zero Author after erasure.
 func (s *Staff) authorOf(ctx context.Context, p post.Post) (author.Author, error) {
 	id, ok := p.AuthorID()
 	if !ok {

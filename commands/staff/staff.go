@@ -30,7 +30,8 @@ type Staff struct {
 	Pool  *pgxpool.Pool
 	Actor string // "staff:<name>", recorded in the events
 	Now   func() time.Time
-	// Sandbox is the name of the sandbox whose database Pool opens; "" for the main database. Keys begin with it.
+	// Sandbox is the name of the sandbox whose database Pool opens; "" for the main database. The random part of an
+	// integration's key begins with it.
 	Sandbox string
 	// Delivery makes the command idempotent: a retry with the same delivery fails with a ReplayedError. Nil: every call is
 	// a new command.
@@ -68,7 +69,7 @@ func checkReason(reason string) error {
 	return nil
 }
 
-// requireReason is checkReason for decisions with a required reason. It refuses a blank one with ErrReasonRequired.
+// requireReason is checkReason for decisions with a required reason. It refuses a blank reason with ErrReasonRequired.
 func requireReason(reason string) error {
 	if strings.TrimSpace(reason) == "" {
 		return ErrReasonRequired
@@ -93,8 +94,8 @@ func decideOn[A any](
 	}, decide)
 }
 
-// attempts is the number of decisions of a command that has conflicts.
-const attempts = 10
+// maxAttempts limits the attempts to decide and append a command that has conflicts.
+const maxAttempts = 10
 
 // execute reads an aggregate and its version, decides, and appends the decided events. It repeats all steps after a
 // conflict.
@@ -107,13 +108,13 @@ func execute[A any](
 		commandID = s.Delivery.Key
 	}
 	var conflict error
-	for attempt := range attempts {
+	for attempt := range maxAttempts {
 		if attempt > 0 {
 			// Jitter, so that two writers do not collide again.
 			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
 		}
-		// Read the aggregate before the delivery. If the same command commits in between, replayed finds its delivery. In the
-		// other order the command would be decided on its own outcome, and refused.
+		// Read the aggregate before the delivery. If the same command commits in between, replayed finds its delivery. In
+		// the other order, the command would be decided on a state that already has its own outcome, and refused.
 		aggregate, version, err := read()
 		if err != nil {
 			return err
@@ -129,7 +130,7 @@ func execute[A any](
 			return conflict
 		}
 	}
-	return fmt.Errorf("gave up after %d conflicts: %w", attempts, conflict)
+	return fmt.Errorf("gave up after %d conflicts: %w", maxAttempts, conflict)
 }
 
 const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
@@ -159,6 +160,8 @@ func (s *Staff) replayed(ctx context.Context) error {
 	return found
 }
 
+// record returns the decided events with their versions, sources and metadata, ready to append. version is that of the
+// stream.
 func (s *Staff) record(st stream, version int, commandID string, decided []events.Event) []events.Recorded {
 	batch := uuid.New()
 	recorded := make([]events.Recorded, len(decided))
@@ -186,9 +189,9 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 // notifyAccessSQL notifies every replica that an integration, a staff user or a key has changed.
 const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
-// lockNamesSQL serialises the transactions that name an integration. Otherwise a transaction could reuse a name before
-// the transaction that releases the name, in the order of the log, and a rebuild of the table would fail. The lock
-// assigns no transaction id, so the append is still the first write.
+// lockNamesSQL serialises the transactions that name an integration. Otherwise, in the order of the log, a transaction
+// that reuses a name could come before the transaction that releases it, and a rebuild of the table would fail. The
+// lock assigns no transaction id, so the append is still the first write.
 const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
 
 // append appends events. It fails with ErrNameTaken when the name of an integration is taken.
@@ -224,7 +227,7 @@ func namesIntegration(recorded events.Recorded) bool {
 	}
 }
 
-// SortKey orders the rows of a list by time and id. Neither changes, so it serves as a cursor. The zero SortKey is
+// SortKey orders the rows of a list by time and id. It serves as a cursor, because neither changes. The zero SortKey is
 // before every row.
 type SortKey struct {
 	At time.Time // whole microseconds, like the column
