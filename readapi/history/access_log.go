@@ -28,7 +28,7 @@ type Person struct {
 	KeyID    uuid.NullUUID // not for CLI
 }
 
-// Access is one access to the event history.
+// Access is a read of the event history.
 type Access struct {
 	Person     Person
 	RequestID  string
@@ -36,7 +36,7 @@ type Access struct {
 	Parameters map[string]string // as sent
 }
 
-// AccessEntry is a recorded read.
+// AccessEntry is an entry of the access log.
 type AccessEntry struct {
 	ID           int64          `json:"entryId"`
 	BeganAt      time.Time      `json:"beganAt"`
@@ -54,7 +54,7 @@ type AccessEntry struct {
 // AccessLog records who read the event history, in a table that is not part of the log.
 //
 // An entry is committed before the first byte of a response; without an entry there is no response. The number of rows
-// is added at the end. It stays empty when that fails or the process dies.
+// is added at the end. It stays NULL when this fails, or when the process dies before.
 type AccessLog struct{ DB database.DB }
 
 const beginSQL = `INSERT INTO access_log (role, name, person_id, key_id, request_id, route, parameters)
@@ -76,7 +76,7 @@ func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 
 const endSQL = `UPDATE access_log SET rows_returned = $2, ended_at = statement_timestamp() WHERE entry_id = $1`
 
-// End adds the number of rows of the response.
+// End adds the number of rows of the response to an entry.
 func (l *AccessLog) End(ctx context.Context, id, rows int64) error {
 	if _, err := l.DB.Exec(ctx, endSQL, id, rows); err != nil {
 		return fmt.Errorf("count rows in access log: %w", err)
@@ -94,7 +94,7 @@ func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]Access
 
 func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
 
-// accessLogList names the list in its cursors. It is empty, because clients may hold such cursors.
+// accessLogList is the name of the list in its cursors. It is empty, because clients may hold cursors without a name.
 const accessLogList = ""
 
 // accessLog handles GET /api/access-log, newest entries first.

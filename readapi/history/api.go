@@ -16,7 +16,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// API serves auditors and staff. The Problems of its Kit must include Problem.
+// API serves the event history to auditors and staff. The Problems of its Kit must include Problem.
 type API struct {
 	*httpkit.Kit
 
@@ -29,7 +29,7 @@ type API struct {
 	Draining     func() bool   // the process is shutting down, so streams end
 	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
 	Heartbeat    time.Duration // longest pause in a stream that follows the log; default 15 s
-	// Streams limits the open streams. Each one holds up to half a megabyte for a slow client. nil: no limit.
+	// Streams limits the number of open streams. Each one holds up to half a megabyte for a slow client. nil: no limit.
 	Streams *httpkit.Readers
 }
 
@@ -75,11 +75,11 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 			a.Fail(w, r, err)
 			return
 		}
-		bound := a.StaffReaders
+		readers := a.StaffReaders
 		if streams && httpkit.AcceptsByName(r, httpkit.LineMediaType) {
-			bound = a.Streams
+			readers = a.Streams
 		}
-		bound.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if err := handle(w, rd); err != nil {
 				a.Fail(w, r, err)
 			}
@@ -87,9 +87,9 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 	})
 }
 
-// authenticate sets query and entry.
+// authenticate authenticates a request and parses its query. It sets query and entry.
 func (a *API) authenticate(ctx context.Context, rd *readRequest, route string, parameters []string) error {
-	user, err := a.Authenticate(ctx, rd.Header)
+	person, err := a.Authenticate(ctx, rd.Header)
 	if err != nil {
 		a.DelayRefusal(rd.client, uuid.Nil, err)
 		return err
@@ -101,7 +101,7 @@ func (a *API) authenticate(ctx context.Context, rd *readRequest, route string, p
 	for name, value := range mux.Vars(rd.Request) {
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
-	rd.entry = Access{Person: user, RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent}
+	rd.entry = Access{Person: person, RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent}
 	return nil
 }
 

@@ -20,23 +20,25 @@ import (
 
 // Cursor is a position in the log to read after. The zero Cursor is before the first event.
 //
-// A cursor has the position of an event, a digest of that event, and the number of events in the log up to it. The
-// digest identifies the event, because its position may belong to another event: a failover or a restore that loses
-// events reuses transaction ids, and another log uses the same ones. Reading from there would miss events. If the log
-// has the event, all later events have later positions. But it may have lost earlier ones: positions follow the order
-// in which transactions begin, so a transaction with an earlier position may commit after the event, and be missing
-// after a failover to a standby that lagged. Then the number of events differs.
+// A cursor has the position of an event, a digest of that event, and the number of events in the log up to it.
+//
+// The digest detects that the position belongs to another event. A failover or a restore that loses events leads to
+// this, because transaction ids are then used again; so does another log. Reading from there would miss events.
+//
+// If the log has the event, all later events have later positions. But the log may have lost earlier ones, which the
+// number detects. Positions follow the order in which transactions begin, so a transaction with an earlier position may
+// commit after the event, and be missing after a failover to a standby that lagged.
 type Cursor struct {
 	events.Position
 
 	digest digest
 	count  int64 // 0: unknown
-	// moved belongs to a cursor without a digest: the number of frozen events (events.Frozen) in the log when the cursor
-	// was given. It is 0 if the event of the cursor was frozen itself: its position no longer changes.
+	// moved is the number of frozen events (events.Frozen) in the log when a cursor without a digest was given. It is 0 if
+	// the event of the cursor was frozen itself, because its position no longer changes.
 	moved int32
 }
 
-// digest identifies an event, also after erasure. It is zero in old cursors, from before there were digests.
+// digest identifies an event, also after erasure. It is zero in cursors from before there were digests.
 type digest [8]byte
 
 // ScanBytes reads a digest from a row.
@@ -47,7 +49,7 @@ func (d *digest) ScanBytes(from []byte) error {
 }
 
 // digestOf returns the digest of an event. If the event is appended again, for instance after a failover that lost it,
-// the digest differs: a new batch has another id, and a repetition of the same append another time.
+// the digest differs, because a new batch has another id, and a repetition of the same append has another time.
 func digestOf(r *eventlog.Row) digest {
 	text := fmt.Appendf(nil, "%s\n%d\n%s\n%s\n%d.%06d\n%s", r.StreamID, r.StreamVersion, r.ID, r.Type,
 		r.RecordedAt.Unix(), r.RecordedAt.Nanosecond()/int(time.Microsecond), r.Metadata.Batch)
@@ -55,7 +57,7 @@ func digestOf(r *eventlog.Row) digest {
 	return digest(sum[:len(digest{})])
 }
 
-// digestSQL is digestOf in SQL, for an event e: for statements that do not read its whole row. Pages use digestOf,
+// digestSQL is digestOf in SQL for an event e, for statements that do not read the whole row. Pages use digestOf,
 // because the SQL costs PostgreSQL 2.4 µs, three times as much as the row. TestCursorsOfEvents compares the two.
 const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.stream_version, e.event_id, e.event_type,
            extract(epoch FROM e.recorded_at), e.batch_id), 'UTF8')) FOR 8)`
@@ -86,7 +88,7 @@ func (c Cursor) String() string {
 	return httpkit.EncodeCursor("", text)
 }
 
-// ParseCursor parses the result of String, also of older versions without counts or digests.
+// ParseCursor parses the result of String. It accepts cursors of older versions, without a count or a digest.
 func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
@@ -152,7 +154,7 @@ func (c Cursor) QueueCheck(batch *pgx.Batch) {
 // Horizon separates settled events from others at one moment.
 type Horizon struct {
 	xmin    uint64 // every transaction below it has ended
-	settled bool   // no writing transaction was running, so all events are settled
+	settled bool   // no writing transaction was running, so all events were settled
 	end     Cursor // after the last settled event
 }
 
@@ -168,7 +170,7 @@ var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
 // movedSQL counts the frozen events (events.Frozen). Their ordinals are 0, 1, 2, … without gaps.
 const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
 
-// maxCounted is the maximum number of unsealed events that a count goes through.
+// maxCounted is the maximum number of unsealed events that countSQL adds up.
 const maxCounted = 5000
 
 // countOrZeroSQL is the number of events up to an event e; 0 when too many are unsealed.

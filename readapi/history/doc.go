@@ -19,7 +19,7 @@
 //
 // # Bounded work
 //
-// A page is one short statement. A filter without an index examines at most 20,000 rows of the log; the page then
-// ends, short or empty, with the cursor of the next one. No filter has its own index: each index would slow down every
-// append, and filtering a million events takes only a second.
+// A page is one batch of short statements. A filter without an index examines at most 20,000 rows of the log; the page
+// then ends, short or empty, with the cursor of the next one. Only the filters by stream and by log index have an
+// index. One for each other filter would slow down every append, and filtering a million events takes only a second.
 package history

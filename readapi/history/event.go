@@ -16,13 +16,13 @@ import (
 // Event is an event with its stored bytes.
 type Event struct {
 	eventlog.Row
-	LogIndex *int64 // nil until it is sealed
+	LogIndex *int64 // nil until the event is sealed
 
 	count int64 // see Cursor
 }
 
-// newEvent returns an event with a copy of row. count is the number of events up to it, 0 if unknown, which implies
-// that it is not sealed; sealed is the number of sealed events.
+// newEvent returns an event with a copy of row. count is the number of events up to this one; 0 is unknown, which only
+// happens for an unsealed event. sealed is the number of sealed events.
 func newEvent(row *eventlog.Row, count, sealed int64) Event {
 	e := Event{Row: row.Clone(), count: count}
 	if 0 < count && count <= sealed {
@@ -36,10 +36,10 @@ func (e *Event) Cursor() Cursor {
 	return Cursor{Position: e.Position, digest: digestOf(&e.Row), count: e.count}
 }
 
-// oneColumns are the columns of an event e that one reads.
-var oneColumns = eventlog.Columns + ", " + countOrZeroSQL + ", " + sealedSQL
+// eventColumns are the columns of an event e that readEvent reads.
+var eventColumns = eventlog.Columns + ", " + countOrZeroSQL + ", " + sealedSQL
 
-var oneSQL = "SELECT " + oneColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
+var eventSQL = "SELECT " + eventColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
 
 // At returns the event with a log index; ErrNotFound when there is none.
 func At(ctx context.Context, db database.DB, index int64) (Event, error) {
@@ -50,7 +50,7 @@ func At(ctx context.Context, db database.DB, index int64) (Event, error) {
 	if err != nil {
 		return Event{}, err
 	}
-	return one(ctx, db, oneSQL, position.TransactionID, position.Ordinal)
+	return readEvent(ctx, db, eventSQL, position.TransactionID, position.Ordinal)
 }
 
 const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND stream_version = 1`
@@ -69,15 +69,15 @@ func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, 
 	return kind, nil
 }
 
-var versionSQL = "SELECT " + oneColumns + `
+var versionSQL = "SELECT " + eventColumns + `
 FROM events AS e WHERE e.stream_id = $1 AND e.stream_version = $2 AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())`
 
 // Version returns one version of a stream; ErrNotFound when there is none, or it has not settled yet.
 func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int) (Event, error) {
-	return one(ctx, db, versionSQL, stream, version)
+	return readEvent(ctx, db, versionSQL, stream, version)
 }
 
-func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
+func readEvent(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
 	e, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Event, error) {
 		var r eventlog.Row
@@ -94,8 +94,8 @@ func one(ctx context.Context, db database.DB, sql string, args ...any) (Event, e
 	return e, nil
 }
 
-// AppendCloudEvent appends an event to a buffer as a CloudEvent with its log index, cursor and personal data, unless
-// erased; see cloudevent.Append.
+// AppendCloudEvent appends an event to a buffer as a CloudEvent with its log index, its cursor, and its personal data
+// unless that was erased; see cloudevent.Append.
 func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
 	return cloudevent.Append(buffer, &e.Row, cloudevent.Attributes{
 		LogIndex: e.LogIndex, Cursor: e.Cursor().String(), Personal: e.Personal,

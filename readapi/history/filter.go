@@ -16,7 +16,7 @@ type Filter struct {
 	Stream      uuid.NullUUID // of this aggregate
 	StreamType  string        // of this stream type
 	Type        string        // of this type, such as "novel.created.v1"
-	Integration uuid.NullUUID // that this integration caused, of its own stream, and about its authors
+	Integration uuid.NullUUID // that this integration caused, in its own stream, and about its authors
 	Novel       uuid.NullUUID // of this novel, of its thread and of its comments
 	From        *time.Time    // recorded at this time or later
 	To          *time.Time    // recorded before this time
@@ -32,7 +32,7 @@ func (q *query) arg(value any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// rowConditions returns the conditions that no index supports, as SQL on an event e; "" without any.
+// rowConditions returns the conditions that no index supports, as SQL on an event e; "" if there are none.
 func (f *Filter) rowConditions(q *query) string {
 	var conditions []string
 	add := func(format string, values ...any) {

@@ -7,19 +7,18 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Waits of a stream: the pause after a read that found a longer log, and the longest time without a read.
 const (
-	pace = 5 * time.Millisecond
-	poll = 400 * time.Millisecond
+	pace = 5 * time.Millisecond   // longest pause after a read that found events
+	poll = 400 * time.Millisecond // longest time between two reads
 )
 
-// streamPage is the number of events that a stream holds in memory.
+// streamPage is the maximum number of events that a stream holds in memory.
 const streamPage = 500
 
 // Stream reads the log up to the horizon, or follows it.
 type Stream struct {
 	Reader *Reader
-	Limit  int            // number of events after which it ends; 0: no limit
+	Limit  int            // number of events after which the stream ends; 0: no limit
 	Follow bool           // continue at the end of the log
 	Wake   *eventlog.Wake // signals appends; nil: the log is read every 400 ms
 }

@@ -40,14 +40,14 @@ func (a *API) stream(w http.ResponseWriter, rd *readRequest) error {
 	}
 	o.filter.Stream = uuid.NullUUID{UUID: id, Valid: true}
 	o.filter.StreamType = vars["streamType"]
-	if err := a.exists(rd, o); err != nil {
+	if err := a.checkStream(rd, o); err != nil {
 		return err
 	}
 	return a.list(w, rd, o)
 }
 
-// exists distinguishes an existing stream without matching events from an unknown one.
-func (a *API) exists(rd *readRequest, o *options) error {
+// checkStream fails with ErrNotFound for an unknown stream. The other filters may leave a known one without events.
+func (a *API) checkStream(rd *readRequest, o *options) error {
 	kind, err := StreamType(rd.Context(), a.DB, o.filter.Stream.UUID)
 	if err != nil {
 		return err
@@ -129,8 +129,8 @@ func (a *API) event(w http.ResponseWriter, rd *readRequest) error {
 	})
 }
 
-// sendRecorded sends the result of render. Meanwhile it writes the entry of the access log; if that fails, it sends
-// nothing.
+// sendRecorded sends the result of render, a body and its number of rows. It writes the entry of the access log at the
+// same time; if that fails, it sends nothing.
 func (a *API) sendRecorded(
 	w http.ResponseWriter, rd *readRequest, mediaType string, render func(ctx context.Context) ([]byte, int64, error),
 ) error {

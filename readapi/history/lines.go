@@ -9,8 +9,8 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// lines sends a stream with one event per line. It ends at the end of the log at the time of the request, or, when it
-// follows the log, never.
+// lines sends a stream with one event per line. Unless it follows the log, it ends at the end of the log at the time of
+// the request.
 func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *Reader) error {
 	if o.Now {
 		horizon, err := reader.Horizon(rd.Context())
@@ -49,7 +49,7 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 	})
 }
 
-// appendStored appends an event as a line of a bundle, which has all data for its entry in the ledger.
+// appendStored appends an event as a line of a bundle, which has all data of the event's entry in the ledger.
 func appendStored(buffer []byte, e *Event) ([]byte, error) {
 	stored := ledger.Event{Row: e.Row, LogIndex: ledger.NoLogIndex}
 	if e.LogIndex != nil {

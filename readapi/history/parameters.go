@@ -18,11 +18,11 @@ const (
 
 // Range is the part of the log, or of a feed from it, that a client requests as a page or as a stream.
 type Range struct {
-	Cursor Cursor // to read after
-	Now    bool   // read after the settled events, instead of after Cursor
-	Lines  bool   // a stream (NDJSON), which ends at the end of the log
-	Follow bool   // the stream does not end there
-	Limit  int    // of events; 0: a stream without a limit
+	Cursor Cursor // start after it
+	Now    bool   // start after all settled events, instead of after Cursor
+	Lines  bool   // as a stream (NDJSON); false: as a page
+	Follow bool   // the stream continues at the end of the log
+	Limit  int    // maximum number of events; 0: a stream without a limit
 }
 
 // ParseRange parses the parameters cursor, limit and follow, and the Accept header.
@@ -54,7 +54,7 @@ func ParseRange(r *http.Request, q *httpkit.Query) Range {
 type options struct {
 	Range
 	filter Filter
-	stored bool // lines of bundles instead of CloudEvents
+	stored bool // send lines of bundles instead of CloudEvents
 }
 
 // parse parses the parameters of a request for events.

@@ -35,7 +35,8 @@ func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error)
 	return Point{time: t}, nil
 }
 
-// After reports whether a point is after another one of the same kind. To compare a time with a log index, use Until.
+// After reports whether a point is after another one of the same kind; false for a time and a log index. To compare
+// these, use Until.
 func (p Point) After(other Point) bool {
 	if p.position != nil && other.position != nil {
 		return p.position.Compare(*other.position) > 0

@@ -29,7 +29,7 @@ type Reader struct {
 	start  Cursor  // from Filter.After
 	end    *Cursor // from Filter.Before: position of the first event after the range
 
-	maxScanned int // rows of a page; only tests set another than maxScanned
+	maxScanned int // the constant maxScanned, except in tests
 
 	// See UseStandbys.
 	standbys *database.Standbys
@@ -39,7 +39,7 @@ type Reader struct {
 // Page is a page of events that match a filter.
 type Page struct {
 	Events   []Event
-	Examined int    // number of events
+	Examined int    // number of events examined
 	Next     Cursor // continues after this page
 	More     bool   // more events may follow below the horizon
 }
@@ -67,7 +67,7 @@ func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, err
 	return r, nil
 }
 
-// locateSQL finds the transaction of a log index. $1: log index.
+// locateSQL finds the transaction with a log index. $1: log index.
 const locateSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
 WHERE first_log_index <= $1 ORDER BY first_log_index DESC LIMIT 1`
 
@@ -99,6 +99,7 @@ func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
 	return p, nil
 }
 
+// horizonSQL reads the fields of a Horizon.
 var horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c),
        coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.digest, coalesce(e.count, 0)
 FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
@@ -120,7 +121,7 @@ func ReadHorizon(ctx context.Context, db database.DB) (Horizon, error) {
 	return h, nil
 }
 
-// pageBytes is the size at which a page is full.
+// pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
 // collect reads events until the page is full. cut reports whether more may follow.
@@ -149,8 +150,8 @@ func (st *statement) collect(rows pgx.Rows) (list []Event, cut bool, err error) 
 }
 
 // Page returns up to limit events after a cursor and below the horizon, fewer when they are large. It fails with
-// ErrElsewhere when cursor or horizon come from another log, or from before this one was set back. It runs as one batch
-// on one server.
+// ErrElsewhere when the cursor or the horizon comes from another log, or from before this one was set back. It runs as
+// one batch on one server.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
 	if page, ok := r.standbyPage(ctx, after, horizon, limit); ok {
 		return page, nil
@@ -164,7 +165,7 @@ func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon
 	var batch pgx.Batch
 	batch.Queue(checkCountSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error {
 		count, sealed, err := after.check(horizon, row)
-		st.countFrom(after, count)
+		st.setBase(after, count)
 		st.sealed = sealed
 		return err
 	})

@@ -55,10 +55,10 @@ func (r *Reader) readStandby(
 	}
 	var batch pgx.Batch
 	page.Next.QueueCheck(&batch)
-	return page, r.db.SendBatch(ctx, &batch).Close() // the primary reads the page instead
+	return page, r.db.SendBatch(ctx, &batch).Close() // after an error the page comes from the primary
 }
 
-// reachesEnd reports whether a page surely reaches the horizon. Then only the primary has the newest events.
+// reachesEnd reports whether a page surely reaches the horizon. Such a page must come from the primary.
 func (r *Reader) reachesEnd(after Cursor, horizon Horizon, limit int) bool {
 	if after.Compare(r.start.Position) < 0 {
 		after = r.start

@@ -7,25 +7,25 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// statement is the statement of a page.
+// statement has the statements of a page, and what turns the counts in its rows into numbers of events in the log.
 type statement struct {
 	sql  string
 	args []any
 
-	// Selects the last row that the page examined, if it reached its limit; "" when it examines only the rows it returns.
+	// lastSQL selects the last row that the page examined, if it examined as many as it may. It is "" when the page
+	// examines only the rows that it returns.
 	lastSQL  string
 	lastArgs []any
 
-	// Counts in its rows are relative to start; for a stream they are absolute.
-	start    Cursor
-	relative bool
-	base     *int64 // count of start; nil: unknown
+	start    Cursor // the page begins after it
 	counted  bool   // rows have counts; otherwise they are consecutive
+	relative bool   // counts start at start; otherwise, in a stream, at the beginning of the log
+	base     *int64 // number of events up to start; nil: unknown
 	sealed   int64  // number of sealed events when base was read
 }
 
-// countFrom sets the start of the page, where count is the number of events up to after.
-func (st *statement) countFrom(after Cursor, count *int64) {
+// setBase sets base. count is the number of events up to after, the cursor of the request; nil: unknown.
+func (st *statement) setBase(after Cursor, count *int64) {
 	switch {
 	case st.start.Position != after.Position:
 		st.base = &st.start.count
@@ -36,7 +36,7 @@ func (st *statement) countFrom(after Cursor, count *int64) {
 	}
 }
 
-// count returns the number of events up to a row with a count; 0: unknown.
+// count returns the number of events up to a row, from the count in the row; 0: unknown.
 func (st *statement) count(found int64) int64 {
 	switch {
 	case !st.relative:
@@ -48,7 +48,8 @@ func (st *statement) count(found int64) int64 {
 	}
 }
 
-// examined returns the number of events that a page has examined. If counts are unknown, many events are unsealed.
+// examined returns the number of events that a page has examined. If the counts are unknown, more than maxCounted
+// events are unsealed, and it returns maxCounted.
 func (st *statement) examined(page *Page) int {
 	switch {
 	case st.lastSQL == "":
@@ -60,36 +61,38 @@ func (st *statement) examined(page *Page) int {
 	}
 }
 
+// statement returns the statement of a page. The inner query selects the rows to examine, the outer one the rows that
+// match.
 func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
 	if after.Compare(r.start.Position) < 0 {
 		after = r.start
 	}
 	q := &query{}
 	bounds, order := r.bounds(q, after, horizon)
-	bound := slices.Clip(q.args)
+	boundsArgs := slices.Clip(q.args)
 	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
 	conditions := r.filter.rowConditions(q)
-	most, count, place := limit, "", "e.* "
+	scanned, count, columns := limit, "", "e.* "
 	if conditions != "" {
-		most, conditions = max(r.maxScanned, limit), "\nWHERE "+conditions
-		count, place = ", e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
+		scanned, conditions = max(r.maxScanned, limit), "\nWHERE "+conditions
+		count, columns = ", e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
 	}
 	if r.filter.Stream.Valid {
-		count, place = ", "+countOrZeroSQL, "e.* "
+		count, columns = ", "+countOrZeroSQL, "e.* "
 	}
 	st := statement{
-		sql: "SELECT " + eventlog.Columns + count + "\nFROM (SELECT " + place + from + " LIMIT " + q.arg(most) + ") AS e" +
-			conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit),
+		sql: "SELECT " + eventlog.Columns + count + "\nFROM (SELECT " + columns + from + " LIMIT " + q.arg(scanned) +
+			") AS e" + conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit),
 		start: after, relative: !r.filter.Stream.Valid, counted: count != "",
 	}
 	st.args = q.args
 	if conditions != "" {
-		last := &query{args: bound}
+		last := &query{args: boundsArgs}
 		if st.relative {
-			count = ", " + last.arg(most) + "::bigint"
+			count = ", " + last.arg(scanned) + "::bigint"
 		}
 		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + count + " " + from + " OFFSET " +
-			last.arg(most-1) + " LIMIT 1"
+			last.arg(scanned-1) + " LIMIT 1"
 		st.lastArgs = last.args
 	}
 	return st
@@ -106,7 +109,7 @@ func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, or
 			q.arg(r.end.Ordinal))
 	}
 	if r.filter.Stream.Valid {
-		// In a stream, versions are in log order. The first condition lets a later page skip the versions of earlier ones.
+		// In a stream, versions are in log order. The condition on the version lets a page skip those of earlier pages.
 		stream := q.arg(r.filter.Stream.UUID)
 		conditions = fmt.Sprintf(`e.stream_id = %s::uuid AND e.stream_version > coalesce((SELECT p.stream_version FROM events AS p
     WHERE p.transaction_id = %s::xid8 AND p.position = %s::integer AND p.stream_id = %[1]s::uuid), 0) AND `, stream, transaction, ordinal) + conditions
