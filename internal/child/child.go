@@ -59,7 +59,7 @@ func (p *Process) Wait() error {
 
 // Signal sends a signal, unless the child has ended.
 func (p *Process) Signal(sig syscall.Signal) {
-	_ = p.cmd.Process.Signal(sig) // the only error is that the child has ended; then done is closed
+	_ = p.cmd.Process.Signal(sig) // it fails only if the child has ended; then done is closed
 }
 
 // ProcessorTime returns the processor time of an ended child.
@@ -92,7 +92,7 @@ func Launch(cmd *exec.Cmd) (*Reporter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open standard input: %w", err)
 	}
-	stdout, writer, err := os.Pipe() // Wait would close that of StdoutPipe, perhaps before all output is read
+	stdout, writer, err := os.Pipe() // Wait would close the pipe of StdoutPipe, perhaps before all output is read
 	if err != nil {
 		return nil, fmt.Errorf("open standard output: %w", err)
 	}
@@ -105,7 +105,7 @@ func Launch(cmd *exec.Cmd) (*Reporter, error) {
 	return &Reporter{Process: process, Stdin: stdin, stdout: stdout, lines: bufio.NewScanner(stdout)}, nil
 }
 
-// Await reads lines until one begins with prefix, and returns the rest of it.
+// Await reads lines until one begins with prefix, and returns the rest of this line. It fails if the output ends first.
 func (r *Reporter) Await(prefix string) (string, error) {
 	for r.lines.Scan() {
 		if rest, ok := strings.CutPrefix(r.lines.Text(), prefix); ok {

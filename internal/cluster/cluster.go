@@ -18,7 +18,7 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// cluster is the processes and database servers that run.
+// cluster has the running processes and database servers.
 type cluster struct {
 	commonFlags
 	binary    string
@@ -28,7 +28,7 @@ type cluster struct {
 	databases []*pgserver.Server // the primary, then the standby
 }
 
-// start starts each part when those that it needs are ready, and prints their addresses.
+// start starts each part once the parts that it needs are ready, and prints the addresses.
 func (c *cluster) start() error {
 	if err := c.startDatabases(); err != nil {
 		return err
@@ -115,14 +115,14 @@ func (c *cluster) startNATS() (string, error) {
 	return strings.Join(addresses, ","), nil
 }
 
-// startMirror starts the mirror with the key of an auditor, and the public key of the ledger.
+// startMirror starts the mirror with the API key of an auditor and the public key of the ledger.
 func (c *cluster) startMirror(origin string) error {
 	auditor, err := c.key("auditor.key", "auditor", "create", "Mirror")
 	if err != nil {
 		return err
 	}
 	var ledger struct{ VerifierKeys []string }
-	for len(ledger.VerifierKeys) == 0 { // it has not signed anything yet
+	for len(ledger.VerifierKeys) == 0 { // the ledger has not signed anything yet
 		if err := c.command(&ledger, "ledger", "status"); err != nil {
 			return err
 		}
@@ -145,8 +145,8 @@ func (c *cluster) serve(name string, port int, env []string, flags ...string) er
 	return err
 }
 
-// launch starts a process, and returns the rest of the line that begins with ready. The cluster fails when the process
-// ends. Its standard error goes to a file.
+// launch starts a process, waits for the line that begins with ready, and returns the rest of this line. The cluster
+// fails when the process ends. The standard error of the process goes to a file.
 func (c *cluster) launch(ready string, env []string, name, program string, args ...string) (string, error) {
 	log, err := os.Create(c.path(name + ".log"))
 	if err != nil {
@@ -159,24 +159,25 @@ func (c *cluster) launch(ready string, env []string, name, program string, args 
 	if err != nil {
 		return "", err
 	}
-	said, err := process.Await(ready)
+	rest, err := process.Await(ready)
 	c.processes.Go(func() {
 		ended := process.Wait()
 		c.fail(fmt.Errorf("%s has ended (%w); its log ends with:\n%s", name, ended, lastLines(log.Name())))
 	})
 	if err != nil {
-		<-c.running.Done() // with the reason
+		<-c.running.Done() // wait for c.fail above, which has the reason
 	}
-	return said, err
+	return rest, err
 }
 
 func lastLines(path string) string {
-	text, _ := os.ReadFile(path) // otherwise the message has no lines
+	text, _ := os.ReadFile(path) // after an error the message has no lines
 	lines := bytes.Split(bytes.TrimSpace(text), []byte("\n"))
 	return string(bytes.Join(lines[max(0, len(lines)-10):], []byte("\n")))
 }
 
-// key returns the API key in a file. If there is no file, a command of novelgate makes the key.
+// key returns the API key in a file. If it cannot read the file, it creates a key with a command of novelgate, and
+// writes the file.
 func (c *cluster) key(file string, args ...string) (string, error) {
 	text, err := os.ReadFile(c.path(file))
 	if err == nil {

@@ -4,9 +4,9 @@
 //	make run-cluster ARGS='--data-dir DIR'          # the next start finds what is stored there
 //	make run-cluster ARGS='--port 9000'             # the ports are 9000 to 9011
 //
-// A primary PostgreSQL and a hot standby, three NATS servers, two replicas of the service (which read from the standby
-// and relay to NATS), and a mirror with a PostgreSQL of its own. Each is a process. When one of them ends, the others
-// are stopped, and the exit code is 1.
+// The parts are a primary PostgreSQL and a hot standby, three NATS servers, two replicas of the service (which read
+// from the standby and relay to NATS), and a mirror with a PostgreSQL of its own. Each is a process. When one of them
+// ends, the command stops the others and exits with code 1.
 package main
 
 import (
@@ -50,13 +50,13 @@ type commonFlags struct {
 	DataDir string `placeholder:"DIR" help:"Directory for all data (default: a temporary one, deleted at the end)."`
 }
 
-// The ports, counted from the first one. A service has one for all, and one for operators.
+// Ports relative to the first one. A service has two ports: one for its users, and the next one for operators.
 const (
-	replicaPort = 0 // two for each of two replicas
+	replicaPort = 0 // two ports for each of two replicas
 	mirrorPort  = 4
-	natsPort    = 6 // for clients of three servers
-	routePort   = 9 // between these servers
-	allPorts    = 12
+	natsPort    = 6 // for the clients of each NATS server
+	routePort   = 9 // between the NATS servers
+	portCount   = 12
 	natsServers = 3
 )
 
@@ -64,13 +64,13 @@ func (f *commonFlags) address(port int) string { return fmt.Sprint("127.0.0.1:",
 
 func (f *commonFlags) path(name string) string { return filepath.Join(f.DataDir, name) }
 
-// natsCommand is one NATS server, so that none has to be installed.
+// natsCommand runs one NATS server inside this program, so that nobody has to install NATS.
 type natsCommand struct {
 	commonFlags
 	Number int `arg:"" help:"Number of this server: 0, 1 or 2."`
 }
 
-// natsReady is what a server prints before its address.
+// natsReady begins the line that a NATS server prints when it accepts connections. Its address follows.
 const natsReady = "NATS is listening on "
 
 // Run serves until a signal.
@@ -113,7 +113,7 @@ func (c *runCommand) Run(ctx context.Context) (err error) {
 		<-running.Done()
 	}
 	if cause := context.Cause(running); cause != nil {
-		err = cause // the first part that ended is the reason of all that followed
+		err = cause // the end of the first part is the reason of all later errors
 	}
 	if ctx.Err() != nil {
 		err = nil // the operator wants the end
@@ -124,17 +124,18 @@ func (c *runCommand) Run(ctx context.Context) (err error) {
 
 // checkPorts fails if a port is taken.
 func (c *runCommand) checkPorts(ctx context.Context) error {
-	for port := range allPorts {
+	for port := range portCount {
 		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", c.address(port))
 		if err != nil {
-			return fmt.Errorf("the cluster needs the ports %d to %d, see --port: %w", c.Port, c.Port+allPorts-1, err)
+			return fmt.Errorf("the cluster needs the ports %d to %d, see --port: %w", c.Port, c.Port+portCount-1, err)
 		}
 		_ = listener.Close() // nobody has connected
 	}
 	return nil
 }
 
-// removeData deletes the data directory. The PostgreSQL of a killed mirror may still be stopping there.
+// removeData deletes the data directory. It retries for ten seconds, because the PostgreSQL of a killed mirror may
+// still be stopping there.
 func (c *runCommand) removeData() (err error) {
 	for range 100 {
 		if err = os.RemoveAll(c.DataDir); err == nil {

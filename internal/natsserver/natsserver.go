@@ -13,9 +13,9 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 )
 
-// Options returns the options of servers n0, n1, …, one for each port for clients. Several servers form a cluster, in
-// which each has a port of routes for the others. Each stores its data in a directory below dir. They log nothing and
-// handle no signals.
+// Options returns the options of servers n0, n1, …: one server for each port, at which it serves clients. Several
+// servers form a cluster; each listens at its port of routes for the others. Each stores its data in a directory below
+// dir. They log nothing and handle no signals.
 func Options(dir string, ports, routes []int) []*server.Options {
 	all := make([]*server.Options, len(ports))
 	for i, port := range ports {
@@ -37,10 +37,10 @@ func Options(dir string, ports, routes []int) []*server.Options {
 	return all
 }
 
-// startTimeout is long enough for a busy machine.
+// startTimeout limits the start of a server. It is long enough for a busy machine.
 const startTimeout = 2 * time.Minute
 
-// Start starts a server and waits until it accepts connections. It keeps the data in its directory.
+// Start starts a server with the data in its directory, and waits until it accepts connections.
 func Start(options *server.Options) (*server.Server, error) {
 	s, err := server.NewServer(options.Clone())
 	if err != nil {
@@ -63,7 +63,7 @@ func Stop(s *server.Server) {
 	s.WaitForShutdown()
 }
 
-// Run starts a server, calls ready, and stops it when ctx ends. It fails if the server ends before that.
+// Run starts a server, calls ready, and stops the server when ctx ends. It fails if the server ends before ctx.
 func Run(ctx context.Context, options *server.Options, ready func()) error {
 	s, err := Start(options)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 // ErrLocked means that another process holds the lock.
 var ErrLocked = errors.New("another process holds the lock")
 
-// Lock opens a file and locks it against all other processes, on this machine or on others that mount it, until it is
-// closed or the process ends. flags are those of os.OpenFile: NFS grants an exclusive lock only on a file that is open
-// for writing. Only the owner can read a file that it creates. how is LOCK_EX or LOCK_SH; with LOCK_NB, Lock fails with
-// ErrLocked instead of waiting.
+// Lock opens a file and locks it (flock) until the file is closed or the process ends. The lock holds against all other
+// processes, on this machine or on others that mount the file. flags are those of os.OpenFile: NFS grants an exclusive
+// lock only on a file that is open for writing. A file that Lock creates has mode 0600. how is LOCK_EX or LOCK_SH; with
+// LOCK_NB, Lock fails with ErrLocked instead of waiting.
 func Lock(path string, flags, how int) (*os.File, error) {
 	const mode = 0o600
 	file, err := os.OpenFile(path, flags, mode)

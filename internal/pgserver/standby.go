@@ -15,7 +15,7 @@ import (
 )
 
 // StartStandby copies a running primary into the empty cfg.DataDir, and starts the copy as a hot standby that streams
-// from the primary. The PostgreSQL packages on npm lack pg_basebackup, so this does the same.
+// from the primary. It does what pg_basebackup does, which the PostgreSQL packages on npm lack.
 func (s *Server) StartStandby(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -89,14 +89,14 @@ func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
 	return nil
 }
 
-// notCopied lists files of the running primary, and directories whose contents are not copied.
+// notCopied lists the files that a copy leaves out, and the directories whose contents it leaves out.
 var notCopied = []string{
 	"postmaster.pid", "postmaster.opts",
 	"pg_wal", "pg_replslot", "pg_dynshmem", "pg_notify", "pg_serial", "pg_snapshots", "pg_stat_tmp", "pg_subtrans",
 }
 
-// copyCluster copies the data directory of a running server into an existing directory. Files may vanish and change
-// meanwhile, because recovery applies the changes again from the WAL.
+// copyCluster copies the data directory of a running server into an existing directory. It tolerates files that vanish
+// or change meanwhile, because recovery applies the changes again from the WAL.
 func (a account) copyCluster(ctx context.Context, to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		name, relErr := filepath.Rel(from, path)
@@ -122,6 +122,7 @@ func (a account) copyCluster(ctx context.Context, to, from string) error {
 	})
 }
 
+// copyFile copies a file, unless it has vanished.
 func (a account) copyFile(to, from string) error {
 	source, err := os.Open(from)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -141,6 +142,7 @@ func (a account) copyFile(to, from string) error {
 	return errors.Join(target.Close(), a.own(to))
 }
 
+// appendTo appends text to a file of the copy, and creates the file if needed.
 func (a account) appendTo(path, text string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {

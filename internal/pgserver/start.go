@@ -16,9 +16,9 @@ import (
 	"novelgate/internal/child"
 )
 
-// Start returns the server of cfg.DataDir: that of another process if it runs already, or a new child. It returns when
-// the server answers and the database "novelgate" exists. ctx limits the start, not the life of the server. Errors
-// include the last lines of the server's log.
+// Start returns the server of cfg.DataDir. It attaches to the server of another process if one runs already, otherwise
+// it starts a child. It returns when the server answers and the database "novelgate" exists. ctx limits the start, not
+// the life of the server. Errors include the last lines of the server's log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -61,8 +61,8 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	}
 }
 
-// makeDataDir creates the directory, unless it exists, and returns it with links resolved. A directory of root must let
-// the server's account pass; the files in it have private modes.
+// makeDataDir creates the directory, unless it exists, and returns its path without symbolic links. A directory of root
+// must let the server's account pass; the files in it have private modes.
 func makeDataDir(dir string) (string, error) {
 	mode := fs.FileMode(0o700)
 	if os.Geteuid() == 0 {
@@ -117,19 +117,24 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	if err := awaitPredecessor(ctx, cfg, l.cluster(bin.major), l.socketDir()); err != nil {
 		return nil, err
 	}
+	if err := server.launchAfterBackends(ctx, bin, who); err != nil {
+		return nil, err
+	}
+	server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx only limits the start
+	return server, nil
+}
+
+// launchAfterBackends launches the server once no backend of an earlier one runs. Until then PostgreSQL refuses to
+// start, and changes no data.
+func (s *Server) launchAfterBackends(ctx context.Context, bin binaries, who account) error {
 	for {
-		err := server.launch(ctx, bin, who)
-		if err == nil {
-			server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx only limits the start
-			return server, nil
-		}
+		err := s.launch(ctx, bin, who)
 		if !errors.Is(err, errOldBackends) {
-			return nil, err
+			return err
 		}
-		// PostgreSQL has refused to start, and the data is unchanged.
 		select {
 		case <-ctx.Done():
-			return nil, err
+			return err
 		case <-time.After(backendsInterval):
 		}
 	}
@@ -141,7 +146,7 @@ var errOldBackends = errors.New("processes of an earlier PostgreSQL still run")
 
 const (
 	backendsInterval = 200 * time.Millisecond
-	backendsMessage  = "pre-existing shared memory block"
+	backendsMessage  = "pre-existing shared memory block" // in the log of a PostgreSQL that refuses to start
 )
 
 // launch starts the child and waits until it accepts connections.
@@ -177,6 +182,7 @@ func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 	return nil
 }
 
+// serverArgs returns the command line of the server. Later settings override earlier ones.
 func serverArgs(cfg Config, cluster, socketDir string, hasLZ4 bool) []string {
 	args := []string{"-D", cluster}
 	set := func(name, value string) { args = append(args, "-c", name+"="+value) }
@@ -201,6 +207,7 @@ func serverArgs(cfg Config, cluster, socketDir string, hasLZ4 bool) []string {
 	return args
 }
 
+// awaitReady waits until the child accepts connections, and sets the URL.
 func (s *Server) awaitReady(ctx context.Context, cluster string) error {
 	for {
 		file, found, err := readPIDFile(cluster)
