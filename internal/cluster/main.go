@@ -54,8 +54,8 @@ type commonFlags struct {
 const (
 	replicaPort = 0 // two ports for each of two replicas
 	mirrorPort  = 4
-	natsPort    = 6 // for the clients of each NATS server
-	routePort   = 9 // between the NATS servers
+	natsPort    = 6 // one port for the clients of each NATS server
+	routePort   = 9 // one port of each NATS server for the others
 	portCount   = 12
 	natsServers = 3
 )
