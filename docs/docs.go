@@ -1,4 +1,4 @@
-// Package docs embeds the documents that the service itself serves.
+// Package docs embeds the documents that the service serves.
 package docs
 
 import _ "embed"

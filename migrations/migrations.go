@@ -1,7 +1,7 @@
-// Package migrations holds the schema of the database, one numbered SQL file per step, and applies it.
+// Package migrations contains the schema of the database, one numbered SQL file per step, and applies it.
 //
-// Replicas of two versions run side by side during a rollout, so a step expands first (new tables, new nullable
-// columns) and a later release contracts.
+// Replicas of two versions run side by side during a rollout, so a step only expands the schema (new tables, new
+// nullable columns). A step of a later release contracts it.
 package migrations
 
 import (
@@ -28,10 +28,11 @@ import (
 //go:embed *.sql
 var files embed.FS
 
-// connectTimeout bounds the wait for a server that takes connections and says nothing, unless the URL has one.
+// connectTimeout limits the wait for a server that accepts connections but does not answer, unless the URL sets a
+// limit.
 const connectTimeout = 5 * time.Second
 
-// settings are those of the session. Notices are part of the result.
+// settings are the settings of the session. The server must send notices, because they are part of the result.
 var settings = map[string]string{"application_name": "novelgate-migrate", "client_min_messages": "notice"}
 
 // raised is the SQLSTATE of RAISE NOTICE.
@@ -41,19 +42,19 @@ const raised = "00000"
 type Result struct {
 	Version int64    `json:"version"` // schema version now in force
 	Applied []string `json:"applied"` // names of the steps that this call applied, in order; empty when none was due
-	// Notices say what a step had to leave out, for lack of a right, and what to do about it.
+	// Notices say what a step could not do because the role lacks a right, and what to do about it.
 	Notices []string `json:"notices,omitempty"`
 }
 
-// Up brings the database at databaseURL to the newest schema. It is safe to call from several replicas at once:
-// one applies, the others wait for it and find nothing left to do.
+// Up brings the database at databaseURL to the newest schema. Several replicas may call it at once: one applies the
+// steps, the others wait for it and find nothing left to do.
 func Up(ctx context.Context, databaseURL string) error {
 	_, err := Apply(ctx, databaseURL)
 	return err
 }
 
-// Apply does what Up does and reports it. It fails as database.CheckServer and database.CheckSchema do, whether or not
-// a step is due.
+// Apply does what Up does and reports it. It fails if database.CheckServer or database.CheckSchema fails, even if no
+// step is due.
 func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	pool, err := database.ParseConfig(databaseURL, settings)
 	if err != nil {
@@ -64,7 +65,7 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 		config.ConnectTimeout = connectTimeout
 	}
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
-		// Of the steps' own only: IF EXISTS and the like say much that does not matter.
+		// Only the notices that a step raises: those of PostgreSQL, such as for IF EXISTS, do not matter.
 		if notice.Code == raised {
 			result.Notices = append(result.Notices, strings.TrimSpace(notice.Message+" "+notice.Hint))
 		}
@@ -98,7 +99,7 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	return result, nil
 }
 
-// check refuses a database on which no step should be tried.
+// check refuses a database on which no step may be tried.
 func check(ctx context.Context, config *pgx.ConnConfig) error {
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
@@ -120,8 +121,7 @@ var (
 
 const versionSQL = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 
-// CheckStandby fails with ErrOlder or ErrNewer unless the database, in which nothing can be migrated, has the newest
-// schema.
+// CheckStandby fails with ErrOlder or ErrNewer unless a standby, which cannot be migrated, has the newest schema.
 func CheckStandby(ctx context.Context, db database.Querier) error {
 	var migrated bool
 	var version int64
@@ -156,7 +156,7 @@ func newest() (version int64, err error) {
 	return version, nil
 }
 
-// Hash returns a hex digest over all steps. Two databases whose schemas were built from the same Hash are alike.
+// Hash returns a hex digest of all steps. Databases that were built from steps with the same Hash have the same schema.
 func Hash() string {
 	digest := sha256.New()
 	names, err := fs.Glob(files, "*.sql")

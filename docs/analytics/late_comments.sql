@@ -1,5 +1,5 @@
 -- Comments that arrived late
--- Days of daily_facts that have changed after they were over, because a partner delivered later.
+-- Comments that a partner delivered after the day on which they were written. They change past days of daily_facts.
 SELECT i.name AS partner, count(*) AS late, max(d.received - d.written) AS "days at most", min(d.written) AS "first day changed"
 FROM analytics.posts AS p
 JOIN analytics.integrations AS i USING (integration_id)

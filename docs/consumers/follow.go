@@ -7,8 +7,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Follow applies a stream to a table until ctx ends or something fails; then call it again. It continues behind the
-// sequence in the table. The servers store nothing about it.
+// Follow applies a stream to a table until ctx ends or an error occurs; after an error call it again. It continues
+// after the sequence that the database stores. The NATS servers store no progress.
 func Follow(ctx context.Context, js jetstream.JetStream, stream string, table *Table) error {
 	sequence, err := table.Sequence(ctx)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Router returns a Watermill router that applies a stream to a table. The servers store how far the consumer has come
-// under its name. It closes the connection when it is closed.
+// Router returns a Watermill router that applies a stream to a table. The NATS servers store the progress of the
+// consumer under its name. Closing the router closes the connection.
 func Router(
 	conn *nats.Conn, stream, name string, table *Table, logger watermill.LoggerAdapter,
 ) (*message.Router, error) {
@@ -37,8 +37,8 @@ func Router(
 	return router, nil
 }
 
-// durable makes a consumer that the servers remember. One message is on its way at a time, which keeps the order when
-// a message is delivered again.
+// durable creates a consumer whose progress the NATS servers store. At most one message at a time is not acknowledged,
+// which keeps the order when a message is delivered again.
 func durable(name string) watermillnats.ResourceInitializer {
 	return func(ctx context.Context, js jetstream.JetStream, stream string) (
 		jetstream.Consumer, func(context.Context, watermill.LoggerAdapter), error,
@@ -50,7 +50,7 @@ func durable(name string) watermillnats.ResourceInitializer {
 	}
 }
 
-// unmarshaler names messages by their sequences.
+// unmarshaler gives each message its sequence as UUID.
 type unmarshaler struct{}
 
 // Unmarshal implements watermillnats.Unmarshaler.

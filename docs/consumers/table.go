@@ -1,6 +1,6 @@
-// Package consumers has example consumers of the event streams, which docs/events.md explains. They keep a table up to
-// date in which comments can be searched: Follow with nats.go only, Router with Watermill. The directory typescript has
-// the same as Follow in TypeScript.
+// Package consumers contains example consumers of the event streams that docs/events.md explains. They maintain a table
+// for searching comments. Follow uses only nats.go, Router uses Watermill. The directory typescript contains Follow in
+// TypeScript.
 package consumers
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 )
 
-// Schema creates the table of a consumer, and the sequence of the last message that it has applied.
+// Schema creates the table of a consumer, and a table with the sequence of the last applied message.
 const Schema = `
 CREATE TABLE search_comments (
     post_id   uuid PRIMARY KEY,
@@ -35,7 +35,7 @@ INSERT INTO search_position VALUES (0);`
 // Subjects are the events that the table needs, of all novels.
 var Subjects = []string{"novelgate.v1.*.post.>", "novelgate.v1.*.author.erased.>"}
 
-// Event is what the table needs of a CloudEvent.
+// Event has the members of a CloudEvent that the table needs.
 type Event struct {
 	Type     string    `json:"type"`
 	Source   string    `json:"source"`
@@ -55,7 +55,7 @@ type Comment struct {
 // Table is the table of a consumer.
 type Table struct {
 	Pool     *pgxpool.Pool
-	Personal jetstream.Stream // with the words of comments
+	Personal jetstream.Stream // with the names and texts of comments
 }
 
 const (
@@ -66,8 +66,8 @@ ON CONFLICT (post_id) DO NOTHING`
 	forgetSQL = `DELETE FROM search_comments WHERE author_id = $1`
 )
 
-// Apply applies a message of the main stream in one transaction with its sequence. A message that comes again changes
-// nothing.
+// Apply applies a message of the main stream and stores its sequence, in one transaction. A message that is delivered
+// again changes nothing.
 func (t *Table) Apply(ctx context.Context, sequence uint64, payload []byte) error {
 	var e Event
 	if err := json.Unmarshal(payload, &e); err != nil {
@@ -95,7 +95,8 @@ func (t *Table) Apply(ctx context.Context, sequence uint64, payload []byte) erro
 	})
 }
 
-// comment reads the words of a comment, which are stored before the event: no message means that they were erased.
+// comment returns the personal part of a comment, nil if it was erased or the event is not a comment. The personal part
+// is stored before the event, so a missing message means that it was erased.
 func (t *Table) comment(ctx context.Context, sequence uint64, e *Event) (*Comment, error) {
 	if e.Type != "post.imported.v1" {
 		return nil, nil // not a comment
@@ -117,14 +118,14 @@ func (t *Table) comment(ctx context.Context, sequence uint64, e *Event) (*Commen
 // authors is the namespace of the ids of authors.
 var authors = uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
 
-// authorID returns the id under which author.erased.v1 names the author of a comment: a UUID of version 5 of the
-// integration's id, 16 bytes, and the partner's identifier.
+// authorID returns the id under which author.erased.v1 names the author of a comment: the UUID, version 5, of the 16
+// bytes of the integration's id followed by the partner's identifier of the author.
 func authorID(e *Event, c *Comment) uuid.UUID {
 	integration := uuid.MustParse(strings.Split(e.Source, "/")[1]) // integrations/{id}/posts
 	return uuid.NewSHA1(authors, append(integration[:], c.UUID...))
 }
 
-// Sequence returns that of the last message that was applied.
+// Sequence returns the sequence of the last applied message.
 func (t *Table) Sequence(ctx context.Context) (sequence uint64, err error) {
 	err = t.Pool.QueryRow(ctx, `SELECT sequence FROM search_position`).Scan(&sequence)
 	return sequence, err

@@ -12,8 +12,8 @@ import (
 
 // Limits of a row group, which is in memory until it is complete.
 const (
-	rowGroupBytes = 16 << 20
-	rowGroupRows  = 1 << 20
+	maxGroupBytes = 16 << 20
+	maxGroupRows  = 1 << 20
 )
 
 func writeParquet(
@@ -28,7 +28,7 @@ func writeParquet(
 		&parquet.WriterConfig{CreatedBy: createdBy}, parquet.KeyValueMetadata("view", "analytics."+view.Name))
 	formats := make(pgx.QueryResultFormats, len(columns))
 	for i, c := range columns {
-		formats[i] = c.wire
+		formats[i] = c.format
 	}
 	rows, err := tx.Query(ctx, view.query(), formats)
 	if err != nil {
@@ -36,26 +36,26 @@ func writeParquet(
 	}
 	defer rows.Close()
 	var row parquet.Row
-	size, grouped := 0, 0
+	groupBytes, groupRows := 0, 0
 	for rows.Next() {
 		row = row[:0]
 		for i, raw := range rows.RawValues() {
 			if row, err = columns[i].append(row, i, raw); err != nil {
 				return count, fmt.Errorf("column %s: %w", view.Columns[i].Name, err)
 			}
-			size += len(raw)
+			groupBytes += len(raw)
 		}
 		// WriteRows copies the values, so the next row may overwrite them.
 		if _, err := writer.WriteRows([]parquet.Row{row}); err != nil {
 			return count, fmt.Errorf("write row: %w", err)
 		}
 		count++
-		grouped++
-		if size >= rowGroupBytes || grouped >= rowGroupRows {
+		groupRows++
+		if groupBytes >= maxGroupBytes || groupRows >= maxGroupRows {
 			if err := writer.Flush(); err != nil {
 				return count, fmt.Errorf("write row group: %w", err)
 			}
-			size, grouped = 0, 0
+			groupBytes, groupRows = 0, 0
 		}
 		report(count, false)
 	}

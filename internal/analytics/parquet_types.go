@@ -13,9 +13,9 @@ import (
 
 // parquetColumn converts values of a PostgreSQL type to a Parquet type.
 type parquetColumn struct {
-	node parquet.Node
-	wire int16 // format of the values from the server: text or binary
-	// convert converts a value that is not NULL to a Parquet value, which may share its bytes.
+	node   parquet.Node
+	format int16 // in which the server sends the values: text or binary
+	// convert converts a value that is not NULL to a Parquet value, which may refer to the bytes of raw.
 	convert func(raw []byte) (parquet.Value, error)
 	// elements returns the elements of a list that is not NULL. Only columns of lists have it, instead of convert.
 	elements func(raw []byte) ([]string, error)
@@ -46,7 +46,7 @@ func parquetColumns(view View) ([]parquetColumn, error) {
 	return columns, nil
 }
 
-// decimalOID stands for the OID of a DECIMAL, which the server sends as an integer in millionths.
+// decimalOID marks a column of type DECIMAL in Parquet. The server sends its values as integers in millionths.
 const decimalOID = 1
 
 // withDecimals returns the view with a column x_decimal after each numeric column x. Its type is DECIMAL(18,6), rounded
@@ -82,11 +82,14 @@ func parquetTypes() map[uint32]parquetColumn {
 		return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
 	}
 	return map[uint32]parquetColumn{
-		pgtype.UUIDOID: {node: parquet.UUID(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			return parquet.FixedLenByteArrayValue(raw), nil
-		}},
+		pgtype.UUIDOID: {
+			node: parquet.UUID(), format: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				return parquet.FixedLenByteArrayValue(raw), nil
+			},
+		},
 		pgtype.TimestamptzOID: {
-			node: parquet.Timestamp(parquet.Microsecond), wire: pgx.BinaryFormatCode,
+			node: parquet.Timestamp(parquet.Microsecond), format: pgx.BinaryFormatCode,
 			convert: func(raw []byte) (parquet.Value, error) {
 				micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement, as the server sends it
 				if micros == math.MaxInt64 || micros == math.MinInt64 {
@@ -95,37 +98,40 @@ func parquetTypes() map[uint32]parquetColumn {
 				return parquet.Int64Value(micros + epochMicros), nil
 			},
 		},
-		pgtype.DateOID: {node: parquet.Date(), wire: pgx.BinaryFormatCode, convert: func(raw []byte) (parquet.Value, error) {
-			days := int32(binary.BigEndian.Uint32(raw)) //nolint:gosec // two's complement, as the server sends it
-			if days == math.MaxInt32 || days == math.MinInt32 {
-				return parquet.Value{}, errInfinite
-			}
-			return parquet.Int32Value(days + epochDays), nil
-		}},
-		pgtype.TextOID:    {node: parquet.String(), wire: pgx.BinaryFormatCode, convert: text},
-		pgtype.NumericOID: {node: parquet.String(), wire: pgx.TextFormatCode, convert: text},
+		pgtype.DateOID: {
+			node: parquet.Date(), format: pgx.BinaryFormatCode,
+			convert: func(raw []byte) (parquet.Value, error) {
+				days := int32(binary.BigEndian.Uint32(raw)) //nolint:gosec // two's complement, as the server sends it
+				if days == math.MaxInt32 || days == math.MinInt32 {
+					return parquet.Value{}, errInfinite
+				}
+				return parquet.Int32Value(days + epochDays), nil
+			},
+		},
+		pgtype.TextOID:    {node: parquet.String(), format: pgx.BinaryFormatCode, convert: text},
+		pgtype.NumericOID: {node: parquet.String(), format: pgx.TextFormatCode, convert: text},
 		pgtype.Int4OID: {
-			node: parquet.Leaf(parquet.Int32Type), wire: pgx.BinaryFormatCode,
+			node: parquet.Leaf(parquet.Int32Type), format: pgx.BinaryFormatCode,
 			convert: func(raw []byte) (parquet.Value, error) {
 				return parquet.Int32Value(int32(binary.BigEndian.Uint32(raw))), nil //nolint:gosec // two's complement, as the server sends it
 			},
 		},
-		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
-		decimalOID:     {node: parquet.Decimal(6, 18, parquet.Int64Type), wire: pgx.BinaryFormatCode, convert: bigint},
+		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), format: pgx.BinaryFormatCode, convert: bigint},
+		decimalOID:     {node: parquet.Decimal(6, 18, parquet.Int64Type), format: pgx.BinaryFormatCode, convert: bigint},
 		pgtype.Float8OID: {
-			node: parquet.Leaf(parquet.DoubleType), wire: pgx.BinaryFormatCode,
+			node: parquet.Leaf(parquet.DoubleType), format: pgx.BinaryFormatCode,
 			convert: func(raw []byte) (parquet.Value, error) {
 				return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
 			},
 		},
 		pgtype.BoolOID: {
-			node: parquet.Leaf(parquet.BooleanType), wire: pgx.BinaryFormatCode,
+			node: parquet.Leaf(parquet.BooleanType), format: pgx.BinaryFormatCode,
 			convert: func(raw []byte) (parquet.Value, error) {
 				return parquet.BooleanValue(raw[0] != 0), nil
 			},
 		},
 		pgtype.TextArrayOID: {
-			node: parquet.List(parquet.String()), wire: pgx.BinaryFormatCode,
+			node: parquet.List(parquet.String()), format: pgx.BinaryFormatCode,
 			elements: func(raw []byte) (list []string, err error) {
 				return list, arrays.Scan(pgtype.TextArrayOID, pgx.BinaryFormatCode, raw, &list)
 			},

@@ -1,5 +1,5 @@
-// Keeps a table up to date in which comments can be searched (docs/events.md); its schema is in ../table.go. The program
-// may be killed at any point, and ends with an error when something fails: then start it again.
+// Maintains a table for searching comments (docs/events.md); its schema is in ../table.go. The program may be killed at
+// any point. It ends at the first error: then start it again.
 import { DeliverPolicy, jetstream, jetstreamManager } from "@nats-io/jetstream";
 import { connect } from "@nats-io/transport-node";
 import pg from "pg";
@@ -21,15 +21,16 @@ function authorId(event: Event, comment: Comment): string {
   return v5(name, "0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04");
 }
 
-// words reads the words of a comment, which are stored before the event: no message means that they were erased.
-async function words(sequence: number): Promise<Comment | undefined> {
+// personalPart returns the personal part of a comment, undefined if it was erased. The personal part is stored before
+// the event, so a missing message means that it was erased.
+async function personalPart(sequence: number): Promise<Comment | undefined> {
   const found = await streams.getMessage(`${STREAM}-personal`, { seq: sequence });
   return found && found.data.length > 0 ? found.json<Comment>() : undefined;
 }
 
-// apply applies an event in one transaction with its sequence. An event that comes again changes nothing.
+// apply applies an event and stores its sequence, in one transaction. An event that is delivered again changes nothing.
 async function apply(sequence: number, event: Event): Promise<void> {
-  const comment = event.type === "post.imported.v1" ? await words(sequence) : undefined;
+  const comment = event.type === "post.imported.v1" ? await personalPart(sequence) : undefined;
   await db.query("BEGIN");
   const moved = await db.query("UPDATE search_position SET sequence = $1 WHERE sequence < $1", [sequence]);
   if (moved.rowCount === 1) {
