@@ -230,17 +230,17 @@ ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // Settled returns the position of the last settled event; the zero position when there is none.
 func Settled(ctx context.Context, q database.Querier) (events.Position, error) {
-	return position(ctx, q, settledEndSQL)
+	return queryEnd(ctx, q, settledEndSQL)
 }
 
 const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
 // Last returns the position of the last committed event, settled or not; the zero position when there is none.
 func Last(ctx context.Context, q database.Querier) (events.Position, error) {
-	return position(ctx, q, lastSQL)
+	return queryEnd(ctx, q, lastSQL)
 }
 
-func position(ctx context.Context, q database.Querier, sql string) (events.Position, error) {
+func queryEnd(ctx context.Context, q database.Querier, sql string) (events.Position, error) {
 	var end events.Position
 	err := q.QueryRow(ctx, sql).Scan(&end.TransactionID, &end.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {

@@ -324,7 +324,7 @@ func (o *Origin) successorCheckpoint(ctx context.Context) (ledger.Checkpoint, er
 // awaitSuccessor seals and signs all events, and waits until the successor serves the final checkpoint. It returns this
 // checkpoint.
 func (o *Origin) awaitSuccessor(ctx context.Context, f *fence) (ledger.Checkpoint, error) {
-	if f.complete {
+	if f.complete { // by an earlier call: the newest checkpoint is the final one
 		sealed, err := ledger.ReadSealed(ctx, o.Pool)
 		if err != nil {
 			return ledger.Checkpoint{}, err
