@@ -111,9 +111,9 @@ func (m *Mirror) rewritten(ctx context.Context, from audit.Source, c ledger.Chec
 	return &StoppedError{LogIndex: index, Reason: fmt.Errorf("%w: %w", errRewritten, reason)}
 }
 
-// wantKept fails with a StoppedError unless the origin still has the mirrored events from log index first up to size, as
-// far as they are sealed. It compares leaves with a binary search: after the first event that the origin has lost, all
-// events differ.
+// wantKept fails with a StoppedError unless the origin still has the mirrored events from log index first up to size,
+// as far as they are sealed. It compares leaves with a binary search: after the first event that the origin has lost,
+// all events differ.
 func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first int64) error {
 	sealed, err := m.store.Tree(ctx)
 	if err != nil {
