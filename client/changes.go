@@ -30,7 +30,7 @@ type ChangePage struct {
 
 // Page returns up to a hundred changes after a cursor; "" is the beginning. It returns changes of the given types, or
 // of all types if none is given. Store the Cursor of the page and pass it to the next call: you then get every change
-// once. If the service has lost changes, Page returns an *Error with the code invalid_request. Then start from the
+// once. If the service has lost changes, Page returns an *Error with the code invalid_request. Then read from the
 // beginning, and skip changes whose ID you already have.
 func (c Changes) Page(ctx context.Context, cursor string, types ...string) (ChangePage, error) {
 	query := url.Values{}

@@ -35,12 +35,12 @@ type Option func(*sender)
 // WithHTTPClient makes the client send requests with h. The default is http.DefaultClient.
 func WithHTTPClient(h *http.Client) Option { return func(s *sender) { s.http = h } }
 
-// WithAttemptTimeout limits each attempt to d; another attempt follows. The default is 20 s, more than the service's
-// own time limit.
+// WithAttemptTimeout limits the time of each attempt. After it the client makes another attempt. The default is 20 s,
+// more than the service's own time limit.
 func WithAttemptTimeout(d time.Duration) Option { return func(s *sender) { s.timeout = d } }
 
 // WithSimulation makes a sandbox simulate a fault for the first request of each idempotency key: unavailable,
-// rate_limited, lost_response or slow. It needs the API key of a sandbox: with another one, commands are refused.
+// rate_limited, lost_response or slow. It needs the API key of a sandbox: commands with another key are refused.
 func WithSimulation(fault string) Option { return func(s *sender) { s.fault = fault } }
 
 // New returns a client of the service at baseURL, such as https://novels.example.org. It sends key, the API key of an

@@ -49,10 +49,10 @@ func (d Deliveries) Get(ctx context.Context, operation Operation, key string) (D
 	return answer, err
 }
 
-// maxKeys is the number of keys that one request may name.
+// maxKeys is the maximum number of keys in a request.
 const maxKeys = 1000
 
-// Missing returns the keys without an executed command, each once: send their commands again, with the same keys.
+// Missing returns the keys without an executed command, each once. Send their commands again, with the same keys.
 // Failed commands, and upserts of novels that are not yours, are always missing.
 func (d Deliveries) Missing(ctx context.Context, operation Operation, keys []string) ([]string, error) {
 	var missing []string

@@ -1,12 +1,12 @@
 // Package client sends novels and comments of a partner platform to a Novelgate service.
 //
 // The client retries a request with the same Idempotency-Key until it gets a final answer or the context is done. It
-// retries after network errors, after attempts without an answer, and after retryable answers (408, 429, 503). So give
-// every call a context with a deadline.
+// retries after network errors, after attempts without an answer, and after retryable answers (408, 429 and 503; also
+// 502 and 504 of a proxy). So give every call a context with a deadline.
 //
 // An error is an *Error if the service refused the last attempt. If its Retryable is false, do not send the request
-// again. After any other error the command may have been executed, because an answer can get lost. To find out, send it
-// again with the same key, which is always safe, or call Deliveries.Missing.
+// again. After any other error the command may have been executed, because an answer can get lost. To find out, send
+// the command again with the same key, which is always safe, or call Deliveries.Missing.
 //
 // The package uses only the standard library of Go 1.26. To use it, copy its files without the tests into your module.
 package client

@@ -66,7 +66,7 @@ func newError(response *http.Response, body []byte) *Error {
 	return e
 }
 
-// retryAfter returns the time to wait that a Retry-After header asks for: seconds, or a date.
+// retryAfter returns the time to wait for which a Retry-After header asks, in seconds or with a date; 0 without any.
 func retryAfter(header string) time.Duration {
 	if seconds, err := strconv.ParseUint(header, 10, 31); err == nil {
 		return time.Duration(seconds) * time.Second

@@ -25,11 +25,11 @@ type Integration struct {
 	} `json:"limits"`
 }
 
-// Limit is a limit in any 60 seconds, and what is left of it.
+// Limit is a limit in any 60 seconds, and the part of it that remains.
 type Limit struct {
 	PerMinute    int `json:"perMinute"`
 	Remaining    int `json:"remaining"`
-	ResetSeconds int `json:"resetSeconds"` // until all of it is left again
+	ResetSeconds int `json:"resetSeconds"` // until the whole limit remains again
 }
 
 // Me returns your integration.

@@ -34,7 +34,7 @@ func (s *sender) command(ctx context.Context, path, key string, body, answer any
 	}, err
 }
 
-// encode returns a value as JSON. Characters of HTML stay as they are: escapes take six bytes each.
+// encode returns a value as JSON. It does not escape characters of HTML, because each escape takes six bytes.
 func encode(value any) ([]byte, error) {
 	var buffer bytes.Buffer
 	encoder := json.NewEncoder(&buffer)
@@ -52,22 +52,23 @@ type request struct {
 	body         []byte // nil for none
 }
 
-// The pauses between attempts double from the first to the longest. A random part of each keeps clients apart.
+// The pauses between attempts double, up to the maximum. Half of each is random, so that clients do not retry at the
+// same time.
 const (
-	firstPause   = 200 * time.Millisecond
-	longestPause = 30 * time.Second
+	firstPause = 200 * time.Millisecond
+	maxPause   = 30 * time.Second
 )
 
 // send repeats a request until its answer is final or ctx is done, and decodes the answer.
 func (s *sender) send(ctx context.Context, r request, answer any) (http.Header, error) {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
 		header, err := s.attempt(ctx, r, answer)
 		if err == nil || !retryable(err) {
 			return header, err
 		}
 		wait := pause/2 + rand.N(pause/2) //nolint:gosec // no secret
 		if refused, ok := errors.AsType[*Error](err); ok && refused.retryAfter > 0 {
-			wait += refused.retryAfter // never earlier
+			wait += refused.retryAfter // so that it is never earlier than the service asks for
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
 			return nil, fmt.Errorf("%w; no time is left for another attempt after %w", context.DeadlineExceeded, err)
@@ -93,11 +94,11 @@ func retryable(err error) bool {
 
 var (
 	errRequest = errors.New("make request")
-	// errAnswer means that a successful answer does not come from the service.
+	// errAnswer means that an answer with a successful status does not come from the service.
 	errAnswer = errors.New("not an answer of Novelgate")
 )
 
-// maxAnswer limits the bytes of an answer.
+// maxAnswer is the maximum size of an answer, in bytes.
 const maxAnswer = 4 << 20
 
 // attempt sends a request once.
@@ -122,7 +123,7 @@ func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Heade
 	if err != nil {
 		return nil, fmt.Errorf("send: %w", err)
 	}
-	defer response.Body.Close() //nolint:errcheck // it is read
+	defer response.Body.Close() //nolint:errcheck // it is only read
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)

@@ -13,7 +13,7 @@ type Webhooks struct{ sender *sender }
 type Webhook struct {
 	WebhookID      string     `json:"webhookId"`
 	URL            string     `json:"url"`
-	Types          []string   `json:"types"` // nil: all
+	Types          []string   `json:"types"` // of the changes that it gets; nil: all types
 	Enabled        bool       `json:"enabled"`
 	Disabled       *string    `json:"disabled"` // cause: partner, staff, gone or failing; nil while enabled
 	DisabledAt     *time.Time `json:"disabledAt"`
@@ -28,9 +28,9 @@ type Webhook struct {
 
 const webhooksPath = "/api/integrations/webhooks"
 
-// Create sends your changes of the given types, or of all types, to an endpoint, from now on. If the answer gets lost,
-// the retry fails with the code conflict. Then delete the webhook and create it again, because only the answer has the
-// secret.
+// Create makes the service send your future changes of the given types, or of all types, to an endpoint. If the answer
+// gets lost, the retry fails with the code conflict. Then delete the webhook and create it again, because only the
+// answer has the secret.
 func (w Webhooks) Create(ctx context.Context, url string, types ...string) (Webhook, error) {
 	body, err := encode(struct {
 		URL   string   `json:"url"`
@@ -59,7 +59,8 @@ func (w Webhooks) Delete(ctx context.Context, webhookID string) error {
 	return err
 }
 
-// Enable enables a disabled webhook, for instance after its endpoint was repaired. The changes since then are sent.
+// Enable enables a disabled webhook, for instance after its endpoint was repaired. The service then also sends the
+// changes since it was disabled.
 func (w Webhooks) Enable(ctx context.Context, webhookID string) (Webhook, error) {
 	var changed Webhook
 	_, err := w.sender.send(ctx, request{

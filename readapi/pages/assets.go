@@ -24,8 +24,8 @@ var assetFiles embed.FS
 
 // asset is a file whose name contains a digest of its content, so that it can be cached forever.
 type asset struct {
-	name    string // style.1a2b3c4d5e6f.css
-	content func() []byte
+	name    string        // style.1a2b3c4d5e6f.css
+	content func() []byte // unpacks a compressed file at the first call
 }
 
 // newAsset returns the asset of a file such as style.css.
@@ -40,7 +40,7 @@ func shortDigest(content []byte) string {
 	return hex.EncodeToString(digest[:6])
 }
 
-// assets are the files by their names without digest, and without .gz.
+// assets are the embedded files by their names without digest and without .gz.
 var assets = loadAssets()
 
 func loadAssets() map[string]asset {

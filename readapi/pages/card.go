@@ -27,10 +27,10 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// card is the picture of a link preview (https://ogp.me) of a novel without a cover, or of the platform. It needs no
-// font of other hosts. The embedded one has Latin, Greek and Cyrillic letters; a text in any other script is left out,
-// because a font for all scripts takes megabytes and Arabic or Thai also a program to shape it. The title is beside the
-// picture in every preview (og:title).
+// card is the picture of a link preview (https://ogp.me) of a novel without a cover, or of the platform. The embedded
+// font has Latin, Greek and Cyrillic letters. A text in any other script is left out, because a font for all scripts
+// takes megabytes, and Arabic and Thai also need a program that shapes them. Every preview has the title beside the
+// picture (og:title).
 type card struct {
 	accent, site string
 	title        string // "" on the card of the platform
@@ -40,21 +40,21 @@ type card struct {
 const (
 	cardWidth, cardHeight = 1200, 630
 
-	cardMargin                   = 72
-	coverWidth, coverHeight      = 280, 420
-	letterSize, siteSize, accent = 200, 40, 16
+	cardMargin              = 72
+	coverWidth, coverHeight = 280, 420
+	letterSize, siteSize    = 200, 40
+	accentHeight            = 16
 )
 
-// titleSizes are the sizes of the letters of a title, with the number of lines for which each is used. A title that
-// does not fit is cut.
+// titleSizes are the sizes of the letters of a title, with the maximum number of lines in each size.
 var titleSizes = []struct {
 	size  float64
 	lines int
 }{{84, 3}, {64, 4}, {48, 6}}
 
-// cardsKept is the number of latest cards that are kept. One has about 20 kB, and takes about 45 ms to draw if its
-// title is long.
-const cardsKept = 128
+// cachedCards is the number of cards in the cache. One has about 20 kB, and takes about 45 ms to draw if its title is
+// long.
+const cachedCards = 128
 
 // cards handles GET /card.png and GET /novels/{slug}/card.png.
 func (p *Pages) cards() http.Handler {
@@ -62,7 +62,7 @@ func (p *Pages) cards() http.Handler {
 		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Standbys: p.Standbys, Problems: p.Problems,
 		Readers: p.CardReaders,
 	}
-	kept, _ := lru.New[card, []byte](cardsKept) // it fails for a negative size only
+	cache, _ := lru.New[card, []byte](cachedCards) // it fails only for a negative size
 	rendered := kit.Rendered("image/png", func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		title := ""
 		if slug, ok := mux.Vars(r)["slug"]; ok {
@@ -74,14 +74,14 @@ func (p *Pages) cards() http.Handler {
 		}
 		c := p.card(title)
 		return func(w io.Writer) error {
-			drawn, ok := kept.Get(c)
+			drawn, ok := cache.Get(c)
 			if !ok {
 				var b bytes.Buffer
 				if err := c.encode(&b); err != nil {
 					return err
 				}
 				drawn = b.Bytes()
-				kept.Add(c, drawn)
+				cache.Add(c, drawn)
 			}
 			_, err := w.Write(drawn)
 			return err
@@ -97,16 +97,16 @@ func (p *Pages) card(title string) card {
 	return card{p.Site.Accent, drawable(p.siteName()), drawable(title)}
 }
 
-// preview is the picture of a link preview: an address, and whether it is of a card.
+// preview is the picture of a link preview.
 type preview struct {
 	Address string
-	Card    bool
+	Card    bool // the picture is a card, not a cover
 }
 
-// preview returns the cover of a novel or else its card; the card of the platform for an empty slug. The address
-// changes with the card.
+// preview returns the cover of a novel, or its card if it has no cover; for an empty slug the card of the platform. The
+// address of a card changes with the card.
 func (p *Pages) preview(slug, title, coverURL string) preview {
-	if cover := p.image(p.Addresses.Public(), slug, coverURL); cover != "" {
+	if cover := p.coverAddress(p.Addresses.Public(), slug, coverURL); cover != "" {
 		return preview{Address: cover}
 	}
 	c := p.card(title)
@@ -125,7 +125,7 @@ var cardFont = sync.OnceValue(func() *opentype.Font {
 	return f
 })
 
-// drawable returns a text as it can be drawn, in one line; "" if the font lacks a character of it.
+// drawable returns a text in one line; "" if the font cannot draw one of its characters.
 func drawable(text string) string {
 	text = strings.Join(strings.Fields(norm.NFC.String(plain(text))), " ")
 	for _, r := range text {
@@ -137,8 +137,16 @@ func drawable(text string) string {
 	return text
 }
 
-// encode draws a card and writes it as PNG.
+// encode writes a card as PNG.
 func (c card) encode(w io.Writer) error {
+	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
+	if err := encoder.Encode(w, c.draw()); err != nil {
+		return fmt.Errorf("encode card: %w", err)
+	}
+	return nil
+}
+
+func (c card) draw() image.Image {
 	picture := image.NewRGBA(image.Rect(0, 0, cardWidth, cardHeight))
 	fill := func(r image.Rectangle, with color.Color) {
 		draw.Draw(picture, r, image.NewUniform(with), image.Point{}, draw.Src)
@@ -146,21 +154,31 @@ func (c card) encode(w io.Writer) error {
 	var ink, soft color.Color = color.Gray{0x1c}, color.Gray{0x58}
 	colour, onColour := accentColours(c.accent)
 	fill(picture.Bounds(), color.White)
-	fill(image.Rect(0, 0, cardWidth, accent), colour)
+	fill(image.Rect(0, 0, cardWidth, accentHeight), colour)
 
 	title, small, left := c.title, c.site, cardMargin
 	if title == "" {
 		fill(picture.Bounds(), colour)
 		title, small, ink = small, "", onColour
 	} else {
-		cover := image.Rect(0, 0, coverWidth, coverHeight).Add(image.Pt(cardMargin, (cardHeight-coverHeight+accent)/2))
+		y := (cardHeight - coverHeight + accentHeight) / 2
+		cover := image.Rect(0, 0, coverWidth, coverHeight).Add(image.Pt(cardMargin, y))
 		fill(cover, colour)
 		face, letter := cardFace(letterSize), firstLetter(title)
 		x := cover.Min.X + (coverWidth-font.MeasureString(face, letter).Ceil())/2
-		write(picture, face, onColour, x, cover.Min.Y+(coverHeight+letterSize*7/10)/2, letter)
+		drawText(picture, face, onColour, x, cover.Min.Y+(coverHeight+letterSize*7/10)/2, letter)
 		left = cover.Max.X + cardMargin
 	}
-	const top, bottom = cardMargin + accent, cardHeight - cardMargin
+	drawTitle(picture, ink, left, title)
+	if lines, _ := wrap(cardFace(siteSize), small, cardWidth-cardMargin-left, 1); len(lines) > 0 {
+		drawText(picture, cardFace(siteSize), soft, left, cardHeight-cardMargin, lines[0])
+	}
+	return picture
+}
+
+// drawTitle draws a title in the largest size in which it fits, or else cut in the smallest size.
+func drawTitle(picture draw.Image, ink color.Color, left int, title string) {
+	const top = cardMargin + accentHeight
 	for i, step := range titleSizes {
 		face := cardFace(step.size)
 		lines, whole := wrap(face, title, cardWidth-cardMargin-left, step.lines)
@@ -168,18 +186,10 @@ func (c card) encode(w io.Writer) error {
 			continue
 		}
 		for n, line := range lines {
-			write(picture, face, ink, left, top+int(step.size*(1+1.2*float64(n))), line)
+			drawText(picture, face, ink, left, top+int(step.size*(1+1.2*float64(n))), line)
 		}
-		break
+		return
 	}
-	if lines, _ := wrap(cardFace(siteSize), small, cardWidth-cardMargin-left, 1); len(lines) > 0 {
-		write(picture, cardFace(siteSize), soft, left, bottom, lines[0])
-	}
-	encoder := png.Encoder{CompressionLevel: png.BestSpeed}
-	if err := encoder.Encode(w, picture); err != nil {
-		return fmt.Errorf("encode card: %w", err)
-	}
-	return nil
 }
 
 func cardFace(size float64) font.Face {
@@ -191,14 +201,14 @@ func cardFace(size float64) font.Face {
 	return face
 }
 
-func write(picture draw.Image, face font.Face, with color.Color, x, baseline int, text string) {
+func drawText(picture draw.Image, face font.Face, with color.Color, x, baseline int, text string) {
 	d := font.Drawer{Dst: picture, Src: image.NewUniform(with), Face: face, Dot: fixed.P(x, baseline)}
 	d.DrawString(text)
 }
 
-// wrap breaks a text into at most so many lines of a width, between words if it can. It reports whether the lines have
-// the whole text; else the last one ends with an ellipsis.
-func wrap(face font.Face, text string, width, most int) (lines []string, whole bool) {
+// wrap breaks a text into at most maxLines lines that fit a width, between words if possible. whole reports whether the
+// lines have the whole text; if not, the last one ends with an ellipsis.
+func wrap(face font.Face, text string, width, maxLines int) (lines []string, whole bool) {
 	fits := func(s string) bool { return font.MeasureString(face, s).Ceil() <= width }
 	rest := []rune(text)
 	for len(rest) > 0 {
@@ -212,7 +222,7 @@ func wrap(face font.Face, text string, width, most int) (lines []string, whole b
 			end = space
 		}
 		line := strings.TrimSpace(string(rest[:end]))
-		if rest = []rune(strings.TrimSpace(string(rest[end:]))); len(lines) == most-1 && len(rest) > 0 {
+		if rest = []rune(strings.TrimSpace(string(rest[end:]))); len(lines) == maxLines-1 && len(rest) > 0 {
 			cut := []rune(line)
 			for len(cut) > 0 && !fits(string(cut)+"…") {
 				cut = cut[:len(cut)-1]
@@ -224,7 +234,8 @@ func wrap(face font.Face, text string, width, most int) (lines []string, whole b
 	return lines, true
 }
 
-// accentColours returns the colour of the operator, or that of links, and black or white, which is better read on it.
+// accentColours returns the operator's colour, by default that of links, and the colour of text on it: black or white,
+// whichever is easier to read.
 func accentColours(accent string) (colour, on color.Color) {
 	rgb, err := hex.DecodeString(strings.TrimPrefix(accent, "#"))
 	if err != nil || len(rgb) != 3 {

@@ -14,13 +14,14 @@ type catalogueBody struct {
 	Text, Genre string // as requested
 	Language    string // as requested
 	Filtered    bool
-	Kept        []field // parameters that a search keeps
+	Kept        []field // parameters that a new search keeps
 	Sorts       []choice
 	Filters     []choice // current filters, each with the path of the list without it
 	Novels      []novelView
 	First, Next string // paths of other pages; "" for none
 }
 
+// field is a parameter with its value.
 type field struct{ Name, Value string }
 
 // choice is a link that changes a list.
@@ -29,7 +30,8 @@ type choice struct {
 	Current    bool
 }
 
-var sortNames = []field{
+// sorts are the values of the parameter sort, with their names on the page.
+var sorts = []field{
 	{readapi.ByActivity, "Latest activity"}, {readapi.ByNewest, "Newest"}, {readapi.ByTitle, "Title"},
 }
 
@@ -59,13 +61,13 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		body.Novels[i] = p.view(&found.Novels[i])
 	}
 	path, filter := p.Addresses.Base()+"/novels", url.Values{}
-	keep(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
+	copyParameters(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
 	for _, name := range []string{"sort", "state", "owner"} {
 		if value := filter.Get(name); value != "" {
 			body.Kept = append(body.Kept, field{name, value})
 		}
 	}
-	for _, sort := range sortNames {
+	for _, sort := range sorts {
 		link := withParameter(path, filter, "sort", sort.Name)
 		body.Sorts = append(body.Sorts, choice{sort.Value, link, sort.Name == params.Sort})
 	}

@@ -7,8 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// characterFilter writes what HTML and XML 1.0 allow: it replaces controls and noncharacters in the texts of partners
-// by U+FFFD. A Write must not end within a character. The filter takes 0.05 ms for a page of 40 kB.
+// characterFilter replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
+// characters that HTML and XML 1.0 allow. A Write must not end within a character. The filter takes 0.05 ms for a page
+// of 40 kB.
 type characterFilter struct{ w io.Writer }
 
 func (f characterFilter) Write(b []byte) (int, error) {
@@ -40,8 +41,8 @@ func forbidden(r rune) bool {
 	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe)
 }
 
-// plain removes the characters that change the direction of text. It is for places without markup to isolate them, such
-// as the title of a window or a link preview.
+// plain removes the characters that change the direction of text. It is for places without markup that isolates the
+// text, such as the title of a window or a link preview.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {

@@ -25,7 +25,7 @@ type discussionBody struct {
 	OldestFirstLink              string // path of the same comments, oldest first
 	NewestFirstLink              string // path of the same comments, newest first
 	Previous, Next               string // paths of other pages; "" for none
-	Alone                        bool   // only one top-level comment, with its replies
+	Single                       bool   // only one top-level comment, with its replies
 	LastCommentLink              string // path of the comment that was written last; "" for none
 	Empty                        bool   // no comments
 
@@ -37,11 +37,12 @@ type discussionBody struct {
 // comments and not their HTML, which takes much more memory.
 func (b *discussionBody) Comments() template.HTML { return b.writer.page(b.page) }
 
-// RangeText says which comments the page has, and of how many; "" when that is unknown.
+// RangeText says which top-level comments the page shows, and of how many. If their numbers are unknown, it says only
+// how many comments there are. It is "" on pages of replies, on pages of a past time, and without comments.
 func (b *discussionBody) RangeText() string {
 	top, first, shown := b.page.TopLevelCount(), b.page.Number, len(b.page.TopLevelComments)
 	switch {
-	case top == 0 || shown == 0 || b.Alone:
+	case top == 0 || shown == 0 || b.Single:
 		return ""
 	case first == 0:
 		return count(b.page.Posts, "comment")
@@ -80,13 +81,13 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
 		AsOf:     exactMoment(params.AsOf),
 		AsOfText: q.Text("asOf"), Chapter: params.Chapter, ChapterName: chapterName(params.Chapter),
-		IsNewestFirst: params.Newest, Alone: params.Under.Valid,
+		IsNewestFirst: params.Newest, Single: params.Under.Valid,
 		OldestFirstLink: links.with("sort", "oldest"), NewestFirstLink: links.with("sort", "newest"),
 	}
 	if params.AsOf != nil {
 		body.NovelPath += "?" + asOfQuery(*params.AsOf)
 	}
-	if params.Cursor != "" || params.Post.Valid || body.Alone {
+	if params.Cursor != "" || params.Post.Valid || body.Single {
 		body.FirstPage = links.firstPage()
 	}
 	if page.Previous != "" {
@@ -99,7 +100,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 		body.LastCommentLink = links.post(page.LastPost.UUID.String())
 	}
 	body.Empty, body.page = len(page.TopLevelComments) == 0, page
-	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Alone}
+	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Single}
 	d := &document{
 		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article",
 		Image: p.preview(n.Slug, n.Title, n.CoverURL),
@@ -111,9 +112,10 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	return d, nil
 }
 
-// setCanonical sets the canonical address, and the description of the page to which a link to a comment leads. Links to
-// a top-level comment and to its replies share one canonical address, with the parameter post. Pages of further replies
-// have their own, with under and the cursor. The plain first page keeps the address without parameters.
+// setCanonical sets the canonical address. For a link to a comment it also sets the description, to an excerpt of the
+// comment. Links to a top-level comment and to its replies share one canonical address, with the parameter post. Pages
+// of further replies have their own, with under and the cursor. The first page of a discussion keeps the address
+// without parameters.
 func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.DiscussionParams) {
 	query := url.Values{}
 	switch {
@@ -121,7 +123,7 @@ func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.Dis
 		if len(page.TopLevelComments) > 0 {
 			query.Set("post", page.TopLevelComments[0].ID.String())
 		}
-		if text := find(page, params.Post.UUID); text != "" {
+		if text := contentOf(page, params.Post.UUID); text != "" {
 			d.Description = excerpt(text)
 		}
 	case params.Under.Valid:
@@ -138,8 +140,8 @@ func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.Dis
 	d.Canonical = address(d.Canonical, query)
 }
 
-// find returns the text of a comment on a page.
-func find(page *readapi.Page, id uuid.UUID) string {
+// contentOf returns the text of a comment on a page; "" if the page does not show it.
+func contentOf(page *readapi.Page, id uuid.UUID) string {
 	for i := range page.TopLevelComments {
 		if page.TopLevelComments[i].ID == id {
 			return page.TopLevelComments[i].Content
@@ -153,6 +155,7 @@ func find(page *readapi.Page, id uuid.UUID) string {
 	return ""
 }
 
+// chapterName returns the name of a chapter, from the parameter chapter or the number of the chapter.
 func chapterName(chapter string) string {
 	switch chapter {
 	case "":

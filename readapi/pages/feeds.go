@@ -54,7 +54,7 @@ func (p *Pages) entry(slug, title string, post *readapi.Post) atomEntry {
 	}
 }
 
-// feed completes a feed about a page.
+// feed returns the feed of a page. The entries begin with the newest one.
 func (p *Pages) feed(title, page, self string, entries []atomEntry) atomFeed {
 	f := atomFeed{
 		ID: page, Title: plain(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Entries: entries,
@@ -113,8 +113,9 @@ type sitemap struct {
 	Pages   []sitemapPart `xml:"url"`
 }
 
-// sitemaps handles GET /sitemap.xml. The novels are in one part for each first byte of their identifiers, and lists of
-// them in the first part. The schema of sitemaps forbids an empty part.
+// sitemaps handles GET /sitemap.xml. There is one part for each first byte of the identifiers of novels. Parts without
+// novels are left out, because the schema of sitemaps forbids an empty part. Only part 0 is always there: it also has
+// the start page and the list of novels.
 func (p *Pages) sitemaps(ctx context.Context, _ *http.Request) (any, error) {
 	parts, err := p.Reader.SitemapParts(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 	return s, nil
 }
 
-// xml serves a document without query parameters.
+// xml serves the XML document that read returns.
 func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
 	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		document, err := read(ctx, r)

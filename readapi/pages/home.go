@@ -25,7 +25,7 @@ func (p *Pages) start() http.Handler {
 // homeBody is the body of the start page.
 type homeBody struct {
 	Empty      bool   // there are no novels
-	Posts, Now string // address of the route for comments and the time, for the first request of a partner
+	Posts, Now string // address of the route for comments, and a time, for an example of a first request
 	Latest     []remark
 	Discussed  []discussedView
 	Newest     []novelView

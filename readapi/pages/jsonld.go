@@ -7,7 +7,8 @@ import (
 	"novelgate/readapi"
 )
 
-// linkedData describes a page with the vocabulary of schema.org, as JSON-LD. The browser does not run such a script.
+// linkedData describes a page with the vocabulary of schema.org, as JSON-LD. It is in a <script> element, but browsers
+// do not run it.
 type linkedData map[string]any
 
 // book describes a novel.
@@ -18,7 +19,8 @@ func (p *Pages) book(n *readapi.Novel) linkedData {
 		"discussionUrl": p.Addresses.Discussion(n.Slug), "commentCount": n.Posts,
 	}
 	for name, value := range map[string]string{
-		"description": n.Synopsis, "image": p.image(p.Addresses.Public(), n.Slug, n.CoverURL), "inLanguage": lang(n.Language),
+		"description": n.Synopsis, "inLanguage": lang(n.Language),
+		"image": p.coverAddress(p.Addresses.Public(), n.Slug, n.CoverURL),
 	} {
 		if value != "" {
 			d[name] = value
@@ -36,7 +38,7 @@ func (p *Pages) book(n *readapi.Novel) linkedData {
 // describedPostings limits the comments in the description of a page.
 const describedPostings = 10
 
-// postings describes the first comments of a page that readers may see.
+// postings describes the visible ones of the first top-level comments of a page.
 func (p *Pages) postings(page *readapi.Page) any {
 	about := linkedData{"@type": "Book", "@id": p.Addresses.Novel(page.Novel.Slug), "name": page.Novel.Title}
 	var found []linkedData

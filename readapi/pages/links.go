@@ -16,8 +16,8 @@ func withParameter(path string, query url.Values, name, value string) string {
 	return address(path, changed)
 }
 
-// keep copies the named parameters that are present.
-func keep(to, from url.Values, names ...string) {
+// copyParameters copies the named parameters that are not empty.
+func copyParameters(to, from url.Values, names ...string) {
 	for _, name := range names {
 		if value := from.Get(name); value != "" {
 			to.Set(name, value)
@@ -45,15 +45,15 @@ type links struct {
 
 func newLinks(path string, query url.Values) links {
 	l := links{path, url.Values{}}
-	keep(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
+	copyParameters(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
 	if l.kept.Has("under") {
-		l.kept.Del("chapter") // a page of replies has those on all chapters
+		l.kept.Del("chapter") // a page of replies has replies on all chapters
 	}
 	return l
 }
 
-// with returns the address with one parameter changed. It keeps under, which selects a page of replies, only for a
-// cursor on this page.
+// with returns the address with one parameter changed. Only a link with a cursor keeps under, which selects a page of
+// replies, because the cursor belongs to that page.
 func (l links) with(name, value string) string {
 	query := maps.Clone(l.kept)
 	if name != "cursor" {
@@ -78,10 +78,10 @@ func (l links) post(id string) string {
 	return l.path + "?post=" + id + "#post-" + id
 }
 
-// repliesTo returns the address of the replies to a top-level comment, from a cursor on; "" is the beginning.
+// repliesTo returns the address of the replies to a top-level comment, starting at a cursor; "" is the first reply.
 func (l links) repliesTo(id, cursor string) string {
 	query := url.Values{"under": {id}}
-	keep(query, l.kept, "sort", "asOf")
+	copyParameters(query, l.kept, "sort", "asOf")
 	if cursor != "" {
 		query.Set("cursor", cursor)
 	}

@@ -12,14 +12,16 @@ import (
 	"strings"
 )
 
-// MaxLogo is the largest logo, in bytes.
+// MaxLogo is the maximum size of a logo, in bytes.
 const MaxLogo = 256 << 10
 
-// logoHeight is the height of the logo on a page, in pixels. It is at most ten times as wide.
-const logoHeight, logoShape = 32, 10
+const (
+	logoHeight   = 32 // on a page, in pixels
+	maxLogoRatio = 10 // of width to height
+)
 
-// Logo is the picture in the header, in place of the name. It is served as an asset: a browser that opens it runs no
-// script of an SVG.
+// Logo is the picture in the header, in place of the name. It is served as an asset, so a browser that opens an SVG
+// runs none of its scripts.
 type Logo struct {
 	asset asset
 	Width int // on a page, in pixels
@@ -46,14 +48,14 @@ func NewLogo(content []byte) (*Logo, error) {
 			return nil, fmt.Errorf("%w: %w", errLogoType, err)
 		}
 	}
-	shape := width / height
-	if !(shape > 0 && shape <= logoShape) { // or not a number
+	ratio := width / height
+	if !(ratio > 0 && ratio <= maxLogoRatio) { // also if it is not a number
 		return nil, errLogoShape
 	}
-	return &Logo{newAsset("logo."+extension, content), max(1, int(math.Round(logoHeight*shape)))}, nil
+	return &Logo{newAsset("logo."+extension, content), max(1, int(math.Round(logoHeight*ratio)))}, nil
 }
 
-// svgSize returns the size that an SVG document gives itself, zero if none. It fails if the document is no SVG.
+// svgSize returns the size in the attributes of an SVG document, zero without one. It fails if the document is not SVG.
 func svgSize(content []byte) (width, height float64, err error) {
 	decoder, root := xml.NewDecoder(bytes.NewReader(content)), ""
 	for {
@@ -70,14 +72,14 @@ func svgSize(content []byte) (width, height float64, err error) {
 		if root = start.Name.Local; root != "svg" || start.Name.Space != "http://www.w3.org/2000/svg" {
 			return 0, 0, fmt.Errorf("it begins with <%s>", root)
 		}
-		said := map[string]string{}
+		attributes := map[string]string{}
 		for _, a := range start.Attr {
-			said[a.Name.Local] = a.Value
+			attributes[a.Name.Local] = a.Value
 		}
-		width, _ = strconv.ParseFloat(strings.TrimSuffix(said["width"], "px"), 64) // 0 for a width in other units
-		height, _ = strconv.ParseFloat(strings.TrimSuffix(said["height"], "px"), 64)
-		if box := strings.Fields(strings.ReplaceAll(said["viewBox"], ",", " ")); len(box) == 4 {
-			width, _ = strconv.ParseFloat(box[2], 64) // 0 for what is no number
+		width, _ = strconv.ParseFloat(strings.TrimSuffix(attributes["width"], "px"), 64) // 0 for a width in other units
+		height, _ = strconv.ParseFloat(strings.TrimSuffix(attributes["height"], "px"), 64)
+		if box := strings.Fields(strings.ReplaceAll(attributes["viewBox"], ",", " ")); len(box) == 4 {
+			width, _ = strconv.ParseFloat(box[2], 64) // 0 if it is not a number
 			height, _ = strconv.ParseFloat(box[3], 64)
 		}
 	}

@@ -23,8 +23,8 @@ type novelView struct {
 	By                   string // the author; "" for an unknown one
 	Path, DiscussionPath string
 	Lang, LanguageName   string // of the title
-	LanguagePath         string // of the novels in this language
-	OwnerPath            string // of the novels of the same platform
+	LanguagePath         string // of the list of novels in this language
+	OwnerPath            string // of the list of novels of the same platform
 	Genres               []choice
 	Status               string
 	Cover                cover
@@ -43,20 +43,21 @@ const hues = 8
 
 func (p *Pages) cover(n *readapi.Novel) cover {
 	return cover{
-		Image: p.image(p.Addresses.Base(), n.Slug, n.CoverURL), Letter: firstLetter(n.Title), Hue: int(n.ID[0]) % hues,
+		Image:  p.coverAddress(p.Addresses.Base(), n.Slug, n.CoverURL),
+		Letter: firstLetter(n.Title), Hue: int(n.ID[0]) % hues,
 	}
 }
 
-// image returns the address of a novel's cover, on this platform with prefix base; "" for none. Its digest changes with
-// the cover.
-func (p *Pages) image(base, slug, address string) string {
+// coverAddress returns the address from which a browser loads the cover of a novel; "" for none. The address of a
+// proxied cover begins with base, and has a digest that changes with coverURL.
+func (p *Pages) coverAddress(base, slug, coverURL string) string {
 	switch {
-	case address == "" || p.Site.Covers == NoCovers:
+	case coverURL == "" || p.Site.Covers == NoCovers:
 		return ""
 	case p.Site.Covers == ProxiedCovers:
-		return base + "/novels/" + url.PathEscape(slug) + "/cover?v=" + shortDigest([]byte(address))
+		return base + "/novels/" + url.PathEscape(slug) + "/cover?v=" + shortDigest([]byte(coverURL))
 	default:
-		return address
+		return coverURL
 	}
 }
 
@@ -108,7 +109,7 @@ type novelBody struct {
 	Latest       []remark
 }
 
-// bar is a chapter in the chart of a novel.
+// bar is a chapter in the bar chart of a novel.
 type bar struct {
 	Name, Path, Count string
 	Percent           int // of the most discussed chapter
@@ -192,10 +193,10 @@ func languageName(original string) string {
 	return cmp.Or(display.English.Tags().Name(tag), original)
 }
 
-// excerptLength is the length of the text in a link preview, in characters.
+// excerptLength is the maximum length of an excerpt, in characters.
 const excerptLength = 200
 
-// excerpt returns the beginning of a text. It ends between words if it can.
+// excerpt returns the beginning of a text, cut between words if possible.
 func excerpt(text string) string {
 	n := 0
 	for i := range text {

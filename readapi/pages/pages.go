@@ -1,5 +1,5 @@
-// Package pages serves HTML to readers: the catalogue, novels and their discussions, at the addresses in responses to
-// partners.
+// Package pages serves HTML to readers: the catalogue, novels and their discussions. Responses to partners contain the
+// addresses of these pages.
 //
 // Text of partners is untrusted: html/template escapes it, <bdi> and dir=auto isolate its direction, and the style
 // sheet limits its size. These pages run no scripts, and their Content-Security-Policy forbids them; their schema.org
@@ -48,7 +48,7 @@ type Site struct {
 	Proxy          *covers.Proxy // for ProxiedCovers
 }
 
-// Covers is the way in which pages show covers, which are on hosts of the partners' choice.
+// Covers is the way in which pages show covers. The hosts of covers are the partners' choice.
 type Covers string
 
 // Ways to show covers.
@@ -124,7 +124,7 @@ func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
 
 const htmlType = "text/html; charset=utf-8"
 
-// page serves a page without query parameters.
+// page serves the page that read returns.
 func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
 	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		d, err := read(ctx, r)
@@ -155,11 +155,11 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(refused.Code.Status())
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(buffer.Bytes()) // the client closed the connection
+		_, _ = w.Write(buffer.Bytes()) // an error means that the client disconnected
 	}
 }
 
-// Missing handles unknown addresses: with an error page below /novels/, otherwise with a problem body.
+// Missing handles unknown addresses. It sends an error page below /novels/, otherwise a problem body.
 func (p *Pages) Missing() http.Handler {
 	page := p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.refuse(w, r, readapi.ErrNotFound)
@@ -195,10 +195,10 @@ type document struct {
 	Body           any
 }
 
-// templates has the layout combined with each kind of page.
-var templates = parse("start", "catalogue", "novel", "discussion", "problem")
+// templates has the layout combined with each kind of page, by the name of its template.
+var templates = parseTemplates("start", "catalogue", "novel", "discussion", "problem")
 
-func parse(names ...string) map[string]*template.Template {
+func parseTemplates(names ...string) map[string]*template.Template {
 	parsed := map[string]*template.Template{}
 	for _, name := range names {
 		parsed[name] = template.Must(template.New("layout.html").ParseFS(templateFiles, "templates/layout.html",
@@ -245,6 +245,7 @@ type failure struct {
 	Status                     int
 }
 
+// problem returns the error page of a problem.
 func (p *Pages) problem(refused *problem.Error, requestID string) *document {
 	headings := map[problem.Code]string{
 		problem.CodeNotFound: "Not found", problem.CodeGone: "Removed",

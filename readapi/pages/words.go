@@ -59,7 +59,7 @@ func number(n int) string {
 	return text
 }
 
-// count writes a number of things.
+// count returns a number with a noun, in the plural unless n is 1: "1,200 replies".
 func count(n int, thing string) string {
 	switch {
 	case n == 1:
