@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// arrange builds the top-level comments of a page, with their replies, from comments in any order, and sets the cursors
-// of the neighbouring pages.
+// arrange builds the top-level comments of a page, with their replies, from comments in any order. It sets the cursors
+// of the neighbouring pages, and adds the comments that are not in the read model yet.
 func (s *scan) arrange(page *Page, posts []Post) error {
 	var tops []Post
 	below := map[uuid.UUID][]Post{}

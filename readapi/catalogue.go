@@ -110,7 +110,7 @@ const facetsSQL = `SELECT novels_with_facets($1::text[]
 FROM (SELECT) AS k LEFT JOIN title_lookup l ON false`
 
 // FacetsStatement returns the statement that finds the novels that a filter may select, and its arguments; "" if no
-// index helps. Its result is NULL if they are more than a few.
+// index helps. The statement returns NULL if there are more than fewNovels.
 func FacetsStatement(c CatalogueParams) (sql string, args []any) {
 	facets, folded := []string{}, title.Fold(c.Text)
 	for pair := range pairs(folded) {

@@ -78,7 +78,7 @@ func (s *scan) numbers(page *Page) (first, last int) {
 	if n < 1 {
 		return 0, 0
 	}
-	distance := size - 1
+	distance := size - 1 // from the number of the first comment to that of the last one
 	if s.Newest {
 		distance = -distance
 	}
@@ -189,7 +189,7 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		stored                          personal
 		written, received               pgtype.Timestamptz
 	)
-	comment := []any{
+	comment := []any{ // nil skips a column of the novel
 		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
 		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &p.authorID, &hidden, &cut, &stored, &member,
 		&name, &platform,

@@ -7,7 +7,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// statement has the statements of a page, and what turns the counts in its rows into numbers of events in the log.
+// statement has the statements of a page, and the values for converting the counts in its rows: a converted count is
+// the number of events in the log up to the row.
 type statement struct {
 	sql  string
 	args []any
