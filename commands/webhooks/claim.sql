@@ -12,6 +12,6 @@ WITH due AS (
 UPDATE webhooks AS w SET holder = $1, leased_until = now() + $2::interval, visited_at = now()
 FROM due WHERE w.webhook_id = due.webhook_id
 RETURNING w.webhook_id, w.integration_id, w.url, w.types, w.secret, CASE WHEN w.previous_until > now() THEN w.previous_secret END,
-    w.transaction_id, w.position, w.failures, w.failing_since,
+    w.transaction_id, w.position, w.failures, w.succeeded_at,
     w.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
         WHERE e.transaction_id = w.transaction_id AND e.position = w.position AND e.recorded_at = w.event_recorded_at)

@@ -10,16 +10,18 @@ WITH w AS (
         event_recorded_at = CASE WHEN $6 THEN $5 ELSE event_recorded_at END,
         failures = CASE WHEN $9 THEN 0 ELSE failures + 1 END,
         failing_since = CASE WHEN NOT $9 THEN coalesce(failing_since, now()) END,
+        succeeded_at = CASE WHEN $9 THEN now() ELSE succeeded_at END,
         rest_until = now() + $15::interval, slow = $16, leased_until = now() + $14::interval,
         disabled = CASE WHEN $17 THEN 'gone' WHEN NOT $9 AND failing_since < now() - $18::interval THEN 'failing' END,
         disabled_at = CASE WHEN $17 OR NOT $9 AND failing_since < now() - $18::interval THEN now() END
     WHERE webhook_id = $1 AND holder = $2
-    RETURNING disabled, failing_since
+    RETURNING disabled, succeeded_at
 )
 INSERT INTO webhook_attempts AS a (webhook_id, transaction_id, position, recorded_at, message_id, kind, attempts, delivered, status, error,
     milliseconds, next_at)
 SELECT $1, $3, $4, $5, $7, $8, 1, $9, $10, $11, $12, now() + $13::interval FROM w
 ON CONFLICT (webhook_id, transaction_id, position) DO UPDATE SET
-    attempts = a.attempts + 1, delivered = EXCLUDED.delivered, status = EXCLUDED.status, error = EXCLUDED.error,
+    attempts = CASE WHEN $6 THEN 1 ELSE a.attempts + 1 END, first_at = CASE WHEN $6 THEN now() ELSE a.first_at END, -- $6: replayed
+    delivered = EXCLUDED.delivered, status = EXCLUDED.status, error = EXCLUDED.error,
     milliseconds = EXCLUDED.milliseconds, last_at = now(), next_at = EXCLUDED.next_at
-RETURNING (SELECT disabled FROM w), (SELECT failing_since FROM w)
+RETURNING (SELECT disabled FROM w), (SELECT succeeded_at FROM w)

@@ -129,6 +129,32 @@ func TestOneWebhookForAnAddress(t *testing.T) {
 	}
 }
 
+// TestTenWebhooks: requests at the same time create no more webhooks than allowed.
+func TestTenWebhooks(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	const requests, limit = 40, 10
+	statuses := make(chan int, requests)
+	for n := range requests {
+		go func() {
+			statuses <- d.send(t, acme, http.MethodPost, "", fmt.Sprintf(`{"url":"https://example.com/%d"}`, n), nil)
+		}()
+	}
+	made := 0
+	for range requests {
+		switch status := <-statuses; status {
+		case http.StatusCreated:
+			made++
+		case http.StatusConflict:
+		default:
+			t.Errorf("status %d", status)
+		}
+	}
+	if made != limit {
+		t.Errorf("%d webhooks, want %d", made, limit)
+	}
+}
+
 // TestRotation: both secrets sign until the overlap ends. Secrets are not shown again.
 func TestRotation(t *testing.T) {
 	t.Parallel()

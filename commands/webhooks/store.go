@@ -98,13 +98,13 @@ WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1
 // Find returns a webhook of an integration, or with uuid.Nil of any integration. If there is none, it fails with
 // ErrNotFound.
 func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Listed, error) {
-	return s.one(ctx, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
+	return one(ctx, s.Pool, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
     AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $2)`, id, integration)
 }
 
 // one executes a statement that returns one webhook. If the statement returns none, it fails with ErrNotFound.
-func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed, error) {
-	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
+func one(ctx context.Context, db database.Querier, what, sql string, args ...any) (Listed, error) {
+	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	found, err := pgx.CollectExactlyOneRow(rows, scanListed)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return found, ErrNotFound
@@ -114,6 +114,9 @@ func (s *Store) one(ctx context.Context, what, sql string, args ...any) (Listed,
 	}
 	return found, nil
 }
+
+// lockCreateSQL lets the requests that create a webhook of an integration count one after another. $1: integration.
+const lockCreateSQL = `SELECT pg_advisory_xact_lock(hashtextextended('novelgate webhooks ' || $1::text, 0))`
 
 // createSQL adds a webhook whose position is the last settled event. $6: maximum number of webhooks of an integration.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
@@ -132,8 +135,15 @@ func (s *Store) create(
 	ctx context.Context, integration uuid.UUID, url string, types []string,
 ) (Webhook, string, error) {
 	secret, shown := newSecret()
-	w, err := s.one(ctx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types, secret,
-		maxWebhooks)
+	var w Listed
+	err := pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
+		_, err := tx.Exec(ctx, lockCreateSQL, integration)
+		if err == nil {
+			w, err = one(ctx, tx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types, secret,
+				maxWebhooks)
+		}
+		return err
+	})
 	if errors.Is(err, ErrNotFound) {
 		err = errTaken
 	}
@@ -149,7 +159,7 @@ type change struct {
 }
 
 // changeSQL ends the lease, so that a running visit saves nothing under the old settings. Enabling a webhook resets its
-// failures.
+// failures, and makes its retries due. It enables none that staff have disabled.
 const changeSQL = `WITH w AS (
     UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
         types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
@@ -157,7 +167,7 @@ const changeSQL = `WITH w AS (
         disabled_at = CASE WHEN $6 THEN NULL WHEN NOT $6 THEN coalesce(disabled_at, now()) ELSE disabled_at END,
         failures = CASE WHEN $6 THEN 0 ELSE failures END, failing_since = CASE WHEN $6 THEN NULL ELSE failing_since END,
         rest_until = CASE WHEN $6 THEN '-infinity' ELSE rest_until END
-    WHERE webhook_id = $1 AND integration_id = $2
+    WHERE webhook_id = $1 AND integration_id = $2 AND ($6 IS NOT TRUE OR disabled IS DISTINCT FROM 'staff')
     RETURNING *
 ), a AS (
     UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = (SELECT webhook_id FROM w) AND $6 AND next_at > now()
@@ -169,22 +179,32 @@ const uniqueViolation = "23505"
 
 // change changes a webhook of an integration.
 func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change) (Webhook, error) {
-	found, err := s.Find(ctx, integration, id)
-	if err != nil {
-		return Webhook{}, err
+	changed, err := one(ctx, s.Pool, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes, c.enabled)
+	if errors.Is(err, ErrNotFound) {
+		if _, err = s.Find(ctx, integration, id); err == nil {
+			err = errByStaff
+		}
 	}
-	if c.enabled != nil && *c.enabled && found.Disabled != nil && *found.Disabled == byStaff {
-		return Webhook{}, errByStaff
-	}
-	changed, err := s.one(ctx, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes, c.enabled)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == uniqueViolation {
 		err = errTaken
 	}
 	return changed.Webhook, err
 }
 
-// byStaff is the value of disabled while staff have disabled the webhook.
-const byStaff = "staff"
+const (
+	// enableSQL resets the failures and makes the retries due, as changeSQL does.
+	enableSQL = `WITH w AS (
+    UPDATE webhooks SET disabled = NULL, disabled_at = NULL, disabled_reason = NULL, disabled_by = NULL,
+        failures = 0, failing_since = NULL, rest_until = '-infinity', holder = NULL
+    WHERE webhook_id = $1
+    RETURNING *
+), a AS (
+    UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = (SELECT webhook_id FROM w) AND next_at > now()
+)
+SELECT ` + columns + ` FROM w`
+	disableSQL = `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = now(), disabled_reason = $2, disabled_by = $3,
+    holder = NULL WHERE webhook_id = $1 RETURNING ` + columns
+)
 
 // Switch disables or enables a webhook for staff.
 func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (Listed, error) {
@@ -192,11 +212,9 @@ func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason
 		return Listed{}, staff.ErrReasonRequired
 	}
 	if on {
-		return s.one(ctx, "enable webhook", `UPDATE webhooks AS w SET disabled = NULL, disabled_at = NULL, disabled_reason = NULL,
-    disabled_by = NULL, failures = 0, failing_since = NULL, rest_until = '-infinity', holder = NULL WHERE webhook_id = $1 RETURNING `+columns, id)
+		return one(ctx, s.Pool, "enable webhook", enableSQL, id)
 	}
-	return s.one(ctx, "disable webhook", `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = now(), disabled_reason = $2,
-    disabled_by = $3, holder = NULL WHERE webhook_id = $1 RETURNING `+columns, id, reason, actor)
+	return one(ctx, s.Pool, "disable webhook", disableSQL, id, reason, actor)
 }
 
 // delete deletes a webhook of an integration.
@@ -217,7 +235,7 @@ WHERE webhook_id = $1 AND integration_id = $2 RETURNING ` + columns
 // rotate sets a new secret and returns it. For a time the old secret signs too.
 func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap time.Duration) (Webhook, string, error) {
 	secret, shown := newSecret()
-	w, err := s.one(ctx, "rotate secret", rotateSQL, id, integration, secret, overlap)
+	w, err := one(ctx, s.Pool, "rotate secret", rotateSQL, id, integration, secret, overlap)
 	return w.Webhook, shown, err
 }
 
@@ -238,7 +256,7 @@ SELECT ` + columns + ` FROM w`
 
 // replay sends all changes since a time again.
 func (s *Store) replay(ctx context.Context, integration, id uuid.UUID, since time.Time) (Webhook, error) {
-	w, err := s.one(ctx, "replay", replaySQL, id, integration, since)
+	w, err := one(ctx, s.Pool, "replay", replaySQL, id, integration, since)
 	return w.Webhook, err
 }
 

@@ -156,7 +156,7 @@ type visit struct {
 	secrets                 [][]byte
 	position                events.Position // see Outbox in doc.go
 	failures                int             // consecutive
-	failingSince            *time.Time      // first failure since the last success; nil without one
+	succeededAt             *time.Time      // last success; nil without one
 	inLog                   bool            // the log has the event at the position
 }
 
@@ -165,7 +165,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	v := &visit{holder: uuid.New()}
 	var secret, previous []byte
 	err := w.Store.Pool.QueryRow(ctx, claimSQL, v.holder, lease, slow).Scan(&v.id, &v.integration, &v.url, &v.types,
-		&secret, &previous, &v.position.TransactionID, &v.position.Ordinal, &v.failures, &v.failingSince, &v.inLog)
+		&secret, &previous, &v.position.TransactionID, &v.position.Ordinal, &v.failures, &v.succeededAt, &v.inLog)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -363,7 +363,7 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	var disabled *string
 	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Place.TransactionID, m.Place.Ordinal, m.OccurredAt,
 		again == nil, m.ID, m.Type, o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow, o.gone(),
-		disableAfter).Scan(&disabled, &v.failingSince)
+		disableAfter).Scan(&disabled, &v.succeededAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errLeaseLost
@@ -385,14 +385,14 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 }
 
 // next returns the time to the next attempt after a failure, or nil to give the change up. It gives up only if the
-// endpoint has accepted another change or was enabled since the first attempt.
+// endpoint has accepted another change since the first attempt.
 func (w *Worker) next(v *visit, again *retryRow, retryAfter time.Duration) *time.Duration {
 	attempts := 1
 	if again != nil {
 		attempts += again.Attempts
 	}
 	if attempts > len(w.Retries) {
-		if v.failingSince == nil || v.failingSince.After(again.FirstAt) {
+		if v.succeededAt != nil && v.succeededAt.After(again.FirstAt) {
 			return nil
 		}
 		attempts = len(w.Retries)

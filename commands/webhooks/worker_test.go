@@ -2,12 +2,14 @@ package webhooks_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"novelgate/commands/webhooks"
 	"novelgate/events"
@@ -167,6 +169,66 @@ func TestAMessageIsGivenUp(t *testing.T) {
 	if a := page.Items[0]; a.Attempts != 3 || *a.Error != "Unprocessable Entity" {
 		t.Errorf("%+v", a)
 	}
+}
+
+// TestEnabledTooEarly: a webhook is enabled while its endpoint still fails. No change is given up.
+func TestEnabledTooEarly(t *testing.T) {
+	t.Parallel()
+	for name, enable := range map[string]func(d *fixture, id uuid.UUID) error{
+		"by the partner": func(d *fixture, id uuid.UUID) error {
+			if status := d.send(t, acme, http.MethodPatch, "/"+id.String(), `{"enabled":true}`, nil); status != http.StatusOK {
+				return fmt.Errorf("status %d", status)
+			}
+			return nil
+		},
+		"by staff": func(d *fixture, id uuid.UUID) error {
+			_, err := d.api.Store.Switch(t.Context(), id, true, "staff:ada", "")
+			return err
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusBadGateway) })
+			w := d.hook(t, e.URL, "")
+			want := d.happen(t, 1)
+			d.worker(t, time.Millisecond, time.Millisecond)
+			const waits = 2
+			testdb.Eventually(t, "it rests", func() bool { return e.attempts() >= 20 })
+			if err := enable(d, w.ID); err != nil {
+				t.Error(err)
+			}
+			testdb.Eventually(t, "it is tried again and again", func() bool { return e.attempts() > 20+2*waits })
+			e.behave(nil)
+			e.wantTaken(t, want)
+		})
+	}
+}
+
+// TestReplayedMessageIsRetried as often as a new one.
+func TestReplayedMessageIsRetried(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	e := newEndpoint(t, func(w http.ResponseWriter, attempt int) {
+		if attempt < 3 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	w := d.hook(t, e.URL, "")
+	want := d.happen(t, 1)
+	d.worker(t, time.Millisecond, time.Millisecond)
+	e.wantTaken(t, want)
+	began := e.attempts()
+	e.behave(func(w http.ResponseWriter, attempt int) {
+		if attempt < began+3 {
+			w.WriteHeader(http.StatusBadGateway)
+		}
+	})
+	path := "/" + w.ID.String() + "/replay"
+	if status := d.send(t, acme, http.MethodPost, path, `{"since":"2020-01-01T00:00:00Z"}`, nil); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	testdb.Eventually(t, "it is accepted again", func() bool { return len(e.took()) == 2 })
 }
 
 // TestBadMessagesDoNotHoldOthers: an endpoint that refuses some changes for good, and rests therefore, gets new ones.
