@@ -223,6 +223,30 @@ func TestRefusesOtherStreams(t *testing.T) {
 	}
 }
 
+// TestRefusalEnds: two relays have refused a stream. Once it is deleted, one of them fills another one, and neither says
+// any more that it refuses.
+func TestRefusalEnds(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.appendSealed(comments(3)...)
+	name := relay.StreamName(ledgertest.Origin)
+	testdb.Must(b.js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: name, Subjects: []string{"novelgate.v1.>"}, AllowAtomicPublish: true, MaxMsgs: 1000,
+		Metadata: map[string]string{"novelgate-origin": ledgertest.Origin},
+	}))(t)
+	metrics := []*relay.Metrics{relay.NewMetrics(), relay.NewMetrics()}
+	refuses := func(i int) bool { return gauge(t, metrics[i], "novelgate_relay_refused") == 1 }
+	for i, m := range metrics {
+		b.start(b.Ledger, 1, m)
+		testdb.Eventually(t, fmt.Sprint("refused by ", i), func() bool { return refuses(i) })
+	}
+	if err := b.js.DeleteStream(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	b.awaitRelayed()
+	testdb.Eventually(t, "neither refuses", func() bool { return !refuses(0) && !refuses(1) })
+}
+
 // A new origin is a new stream, with the whole log. The stream of the former origin keeps its messages.
 func TestNewOrigin(t *testing.T) {
 	t.Parallel()

@@ -130,6 +130,7 @@ func (r *Relay) turn(ctx context.Context) (progress bool, err error) {
 func (r *Relay) endTurn(ctx context.Context, err error) {
 	r.config.Metrics.active.Set(0)
 	if errors.Is(err, errStandby) {
+		r.config.Metrics.refused.Set(0) // the other relay says whether it refuses
 		r.config.Metrics.relayed.Store(-1)
 		return
 	}
