@@ -34,6 +34,7 @@ const (
 	maxFetches   = 16              // concurrent fetches
 	cacheBytes   = 32 << 20        // of cached pictures
 	cacheEntries = 4096            // cached pictures and failures
+	pictureTTL   = 24 * time.Hour  // for which a picture is cached
 	failureTTL   = 5 * time.Minute // for which a failure is cached
 )
 
@@ -105,8 +106,8 @@ func newProxy(control func(network, address string, c syscall.RawConn) error, no
 	return p
 }
 
-// Cover returns the picture at an address. It fails with ErrBusy, or with ErrNoPicture, which it caches for five
-// minutes.
+// Cover returns the picture at an address, which it caches for a day. It fails with ErrBusy, or with ErrNoPicture,
+// which it caches for five minutes.
 func (p *Proxy) Cover(ctx context.Context, address string) (Picture, error) {
 	if e, ok := p.cached(address); ok {
 		return e.Picture, e.err
@@ -137,10 +138,11 @@ func (p *Proxy) cached(address string) (entry, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	e, ok := p.cache.Get(address)
-	if ok && e.err != nil && p.now().Sub(e.at) > failureTTL {
-		return entry{}, false
+	ttl := pictureTTL
+	if e.err != nil {
+		ttl = failureTTL
 	}
-	return e, ok
+	return e, ok && p.now().Sub(e.at) <= ttl
 }
 
 func (p *Proxy) store(address string, e entry) {

@@ -172,8 +172,8 @@ func TestRedirects(t *testing.T) {
 	}
 }
 
-// TestFailureIsForgotten: a cover that works again is shown.
-func TestFailureIsForgotten(t *testing.T) {
+// TestCacheExpires: a cover that works again is shown soon, and one that has changed or is gone within a day.
+func TestCacheExpires(t *testing.T) {
 	t.Parallel()
 	var there atomic.Bool
 	png := picture(t)
@@ -192,7 +192,7 @@ func TestFailureIsForgotten(t *testing.T) {
 		there bool
 		want  error
 	}{
-		{0, false, ErrNoPicture}, {failureTTL - 1, true, ErrNoPicture}, {2, true, nil}, {time.Hour, false, nil},
+		{0, false, ErrNoPicture}, {failureTTL - 1, true, ErrNoPicture}, {2, true, nil}, {pictureTTL, false, nil}, {1, false, ErrNoPicture},
 	} {
 		clock.Add(int64(step.after))
 		there.Store(step.there)
