@@ -178,8 +178,12 @@ func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *his
 	if err != nil {
 		return fmt.Errorf("--cursor: %w", err)
 	}
-	if s.Reader, err = history.NewReader(ctx, pool, filter); err != nil {
-		return fmt.Errorf("--after: %w", err)
+	s.Reader, err = history.NewReader(ctx, pool, filter)
+	if errors.Is(err, history.ErrBeyond) {
+		err = fmt.Errorf("--after: %w", err)
+	}
+	if err != nil {
+		return err
 	}
 	if s.Follow && f.Cursor == "" && f.After == nil && f.From == nil {
 		horizon, err := s.Reader.Horizon(ctx)

@@ -118,7 +118,7 @@ func (c *handoverCommand) undo(ctx context.Context, s streams, o *handover.Origi
 	}
 	if token != nil {
 		if err := os.Remove(c.File); err != nil {
-			return fmt.Errorf("delete the file: %w", err)
+			return fmt.Errorf("this service accepts commands again; delete the file, which has private keys: %w", err)
 		}
 	}
 	fmt.Fprintln(s.stdout, "This service accepts commands again.")

@@ -83,10 +83,13 @@ func (c *promoteCommand) promoteHandedOver(
 	}
 	defer release()
 	p, err := m.Promote(ctx, token)
-	if err == nil && c.File != standardStream {
-		err = os.Remove(c.File)
+	if err != nil || c.File == standardStream {
+		return p, err
 	}
-	return p, err
+	if err := os.Remove(c.File); err != nil {
+		return nil, fmt.Errorf("the mirror is promoted; delete the file of the handover, which has private keys: %w", err)
+	}
+	return p, nil
 }
 
 // promoteLost promotes the mirror of an origin that is lost.
