@@ -223,8 +223,8 @@ func TestRefusesOtherStreams(t *testing.T) {
 	}
 }
 
-// TestRefusalEnds: two relays have refused a stream. Once it is deleted, one of them fills another one, and neither says
-// any more that it refuses.
+// TestRefusalEnds: two relays have refused a stream. Once it is deleted, one of them fills another one, and neither
+// says any more that it refuses.
 func TestRefusalEnds(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
