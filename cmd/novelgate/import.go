@@ -376,7 +376,7 @@ func setBack(err error) error {
 	return err
 }
 
-// upload sends all lines but the first ones: the service has stored that many already. It returns the number of lines
+// upload sends the lines after the first stored ones, which the service already has. It returns the number of lines
 // that are stored in the end, and calls show with the number that is stored after each part.
 func (c *importCommand) upload(
 	ctx context.Context, client *importClient, stored int64, show func(stored int64),

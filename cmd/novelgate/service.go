@@ -187,8 +187,8 @@ func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	s.collectors = append(s.collectors, metrics, queued, s.imports.Metrics, s.webhooks.Metrics)
 }
 
-// acceptsCommands reports whether the service accepts commands: it is no standby and no
-// mirror, and no other service continues its log.
+// acceptsCommands reports whether the service accepts commands: it is no standby and no mirror, and no other service
+// continues its log.
 func (s *service) acceptsCommands() bool { return !s.db.isStandby && s.roles.last().Appends() }
 
 // publicURL returns the prefix of the URLs in responses.

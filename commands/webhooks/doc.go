@@ -6,8 +6,8 @@
 // The log is the outbox. A webhook has a position in the log, up to which every change of its partner has been
 // attempted. Each attempted change has a row. If the attempt failed, the row has the time of the next one, and the
 // position moves on all the same. After twenty failures without a success the endpoint gets one request every five
-// minutes, so the position hardly moves and few rows are added. The first success makes all failed changes due. A
-// change is given up only while the endpoint accepts others, so an endpoint that was down gets all changes.
+// minutes, so the position hardly moves and few rows are added. The first success makes all retries due. A change
+// is given up only while the endpoint accepts others, so an endpoint that was down gets all changes.
 //
 // # Workers
 //
