@@ -99,7 +99,7 @@ type route struct {
 	handle       func(ctx context.Context, in *input) (*output, error)
 }
 
-// input is a request that has passed all checks except those of the contents of its body.
+// input is a request. A route handles it after the checks of serve.
 type input struct {
 	*access.Integration
 	request     *http.Request

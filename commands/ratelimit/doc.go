@@ -9,8 +9,9 @@
 //     each one reads the clock while it holds the lock.
 //   - Never early: after RetryAfter a permit is free, unless another request took it first.
 //   - Limits below 100 have no leases: the database grants each permit, and the permit is free again 60 seconds later
-//     to the microsecond. A charge is a number of permits with the time from which they count. In windows with more
-//     than 120 charges, the permits of one half second become free together, 60 seconds after the last of them.
+//     to the microsecond. A charge is a number of permits with the time from which their 60 seconds count. In windows
+//     with more than 120 charges, the permits of one half second become free together, 60 seconds after the last of
+//     them.
 //
 // # Cost
 //

@@ -39,7 +39,7 @@ type Decision struct {
 	// exact unless unused permits are returned earlier. It is at most Window plus the length of a lease.
 	RetryAfter time.Duration
 
-	// charged is the time by the database's clock from which the granted permits count. Return needs it.
+	// charged is the time by the database's clock from which the granted permits' 60 seconds count. Return needs it.
 	charged time.Time
 }
 

@@ -39,7 +39,7 @@ type lease struct {
 	ends time.Time // by this process's clock; the same moment as charge.at or earlier
 }
 
-// charge is a number of permits and the time from which they count, by the database's clock.
+// charge is a number of permits and the time from which their 60 seconds count, by the database's clock.
 type charge struct {
 	at time.Time
 	n  int

@@ -77,8 +77,8 @@ type eraser struct {
 }
 
 // eraseEvents erases the author's events, and records AuthorErased unless there are none. It erases the comments in the
-// table posts before it records AuthorErased, because the projection posts removes them when it applies that event.
-// Afterwards complete erases the comments that posts had not applied yet.
+// table posts before it records AuthorErased, because the projection posts clears their author when it applies that
+// event. Afterwards complete erases the comments that posts had not applied yet.
 func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
 	// Complete interrupted erasures first, so that find does not find the comments that are left: the events of these
 	// erasures have counted them.

@@ -63,7 +63,7 @@ func New(k Kind) (Secret, error) {
 // NewSandbox makes a random key for an integration in a sandbox. name is a valid name of a sandbox.
 func NewSandbox(name string) Secret { return build(Sandbox, name) }
 
-// build makes a key. start replaces the first of the 30 random characters.
+// build makes a key whose 30 random characters begin with start.
 func build(k Kind, start string) Secret {
 	key := make([]byte, 0, keyLen)
 	key = append(key, k...)

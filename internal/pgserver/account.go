@@ -20,8 +20,8 @@ type account struct {
 	drop     bool // this process is root and runs the programs as the account
 }
 
-// chooseAccount returns the user of this process. PostgreSQL refuses to run as root: then it returns the owner of
-// existing data at cluster (so that the data stays the user's), otherwise "postgres", otherwise "nobody".
+// chooseAccount returns the user of this process. If that is root, as whom PostgreSQL refuses to run, it returns the
+// owner of existing data at cluster (so that the data stays the user's), otherwise "postgres", otherwise "nobody".
 func chooseAccount(cluster string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{name: "uid " + strconv.Itoa(uid), uid: uid, gid: os.Getegid()}, nil

@@ -163,7 +163,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 }
 
 // readTail blocks the writers of the live tables and returns the events that the new tables lack. It fails with
-// errTooFarBehind if these are too many.
+// errTooFarBehind if these are too many, or end before the live checkpoint.
 func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
 	if r.Inline {
 		return r.readTailOfLog(ctx, tx)
