@@ -58,9 +58,9 @@ func ReadRetirement(dir string) (r Retirement, ok bool, err error) {
 	return r, true, nil
 }
 
-// Retire takes a memory out of use until Reinstate, and returns what its successor needs to sign the origin of last. It
-// fails with ErrMemory unless last is the newest checkpoint of its origin in the memory, and if the memory was retired
-// for another promotion. It can be repeated.
+// Retire takes a memory out of use until Reinstate or Place, and returns what its successor needs to sign the origin of
+// last. It fails with ErrMemory unless last is the newest checkpoint of its origin in the memory, and if the memory was
+// retired for another promotion. It can be repeated.
 func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error) {
 	keys, err := os.ReadFile(keyFile)
 	if err != nil {

@@ -49,7 +49,7 @@ func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	if source, _ := events.SplitSource(e.Source); source.Valid {
 		of.IntegrationID = source.UUID
 	} else if err := json.Unmarshal(e.Data, &of); err != nil {
-		// Without an integration, an erased event counts as one without a record, and an erasure event covers no event.
+		// Without an integration, an erased comment counts as one without a record, and an erasure event covers no event.
 		of.IntegrationID = uuid.Nil
 	}
 	x := erasure{index: index, integrationID: of.IntegrationID, record: record}

@@ -73,7 +73,8 @@ func (v *verification) open(ctx context.Context) error {
 	return v.openKept(ctx, c.Origin)
 }
 
-// openKept reads the kept checkpoints. It fails with ErrOrigin for a checkpoint of an origin that the ledger never had.
+// openKept reads the kept checkpoints. If the source is a database, it fails with ErrOrigin for a checkpoint of an
+// origin that the ledger never had.
 func (v *verification) openKept(ctx context.Context, current string) error {
 	for _, name := range slices.Sorted(maps.Keys(v.Kept)) {
 		kept, err := ledger.ParseCheckpoint(v.Kept[name])
