@@ -269,8 +269,8 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 	return b, m.decode(b, first)
 }
 
-// newBatch adds the entries of events to the tree with an edge. It fails with a StoppedError at an event that is broken
-// or out of order.
+// newBatch adds the entries of events to the tree with an edge. It fails with a StoppedError at an event that is
+// broken, out of order or too large.
 func newBatch(edge *ledger.Edge, list []ledger.Event) (b *batch, err error) {
 	first := edge.Size()
 	b = &batch{rows: make([]eventlog.Row, len(list)), leaves: make([]tlog.Hash, len(list))}

@@ -124,7 +124,7 @@ func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first in
 	}
 	lost := func(index int64) bool {
 		if err != nil {
-			return false // ends the search
+			return false // the search ends without further reads
 		}
 		var differs bool
 		differs, err = m.leafDiffers(ctx, from, index)

@@ -40,7 +40,8 @@ func (w *work) verify(ctx context.Context, phase string) (root string, err error
 }
 
 // treeSource is the database, as the transaction sees it, with a temporary checkpoint over the whole tree, including
-// entries that are not signed yet. The key of this checkpoint is discarded afterwards, and it is never published.
+// entries that are not signed yet. The key of this checkpoint is discarded afterwards, and the checkpoint is
+// never published.
 type treeSource struct {
 	*audit.Database
 	mu   sync.Mutex        // a transaction answers one goroutine at a time
