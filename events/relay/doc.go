@@ -11,7 +11,8 @@
 //   - The personal stream has the personal part of each event, at the same sequence; an empty message if there is none.
 //     The relay stores it before the message in the main stream. Erasure deletes messages of the personal stream; the
 //     main stream has no gaps.
-//   - Before the relay publishes author.erased to the main stream, it deletes the personal messages of the author.
+//   - Before the relay publishes author.erased to the main stream, it deletes the personal messages that this event
+//     erases.
 //
 // # Position
 //

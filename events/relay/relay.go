@@ -284,8 +284,8 @@ func (t *active) readTail(ctx context.Context, first int64, sealed ledger.Sealed
 	return list, t.setSubjects(ctx, list)
 }
 
-// publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. For
-// each author.erased it deletes the personal messages of the author before it publishes to the main stream.
+// publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. It
+// deletes the personal messages that an author.erased erases before it publishes to the main stream.
 func (t *active) publish(ctx context.Context, list []message) error {
 	if err := t.personal.publish(ctx, t.js, list, (*message).personalPart); err != nil {
 		return err

@@ -120,7 +120,7 @@ func (s *streams) read(ctx context.Context, count int) ([]ledger.Event, error) {
 			return nil, fmt.Errorf("event of log index %d in %s: %w", s.next, s.main.name, err)
 		}
 		if err != nil {
-			break // the next call returns the error
+			break // the next call returns the error if it lasts
 		}
 		list, sequences, size = append(list, parse(m)), append(sequences, sequence), size+len(m.Data())
 	}
