@@ -75,8 +75,8 @@ FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS k (novel_id, posts, pl
 JOIN title_lookup n ON n.novel_id = k.novel_id
 WHERE n.state IN ('approved', 'published') ORDER BY k.place LIMIT $3`
 
-// mostDiscussed returns the cached ranking, or a new one if the cached one is a minute old. Concurrent requests may
-// each make one.
+// mostDiscussed returns the cached ranking, or a new one if the cached one is a minute old. It does not cache a
+// ranking of few novels. Concurrent requests may each make one.
 func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, error) {
 	if cached := r.ranking.Load(); cached != nil && now.Sub(cached.at).Abs() < rankingTTL {
 		return cached, nil

@@ -26,8 +26,8 @@ type Health struct {
 	// Mirror returns the state of a mirror for /readyz. A mirror that has stopped is ready, because it serves what it has
 	// verified. Nil: not shown.
 	Mirror func() any
-	// HandedOver returns the service that continues the log of this one, for /readyz; nil if none does. A service that was
-	// replaced is ready, because it serves readers. If HandedOver is nil, it is not shown.
+	// HandedOver returns the service that continues the log of this one, for /readyz; nil if none does. A service that
+	// has handed over or was replaced is ready, because it serves readers. If HandedOver is nil, it is not shown.
 	HandedOver func() any
 }
 

@@ -259,7 +259,7 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 
 // PromoteLost makes the mirror continue the log of an origin that is lost, under the name next, or, if next is empty, a
 // name made from the former one. known are checkpoints of the origin from elsewhere. Everything after the events of the
-// mirror is lost; Promotion.Known says how much of it was signed. PromoteLost can be repeated.
+// mirror is lost; Promotion.Known says how much of it is known. PromoteLost can be repeated.
 func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Checkpoint) (*Promotion, error) {
 	if err := m.wantNoFence(ctx); err != nil {
 		return nil, err

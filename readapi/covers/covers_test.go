@@ -192,7 +192,11 @@ func TestCacheExpires(t *testing.T) {
 		there bool
 		want  error
 	}{
-		{0, false, ErrNoPicture}, {failureTTL - 1, true, ErrNoPicture}, {2, true, nil}, {pictureTTL, false, nil}, {1, false, ErrNoPicture},
+		{0, false, ErrNoPicture},
+		{failureTTL - 1, true, ErrNoPicture},
+		{2, true, nil},
+		{pictureTTL, false, nil},
+		{1, false, ErrNoPicture},
 	} {
 		clock.Add(int64(step.after))
 		there.Store(step.there)
