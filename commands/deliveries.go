@@ -180,8 +180,8 @@ func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, er
 	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
 }
 
-// currentNovel reads the identifiers and the state of an existing novel, and the reason of its rejection if it is
-// rejected. A barred title has no rejection event.
+// currentNovel reads the identifiers and the state of an existing novel, and the reason of its rejection; nil if it is
+// not rejected, or was barred.
 func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, reason *string, err error) {
 	n.ID = id
 	var eventType *string

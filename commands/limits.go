@@ -64,8 +64,8 @@ func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duratio
 }
 
 // setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
-// limit, w the window in seconds, r the remaining permits, t the seconds until the window is empty. The header names
-// are in Go's canonical form.
+// limit, w the window in seconds, r the remaining permits, t the seconds until all permits are available again. The
+// header names are in Go's canonical form.
 func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations ...ratelimit.Operation) {
 	h.Del("Ratelimit-Policy")
 	h.Del("Ratelimit")
@@ -99,18 +99,19 @@ func addRateLimit(h http.Header, name string, limit int, window time.Duration, r
 
 // perMinute returns an integration's limit of an operation, and false when it has none.
 func perMinute(caller *access.Integration, operation ratelimit.Operation) (limit int, ok bool) {
-	switch {
-	case operation == ratelimit.Posts:
+	switch operation {
+	case ratelimit.Posts:
 		return caller.PostsPerMinute, true
-	case operation == ratelimit.Novels:
+	case ratelimit.Novels:
 		return caller.NovelsPerMinute, true
-	case operation == ratelimit.Lines:
+	case ratelimit.Lines:
 		return caller.LinesPerMinute, true
-	case caller.NovelUpdatesPerMinute != nil:
-		return *caller.NovelUpdatesPerMinute, true
-	default:
-		return 0, false
+	case ratelimit.NovelUpdates:
+		if caller.NovelUpdatesPerMinute != nil {
+			return *caller.NovelUpdatesPerMinute, true
+		}
 	}
+	return 0, false
 }
 
 // wholeSeconds rounds up.
@@ -140,7 +141,7 @@ type meResponse struct {
 type limitResponse struct {
 	PerMinute    int `json:"perMinute"`
 	Remaining    int `json:"remaining"`    // as known to this replica
-	ResetSeconds int `json:"resetSeconds"` // until the window is empty, rounded up
+	ResetSeconds int `json:"resetSeconds"` // until all permits are available again, rounded up
 }
 
 func (a *API) meRoute() *route {

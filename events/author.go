@@ -90,7 +90,8 @@ type AuthorUnblocked struct {
 func (AuthorUnblocked) Type() string { return "author.unblocked.v1" }
 func (AuthorUnblocked) isEvent()     {}
 
-// AuthorPostsHidden records that all comments of an author received up to Until are hidden: one event for all comments.
+// AuthorPostsHidden hides the comments of an author that were received up to the time Until; later ones are shown. One
+// event hides all of them.
 type AuthorPostsHidden struct {
 	AuthorRef
 	Until  time.Time `json:"until"` // by the clock of the database, like recorded_at; UTC, whole microseconds
@@ -118,9 +119,9 @@ type AuthorErased struct {
 	Reason        string    `json:"reason"`
 	Comments      int       `json:"comments"`  // number of erased comments
 	Decisions     int       `json:"decisions"` // number of erased staff actions about the author: links, blocks, hides
-	// Searched is a position in the log. Comments up to it were erased before this event was recorded, comments between
-	// it and this event right afterwards. The position belongs to the cluster that recorded the event, and means nothing
-	// after a move to another cluster (see Frozen).
+	// Searched is a position in the log. Comments up to it were erased before this event was recorded, and those between
+	// it and this event are erased right after it. The position belongs to the cluster that recorded the event, and means
+	// nothing after a move to another cluster (see Frozen).
 	Searched string `json:"searched"`
 }
 
@@ -130,9 +131,9 @@ func (AuthorErased) isEvent()     {}
 
 // SearchedAt returns where the search for remaining comments must begin; at is the position of this event.
 //
-// The result is the zero position, and the whole log before the event must be searched, in two cases: after a move of
-// the event to another cluster, which does not translate Searched, because stored events never change; and if Searched
-// is not before the event, so that it belongs to another log, for example that of the origin of a mirror.
+// The result is the zero position, so that the whole log before the event is searched, in two cases:
+//   - The event was moved to another cluster. Stored events never change, so Searched is a position of the old one.
+//   - Searched is not before the event: it is a position in another log, for example that of the origin of a mirror.
 func (e AuthorErased) SearchedAt(at Position) (Position, error) {
 	searched, err := ParsePosition(e.Searched)
 	if err != nil {

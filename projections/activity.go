@@ -35,8 +35,8 @@ type Activity struct{}
 // Name implements Projection.
 func (Activity) Name() string { return "activity" }
 
-// Generation implements Projection. Since 2: authors are erased; since 3: no distinct authors;
-// since 4: novel_activity and chapter_activity.
+// Generation implements Projection. 2: erasures remove authors; 3: authors are not counted any more; 4: novel_activity
+// and chapter_activity.
 func (Activity) Generation() int { return 4 }
 
 // Tables implements Projection.
@@ -81,7 +81,7 @@ type activityCount struct {
 
 type (
 	dayOfNovel struct {
-		day                time.Time // its beginning, UTC
+		day                time.Time // its beginning, UTC: of the time written for comments, recorded for upserts
 		integration, novel uuid.UUID
 	}
 	dayCount    struct{ posts, created, updated int32 }
@@ -164,7 +164,7 @@ func (c *activityCount) addComment(recorded *events.Recorded, e *events.PostImpo
 		thread.replies++
 	}
 	novel := entry(c.novels, e.NovelID)
-	// Whole minutes: a busy discussion rarely moves in the index of novel_activity.
+	// Whole minutes, so that a busy discussion moves in the index of novel_activity once a minute at most.
 	novel.posted = latest(novel.posted, at.Truncate(time.Minute))
 	thread.lastReceived = latest(thread.lastReceived, recorded.RecordedAt)
 	thread.firstReceived = earliest(thread.firstReceived, recorded.RecordedAt)
@@ -186,6 +186,7 @@ func entry[K comparable, C any](counts map[K]*C, key K) *C {
 	return count
 }
 
+// integration returns the count of an integration, with the time of an event that is counted.
 func (c *activityCount) integration(id uuid.UUID, at time.Time) *integrationCount {
 	i := c.integrations[id]
 	if i == nil {

@@ -43,7 +43,8 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 		silent: map[string]bool{},
 	}
 	self := strings.TrimRight(c.PublicURL, "/")
-	var afterStart []string // before it, this service does not answer at its own URL
+	// This service does not answer at its own URL before it has started. Later its promoted mirror may answer there.
+	var afterStart []string
 	for _, u := range c.Successors {
 		url := strings.TrimRight(u.String(), "/")
 		if url == self {
@@ -55,10 +56,10 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 	if s.roles.last().Appends() {
 		asking, cancel := context.WithTimeout(ctx, startTimeout)
 		defer cancel()
-		if err := w.check(asking); err != nil && w.found == nil { // run repeats a fence that fails
+		if err := w.check(asking); err != nil && w.found == nil { // if one was found, only the fence failed: run repeats it
 			return err
 		}
-		if err := s.roles.read(ctx); err != nil { // the successor, if there is one, has changed the role
+		if err := s.roles.read(ctx); err != nil { // what check has found changes the role
 			return err
 		}
 	}
@@ -78,8 +79,8 @@ func (w *successorWatch) run(ctx context.Context) {
 	}
 }
 
-// check looks for a successor while this service accepts commands. It fences the database if a successor was found now
-// or earlier: a VACUUM may delay the fence for hours. After that the database itself has the new role.
+// check looks for a successor while this service accepts commands, and fences the database if one was found now or
+// earlier: the fence needs a lock that a VACUUM may hold for hours. Once fenced, the role comes from the database.
 func (w *successorWatch) check(ctx context.Context) error {
 	if w.found == nil && w.roles.last().Appends() {
 		if err := w.detect(ctx); err != nil {

@@ -45,10 +45,12 @@ func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
 		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
-		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) || errors.Is(err, ErrUnavailable) // from the limiter
+		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) ||
+		errors.Is(err, ErrUnavailable) // of the limiter, for a single command
 }
 
-// claimTitle gives a new novel its identifier and a free slug. A free title, which was barred before, keeps both.
+// claimTitle sets the identifier of a new novel, and returns a slug for it that no other novel has. A free title, which
+// was barred before, keeps both.
 func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	if n.Slug != "" {
 		return n.Slug
@@ -72,8 +74,8 @@ func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation 
 	return nil
 }
 
-// isOwn reports whether the recorded delivery is the job itself: an earlier attempt has written it, but the answer to
-// its commit was lost. The first job with the key is the delivery; the others are retries.
+// isOwn reports whether an earlier attempt of this batch, whose answer was lost, has recorded d for j. Of several jobs
+// with one key it has recorded the first; the others are retries.
 func (b *batch) isOwn(j *job, d *delivery) bool {
 	_, ours := b.lost[d.batch]
 	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
@@ -198,6 +200,7 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 			return Result{}, ErrParentUnknown
 		}
 	}
+	// After all refusals above, because a refused comment must not create a novel.
 	if !t.novel.Exists() {
 		if err := b.createForPost(ctx, st, j, t); err != nil {
 			return Result{}, err

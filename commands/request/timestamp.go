@@ -33,12 +33,12 @@ var (
 // The result is in UTC. wrong is the error text, "" for a valid timestamp.
 func parseTimestamp(s string) (t time.Time, wrong string) {
 	at := max(0, strings.IndexAny(s, "Tt"))
-	date, clock := s[:at], s[at:]
+	date, clock := s[:at], s[at:] // clock begins with the T
 	zone := ""
 	if i := strings.IndexAny(clock, "Zz+-"); i >= 0 {
 		clock, zone = clock[:i], clock[i:]
 	}
-	end := strings.IndexAny(clock, ".,") // time.Parse reads a fraction after the seconds
+	end := strings.IndexAny(clock, ".,") // of what the layout describes: time.Parse accepts a fraction by itself
 	if end < 0 {
 		end = len(clock)
 	}
@@ -56,7 +56,7 @@ func parseTimestamp(s string) (t time.Time, wrong string) {
 	if err != nil && !outOfRange {
 		return time.Time{}, wantTimestamp
 	}
-	offset, ok := parseOffset(zone)
+	offset, ok := parseOffset(zone) // a wrong zone is reported before a date out of range
 	if !ok {
 		return time.Time{}, wantZone
 	}
@@ -64,6 +64,7 @@ func parseTimestamp(s string) (t time.Time, wrong string) {
 	if t = t.Add(-offset); leap {
 		t = t.Add(time.Second)
 	}
+	// A leap second ends at 00:00:00 UTC.
 	if outOfRange || year < 1 || t.Year() < 1 || t.Year() > 9999 || leap && (t.Hour() != 0 || t.Minute() != 0) {
 		return time.Time{}, wantReal
 	}

@@ -59,7 +59,7 @@ type Attempt struct {
 const (
 	Delivered = "delivered"
 	Retrying  = "retrying"
-	Failed    = "failed" // given up while the endpoint accepted others
+	Failed    = "failed" // given up although the endpoint accepted other changes, or to be sent again after a replay
 )
 
 // Store is the webhooks in the database.
@@ -115,10 +115,12 @@ func one(ctx context.Context, db database.Querier, what, sql string, args ...any
 	return found, nil
 }
 
-// lockCreateSQL lets the requests that create a webhook of an integration count one after another. $1: integration.
+// lockCreateSQL makes creations of webhooks of one integration run one after another, so that the count in createSQL is
+// right. $1: integration.
 const lockCreateSQL = `SELECT pg_advisory_xact_lock(hashtextextended('novelgate webhooks ' || $1::text, 0))`
 
-// createSQL adds a webhook whose position is the last settled event. $6: maximum number of webhooks of an integration.
+// createSQL adds a webhook whose position is the last settled event, with the time when it was recorded. $6: maximum
+// number of webhooks of an integration.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
 SELECT $1, $2, $3, $4, $5, coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.recorded_at
 FROM (SELECT) AS one LEFT JOIN LATERAL (
@@ -158,8 +160,9 @@ type change struct {
 	enabled  *bool
 }
 
-// changeSQL ends the lease, so that a running visit saves nothing under the old settings. Enabling a webhook resets its
-// failures, and makes its retries due. It enables none that staff have disabled.
+// changeSQL ends the lease of a worker, so that a running visit saves nothing under the old settings. Enabling a
+// webhook resets its failures, and makes its retries due. It enables none that staff have disabled. $1: webhook; $2:
+// integration; $3: URL; $4: types; $5: whether all types are sent; $6: whether it is enabled. NULL: unchanged.
 const changeSQL = `WITH w AS (
     UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
         types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
@@ -181,7 +184,7 @@ const uniqueViolation = "23505"
 func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change) (Webhook, error) {
 	changed, err := one(ctx, s.Pool, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes, c.enabled)
 	if errors.Is(err, ErrNotFound) {
-		if _, err = s.Find(ctx, integration, id); err == nil {
+		if _, err = s.Find(ctx, integration, id); err == nil { // it exists, so staff have disabled it
 			err = errByStaff
 		}
 	}

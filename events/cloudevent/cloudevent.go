@@ -19,15 +19,15 @@ const MediaType = "application/cloudevents+json"
 // timeFormat has the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
-// Attributes are attributes of a CloudEvent that are not in the row of the event.
+// Attributes are the attributes of a CloudEvent that the reader decides on: without a value they are left out.
 type Attributes struct {
 	LogIndex *int64 // place in the ledger; nil until the event is sealed
 	Cursor   string // where a reader of the history continues
 	Personal []byte // stored JSON of the personal data
 }
 
-// Append appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. Its data are the bytes in the log.
-// Attributes without a value are left out.
+// Append appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. Its data are the bytes in the log, with
+// spaces for line ends.
 //
 // The attribute personal is a string with the stored JSON of the personal data, because extension attributes cannot be
 // objects. The log index is a string too, because integers of CloudEvents have 32 bits.
@@ -73,8 +73,8 @@ func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
 	return append(w.buffer, '}'), nil
 }
 
-// oneLine replaces the line ends of a JSON text by spaces. JSON has line ends only between tokens. The service itself
-// stores none.
+// oneLine replaces the line ends of a JSON text by spaces. JSON has line ends only between tokens. The service stores
+// none, but others may have appended the event.
 func oneLine(text []byte) []byte {
 	if bytes.IndexByte(text, '\n') < 0 && bytes.IndexByte(text, '\r') < 0 {
 		return text

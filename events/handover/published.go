@@ -20,7 +20,7 @@ type Published struct {
 	Origins    []Name      `json:"origins"` // oldest first; the last one is the current one
 	Promotions []Promotion `json:"promotions"`
 	Handover   *uuid.UUID  `json:"handover"` // id of the promotion of a complete handover; nil without one
-	// Changing means that a handover, its undoing or a promotion of this service is under way: the other members may be
+	// Changing means that a handover, its undoing or a promotion of this service is under way: the other fields may be
 	// outdated in a moment.
 	Changing bool `json:"changing"`
 }
@@ -42,7 +42,7 @@ const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL 
 
 // Publish reads what a service publishes.
 func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
-	// First, so that the reads below see each change that has ended.
+	// First: if nothing is under way now, the reads below see the result of all that has ended.
 	if err = db.QueryRow(ctx, changingSQL).Scan(&p.Changing); err != nil {
 		return Published{}, fmt.Errorf("read whether a handover is under way: %w", err)
 	}
@@ -100,15 +100,17 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 // answer is how the service at a public URL answers.
 type answer struct {
 	Published
-	status int    // to a command without a key
+	status int    // of a command without an API key
 	origin string // URL of the service to which it refers for the command; "" for none
 }
 
-// isMirror reports whether the service answers as a mirror. A service on a standby of a mirror's database does not.
+// isMirror reports whether the service answers as a mirror. On a standby of a mirror's database it does not: see
+// isReader.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
-// elsewhere says to which mirror the URL of the origin leads instead; "" if it may lead to the origin. own is the id of
-// the log of this mirror. The log of the origin has the same id if both databases are copies of one.
+// elsewhere checks whether the URL of the origin leads to a mirror, and returns "this mirror", "another mirror", or ""
+// for no mirror. own is the id of the log of this mirror. It does not suffice to tell this mirror from its origin,
+// because their logs have the same id if both databases are copies of one.
 func (a *answer) elsewhere(own uuid.UUID) string {
 	switch {
 	case !a.isMirror():
@@ -119,11 +121,12 @@ func (a *answer) elsewhere(own uuid.UUID) string {
 	return "another mirror"
 }
 
-// isReader reports whether the service can only read its database, for instance a standby, which may be behind.
+// isReader reports whether the service can only read its database, for instance a standby, which may be behind. A
+// service that has handed over answers 503, too, but refers to its successor.
 func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
 
-// ask sends a command without a key to the service at a public URL, and then fetches what it publishes. Published is
-// not older than the answer to the command, unless isReader.
+// ask sends a command without an API key to the service at a public URL, and then fetches what it publishes. So
+// Published is at least as new as the answer to the command, except from a standby (isReader).
 func ask(ctx context.Context, client *http.Client, url string) (a answer, err error) {
 	const maxBody = 1 << 16
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/api/integrations/posts", http.NoBody)

@@ -19,8 +19,8 @@ const (
 	endedSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8`
 )
 
-// awaitTransactions waits until the writing transactions that run now, anywhere in the cluster, have ended, because
-// later events cannot be sealed before. It fails with ErrRefused after Wait.
+// awaitTransactions waits for the writing transactions that run now, in any database of the cluster: an event is sealed
+// only when no transaction with a lower id still runs. It fails with ErrRefused after Wait.
 func (o *Origin) awaitTransactions(ctx context.Context) error {
 	var next string
 	if err := o.Pool.QueryRow(ctx, nextSQL).Scan(&next); err != nil {
@@ -43,7 +43,8 @@ func (o *Origin) awaitTransactions(ctx context.Context) error {
 	}
 }
 
-// sign signs a checkpoint over all events. Running replicas seal and sign, too.
+// sign returns a signed checkpoint over all events. It tries until ctx ends, because running replicas sign, too: the
+// newest checkpoint may be theirs, and not cover all events yet.
 func (o *Origin) sign(ctx context.Context) (ledger.Checkpoint, error) {
 	if err := Seal(ctx, o.Pool, o.Logger); err != nil {
 		return ledger.Checkpoint{}, err

@@ -41,7 +41,8 @@ type Promotion struct {
 	URL string    // public URL of the promoted service; "" if unknown
 }
 
-// Replaces reports whether the promotion replaces a log with the known promotions; see handover.Successor.
+// Replaces reports whether the promotion replaces a log with the known promotions; false for nil. See
+// handover.Successor.
 func (p *Promotion) Replaces(known []handover.Promotion) bool {
 	return p != nil && handover.Successor(known, []handover.Promotion{{ID: p.ID, PromotedAt: p.At}}) != nil
 }

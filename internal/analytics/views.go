@@ -74,7 +74,7 @@ func find(ctx context.Context, q database.Querier, name string) (View, error) {
 	return View{}, fmt.Errorf("%w %q: there are %s", ErrUnknownView, name, strings.Join(names, ", "))
 }
 
-// query returns the SELECT of all columns. Names come from the catalogue.
+// query returns the SELECT of all columns. Names are quoted; expressions are SQL of this package.
 func (v View) query() string {
 	columns := make([]string, len(v.Columns))
 	for i := range v.Columns {

@@ -71,8 +71,8 @@ func (f *Fold) Add(r *events.Recorded) {
 	case events.ThreadOpened:
 		f.threads[r.StreamID] = &threadRow{NovelID: e.NovelID, ThreadID: r.StreamID}
 	case events.PostImported:
-		f.post(r, e)
-		f.author(r, e)
+		f.addPost(r, e)
+		f.nameAuthor(r, e)
 		f.activity.post(r, e)
 	case events.PostHidden:
 		f.moderate(r, true)

@@ -42,7 +42,8 @@ type authorRow struct {
 	FirstSeenAt              *moment   `json:"first_seen_at"`
 }
 
-func (f *Fold) post(r *events.Recorded, e events.PostImported) {
+// addPost applies an imported comment to the table posts.
+func (f *Fold) addPost(r *events.Recorded, e events.PostImported) {
 	p := &postRow{
 		PostID: r.StreamID, ThreadID: e.ThreadID, NovelID: e.NovelID, IntegrationID: e.IntegrationID,
 		ParentPostID: e.ParentPostID, ChapterNumber: numeric(e.ChapterNumber), WrittenAt: at(e.WrittenAt),
@@ -66,7 +67,9 @@ func (f *Fold) moderate(r *events.Recorded, hidden bool) {
 	}
 }
 
-func (f *Fold) author(r *events.Recorded, e events.PostImported) {
+// nameAuthor applies an imported comment to the table authors: the comment with the latest WrittenAt names the author,
+// of several the last one in the log.
+func (f *Fold) nameAuthor(r *events.Recorded, e events.PostImported) {
 	if e.Comment == nil {
 		return
 	}

@@ -26,7 +26,7 @@ type Partners interface {
 	StillAdmitted(ctx context.Context, r *http.Request) error
 }
 
-// API serves the change feed. The Problems of its Kit must include Problem.
+// API serves the change feed. Add the function Problem to the Problems of its Kit.
 type API struct {
 	*httpkit.Kit
 
@@ -111,9 +111,9 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 	requested = history.ParseRange(r, query)
 	if query.Given("types") {
 		types = strings.Split(query.Text("types"), ",")
-		kinds := events.ChangeKinds()
-		if slices.ContainsFunc(types, func(kind string) bool { return !slices.Contains(kinds, kind) }) {
-			query.Refuse("types", "must be some of "+strings.Join(kinds, ", "))
+		known := events.ChangeKinds()
+		if slices.ContainsFunc(types, func(t string) bool { return !slices.Contains(known, t) }) {
+			query.Refuse("types", "must be some of "+strings.Join(known, ", "))
 		}
 	}
 	return requested, types, query.Err()
@@ -165,7 +165,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 		if left -= len(page.Changes); limited && left == 0 || !page.More && !follow {
 			return eventlog.Span{}, eventlog.ErrEnd
 		}
-		return eventlog.Span{Full: page.More, Settled: true}, nil
+		return eventlog.Span{Full: page.More, Settled: true}, nil // Full: read again at once; otherwise after Poll
 	}
 	return out.Run(ctx, func(ctx context.Context) error {
 		// Without Wake: each new comment would wake every stream.

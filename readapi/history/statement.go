@@ -7,28 +7,28 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// statement has the statements of a page, and the values for converting the counts in its rows: a converted count is
-// the number of events in the log up to the row.
+// statement has the statements of a page, and what it takes to compute the number of events in the log up to each row
+// from the count in the row.
 type statement struct {
 	sql  string
 	args []any
 
-	// lastSQL selects the last row that the page examined, if it examined as many as it may. It is "" when the page
+	// lastSQL selects the last row that the page may examine, and no row if the page ended before. It is "" when the page
 	// examines only the rows that it returns.
 	lastSQL  string
 	lastArgs []any
 
 	start    Cursor // the page begins after it
-	counted  bool   // rows have counts; otherwise they are consecutive
-	relative bool   // counts start at start; otherwise, in a stream, at the beginning of the log
+	counted  bool   // rows have counts; otherwise they are numbered 1, 2, 3…
+	relative bool   // counts are those of rows after start; in a stream they are those of events in the log
 	base     *int64 // number of events up to start; nil: unknown
 	sealed   int64  // number of sealed events when base was read
 }
 
-// setBase sets base. count is the number of events up to after, the cursor of the request; nil: unknown.
+// setBase sets base. after is the cursor of the request, and count the number of events up to it; nil: unknown.
 func (st *statement) setBase(after Cursor, count *int64) {
 	switch {
-	case st.start.Position != after.Position:
+	case st.start.Position != after.Position: // the page begins later, after the log index of the filter
 		st.base = &st.start.count
 	case count != nil:
 		st.base = count
@@ -49,8 +49,8 @@ func (st *statement) count(found int64) int64 {
 	}
 }
 
-// examined returns the number of events that a page has examined. If the counts are unknown, more than maxCounted
-// events are unsealed, and it returns maxCounted.
+// examined returns the number of events that a page has examined. Counts are unknown if more than maxCounted events are
+// unsealed: then it returns maxCounted.
 func (st *statement) examined(page *Page) int {
 	switch {
 	case st.lastSQL == "":
@@ -110,7 +110,8 @@ func (r *Reader) bounds(q *query, after Cursor, horizon Horizon) (conditions, or
 			q.arg(r.end.Ordinal))
 	}
 	if r.filter.Stream.Valid {
-		// In a stream, versions are in log order. The condition on the version lets a page skip those of earlier pages.
+		// In a stream, versions are in log order. With the condition on the version, a page begins in the index on stream and
+		// version where the earlier one ended.
 		stream := q.arg(r.filter.Stream.UUID)
 		conditions = fmt.Sprintf(`e.stream_id = %s::uuid AND e.stream_version > coalesce((SELECT p.stream_version FROM events AS p
     WHERE p.transaction_id = %s::xid8 AND p.position = %s::integer AND p.stream_id = %[1]s::uuid), 0) AND `, stream, transaction, ordinal) + conditions

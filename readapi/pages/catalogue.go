@@ -14,7 +14,7 @@ type catalogueBody struct {
 	Text, Genre string // as requested
 	Language    string // as requested
 	Filtered    bool
-	Kept        []field // parameters that a new search keeps
+	Hidden      []field // parameters that the search form sends again, without the page size
 	Sorts       []choice
 	Filters     []choice // current filters, each with the path of the list without it
 	Novels      []novelView
@@ -30,12 +30,12 @@ type choice struct {
 	Current    bool
 }
 
-// sorts are the values of the parameter sort, with their names on the page.
-var sorts = []field{
+// sorts are the values of the parameter sort.
+var sorts = []struct{ value, label string }{
 	{readapi.ByActivity, "Latest activity"}, {readapi.ByNewest, "Newest"}, {readapi.ByTitle, "Title"},
 }
 
-// standardSort is the order of a list without sort. The search for a text is fastest by title.
+// standardSort is the order when there is no parameter sort. The search for a text is fastest by title.
 func standardSort(query url.Values) string {
 	if query.Get("q") != "" {
 		return readapi.ByTitle
@@ -64,12 +64,12 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 	copyParameters(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
 	for _, name := range []string{"sort", "state", "owner"} {
 		if value := filter.Get(name); value != "" {
-			body.Kept = append(body.Kept, field{name, value})
+			body.Hidden = append(body.Hidden, field{name, value})
 		}
 	}
 	for _, sort := range sorts {
-		link := withParameter(path, filter, "sort", sort.Name)
-		body.Sorts = append(body.Sorts, choice{sort.Value, link, sort.Name == params.Sort})
+		link := withParameter(path, filter, "sort", sort.value)
+		body.Sorts = append(body.Sorts, choice{sort.label, link, sort.value == params.Sort})
 	}
 	owner := params.Owner
 	if owner == readapi.Host {

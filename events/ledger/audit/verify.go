@@ -26,10 +26,11 @@ type Config struct {
 	Policy *Policy
 	// Kept are checkpoints that the auditor has kept, by a name for the report. The history must agree with them.
 	Kept map[string][]byte
-	// Older is an older bundle with one of these checkpoints. It locates a rewritten entry. Default: not located.
+	// Older is a bundle up to a checkpoint of Kept, with which a rewritten entry is located. Default: only the checkpoint
+	// with another history is reported.
 	Older Source
-	// First is the log index at which the verification starts. The auditor sets it, because a bundle with its own start
-	// could omit events that were tampered with. Default: 0, everything.
+	// First is the log index at which the verification starts. It is not taken from the bundle, which could start after
+	// tampered events. Default: 0, everything.
 	First int64
 	// Workers is the number of chunks that are read concurrently. Default: 2.
 	Workers int
@@ -39,24 +40,24 @@ type Config struct {
 	Progress func(done, total int64)
 }
 
-// MaxFaults limits the faults in a report. All are counted.
+// MaxFaults limits the faults in a report. FaultCount has all.
 const MaxFaults = 20
 
 // Report is the result of a verification.
 type Report struct {
 	OK            bool     `json:"ok"`
 	Origin        string   `json:"origin"`
-	Size          int64    `json:"size"` // entries that the checkpoint covers
-	Root          string   `json:"root"` // signed root, base64
-	Keys          []string `json:"keys"` // keys that signed it
-	KeysGiven     bool     `json:"keysGiven"`
+	Size          int64    `json:"size"`          // entries that the checkpoint covers
+	Root          string   `json:"root"`          // signed root, base64
+	Keys          []string `json:"keys"`          // keys that signed it
+	KeysGiven     bool     `json:"keysGiven"`     // by the auditor, not read from the source
 	CosignedBy    []string `json:"cosignedBy"`    // keys of the witnesses of the policy that cosigned it
 	FirstLogIndex int64    `json:"firstLogIndex"` // entries before it were not verified
 	Unverified    int64    `json:"unverified"`    // number of entries before FirstLogIndex
 	Entries       int64    `json:"entries"`       // hashed entries
 	Events        int64    `json:"events"`        // events compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
-	Erased        int64    `json:"erased"`        // of these events, without their personal part
+	Erased        int64    `json:"erased"`        // of Events: without their personal part
 	// erased events without a later recorded erasure, and the log index of the first one; null: none
 	ErasedWithoutRecord      int64  `json:"erasedWithoutRecord"`
 	FirstErasedWithoutRecord *int64 `json:"firstErasedWithoutRecord"`
@@ -64,7 +65,7 @@ type Report struct {
 	Streams    int     `json:"streams"`
 	Kept       []Kept  `json:"kept"`
 	Seconds    float64 `json:"seconds"`
-	FaultCount int64   `json:"faultCount"`
+	FaultCount int64   `json:"faultCount"` // the events of each fault are counted
 	// the first MaxFaults: signatures, then events, entries and tiles in log order, then duplicates, roots and Kept
 	Faults []Fault `json:"faults"`
 }
@@ -79,7 +80,7 @@ type Kept struct {
 // verification is one run.
 type verification struct {
 	Config
-	tree   tlog.Tree // the signed tree
+	tree   tlog.Tree // as signed
 	seed   maphash.Seed
 	report *Report
 	kept   []keptCheckpoint // sorted by size
@@ -129,7 +130,8 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	return r, nil
 }
 
-// checkChunks checks all chunks concurrently and joins them in order.
+// checkChunks checks chunks concurrently and joins them in order: the channel of a chunk's result is queued before the
+// check starts.
 func (v *verification) checkChunks(ctx context.Context) error {
 	workers := cmp.Or(v.Workers, defaultWorkers)
 	ctx, cancel := context.WithCancel(ctx)
@@ -161,7 +163,7 @@ func (v *verification) checkChunks(ctx context.Context) error {
 	for result := range results {
 		c, ok := <-result
 		if !ok || joinErr != nil {
-			continue // the error group has the error
+			continue // the chunk failed, or an earlier one
 		}
 		if joinErr = v.join(ctx, c); joinErr != nil {
 			cancel()
@@ -177,7 +179,8 @@ func (v *verification) join(ctx context.Context, c *chunk) error {
 	}
 	for _, e := range c.entries {
 		before, known := v.versions[e.StreamID]
-		// After a missing or changed entry, a gap is not a separate fault.
+		// After a missing or changed entry, a gap is not a separate fault. In a history without its beginning, a stream
+		// may have begun before.
 		if e.StreamVersion != before+1 && !v.tilesDiffer && !v.trees[entryTree].broken && (known || v.Source.First() == 0) {
 			c.fault(Fault{Part: Stream, Detail: fmt.Sprintf("version %d of stream %x follows %d", e.StreamVersion,
 				e.StreamID[:], before)}, e.index, nil)
@@ -227,7 +230,7 @@ func (r *Report) Add(f Fault) {
 
 // end compares roots, finds duplicates, and completes the faults.
 func (v *verification) end(ctx context.Context) error {
-	last := &chunk{first: v.tree.N, end: v.tree.N}
+	last := &chunk{first: v.tree.N, end: v.tree.N} // without entries: for the faults of the partial tiles
 	if err := v.compareTiles(ctx, last, v.tree.N-1, 1); err != nil {
 		return err
 	}
