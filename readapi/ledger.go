@@ -123,7 +123,8 @@ func (l *Ledger) origins(ctx context.Context, _ *http.Request) (file, error) {
 		return file{}, err
 	}
 	content, err := json.Marshal(published)
-	return file{"application/json", oneSecond, content}, err
+	// A handover and a promotion that ask each other must not get an earlier answer.
+	return file{"application/json", "no-store", content}, err
 }
 
 // tile handles GET /ledger/tile/{L}/{N}[.p/{W}] and GET /ledger/tile/entries/{N}[.p/{W}].

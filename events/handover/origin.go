@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
@@ -79,20 +80,21 @@ type Origin struct {
 // before the handover is complete lifts the fence. HandOver fails with ErrRefused while another call, or Undo, is under
 // way.
 func (o *Origin) HandOver(ctx context.Context) (token *Token, err error) {
-	err = withLock(ctx, o.Pool, func() (err error) { token, err = o.handOver(ctx); return err })
+	err = withLock(ctx, o.Pool, func(conn *pgx.Conn) (err error) { token, err = o.handOver(ctx, conn); return err })
 	return token, err
 }
 
-func (o *Origin) handOver(ctx context.Context) (*Token, error) {
-	f, err := o.begin(ctx)
+// handOver hands over with the connection that holds the lock.
+func (o *Origin) handOver(ctx context.Context, conn *pgx.Conn) (*Token, error) {
+	f, err := o.begin(ctx, conn)
 	if err != nil {
 		return nil, err
 	}
 	last, err := o.awaitSuccessor(ctx, f)
 	if err != nil {
-		return nil, o.abort(ctx, f, err)
+		return nil, o.abort(ctx, conn, f, err)
 	}
-	token, err := o.complete(ctx, f, last)
+	token, err := o.complete(ctx, conn, f, last)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoFile, err)
 	}
@@ -100,8 +102,10 @@ func (o *Origin) handOver(ctx context.Context) (*Token, error) {
 }
 
 // complete completes the handover: from then on, only the token can undo it.
-func (o *Origin) complete(ctx context.Context, f *fence, last ledger.Checkpoint) (*Token, error) {
-	tag, err := o.Pool.Exec(ctx, completeSQL, f.promotion)
+func (o *Origin) complete(
+	ctx context.Context, conn *pgx.Conn, f *fence, last ledger.Checkpoint,
+) (*Token, error) {
+	tag, err := conn.Exec(ctx, completeSQL, f.promotion)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errChanged
 	}
@@ -134,11 +138,11 @@ func (o *Origin) complete(ctx context.Context, f *fence, last ledger.Checkpoint)
 
 // abort lifts the fence of a handover that has failed, unless the handover is complete or the database was replaced. It
 // returns failed, the reason of the failure, and says if commands are still refused.
-func (o *Origin) abort(ctx context.Context, f *fence, failed error) error {
+func (o *Origin) abort(ctx context.Context, conn *pgx.Conn, f *fence, failed error) error {
 	if f.complete || errors.Is(failed, ErrReplaced) {
 		return failed
 	}
-	err := o.reopen(context.WithoutCancel(ctx), f)
+	err := o.reopen(context.WithoutCancel(ctx), conn, f)
 	if errors.Is(err, ErrReplaced) {
 		return errors.Join(failed, err)
 	}
@@ -150,7 +154,7 @@ func (o *Origin) abort(ctx context.Context, f *fence, failed error) error {
 }
 
 // begin fences the database, or returns the fence of an earlier call.
-func (o *Origin) begin(ctx context.Context) (*fence, error) {
+func (o *Origin) begin(ctx context.Context, conn *pgx.Conn) (*fence, error) {
 	f, err := readFence(ctx, o.Pool)
 	if err != nil {
 		return nil, err
@@ -177,7 +181,7 @@ func (o *Origin) begin(ctx context.Context) (*fence, error) {
 	if err := o.claim(f); err != nil {
 		return nil, err
 	}
-	err = raiseFence(ctx, o.Pool, *f, func(db database.Querier) error { return o.wantNoImports(ctx, db) })
+	err = raiseFence(ctx, conn, *f, func(db database.Querier) error { return o.wantNoImports(ctx, db) })
 	if err != nil {
 		return nil, err
 	}

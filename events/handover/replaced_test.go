@@ -1,7 +1,11 @@
 package handover_test
 
 import (
+	"context"
 	"errors"
+	"net"
+	"net/http"
+	"syscall"
 	"testing"
 	"time"
 
@@ -86,8 +90,12 @@ func TestIgnorePromotion(t *testing.T) {
 	undo(handover.ErrReplaced, "replaced") // while the service answers
 	p.away.Store(true)
 	undo(handover.ErrRefused, "replaced") // it answers with an error, so it runs
-	p.Force = true
+	client := p.Origin.Client
+	p.Origin.Client = failing(syscall.EHOSTUNREACH)
+	undo(handover.ErrRefused, "replaced") // it may run behind a broken network
+	p.Origin.Client = failing(syscall.ECONNREFUSED)
 	undo(nil, "none")
+	p.Origin.Client = client
 	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
 		t.Error(err)
 	}
@@ -107,6 +115,30 @@ func TestIgnorePromotion(t *testing.T) {
 	p.IgnorePromotion = true
 	if err := p.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
 		t.Errorf("a handover is undone as a replacement: %v", err)
+	}
+}
+
+// failing returns a client whose connections fail.
+func failing(why error) *http.Client {
+	return &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
+		return nil, &net.OpError{Op: "dial", Err: why}
+	}}}
+}
+
+// TestUnknownSuccessor: a service that was replaced by one whose address is not known is not assumed to be off.
+func TestUnknownSuccessor(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	if err := handover.Fence(t.Context(), p.Ledger.Pool, uuid.New(), ""); err != nil {
+		t.Fatal(err)
+	}
+	p.IgnorePromotion = true
+	if err := p.Undo(t.Context(), nil); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("undone: %v", err)
+	}
+	p.Force = true
+	if err := p.Undo(t.Context(), nil); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -91,9 +91,9 @@ func readFence(ctx context.Context, db database.Querier) (*fence, error) {
 // does nothing if the database has a fence or ignores the promotion. It fails while a handover or its undoing is under
 // way.
 func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, successor string) error {
-	err := withLock(ctx, pool, func() error {
+	err := withLock(ctx, pool, func(conn *pgx.Conn) error {
 		f := fence{promotion: promotion, successor: successor, replaced: true}
-		return raiseFence(ctx, pool, f, func(database.Querier) error { return nil })
+		return raiseFence(ctx, conn, f, func(database.Querier) error { return nil })
 	})
 	if errors.Is(err, errChanged) {
 		return nil
@@ -113,9 +113,10 @@ var errBusy = fmt.Errorf("%w: another `novelgate handover` is running, or has en
 // that held the lock was killed.
 const lockTimeoutSQL = `SET lock_timeout = '3s'`
 
-// withLock runs do while this process holds the lock of lockKeySQL. It fails with errBusy if another process holds the
-// lock for seconds.
-func withLock(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
+// withLock runs do with a connection that holds the lock of lockKeySQL. do commits on this connection: so the lock is
+// held until the end of the commit, also if this process is killed, and without the lock nothing is committed. withLock
+// fails with errBusy if another process holds the lock for seconds.
+func withLock(ctx context.Context, pool *pgxpool.Pool, do func(conn *pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("lock the handover: %w", err)
@@ -131,13 +132,13 @@ func withLock(ctx context.Context, pool *pgxpool.Pool, do func() error) error {
 	if err != nil {
 		return fmt.Errorf("lock the handover: %w", err)
 	}
-	return do()
+	return do(conn)
 }
 
 // raiseFence makes a database refuse all appends, if check succeeds while no append is under way. It fails with
 // errChanged if the database has a fence already, or ignores the promotion.
-func raiseFence(ctx context.Context, pool *pgxpool.Pool, f fence, check func(db database.Querier) error) error {
-	return exclusively(ctx, pool, "fence the database", func(tx pgx.Tx) error {
+func raiseFence(ctx context.Context, conn *pgx.Conn, f fence, check func(db database.Querier) error) error {
+	return exclusively(ctx, conn, "fence the database", func(tx pgx.Tx) error {
 		if err := check(tx); err != nil {
 			return err
 		}
@@ -160,8 +161,8 @@ var errChanged = fmt.Errorf("%w: another command has completed or undone the han
 // liftFence lets a database append again, if check succeeds just before, while no append is under way. If a promotion
 // has replaced the database, it is ignored from then on. liftFence fails with errChanged if the fence is not that of f,
 // or if the handover has been completed since f was read.
-func liftFence(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() error) error {
-	return exclusively(ctx, pool, "lift the fence", func(tx pgx.Tx) error {
+func liftFence(ctx context.Context, conn *pgx.Conn, f *fence, check func() error) error {
+	return exclusively(ctx, conn, "lift the fence", func(tx pgx.Tx) error {
 		if err := check(); err != nil {
 			return err
 		}
@@ -182,10 +183,10 @@ func liftFence(ctx context.Context, pool *pgxpool.Pool, f *fence, check func() e
 
 // exclusively runs do in a transaction without concurrent writers. It gives up after a few seconds, because waiting
 // for a long transaction would stop all appends.
-func exclusively(ctx context.Context, pool *pgxpool.Pool, what string, do func(tx pgx.Tx) error) (err error) {
+func exclusively(ctx context.Context, conn *pgx.Conn, what string, do func(tx pgx.Tx) error) (err error) {
 	const attempts = 5
 	for attempt := range attempts {
-		err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
+		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			if _, err := tx.Exec(ctx, lockSQL, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return err
 			}

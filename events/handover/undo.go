@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"syscall"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/ledger"
 )
@@ -14,10 +16,10 @@ import (
 // afterwards. If the database was replaced, Undo needs IgnorePromotion, and the promoted service must be off. Undo
 // fails with ErrRefused while HandOver is under way.
 func (o *Origin) Undo(ctx context.Context, token *Token) error {
-	return withLock(ctx, o.Pool, func() error { return o.undo(ctx, token) })
+	return withLock(ctx, o.Pool, func(conn *pgx.Conn) error { return o.undo(ctx, conn, token) })
 }
 
-func (o *Origin) undo(ctx context.Context, token *Token) error {
+func (o *Origin) undo(ctx context.Context, conn *pgx.Conn, token *Token) error {
 	f, err := readFence(ctx, o.Pool)
 	switch {
 	case err != nil:
@@ -41,22 +43,23 @@ func (o *Origin) undo(ctx context.Context, token *Token) error {
 			return err
 		}
 	}
-	return o.reopen(ctx, f)
+	return o.reopen(ctx, conn, f)
 }
 
 // wantOff fails with ErrReplaced if the service that replaced this one still answers. Unless Force is set, it fails
-// with ErrRefused if that service may still run.
+// with ErrRefused if that service may still run: only a machine that refuses connections says that it is off.
 func (o *Origin) wantOff(ctx context.Context, f *fence) error {
 	found, err := FindSuccessor(ctx, o.Pool, o.Client, f.successor)
-	var network *net.OpError
-	off := errors.As(err, &network) && network.Op == "dial" && !network.Timeout()
 	switch {
 	case found != nil:
 		return fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
-	case err == nil, off, f.successor == "", o.Force:
+	case o.Force, f.successor != "" && (err == nil || errors.Is(err, syscall.ECONNREFUSED)):
 		return nil
+	case f.successor == "":
+		err = errors.New("its address is not known")
 	}
-	return fmt.Errorf("%w: %s may still run. --force assumes that it is off for good: %w", ErrRefused, f.successor, err)
+	return fmt.Errorf("%w: the promoted service %s may still run. --force assumes that it is off for good: %w", ErrRefused,
+		f.successor, err)
 }
 
 // askTimeout limits the last question to the successor before the fence is lifted. It is short, because the answer must
@@ -65,8 +68,8 @@ const askTimeout = 2 * time.Second
 
 // reopen lifts the fence. It fails if the successor was promoted, and asks the successor just before: see
 // wantNotPromoted. If the handover was complete, reopen also reinstates the memory.
-func (o *Origin) reopen(ctx context.Context, f *fence) error {
-	err := liftFence(ctx, o.Pool, f, func() error {
+func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
+	err := liftFence(ctx, conn, f, func() error {
 		asking, cancel := context.WithTimeout(ctx, askTimeout)
 		defer cancel()
 		err := o.wantNotPromoted(asking, f)

@@ -1,7 +1,9 @@
 package handover_test
 
 import (
+	"context"
 	"errors"
+	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -36,33 +38,46 @@ func answersLate(t *testing.T, db func() *pgxpool.Pool, between *atomic.Pointer[
 	})
 }
 
+// contest is an undo and a promotion of one handover.
+type contest struct {
+	*pair
+	token          *handover.Token
+	promoter       *handover.Mirror
+	origin, mirror atomic.Pointer[func()] // called once, between what a service has read and its answer
+}
+
+func newContest(t *testing.T) *contest {
+	t.Helper()
+	c := &contest{pair: newPair(t)}
+	database := c.mirrored(t, answersLate(t, func() *pgxpool.Pool { return c.Ledger.Pool }, &c.origin))
+	c.token = testdb.Must(c.HandOver(t.Context()))(t)
+	testdb.Exec(t, c.Ledger.Pool, `UPDATE handover SET successor_url = $1`,
+		answersLate(t, func() *pgxpool.Pool { return database }, &c.mirror))
+	c.promoter = promoter(t, database)
+	return c
+}
+
+func (c *contest) promote(t *testing.T) error {
+	t.Helper()
+	_, err := c.promoter.Promote(t.Context(), c.token)
+	return err
+}
+
 // TestUndoAgainstPromote: of an undo and a promotion at once, one succeeds, whichever asks first.
 func TestUndoAgainstPromote(t *testing.T) {
 	t.Parallel()
-	setup := func(t *testing.T) (undo, promote func() error, origin, mirror *atomic.Pointer[func()]) {
-		t.Helper()
-		p := newPair(t)
-		origin, mirror = new(atomic.Pointer[func()]), new(atomic.Pointer[func()])
-		database := p.mirrored(t, answersLate(t, func() *pgxpool.Pool { return p.Ledger.Pool }, origin))
-		token := testdb.Must(p.HandOver(t.Context()))(t)
-		testdb.Exec(t, p.Ledger.Pool, `UPDATE handover SET successor_url = $1`,
-			answersLate(t, func() *pgxpool.Pool { return database }, mirror))
-		m := promoter(t, database)
-		return func() error { return p.Undo(t.Context(), token) },
-			func() error { _, err := m.Promote(t.Context(), token); return err }, origin, mirror
-	}
 	t.Run("undo asks first", func(t *testing.T) {
 		t.Parallel()
-		undo, promote, origin, mirror := setup(t)
+		c := newContest(t)
 		asked, promoted := make(chan struct{}), make(chan error, 1)
 		askedNow := sync.OnceFunc(func() { close(asked) })
-		origin.Store(&askedNow)
+		c.origin.Store(&askedNow)
 		meanwhile := func() {
-			go func() { promoted <- promote() }()
+			go func() { promoted <- c.promote(t) }()
 			<-asked
 		}
-		mirror.Store(&meanwhile)
-		if err := undo(); err != nil {
+		c.mirror.Store(&meanwhile)
+		if err := c.Undo(t.Context(), c.token); err != nil {
 			t.Errorf("undone: %v", err)
 		}
 		if err := <-promoted; !errors.Is(err, handover.ErrRefused) {
@@ -71,15 +86,107 @@ func TestUndoAgainstPromote(t *testing.T) {
 	})
 	t.Run("promotion asks first", func(t *testing.T) {
 		t.Parallel()
-		undo, promote, origin, _ := setup(t)
+		c := newContest(t)
 		var undone error
-		meanwhile := func() { undone = undo() }
-		origin.Store(&meanwhile)
-		if err := promote(); err != nil {
+		meanwhile := func() { undone = c.Undo(t.Context(), c.token) }
+		c.origin.Store(&meanwhile)
+		if err := c.promote(t); err != nil {
 			t.Errorf("promoted: %v", err)
 		}
 		if !errors.Is(undone, handover.ErrRefused) {
 			t.Errorf("undone: %v", undone)
 		}
 	})
+	t.Run("undo loses its lock", func(t *testing.T) {
+		t.Parallel()
+		c := newContest(t)
+		var promoted error
+		meanwhile := func() {
+			testdb.Exec(t, c.Ledger.Pool, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE `+handoverLock)
+			awaitUnlocked(t, c.Ledger.Pool)
+			promoted = c.promote(t)
+		}
+		c.mirror.Store(&meanwhile)
+		if err := c.Undo(t.Context(), c.token); err == nil || promoted != nil {
+			t.Errorf("undone: %v; promoted: %v", err, promoted)
+		}
+	})
+	t.Run("undo is killed in its COMMIT", func(t *testing.T) {
+		t.Parallel()
+		c := newContest(t)
+		testdb.Exec(t, c.Ledger.Pool, `CREATE TABLE hold (); CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+			AS 'BEGIN LOCK TABLE hold; RETURN NULL; END'`)
+		testdb.Exec(t, c.Ledger.Pool, `CREATE CONSTRAINT TRIGGER hold AFTER DELETE ON handover DEFERRABLE INITIALLY DEFERRED
+			FOR EACH ROW EXECUTE FUNCTION hold()`)
+		holder := testdb.Begin(t, c.Ledger.Pool)
+		testdb.Exec(t, holder, `LOCK TABLE hold`)
+		operator := *c.Origin
+		sockets := &sockets{}
+		operator.Pool = sockets.pool(t, c.Ledger.Pool)
+		go func() { _ = operator.Undo(t.Context(), c.token) }() // fails
+		testdb.Eventually(t, "the COMMIT waits", func() bool {
+			return testdb.Value[int](t, c.Ledger.Pool, `SELECT count(*)::int FROM pg_locks WHERE relation = 'hold'::regclass
+				AND NOT granted`) == 1
+		})
+		sockets.close()
+		promoted := make(chan error, 1)
+		go func() { promoted <- c.promote(t) }()
+		asked := make(chan struct{})
+		askedNow := sync.OnceFunc(func() { close(asked) })
+		c.origin.Store(&askedNow)
+		<-asked
+		if err := holder.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if err := <-promoted; !errors.Is(err, handover.ErrRefused) || c.fences(t) != "none" {
+			t.Errorf("promoted: %v; the origin: %s", err, c.fences(t))
+		}
+	})
+}
+
+// handoverLock is the condition on pg_locks for the lock of a handover in this database.
+const handoverLock = `locktype = 'advisory' AND granted AND mode = 'ExclusiveLock'
+	AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+func awaitUnlocked(t *testing.T, pool *pgxpool.Pool) {
+	t.Helper()
+	testdb.Eventually(t, "the lock is released", func() bool {
+		return testdb.Value[int](t, pool, `SELECT count(*)::int FROM pg_locks WHERE `+handoverLock) == 0
+	})
+}
+
+// sockets are the connections of a pool. Closing them is what the end of a killed process does.
+type sockets struct {
+	mu     sync.Mutex
+	closed bool
+	open   []net.Conn
+}
+
+// pool returns a pool for the database of another one.
+func (s *sockets) pool(t *testing.T, of *pgxpool.Pool) *pgxpool.Pool {
+	t.Helper()
+	config := of.Config().Copy()
+	dial := config.ConnConfig.DialFunc
+	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if err == nil && s.closed {
+			err = errors.Join(net.ErrClosed, conn.Close())
+		}
+		s.open = append(s.open, conn)
+		return conn, err
+	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+func (s *sockets) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	for _, conn := range s.open {
+		_ = conn.Close()
+	}
 }
