@@ -3,6 +3,9 @@
 UPDATE imports AS i SET
     state = CASE WHEN n.unsettled THEN i.state ELSE 'completed' END,
     ended_at = CASE WHEN n.unsettled THEN i.ended_at ELSE now() END,
+    -- Measured again, because a replica of the version before does not count what it stores.
+    spooled = CASE WHEN n.unsettled THEN i.spooled
+        ELSE (SELECT coalesce(sum(octet_length(c.body)), 0) FROM import_chunks AS c WHERE c.import_id = i.import_id) END,
     round = i.round + 1, advanced_at = now(), progress = 0,
     stalls = CASE WHEN i.progress > 0 THEN 0 ELSE i.stalls + 1 END,
     final = i.progress = 0 AND i.state = 'processing'

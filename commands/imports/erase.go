@@ -29,6 +29,7 @@ ORDER BY c.import_id, c.first_line LIMIT 20`
 	holdSQL = `UPDATE import_chunks SET holder = $3, leased_until = now() + $4::interval
 WHERE import_id = $1 AND first_line = $2 AND (holder IS NULL OR holder = $3 OR leased_until < now())
 RETURNING body, results`
+	chunkSQL  = `SELECT EXISTS (SELECT FROM import_chunks WHERE import_id = $1 AND first_line = $2)`
 	redactSQL = `WITH old AS (
     SELECT octet_length(body) AS size FROM import_chunks WHERE import_id = $1 AND first_line = $2
 ), c AS (
@@ -83,6 +84,9 @@ func eraseFrom(
 	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64, author string,
 ) (erased int, err error) {
 	lines, results, err := leaseChunk(ctx, pool, holder, id, first)
+	if errors.Is(err, errDeleted) {
+		return 0, nil
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -116,7 +120,11 @@ func eraseFrom(
 	return len(hit), nil
 }
 
-// leaseChunk waits until no worker has a chunk, leases it, and returns its lines and results.
+// errDeleted means that a chunk was deleted meanwhile.
+var errDeleted = errors.New("the lines were deleted")
+
+// leaseChunk waits until no worker has a chunk, leases it, and returns its lines and results. It fails with errDeleted if
+// the chunk is gone.
 func leaseChunk(
 	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64,
 ) (lines, results [][]byte, err error) {
@@ -131,6 +139,14 @@ func leaseChunk(
 			return lines, results, err
 		case !errors.Is(err, pgx.ErrNoRows):
 			return nil, nil, fmt.Errorf("lease a chunk: %w", err)
+		}
+		var exists bool
+		err = pool.QueryRow(ctx, chunkSQL, id, first).Scan(&exists)
+		switch {
+		case err != nil:
+			return nil, nil, fmt.Errorf("look for a chunk: %w", err)
+		case !exists:
+			return nil, nil, errDeleted
 		case !eventlog.Sleep(ctx, holdPause):
 			return nil, nil, fmt.Errorf("wait for the lease of a chunk: %w", ctx.Err())
 		}

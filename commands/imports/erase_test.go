@@ -1,6 +1,7 @@
 package imports_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -27,6 +28,34 @@ func TestErasureOfLinesThatWillFail(t *testing.T) {
 		}
 	}
 	f.wantMeasured(t)
+}
+
+// TestErasureOfPurgedLines ends, although the lines are deleted when it has found them.
+func TestErasureOfPurgedLines(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	integration := f.integration(t)
+	f.spool(t, integration, comment("k", "", "c"))
+	purging := testdb.Begin(t, f.pool)
+	testdb.Exec(t, purging, `DELETE FROM import_chunks`)
+	ended := make(chan error, 1)
+	go func() {
+		erased, err := imports.EraseLines(t.Context(), f.pool, integration, "u")
+		if err == nil && erased != 0 {
+			err = fmt.Errorf("%d lines erased", erased)
+		}
+		ended <- err
+	}()
+	testdb.Eventually(t, "the erasure waits", func() bool {
+		return testdb.Value[int](t, f.pool, `SELECT count(*)::int FROM pg_locks WHERE NOT granted AND locktype = 'transactionid'
+			AND pid IN (SELECT pid FROM pg_stat_activity WHERE datname = current_database())`) == 1
+	})
+	if err := purging.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
 
 // TestErasureThatLosesItsLease fails: another worker may execute the lines.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -52,6 +53,16 @@ func (s *Store) Spool(ctx context.Context, integration uuid.UUID, chunks ...stri
 	}
 	_, err = s.complete(ctx, integration, id, &lines)
 	return id, err
+}
+
+// Cancel cancels an import.
+func (s *Store) Cancel(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	return s.cancel(ctx, integration, id)
+}
+
+// Purge deletes what has ended longer ago than retention.
+func (s *Store) Purge(ctx context.Context, retention time.Duration) error {
+	return s.purge(ctx, retention)
 }
 
 // Step visits one chunk, or advances the imports. It returns false when there was nothing to do.

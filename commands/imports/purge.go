@@ -25,13 +25,30 @@ WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LI
     SELECT first_line, line FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT $2)`
 	purgePartsSQL = `DELETE FROM import_parts WHERE import_id = $1`
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
+	// discardSQL deletes chunks without any outcome of imports that were cancelled or abandoned. $1: number of chunks.
+	discardSQL = `WITH gone AS (
+    DELETE FROM import_chunks AS d WHERE (d.import_id, d.first_line) IN (
+        SELECT c.import_id, c.first_line FROM imports AS i JOIN import_chunks AS c USING (import_id)
+        WHERE i.ended_at IS NOT NULL AND i.purged_at IS NULL AND c.unsettled = c.lines
+          AND (c.holder IS NULL OR c.leased_until < now()) LIMIT $1)
+    RETURNING d.import_id, octet_length(d.body) AS size
+)
+UPDATE imports AS i SET spooled = i.spooled - g.size
+FROM (SELECT import_id, sum(size) AS size FROM gone GROUP BY import_id) AS g WHERE i.import_id = g.import_id`
 )
 
 // purge deletes the lines and results of imports that ended longer ago than retention, and ends imports without any
-// change in that time.
+// change in that time. Lines of cancelled imports that were never executed have no result, and are deleted at once.
 func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
+	}
+	for released := true; released; {
+		tag, err := s.Pool.Exec(ctx, discardSQL, purgeBatch)
+		if err != nil {
+			return fmt.Errorf("delete lines of cancelled imports: %w", err)
+		}
+		released = tag.RowsAffected() > 0
 	}
 	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, retention)
 	if err != nil {

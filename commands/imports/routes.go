@@ -81,7 +81,8 @@ type call struct {
 }
 
 // serve answers a request. Checks run in this order: API key (401), fair share (429), media type (415), disabled
-// integration and capability (403), idempotency key or parameters (400), import (404), state and offset (409).
+// integration and capability (403), idempotency key or parameters (400), import (404), state and offset (409), space
+// (429, 409).
 func (a *API) serve(w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error) error {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()

@@ -127,6 +127,55 @@ func TestSpoolIsLimited(t *testing.T) {
 	send(http.StatusConflict, comment("3", "", "more"))
 }
 
+// TestSpoolOfWaitingReplies: what is stored about replies that wait counts as well.
+func TestSpoolOfWaitingReplies(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.worker.Store.MaxSpool = 300
+	integration := f.integration(t)
+	id := testdb.Must(f.worker.Store.Open(t.Context(), integration))(t)
+	part := strings.NewReader(comment("reply", "none", "c"))
+	if answer := put(t, f.handler(integration), id, 0, "", part); answer.Code != http.StatusNoContent {
+		t.Fatalf("%d %s", answer.Code, answer.Body)
+	}
+	for f.visit(t) {
+	}
+	size := testdb.Value[int](t, f.pool, `SELECT spooled FROM imports`)
+	answer := put(t, f.handler(integration), id, 1, "", strings.NewReader("x"))
+	if answer.Code != http.StatusTooManyRequests || size >= 300 {
+		t.Errorf("%d %s, and the line has %d bytes", answer.Code, answer.Body, size)
+	}
+}
+
+// TestSpoolOfCancelledImports: the lines of a cancelled import leave the spool with the next purge, its results stay.
+func TestSpoolOfCancelledImports(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	integration := f.integration(t)
+	id := f.spool(t, integration, comment("1", "", "c")+"bad\n", comment("2", "", "c"))
+	f.visit(t) // the first chunk
+	f.worker.Store.MaxSpool = 1
+	if _, err := f.worker.Store.Cancel(t.Context(), integration, id); err != nil {
+		t.Fatal(err)
+	}
+	next := testdb.Must(f.worker.Store.Open(t.Context(), integration))(t)
+	part := func() int { return put(t, f.handler(integration), next, 0, "", strings.NewReader("x")).Code }
+	if status := part(); status != http.StatusTooManyRequests {
+		t.Errorf("before the purge: %d", status)
+	}
+	if err := f.worker.Store.Purge(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	f.wantMeasured(t)
+	if chunks := testdb.Value[int](t, f.pool, `SELECT count(*)::int FROM import_chunks`); chunks != 1 {
+		t.Errorf("%d chunks are left, want 1", chunks)
+	}
+	f.worker.Store.MaxSpool = 100 // more than the line that failed
+	if status := part(); status != http.StatusNoContent {
+		t.Errorf("after the purge: %d", status)
+	}
+}
+
 // TestOpenImportsAreLimited: requests at the same time open no more imports than allowed.
 func TestOpenImportsAreLimited(t *testing.T) {
 	t.Parallel()

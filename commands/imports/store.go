@@ -253,9 +253,15 @@ func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) 
 // spoolPause is how long a partner is asked to wait for space in the spool.
 const spoolPause = 10 * time.Second
 
-// spoolSizeSQL returns the size of the lines in the spool, and whether some of them wait. $1: integration.
-const spoolSizeSQL = `SELECT coalesce(sum(spooled), 0),
-    coalesce(bool_or(ended_at IS NULL AND created + updated + unchanged + replayed + failed < lines), false)
+// waitingBytes is what a reply that waits for its parent takes in import_waiting, with its indexes.
+const waitingBytes = 250
+
+// spoolSizeSQL returns the size of the lines in the spool, and whether some of them will leave it soon: lines without an
+// outcome, and those of an import that was cancelled a moment ago, until the next purge. $1: integration; $2:
+// waitingBytes; $3: purgeEvery.
+const spoolSizeSQL = `SELECT coalesce(sum(spooled + CASE WHEN ended_at IS NULL THEN waiting ELSE 0 END * $2), 0),
+    coalesce(bool_or(created + updated + unchanged + replayed + failed < lines
+        AND (ended_at IS NULL OR spooled > 0 AND ended_at > now() - 2 * $3::interval)), false)
 FROM imports WHERE integration_id = $1 AND purged_at IS NULL`
 
 // checkSpace fails if the lines of an integration take MaxSpool. The error is retryable while some lines wait, because
@@ -263,7 +269,7 @@ FROM imports WHERE integration_id = $1 AND purged_at IS NULL`
 func (s *Store) checkSpace(ctx context.Context, integration uuid.UUID) error {
 	var size int64
 	var wait bool
-	if err := s.Pool.QueryRow(ctx, spoolSizeSQL, integration).Scan(&size, &wait); err != nil {
+	if err := s.Pool.QueryRow(ctx, spoolSizeSQL, integration, waitingBytes, purgeEvery).Scan(&size, &wait); err != nil {
 		return fmt.Errorf("measure the spool: %w", err)
 	}
 	limit := cmp.Or(s.MaxSpool, defaultMaxSpool)

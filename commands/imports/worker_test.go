@@ -147,6 +147,7 @@ func (f *fixture) pass(t *testing.T) {
 func (f *fixture) finish(t *testing.T) {
 	t.Helper()
 	f.calm()
+	testdb.Exec(t, f.pool, `UPDATE imports SET spooled = spooled + 7 WHERE ended_at IS NULL`) // by another version
 	for n := 0; f.working(t); n++ {
 		if n == 500 {
 			t.Fatal("the imports do not end")

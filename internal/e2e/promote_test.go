@@ -75,7 +75,11 @@ type published struct {
 
 func originsOf(t testing.TB, s *Service) (p published) {
 	t.Helper()
-	s.Send(t, Request{Path: "/ledger/origins"}).WantJSON(t, http.StatusOK, &p)
+	answer := s.Send(t, Request{Path: "/ledger/origins"})
+	answer.WantJSON(t, http.StatusOK, &p)
+	if caching := answer.Header.Get("Cache-Control"); caching != "no-store" {
+		t.Errorf("what a promotion asks may be cached: %s", caching)
+	}
 	return p
 }
 
