@@ -123,8 +123,8 @@ func eraseFrom(
 // errDeleted means that a chunk was deleted meanwhile.
 var errDeleted = errors.New("the lines were deleted")
 
-// leaseChunk waits until no worker has a chunk, leases it, and returns its lines and results. It fails with errDeleted if
-// the chunk is gone.
+// leaseChunk waits until no worker has a chunk, leases it, and returns its lines and results. It fails with errDeleted
+// if the chunk is gone.
 func leaseChunk(
 	ctx context.Context, pool *pgxpool.Pool, holder, id uuid.UUID, first int64,
 ) (lines, results [][]byte, err error) {

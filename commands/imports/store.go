@@ -256,8 +256,8 @@ const spoolPause = 10 * time.Second
 // waitingBytes is what a reply that waits for its parent takes in import_waiting, with its indexes.
 const waitingBytes = 250
 
-// spoolSizeSQL returns the size of the lines in the spool, and whether some of them will leave it soon: lines without an
-// outcome, and those of an import that was cancelled a moment ago, until the next purge. $1: integration; $2:
+// spoolSizeSQL returns the size of the lines in the spool, and whether some of them will leave it soon: lines without
+// an outcome, and those of an import that was cancelled a moment ago, until the next purge. $1: integration; $2:
 // waitingBytes; $3: purgeEvery.
 const spoolSizeSQL = `SELECT coalesce(sum(spooled + CASE WHEN ended_at IS NULL THEN waiting ELSE 0 END * $2), 0),
     coalesce(bool_or(created + updated + unchanged + replayed + failed < lines

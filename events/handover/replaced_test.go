@@ -90,12 +90,12 @@ func TestIgnorePromotion(t *testing.T) {
 	undo(handover.ErrReplaced, "replaced") // while the service answers
 	p.away.Store(true)
 	undo(handover.ErrRefused, "replaced") // it answers with an error, so it runs
-	client := p.Origin.Client
-	p.Origin.Client = failing(syscall.EHOSTUNREACH)
+	client := p.Client
+	p.Client = failing(syscall.EHOSTUNREACH)
 	undo(handover.ErrRefused, "replaced") // it may run behind a broken network
-	p.Origin.Client = failing(syscall.ECONNREFUSED)
+	p.Client = failing(syscall.ECONNREFUSED)
 	undo(nil, "none")
-	p.Origin.Client = client
+	p.Client = client
 	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
 		t.Error(err)
 	}

@@ -372,8 +372,8 @@ func TestHandoverOverNATS(t *testing.T) {
 	}
 }
 
-// TestReplacedByMistakeOverNATS: a mirror was promoted by mistake and has relayed. The service that it replaced goes on,
-// and its relay does once the streams are deleted.
+// TestReplacedByMistakeOverNATS: a mirror was promoted by mistake and has relayed. The service that it replaced goes
+// on, and so does its relay once the streams are deleted.
 func TestReplacedByMistakeOverNATS(t *testing.T) {
 	t.Parallel()
 	cluster := relaytest.New(t, 1)
