@@ -253,6 +253,7 @@ func TestBadMessagesDoNotHoldOthers(t *testing.T) {
 		}
 	})
 	want := d.happen(t, 3)
+	testdb.Eventually(t, "the new changes are in the feed", func() bool { return d.show(t, w.ID).Waiting == 3 })
 	d.execute(t, `UPDATE webhooks SET rest_until = now()`) // five minutes later
 	e.wantTaken(t, want)
 }
