@@ -25,12 +25,16 @@ WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LI
     SELECT first_line, line FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT $2)`
 	purgePartsSQL = `DELETE FROM import_parts WHERE import_id = $1`
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
+	// discardWaitingSQL deletes the waiting replies of such imports. $1: number of replies.
+	discardWaitingSQL = `DELETE FROM import_waiting WHERE (import_id, first_line, line) IN (
+    SELECT w.import_id, w.first_line, w.line FROM imports AS i JOIN import_waiting AS w USING (import_id)
+    WHERE i.ended_at IS NOT NULL AND i.purged_at IS NULL LIMIT $1)`
 	// discardSQL deletes chunks without any outcome of imports that were cancelled or abandoned. $1: number of chunks.
 	discardSQL = `WITH gone AS (
     DELETE FROM import_chunks AS d WHERE (d.import_id, d.first_line) IN (
         SELECT c.import_id, c.first_line FROM imports AS i JOIN import_chunks AS c USING (import_id)
-        WHERE i.ended_at IS NOT NULL AND i.purged_at IS NULL AND c.unsettled = c.lines
-          AND (c.holder IS NULL OR c.leased_until < now()) LIMIT $1)
+        WHERE i.ended_at IS NOT NULL AND i.purged_at IS NULL AND c.unsettled > 0 AND c.unsettled = c.lines
+          AND (c.holder IS NULL OR c.leased_until < now()) LIMIT $1 FOR UPDATE OF c SKIP LOCKED)
     RETURNING d.import_id, octet_length(d.body) AS size
 )
 UPDATE imports AS i SET spooled = i.spooled - g.size
@@ -43,12 +47,17 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
 	}
-	for released := true; released; {
-		tag, err := s.Pool.Exec(ctx, discardSQL, purgeBatch)
-		if err != nil {
-			return fmt.Errorf("delete lines of cancelled imports: %w", err)
+	for _, some := range []struct {
+		sql   string
+		batch int
+	}{{discardWaitingSQL, purgeBatch * chunkLines / 10}, {discardSQL, purgeBatch}} {
+		for deleted := true; deleted; {
+			tag, err := s.Pool.Exec(ctx, some.sql, some.batch)
+			if err != nil {
+				return fmt.Errorf("delete lines of cancelled imports: %w", err)
+			}
+			deleted = tag.RowsAffected() > 0
 		}
-		released = tag.RowsAffected() > 0
 	}
 	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, retention)
 	if err != nil {

@@ -253,16 +253,17 @@ func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) 
 // spoolPause is how long a partner is asked to wait for space in the spool.
 const spoolPause = 10 * time.Second
 
-// waitingBytes is what a reply that waits for its parent takes in import_waiting, with its indexes.
+// waitingBytes is what a reply that waits for its parent takes in import_waiting, with its indexes. Any line without an
+// outcome may become such a reply.
 const waitingBytes = 250
 
 // spoolSizeSQL returns the size of the lines in the spool, and whether some of them will leave it soon: lines without
 // an outcome, and those of an import that was cancelled a moment ago, until the next purge. $1: integration; $2:
 // waitingBytes; $3: purgeEvery.
-const spoolSizeSQL = `SELECT coalesce(sum(spooled + CASE WHEN ended_at IS NULL THEN waiting ELSE 0 END * $2), 0),
-    coalesce(bool_or(created + updated + unchanged + replayed + failed < lines
-        AND (ended_at IS NULL OR spooled > 0 AND ended_at > now() - 2 * $3::interval)), false)
-FROM imports WHERE integration_id = $1 AND purged_at IS NULL`
+const spoolSizeSQL = `SELECT coalesce(sum(greatest(spooled, 0) + CASE WHEN ended_at IS NULL THEN n.left ELSE 0 END * $2), 0),
+    coalesce(bool_or(n.left > 0 AND (ended_at IS NULL OR spooled > 0 AND ended_at > now() - 2 * $3::interval)), false)
+FROM imports, LATERAL (SELECT lines - created - updated - unchanged - replayed - failed AS left) AS n
+WHERE integration_id = $1 AND purged_at IS NULL`
 
 // checkSpace fails if the lines of an integration take MaxSpool. The error is retryable while some lines wait, because
 // these leave the spool when their comments and novels are stored.
@@ -280,8 +281,8 @@ func (s *Store) checkSpace(ctx context.Context, integration uuid.UUID) error {
 		return problem.QueriesLimited(spoolPause).WithDetail(fmt.Sprintf("The lines of your imports that wait or have "+
 			"failed take %d bytes; the limit is %d. Send this part again when more lines are stored.", size, limit))
 	}
-	return problem.Conflict(fmt.Sprintf("The lines of your imports that have failed take %d bytes; the limit is %d. "+
-		"They are deleted some days after the end of their import.", size, limit))
+	return problem.Conflict(fmt.Sprintf("The lines of your imports that have failed, or were left when an import was "+
+		"cancelled, take %d bytes; the limit is %d. They are deleted some days after the end of their import.", size, limit))
 }
 
 const partSQL = `SELECT lines, sha256 FROM import_parts WHERE import_id = $1 AND first_line = $2`
