@@ -14,9 +14,10 @@ import (
 )
 
 const (
-	successorPause   = 5 * time.Second // between two checks
-	successorTimeout = 5 * time.Second // of a request to one service
-	startTimeout     = 2 * time.Second // of the check before the start
+	successorPause   = 5 * time.Second  // between two checks
+	successorTimeout = 5 * time.Second  // of a request to one service
+	startTimeout     = 2 * time.Second  // of the check before the start
+	fenceTimeout     = 20 * time.Second // of one attempt, also while the service stops
 )
 
 // successorWatch looks for another service that was promoted in place of this one.
@@ -90,7 +91,9 @@ func (w *successorWatch) check(ctx context.Context) error {
 	if w.found == nil {
 		return nil
 	}
-	err := handover.Fence(context.WithoutCancel(ctx), w.db.pools.General, w.found.ID, w.found.URL)
+	fencing, cancel := context.WithTimeout(context.WithoutCancel(ctx), fenceTimeout)
+	defer cancel()
+	err := handover.Fence(fencing, w.db.pools.General, w.found.ID, w.found.URL)
 	if err == nil {
 		w.found = nil
 		w.roles.replaced.Store(nil)

@@ -94,7 +94,7 @@ func (o *Origin) handOver(ctx context.Context, conn *pgx.Conn) (*Token, error) {
 	if err != nil {
 		return nil, o.abort(ctx, conn, f, err)
 	}
-	token, err := o.complete(ctx, conn, f, last)
+	token, err := o.complete(ctx, f, last)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNoFile, err)
 	}
@@ -102,10 +102,8 @@ func (o *Origin) handOver(ctx context.Context, conn *pgx.Conn) (*Token, error) {
 }
 
 // complete completes the handover: from then on, only the token can undo it.
-func (o *Origin) complete(
-	ctx context.Context, conn *pgx.Conn, f *fence, last ledger.Checkpoint,
-) (*Token, error) {
-	tag, err := conn.Exec(ctx, completeSQL, f.promotion)
+func (o *Origin) complete(ctx context.Context, f *fence, last ledger.Checkpoint) (*Token, error) {
+	tag, err := o.Pool.Exec(ctx, completeSQL, f.promotion)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = errChanged
 	}
@@ -142,14 +140,28 @@ func (o *Origin) abort(ctx context.Context, conn *pgx.Conn, f *fence, failed err
 	if f.complete || errors.Is(failed, ErrReplaced) {
 		return failed
 	}
-	err := o.reopen(context.WithoutCancel(ctx), conn, f)
-	if errors.Is(err, ErrReplaced) {
+	ctx = context.WithoutCancel(ctx)
+	lifted := false
+	reopen := func(conn *pgx.Conn) error {
+		left, err := readFence(ctx, conn)
+		if err == nil && left != nil && left.promotion == f.promotion {
+			err = o.reopen(ctx, conn, f)
+			lifted = err == nil
+		}
+		return err
+	}
+	err := reopen(conn)
+	if conn.IsClosed() { // it was lost, and the lock with it
+		err = withLock(ctx, o.Pool, reopen)
+	}
+	switch {
+	case errors.Is(err, ErrReplaced):
 		return errors.Join(failed, err)
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("%w; commands are still refused: run `novelgate handover --undo`: %w", failed, err)
+	case lifted:
+		o.Report("The fence is lifted: this service accepts commands again.")
 	}
-	o.Report("The fence is lifted: this service accepts commands again.")
 	return failed
 }
 
@@ -183,7 +195,7 @@ func (o *Origin) begin(ctx context.Context, conn *pgx.Conn) (*fence, error) {
 	}
 	err = raiseFence(ctx, conn, *f, func(db database.Querier) error { return o.wantNoImports(ctx, db) })
 	if err != nil {
-		return nil, err
+		return nil, o.abort(ctx, conn, f, err) // a COMMIT that was interrupted may have succeeded
 	}
 	o.Report("Commands are refused from now on.")
 	return f, nil

@@ -1,11 +1,10 @@
 package handover_test
 
 import (
-	"context"
 	"errors"
-	"net"
 	"net/http"
-	"syscall"
+	"net/http/httptest"
+	"net/url"
 	"testing"
 	"time"
 
@@ -90,12 +89,22 @@ func TestIgnorePromotion(t *testing.T) {
 	undo(handover.ErrReplaced, "replaced") // while the service answers
 	p.away.Store(true)
 	undo(handover.ErrRefused, "replaced") // it answers with an error, so it runs
+	moved := func(url string) {
+		testdb.Exec(t, p.Ledger.Pool, `UPDATE handover SET successor_url = $1`, url)
+	}
+	closed := httptest.NewServer(http.NotFoundHandler())
+	closed.Close()
+	moved("http://240.0.0.1:9") // no address of a host
+	undo(handover.ErrRefused, "replaced")
 	client := p.Client
-	p.Client = failing(syscall.EHOSTUNREACH)
-	undo(handover.ErrRefused, "replaced") // it may run behind a broken network
-	p.Client = failing(syscall.ECONNREFUSED)
-	undo(nil, "none")
+	p.Client = &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) {
+		return url.Parse(closed.URL)
+	}}}
+	moved(p.server.URL)
+	undo(handover.ErrRefused, "replaced") // a proxy that is off is not the service
 	p.Client = client
+	moved(closed.URL)
+	undo(nil, "none")
 	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
 		t.Error(err)
 	}
@@ -116,13 +125,6 @@ func TestIgnorePromotion(t *testing.T) {
 	if err := p.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
 		t.Errorf("a handover is undone as a replacement: %v", err)
 	}
-}
-
-// failing returns a client whose connections fail.
-func failing(why error) *http.Client {
-	return &http.Client{Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return nil, &net.OpError{Op: "dial", Err: why}
-	}}}
 }
 
 // TestUnknownSuccessor: a service that was replaced by one whose address is not known is not assumed to be off.

@@ -1,9 +1,12 @@
 package handover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/url"
 	"syscall"
 	"time"
 
@@ -53,13 +56,38 @@ func (o *Origin) wantOff(ctx context.Context, f *fence) error {
 	switch {
 	case found != nil:
 		return fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
-	case o.Force, f.successor != "" && (err == nil || errors.Is(err, syscall.ECONNREFUSED)):
+	case o.Force, f.successor != "" && err == nil, refusesConnections(ctx, f.successor):
 		return nil
 	case f.successor == "":
 		err = errors.New("its address is not known")
 	}
 	return fmt.Errorf("%w: the promoted service %s may still run. --force assumes that it is off for good: %w", ErrRefused,
 		f.successor, err)
+}
+
+// refusesConnections reports whether the host of a URL refuses connections at all of its addresses. The client of the
+// Origin does not tell, because it may use a proxy, follow redirects, and stop at one address.
+func refusesConnections(ctx context.Context, address string) bool {
+	u, err := url.Parse(address)
+	if err != nil {
+		return false
+	}
+	port := cmp.Or(u.Port(), map[string]string{"http": "80", "https": "443"}[u.Scheme])
+	hosts, err := net.DefaultResolver.LookupHost(ctx, u.Hostname())
+	if err != nil {
+		return false
+	}
+	for _, host := range hosts {
+		dialer := net.Dialer{Timeout: askTimeout}
+		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(host, port))
+		if err == nil {
+			_ = conn.Close() // nothing was sent
+		}
+		if !errors.Is(err, syscall.ECONNREFUSED) {
+			return false
+		}
+	}
+	return len(hosts) > 0
 }
 
 // askTimeout limits the last question to the successor before the fence is lifted. It is short, because the answer must

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -115,11 +116,11 @@ func TestUndoAgainstPromote(t *testing.T) {
 		t.Parallel()
 		c := newContest(t)
 		testdb.Exec(t, c.Ledger.Pool, `CREATE TABLE hold (); CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
-			AS 'BEGIN LOCK TABLE hold; RETURN NULL; END'`)
+			AS 'BEGIN LOCK TABLE hold IN EXCLUSIVE MODE; RETURN NULL; END'`)
 		testdb.Exec(t, c.Ledger.Pool, `CREATE CONSTRAINT TRIGGER hold AFTER DELETE ON handover DEFERRABLE INITIALLY DEFERRED
 			FOR EACH ROW EXECUTE FUNCTION hold()`)
 		holder := testdb.Begin(t, c.Ledger.Pool)
-		testdb.Exec(t, holder, `LOCK TABLE hold`)
+		testdb.Exec(t, holder, `LOCK TABLE hold IN SHARE MODE`) // without a transaction id, for which others would wait
 		operator := *c.Origin
 		sockets := &sockets{}
 		operator.Pool = sockets.pool(t, c.Ledger.Pool)
@@ -188,5 +189,50 @@ func (s *sockets) close() {
 	s.closed = true
 	for _, conn := range s.open {
 		_ = conn.Close()
+	}
+}
+
+// TestHandoverLosesItsLock: a handover that fails after its connection was lost lifts its fence.
+func TestHandoverLosesItsLock(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	p.Append(1)
+	p.late.Store(true)
+	refused := false
+	p.Report = func(text string) {
+		if text == "Commands are refused from now on." {
+			testdb.Exec(t, p.Ledger.Pool, `SELECT pg_terminate_backend(pid) FROM pg_locks WHERE `+handoverLock)
+			awaitUnlocked(t, p.Ledger.Pool)
+			p.Wait, refused = 100*time.Millisecond, true // for the mirror
+		}
+	}
+	if _, err := p.HandOver(t.Context()); err == nil || !refused || p.fences(t) != "none" {
+		t.Errorf("%v; commands were refused: %t; the origin: %s", err, refused, p.fences(t))
+	}
+}
+
+// TestHandoverInterruptedInItsCommit: whether or not the fence was stored, it is lifted.
+func TestHandoverInterruptedInItsCommit(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	testdb.Exec(t, p.Ledger.Pool, `CREATE TABLE hold (); CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+		AS 'BEGIN LOCK TABLE hold IN EXCLUSIVE MODE; RETURN NULL; END'`)
+	testdb.Exec(t, p.Ledger.Pool, `CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON handover DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION hold()`)
+	holder := testdb.Begin(t, p.Ledger.Pool)
+	testdb.Exec(t, holder, `LOCK TABLE hold IN SHARE MODE`) // without a transaction id, for which others would wait
+	ctx, interrupt := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := p.HandOver(ctx)
+		ended <- err
+	}()
+	testdb.Eventually(t, "the COMMIT waits", func() bool {
+		return testdb.Value[int](t, p.Ledger.Pool, `SELECT count(*)::int FROM pg_locks WHERE relation = 'hold'::regclass
+			AND NOT granted`) == 1
+	})
+	interrupt()
+	if err := <-ended; err == nil || p.fences(t) != "none" {
+		t.Errorf("%v; the origin: %s", err, p.fences(t))
 	}
 }
