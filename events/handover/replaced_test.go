@@ -144,7 +144,7 @@ func TestUnknownSuccessor(t *testing.T) {
 	}
 }
 
-// TestFenceWhileOthersAsk: whoever asks what a service publishes does not keep its database from being fenced.
+// TestFenceWhileOthersAsk: readers of what a service publishes do not prevent the fence of its database.
 func TestFenceWhileOthersAsk(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)

@@ -113,9 +113,9 @@ var errBusy = fmt.Errorf("%w: another `novelgate handover` is running, or has en
 // that held the lock was killed.
 const lockTimeoutSQL = `SET lock_timeout = '3s'`
 
-// withLock runs do with a connection that holds the lock of lockKeySQL. do commits on this connection: so the lock is
-// held until the end of the commit, also if this process is killed, and without the lock nothing is committed. withLock
-// fails with errBusy if another process holds the lock for seconds.
+// withLock runs do with a connection that holds the lock of lockKeySQL. do must raise and lift the fence on this
+// connection: then the lock is held until the end of the commit, also if this process is killed, and a fence does not
+// change without the lock. withLock fails with errBusy if another process holds the lock for seconds.
 func withLock(ctx context.Context, pool *pgxpool.Pool, do func(conn *pgx.Conn) error) error {
 	pooled, err := pool.Acquire(ctx)
 	if err != nil {

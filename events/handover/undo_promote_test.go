@@ -115,20 +115,12 @@ func TestUndoAgainstPromote(t *testing.T) {
 	t.Run("undo is killed in its COMMIT", func(t *testing.T) {
 		t.Parallel()
 		c := newContest(t)
-		testdb.Exec(t, c.Ledger.Pool, `CREATE TABLE hold (); CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
-			AS 'BEGIN LOCK TABLE hold IN EXCLUSIVE MODE; RETURN NULL; END'`)
-		testdb.Exec(t, c.Ledger.Pool, `CREATE CONSTRAINT TRIGGER hold AFTER DELETE ON handover DEFERRABLE INITIALLY DEFERRED
-			FOR EACH ROW EXECUTE FUNCTION hold()`)
-		holder := testdb.Begin(t, c.Ledger.Pool)
-		testdb.Exec(t, holder, `LOCK TABLE hold IN SHARE MODE`) // without a transaction id, for which others would wait
+		awaitHeld, release := holdCommit(t, c.Ledger.Pool, `DELETE`)
 		operator := *c.Origin
 		sockets := &sockets{}
 		operator.Pool = sockets.pool(t, c.Ledger.Pool)
 		go func() { _ = operator.Undo(t.Context(), c.token) }() // fails
-		testdb.Eventually(t, "the COMMIT waits", func() bool {
-			return testdb.Value[int](t, c.Ledger.Pool, `SELECT count(*)::int FROM pg_locks WHERE relation = 'hold'::regclass
-				AND NOT granted`) == 1
-		})
+		awaitHeld()
 		sockets.close()
 		promoted := make(chan error, 1)
 		go func() { promoted <- c.promote(t) }()
@@ -136,13 +128,35 @@ func TestUndoAgainstPromote(t *testing.T) {
 		askedNow := sync.OnceFunc(func() { close(asked) })
 		c.origin.Store(&askedNow)
 		<-asked
-		if err := holder.Commit(t.Context()); err != nil {
-			t.Error(err)
-		}
+		release()
 		if err := <-promoted; !errors.Is(err, handover.ErrRefused) || c.fences(t) != "none" {
 			t.Errorf("promoted: %v; the origin: %s", err, c.fences(t))
 		}
 	})
+}
+
+// holdCommit makes the COMMIT of a change of the fence wait, until release is called or the test ends. change is INSERT
+// or DELETE. awaitHeld waits until a COMMIT waits.
+func holdCommit(t *testing.T, pool *pgxpool.Pool, change string) (awaitHeld, release func()) {
+	t.Helper()
+	testdb.Exec(t, pool, `CREATE TABLE hold (); CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
+		AS 'BEGIN LOCK TABLE hold IN EXCLUSIVE MODE; RETURN NULL; END'`)
+	testdb.Exec(t, pool, `CREATE CONSTRAINT TRIGGER hold AFTER `+change+` ON handover DEFERRABLE INITIALLY DEFERRED
+		FOR EACH ROW EXECUTE FUNCTION hold()`)
+	holder := testdb.Begin(t, pool)
+	testdb.Exec(t, holder, `LOCK TABLE hold IN SHARE MODE`) // without a transaction id, for which others would wait
+	awaitHeld = func() {
+		testdb.Eventually(t, "the COMMIT waits", func() bool {
+			return testdb.Value[int](t, pool, `SELECT count(*)::int FROM pg_locks WHERE relation = 'hold'::regclass
+				AND NOT granted`) == 1
+		})
+	}
+	release = func() {
+		if err := holder.Commit(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
+	return awaitHeld, release
 }
 
 // handoverLock is the condition on pg_locks for the lock of a handover in this database.
@@ -215,22 +229,14 @@ func TestHandoverLosesItsLock(t *testing.T) {
 func TestHandoverInterruptedInItsCommit(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	testdb.Exec(t, p.Ledger.Pool, `CREATE TABLE hold (); CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql
-		AS 'BEGIN LOCK TABLE hold IN EXCLUSIVE MODE; RETURN NULL; END'`)
-	testdb.Exec(t, p.Ledger.Pool, `CREATE CONSTRAINT TRIGGER hold AFTER INSERT ON handover DEFERRABLE INITIALLY DEFERRED
-		FOR EACH ROW EXECUTE FUNCTION hold()`)
-	holder := testdb.Begin(t, p.Ledger.Pool)
-	testdb.Exec(t, holder, `LOCK TABLE hold IN SHARE MODE`) // without a transaction id, for which others would wait
+	awaitHeld, _ := holdCommit(t, p.Ledger.Pool, `INSERT`)
 	ctx, interrupt := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
 		_, err := p.HandOver(ctx)
 		ended <- err
 	}()
-	testdb.Eventually(t, "the COMMIT waits", func() bool {
-		return testdb.Value[int](t, p.Ledger.Pool, `SELECT count(*)::int FROM pg_locks WHERE relation = 'hold'::regclass
-			AND NOT granted`) == 1
-	})
+	awaitHeld()
 	interrupt()
 	if err := <-ended; err == nil || p.fences(t) != "none" {
 		t.Errorf("%v; the origin: %s", err, p.fences(t))
