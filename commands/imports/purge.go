@@ -21,9 +21,11 @@ WHERE state IN ('open', 'processing') AND changed_at < now() - $1::interval`
 WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LIMIT 100`
 	purgeChunksSQL = `DELETE FROM import_chunks WHERE import_id = $1 AND first_line IN (
     SELECT first_line FROM import_chunks WHERE import_id = $1 ORDER BY first_line LIMIT $2)`
+	purgeWaitingSQL = `DELETE FROM import_waiting WHERE import_id = $1 AND (first_line, line) IN (
+    SELECT first_line, line FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT $2)`
 	purgePartsSQL = `DELETE FROM import_parts WHERE import_id = $1`
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
-	// discardWaitingSQL deletes the waiting replies of imports that have ended: they wait no more. $1: number of replies.
+	// discardWaitingSQL deletes the waiting replies of such imports. $1: number of replies.
 	discardWaitingSQL = `DELETE FROM import_waiting WHERE (import_id, first_line, line) IN (
     SELECT w.import_id, w.first_line, w.line FROM imports AS i JOIN import_waiting AS w USING (import_id)
     WHERE i.ended_at IS NOT NULL AND i.purged_at IS NULL LIMIT $1)`
@@ -45,19 +47,34 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
 	}
-	if err := s.repeat(ctx, discardWaitingSQL, purgeBatch*chunkLines/10); err != nil {
-		return err
-	}
-	if err := s.repeat(ctx, discardSQL, purgeBatch); err != nil {
-		return err
+	for _, some := range []struct {
+		sql   string
+		batch int
+	}{{discardWaitingSQL, purgeBatch * chunkLines / 10}, {discardSQL, purgeBatch}} {
+		for deleted := true; deleted; {
+			tag, err := s.Pool.Exec(ctx, some.sql, some.batch)
+			if err != nil {
+				return fmt.Errorf("delete lines of cancelled imports: %w", err)
+			}
+			deleted = tag.RowsAffected() > 0
+		}
 	}
 	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, retention)
 	if err != nil {
 		return err
 	}
 	for _, id := range ended {
-		if err := s.repeat(ctx, purgeChunksSQL, id, purgeBatch); err != nil {
-			return err
+		for _, some := range []struct {
+			sql   string
+			batch int
+		}{{purgeWaitingSQL, purgeBatch * chunkLines / 10}, {purgeChunksSQL, purgeBatch}} {
+			for deleted := some.batch; deleted == some.batch; {
+				tag, err := s.Pool.Exec(ctx, some.sql, id, some.batch)
+				if err != nil {
+					return fmt.Errorf("delete lines: %w", err)
+				}
+				deleted = int(tag.RowsAffected())
+			}
 		}
 		for _, sql := range []string{purgePartsSQL, purgedSQL} {
 			if _, err := s.Pool.Exec(ctx, sql, id); err != nil {
@@ -66,17 +83,4 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 		}
 	}
 	return nil
-}
-
-// repeat executes a statement until it affects no row: each deletes some of the lines in a short transaction.
-func (s *Store) repeat(ctx context.Context, sql string, args ...any) error {
-	for {
-		tag, err := s.Pool.Exec(ctx, sql, args...)
-		if err != nil {
-			return fmt.Errorf("delete lines: %w", err)
-		}
-		if tag.RowsAffected() == 0 {
-			return nil
-		}
-	}
 }

@@ -77,8 +77,8 @@ func (i *Import) estimate(limit ratelimit.Decision) {
 // Store is the imports and their spool in the database.
 type Store struct {
 	Pool *pgxpool.Pool
-	// MaxSpool limits the lines of an integration in the spool that wait or have failed: their bytes as stored, and
-	// waitingBytes for each line without an outcome. When they take this much, the next part is refused. Default: 4 GiB.
+	// MaxSpool limits the lines of an integration in the spool that wait or have failed, in bytes as they are stored.
+	// When the lines take this much, the next part is refused. Default: 4 GiB.
 	MaxSpool int64
 }
 
