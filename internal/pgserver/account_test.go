@@ -1,7 +1,6 @@
 package pgserver_test
 
 import (
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,7 +22,7 @@ func TestAsOrdinaryUser(t *testing.T) {
 	}
 	place := publicDir(t)
 	binary := filepath.Join(place, "pgserver.test")
-	copyFile(t, binary, os.Args[0])
+	copyProgram(t, binary, os.Args[0])
 	home := filepath.Join(place, "home")
 	if err := os.Mkdir(home, 0o700); err != nil {
 		t.Fatal(err)
@@ -58,14 +57,12 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-func copyFile(t *testing.T, to, from string) {
+// copyProgram copies with cp: a program that this process has written can be "text file busy", because what another test
+// starts at that moment inherits the open file until its exec.
+func copyProgram(t *testing.T, to, from string) {
 	t.Helper()
-	source := testdb.Must(os.Open(from))(t)
-	defer func() { _ = source.Close() }()
-	target := testdb.Must(os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755))(t)
-	testdb.Must(io.Copy(target, source))(t)
-	if err := target.Close(); err != nil {
-		t.Fatal(err)
+	if out, err := exec.CommandContext(t.Context(), "cp", from, to).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
 }
 
