@@ -57,8 +57,8 @@ func publicDir(t *testing.T) string {
 	return dir
 }
 
-// copyProgram copies with cp: a program that this process has written can be "text file busy", because what another test
-// starts at that moment inherits the open file until its exec.
+// copyProgram copies with cp: a program that this process has written can be "text file busy", because what another
+// test starts at that moment inherits the open file until its exec.
 func copyProgram(t *testing.T, to, from string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "cp", from, to).CombinedOutput(); err != nil {
