@@ -18,7 +18,8 @@ import (
 
 func TestSecretNeverLeaks(t *testing.T) {
 	t.Parallel()
-	key := knownKey(known)
+	// No digits and hexadecimal digits follow the prefix: times and addresses in the output could contain four of them.
+	key := knownKey("ngp_0123GHIJKLMNOPQRSTUVWXYZghijkl")
 	secret, err := apikey.Parse(key)
 	if err != nil {
 		t.Fatal(err)
