@@ -19,13 +19,17 @@ import (
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	kit := &httpkit.Kit{}
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := kit.ReadJSON(w, r, uuid.New(), 1000)
-		problem.Write(w, "r", err)
-	}))
-	server.Config.ReadTimeout = 200 * time.Millisecond
-	server.Start()
-	t.Cleanup(server.Close)
+	serve := func(bodyTime time.Duration) *httptest.Server {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, err := kit.ReadJSON(w, r, uuid.New(), 1000)
+			problem.Write(w, "r", err)
+		}))
+		server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = time.Minute, bodyTime
+		server.Start()
+		t.Cleanup(server.Close)
+		return server
+	}
+	hasty, patient := serve(200*time.Millisecond), serve(time.Minute)
 	for name, c := range map[string]struct {
 		sent      string
 		cut       bool
@@ -50,6 +54,10 @@ func TestSlowBody(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			server := hasty
+			if c.cut {
+				server = patient
+			}
 			conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", server.Listener.Addr().String())
 			if err != nil {
 				t.Fatal(err)
