@@ -78,7 +78,8 @@ func TestMe(t *testing.T) {
 				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,
 				"lines": map[string]any{"perMinute": 70., "remaining": 3., "resetSeconds": 2.},
 			}
-			handler, _ := serve(t, f)
+			now := time.Now() // of a clock that stands still: 50 ms later the bucket of queries is full again
+			handler := routes(newAPI(f, time.Minute, func() time.Time { return now }))
 			got := send(t, handler, http.MethodGet, mePath, "", "Content-Type", "")
 			if diff := cmp.Diff(tc.want, got.body); got.status != http.StatusOK || diff != "" {
 				t.Errorf("status %d (-want +got)\n%s", got.status, diff)
@@ -257,7 +258,7 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 		{errors.New("a secret of the inside"), 500, ""},
 	} {
 		f := newFake()
-		handler := serveRecords(t, f, failing{error: tc.err})
+		handler := serveRecords(f, time.Minute, failing{error: tc.err})
 		for _, inquiry := range inquiries[1:] {
 			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
 			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) ||
@@ -271,9 +272,8 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 	}
 }
 
-// serveRecords is serve with a database to read.
-func serveRecords(t testing.TB, f *fake, records commands.Records) http.Handler {
-	t.Helper()
+// serveRecords returns the routes over a fake, with a database to read.
+func serveRecords(f *fake, timeout time.Duration, records commands.Records) http.Handler {
 	api := newAPI(f, timeout, time.Now)
 	api.Records = records
 	return routes(api)
@@ -379,7 +379,7 @@ func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 func TestQueriesUnderWay(t *testing.T) {
 	t.Parallel()
 	f, db := newFake(), &stuck{released: make(chan struct{})}
-	handler := serveRecords(t, f, db)
+	handler := serveRecords(f, time.Second, db) // the ninth query waits for it
 	var wg sync.WaitGroup
 	ask := func() {
 		if got := send(t, handler, http.MethodPost, reconcilePath,

@@ -89,9 +89,6 @@ const (
 	postBody  = `{"uuid":"u","username":"n","novel":"A title","content":"c"}`
 )
 
-// timeout is the time-out of the tested API.
-const timeout = 100 * time.Millisecond
-
 // newKit returns the service's kit without a log.
 func newKit(timeout time.Duration, now func() time.Time) *httpkit.Kit {
 	return &httpkit.Kit{
@@ -121,7 +118,7 @@ func routes(api *commands.API) http.Handler {
 func serve(t testing.TB, f *fake) (http.Handler, []prometheus.Collector) {
 	t.Helper()
 	metrics := httpkit.NewMetrics()
-	api := newAPI(f, timeout, time.Now)
+	api := newAPI(f, time.Minute, time.Now)
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(metrics.Middleware, api.RecoverPanics)
 	api.Register(router)

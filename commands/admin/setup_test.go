@@ -48,7 +48,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	d.kit = &httpkit.Kit{
 		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Timeout: 5 * time.Second, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
+		Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
 	}
 	d.api = &admin.API{Keys: d.keys, Pool: pool, Kit: d.kit}
 	router := mux.NewRouter().SkipClean(true)
