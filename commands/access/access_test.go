@@ -138,7 +138,7 @@ func TestForgetOvertakesALookUp(t *testing.T) {
 	b.revoke(t, key)
 	b.keys.Forget()
 
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := b.keys.Authenticate(ctx, secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
 		t.Errorf("after Forget: %v, want ErrUnknown", err)
@@ -174,8 +174,9 @@ func TestWaitingRequestsShareALookUp(t *testing.T) {
 	}
 	close(h.release)
 	wg.Wait()
-	if got := b.queries.count.Load(); got > access.FindAttempts {
-		t.Errorf("%d queries, want 1, or %d at most if the test was held up", got, access.FindAttempts)
+	// The one that is held, one for those that wait, and more for those that were held up before they began to wait.
+	if got := b.queries.count.Load(); got > 10 {
+		t.Errorf("%d queries for 21 requests", got)
 	}
 }
 

@@ -7,9 +7,6 @@ func (k *Keys) Remembered() int {
 	return len(k.entries)
 }
 
-// FindAttempts is the maximum number of attempts at a look-up.
-const FindAttempts = findAttempts
-
 // Waiting returns the number of keys of integrations that wait for a query.
 func (k *Keys) Waiting() int {
 	k.integrations.mu.Lock()

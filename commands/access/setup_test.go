@@ -186,7 +186,7 @@ func (c *clock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// queries counts look-ups, and can block the next one after the database has answered.
+// queries counts look-ups that the database has answered in time, and can block the next one after the answer.
 type queries struct {
 	count atomic.Int64
 	held  atomic.Pointer[held]
@@ -210,15 +210,15 @@ func (q *queries) TraceQueryStart(ctx context.Context, _ *pgx.Conn, data pgx.Tra
 	if !strings.Contains(data.SQL, "FROM api_keys") && !strings.Contains(data.SQL, "FROM person_keys") {
 		return ctx
 	}
-	q.count.Add(1)
 	return context.WithValue(ctx, lookUpKey{}, true)
 }
 
 // TraceQueryEnd implements pgx.QueryTracer.
-func (q *queries) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryEndData) {
-	if ctx.Value(lookUpKey{}) == nil {
+func (q *queries) TraceQueryEnd(ctx context.Context, _ *pgx.Conn, data pgx.TraceQueryEndData) {
+	if ctx.Value(lookUpKey{}) == nil || data.Err != nil {
 		return
 	}
+	q.count.Add(1)
 	if h := q.held.Swap(nil); h != nil {
 		close(h.answered)
 		<-h.release
