@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,7 +34,10 @@ type Cluster struct {
 func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, servers: make([]*server.Server, n)}
-	ports := freePorts(t, 2*n)
+	ports := make([]int, 2*n)
+	for i := range ports {
+		ports[i] = testdb.ReservePort(t)
+	}
 	c.options = natsserver.Options(t.TempDir(), ports[:n], ports[n:])
 	for _, options := range c.options {
 		for _, adapt := range change {
@@ -48,24 +50,6 @@ func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	}
 	testdb.Eventually(t, "the NATS servers are ready", c.ready)
 	return c
-}
-
-// freePorts returns n different ports that were free a moment ago.
-func freePorts(t testing.TB, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer listener.Close() //nolint:errcheck // it only reserves the port
-		address, ok := listener.Addr().(*net.TCPAddr)
-		if !ok {
-			t.Fatalf("%v is no TCP address", listener.Addr())
-		}
-		ports = append(ports, address.Port)
-	}
-	return ports
 }
 
 // Start starts server i with the data that it has stored.

@@ -1,0 +1,32 @@
+package testdb_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"testing"
+
+	"novelgate/internal/testdb"
+)
+
+// TestReservePort: nothing listens at a reserved port, until the test does, also repeatedly and with clients.
+func TestReservePort(t *testing.T) {
+	t.Parallel()
+	address := fmt.Sprint("127.0.0.1:", testdb.ReservePort(t))
+	dial := func() (net.Conn, error) { return (&net.Dialer{}).DialContext(t.Context(), "tcp", address) }
+	if _, err := dial(); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("before a server listens: %v", err)
+	}
+	for range 3 {
+		listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", address))(t)
+		client := testdb.Must(dial())(t)
+		server := testdb.Must(listener.Accept())(t)
+		if err := errors.Join(listener.Close(), server.Close(), client.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := dial(); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the server: %v", err)
+	}
+}
