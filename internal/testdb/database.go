@@ -43,15 +43,18 @@ func NewEmpty(t testing.TB) string {
 	return create(t, ServerURL(t), emptyTemplate)
 }
 
-// Copy returns the URL of a copy of a database of New, like a restored backup. The database must have no connections
-// meanwhile.
+// Copy returns the URL of a copy of a database of New, like a restored backup. All its connections must be closed.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
 	if err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
-	return create(t, ServerURL(t), config.Database)
+	server := ServerURL(t)
+	if err := awaitUnused(server, config.Database); err != nil {
+		t.Fatalf("testdb: %v", err)
+	}
+	return create(t, server, config.Database)
 }
 
 // ServerURL returns the URL of the maintenance database of the server that all tests share, for tests with several
@@ -230,12 +233,24 @@ func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error
 	return nil
 }
 
+// awaitUnused is awaitLastConnection on its own connection. PostgreSQL itself waits only for five seconds.
+func awaitUnused(server, database string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		return fmt.Errorf("connect to test server: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	return awaitLastConnection(ctx, conn, database)
+}
+
 // awaitLastConnection waits for the backends of closed connections, because a database in use cannot be copied.
 func awaitLastConnection(ctx context.Context, conn *pgx.Conn, database string) error {
 	for busy := true; busy; time.Sleep(2 * time.Millisecond) {
 		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1)`,
 			database).Scan(&busy); err != nil {
-			return fmt.Errorf("wait for the connections to the template to close: %w", err)
+			return fmt.Errorf("wait for the connections to %s to close: %w", database, err)
 		}
 	}
 	return nil
