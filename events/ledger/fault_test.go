@@ -73,9 +73,11 @@ func TestCutAtEveryStep(t *testing.T) {
 		for at := int64(1); ; at++ {
 			cut := &cutter{at: at, reads: reads}
 			appendEvents(t, pool, 150)
-			stop := startSealer(t, ledger.SealerConfig{Pool: cutPool(t, url, cut), Limit: 100})
+			own := cutPool(t, url, cut)
+			stop := startSealer(t, ledger.SealerConfig{Pool: own, Limit: 100})
 			awaitSealed(t, pool)
 			stop()
+			own.Close() // all tests share the connections of the server
 			if cut.seen.Load() < at {
 				t.Logf("reads %t: %d steps", reads, at-1)
 				if at < 10 {
