@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -77,6 +78,9 @@ func CreateFile(file string, data []byte) error { return createFile(file, data, 
 
 // LinkOrRename gives a file a new name.
 var LinkOrRename = linkOrRename
+
+// SetPoll changes the longest time between two reads of the log.
+func (s *Sealer) SetPoll(poll time.Duration) { s.follow.Poll = poll }
 
 // Facts are the inputs of a signer's decision.
 type Facts struct {
