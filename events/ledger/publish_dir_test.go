@@ -197,7 +197,7 @@ func TestPublisherTellsThatItIsRefused(t *testing.T) {
 	if err := os.Rename(dir, dir+".kept"); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil { // the publisher may have made it meanwhile
 		t.Fatal(err)
 	}
 	testdb.Eventually(t, "publishing goes on", func() bool { return refused() == 0 && files(t, dir)["checkpoint"] != "" })
