@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -149,12 +150,19 @@ func TestSameBatchAgain(t *testing.T) {
 		}
 		batch = append(batch, again)
 	}
-	_, err := jetstreamext.PublishMsgBatch(t.Context(), b.js, batch)
-	var refused *jetstream.APIError
-	if !errors.As(err, &refused) || refused.ErrorCode != jetstream.JSErrCodeStreamWrongLastSequence {
-		t.Errorf("the answer is %v", err)
-	}
-	if last := b.last(name); last != 10 {
+	// While the cluster elects a leader, it does not answer, or with another error.
+	testdb.Eventually(t, "the batch is refused", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		_, err := jetstreamext.PublishMsgBatch(ctx, b.js, batch)
+		if err == nil {
+			t.Fatal("the batch is stored again")
+		}
+		t.Log("the answer is", err)
+		var refused *jetstream.APIError
+		return errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
+	})
+	if last := b.stored(name); last != 10 {
 		t.Errorf("the stream has %d messages", last)
 	}
 }

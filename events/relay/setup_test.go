@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -137,13 +138,30 @@ func (b *bundle) appendSealed(recorded ...events.Recorded) {
 
 // last returns the last sequence of a stream; 0: it cannot be asked.
 func (b *bundle) last(name string) uint64 {
+	sequence, _ := b.ask(name)
+	return sequence
+}
+
+// ask returns the last sequence of a stream. It fails if the cluster does not answer soon.
+func (b *bundle) ask(name string) (uint64, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	found, err := b.js.Stream(ctx, name)
 	if err != nil {
-		return 0
+		return 0, err
 	}
-	return found.CachedInfo().State.LastSeq
+	return found.CachedInfo().State.LastSeq, nil
+}
+
+// stored returns the last sequence of a stream, once the cluster answers; 0 without such a stream.
+func (b *bundle) stored(name string) (sequence uint64) {
+	b.t.Helper()
+	testdb.Eventually(b.t, "the cluster knows "+name, func() bool {
+		var err error
+		sequence, err = b.ask(name)
+		return err == nil || errors.Is(err, jetstream.ErrStreamNotFound)
+	})
+	return sequence
 }
 
 // awaitRelayed waits until the main stream has all events of the log.
@@ -166,32 +184,13 @@ func (b *bundle) messages(name string) map[uint64]jetstream.Msg {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testdb.UntilSettled)
 	defer cancel()
-	var consumer jetstream.Consumer
-	testdb.Eventually(b.t, "the cluster reads "+name, func() (ok bool) {
-		var err error
-		consumer, err = b.js.OrderedConsumer(ctx, name, jetstream.OrderedConsumerConfig{})
-		return err == nil
-	})
+	reader := relaytest.Open(ctx, b.t, b.js, name)
+	defer reader.Stop()
 	list := map[uint64]jetstream.Msg{}
-	messages, err := consumer.Messages()
-	if err != nil {
-		b.t.Fatal(err)
+	for m, sequence := reader.Next(); m != nil; m, sequence = reader.Next() {
+		list[sequence] = m
 	}
-	defer messages.Stop()
-	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		metadata, err := m.Metadata()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		list[metadata.Sequence.Stream] = m
-		if metadata.NumPending == 0 {
-			return list
-		}
-	}
+	return list
 }
 
 // wantAll fails the test unless the streams have exactly the log.

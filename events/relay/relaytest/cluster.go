@@ -120,6 +120,9 @@ func Holding(t testing.TB, dir, text string) (found []string) {
 	return found
 }
 
+// requestTimeout limits a request to NATS that is not repeated.
+const requestTimeout = time.Minute
+
 // Connect returns a connection that keeps trying to connect until the test ends.
 func (c *Cluster) Connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream) {
 	c.t.Helper()
@@ -129,7 +132,7 @@ func (c *Cluster) Connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream)
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
+	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout))
 	if err != nil {
 		c.t.Fatal(err)
 	}

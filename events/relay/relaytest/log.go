@@ -3,8 +3,10 @@ package relaytest
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go/jetstream"
@@ -16,53 +18,95 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// iterator reads a stream from its beginning to its end.
-type iterator struct {
+// Reader reads a stream from its beginning to its end.
+type Reader struct {
 	t        testing.TB
-	ctx      context.Context //nolint:containedctx // it lives as long as a call of WantLog
+	ctx      context.Context //nolint:containedctx // it lives as long as a test reads the stream
+	stream   jetstream.Stream
 	messages jetstream.MessagesContext
-	message  jetstream.Msg
-	at       uint64 // sequence of message
-	pending  uint64 // messages after it
+	end      uint64 // last sequence of the stream when the reader was opened
+	pending  uint64 // messages after the latest one, as far as the server of the consumer knows
+	latest   jetstream.Msg
+	at       uint64 // sequence of latest
 }
 
-func iterate(ctx context.Context, t testing.TB, js jetstream.JetStream, name string) *iterator {
+// attemptTimeout limits one request to a cluster, which loses requests while it elects a leader.
+const attemptTimeout = 10 * time.Second
+
+// Open opens a stream for reading, once the cluster answers. The caller stops the reader.
+func Open(ctx context.Context, t testing.TB, js jetstream.JetStream, name string) *Reader {
 	t.Helper()
-	i := &iterator{t: t, ctx: ctx}
-	testdb.Eventually(t, "the cluster reads "+name, func() (ok bool) {
-		stream, err := js.Stream(ctx, name)
+	r := &Reader{t: t, ctx: ctx}
+	testdb.Eventually(t, "the cluster reads "+name, func() bool {
+		ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+		defer cancel()
+		var err error
+		if r.stream, err = js.Stream(ctx, name); err != nil {
+			return false
+		}
+		consumer, err := r.stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
 		if err != nil {
 			return false
 		}
-		i.pending = stream.CachedInfo().State.Msgs
-		consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{})
-		if err != nil {
-			return false
-		}
-		i.messages, err = consumer.Messages()
+		r.messages, err = consumer.Messages()
 		return err == nil
 	})
-	return i
+	r.end, r.pending = r.stream.CachedInfo().State.LastSeq, r.stream.CachedInfo().State.Msgs
+	return r
+}
+
+// Stop ends the reading.
+func (r *Reader) Stop() { r.messages.Stop() }
+
+// Next returns the next message and its sequence; nil at the end of the stream.
+func (r *Reader) Next() (jetstream.Msg, uint64) {
+	r.t.Helper()
+	if r.pending == 0 && !r.isBehind() {
+		return nil, 0
+	}
+	m, err := r.messages.Next(jetstream.NextContext(r.ctx))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	metadata, err := m.Metadata()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.latest, r.at, r.pending = m, metadata.Sequence.Stream, metadata.NumPending
+	return m, r.at
+}
+
+// isBehind reports whether the leader of the stream has later messages. In a cluster, the consumer may be on another
+// server, which gets them later.
+func (r *Reader) isBehind() bool {
+	r.t.Helper()
+	for sequence := r.at + 1; sequence <= r.end; sequence++ {
+		var err error
+		testdb.Eventually(r.t, "the cluster answers", func() bool {
+			ctx, cancel := context.WithTimeout(r.ctx, attemptTimeout)
+			defer cancel()
+			_, err = r.stream.GetMsg(ctx, sequence)
+			return err == nil || errors.Is(err, jetstream.ErrMsgNotFound)
+		})
+		if err == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // advanceTo returns the message with a sequence; nil if the stream does not have it.
-func (i *iterator) advanceTo(sequence uint64) jetstream.Msg {
-	i.t.Helper()
-	for i.at < sequence && i.pending > 0 {
-		var err error
-		if i.message, err = i.messages.Next(jetstream.NextContext(i.ctx)); err != nil {
-			i.t.Fatal(err)
+func (r *Reader) advanceTo(sequence uint64) jetstream.Msg {
+	r.t.Helper()
+	for r.at < sequence {
+		if m, _ := r.Next(); m == nil {
+			return nil
 		}
-		metadata, err := i.message.Metadata()
-		if err != nil {
-			i.t.Fatal(err)
-		}
-		i.at, i.pending = metadata.Sequence.Stream, metadata.NumPending
 	}
-	if i.at != sequence {
+	if r.at != sequence {
 		return nil
 	}
-	return i.message
+	return r.latest
 }
 
 // WantLog fails the test unless the streams of the current origin have exactly the sealed log of a database: the
@@ -76,10 +120,10 @@ func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree
 	if err != nil {
 		t.Fatal(err)
 	}
-	main := iterate(ctx, t, js, relay.StreamName(sealed.Origin()))
-	defer main.messages.Stop()
-	personal := iterate(ctx, t, js, relay.PersonalStreamName(sealed.Origin()))
-	defer personal.messages.Stop()
+	main := Open(ctx, t, js, relay.StreamName(sealed.Origin()))
+	defer main.Stop()
+	personal := Open(ctx, t, js, relay.PersonalStreamName(sealed.Origin()))
+	defer personal.Stop()
 	edge := ledger.NewEdge()
 	err = ledger.EachEvent(ctx, pool, 0, int(sealed.Size), sealed.Size, func(e *ledger.Event) error {
 		m := main.advanceTo(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
@@ -114,9 +158,14 @@ func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree
 	if err != nil {
 		t.Fatal(err)
 	}
-	if main.pending > 0 || personal.pending > 0 || edge.Size() != sealed.Size {
-		t.Fatalf("the streams have %d and %d messages behind the %d events of the log", main.pending, personal.pending,
-			sealed.Size)
+	for _, r := range []*Reader{main, personal} {
+		if _, sequence := r.Next(); sequence > 0 {
+			t.Fatalf("stream %s has sequence %d, and the log has %d events", r.stream.CachedInfo().Config.Name, sequence,
+				sealed.Size)
+		}
+	}
+	if edge.Size() != sealed.Size {
+		t.Fatalf("%d of %d events were compared", edge.Size(), sealed.Size)
 	}
 	return tlog.Tree{N: edge.Size(), Hash: edge.Root()}
 }
