@@ -73,6 +73,8 @@ type Origin struct {
 	// Report gets a line of text after each step.
 	Report func(text string)
 	Logger *slog.Logger
+
+	askTimeout time.Duration // limits the last question before the fence is lifted; default: the constant askTimeout
 }
 
 // HandOver fences the database, signs all of its log, waits until the successor serves the final checkpoint, and

@@ -103,10 +103,12 @@ func newPair(t *testing.T) *pair {
 // operator returns another run of the command.
 func (p *pair) operator() *handover.Origin {
 	key, memory := p.Files()
-	return &handover.Origin{
+	o := &handover.Origin{
 		Pool: p.Ledger.Pool, KeyFile: key, Memory: memory, Successor: p.server.URL, Client: p.server.Client(),
-		Wait: time.Minute, Report: func(string) {},
+		Wait: testdb.UntilSettled, Report: func(string) {},
 	}
+	o.SetAskTimeout(testdb.UntilSettled)
+	return o
 }
 
 func (p *pair) fences(t *testing.T) string {
@@ -181,7 +183,7 @@ func TestHandoverAfterTransactions(t *testing.T) {
 	if fenced {
 		t.Error("commands were refused meanwhile")
 	}
-	p.Wait = time.Minute
+	p.Wait = testdb.UntilSettled
 	ended := make(chan error, 1)
 	go func() {
 		_, err := p.HandOver(t.Context())

@@ -2,8 +2,8 @@ package handover_test
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"testing"
 	"time"
@@ -92,18 +92,17 @@ func TestIgnorePromotion(t *testing.T) {
 	moved := func(url string) {
 		testdb.Exec(t, p.Ledger.Pool, `UPDATE handover SET successor_url = $1`, url)
 	}
-	closed := httptest.NewServer(http.NotFoundHandler())
-	closed.Close()
+	closed := fmt.Sprint("http://127.0.0.1:", testdb.ReservePort(t))
 	moved("http://240.0.0.1:9") // no address of a host
 	undo(handover.ErrRefused, "replaced")
 	client := p.Client
 	p.Client = &http.Client{Transport: &http.Transport{Proxy: func(*http.Request) (*url.URL, error) {
-		return url.Parse(closed.URL)
+		return url.Parse(closed)
 	}}}
 	moved(p.server.URL)
 	undo(handover.ErrRefused, "replaced") // a proxy that is off is not the service
 	p.Client = client
-	moved(closed.URL)
+	moved(closed)
 	undo(nil, "none")
 	if err := handover.Fence(t.Context(), p.Ledger.Pool, elsewhere[0].ID, p.server.URL); err != nil {
 		t.Error(err)

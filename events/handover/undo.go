@@ -98,7 +98,7 @@ const askTimeout = 2 * time.Second
 // wantNotPromoted. If the handover was complete, reopen also reinstates the memory.
 func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
 	err := liftFence(ctx, conn, f, func() error {
-		asking, cancel := context.WithTimeout(ctx, askTimeout)
+		asking, cancel := context.WithTimeout(ctx, cmp.Or(o.askTimeout, askTimeout))
 		defer cancel()
 		err := o.wantNotPromoted(asking, f)
 		if err == nil && f.complete {

@@ -116,6 +116,7 @@ func TestUndoAgainstPromote(t *testing.T) {
 		t.Parallel()
 		c := newContest(t)
 		awaitHeld, release := holdCommit(t, c.Ledger.Pool, `DELETE`)
+		testdb.Exec(t, c.Ledger.Pool, `ALTER FUNCTION hold() SET lock_timeout = 0`) // until the promotion asks
 		operator := *c.Origin
 		sockets := &sockets{}
 		operator.Pool = sockets.pool(t, c.Ledger.Pool)
