@@ -21,6 +21,7 @@ type Proxy struct {
 	mu              sync.Mutex
 	network, server string // address of the database
 	listener        net.Listener
+	cut             bool // accepts no connections
 	conns           map[net.Conn]struct{}
 	deaf            bool
 	all             sync.WaitGroup
@@ -91,7 +92,7 @@ func (p *Proxy) Mend(t testing.TB) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.listener = listener
+	p.listener, p.cut = listener, false
 	p.all.Go(func() {
 		for {
 			client, err := listener.Accept()
@@ -107,6 +108,7 @@ func (p *Proxy) Mend(t testing.TB) {
 func (p *Proxy) Cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.cut = true
 	_ = p.listener.Close()
 	for conn := range p.conns {
 		_ = conn.Close()
@@ -131,8 +133,14 @@ func (p *Proxy) serve(client net.Conn) {
 	}
 	defer func() { _ = server.Close() }()
 	p.mu.Lock()
-	p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+	cut := p.cut // while it connected to the database
+	if !cut {
+		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
+	}
 	p.mu.Unlock()
+	if cut {
+		return
+	}
 	c := &proxied{proxy: p, client: client, server: server}
 	var both sync.WaitGroup
 	for _, half := range []func() error{c.upstream, c.downstream} {
