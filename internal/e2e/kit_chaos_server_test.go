@@ -211,8 +211,15 @@ func livingPostmaster(dir string) (pid int, ready bool) {
 		return 0, false
 	}
 	first, rest, _ := strings.Cut(string(content), "\n")
-	pid, err = strconv.Atoi(first)
-	if err != nil || syscall.Kill(pid, 0) != nil {
+	if pid, err = strconv.Atoi(first); err != nil {
+		return 0, false
+	}
+	// The server works in its directory. After a kill, another process may have got its number.
+	where, err := os.Stat(fmt.Sprintf("/proc/%d/cwd", pid))
+	if err != nil {
+		return 0, false
+	}
+	if cluster, err := os.Stat(filepath.Dir(files[0])); err != nil || !os.SameFile(where, cluster) {
 		return 0, false
 	}
 	return pid, strings.Contains(rest, "ready")
