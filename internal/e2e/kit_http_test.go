@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/go-cmp/cmp"
@@ -21,8 +20,6 @@ const (
 	NovelsPath = "/api/integrations/novels"
 	PostsPath  = "/api/integrations/posts"
 )
-
-const requestTimeout = 60 * time.Second
 
 // Request is an HTTP request. Empty fields are not sent.
 type Request struct {
@@ -56,7 +53,7 @@ func (s *Service) Send(t testing.TB, r Request) Response {
 // TrySend is Send for tests in which the connection may fail.
 func (s *Service) TrySend(t testing.TB, r Request) (Response, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	request, err := s.httpRequest(ctx, r)
 	if err != nil {
@@ -110,7 +107,7 @@ func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, er
 // Get gets a URL that docs/openapi.yaml does not describe, over its own connection.
 func Get(t testing.TB, url string) (status int, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {

@@ -121,7 +121,7 @@ func reached(ctx context.Context, database *pgxpool.Pool) (counts map[string]int
 }
 
 func awaitReached(ctx context.Context, database *pgxpool.Pool, want map[string]int64) error {
-	ctx, cancel := context.WithTimeout(ctx, requestTimeout-5*time.Second) // before the client gives up
+	ctx, cancel := context.WithTimeout(ctx, patience-5*time.Second) // before the client gives up
 	defer cancel()
 	for {
 		got, err := reached(ctx, database)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 var (
@@ -111,8 +110,6 @@ func (c *Capture) String() string {
 	return c.data.String()
 }
 
-const cliTimeout = 60 * time.Second
-
 // Output is the result of a finished command.
 type Output struct {
 	Code           int // exit code
@@ -129,7 +126,7 @@ func (s *Service) CLI(t testing.TB, args ...string) Output {
 func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	t.Helper()
 	binary := binaryFor(t, args) // which may have to be built first, and takes what it takes
-	ctx, cancel := context.WithTimeout(context.Background(), cliTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append(cmd.Environ(), "NOVELGATE_DATABASE_URL="+databaseURL)
