@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,10 +20,16 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// Client returns a client of the service at the address, with the partner's key. An attempt may take a second.
+// Client returns a client of the service at the address, with the partner's key.
 func (p *Partner) Client(t testing.TB, address string) *client.Client {
 	t.Helper()
-	c := testdb.Must(client.New(address, p.APIKey, client.WithAttemptTimeout(time.Second),
+	return p.hastyClient(t, address, patience)
+}
+
+// hastyClient returns a client whose attempts end after a time.
+func (p *Partner) hastyClient(t testing.TB, address string, attempt time.Duration) *client.Client {
+	t.Helper()
+	c := testdb.Must(client.New(address, p.APIKey, client.WithAttemptTimeout(attempt),
 		client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}})))(t)
 	return c
 }
@@ -33,34 +40,53 @@ type fault func(w http.ResponseWriter, r *http.Request, service http.Handler)
 // through returns the address of a proxy to the service that applies each fault to one request, and then none.
 func (s *Service) through(t testing.TB, faults ...fault) string {
 	t.Helper()
-	target := testdb.Must(url.Parse(s.URL))(t)
-	service := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
 	next := make(chan fault, len(faults))
 	for _, f := range faults {
 		next <- f
 	}
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return s.behind(t, func(w http.ResponseWriter, r *http.Request, service http.Handler) {
 		select {
 		case f := <-next:
 			f(w, r, service)
 		default:
 			service.ServeHTTP(w, r)
 		}
-	}))
+	})
+}
+
+// behind returns the address of a proxy to the service that applies the fault to every request. The service gets one
+// request at a time: it has executed the one before, however early the client gave that up.
+func (s *Service) behind(t testing.TB, f fault) string {
+	t.Helper()
+	target := testdb.Must(url.Parse(s.URL))(t)
+	forward := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }}
+	var one sync.Mutex
+	service := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		one.Lock()
+		defer one.Unlock()
+		forward.ServeHTTP(w, r)
+	})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { f(w, r, service) }))
 	t.Cleanup(proxy.Close)
 	return proxy.URL
 }
 
+// executed lets the service execute a request, also after the client has given it up, and keeps the answer.
+func executed(r *http.Request, service http.Handler) *httptest.ResponseRecorder {
+	answer := httptest.NewRecorder()
+	service.ServeHTTP(answer, r.WithContext(context.WithoutCancel(r.Context())))
+	return answer
+}
+
 // cutAfterRequest: the service executes the request, and its answer is lost.
 func cutAfterRequest(_ http.ResponseWriter, r *http.Request, service http.Handler) {
-	service.ServeHTTP(httptest.NewRecorder(), r)
+	executed(r, service)
 	panic(http.ErrAbortHandler)
 }
 
 // withholdBody: the service executes the request, and the body of its answer never arrives.
 func withholdBody(w http.ResponseWriter, r *http.Request, service http.Handler) {
-	answer := httptest.NewRecorder()
-	service.ServeHTTP(answer, r)
+	answer := executed(r, service)
 	w.Header().Set("Content-Length", fmt.Sprint(answer.Body.Len()))
 	w.WriteHeader(answer.Code)
 	_ = http.NewResponseController(w).Flush() // the header only
@@ -80,31 +106,35 @@ func TestClientOutlastsFaults(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
 	for name, tc := range map[string]struct {
-		faults []fault
-		stored bool // by the first attempt
+		faults  []fault
+		stored  bool          // by the first attempt
+		attempt time.Duration // may take
 	}{
-		"no fault":                      {},
-		"cut after the request":         {[]fault{cutAfterRequest, cutAfterRequest}, true},
-		"a body that never comes":       {[]fault{withholdBody}, true},
-		"503":                           {[]fault{refuseWith(503)}, false},
-		"429":                           {[]fault{refuseWith(429)}, false},
-		"one after the other, cut last": {[]fault{refuseWith(503), withholdBody, refuseWith(429), cutAfterRequest}, true},
+		"no fault":                {nil, false, patience},
+		"cut after the request":   {[]fault{cutAfterRequest, cutAfterRequest}, true, patience},
+		"a body that never comes": {[]fault{withholdBody}, true, time.Second},
+		"503":                     {[]fault{refuseWith(503)}, false, patience},
+		"429":                     {[]fault{refuseWith(429)}, false, patience},
+		"one after the other, cut last": {
+			[]fault{refuseWith(503), withholdBody, refuseWith(429), cutAfterRequest}, true, time.Second,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, title, ctx := s.NewPartner(t), Unique("Faults"), t.Context()
-			novel, err := p.Client(t, s.through(t, tc.faults...)).Novels.Upsert(ctx, "n", client.Novel{Title: title})
+			faulty := func() *client.Client { return p.hastyClient(t, s.through(t, tc.faults...), tc.attempt) }
+			novel, err := faulty().Novels.Upsert(ctx, "n", client.Novel{Title: title})
 			if err != nil || novel.Replayed != tc.stored || novel.Created == tc.stored || novel.Updated != tc.stored {
 				t.Errorf("novel: %+v, %v", novel, err)
 			}
-			post, err := p.Client(t, s.through(t, tc.faults...)).Posts.Create(ctx, "evt/1", client.Post{
+			post, err := faulty().Posts.Create(ctx, "evt/1", client.Post{
 				UUID: "u", Username: "n", Novel: title, Content: "<3 & more", ChapterNumber: "12.5",
 				Timestamp: time.Date(2025, time.March, 1, 17, 30, 0, 0, time.UTC),
 			})
 			if err != nil || post.Created == tc.stored || post.Replayed != tc.stored || post.Mismatch {
 				t.Errorf("comment: %+v, %v", post, err)
 			}
-			delivery, err := p.Client(t, s.through(t, tc.faults...)).Deliveries.Get(ctx, client.OperationPosts, "evt/1")
+			delivery, err := faulty().Deliveries.Get(ctx, client.OperationPosts, "evt/1")
 			if err != nil || delivery.PostID != post.PostID || delivery.NovelID != novel.NovelID ||
 				delivery.PostState != "visible" || delivery.URL != post.URL {
 				t.Errorf("delivery: %+v, %v", delivery, err)
@@ -181,7 +211,7 @@ func TestClientWaitsForTheLimit(t *testing.T) {
 	c := p.Client(t, s.URL)
 	comment := client.Post{UUID: "u", Username: "n", Novel: title, Content: "Again."}
 	testdb.Must(c.Posts.Create(ctx, "evt-1", comment))(t)
-	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Second) // less than the limit's minute
+	ctx, cancel = context.WithTimeout(t.Context(), 30*time.Second) // less than the limit's minute, more than an answer
 	defer cancel()
 	_, err := c.Posts.Create(ctx, "evt-2", comment)
 	if refused, _ := errors.AsType[*client.Error](err); refused == nil || refused.Code != "rate_limited" ||
