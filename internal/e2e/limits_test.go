@@ -55,8 +55,14 @@ func TestSixtyPostsAMinute(t *testing.T) {
 	t.Parallel()
 	p, title := limited(t, Shared(t), nil)
 	send := func() Response { return p.Import(t, Key(), Comment(title)) }
-	for range 60 {
-		send().WantPost(t, 201)
+	for range 6 {
+		for range 10 {
+			send().WantPost(t, 201)
+		}
+		// On a busy machine sixty posts may take more than the minute of the first one. So all posts so far count from now.
+		value[string](t, p.Service.DatabaseURL, `UPDATE rate_limits
+			SET charged_at = ARRAY(SELECT clock_timestamp() FROM unnest(charged_at))
+			WHERE integration_id = $1 AND operation = 'posts' RETURNING operation::text`, p.IntegrationID)
 	}
 	wait := wantLimited(t, send(), "posts")
 	value[string](t, p.Service.DatabaseURL, `UPDATE rate_limits SET charged_at = ARRAY(SELECT at - $2::interval FROM unnest(charged_at) AS at)
