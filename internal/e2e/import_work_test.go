@@ -195,13 +195,13 @@ func TestCancelledImportStops(t *testing.T) {
 	cancel := i.request(http.MethodDelete, "")
 	for range 2 {
 		var cancelled BulkImport
-		p.Service.Send(t, cancel).WantJSON(t, http.StatusOK, &cancelled)
+		p.Ask(t, cancel).WantJSON(t, http.StatusOK, &cancelled)
 		if cancelled.State != "cancelled" || cancelled.Created != 10 || cancelled.Pending != 40 {
 			t.Errorf("import %+v", cancelled)
 		}
 	}
-	p.Service.Send(t, i.Part(50, "x")).WantProblem(t, http.StatusConflict, "import_closed")
-	p.Service.Send(t, i.request(http.MethodPost, "/complete")).WantProblem(t, http.StatusConflict, "import_closed")
+	p.Ask(t, i.Part(50, "x")).WantProblem(t, http.StatusConflict, "import_closed")
+	p.Ask(t, i.request(http.MethodPost, "/complete")).WantProblem(t, http.StatusConflict, "import_closed")
 	if results := i.Results(t, ""); len(results) != 10 {
 		t.Errorf("%d outcomes", len(results))
 	}
@@ -225,10 +225,14 @@ func TestErasureReachesTheSpool(t *testing.T) {
 		by("gone", "pending", nil)+by("stays", "second", nil))
 	i.await(t, "the limit is reached", func(now BulkImport) bool { return now.Created == 2 && now.Waiting == 1 })
 	var erased struct{ Comments, Lines int }
-	s.runJSON(t, &erased, "author", "erase", p.IntegrationID, "gone", "--reason", "test", "--vacuum")
+	erase := []string{"author", "erase", p.IntegrationID, "gone", "--reason", "test"}
+	s.runJSON(t, &erased, erase...)
 	if erased.Comments != 1 || erased.Lines != 4 {
 		t.Errorf("erased %+v, want 1 comment and 4 lines", erased)
 	}
+	testdb.Eventually(t, "the tables are vacuumed", func() bool { // once all projections have applied the erasure
+		return s.CLI(t, append(erase, "--vacuum")...).Code == 0
+	})
 	if held := testdb.Holding(t, databaseURL, word+"gone"); len(held) > 0 {
 		t.Errorf("the author's words are in %v", held)
 	}
@@ -267,7 +271,7 @@ func TestLinesAreDeletedSomeTimeAfterTheEnd(t *testing.T) {
 	ended, idle := p.OpenImport(t), p.OpenImport(t)
 	ended.Put(t, PostLine(t, "bad", Fields{"content": word}))
 	idle.Put(t, PostLine(t, "waits", Comment(Unique("Idle")).With(Fields{"parent_uuid": "nothing", "content": word})))
-	ended.Complete(t)
+	ended.Finish(t)
 	if spool := spooled(t, databaseURL); !strings.Contains(spool, word) {
 		t.Errorf("the spool has\n%s", spool)
 	}
@@ -275,7 +279,12 @@ func TestLinesAreDeletedSomeTimeAfterTheEnd(t *testing.T) {
 	idle.await(t, "an idle import is abandoned", func(now BulkImport) bool { return now.State == "failed" })
 	testdb.Eventually(t, "lines are deleted", func() bool { return spooled(t, databaseURL) == "" })
 	for _, path := range []string{"/results", "/failed"} {
-		s.Send(t, ended.request(http.MethodGet, path)).WantProblem(t, http.StatusGone, "gone")
+		var listed Response
+		testdb.Eventually(t, path+" is refused", func() bool { // soon after the lines are deleted
+			listed = ended.read(t, path)
+			return listed.Status != http.StatusOK
+		})
+		listed.WantProblem(t, http.StatusGone, "gone")
 	}
 	if shown := ended.Show(t); shown.Failed != 1 || shown.State != "completed" {
 		t.Errorf("import %+v", shown)
@@ -362,13 +371,23 @@ func TestImportSurvivesKills(t *testing.T) {
 			t.Fatalf("outcome %d is %+v, want %s", k+1, r, wants[k])
 		}
 	}
-	wantReference(t, databaseURL, settledLog(t, databaseURL), "posts")
-	recorded := settledLog(t, liveURL)
-	awaitProjections(t, liveURL, recorded)
+	awaitAnnounced(t, databaseURL)
+	recorded := settledLog(t, databaseURL)
+	awaitProjections(t, databaseURL, recorded)
+	wantReference(t, databaseURL, recorded, "posts")
+	awaitProjections(t, liveURL, settledLog(t, liveURL))
 	want, got := rowsOf(t, liveURL, storedComments), rowsOf(t, databaseURL, storedComments)
 	if diff := without(want, got); len(want) != n || len(got) != n || len(diff) > 0 {
 		t.Errorf("%d comments live, %d imported; missing: %.5v", len(want), len(got), diff)
 	}
+}
+
+// awaitAnnounced waits for the event of a completed import, the only one in its database.
+func awaitAnnounced(t testing.TB, databaseURL string) {
+	t.Helper()
+	testdb.Eventually(t, "the end of the import is in the log", func() bool {
+		return value[int](t, databaseURL, `SELECT count(*) FROM events WHERE event_type = 'integration.import_completed.v1'`) == 1
+	})
 }
 
 func rowsOf(t testing.TB, databaseURL, query string) []string {
@@ -433,9 +452,7 @@ func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
 	execute(t, databaseURL, `UPDATE imports SET resume_at = '-infinity'`,
 		`UPDATE kept_imports SET resume_at = '-infinity'`)
 	before, want := i.Finish(t), i.Results(t, "")
-	testdb.Eventually(t, "the end of the import is in the log", func() bool {
-		return value[int](t, databaseURL, `SELECT count(*) FROM events WHERE event_type = 'integration.import_completed.v1'`) == 1
-	})
+	awaitAnnounced(t, databaseURL)
 	log := len(settledLog(t, databaseURL))
 
 	execute(t, databaseURL, `BEGIN; DELETE FROM import_waiting; DELETE FROM import_parts; DELETE FROM import_chunks;

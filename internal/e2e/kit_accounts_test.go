@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"novelgate/internal/testdb"
 )
 
 // Fields is a JSON object under construction.
@@ -99,6 +101,16 @@ func Comment(novel string) Fields {
 func (p *Partner) Inquire(t testing.TB, path string) Response {
 	t.Helper()
 	return p.Service.Send(t, Request{Path: path, Bearer: p.APIKey})
+}
+
+// Ask sends a query, again while the limit of queries refuses it: a test that polls reaches this limit.
+func (p *Partner) Ask(t testing.TB, r Request) (response Response) {
+	t.Helper()
+	testdb.Eventually(t, r.Path+" is answered", func() bool {
+		response = p.Service.Send(t, r)
+		return response.Status != http.StatusTooManyRequests
+	})
+	return response
 }
 
 // Person is a member of staff or an auditor with one of their keys.

@@ -79,7 +79,7 @@ func (i *BulkImport) Part(offset int, text string) Request {
 // Put sends text as the next part.
 func (i *BulkImport) Put(t testing.TB, text string) {
 	t.Helper()
-	response := i.partner.Service.Send(t, i.Part(i.Lines, text))
+	response := i.sendPart(t, i.Part(i.Lines, text))
 	if response.Status != http.StatusNoContent {
 		t.Fatalf("part at %d: %d %s", i.Lines, response.Status, response.Body)
 	}
@@ -87,23 +87,28 @@ func (i *BulkImport) Put(t testing.TB, text string) {
 	i.Lines = next
 }
 
+// sendPart sends a part, again while the parts of other tests take the memory for bodies.
+func (i *BulkImport) sendPart(t testing.TB, part Request) (response Response) {
+	t.Helper()
+	testdb.Eventually(t, "there is room for the part", func() bool {
+		response = i.partner.Ask(t, part)
+		return response.Status != http.StatusServiceUnavailable
+	})
+	return response
+}
+
 // Show returns the current import.
 func (i *BulkImport) Show(t testing.TB) BulkImport {
 	t.Helper()
 	shown := BulkImport{partner: i.partner}
-	i.partner.Service.Send(t, i.request(http.MethodGet, "")).WantJSON(t, http.StatusOK, &shown)
+	i.partner.Ask(t, i.request(http.MethodGet, "")).WantJSON(t, http.StatusOK, &shown)
 	return shown
 }
 
 // Complete completes the import.
 func (i *BulkImport) Complete(t testing.TB) {
 	t.Helper()
-	var response Response
-	testdb.Eventually(t, "the request is answered", func() bool {
-		response = i.partner.Service.Send(t, i.request(http.MethodPost, "/complete"))
-		return response.Status != http.StatusTooManyRequests
-	})
-	response.WantJSON(t, http.StatusOK, &BulkImport{})
+	i.partner.Ask(t, i.request(http.MethodPost, "/complete")).WantJSON(t, http.StatusOK, &BulkImport{})
 }
 
 // Finish completes the import and waits for its end.
@@ -117,28 +122,16 @@ func (i *BulkImport) Finish(t testing.TB) (ended BulkImport) {
 	return ended
 }
 
-// read sends a query, and retries while it is refused by the limit.
-func (i *BulkImport) read(t testing.TB, path string) (response Response) {
+// read sends a query.
+func (i *BulkImport) read(t testing.TB, path string) Response {
 	t.Helper()
-	testdb.Eventually(t, path+" is answered", func() bool {
-		response = i.partner.Service.Send(t, i.request(http.MethodGet, path))
-		return response.Status != http.StatusTooManyRequests
-	})
-	return response
+	return i.partner.Ask(t, i.request(http.MethodGet, path))
 }
 
-// await polls until ok returns true, within the limit of queries.
+// await polls until ok returns true.
 func (i *BulkImport) await(t testing.TB, what string, ok func(now BulkImport) bool) {
 	t.Helper()
-	testdb.Eventually(t, what, func() bool {
-		response := i.partner.Service.Send(t, i.request(http.MethodGet, ""))
-		if response.Status == http.StatusTooManyRequests {
-			return false
-		}
-		now := BulkImport{partner: i.partner}
-		response.WantJSON(t, http.StatusOK, &now)
-		return ok(now)
-	})
+	testdb.Eventually(t, what, func() bool { return ok(i.Show(t)) })
 }
 
 // Results returns all outcomes, page by page.

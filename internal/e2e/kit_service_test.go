@@ -164,7 +164,7 @@ type Service struct {
 // Attach returns a client of a running service.
 func Attach(url string) *Service {
 	return &Service{URL: url, ReadURL: url, http: &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // there are none
 		Timeout:       patience,
 	}}
