@@ -32,11 +32,12 @@ func launchCluster(t *testing.T, dir string, flags ...string) *process {
 	return launchProgram(t, "env", clusterArgs(t, dir, flags...)...)
 }
 
-// clusterArgs are the arguments of env that start the cluster.
+// clusterArgs are the arguments of env that start the cluster, with the patience of a test on a busy machine.
 func clusterArgs(t *testing.T, dir string, flags ...string) []string {
 	t.Helper()
 	return slices.Concat([]string{
-		"TMPDIR=" + dir, built(t, clusterProgram), "--binary", Binary(t), "--port", fmt.Sprint(freePorts(t)),
+		"TMPDIR=" + dir, "NOVELGATE_REQUEST_TIMEOUT=30s", built(t, clusterProgram), "--binary", Binary(t),
+		"--port", fmt.Sprint(freePorts(t)),
 	}, flags)
 }
 

@@ -60,10 +60,9 @@ func TestErasedForGood(t *testing.T) {
 	dir := t.TempDir()
 	before, after := filepath.Join(dir, "before"), filepath.Join(dir, "after")
 	exportSigned(t, s, before)
-	held := testdb.Holding(t, s.DatabaseURL, personal...)
-	if len(held) < 4 {
-		t.Fatalf("the search finds what is planted in %v only", held)
-	}
+	testdb.Eventually(t, "the search finds what is planted", func() bool {
+		return len(testdb.Holding(t, s.DatabaseURL, personal...)) >= 4
+	})
 
 	var erased struct{ Comments, Decisions int }
 	ada.Delete(t, author+"?reason=asked").WantJSON(t, 200, &erased)

@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"encoding/base64"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -119,19 +118,15 @@ func TestGeneratedTypesInTheGuide(t *testing.T) {
 		return strings.Contains(said, "novel.rejected")
 	})
 
-	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	address := listener.Addr().(*net.TCPAddr)
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
-	hook := p.NewWebhook(t, "http://"+address.String())
+	port := strconv.Itoa(freePorts(t))
+	hook := p.NewWebhook(t, "http://127.0.0.1:"+port)
 	for secret, want := range map[string]string{
 		"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)): `"status":401`,
 		hook.Secret: `"delivered":true`,
 	} {
 		endpoint := exec.CommandContext(t.Context(), "node", "built/webhook.js")
 		endpoint.Dir = string(w)
-		endpoint.Env = append(os.Environ(), "SECRET="+secret, "PORT="+strconv.Itoa(address.Port))
+		endpoint.Env = append(os.Environ(), "SECRET="+secret, "PORT="+port)
 		if err := endpoint.Start(); err != nil {
 			t.Fatal(err)
 		}
