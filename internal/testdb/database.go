@@ -142,8 +142,16 @@ func databaseURL(server, database string) (string, error) {
 		return "", fmt.Errorf("%s must be a postgres:// URL", DatabaseURLVariable)
 	}
 	parsed.Path = "/" + database
+	return patient(parsed.String())
+}
+
+// patient returns the URL with a long time limit of connecting: a busy machine may need seconds to fork a process.
+func patient(database string) (string, error) {
+	parsed, err := url.Parse(database)
+	if err != nil {
+		return "", fmt.Errorf("parse database URL: %w", err)
+	}
 	query := parsed.Query()
-	// A busy machine may need seconds to fork a process.
 	query.Set("connect_timeout", strconv.Itoa(int(statementTimeout/time.Second)))
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil

@@ -193,10 +193,12 @@ func TestServerWaitsForTheNextPackage(t *testing.T) {
 	tmp := tempDir(t)
 	first := startChild(t, tmp)
 	data := dataOf(t, first.url)
+	left := time.Now()
 	first.leave()
 	second := startChild(t, tmp)
-	if first.url != second.url {
-		t.Error("the server has not waited")
+	const waits = 5 * time.Second // a busy machine may need longer to start a process
+	if took := time.Since(left); first.url != second.url && took < waits {
+		t.Errorf("the server has not waited %v", took)
 	}
 	time.Sleep(6 * time.Second) // longer than a holder waits
 	query(t, second.url, `SELECT 'ok'`)

@@ -121,6 +121,10 @@ func (c control) startHolder() (ended func() bool, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("find test binary: %w", err)
 	}
+	// A killed holder leaves its URL, and its server may still answer for a moment.
+	if err := os.Remove(c.file("url")); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the URL of an earlier server: %w", err)
+	}
 	log, err := os.OpenFile(c.file("log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("open log of the holder: %w", err)
@@ -285,21 +289,24 @@ func makeServerDir(prefix string) (string, error) {
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
-	return newServer(t, pgserver.Start, settings).URL()
+	_, url := newServer(t, pgserver.Start, settings)
+	return url
 }
 
 // NewPair starts such a server, and a hot standby that streams from it. The standby has the database as it is after
 // prepare.
 func NewPair(t testing.TB, prepare func(url string)) (primary, standby string) {
 	t.Helper()
-	server := newServer(t, pgserver.Start, nil)
-	prepare(server.URL())
-	return server.URL(), newServer(t, server.StartStandby, nil).URL()
+	settings := map[string]string{"autovacuum": "off"} // its transactions would keep events from settling
+	server, primary := newServer(t, pgserver.Start, settings)
+	prepare(primary)
+	_, standby = newServer(t, server.StartStandby, settings)
+	return primary, standby
 }
 
 func newServer(
 	t testing.TB, start func(context.Context, pgserver.Config) (*pgserver.Server, error), settings map[string]string,
-) *pgserver.Server {
+) (server *pgserver.Server, url string) {
 	t.Helper()
 	dir, err := makeServerDir("novelgate-server-")
 	if err != nil {
@@ -308,7 +315,7 @@ func newServer(
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
-	server, err := start(t.Context(), pgserver.Config{
+	server, err = start(t.Context(), pgserver.Config{
 		DataDir: dir, Settings: all, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -319,5 +326,8 @@ func newServer(
 			t.Errorf("testdb: stop the server: %v", err)
 		}
 	})
-	return server
+	if url, err = patient(server.URL()); err != nil {
+		t.Fatalf("testdb: %v", err)
+	}
+	return server, url
 }
