@@ -171,7 +171,7 @@ func TestTroubleIsOnRecord(t *testing.T) {
 		t.Errorf("status of a projection in trouble: %+v", s)
 	}
 	metrics := map[string]float64{}
-	for name, value := range gather(t, projections.NewCollector(pool, time.Now)) {
+	for name, value := range gatherInTime(t, projections.NewCollector(pool, time.Now), func() {}) {
 		if strings.Contains(name, "retrying") || strings.Contains(name, "failed") || strings.Contains(name, "diverged") {
 			metrics[name] = value
 		}

@@ -307,7 +307,7 @@ func TestFreshness(t *testing.T) {
 	append1(t, pool, comments(seeded(3), "three", 3)...)
 	got, now = read()
 	want.LagEvents, want.AsOf = 6, readAll(t, pool)[5].RecordedAt
-	want.LagSeconds = now.Sub(want.AsOf).Seconds()
+	want.LagSeconds = float64(now.Sub(want.AsOf).Microseconds()) / 1e6 // Seconds rounds twice
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("when behind (-want +got):\n%s", diff)
 	}

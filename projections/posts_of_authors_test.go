@@ -96,7 +96,9 @@ func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 		found <- n
 	}()
 	testdb.Eventually(t, "the statement waits", func() (waits bool) {
-		const waitsSQL = `SELECT EXISTS (SELECT FROM pg_locks WHERE relation = 'posts'::regclass AND NOT granted)`
+		// The table has the same oid in the databases of other tests.
+		const waitsSQL = `SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+			WHERE d.datname = current_database() AND l.relation = 'posts'::regclass AND NOT l.granted)`
 		if err := exchange.QueryRow(t.Context(), waitsSQL).Scan(&waits); err != nil {
 			t.Error(err)
 		}

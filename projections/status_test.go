@@ -27,11 +27,13 @@ func TestListCountsTheLag(t *testing.T) {
 		t.Errorf("status when caught up: %+v", s)
 	}
 	stop()
+	begun := time.Now()
 	append1(t, pool, comments(random, "two", 5)...)
 	append1(t, pool, comments(random, "three", 5)...)
 	time.Sleep(10 * time.Millisecond)
 	testdb.Eventually(t, "settled", func() bool { return status(t, pool, "posts").LagEvents > 9 })
-	if s := status(t, pool, "posts"); s.LagEvents != 10 || s.LagCapped || s.LagSeconds < 0.01 || s.LagSeconds > 60 {
+	if s := status(t, pool, "posts"); s.LagEvents != 10 || s.LagCapped || s.LagSeconds < 0.01 ||
+		s.LagSeconds > time.Since(begun).Seconds() {
 		t.Errorf("status when behind: %+v", s)
 	}
 }
@@ -73,7 +75,10 @@ func TestCollector(t *testing.T) {
 		"novelgate_projection_lag_events bad": 0, "novelgate_projection_lag_events good": 0,
 		"novelgate_projection_lag_seconds bad": 0, "novelgate_projection_lag_seconds good": 0,
 	}
-	assertMetrics(t, collector, want)
+	got := gatherInTime(t, collector, func() { now = now.Add(time.Second) })
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics differ (-want +got):\n%s", diff)
+	}
 	// Within a second the answer is the same.
 	append1(t, pool, comments(seeded(1), "one", 3)...)
 	assertMetrics(t, collector, want)
@@ -109,6 +114,20 @@ func gather(t *testing.T, collector prometheus.Collector) map[string]float64 {
 			values[name] = metric.GetGauge().GetValue()
 		}
 	}
+	return values
+}
+
+// gatherInTime returns the values once the database has answered within the time limit of the collector, which a busy
+// machine may miss. again is called before each further attempt.
+func gatherInTime(t *testing.T, collector prometheus.Collector, again func()) (values map[string]float64) {
+	t.Helper()
+	testdb.Eventually(t, "the database answers in time", func() bool {
+		if values != nil {
+			again()
+		}
+		values = gather(t, collector)
+		return values["novelgate_projections_up"] == 1
+	})
 	return values
 }
 
