@@ -73,6 +73,8 @@ var (
 	ErrTakenOver = errors.New("another process has taken over this rebuild")
 	// ErrStructure means that a migration has changed the tables meanwhile. A new rebuild starts again.
 	ErrStructure = errors.New("the structure of the tables has changed during the rebuild: rebuild again")
+
+	errNotDue = errors.New("the projection need not be rebuilt any more")
 )
 
 // Config configures a rebuild.
@@ -97,6 +99,8 @@ type Config struct {
 	Progress func(Progress)
 	// Logger gets messages for operators. Default: slog.Default.
 	Logger *slog.Logger
+
+	isDue func(context.Context) (bool, error) // asked when the projection is locked; nil: it is due
 }
 
 // Progress is the progress of a rebuild.
@@ -148,6 +152,15 @@ func Run(ctx context.Context, config Config) (Result, error) {
 		return Result{}, err
 	}
 	defer unlock()
+	if r.isDue != nil {
+		due, err := r.isDue(ctx)
+		if err != nil {
+			return Result{}, err
+		}
+		if !due {
+			return Result{}, errNotDue
+		}
+	}
 	defer r.watchAppends(ctx)()
 
 	if err := r.build(ctx); err != nil {

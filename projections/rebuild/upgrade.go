@@ -116,6 +116,10 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 			logger.InfoContext(ctx, "A projection was rebuilt", slog.Int("events", result.Events))
 			return nil
 		}
+		if errors.Is(err, errNotDue) {
+			logger.InfoContext(ctx, "Another replica has rebuilt the projection")
+			return nil
+		}
 	}
 	if ctx.Err() == nil && !errors.Is(err, ErrUnderWay) {
 		logger.ErrorContext(ctx, "A projection could not be rebuilt; trying again. Its old tables are still in use",
@@ -124,7 +128,8 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	return err
 }
 
-// run rebuilds a projection once it gets the connections.
+// run rebuilds a projection once it gets the connections and the lock. It fails with errNotDue when another replica has
+// rebuilt it meanwhile.
 func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projection) (Result, error) {
 	if c.Extra != nil {
 		if err := c.Extra.Acquire(ctx, int64(c.Connections)); err != nil {
@@ -135,6 +140,10 @@ func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projecti
 	return Run(ctx, Config{
 		Pool: c.Pool, Connections: c.Connections, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now,
 		Logger: c.Logger,
+		isDue: func(ctx context.Context) (bool, error) {
+			reason, err := c.isDue(ctx, projection)
+			return reason != "", err
+		},
 	})
 }
 

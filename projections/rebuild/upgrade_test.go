@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/semaphore"
+
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -59,6 +61,45 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	mustRun(t, rebuild.Config{Pool: pool, Projection: older})
 	if s := status(t, pool, "changed"); s.Generation != 1 {
 		t.Errorf("%+v", s)
+	}
+}
+
+// TestUpgradeAsksAgain: a replica that waits for connections does not rebuild what another one has rebuilt meanwhile.
+func TestUpgradeAsksAgain(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	older := newStamped(t, pool, "changed")
+	newer := older
+	newer.generation = 2
+	append1(t, pool, comments(seeded(1), "first", 50)...)
+	stop := follow(t, pool, older)
+	caughtUp(t, pool, "changed")
+	stop()
+
+	const connections = 4
+	extra := semaphore.NewWeighted(connections)
+	if !extra.TryAcquire(1) {
+		t.Fatal("a new semaphore is taken")
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{
+			Pool: pool, Extra: extra, Connections: connections, Projections: []projections.Projection{newer}, Logger: quiet(),
+		})
+	}()
+	testdb.Eventually(t, "it waits for connections", func() bool {
+		waits := !extra.TryAcquire(1) // which fails while another waits, though some are left
+		if !waits {
+			extra.Release(1)
+		}
+		return waits
+	})
+	mustRun(t, rebuild.Config{Pool: pool, Projection: newer})
+	extra.Release(1)
+	<-ended
+	if builds := testdb.Value[int](t, pool, `SELECT build - 1 FROM projection_rebuilds WHERE name = 'changed'`); builds != 1 {
+		t.Errorf("rebuilt %d times", builds)
 	}
 }
 
