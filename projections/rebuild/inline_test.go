@@ -15,6 +15,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -100,7 +101,7 @@ func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorde
 		if err == nil {
 			return
 		}
-		if !eventlog.IsConflict(err) || time.Since(begun) > 20*time.Second {
+		if !eventlog.IsConflict(err) || time.Since(begun) > testdb.UntilSettled {
 			t.Errorf("append: %v", err)
 			return
 		}

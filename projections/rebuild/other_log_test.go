@@ -3,15 +3,35 @@ package rebuild_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
+
+// loading is the projection posts, which counts the chunks that were read and loaded.
+type loading struct {
+	projections.Posts
+	chunks *atomic.Int64
+}
+
+func (l loading) NewLoader() projections.Loader { return countedLoader{l.Posts.NewLoader(), l.chunks} }
+
+type countedLoader struct {
+	projections.Loader
+	chunks *atomic.Int64
+}
+
+func (l countedLoader) Load(batch []events.Recorded) ([]projections.Rows, []events.Recorded, error) {
+	l.chunks.Add(1)
+	return l.Loader.Load(batch)
+}
 
 // TestRebuildDoesNotGoOnInAnotherLog: a running rebuild ends when it meets another log. The next one continues from the
 // record there.
@@ -27,13 +47,16 @@ func TestRebuildDoesNotGoOnInAnotherLog(t *testing.T) {
 	}
 	t.Cleanup(patient.Close)
 	var lost bool
+	posts := loading{chunks: new(atomic.Int64)}
 	_, err = rebuild.Run(t.Context(), rebuild.Config{
-		Pool: patient, Projection: projections.Posts{}, Workers: 1, ChunkSize: 20, Logger: quiet(),
+		Pool: patient, Projection: posts, Workers: 1, ChunkSize: 20, Logger: quiet(),
 		Progress: func(p rebuild.Progress) {
 			if p.Done == 0 || lost {
 				return
 			}
 			lost = true
+			// Otherwise the cut could end the rebuild while it reads.
+			testdb.Eventually(t, "there is a chunk of the first log to write", func() bool { return posts.chunks.Load() > 1 })
 			testdb.Lose(t, pool, `event_id = 'key-0'`)
 			if _, err := pool.Exec(context.Background(), `SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
 				WHERE datname = current_database() AND application_name = 'novelgate-rebuild'`); err != nil {
