@@ -339,6 +339,9 @@ const standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier::text 
 // judge decides whether a standby may be used, and logs when that changes, or the reason.
 func (s *Standbys) judge(ctx context.Context, one *standby) {
 	asOf, err := s.replayed(ctx, one)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the check was interrupted, and shows nothing
+	}
 	now := s.now()
 	_, was := one.lag(now, s.maxLag)
 	one.mu.Lock()
@@ -349,7 +352,7 @@ func (s *Standbys) judge(ctx context.Context, one *standby) {
 	one.mu.Unlock()
 	lag, is := one.lag(now, s.maxLag)
 	switch {
-	case errors.Is(is, reason(was)), errors.Is(ctx.Err(), context.Canceled):
+	case errors.Is(is, reason(was)):
 	case is == nil:
 		s.logger.InfoContext(ctx, "readers use a standby", slog.String("host", one.host), slog.Duration("lag", lag))
 	default:
