@@ -141,12 +141,17 @@ func TestWithoutSignals(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
 	reader := newReader(t, pool)
-	time.AfterFunc(50*time.Millisecond, func() { store(t, pool, post("silent")) })
+	stored := make(chan struct{})
+	time.AfterFunc(50*time.Millisecond, func() {
+		defer close(stored)
+		store(t, pool, post("silent"))
+	})
 	errFound := errors.New("found")
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
 	defer cancel()
 	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
 		func([]history.Event) error { return errFound }, func() error { return nil })
+	<-stored // it is visible before store has returned
 	if !errors.Is(err, errFound) {
 		t.Error(err)
 	}

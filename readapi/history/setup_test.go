@@ -197,7 +197,7 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 	a.api = &history.API{
 		DB: pool, Wake: a.wake,
 		Kit: &httpkit.Kit{
-			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 5 * time.Second,
+			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute,
 			Problems: []func(error) *problem.Error{history.Problem},
 		},
 		Authenticate: func(ctx context.Context, h http.Header) (history.Person, error) {
