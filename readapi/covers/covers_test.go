@@ -38,6 +38,7 @@ func host(t *testing.T, handler http.Handler) (*httptest.Server, *Proxy) {
 	server := httptest.NewTLSServer(handler)
 	t.Cleanup(server.Close)
 	p := newProxy(func(string, string, syscall.RawConn) error { return nil }, time.Now)
+	p.client.Timeout = time.Minute // for a busy machine
 	transport, ok := p.client.Transport.(*http.Transport)
 	if !ok {
 		t.Fatal("the client has another transport")
@@ -209,8 +210,11 @@ func TestCacheExpires(t *testing.T) {
 // TestSlowHosts delay only their own fetches, and each reader only for the time of a request.
 func TestSlowHosts(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	server, p := host(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	arrived, release := make(chan struct{}, maxFetches), make(chan struct{})
+	server, p := host(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		arrived <- struct{}{}
+		<-release
+	}))
 	defer close(release)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
@@ -220,9 +224,8 @@ func TestSlowHosts(t *testing.T) {
 			ended <- err
 		}()
 	}
-	for p.slots.TryAcquire(1) { // until all are taken
-		p.slots.Release(1)
-		time.Sleep(time.Millisecond)
+	for range maxFetches {
+		<-arrived
 	}
 	if _, err := p.Cover(t.Context(), server.URL+"/other"); !errors.Is(err, ErrBusy) {
 		t.Errorf("beyond the limit: %v", err)
