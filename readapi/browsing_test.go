@@ -147,12 +147,11 @@ func TestHome(t *testing.T) {
 		t.Errorf("the page of an empty platform does not say how to begin:\n%s", page)
 	}
 	checkPage(t, w, "/")
-	now := time.Now()
 	for i, title := range []string{"Old", "Fresh", "Hidden"} {
 		novel := w.novel(t, title, nil)
 		for j := range i + 1 {
 			ago := time.Duration(3-i)*time.Minute + time.Duration(j)*time.Second
-			w.comment(t, novel, events.PostImported{WrittenAt: now.Add(-ago)})
+			w.comment(t, novel, events.PostImported{WrittenAt: w.now.Add(-ago)})
 		}
 	}
 	w.comment(t, w.novel(t, "Last Year", nil), events.PostImported{})
@@ -370,13 +369,14 @@ func TestFewComments(t *testing.T) {
 // TestRecentTimes are relative to now.
 func TestRecentTimes(t *testing.T) {
 	t.Parallel()
-	w, now := newWorld(t), time.Now()
+	w := newWorld(t)
 	want := []string{"just now", "1 minute ago", "2 minutes ago", "1 hour ago", "23 hours ago", "1 day ago", "3 days ago"}
 	for i, ago := range []time.Duration{
-		0, 61 * time.Second, 121 * time.Second, 90 * time.Minute, 23*time.Hour + time.Minute, 25 * time.Hour, 73 * time.Hour,
+		0, time.Minute, 3*time.Minute - time.Second, 90 * time.Minute, 24*time.Hour - time.Second, 25 * time.Hour,
+		73 * time.Hour,
 	} {
 		novel := w.novel(t, fmt.Sprint("Novel ", i), nil)
-		w.comment(t, novel, events.PostImported{WrittenAt: now.Add(-ago)})
+		w.comment(t, novel, events.PostImported{WrittenAt: w.now.Add(-ago)})
 	}
 	w.project(t)
 	got := []string{}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"novelgate/events"
 	"novelgate/internal/httpkit"
@@ -23,7 +24,7 @@ import (
 func (w *world) site(t testing.TB, decided pages.Site) *world {
 	t.Helper()
 	base := testdb.Must(url.Parse(public))(t)
-	return &world{handler: routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
+	return &world{handler: routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: w.Read},
 		httpkit.NewAddresses(base), decided)}
 }
 

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -245,7 +246,8 @@ func TestDefectsAreNoOutages(t *testing.T) {
 		} {
 			var log logBuffer
 			logger := slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelInfo}))
-			w := &world{handler: routes(logger, &readapi.Reader{DB: broken{err: c.err}}, httpkit.NewAddresses(address))}
+			w := &world{handler: routes(logger, time.Now, &readapi.Reader{DB: broken{err: c.err}},
+				httpkit.NewAddresses(address))}
 			const times = 3
 			for range times {
 				if got := w.get(t, path); got.Code != c.status ||

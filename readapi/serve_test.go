@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 
 	"novelgate/internal/httpkit"
 	"novelgate/readapi"
@@ -16,7 +17,7 @@ import (
 // serve serves the pages of w until the test ends, and returns their address.
 func serve(t *testing.T, w *world, site pages.Site) string {
 	t.Helper()
-	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: w.Read},
+	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: w.Read},
 		httpkit.NewAddresses(&url.URL{Scheme: "http", Host: "127.0.0.1"}), site))
 	t.Cleanup(server.Close)
 	return server.URL

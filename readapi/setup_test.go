@@ -43,6 +43,7 @@ type world struct {
 	*database.Pools
 
 	handler  http.Handler
+	now      time.Time // of the clock of the routes, which stands still: a page fetched again shows the same times
 	platform uuid.UUID // an integration named "Fan Site"
 	versions map[uuid.UUID]int
 	log      []events.Recorded // all appended events, as read from the log
@@ -57,23 +58,26 @@ func newWorld(t testing.TB) *world {
 		t.Fatalf("open pools: %v", err)
 	}
 	t.Cleanup(pools.Close)
-	w := &world{Pools: pools, platform: uuid.New(), versions: map[uuid.UUID]int{}}
+	w := &world{
+		Pools: pools, now: time.Now().Truncate(time.Microsecond), platform: uuid.New(), versions: map[uuid.UUID]int{},
+	}
 	address, err := url.Parse(public)
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.handler = routes(slog.New(slog.DiscardHandler), &readapi.Reader{DB: pools.Read}, httpkit.NewAddresses(address))
+	w.handler = routes(slog.New(slog.DiscardHandler), func() time.Time { return w.now }, &readapi.Reader{DB: pools.Read},
+		httpkit.NewAddresses(address))
 	w.append(t, events.IntegrationStream, w.platform,
 		events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
 func routes(
-	logger *slog.Logger, reader *readapi.Reader, addresses httpkit.Addresses, site ...pages.Site,
+	logger *slog.Logger, now func() time.Time, reader *readapi.Reader, addresses httpkit.Addresses, site ...pages.Site,
 ) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	kit := &httpkit.Kit{
-		Logger: logger, Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{readapi.Problem},
+		Logger: logger, Timeout: time.Minute, Now: now, Problems: []func(error) *problem.Error{readapi.Problem},
 	}
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)
