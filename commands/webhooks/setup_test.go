@@ -100,7 +100,7 @@ func newFixture(t *testing.T) *fixture {
 	}
 	run(t, func(ctx context.Context) { _ = runner.Run(ctx) })
 	d.api = &webhooks.API{
-		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: 20 * time.Second},
+		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute},
 		Partners: partners{}, Store: &webhooks.Store{Pool: pool}, Sender: webhooks.NewSender(loopback, time.Now),
 	}
 	router := mux.NewRouter()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,18 +141,27 @@ func TestAnEndpointThatIsAway(t *testing.T) {
 func TestAMessageIsGivenUp(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	var broken string
-	e := newEndpoint(t, nil)
+	looked := make(chan struct{})
+	e := newEndpoint(t, func(w http.ResponseWriter, attempt int) {
+		if attempt > 5 {
+			<-looked // at 20 failures in a row the endpoint would rest
+			return
+		}
+		w.WriteHeader(http.StatusUnprocessableEntity)
+	})
+	accept := sync.OnceFunc(func() { close(looked) })
+	t.Cleanup(accept)
 	w := d.hook(t, e.URL, "")
-	broken = d.happen(t, 1)[0]
-	e.behave(func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusUnprocessableEntity) })
-	d.worker(t, time.Millisecond, time.Millisecond)
-	testdb.Eventually(t, "it is tried more often than there are waits", func() bool { return e.attempts() > 4 })
+	broken := d.happen(t, 1)
+	stop := d.worker(t, time.Millisecond, time.Millisecond)
+	testdb.Eventually(t, "it is tried more often than there are waits", func() bool { return e.attempts() > 5 })
 	if shown := d.show(t, w.ID); shown.Retrying != 1 {
 		t.Errorf("%+v", shown)
 	}
-	e.behave(nil)
-	e.wantTaken(t, []string{broken})
+	accept()
+	e.wantTaken(t, broken)
+	testdb.Eventually(t, "its outcome is saved", func() bool { return d.show(t, w.ID).Retrying == 0 })
+	stop()
 
 	poison := true
 	e.behave(func(w http.ResponseWriter, attempt int) {
@@ -161,6 +171,9 @@ func TestAMessageIsGivenUp(t *testing.T) {
 		}
 	})
 	d.happen(t, 10)
+	// Otherwise the first one could be retried too often before another one is accepted.
+	testdb.Eventually(t, "all changes are in the feed", func() bool { return d.show(t, w.ID).Waiting == 10 })
+	d.worker(t, time.Millisecond, time.Millisecond)
 	var page attempts
 	testdb.Eventually(t, "the message is given up", func() bool {
 		d.send(t, acme, http.MethodGet, "/"+w.ID.String()+"/attempts?state=failed", "", &page)
@@ -271,10 +284,11 @@ func TestEndpointsAreDisabled(t *testing.T) {
 			d.worker(t, 50*time.Millisecond)
 			if want == "failing" {
 				testdb.Eventually(t, "it fails", func() bool { return d.show(t, w.ID).FailingSince != nil })
-				d.execute(t, `UPDATE webhooks SET failing_since = now() - interval '119 hours'`)
+				const failingFor = `UPDATE webhooks SET failures = 0, rest_until = now(), failing_since = now() - interval `
+				d.execute(t, failingFor+`'119 hours'`)
 				n := e.attempts()
 				testdb.Eventually(t, "it goes on", func() bool { return e.attempts() > n+2 })
-				d.execute(t, `UPDATE webhooks SET failing_since = now() - interval '121 hours'`)
+				d.execute(t, failingFor+`'121 hours'`)
 			}
 			testdb.Eventually(t, "it is disabled", func() bool { return !d.show(t, w.ID).Enabled })
 			if shown := d.show(t, w.ID); *shown.Disabled != want || shown.DisabledAt == nil {
@@ -322,14 +336,18 @@ func TestSlowEndpointsDelayNoOther(t *testing.T) {
 	slow := newEndpoint(t, func(http.ResponseWriter, int) { <-hold })
 	t.Cleanup(func() { close(hold) })
 	quick := newEndpoint(t, nil)
-	d.hook(t, quick.URL, "")
+	w := d.hook(t, quick.URL, "")
 	d.execute(t, `INSERT INTO webhooks (webhook_id, integration_id, url, secret, transaction_id, position, event_recorded_at, slow)
 SELECT gen_random_uuid(), integration_id, $1 || '/' || n, secret, transaction_id, position, event_recorded_at, true
 FROM webhooks, generate_series(1, 60) AS n`, slow.URL)
-	first := d.happen(t, 1)
+	want := d.happen(t, 21)
+	// Otherwise other tests could delay the last changes until the requests to slow endpoints time out.
+	testdb.Eventually(t, "all changes are in the feed", func() bool { return d.show(t, w.ID).Waiting == 21 })
+	d.execute(t, `UPDATE webhooks SET rest_until = 'infinity' WHERE NOT slow`)
 	d.worker(t, time.Hour)
 	testdb.Eventually(t, "slow endpoints have all their places", func() bool { return slow.attempts() == 16 })
-	quick.wantTaken(t, append(first, d.happen(t, 20)...))
+	d.execute(t, `UPDATE webhooks SET rest_until = now() WHERE NOT slow`)
+	quick.wantTaken(t, want)
 	if n := slow.attempts(); n != 16 {
 		t.Errorf("%d requests to slow endpoints at a time", n)
 	}
