@@ -61,6 +61,18 @@ func (r *replica) start(command *committer.Command) <-chan answer {
 	return answers
 }
 
+// queue submits a command in the background once it waits in its lane.
+func (r *replica) queue(t testing.TB, command *committer.Command) <-chan answer {
+	t.Helper()
+	submitted := testdb.Must(r.Submit(t.Context(), command))(t)
+	answers := make(chan answer, 1)
+	go func() {
+		result, err := submitted.Wait(context.Background())
+		answers <- answer{result, err, command.Key}
+	}()
+	return answers
+}
+
 // conflict makes the next n transactions that create novels fail, as if another writer were faster.
 func conflict(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()

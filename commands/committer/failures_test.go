@@ -29,7 +29,7 @@ func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica
 }
 
 const (
-	shortly = 2 * time.Second  // a committer's time-out
+	shortly = 5 * time.Second  // a committer's time-out: long enough for a new connection on a busy machine
 	late    = 30 * time.Second // limit for an answer without any time-out on a busy machine
 )
 

@@ -44,8 +44,8 @@ func TestLockedTitleDelaysNoOther(t *testing.T) {
 
 			release := r.occupy(t)
 			var others []<-chan answer
-			upsert := func(i int) <-chan answer {
-				return r.start(p.novel(fmt.Sprint("locked ", i), "Locked", novel.Fields{Synopsis: new(fmt.Sprint(i))}))
+			upsert := func(i int) <-chan answer { // in order
+				return r.queue(t, p.novel(fmt.Sprint("locked ", i), "Locked", novel.Fields{Synopsis: new(fmt.Sprint(i))}))
 			}
 			var locked []<-chan answer
 			for i := range 20 {

@@ -94,7 +94,7 @@ func TestNotifications(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, want := range step.want {
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			heard, err := conn.WaitForNotification(ctx)
 			cancel()
 			if err != nil || heard.Channel != want {
