@@ -34,10 +34,12 @@ func stop(t *testing.T, server *pgserver.Server) {
 	}
 }
 
-// query returns the only row of a query, as text.
+// query returns the only row of a query, as text. It closes its connection, because a test that repeats it would
+// otherwise use up the connections of the server.
 func query(t *testing.T, url, sql string) []string {
 	t.Helper()
 	conn := testdb.Connect(t, url)
+	defer func() { _ = conn.Close(context.Background()) }()
 	results := testdb.Must(conn.PgConn().Exec(t.Context(), sql).ReadAll())(t)
 	var row []string
 	for _, value := range results[len(results)-1].Rows[0] {
@@ -50,7 +52,7 @@ func ended(t *testing.T, server *pgserver.Server) {
 	t.Helper()
 	select {
 	case <-server.Done():
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Fatal("Done is not closed")
 	}
 }
