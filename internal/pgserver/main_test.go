@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 )
@@ -27,7 +25,14 @@ func TestMain(m *testing.M) {
 	if err := os.Setenv("PGCLIENTENCODING", "LATIN1"); err != nil { // see TestSettings
 		panic(err)
 	}
-	goleak.VerifyTestMain(m)
+	code := m.Run()
+	if code == 0 {
+		if err := testdb.FindLeaks(); err != nil {
+			fmt.Fprintln(os.Stderr, "FAIL: the tests have left goroutines behind:", err)
+			code = 1
+		}
+	}
+	os.Exit(code)
 }
 
 func helperMain(dir string) int {

@@ -58,7 +58,7 @@ func Run(m *testing.M) int {
 	if code != 0 {
 		return code // a failed test may leave goroutines
 	}
-	if err := findLeaks(); err != nil {
+	if err := FindLeaks(); err != nil {
 		fmt.Fprintln(os.Stderr, "FAIL: the tests have left goroutines behind:", err)
 		return 1
 	}
@@ -69,8 +69,8 @@ func Run(m *testing.M) int {
 // statement of a connection that it gives up: 15 seconds.
 const leakTimeout = 20 * time.Second
 
-// findLeaks fails if goroutines are left.
-func findLeaks() (err error) {
+// FindLeaks fails if goroutines are left.
+func FindLeaks() (err error) {
 	for deadline := time.Now().Add(leakTimeout); time.Now().Before(deadline); {
 		if err = goleak.Find(); err == nil { // tries for half a second
 			return nil
