@@ -17,15 +17,21 @@ import (
 // chunk is the result of those checks on up to 4096 consecutive log indexes that need no other events.
 type chunk struct {
 	first, end  int64
-	leaves      [trees][]tlog.Hash // of each tree, before its first missing leaf
-	roots       [trees][]tlog.Hash // roots of the full tiles of these leaves
-	entries     []entry            // entries that are as sealed
-	tilesDiffer bool               // entries and hash tiles differ
-	events      int                // number of events compared with entries or hash tiles
-	erased      int                // number of these events without their personal part
+	entryLeaves leaves  // from the entries
+	tileLeaves  leaves  // from the lowest hash tiles
+	entries     []entry // entries that are as sealed
+	tilesDiffer bool    // entries and hash tiles differ
+	events      int     // number of events compared with entries or hash tiles
+	erased      int     // number of these events without their personal part
 	erasures    []erasure
 	faults      []Fault
 	noEvents    bool // the source has entries only
+}
+
+// leaves are the leaves that a chunk adds to a tree.
+type leaves struct {
+	hashes []tlog.Hash // up to the first missing one
+	roots  []tlog.Hash // roots of the full tiles of these hashes
 }
 
 // entry is an entry with its log index.
@@ -36,7 +42,7 @@ type entry struct {
 
 // check reads and checks a chunk.
 func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
-	count := width(first, v.tree.N)
+	count := width(first, v.signed.N)
 	c := &chunk{first: first, end: first + int64(count)}
 	stored, parsed, err := v.storedEntries(ctx, first, count)
 	eventsOnly := errors.Is(err, ErrEventsOnly)
@@ -47,7 +53,7 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	list, err := v.Source.Events(ctx, first, count, v.tree.N)
+	list, err := v.Source.Events(ctx, first, count, v.signed.N)
 	var seal *ledger.SealError
 	switch {
 	case errors.Is(err, ErrEntriesOnly):
@@ -63,8 +69,8 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 	for i := range count {
 		s := slot{index: first + int64(i), stored: stored[i], entry: parsed[i], event: placed[i], tile: tiles[i]}
 		s.derive(eventsOnly)
-		if s.stored != nil && len(c.leaves[entryTree]) == i {
-			c.leaves[entryTree] = append(c.leaves[entryTree], s.leaf)
+		if s.stored != nil && len(c.entryLeaves.hashes) == i {
+			c.entryLeaves.hashes = append(c.entryLeaves.hashes, s.leaf)
 		}
 		switch {
 		case seal != nil:
@@ -81,25 +87,20 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 			c.entries = append(c.entries, entry{s.entry, s.index})
 		}
 	}
-	c.computeRoots()
+	c.entryLeaves.computeRoots(&leaves{})
+	c.tileLeaves.computeRoots(&c.entryLeaves)
 	return c, nil
 }
 
-// computeRoots computes the roots of the full tiles. It hashes a tile that is equal in both trees once.
-func (c *chunk) computeRoots() {
-	fullTiles := func(t int) [][]tlog.Hash {
-		full := len(c.leaves[t]) / ledger.TileWidth * ledger.TileWidth
-		return slices.Collect(slices.Chunk(c.leaves[t][:full], ledger.TileWidth))
-	}
-	entries := fullTiles(entryTree)
-	for _, tile := range entries {
-		c.roots[entryTree] = append(c.roots[entryTree], rootOf(tile))
-	}
-	for n, tile := range fullTiles(tileTree) {
-		if n < len(entries) && slices.Equal(tile, entries[n]) {
-			c.roots[tileTree] = append(c.roots[tileTree], c.roots[entryTree][n])
+// computeRoots computes the roots of the full tiles. It takes the root of a tile that is equal in known from there.
+func (l *leaves) computeRoots(known *leaves) {
+	for n := range len(l.hashes) / ledger.TileWidth {
+		begin, end := n*ledger.TileWidth, (n+1)*ledger.TileWidth
+		tile := l.hashes[begin:end]
+		if n < len(known.roots) && slices.Equal(tile, known.hashes[begin:end]) {
+			l.roots = append(l.roots, known.roots[n])
 		} else {
-			c.roots[tileTree] = append(c.roots[tileTree], rootOf(tile))
+			l.roots = append(l.roots, rootOf(tile))
 		}
 	}
 }
@@ -147,8 +148,8 @@ func (v *verification) hashes(ctx context.Context, c *chunk, count int) ([]*tlog
 		for i := range tile.W {
 			hash := tlog.Hash(data[i*tlog.HashSize:][:tlog.HashSize])
 			hashes[offset+i] = &hash
-			if len(c.leaves[tileTree]) == offset+i {
-				c.leaves[tileTree] = append(c.leaves[tileTree], hash)
+			if len(c.tileLeaves.hashes) == offset+i {
+				c.tileLeaves.hashes = append(c.tileLeaves.hashes, hash)
 			}
 		}
 	}
@@ -255,7 +256,7 @@ func (c *chunk) differsFromTile(s *slot, part Part, detail string) {
 	c.tilesDiffer = true
 	f := Fault{Part: part, Detail: detail, undecided: true, found: s.leaf}
 	if s.tile != nil {
-		f.wanted = *s.tile
+		f.sealed = *s.tile
 	}
 	c.fault(f, s.index, s.entry)
 }
@@ -306,7 +307,7 @@ func (c *chunk) nameDifferences(s *slot) {
 	}
 	f := Fault{
 		Part: parts[0], Detail: "not what its entry commits to: " + names(parts),
-		found: tlog.RecordHash(s.derived), wanted: s.leaf,
+		found: tlog.RecordHash(s.derived), sealed: s.leaf,
 	}
 	if want.ID != got.ID && (want.StreamID != got.StreamID || int64(want.StreamVersion) != int64(got.StreamVersion)) {
 		f.Part, f.Detail = Replaced, fmt.Sprintf("event %q of %q is in its place", got.ID, got.Source)

@@ -56,7 +56,7 @@ type Fault struct {
 	Count  int64  `json:"count"` // of consecutive events, for missing and truncated; of rows, for projections
 	Detail string `json:"detail"`
 
-	found, wanted tlog.Hash // leaf of the stored data, and the sealed leaf
+	found, sealed tlog.Hash // hash of what is stored, and the sealed one; zero: unknown
 	undecided     bool      // entry and hash tile differ: the roots will show which was changed
 	matchesTile   bool      // the event has the hash of the tile
 }

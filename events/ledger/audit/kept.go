@@ -15,14 +15,13 @@ import (
 	"novelgate/events/ledger"
 )
 
-// keptCheckpoint is a checkpoint with which the history is compared.
-type keptCheckpoint struct {
-	name       string // "" if fromLedger
-	origin     string // of the checkpoint; may be an earlier one of the ledger
-	fromLedger bool   // not kept by the auditor: the ledger's own checkpoint of an earlier origin
-	tree       tlog.Tree
-	agrees     *bool        // whether it agrees with the history; nil: not compared
-	byTree     [trees]*bool // whether it agrees with each tree
+// comparison is a checkpoint with which the history is compared, and the result.
+type comparison struct {
+	name       string    // "" if fromLedger
+	origin     string    // of the checkpoint; may be an earlier one of the ledger
+	fromLedger bool      // not kept by the auditor: the ledger's own checkpoint of an earlier origin
+	signed     tlog.Tree // size and root that the checkpoint signs
+	agrees     *bool     // whether it agrees with the history; nil: not compared
 }
 
 // Errors of Verify.
@@ -47,7 +46,7 @@ func (v *verification) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.tree = c.Tree
+	v.signed = c.Tree
 	used := []string{}
 	for _, key := range keys {
 		signed, err := c.SignedBy(key)
@@ -81,7 +80,7 @@ func (v *verification) openKept(ctx context.Context, current string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		v.kept = append(v.kept, keptCheckpoint{name: name, origin: kept.Origin, tree: kept.Tree})
+		v.comparisons = append(v.comparisons, comparison{name: name, origin: kept.Origin, signed: kept.Tree})
 		if kept.Origin == current {
 			continue
 		}
@@ -89,12 +88,12 @@ func (v *verification) openKept(ctx context.Context, current string) error {
 			return fmt.Errorf("%s %w: %s instead of %s", name, err, kept.Origin, current)
 		}
 	}
-	slices.SortStableFunc(v.kept, func(a, b keptCheckpoint) int { return cmp.Compare(a.tree.N, b.tree.N) })
+	slices.SortStableFunc(v.comparisons, func(a, b comparison) int { return cmp.Compare(a.signed.N, b.signed.N) })
 	return nil
 }
 
-// addFromLedger adds the ledger's own newest checkpoint of an earlier origin with fewer than size entries to the kept
-// ones, to narrow down the events that were lost after it. It fails with ErrOrigin for an unknown origin. Only a
+// addFromLedger adds a comparison with the ledger's own newest checkpoint of an earlier origin with fewer than size
+// entries, to narrow down the events that were lost after it. It fails with ErrOrigin for an unknown origin. Only a
 // database knows the earlier origins: other sources add nothing.
 func (v *verification) addFromLedger(ctx context.Context, origin string, size int64) error {
 	db, ok := v.Source.(*Database)
@@ -108,65 +107,62 @@ func (v *verification) addFromLedger(ctx context.Context, origin string, size in
 	case err != nil:
 		return err
 	case c.Note != nil:
-		v.kept = append(v.kept, keptCheckpoint{origin: origin, fromLedger: true, tree: c.Tree})
+		v.comparisons = append(v.comparisons, comparison{origin: origin, fromLedger: true, signed: c.Tree})
 	}
 	return nil
 }
 
-// keptInside reports whether a kept checkpoint ends between two sizes.
-func (v *verification) keptInside(from, to int64) bool {
-	return slices.ContainsFunc(v.kept, func(k keptCheckpoint) bool { return k.tree.N > from && k.tree.N < to })
+// comparesInside reports whether a comparison has a size between two sizes.
+func (v *verification) comparesInside(from, to int64) bool {
+	return slices.ContainsFunc(v.comparisons, func(c comparison) bool { return c.signed.N > from && c.signed.N < to })
 }
 
-// compareKept compares trees at their current sizes with the kept checkpoints of these sizes.
-func (v *verification) compareKept(numbers ...int) {
-	for _, number := range numbers {
-		edge := v.trees[number].edge
-		for i := range v.kept {
-			if k := &v.kept[i]; k.tree.N == edge.Size() {
-				k.byTree[number] = new(edge.Root() == k.tree.Hash)
-			}
-		}
-	}
-}
-
-// keptFaults reports the result of each kept checkpoint, and faults for those that do not agree. The first rewritten
-// entry is between the largest checkpoint that agrees and the smallest that does not, so of the current origin only the
-// smallest that does not agree is a fault.
-func (v *verification) keptFaults(ctx context.Context) error {
+// compareKept makes the comparisons, and reports the results of the kept checkpoints.
+func (v *verification) compareKept() {
 	// Compare the tree of the entries, unless it lacks leaves or only the tree of the tiles has the signed root.
-	compared := entryTree
-	if !v.hasRoot(entryTree) && (v.hasRoot(tileTree) || v.trees[entryTree].broken) {
-		compared = tileTree
+	t := v.entryTree
+	if !v.hasSignedRoot(t) && (v.hasSignedRoot(v.tileTree) || t.broken) {
+		t = v.tileTree
 	}
-	agreed := int64(0)             // entries that agree with a kept checkpoint of any origin; kept is sorted by size
-	agreedOf := map[string]int64{} // the same for each origin
-	reported := false
-	var lost []*keptCheckpoint
-	var lostFrom int64
-	for i := range v.kept {
-		k := &v.kept[i]
-		k.agrees = k.byTree[compared]
-		if !k.fromLedger {
-			if k.tree.N > v.tree.N {
-				k.agrees = new(false)
-			}
-			v.report.Kept = append(v.report.Kept, Kept{Name: k.name, Size: k.tree.N, Agrees: k.agrees})
+	for i := range v.comparisons {
+		c := &v.comparisons[i]
+		if root, reached := t.rootAt[c.signed.N]; reached {
+			c.agrees = new(root == c.signed.Hash)
 		}
-		switch {
-		case k.agrees != nil && *k.agrees:
-			agreed, agreedOf[k.origin] = k.tree.N, k.tree.N
-		case k.fromLedger:
-		case k.agrees == nil:
-			v.add(v.uncomparedFault(k))
-		case k.origin != v.report.Origin:
+		if c.fromLedger {
+			continue
+		}
+		if c.signed.N > v.signed.N {
+			c.agrees = new(false)
+		}
+		v.report.Kept = append(v.report.Kept, Kept{Name: c.name, Size: c.signed.N, Agrees: c.agrees})
+	}
+}
+
+// addKeptFaults adds the faults of kept checkpoints that do not agree. The first rewritten entry is between the largest
+// checkpoint that agrees and the smallest that does not, so of the current origin only the smallest that does not agree
+// is a fault.
+func (v *verification) addKeptFaults(ctx context.Context) error {
+	agreed := int64(0)             // entries that agree with a checkpoint of any origin; comparisons are sorted by size
+	agreedOf := map[string]int64{} // the same for each origin
+	rewritten := false
+	var lost []*comparison
+	var lostFrom int64
+	for i := range v.comparisons {
+		switch c := &v.comparisons[i]; {
+		case c.agrees != nil && *c.agrees:
+			agreed, agreedOf[c.origin] = c.signed.N, c.signed.N
+		case c.fromLedger:
+		case c.agrees == nil:
+			v.add(v.uncomparedFault(c))
+		case c.origin != v.report.Origin:
 			if len(lost) == 0 {
-				lostFrom = agreedOf[k.origin]
+				lostFrom = agreedOf[c.origin]
 			}
-			lost = append(lost, k)
-		case !reported:
-			reported = true
-			f, err := v.rewrittenFault(ctx, agreed, k)
+			lost = append(lost, c)
+		case !rewritten:
+			rewritten = true
+			f, err := v.rewrittenFault(ctx, agreed, c)
 			if err != nil {
 				return err
 			}
@@ -184,44 +180,44 @@ func (v *verification) keptFaults(ctx context.Context) error {
 }
 
 // uncomparedFault reports a kept checkpoint that could not be compared.
-func (v *verification) uncomparedFault(k *keptCheckpoint) Fault {
-	if first := v.Source.First(); k.tree.N < first {
+func (v *verification) uncomparedFault(c *comparison) Fault {
+	if first := v.Source.First(); c.signed.N < first {
 		return Fault{Part: Uncompared, Count: 1, Detail: fmt.Sprintf(
 			"%s covers %d entries and ends before the first verified event, log index %d, so it could not be compared: verify "+
-				"together with the older bundle", k.name, k.tree.N, first)}
+				"together with the older bundle", c.name, c.signed.N, first)}
 	}
 	return Fault{
-		Part: Rewritten, Count: 1, Detail: "the history could not be compared with " + k.name + ": entries are missing",
+		Part: Rewritten, Count: 1, Detail: "the history could not be compared with " + c.name + ": entries are missing",
 	}
 }
 
 // rewrittenFault reports a kept checkpoint of the current origin that does not agree. The first from entries agree.
-func (v *verification) rewrittenFault(ctx context.Context, from int64, k *keptCheckpoint) (Fault, error) {
-	if k.tree.N > v.tree.N {
+func (v *verification) rewrittenFault(ctx context.Context, from int64, c *comparison) (Fault, error) {
+	if c.signed.N > v.signed.N {
 		return Fault{
-			Part: Truncated, LogIndex: new(v.tree.N), Count: k.tree.N - v.tree.N,
-			Detail: fmt.Sprintf("%s covers %d entries, and the history has %d", k.name, k.tree.N, v.tree.N),
+			Part: Truncated, LogIndex: new(v.signed.N), Count: c.signed.N - v.signed.N,
+			Detail: fmt.Sprintf("%s covers %d entries, and the history has %d", c.name, c.signed.N, v.signed.N),
 		}, nil
 	}
 	f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
-		"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", k.tree.N, k.name,
-		from, k.tree.N-1)}
-	err := v.locate(ctx, &f, k.tree.N)
+		"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", c.signed.N, c.name,
+		from, c.signed.N-1)}
+	err := v.locate(ctx, &f, c.signed.N)
 	return f, err
 }
 
 // lostFault reports entries of an earlier origin that the ledger has lost. The first from entries agree; first and last
 // are the smallest and the largest kept checkpoint that do not agree.
-func (v *verification) lostFault(ctx context.Context, from int64, first, last *keptCheckpoint) (Fault, error) {
+func (v *verification) lostFault(ctx context.Context, from int64, first, last *comparison) (Fault, error) {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
-		last.name, last.tree.N, last.origin, v.report.Origin, from, from, first.tree.N-1)
+		last.name, last.signed.N, last.origin, v.report.Origin, from, from, first.signed.N-1)
 	if _, ok := v.Source.(*Database); !ok {
 		detail += "; or it is a checkpoint of another ledger"
 	}
 	f := Fault{Part: Lost, LogIndex: &from, Detail: detail}
-	err := v.locate(ctx, &f, first.tree.N)
-	f.Count = last.tree.N - *f.LogIndex
+	err := v.locate(ctx, &f, first.signed.N)
+	f.Count = last.signed.N - *f.LogIndex
 	return f, err
 }
 
@@ -235,7 +231,7 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		if err != nil {
 			return err
 		}
-		now, err := read(ctx, v.Source, tileAt(0, start, max(start, v.tree.N)))
+		now, err := read(ctx, v.Source, tileAt(0, start, max(start, v.signed.N)))
 		if err != nil {
 			return err
 		}

@@ -80,12 +80,15 @@ type Kept struct {
 // verification is one run.
 type verification struct {
 	Config
-	tree   tlog.Tree // as signed
-	seed   maphash.Seed
-	report *Report
-	kept   []keptCheckpoint // sorted by size
+	signed      tlog.Tree // size and root that the checkpoint signs
+	seed        maphash.Seed
+	report      *Report
+	comparisons []comparison // sorted by size
 
-	trees       [trees]*tree
+	// The verification builds a tree from the entries and another one from the lowest hash tiles. Where they differ, the
+	// one with the signed root shows what was changed.
+	entryTree, tileTree *tree
+
 	tilesDiffer bool                // entries and hash tiles differ, so the upper tiles may not match
 	versions    map[[16]byte]uint32 // newest version of each stream
 	erasures    erasures
@@ -98,8 +101,8 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	begun := config.Now()
 	v := &verification{
 		Config: config, seed: maphash.MakeSeed(),
-		report:   &Report{CosignedBy: []string{}, Kept: []Kept{}, Faults: []Fault{}},
-		trees:    [trees]*tree{{edge: ledger.NewEdge()}, {edge: ledger.NewEdge()}},
+		report:    &Report{CosignedBy: []string{}, Kept: []Kept{}, Faults: []Fault{}},
+		entryTree: newTree(), tileTree: newTree(),
 		versions: map[[16]byte]uint32{}, erasures: newErasures(),
 	}
 	if first := v.Source.First(); first != v.First {
@@ -109,11 +112,9 @@ func Verify(ctx context.Context, config Config) (*Report, error) {
 	if err := v.open(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept(entryTree, tileTree) // checkpoints of size 0
 	if err := v.readPrefix(ctx); err != nil {
 		return nil, err
 	}
-	v.compareKept(entryTree, tileTree) // checkpoints that end at the first event
 	if err := v.checkChunks(ctx); err != nil {
 		return nil, err
 	}
@@ -141,7 +142,7 @@ func (v *verification) checkChunks(ctx context.Context) error {
 	results := make(chan chan *chunk, workers)
 	group.Go(func() error {
 		defer close(results)
-		for first := v.Source.First(); first < v.tree.N; first += eventsPerFile {
+		for first := v.Source.First(); first < v.signed.N; first += eventsPerFile {
 			result := make(chan *chunk, 1)
 			select {
 			case results <- result:
@@ -181,7 +182,7 @@ func (v *verification) join(ctx context.Context, c *chunk) error {
 		before, known := v.versions[e.StreamID]
 		// After a missing or changed entry, a gap is not a separate fault. In a history without its beginning, a stream
 		// may have begun before.
-		if e.StreamVersion != before+1 && !v.tilesDiffer && !v.trees[entryTree].broken && (known || v.Source.First() == 0) {
+		if e.StreamVersion != before+1 && !v.tilesDiffer && !v.entryTree.broken && (known || v.Source.First() == 0) {
 			c.fault(Fault{Part: Stream, Detail: fmt.Sprintf("version %d of stream %x follows %d", e.StreamVersion,
 				e.StreamID[:], before)}, e.index, nil)
 		}
@@ -200,7 +201,7 @@ func (v *verification) join(ctx context.Context, c *chunk) error {
 		v.add(c.faults[i])
 	}
 	if v.Progress != nil {
-		v.Progress(v.report.Entries, v.tree.N-v.Source.First())
+		v.Progress(v.report.Entries, v.signed.N-v.Source.First())
 	}
 	return nil
 }
@@ -230,8 +231,8 @@ func (r *Report) Add(f Fault) {
 
 // end compares roots, finds duplicates, and completes the faults.
 func (v *verification) end(ctx context.Context) error {
-	last := &chunk{first: v.tree.N, end: v.tree.N} // without entries: for the faults of the partial tiles
-	if err := v.compareTiles(ctx, last, v.tree.N-1, 1); err != nil {
+	last := &chunk{first: v.signed.N, end: v.signed.N} // without entries: for the faults of the partial tiles
+	if err := v.compareTiles(ctx, last, v.signed.N-1, 1); err != nil {
 		return err
 	}
 	for i := range last.faults {
@@ -240,37 +241,55 @@ func (v *verification) end(ctx context.Context) error {
 	if err := v.findDuplicates(ctx); err != nil {
 		return err
 	}
-	if !v.hasRoot(entryTree) && !v.hasRoot(tileTree) {
-		v.add(Fault{Part: Root, Count: 1, Detail: fmt.Sprintf("the root of the %d entries is not the signed one", v.tree.N)})
+	if !v.hasSignedRoot(v.entryTree) && !v.hasSignedRoot(v.tileTree) {
+		v.add(Fault{
+			Part: Root, Count: 1, Detail: fmt.Sprintf("the root of the %d entries is not the signed one", v.signed.N),
+		})
 	}
 	v.refineFaults()
-	return v.keptFaults(ctx)
+	v.compareKept()
+	return v.addKeptFaults(ctx)
 }
 
-// refineFaults completes the faults in the report with what the two trees and the end of the history show.
+// refineFaults completes the faults in the report with what only the whole history shows.
 func (v *verification) refineFaults() {
-	byWanted := map[tlog.Hash]*Fault{}
 	for i := range v.report.Faults {
-		f := &v.report.Faults[i]
-		switch {
-		case f.undecided && f.matchesTile && v.hasRoot(entryTree):
-			f.Part, f.Detail = Event, "the event is not the one that was sealed, and its hash tile was changed with it"
-		case f.undecided && v.hasRoot(entryTree):
-			f.Part, f.Detail = Tile, "the lowest hash tile does not have the hash of the entry"
-			continue
-		case f.undecided && !v.hasRoot(tileTree):
-			f.Detail += "; either it or the tile was changed"
-		case f.Part == Missing && *f.LogIndex+f.Count == v.tree.N:
+		switch f := &v.report.Faults[i]; {
+		case f.undecided:
+			v.decide(f)
+		case f.Part == Missing && *f.LogIndex+f.Count == v.signed.N:
 			f.Part, f.Detail = Truncated, fmt.Sprintf("the history ends here, and the ledger has %d entries more", f.Count)
 		}
-		if f.wanted != (tlog.Hash{}) {
-			byWanted[f.wanted] = f
+	}
+	findMoved(v.report.Faults)
+}
+
+// decide completes the fault of an entry that differs from its hash tile. If one of the two trees has the signed root,
+// the other one was changed.
+func (v *verification) decide(f *Fault) {
+	switch {
+	case v.hasSignedRoot(v.entryTree) && f.matchesTile:
+		f.Part, f.Detail = Event, "the event is not the one that was sealed, and its hash tile was changed with it"
+	case v.hasSignedRoot(v.entryTree):
+		f.Part, f.Detail = Tile, "the lowest hash tile does not have the hash of the entry"
+		f.sealed = tlog.Hash{} // that of the tile is not the sealed one
+	case !v.hasSignedRoot(v.tileTree):
+		f.Detail += "; either it or the tile was changed"
+	}
+}
+
+// findMoved completes the faults whose event was sealed at the log index of another fault.
+func findMoved(faults []Fault) {
+	bySealed := map[tlog.Hash]*Fault{}
+	for i := range faults {
+		if f := &faults[i]; f.sealed != (tlog.Hash{}) {
+			bySealed[f.sealed] = f
 		}
 	}
-	for _, f := range byWanted {
-		switch other := byWanted[f.found]; {
+	for _, f := range bySealed {
+		switch other := bySealed[f.found]; {
 		case other == nil:
-		case other.found == f.wanted:
+		case other.found == f.sealed:
 			f.Part, f.Detail = Swapped, fmt.Sprintf("it has changed places with the event of log index %d", *other.LogIndex)
 		default:
 			f.Part, f.Detail = Replaced, fmt.Sprintf("the event of log index %d is in its place", *other.LogIndex)
@@ -298,7 +317,7 @@ func (v *verification) findDuplicates(ctx context.Context) error {
 		return nil
 	}
 	seen := map[[2]string]int64{}
-	for first := v.Source.First(); first < v.tree.N; first += eventsPerFile {
+	for first := v.Source.First(); first < v.signed.N; first += eventsPerFile {
 		c, err := v.check(ctx, first)
 		if err != nil {
 			return err
