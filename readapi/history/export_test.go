@@ -10,8 +10,8 @@ func (r *Reader) SetMaxScanned(n int) { r.maxScanned = n }
 func (r *Reader) Statements(
 	after Cursor, horizon Horizon, limit int,
 ) (sql string, args []any, lastSQL string, lastArgs []any) {
-	st := r.statement(after, horizon, limit)
-	return st.sql, st.args, st.lastSQL, st.lastArgs
+	st := r.statements(after, horizon, limit)
+	return st.events.sql, st.events.args, st.last.sql, st.last.args
 }
 
 // Ahead returns a horizon that is a number of transactions further.

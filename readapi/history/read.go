@@ -124,14 +124,15 @@ func ReadHorizon(ctx context.Context, db database.DB) (Horizon, error) {
 // pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
-// collect reads events until the page is full. cut reports whether more may follow.
-func (st *statement) collect(rows pgx.Rows) (list []Event, cut bool, err error) {
+// collect reads events until the page is full. sealed is the number of sealed events; cut reports whether more events
+// may follow.
+func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, err error) {
 	defer rows.Close()
 	list = []Event{}
 	var row eventlog.Row
 	var count int64
 	var more []any
-	if st.counted {
+	if c.inRow {
 		more = []any{&count}
 	}
 	for size := 0; rows.Next(); {
@@ -139,7 +140,7 @@ func (st *statement) collect(rows pgx.Rows) (list []Event, cut bool, err error) 
 		if err := row.Scan(rows, more...); err != nil {
 			return nil, false, err
 		}
-		list = append(list, newEvent(&row, st.count(count), st.sealed))
+		list = append(list, newEvent(&row, c.upTo(count), sealed))
 		if size += len(row.Data) + len(row.Personal); size >= pageBytes {
 			cut = true
 			break
@@ -161,27 +162,28 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 
 func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon Horizon, limit int) (Page, error) {
 	page, cut := Page{Next: horizon.Cursor()}, false
-	st := r.statement(after, horizon, limit)
+	st := r.statements(after, horizon, limit)
+	var sealed int64
 	var batch pgx.Batch
-	batch.Queue(checkCountSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) error {
-		count, sealed, err := after.check(horizon, row)
+	batch.Queue(checkCountSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) (err error) {
+		var count *int64
+		count, sealed, err = after.check(horizon, row)
 		st.setBase(after, count)
-		st.sealed = sealed
 		return err
 	})
-	batch.Queue(st.sql, st.args...).Query(func(rows pgx.Rows) (err error) {
-		page.Events, cut, err = st.collect(rows)
+	batch.Queue(st.events.sql, st.events.args...).Query(func(rows pgx.Rows) (err error) {
+		page.Events, cut, err = st.collect(rows, sealed)
 		return err
 	})
-	if st.lastSQL != "" {
+	if st.last.sql != "" {
 		// Events below the horizon do not change, so this statement examines the same rows.
-		batch.Queue(st.lastSQL, st.lastArgs...).QueryRow(func(row pgx.Row) error {
+		batch.Queue(st.last.sql, st.last.args...).QueryRow(func(row pgx.Row) error {
 			var last Cursor
 			err := row.Scan(last.Fields()...)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
-			last.count = st.count(last.count)
+			last.count = st.upTo(last.count)
 			page.Next, page.More = last, true
 			return err
 		})

@@ -7,53 +7,27 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// statement has the statements of a page, and what it takes to compute the number of events in the log up to each row
-// from the count in the row.
+// statement is an SQL statement and its parameters.
 type statement struct {
 	sql  string
 	args []any
+}
 
-	// lastSQL selects the last row that the page may examine, and no row if the page ended before. It is "" when the page
+// pageStatements are the statements of a page.
+type pageStatements struct {
+	counter
+
+	events statement // selects the events of the page
+	// last selects the last row that the page may examine, and no row if fewer rows are left. It has no SQL if the page
 	// examines only the rows that it returns.
-	lastSQL  string
-	lastArgs []any
-
-	start    Cursor // the page begins after it
-	counted  bool   // rows have counts; otherwise they are numbered 1, 2, 3…
-	relative bool   // counts are those of rows after start; in a stream they are those of events in the log
-	base     *int64 // number of events up to start; nil: unknown
-	sealed   int64  // number of sealed events when base was read
-}
-
-// setBase sets base. after is the cursor of the request, and count the number of events up to it; nil: unknown.
-func (st *statement) setBase(after Cursor, count *int64) {
-	switch {
-	case st.start.Position != after.Position: // the page begins later, after the log index of the filter
-		st.base = &st.start.count
-	case count != nil:
-		st.base = count
-	case after.count > 0:
-		st.base = &after.count
-	}
-}
-
-// count returns the number of events up to a row, from the count in the row; 0: unknown.
-func (st *statement) count(found int64) int64 {
-	switch {
-	case !st.relative:
-		return found
-	case st.base == nil:
-		return 0
-	default:
-		return *st.base + found
-	}
+	last statement
 }
 
 // examined returns the number of events that a page has examined. Counts are unknown if more than maxCounted events are
 // unsealed: then it returns maxCounted.
-func (st *statement) examined(page *Page) int {
+func (st *pageStatements) examined(page *Page) int {
 	switch {
-	case st.lastSQL == "":
+	case st.last.sql == "":
 		return len(page.Events)
 	case st.base == nil || page.Next.count == 0:
 		return maxCounted
@@ -62,40 +36,73 @@ func (st *statement) examined(page *Page) int {
 	}
 }
 
-// statement returns the statement of a page. The inner query selects the rows to examine, the outer one the rows that
-// match.
-func (r *Reader) statement(after Cursor, horizon Horizon, limit int) statement {
+// counter computes the number of events in the log up to each row of a page.
+type counter struct {
+	start    Cursor // the page begins after it
+	base     *int64 // number of events in the log up to start; nil: unknown
+	inRow    bool   // the last column of a row is its count. Otherwise the count is the number of the row in the page
+	absolute bool   // the count is the number of events in the log. Otherwise it begins after start
+}
+
+// setBase sets base. after is the cursor of the request, and count the number of events up to it; nil: unknown.
+func (c *counter) setBase(after Cursor, count *int64) {
+	switch {
+	case c.start.Position != after.Position: // the page begins later, after the log index of the filter
+		c.base = &c.start.count
+	case count != nil:
+		c.base = count
+	case after.count > 0:
+		c.base = &after.count
+	}
+}
+
+// upTo returns the number of events in the log up to a row with a count; 0: unknown.
+func (c *counter) upTo(count int64) int64 {
+	switch {
+	case c.absolute:
+		return count
+	case c.base == nil:
+		return 0
+	default:
+		return *c.base + count
+	}
+}
+
+// statements returns the statements of a page. If the filter has conditions that no index supports, the page examines
+// rows that do not match them, too: an inner query selects these rows.
+func (r *Reader) statements(after Cursor, horizon Horizon, limit int) pageStatements {
 	if after.Compare(r.start.Position) < 0 {
 		after = r.start
 	}
 	q := &query{}
 	bounds, order := r.bounds(q, after, horizon)
-	boundsArgs := slices.Clip(q.args)
-	from := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
+	rows := "FROM events AS e WHERE " + bounds + " ORDER BY " + order
+	last := &query{args: slices.Clip(q.args)}
 	conditions := r.filter.rowConditions(q)
-	scanned, count, columns := limit, "", "e.* "
-	if conditions != "" {
-		scanned, conditions = max(r.maxScanned, limit), "\nWHERE "+conditions
-		count, columns = ", e.count", "e.*, row_number() OVER (ORDER BY "+order+") AS count "
-	}
-	if r.filter.Stream.Valid {
-		count, columns = ", "+countOrZeroSQL, "e.* "
-	}
-	st := statement{
-		sql: "SELECT " + eventlog.Columns + count + "\nFROM (SELECT " + columns + from + " LIMIT " + q.arg(scanned) +
-			") AS e" + conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit),
-		start: after, relative: !r.filter.Stream.Valid, counted: count != "",
-	}
-	st.args = q.args
-	if conditions != "" {
-		last := &query{args: boundsArgs}
-		if st.relative {
-			count = ", " + last.arg(scanned) + "::bigint"
+	inStream := r.filter.Stream.Valid // the log has other events between the rows, so SQL counts them
+	st := pageStatements{counter: counter{start: after, inRow: inStream || conditions != "", absolute: inStream}}
+	if conditions == "" {
+		count := ""
+		if inStream {
+			count = ", " + countOrZeroSQL
 		}
-		st.lastSQL = "SELECT e.transaction_id, e.position, " + digestSQL + count + " " + from + " OFFSET " +
-			last.arg(scanned-1) + " LIMIT 1"
-		st.lastArgs = last.args
+		st.events.sql = "SELECT " + eventlog.Columns + count + "\n" + rows + " LIMIT " + q.arg(limit)
+		st.events.args = q.args
+		return st
 	}
+
+	scanned := max(r.maxScanned, limit)
+	offset := last.arg(scanned - 1)
+	columns, count, lastCount := "e.*, row_number() OVER (ORDER BY "+order+") AS count ", "e.count", offset+"::bigint + 1"
+	if inStream {
+		columns, count, lastCount = "e.* ", countOrZeroSQL, countOrZeroSQL
+	}
+	st.events.sql = "SELECT " + eventlog.Columns + ", " + count + "\nFROM (SELECT " + columns + rows + " LIMIT " +
+		q.arg(scanned) + ") AS e\nWHERE " + conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit)
+	st.events.args = q.args
+	st.last.sql = "SELECT e.transaction_id, e.position, " + digestSQL + ", " + lastCount + " " + rows +
+		" OFFSET " + offset + " LIMIT 1"
+	st.last.args = last.args
 	return st
 }
 
