@@ -42,7 +42,7 @@ const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL 
 
 // Publish reads what a service publishes.
 func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
-	// First: if nothing is under way now, the reads below see the result of all that has ended.
+	// This is read first: if nothing is under way now, the reads below see the result of all that has ended.
 	if err = db.QueryRow(ctx, changingSQL).Scan(&p.Changing); err != nil {
 		return Published{}, fmt.Errorf("read whether a handover is under way: %w", err)
 	}
@@ -75,17 +75,27 @@ func logID(ctx context.Context, db database.Querier) (id uuid.UUID, err error) {
 	return id, nil
 }
 
-// fetchOrigins fetches what the service at a public URL publishes now. Caches on the way must ask the service.
-func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Published, err error) {
-	const maxBody = 1 << 20
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/ledger/origins", http.NoBody)
+// send sends a request without a body and an API key to the service at a public URL. Caches on the way must ask the
+// service.
+func send(ctx context.Context, client *http.Client, method, url, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url+path, http.NoBody)
 	if err != nil {
-		return Published{}, fmt.Errorf("ask %s: %w", url, err)
+		return nil, fmt.Errorf("ask %s: %w", url, err)
 	}
 	request.Header.Set("Cache-Control", "no-cache")
 	response, err := client.Do(request)
 	if err != nil {
-		return Published{}, fmt.Errorf("ask %s: %w", url, err)
+		return nil, fmt.Errorf("ask %s: %w", url, err)
+	}
+	return response, nil
+}
+
+// fetchOrigins fetches what the service at a public URL publishes now.
+func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Published, err error) {
+	const maxBody = 1 << 20
+	response, err := send(ctx, client, http.MethodGet, url, "/ledger/origins")
+	if err != nil {
+		return Published{}, err
 	}
 	defer response.Body.Close() //nolint:errcheck // it was only read from
 	if response.StatusCode != http.StatusOK {
@@ -97,20 +107,25 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 	return p, nil
 }
 
-// answer is how the service at a public URL answers.
+// answer is what the service at a public URL publishes, and how it answers a command without an API key: a mirror with
+// 421 and the URL of its origin; a service that has handed over with 503 and the URL of its successor, if it knows that;
+// a service that can only read its database with 503.
 type answer struct {
 	Published
-	status int    // of a command without an API key
+	status int    // of the answer to the command
 	origin string // URL of the service to which it refers for the command; "" for none
 }
 
-// isMirror reports whether the service answers as a mirror. On a standby of a mirror's database it does not: see
+// isMirror reports whether the service answers as a mirror. A service on a standby of a mirror's database does not: see
 // isReader.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
-// elsewhere checks whether the URL of the origin leads to a mirror, and returns "this mirror", "another mirror", or ""
-// for no mirror. own is the id of the log of this mirror. It does not suffice to tell this mirror from its origin,
-// because their logs have the same id if both databases are copies of one.
+// isReader reports whether the service can only read its database, for instance a standby, which may be behind.
+func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
+
+// elsewhere returns which mirror answers at a URL that should lead to the origin: "this mirror", whose log has the id
+// own, or "another mirror". It returns "" if no mirror answers. The id alone does not show that this mirror answers and
+// not its origin: both have the same id if their databases are copies of one.
 func (a *answer) elsewhere(own uuid.UUID) string {
 	switch {
 	case !a.isMirror():
@@ -121,28 +136,20 @@ func (a *answer) elsewhere(own uuid.UUID) string {
 	return "another mirror"
 }
 
-// isReader reports whether the service can only read its database, for instance a standby, which may be behind. A
-// service that has handed over answers 503, too, but refers to its successor.
-func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
-
 // ask sends a command without an API key to the service at a public URL, and then fetches what it publishes. So
 // Published is at least as new as the answer to the command, except from a standby (isReader).
-func ask(ctx context.Context, client *http.Client, url string) (a answer, err error) {
+func ask(ctx context.Context, client *http.Client, url string) (answer, error) {
 	const maxBody = 1 << 16
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/api/integrations/posts", http.NoBody)
+	response, err := send(ctx, client, http.MethodPost, url, "/api/integrations/posts")
 	if err != nil {
-		return answer{}, fmt.Errorf("ask %s: %w", url, err)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		return answer{}, fmt.Errorf("ask %s: %w", url, err)
+		return answer{}, err
 	}
 	var problem struct {
 		Origin string `json:"origin"`
 	}
 	_ = json.UnmarshalRead(io.LimitReader(response.Body, maxBody), &problem) // a proxy answers otherwise
 	_ = response.Body.Close()                                                // it was only read from
-	a = answer{status: response.StatusCode, origin: problem.Origin}
+	a := answer{status: response.StatusCode, origin: problem.Origin}
 	a.Published, err = fetchOrigins(ctx, client, url)
 	return a, err
 }
