@@ -161,16 +161,20 @@ type change struct {
 }
 
 // changeSQL ends the lease of a worker, so that a running visit saves nothing under the old settings. Enabling a
-// webhook resets its failures, and makes its retries due. It enables none that staff have disabled. $1: webhook; $2:
-// integration; $3: URL; $4: types; $5: whether all types are sent; $6: whether it is enabled. NULL: unchanged.
+// webhook resets its failures, and makes its retries due. Only staff enable a webhook that staff have disabled. $1:
+// webhook; $2: integration, or uuid.Nil for staff; $3: URL; $4: types; $5: whether all types are sent; $6: whether it is
+// enabled. NULL: unchanged.
 const changeSQL = `WITH w AS (
     UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
         types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
         disabled = CASE WHEN $6::boolean THEN NULL WHEN NOT $6 THEN coalesce(disabled, 'partner') ELSE disabled END,
         disabled_at = CASE WHEN $6 THEN NULL WHEN NOT $6 THEN coalesce(disabled_at, now()) ELSE disabled_at END,
+        disabled_reason = CASE WHEN $6 THEN NULL ELSE disabled_reason END,
+        disabled_by = CASE WHEN $6 THEN NULL ELSE disabled_by END,
         failures = CASE WHEN $6 THEN 0 ELSE failures END, failing_since = CASE WHEN $6 THEN NULL ELSE failing_since END,
         rest_until = CASE WHEN $6 THEN '-infinity' ELSE rest_until END
-    WHERE webhook_id = $1 AND integration_id = $2 AND ($6 IS NOT TRUE OR disabled IS DISTINCT FROM 'staff')
+    WHERE webhook_id = $1 AND ($2::uuid = '00000000-0000-0000-0000-000000000000'
+        OR integration_id = $2 AND ($6 IS NOT TRUE OR disabled IS DISTINCT FROM 'staff'))
     RETURNING *
 ), a AS (
     UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = (SELECT webhook_id FROM w) AND $6 AND next_at > now()
@@ -194,20 +198,9 @@ func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change)
 	return changed.Webhook, err
 }
 
-const (
-	// enableSQL resets the failures and makes the retries due, as changeSQL does.
-	enableSQL = `WITH w AS (
-    UPDATE webhooks SET disabled = NULL, disabled_at = NULL, disabled_reason = NULL, disabled_by = NULL,
-        failures = 0, failing_since = NULL, rest_until = '-infinity', holder = NULL
-    WHERE webhook_id = $1
-    RETURNING *
-), a AS (
-    UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = (SELECT webhook_id FROM w) AND next_at > now()
-)
-SELECT ` + columns + ` FROM w`
-	disableSQL = `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = now(), disabled_reason = $2, disabled_by = $3,
-    holder = NULL WHERE webhook_id = $1 RETURNING ` + columns
-)
+const disableSQL = `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = now(), disabled_reason = $2,
+    disabled_by = $3, holder = NULL
+WHERE webhook_id = $1 RETURNING ` + columns
 
 // Switch disables or enables a webhook for staff.
 func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (Listed, error) {
@@ -215,7 +208,7 @@ func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason
 		return Listed{}, staff.ErrReasonRequired
 	}
 	if on {
-		return one(ctx, s.Pool, "enable webhook", enableSQL, id)
+		return one(ctx, s.Pool, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true)
 	}
 	return one(ctx, s.Pool, "disable webhook", disableSQL, id, reason, actor)
 }
