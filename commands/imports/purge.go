@@ -11,8 +11,11 @@ import (
 	"novelgate/internal/database"
 )
 
-// purgeBatch is the number of chunks that one transaction deletes.
-const purgeBatch = 100
+// Numbers of chunks and of waiting replies that one transaction deletes.
+const (
+	chunkBatch   = 100
+	waitingBatch = 10_000
+)
 
 const (
 	abandonSQL = `UPDATE imports SET state = 'failed', ended_at = now()
@@ -25,7 +28,7 @@ WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LI
     SELECT first_line, line FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT $2)`
 	purgePartsSQL = `DELETE FROM import_parts WHERE import_id = $1`
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
-	// discardWaitingSQL deletes the waiting replies of such imports. $1: number of replies.
+	// discardWaitingSQL deletes the waiting replies of imports that have ended. $1: number of replies.
 	discardWaitingSQL = `DELETE FROM import_waiting WHERE (import_id, first_line, line) IN (
     SELECT w.import_id, w.first_line, w.line FROM imports AS i JOIN import_waiting AS w USING (import_id)
     WHERE i.ended_at IS NOT NULL AND i.purged_at IS NULL LIMIT $1)`
@@ -41,40 +44,29 @@ UPDATE imports AS i SET spooled = i.spooled - g.size
 FROM (SELECT import_id, sum(size) AS size FROM gone GROUP BY import_id) AS g WHERE i.import_id = g.import_id`
 )
 
-// purge deletes the lines and results of imports that ended longer ago than retention, and ends imports without any
-// change in that time. Lines of cancelled imports that were never executed have no result, and are deleted at once.
+// purge ends imports without any change for retention, and deletes the lines and results of imports that ended longer
+// ago. It deletes chunks without any outcome of cancelled and abandoned imports at once.
 func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
 	}
-	for _, some := range []struct {
-		sql   string
-		batch int
-	}{{discardWaitingSQL, purgeBatch * chunkLines / 10}, {discardSQL, purgeBatch}} {
-		for deleted := true; deleted; {
-			tag, err := s.Pool.Exec(ctx, some.sql, some.batch)
-			if err != nil {
-				return fmt.Errorf("delete lines of cancelled imports: %w", err)
-			}
-			deleted = tag.RowsAffected() > 0
-		}
+	if err := s.repeat(ctx, discardWaitingSQL, waitingBatch); err != nil {
+		return err
+	}
+	if err := s.repeat(ctx, discardSQL, chunkBatch); err != nil {
+		return err
 	}
 	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, retention)
 	if err != nil {
 		return err
 	}
 	for _, id := range ended {
-		for _, some := range []struct {
-			sql   string
-			batch int
-		}{{purgeWaitingSQL, purgeBatch * chunkLines / 10}, {purgeChunksSQL, purgeBatch}} {
-			for deleted := some.batch; deleted == some.batch; {
-				tag, err := s.Pool.Exec(ctx, some.sql, id, some.batch)
-				if err != nil {
-					return fmt.Errorf("delete lines: %w", err)
-				}
-				deleted = int(tag.RowsAffected())
-			}
+		// A visit that ended late may have added replies after those of the ended import were deleted.
+		if err := s.repeat(ctx, purgeWaitingSQL, id, waitingBatch); err != nil {
+			return err
+		}
+		if err := s.repeat(ctx, purgeChunksSQL, id, chunkBatch); err != nil {
+			return err
 		}
 		for _, sql := range []string{purgePartsSQL, purgedSQL} {
 			if _, err := s.Pool.Exec(ctx, sql, id); err != nil {
@@ -83,4 +75,17 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 		}
 	}
 	return nil
+}
+
+// repeat executes a statement that deletes a batch, until it affects no row.
+func (s *Store) repeat(ctx context.Context, sql string, args ...any) error {
+	for {
+		tag, err := s.Pool.Exec(ctx, sql, args...)
+		if err != nil {
+			return fmt.Errorf("delete lines: %w", err)
+		}
+		if tag.RowsAffected() == 0 {
+			return nil
+		}
+	}
 }

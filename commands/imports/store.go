@@ -77,8 +77,8 @@ func (i *Import) estimate(limit ratelimit.Decision) {
 // Store is the imports and their spool in the database.
 type Store struct {
 	Pool *pgxpool.Pool
-	// MaxSpool limits the lines of an integration in the spool that wait or have failed, in bytes as they are stored.
-	// When the lines take this much, the next part is refused. Default: 4 GiB.
+	// MaxSpool limits the bytes of an integration in the spool: its lines that wait or have failed, as they are stored,
+	// and waitingBytes for each line without an outcome. At this limit the next part is refused. Default: 4 GiB.
 	MaxSpool int64
 }
 
@@ -253,7 +253,7 @@ func (s *Store) append(ctx context.Context, id uuid.UUID, c *chunk, part *part) 
 // spoolPause is how long a partner is asked to wait for space in the spool.
 const spoolPause = 10 * time.Second
 
-// waitingBytes is what a reply that waits for its parent takes in import_waiting, with its indexes. Any line without an
+// waitingBytes is the size of a reply that waits for its parent, in import_waiting and its indexes. Any line without an
 // outcome may become such a reply.
 const waitingBytes = 250
 
