@@ -341,24 +341,34 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 	if ctx.Err() != nil {
 		return fmt.Errorf("the service is shutting down: %w", ctx.Err())
 	}
-	outcome := "failed"
-	if o.Delivered {
-		outcome = "delivered"
-	}
-	w.Metrics.attempts.WithLabelValues(outcome).Inc()
-
-	recovered := o.Delivered && v.failures >= failingAfter
-	if v.failures++; o.Delivered {
-		v.failures = 0
-	}
-	var next *time.Duration
-	var rest time.Duration
 	if !o.Delivered {
-		next = w.next(v, again, o.retryAfter)
-		if rest = o.retryAfter; v.failures >= failingAfter {
+		w.Metrics.attempts.WithLabelValues("failed").Inc()
+		v.failures++
+		rest := o.retryAfter
+		if v.failures >= failingAfter {
 			rest = max(rest, failingPause)
 		}
+		return w.record(ctx, v, m, again, &o, w.next(v, again, o.retryAfter), rest)
 	}
+	w.Metrics.attempts.WithLabelValues("delivered").Inc()
+	recovered := v.failures >= failingAfter
+	v.failures = 0
+	if err := w.record(ctx, v, m, again, &o, nil, 0); err != nil || !recovered {
+		return err
+	}
+	if _, err := w.Store.Pool.Exec(ctx, retryNowSQL, v.id); err != nil {
+		return fmt.Errorf("retry at once: %w", err)
+	}
+	return nil
+}
+
+const retryNowSQL = `UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = $1 AND next_at > now()`
+
+// record saves the outcome of an attempt. next is the time to the next attempt of the change, nil for none; rest is the
+// time until the endpoint gets another request.
+func (w *Worker) record(
+	ctx context.Context, v *visit, m *Message, again *retryRow, o *Outcome, next *time.Duration, rest time.Duration,
+) error {
 	slow := o.Milliseconds >= int(slowTime.Milliseconds())
 	var disabled *string
 	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Place.TransactionID, m.Place.Ordinal, m.OccurredAt,
@@ -375,11 +385,6 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 		return errEndVisit
 	case slow, rest > 0:
 		return errEndVisit
-	case recovered:
-		if _, err := w.Store.Pool.Exec(ctx, `UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = $1 AND next_at > now()`,
-			v.id); err != nil {
-			return fmt.Errorf("retry at once: %w", err)
-		}
 	}
 	return nil
 }
