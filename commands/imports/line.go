@@ -45,15 +45,15 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	if wrongKey == "" {
 		line.Key = key
 	}
-	line.Operation = ratelimit.Operation(e.operation.text)
-	switch {
-	case line.Operation != ratelimit.Novels && line.Operation != ratelimit.Posts:
-		line.Operation = ""
+	operation := ratelimit.Operation(e.operation.text)
+	if operation != ratelimit.Novels && operation != ratelimit.Posts {
 		return line, problem.InvalidField("operation", "must be novels or posts")
-	case len(e.body) > request.MaxBody:
+	}
+	line.Operation = operation
+	if len(e.body) > request.MaxBody {
 		return line, problem.PayloadTooLarge(request.MaxBody)
 	}
-	if err := allowed(line.Operation); err != nil {
+	if err := allowed(operation); err != nil {
 		return line, err
 	}
 	switch {
@@ -66,20 +66,23 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	case e.body == nil:
 		return line, problem.InvalidField("body", "is required")
 	}
-	if line.Operation == ratelimit.Novels {
-		body, err := request.DecodeNovel(e.body)
-		if err != nil {
-			return line, err
+	err = line.decodeBody(e.body, receivedAt)
+	return line, err
+}
+
+func (l *Line) decodeBody(body []byte, receivedAt time.Time) error {
+	if l.Operation == ratelimit.Novels {
+		upsert, err := request.DecodeNovel(body)
+		if err == nil {
+			l.Novel = &upsert
 		}
-		line.Novel = &body
-		return line, nil
+		return err
 	}
-	body, err := request.DecodePost(e.body, receivedAt)
-	if err != nil {
-		return line, err
+	comment, err := request.DecodePost(body, receivedAt)
+	if err == nil {
+		l.Post = &comment
 	}
-	line.Post = &body
-	return line, nil
+	return err
 }
 
 // Unknown returns the members of the body that are ignored, up to twenty.

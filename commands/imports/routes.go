@@ -241,31 +241,9 @@ const (
 // receive handles PUT /api/integrations/imports/{importId}/lines: it stores a part, and Next-Offset tells the offset of
 // the next one.
 func (a *API) receive(ctx context.Context, c *call) error {
-	q, err := httpkit.ReadStrictQuery(c.r.URL, "offset")
+	found, offset, err := a.destination(ctx, c)
 	if err != nil {
 		return err
-	}
-	sent := number(q, "offset")
-	if sent == nil && q.Err() == nil {
-		q.Refuse("offset", "is required: the number of lines before the part")
-	}
-	if err := q.Err(); err != nil {
-		return err
-	}
-	offset := *sent
-	found, err := c.onImport(ctx, a.Store.find)
-	switch {
-	case err != nil:
-		return err
-	case found.State != Open:
-		return problem.ImportClosed(string(found.State))
-	case offset > found.Lines:
-		return problem.OffsetMismatch(found.Lines)
-	}
-	if offset == found.Lines {
-		if err := a.Store.checkSpace(ctx, c.IntegrationID); err != nil {
-			return err
-		}
 	}
 	coding := contentCoding(c.r.Header)
 	if coding == "" && c.r.ContentLength > MaxPartBytes {
@@ -293,6 +271,32 @@ func (a *API) receive(ctx context.Context, c *call) error {
 	c.w.Header().Set("Next-Offset", strconv.FormatInt(next, 10))
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
+}
+
+// destination returns the import and the offset of a part, if the import accepts a part there.
+func (a *API) destination(ctx context.Context, c *call) (found Import, offset int64, err error) {
+	q, err := httpkit.ReadStrictQuery(c.r.URL, "offset")
+	if err != nil {
+		return found, 0, err
+	}
+	sent := number(q, "offset")
+	if sent == nil && q.Err() == nil {
+		q.Refuse("offset", "is required: the number of lines before the part")
+	}
+	if err := q.Err(); err != nil {
+		return found, 0, err
+	}
+	found, err = c.onImport(ctx, a.Store.find)
+	switch {
+	case err != nil:
+	case found.State != Open:
+		err = problem.ImportClosed(string(found.State))
+	case *sent > found.Lines:
+		err = problem.OffsetMismatch(found.Lines)
+	case *sent == found.Lines: // otherwise the part is stored already
+		err = a.Store.checkSpace(ctx, c.IntegrationID)
+	}
+	return found, *sent, err
 }
 
 // spool stores the lines of a part, or recognises a part that is stored already. It returns the next offset.
