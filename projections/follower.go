@@ -29,7 +29,7 @@ const (
 type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool
-	extra      *semaphore.Weighted
+	extra      *semaphore.Weighted // connections for catch-ups
 	tail       *eventlog.Tail
 	wake       *eventlog.Wake
 	logger     *slog.Logger
@@ -67,18 +67,23 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 				return chunk.Span, err
 			}
 			progress, f.position = true, chunk.End
-			if f.fullChunks++; !chunk.Full {
-				f.fullChunks = 0
-			}
-			if f.fullChunks >= catchUpAfter && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
-				f.catchUp(ctx)
-				f.extra.Release(1)
-				f.fullChunks = 0
-			}
+			f.catchUpIfFar(ctx, chunk.Full)
 			return chunk.Span, nil
 		})
 		return progress, err
 	})
+}
+
+// catchUpIfFar starts a catch-up after catchUpAfter full chunks, if a connection is free for it.
+func (f *follower) catchUpIfFar(ctx context.Context, full bool) {
+	if f.fullChunks++; !full {
+		f.fullChunks = 0
+	}
+	if f.fullChunks >= catchUpAfter && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
+		f.catchUp(ctx)
+		f.extra.Release(1)
+		f.fullChunks = 0
+	}
 }
 
 // load begins a turn at the checkpoint. It fails with eventlog.ErrBlocked if the projection must not continue.

@@ -19,10 +19,10 @@ const (
 	fullGroup  = chunkLines  // concurrent lines; the committer's share of an integration limits them, too
 	smallGroup = 16          // concurrent lines while throttled
 	busyFor    = time.Second // after the last check that found the log busy
-	maxCounted = 10_000      // limit of a count of events
+	maxCounted = 10_000      // events that are read for a count
 )
 
-// otherEventsSQL counts the events after ($1, $2), up to $3, that no line of an import has caused.
+// otherEventsSQL counts, of the first $3 events after ($1, $2), those that no line of an import has caused.
 const otherEventsSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT starts_with(request_id, '` + requestPrefix + `')) FROM (
     SELECT request_id FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
 ) AS e`
@@ -66,8 +66,8 @@ func (p *pace) rest(ctx context.Context, took time.Duration) {
 	}
 }
 
-// busy reports whether imports are throttled. It counts events at most once in checkEvery. It ignores a count over a
-// longer interval, from four times checkEvery on, because its events may be old.
+// busy reports whether imports are throttled. It counts events at most once in checkEvery. It ignores a count since
+// four times checkEvery or more, because its events may be old.
 func (p *pace) busy(ctx context.Context) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -101,10 +101,11 @@ func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 
 // set decodes the raw values of Columns.
 func (r *Row) set(v [][]byte) error {
+	// transaction_id, position, stream_id, stream_version and recorded_at
 	if len(v[0]) != 8 || len(v[1]) != 4 || !isUUID(v[3]) || len(v[4]) != 4 || len(v[12]) != 8 {
 		return errRow
 	}
-	for _, i := range [...]int{6, 11, 13, 14, 15} {
+	for _, i := range [...]int{6, 11, 13, 14, 15} { // integration_id, salt, batch_id, key_id, fingerprint
 		if v[i] != nil && !isUUID(v[i]) {
 			return errRow
 		}
