@@ -76,22 +76,13 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
-			attempt-- // it did not fail because of a lock, so the next wait for locks is no longer
-			if behind++; behind == warnHiddenAfter && r.Inline {
-				r.Logger.WarnContext(ctx,
-					"The switch to the new tables waits for the log to settle: a transaction that is open elsewhere hides "+
-						"a part of it")
-			}
-			if r.Inline && !eventlog.Sleep(ctx, watchInterval) {
+			attempt-- // it did not fail because of a lock, so the next wait for locks does not grow
+			behind++
+			if r.Inline && !r.pauseForLog(ctx, behind) {
 				return ctx.Err()
 			}
 		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
-			if attempt%warnAfter == 0 {
-				r.Logger.WarnContext(ctx, "The switch to the new tables waits for a session that holds a lock on the old ones",
-					slog.Any("error", err))
-			}
-			pause := min(firstPause<<min(attempt-1, 10), maxPause)
-			if !eventlog.Sleep(ctx, pause/2+rand.N(pause)) { //nolint:gosec // not a secret
+			if !r.pauseForLocks(ctx, attempt, err) {
 				return ctx.Err()
 			}
 		case poisoned: // replayLog returns the same error, unless staff have skipped the event meanwhile
@@ -107,6 +98,25 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// pauseForLog pauses until the log may have settled. It returns false when ctx has ended.
+func (r *rebuild) pauseForLog(ctx context.Context, behind int) bool {
+	if behind == warnHiddenAfter {
+		r.Logger.WarnContext(ctx, "The switch to the new tables waits for the log to settle: a transaction that is open "+
+			"elsewhere hides a part of it")
+	}
+	return eventlog.Sleep(ctx, watchInterval)
+}
+
+// pauseForLocks lets the sessions pass that wait behind the attempt. It returns false when ctx has ended.
+func (r *rebuild) pauseForLocks(ctx context.Context, attempt int, cause error) bool {
+	if attempt%warnAfter == 0 {
+		r.Logger.WarnContext(ctx, "The switch to the new tables waits for a session that holds a lock on the old ones",
+			slog.Any("error", cause))
+	}
+	pause := min(firstPause<<min(attempt-1, 10), maxPause)
+	return eventlog.Sleep(ctx, pause/2+rand.N(pause)) //nolint:gosec // not a secret
 }
 
 // checkLag fails with errTooFarBehind if so many events are left that an inline switch would block appends for long.
