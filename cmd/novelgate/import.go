@@ -158,29 +158,36 @@ type inputLine struct {
 func (c *importCommand) lines() iter.Seq2[inputLine, error] {
 	return func(yield func(inputLine, error) bool) {
 		for _, name := range c.Files {
-			file, err := os.Open(name)
-			if err != nil {
-				yield(inputLine{}, fmt.Errorf("read lines: %w", err))
-				return
-			}
-			next := numberedLines(file)
-			if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(name[max(0, len(name)-4):], ".csv") {
-				next, err = c.csvRows(file)
-			}
-			for err == nil {
-				line := inputLine{place: place{File: name}}
-				line.text, line.FileLine, err = next()
-				if err == nil && len(bytes.TrimSpace(line.text)) > 0 && !yield(line, nil) {
-					break
+			for line, err := range c.linesOf(name) {
+				if !yield(line, err) || err != nil {
+					return
 				}
 			}
-			_ = file.Close() // it was only read from
-			if err != nil && !errors.Is(err, io.EOF) {
-				yield(inputLine{}, fmt.Errorf("read %s: %w", name, err))
-			}
-			if !errors.Is(err, io.EOF) { // an error, or the caller has ended the loop
+		}
+	}
+}
+
+func (c *importCommand) linesOf(name string) iter.Seq2[inputLine, error] {
+	return func(yield func(inputLine, error) bool) {
+		file, err := os.Open(name)
+		if err != nil {
+			yield(inputLine{}, fmt.Errorf("read lines: %w", err))
+			return
+		}
+		defer file.Close() //nolint:errcheck // it was only read from
+		next := numberedLines(file)
+		if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(name[max(0, len(name)-4):], ".csv") {
+			next, err = c.csvRows(file)
+		}
+		for err == nil {
+			line := inputLine{place: place{File: name}}
+			line.text, line.FileLine, err = next()
+			if err == nil && len(bytes.TrimSpace(line.text)) > 0 && !yield(line, nil) {
 				return
 			}
+		}
+		if !errors.Is(err, io.EOF) {
+			yield(inputLine{}, fmt.Errorf("read %s: %w", name, err))
 		}
 	}
 }
@@ -385,28 +392,8 @@ func (c *importCommand) upload(
 	if err != nil {
 		return 0, fmt.Errorf("pack lines: %w", err)
 	}
-	var lines [][]byte
-	size, read := 0, int64(0)
-	flush := func() error {
-		for len(lines) > 0 { // the service may store only the first lines of a part
-			body := packer.EncodeAll(append(bytes.Join(lines, []byte("\n")), '\n'), nil)
-			next, err := client.put(ctx, stored, body)
-			if err != nil {
-				return err
-			}
-			if next < stored {
-				return errSetBack
-			}
-			if next == stored || next > stored+int64(len(lines)) {
-				return fmt.Errorf("the import has %d lines after an upload of lines %d to %d: is another program uploading?",
-					next, stored+1, stored+int64(len(lines)))
-			}
-			lines, stored = lines[next-stored:], next
-			show(stored)
-		}
-		size = 0
-		return nil
-	}
+	p := &importPart{client: client, packer: packer, stored: stored, show: show}
+	read := int64(0)
 	for line, err := range c.lines() {
 		if err != nil {
 			return 0, err
@@ -414,13 +401,54 @@ func (c *importCommand) upload(
 		if read++; read <= stored {
 			continue
 		}
-		if len(lines) == imports.MaxPartLines || len(lines) > 0 && size+len(line.text) > partBytes {
-			if err := flush(); err != nil {
-				return 0, err
-			}
+		if err := p.add(ctx, line.text); err != nil {
+			return 0, err
 		}
-		lines, size = append(lines, line.text), size+len(line.text)+1
 	}
-	err = flush()
-	return stored, err
+	err = p.send(ctx)
+	return p.stored, err
+}
+
+// importPart is the part of an import that is uploaded next.
+type importPart struct {
+	client *importClient
+	packer *zstd.Encoder
+	show   func(stored int64)
+	stored int64 // lines that the service has
+	lines  [][]byte
+	size   int // of the lines, in bytes
+}
+
+// add adds a line. It sends the part first if the line does not fit.
+func (p *importPart) add(ctx context.Context, line []byte) error {
+	if len(p.lines) == imports.MaxPartLines || len(p.lines) > 0 && p.size+len(line) > partBytes {
+		if err := p.send(ctx); err != nil {
+			return err
+		}
+	}
+	p.lines, p.size = append(p.lines, line), p.size+len(line)+1
+	return nil
+}
+
+// send sends the part, and then those of its lines that the service has not stored. It fails with errSetBack if the
+// service has lost lines.
+func (p *importPart) send(ctx context.Context) error {
+	for len(p.lines) > 0 {
+		body := p.packer.EncodeAll(append(bytes.Join(p.lines, []byte("\n")), '\n'), nil)
+		next, err := p.client.put(ctx, p.stored, body)
+		if err != nil {
+			return err
+		}
+		if next < p.stored {
+			return errSetBack
+		}
+		if all := p.stored + int64(len(p.lines)); next == p.stored || next > all {
+			return fmt.Errorf("the import has %d lines after an upload of lines %d to %d: is another program uploading?",
+				next, p.stored+1, all)
+		}
+		p.lines, p.stored = p.lines[next-p.stored:], next
+		p.show(p.stored)
+	}
+	p.size = 0
+	return nil
 }

@@ -42,21 +42,23 @@ func (f *mirrorFlags) overNATS() bool {
 	return strings.HasPrefix(f.From, "nats://") || strings.HasPrefix(f.From, "tls://")
 }
 
-// validateSource checks that the flags name one source of events, and the origin that signs them. It sets origin.
-func (f *mirrorFlags) validateSource() error {
-	if f.overNATS() {
-		if err := wantNATS("--mirror", f.From); err != nil {
-			return err
-		}
-		if f.Origin == nil {
-			return errors.New("--mirror with NATS servers needs --origin: the public URL of the service that signs the events")
-		}
-		if f.AuditorKey != "" {
-			return errors.New("--auditor-key is for a --mirror with a public URL: events from NATS need none")
-		}
-		f.origin = strings.TrimRight(f.Origin.String(), "/")
-		return errors.Join(wantHTTP("--origin", f.Origin), f.NATS.validate("--mirror"))
+// validateNATS checks the flags of a mirror that reads from NATS servers. It sets origin.
+func (f *mirrorFlags) validateNATS() error {
+	if err := wantNATS("--mirror", f.From); err != nil {
+		return err
 	}
+	if f.Origin == nil {
+		return errors.New("--mirror with NATS servers needs --origin: the public URL of the service that signs the events")
+	}
+	if f.AuditorKey != "" {
+		return errors.New("--auditor-key is for a --mirror with a public URL: events from NATS need none")
+	}
+	f.origin = strings.TrimRight(f.Origin.String(), "/")
+	return errors.Join(wantHTTP("--origin", f.Origin), f.NATS.validate("--mirror"))
+}
+
+// validateURL checks the flags of a mirror that reads from its origin. It sets origin.
+func (f *mirrorFlags) validateURL() error {
 	if f.Origin != nil {
 		return errors.New("--origin is for a --mirror with NATS servers: a public URL in --mirror is that of the origin")
 	}
@@ -92,7 +94,11 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 		}
 		return nil
 	}
-	if err := f.validateSource(); err != nil {
+	validateSource := f.validateURL
+	if f.overNATS() {
+		validateSource = f.validateNATS
+	}
+	if err := validateSource(); err != nil {
 		return err
 	}
 	if signing.Origin != "" || signing.PublishDir != "" || signing.PublishURL != nil || len(signing.Witness) > 0 {
@@ -102,20 +108,8 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 	if relaying.URL == f.From && relaying.NATS == f.NATS {
 		return errors.New("--relay: this is where the mirror reads its events; relay to another account")
 	}
-	if f.OriginKey == "" {
-		return errors.New("--mirror needs --origin-key")
-	}
-	text, err := os.ReadFile(f.OriginKey)
-	if err != nil {
-		return fmt.Errorf("--origin-key: %w", err)
-	}
-	if f.keys = strings.Fields(string(text)); len(f.keys) == 0 {
-		return errors.New("--origin-key: there is no key in the file")
-	}
-	for _, key := range f.keys {
-		if _, err := (ledger.Checkpoint{}).SignedBy(key); err != nil { // it fails for text that is not a key
-			return fmt.Errorf("--origin-key: %w", err)
-		}
+	if f.keys, err = f.readKeys(); err != nil {
+		return err
 	}
 	if f.bundles, err = audit.OpenBundles(f.Bundle); err != nil {
 		return fmt.Errorf("--mirror-bundle: %w", err)
@@ -124,6 +118,27 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 		return errors.New("--mirror-bundle: the first bundle does not begin with log index 0")
 	}
 	return nil
+}
+
+// readKeys returns the keys of the file of --origin-key.
+func (f *mirrorFlags) readKeys() ([]string, error) {
+	if f.OriginKey == "" {
+		return nil, errors.New("--mirror needs --origin-key")
+	}
+	text, err := os.ReadFile(f.OriginKey)
+	if err != nil {
+		return nil, fmt.Errorf("--origin-key: %w", err)
+	}
+	keys := strings.Fields(string(text))
+	if len(keys) == 0 {
+		return nil, errors.New("--origin-key: there is no key in the file")
+	}
+	for _, key := range keys {
+		if _, err := (ledger.Checkpoint{}).SignedBy(key); err != nil { // it fails for text that is not a key
+			return nil, fmt.Errorf("--origin-key: %w", err)
+		}
+	}
+	return keys, nil
 }
 
 // source returns the source of the history, and a function that closes its connection.
