@@ -258,6 +258,11 @@ func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state,
 	for w, n := range needed {
 		b.permits.reserve(ctx, w, limits[w], n)
 	}
+	return st.readSlugs(ctx, db, candidates)
+}
+
+// readSlugs reads which of the candidates for slugs are taken.
+func (st *state) readSlugs(ctx context.Context, db database.DB, candidates []string) error {
 	if len(candidates) == 0 {
 		return nil
 	}

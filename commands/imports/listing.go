@@ -33,8 +33,7 @@ func (a *API) results(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, false, "status", "warning", "after", "limit")
 }
 
-// failed handles GET /api/integrations/imports/{importId}/failed: the failed lines themselves. It leaves out those that
-// nobody can mend: lines that were too long to be stored, lines of erased authors, and empty ones.
+// failed handles GET /api/integrations/imports/{importId}/failed: the failed lines themselves that are mendable.
 func (a *API) failed(ctx context.Context, c *call) error {
 	return a.lines(ctx, c, true, "after", "limit")
 }
@@ -127,13 +126,11 @@ func (l *listing) add(c *listedChunk, after int64) error {
 		if err != nil {
 			return err
 		}
-		if r.Line <= after || l.status != "" && r.Status != l.status ||
-			l.warning != "" && !r.warns(l.warning) {
+		if r.Line <= after || !l.selects(&r) {
 			continue
 		}
 		if l.failed {
-			picked = lines[r.Line-c.first-1]
-			if len(picked) > maxLine || string(picked) == erasedLine || len(bytes.TrimSpace(picked)) == 0 {
+			if picked = lines[r.Line-c.first-1]; !mendable(picked) {
 				continue
 			}
 		}
@@ -144,4 +141,15 @@ func (l *listing) add(c *listedChunk, after int64) error {
 		l.lines, l.last = l.lines+1, r.Line
 	}
 	return nil
+}
+
+// selects reports whether an outcome has the status and the warning of the listing.
+func (l *listing) selects(r *Result) bool {
+	return (l.status == "" || r.Status == l.status) && (l.warning == "" || r.warns(l.warning))
+}
+
+// mendable reports whether a failed line can be mended. Lines that were too long to be stored, lines of erased authors
+// and empty lines cannot.
+func mendable(line []byte) bool {
+	return len(line) <= maxLine && string(line) != erasedLine && len(bytes.TrimSpace(line)) > 0
 }
