@@ -43,16 +43,7 @@ func Verify(dir, key string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// Compute the hashes of the tree from the events, in the order in which tlog stores them.
-	var stored []tlog.Hash
-	reader := tlog.HashReaderFunc(func(indexes []int64) ([]tlog.Hash, error) {
-		list := make([]tlog.Hash, len(indexes))
-		for i, index := range indexes {
-			list[i] = stored[index]
-		}
-		return list, nil
-	})
-	versions, seen := map[string]uint32{}, map[[2]string]bool{}
+	h := &history{versions: map[string]uint32{}, seen: map[[2]string]bool{}}
 	for first := int64(0); first < tree.N; first += eventsPerFile {
 		count := min(eventsPerFile, tree.N-first)
 		list, err := readEvents(dir, first, count)
@@ -64,27 +55,12 @@ func Verify(dir, key string) (int64, error) {
 			return 0, err
 		}
 		for i := range list {
-			e, index := &list[i], first+int64(i)
-			entry, err := e.entry(entries[i])
-			if err != nil {
-				return 0, fmt.Errorf("event %d: %w", index, err)
+			if err := h.add(first+int64(i), &list[i], entries[i]); err != nil {
+				return 0, err
 			}
-			if e.LogIndex == nil || *e.LogIndex != index || !bytes.Equal(entry, entries[i]) {
-				return 0, fmt.Errorf("%w: event %d differs from its entry, or has another log index", errWrong, index)
-			}
-			name := [2]string{e.Source, e.ID}
-			if seen[name] || e.StreamVersion != versions[e.StreamID]+1 {
-				return 0, fmt.Errorf("%w: event %d is a duplicate, or the version before it is missing", errWrong, index)
-			}
-			seen[name], versions[e.StreamID] = true, e.StreamVersion
-			hashes, err := tlog.StoredHashes(index, entry, reader)
-			if err != nil {
-				return 0, fmt.Errorf("compute hashes: %w", err)
-			}
-			stored = append(stored, hashes...)
 		}
 	}
-	root, err := tlog.TreeHash(tree.N, reader)
+	root, err := tlog.TreeHash(tree.N, h)
 	if err != nil {
 		return 0, fmt.Errorf("compute root: %w", err)
 	}
@@ -92,6 +68,44 @@ func Verify(dir, key string) (int64, error) {
 		return 0, fmt.Errorf("%w: the root is %s, but the signed one is %s", errWrong, root, tree.Hash)
 	}
 	return tree.N, nil
+}
+
+// history is the events so far.
+type history struct {
+	hashes   []tlog.Hash        // of the tree, in the order in which tlog stores them
+	versions map[string]uint32  // newest version of each stream
+	seen     map[[2]string]bool // pairs of source and id
+}
+
+// ReadHashes implements tlog.HashReader.
+func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+	list := make([]tlog.Hash, len(indexes))
+	for i, index := range indexes {
+		list[i] = h.hashes[index]
+	}
+	return list, nil
+}
+
+// add checks an event and its stored entry, and adds the hashes of the tree up to it.
+func (h *history) add(index int64, e *event, stored []byte) error {
+	entry, err := e.entry(stored)
+	if err != nil {
+		return fmt.Errorf("event %d: %w", index, err)
+	}
+	if e.LogIndex == nil || *e.LogIndex != index || !bytes.Equal(entry, stored) {
+		return fmt.Errorf("%w: event %d differs from its entry, or has another log index", errWrong, index)
+	}
+	name := [2]string{e.Source, e.ID}
+	if h.seen[name] || e.StreamVersion != h.versions[e.StreamID]+1 {
+		return fmt.Errorf("%w: event %d is a duplicate, or the version before it is missing", errWrong, index)
+	}
+	h.seen[name], h.versions[e.StreamID] = true, e.StreamVersion
+	hashes, err := tlog.StoredHashes(index, entry, h)
+	if err != nil {
+		return fmt.Errorf("compute hashes: %w", err)
+	}
+	h.hashes = append(h.hashes, hashes...)
+	return nil
 }
 
 // open checks the signature of the checkpoint and returns its tree.

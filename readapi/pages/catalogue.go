@@ -62,30 +62,7 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 	}
 	path, filter := p.Addresses.Base()+"/novels", url.Values{}
 	copyParameters(filter, r.URL.Query(), "sort", "q", "state", "owner", "genre", "language", "limit")
-	for _, name := range []string{"sort", "state", "owner"} {
-		if value := filter.Get(name); value != "" {
-			body.Hidden = append(body.Hidden, field{name, value})
-		}
-	}
-	for _, sort := range sorts {
-		link := withParameter(path, filter, "sort", sort.value)
-		body.Sorts = append(body.Sorts, choice{sort.label, link, sort.value == params.Sort})
-	}
-	owner := params.Owner
-	if owner == readapi.Host {
-		owner = "Published by this platform"
-	}
-	for _, f := range []field{
-		{"q", params.Text},
-		{"state", params.State},
-		{"owner", owner},
-		{"genre", params.Genre},
-		{"language", languageName(params.Language)},
-	} {
-		if f.Value != "" {
-			body.Filters = append(body.Filters, choice{Name: f.Value, Path: withParameter(path, filter, f.Name, "")})
-		}
-	}
+	body.addControls(params, path, filter)
 	d := &document{
 		Template: "catalogue", Title: "Novels", Kind: "website", Description: "Novels and what readers say about them.",
 		Canonical: p.Addresses.Novels(), NoIndex: body.Filtered, Body: &body,
@@ -101,4 +78,33 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query
 		body.Next = withParameter(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
 	}
 	return d, nil
+}
+
+// addControls adds what changes the list: the hidden fields of the search form, the orders and the current filters.
+// filter has the parameters of the request.
+func (b *catalogueBody) addControls(params readapi.CatalogueParams, path string, filter url.Values) {
+	for _, name := range []string{"sort", "state", "owner"} {
+		if value := filter.Get(name); value != "" {
+			b.Hidden = append(b.Hidden, field{name, value})
+		}
+	}
+	for _, sort := range sorts {
+		link := withParameter(path, filter, "sort", sort.value)
+		b.Sorts = append(b.Sorts, choice{sort.label, link, sort.value == params.Sort})
+	}
+	owner := params.Owner
+	if owner == readapi.Host {
+		owner = "Published by this platform"
+	}
+	for _, f := range []field{
+		{"q", params.Text},
+		{"state", params.State},
+		{"owner", owner},
+		{"genre", params.Genre},
+		{"language", languageName(params.Language)},
+	} {
+		if f.Value != "" {
+			b.Filters = append(b.Filters, choice{Name: f.Value, Path: withParameter(path, filter, f.Name, "")})
+		}
+	}
 }
