@@ -140,25 +140,64 @@ func (s *server) crash(t testing.TB) {
 // thaw resumes them.
 func (s *server) freeze(t testing.TB) (thaw func()) {
 	t.Helper()
-	connection := testdb.Connect(t, s.url())
-	first := suspend(t, postmaster(t, s.dir)) // so that there are no new ones
-	others := suspend(t, backends(t, connection, `true`)...)
-	return func() { first(); others() }
+	first := postmaster(t, s.dir)
+	resume := suspend(t, first)
+	testdb.Eventually(t, "the postmaster starts no more processes", func() bool { return processState(first) == "T" })
+	// Of these, pg_stat_activity lacks those that authenticate a client at present.
+	others := suspend(t, children(t, first)...)
+	return func() { resume(); others() }
+}
+
+// processState returns the state of a process, as in proc(5); "" for a process that has ended.
+func processState(pid int) string {
+	state, _ := stat(pid)
+	return state
+}
+
+// stat returns the state of a process and its parent.
+func stat(pid int) (state string, parent int) {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	_, fields, _ := strings.Cut(string(content), ") ") // after the name of the program
+	_, _ = fmt.Sscan(fields, &state, &parent)
+	return state, parent
+}
+
+// children returns the processes that a process has started.
+func children(t testing.TB, of int) (pids []int) {
+	t.Helper()
+	for _, directory := range testdb.Must(filepath.Glob("/proc/[0-9]*"))(t) {
+		pid, err := strconv.Atoi(filepath.Base(directory))
+		if _, parent := stat(pid); err == nil && parent == of {
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) == 0 {
+		t.Fatalf("process %d has no children", of)
+	}
+	return pids
 }
 
 // freezeWriters suspends the processes of the committers' connections, at least one in a transaction. All others
 // continue, and new ones start.
 func (s *server) freezeWriters(t testing.TB) (thaw func()) {
 	t.Helper()
-	connection := testdb.Connect(t, s.url())
 	const writers = `application_name = 'novelgate-append'`
-	testdb.Eventually(t, "a writer is stopped in the middle of its transaction", func() bool {
+	const midway = `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE ` + writers + ` AND backend_xid IS NOT NULL)`
+	testdb.Eventually(t, "a writer is stopped in the middle of its transaction", func() (found bool) {
+		connection := connect(t, s.url())
+		defer func() { _ = connection.Close(context.Background()) }()
 		thaw = suspend(t, backends(t, connection, writers)...)
-		if len(backends(t, connection, writers+` AND backend_xid IS NOT NULL`)) > 0 {
-			return true
+		// A writer may have stopped with a lock for which this query waits.
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		err := connection.QueryRow(ctx, midway).Scan(&found)
+		if !found {
+			thaw()
 		}
-		thaw()
-		return false
+		if err != nil && ctx.Err() == nil {
+			t.Fatalf("look for a transaction: %v", err)
+		}
+		return found
 	})
 	return thaw
 }
