@@ -38,7 +38,9 @@ var template = sync.OnceValue(func() (err error) {
 		return err
 	}
 	ctx := context.Background()
-	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: templateDir, Logger: slog.New(slog.DiscardHandler)})
+	server, err := pgserver.Start(ctx, pgserver.Config{
+		DataDir: templateDir, StopTimeout: patience, Logger: slog.New(slog.DiscardHandler),
+	})
 	if err != nil {
 		return err
 	}
@@ -113,7 +115,8 @@ func (s *server) start(t testing.TB) {
 	t.Helper()
 	var err error
 	if s.ours, err = pgserver.Start(t.Context(),
-		pgserver.Config{DataDir: s.dir, Settings: s.settings, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		pgserver.Config{DataDir: s.dir, Settings: s.settings, StopTimeout: patience,
+			Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
 	}
 }
@@ -297,7 +300,7 @@ func startStandby(t testing.TB, primary *server) *server {
 	standby := &server{dir: dataDir(t)}
 	var err error
 	if standby.ours, err = primary.ours.StartStandby(t.Context(),
-		pgserver.Config{DataDir: standby.dir, Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		pgserver.Config{DataDir: standby.dir, StopTimeout: patience, Logger: slog.New(slog.DiscardHandler)}); err != nil {
 		t.Fatalf("start a standby: %v", err)
 	}
 	standby.stopAtEnd(t)
