@@ -286,6 +286,15 @@ func execute(t testing.TB, url string, statements ...string) {
 	}
 }
 
+// compact rewrites all tables, and their statistics, without what was deleted. A VACUUM FULL without tables would also
+// lock the catalogs that the databases of a server share, which other tests need.
+func compact(t testing.TB, url string) {
+	t.Helper()
+	tables := value[string](t, url, `SELECT string_agg(format('%I.%I', schemaname, tablename), ', ') FROM pg_tables
+		WHERE schemaname NOT IN ('pg_catalog', 'information_schema')`)
+	execute(t, url, `VACUUM (FULL, ANALYZE) `+tables)
+}
+
 // value returns the single value of a query; the zero value without a row.
 func value[T any](t testing.TB, url, query string, args ...any) T {
 	t.Helper()

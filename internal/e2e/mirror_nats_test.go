@@ -93,7 +93,7 @@ func TestMirrorOverNATS(t *testing.T) {
 	p.Import(t, Key(), planted.With(Fields{"content": "Later"})).WantPost(t, 201)
 	wantSame()
 	for _, m := range []*Service{mirror, fromBundle} {
-		execute(t, m.DatabaseURL, `VACUUM FULL`, `ANALYZE`)
+		compact(t, m.DatabaseURL)
 		if held := testdb.Holding(t, m.DatabaseURL, words, plantedMember); len(held) > 0 {
 			t.Errorf("what was erased is still in %v", held)
 		}
