@@ -99,11 +99,11 @@ func TestHandoverKilled(t *testing.T) {
 	wantOpen()
 
 	// Before the mirror has everything.
+	release = hold(t, mirror.DatabaseURL, `SELECT FROM mirror FOR UPDATE`)
 	p = begin(t, origin, args...)
 	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
-	resume := suspend(t, mirror.cmd.Process.Pid)
 	p.kill()
-	resume()
+	release()
 
 	// Before the handover is complete.
 	release = hold(t, origin.DatabaseURL, `SELECT FROM handover FOR UPDATE`)
