@@ -290,7 +290,7 @@ func migrated(t *testing.T, databaseURL string) string {
 func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)
-	service := serve(t, database.url())
+	service := serve(t, slowly(database.url()), "--request-timeout", "10s")
 	p := newPartner(t, database.url())
 	sent := 0
 	send := func() answer {

@@ -16,7 +16,7 @@ import (
 func TestServeAStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := startPair(t)
-	full := serve(t, primary.url())
+	full := serve(t, slowly(primary.url()), "--request-timeout", "10s")
 	l := newLoad(t, newPartner(t, primary.url()))
 	l.aim(full)
 	l.start(4)
@@ -31,10 +31,10 @@ func TestServeAStandby(t *testing.T) {
 	})
 	primary.awaitStandby(t, standby)
 
-	r := serve(t, standby.url())
-	if said := r.stderr.String(); !strings.Contains(said, "is a standby: only readers are served") {
-		t.Errorf("at its start it says\n%s", said)
-	}
+	r := servePatiently(t, standby.url())
+	testdb.Eventually(t, "it says that only readers are served", func() bool {
+		return strings.Contains(r.stderr.String(), "is a standby: only readers are served")
+	})
 	for _, path := range []string{
 		"/", "/novels", "/novels/standby", "/novels/standby/discussion", "/feed.atom", "/api/novels", "/api/novels/standby",
 		"/api/novels/standby/discussion", "/api/activity", "/ledger/checkpoint", "/ledger/key", "/ledger/tile/0/000.p/1",
@@ -92,7 +92,7 @@ func TestServeAStandby(t *testing.T) {
 		t.Errorf("after the promotion it ended with %d\n%s", code, lastLines(r.stderr.String(), 12))
 	}
 	readers.Wait()
-	again := serve(t, standby.url())
+	again := servePatiently(t, standby.url())
 	l.aim(again)
 	l.book.await(50)
 	l.stop()

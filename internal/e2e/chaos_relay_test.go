@@ -108,9 +108,9 @@ func TestRelayAndMirrorKilled(t *testing.T) {
 	startRelay(1)
 	p, title := newPartner(t, primary.url()), Unique("Erased")
 	for range 30 {
-		p.at(service).Import(t, Key(), Comment(title).With(Fields{
+		importUntilAccepted(t, p.at(service), Key(), Comment(title).With(Fields{
 			"uuid": plantedUUID, "username": plantedName, "content": plantedWords,
-		})).WantPost(t, 201)
+		}))
 	}
 	flags := natsMirrorFlags(t, servers.url(), service)
 	mirror := serve(t, own.url(), flags...)

@@ -296,7 +296,7 @@ func TestConnectionsStayBelowTheLimit(t *testing.T) {
 			if flags != "" {
 				arguments = append(arguments, flags)
 			}
-			service := serve(t, database.url(), arguments...)
+			service := servePatiently(t, database.url(), arguments...)
 			l.aim(service)
 			l.start(16)
 			l.book.await(200)

@@ -21,7 +21,7 @@ func TestReadersOnAStandby(t *testing.T) {
 	t.Parallel()
 	const maxLag = 2 * time.Second
 	primary, standby := startPair(t)
-	r := serve(t, primary.url(), "--read-database-url", standby.url(), "--read-max-lag", maxLag.String())
+	r := servePatiently(t, primary.url(), "--read-database-url", standby.url(), "--read-max-lag", maxLag.String())
 	p := newPartner(t, primary.url())
 	first := remarkOn(t, p, r, "first")
 	testdb.Eventually(t, "the comment is on the page", func() bool { return strings.Contains(newestOn(t, r), first) })
@@ -54,8 +54,8 @@ func TestReadersOnAStandby(t *testing.T) {
 func TestReadersSeeNoOutage(t *testing.T) {
 	t.Parallel()
 	primary, standby := startPair(t)
-	r := serve(t, primaryOf(t, primary, standby)+"&connect_timeout=30", "--read-database-url",
-		standby.url()+"&connect_timeout=30", "--read-max-lag", patience.String())
+	r := servePatiently(t, primaryOf(t, primary, standby), "--read-database-url", slowly(standby.url()), "--read-max-lag",
+		patience.String())
 	p := newPartner(t, primary.url())
 	first := remarkOn(t, p, r, "first")
 	testdb.Eventually(t, "the comment is on the page", func() bool { return strings.Contains(newestOn(t, r), first) })
@@ -103,7 +103,7 @@ func TestReadersSeeNoOutage(t *testing.T) {
 func TestHistoryOnAStandby(t *testing.T) {
 	t.Parallel()
 	primary, standby := startPair(t)
-	r := serve(t, primary.url(), "--read-database-url", standby.url(), "--read-max-lag", patience.String())
+	r := servePatiently(t, primary.url(), "--read-database-url", standby.url(), "--read-max-lag", patience.String())
 	p, auditor := newPartner(t, primary.url()), r.NewAuditor(t)
 	const comments = 1300
 	for i := range comments {
@@ -219,8 +219,8 @@ func standbyAhead(t *testing.T, comment bool) {
 	t.Helper()
 	primary, promoted := startPair(t)
 	ahead := startStandby(t, primary)
-	both := primaryOf(t, primary, promoted) + "&connect_timeout=30"
-	before := serve(t, both, "--pause-projections")
+	both := primaryOf(t, primary, promoted)
+	before := servePatiently(t, both, "--pause-projections")
 	p := newPartner(t, primary.url())
 	kept := remarkOn(t, p, before, "kept")
 	primary.awaitStandby(t, promoted)
@@ -236,7 +236,7 @@ func standbyAhead(t *testing.T, comment bool) {
 	primary.crash(t)
 	promoted.promote(t)
 
-	r := serve(t, both, "--read-database-url", ahead.url(), "--read-max-lag", patience.String())
+	r := servePatiently(t, both, "--read-database-url", ahead.url(), "--read-max-lag", patience.String())
 	testdb.Eventually(t, "the service says why it does not use the standby", func() bool {
 		return strings.Contains(r.stderr.String(), "has not followed the present one yet")
 	})
