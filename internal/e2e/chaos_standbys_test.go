@@ -164,19 +164,23 @@ func TestExportFromAStandby(t *testing.T) {
 	primary, standby := startPair(t)
 	execute(t, primary.url(), `CREATE VIEW analytics.place AS SELECT pg_is_in_recovery() AS standby`)
 	integrations := 0
-	export := func(view string) Output {
+	export := func(view string, maxLag time.Duration) Output {
 		t.Helper()
 		return MustCLI(t, primary.url(), "analytics", "export", "--view", view, "--read-database-url", standby.url(),
-			"--read-max-lag", "2s")
+			"--read-max-lag", maxLag.String())
 	}
 	wantExport := func(standby string) {
 		t.Helper()
+		maxLag := patience // a busy standby has it in time
+		if standby == "f" {
+			maxLag = 2 * time.Second
+		}
 		newPartner(t, primary.url())
 		integrations++
-		if out := export("integrations"); strings.Count(out.Stdout, "\n") != 1+integrations {
+		if out := export("integrations", maxLag); strings.Count(out.Stdout, "\n") != 1+integrations {
 			t.Errorf("%d integrations, and the export has\n%s", integrations, out.Stdout)
 		}
-		out := export("place")
+		out := export("place", maxLag)
 		if out.Stdout != "standby\n"+standby+"\n" {
 			t.Errorf("from a standby: %s, want %s", out.Stdout, standby)
 		}
