@@ -346,6 +346,12 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	}
 	awaitSealed(t, observer)
 	r.Stop(t)
+	if v.pooled == "" { // a pooler keeps its connections
+		superuser := testdb.Connect(t, observer)
+		testdb.Eventually(t, "the connections of the service are closed", func() bool { // the role may have few
+			return len(backends(t, superuser, `datname = current_database()`)) == 0
+		})
+	}
 	for _, args := range [][]string{{"projection", "rebuild", "posts"}, {"events", "verify"}} {
 		var out Output
 		testdb.Eventually(t, "the server or the pooler takes connections", func() bool {
