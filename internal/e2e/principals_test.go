@@ -222,6 +222,7 @@ func TestPrincipals(t *testing.T) {
 	ofDisabled := newFixture(t, ada)
 	s.Integration(t, "disable", ofDisabled.partner.IntegrationID)
 	invalid := invalidKeys(t, ada)
+	awaitSigned(t, s) // the ledger has what its routes are asked for
 	for _, route := range Routes(t) {
 		known, ok := routeClasses[route.String()]
 		if !ok {

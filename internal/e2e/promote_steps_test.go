@@ -234,7 +234,7 @@ func awaitSigned(t testing.TB, s *Service) {
 	t.Helper()
 	events := value[int64](t, s.DatabaseURL, `SELECT count(*) FROM events`)
 	testdb.Eventually(t, "the ledger is signed", func() bool {
-		return value[int64](t, s.DatabaseURL, `SELECT max(tree_size) FROM ledger_checkpoints`) >= events
+		return value[int64](t, s.DatabaseURL, `SELECT coalesce(max(tree_size), 0) FROM ledger_checkpoints`) >= events
 	})
 }
 
