@@ -213,7 +213,7 @@ var faults = []string{"unavailable", "rate_limited", "lost_response", "slow"}
 func TestClientIsCertified(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	for name, timeout := range map[string]time.Duration{"patient": 20 * time.Second, "hasty": 4 * time.Second} {
+	for name, timeout := range map[string]time.Duration{"patient": patience, "hasty": 6 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			box, title := s.NewSandbox(t), Unique("Certified")
@@ -291,7 +291,7 @@ func TestBrokenClientIsNotCertified(t *testing.T) {
 		t.Errorf("%+v", response)
 	}
 	hasty := Attach(s.URL)
-	hasty.http.Timeout = 2 * time.Second
+	hasty.http.Timeout = 6 * time.Second
 	r = box.Request(PostsPath, "slow", Comment(title).With(Fields{"content": "About slow"}).JSON(t))
 	r.Header = http.Header{"Novelgate-Simulate": {"slow"}}
 	if response, err := hasty.TrySend(t, r); err == nil { // and given up
