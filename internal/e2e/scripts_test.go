@@ -19,8 +19,9 @@ import (
 )
 
 // TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database
-// is migrated unless the file's name begins with "empty_". The command "settled" waits until readers of the log see all
-// of it; "exits CODE PROGRAM ..." runs a program and wants it to end with that exit code.
+// is migrated unless the file's name begins with "empty_" or "own_": that of the latter is on a server of its own. The
+// command "settled" waits until readers of the log see all of it; "exits CODE PROGRAM ..." runs a program and wants it to
+// end with that exit code.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -32,8 +33,11 @@ func TestScripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			newDatabase := testdb.New
-			if strings.HasPrefix(name, "empty_") {
+			switch kind, _, _ := strings.Cut(name, "_"); kind {
+			case "empty":
 				newDatabase = testdb.NewEmpty
+			case "own":
+				newDatabase = func(t testing.TB) string { return testdb.NewServer(t, nil) }
 			}
 			database, binary := newDatabase(t), Binary(t)
 			testscript.Run(t, testscript.Params{
