@@ -179,14 +179,10 @@ func TestServers(t *testing.T) {
 func startHost(t *testing.T) *host {
 	t.Helper()
 	address := freeAddress(t)
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
 	h := &host{
 		address: address,
 		server: startServer(t, map[string]string{
-			"fsync": "off", "listen_addresses": "127.0.0.1", "port": port,
+			"fsync": "off", "listen_addresses": "127.0.0.1", "port": strings.TrimPrefix(address, "127.0.0.1:"),
 			"max_connections": "400", // for several services at a time
 		}),
 	}
@@ -431,12 +427,10 @@ func startBouncer(t *testing.T, mode, server string) string {
 	return address
 }
 
-// freeAddress returns an address on which nothing listens.
+// freeAddress returns an address that the system gives to nobody else until the test ends.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
-	defer func() { _ = listener.Close() }()
-	return listener.Addr().String()
+	return fmt.Sprint("127.0.0.1:", testdb.ReservePort(t))
 }
 
 // selfSigned returns a certificate and its key.

@@ -150,7 +150,9 @@ func silent(t *testing.T) (url string) {
 // does not give way when the mirror returns.
 func TestReplacedWhileRunning(t *testing.T) {
 	t.Parallel()
-	origin, mirror := startMirrored(t)
+	// Addresses that nothing else takes between a stop and the next start.
+	origin := Start(t, testdb.New(t), "--public-url", publicURL, "--listen", freeAddress(t))
+	mirror := startMirror(t, origin, "--public-url", publicURL, "--listen", freeAddress(t))
 	p := newPartner(t, origin.DatabaseURL)
 	title := Unique("Replaced")
 	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
