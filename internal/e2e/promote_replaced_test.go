@@ -33,7 +33,7 @@ func TestStoppedMirrorPromoted(t *testing.T) {
 	mirror = Start(t, mirror.DatabaseURL, args...)
 	testdb.Eventually(t, "the mirror has stopped", func() bool { return mirrorState(t, mirror).StoppedAt != nil })
 
-	promote := append([]string{"promote", "--lost-origin", "--json"}, filesOf(mirror)...)
+	promote := slices.Concat([]string{"promote", "--lost-origin", "--json"}, waiting, filesOf(mirror))
 	refused := mirror.Refused(t, promote...)
 	want := fmt.Sprintf("the mirror has stopped at log index %d: the event is not the one that was signed", had)
 	if !strings.Contains(refused.Stderr, want) {
@@ -98,7 +98,7 @@ func TestReplacedServices(t *testing.T) {
 	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
 	file := handOverTo(t, origin, mirror)
 	first := mirror.URL
-	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	mirror.promote(t, file)
 	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	// The promoted mirror relays from now on.
 	args := mirror.cmd.Args[slices.Index(mirror.cmd.Args, "--data-dir"):]
@@ -160,12 +160,12 @@ func TestReplacedWhileRunning(t *testing.T) {
 	origin.Stop(t)
 	origin = Start(t, origin.DatabaseURL, append(filesOf(origin), "--listen", strings.TrimPrefix(origin.URL, "http://"),
 		"--public-url", publicURL, "--successor", mirror.URL)...)
-	promote := append([]string{"promote", "--lost-origin"}, filesOf(mirror)...)
-	if out := mirror.Refused(t, promote...); !strings.Contains(out.Stderr, "the origin answers") {
+	refused := append([]string{"promote", "--lost-origin"}, filesOf(mirror)...)
+	if out := mirror.Refused(t, refused...); !strings.Contains(out.Stderr, "the origin answers") {
 		t.Errorf("while the origin answers: %s", out.Stderr)
 	}
 	release := hold(t, origin.DatabaseURL, vacuums)
-	mirror.MustCLI(t, append(promote, "--origin-answers")...)
+	mirror.promote(t, "--lost-origin", "--origin-answers")
 	p.at(mirror).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	testdb.Eventually(t, "the origin refuses commands", func() bool {
 		return strings.Contains(string(p.at(origin).Import(t, Key(), Comment(title)).Body), `"origin"`)
@@ -212,7 +212,7 @@ func TestLostTwice(t *testing.T) {
 	p.at(origin).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	wantMirrored(t, origin.URL, origin.DatabaseURL, first.URL, first.DatabaseURL)
 	origin.kill()
-	first.MustCLI(t, append([]string{"promote", "--lost-origin"}, filesOf(first)...)...)
+	first.promote(t, "--lost-origin")
 	execute(t, first.DatabaseURL, `ALTER TABLE promotions DISABLE TRIGGER USER;
 		UPDATE promotions SET promoted_at = promoted_at + interval '1 hour'`)
 	p.at(first).Import(t, Key(), Comment(title)).WantPost(t, 201)
@@ -223,7 +223,7 @@ func TestLostTwice(t *testing.T) {
 		return len(originsOf(t, second).Promotions) == 1
 	})
 	first.kill()
-	second.MustCLI(t, append([]string{"promote", "--lost-origin"}, filesOf(second)...)...)
+	second.promote(t, "--lost-origin")
 	p.at(second).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	promotions := originsOf(t, second).Promotions
 	if len(promotions) != 2 || promotions[1].NextOrigin != originsOf(t, second).Origins[1].Origin {

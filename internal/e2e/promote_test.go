@@ -45,12 +45,22 @@ func startMirroredOn(t testing.TB, database, mirrored string, flags ...string) (
 	return origin, mirror
 }
 
+// waiting are the flags of handover and promote for a server that tests share, whose transactions delay the ledgers. They
+// give less time than a command has.
+var waiting = []string{"--wait", (patience - time.Minute).String()}
+
 // handOverTo hands over to a mirror and returns the file.
 func handOverTo(t testing.TB, origin, mirror *Service) (file string) {
 	t.Helper()
 	file = filepath.Join(t.TempDir(), "handover")
-	origin.MustCLI(t, append([]string{"handover", file, "--to", mirror.URL}, filesOf(origin)...)...)
+	origin.MustCLI(t, slices.Concat([]string{"handover", file, "--to", mirror.URL}, waiting, filesOf(origin))...)
 	return file
+}
+
+// promote promotes a mirror with a file or flags.
+func (s *Service) promote(t testing.TB, args ...string) Output {
+	t.Helper()
+	return s.MustCLI(t, slices.Concat([]string{"promote"}, args, waiting, filesOf(s))...)
 }
 
 // checkpointOf returns the newest checkpoint that a service serves.
@@ -107,7 +117,7 @@ func TestHandover(t *testing.T) {
 	if got := checkpointOf(t, mirror); got != final {
 		t.Errorf("the mirror serves\n%s, and the origin\n%s", got, final)
 	}
-	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	mirror.promote(t, file)
 	load.aim(mirror)
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
 		t.Errorf("the file is still there: %v", err)
@@ -218,8 +228,8 @@ func TestLostOrigin(t *testing.T) {
 	unsigned.Stop(t)
 
 	mirror = Start(t, mirror.DatabaseURL, args...)
-	promote := append([]string{"promote", "--lost-origin", "--checkpoint", newest, "--json"}, filesOf(mirror)...)
-	said := mirror.MustCLI(t, promote...)
+	promote := []string{"--lost-origin", "--checkpoint", newest, "--json"}
+	said := mirror.promote(t, promote...)
 	var promotion struct {
 		Entries, KnownEntries int64
 		Lost                  bool
@@ -229,7 +239,7 @@ func TestLostOrigin(t *testing.T) {
 		promotion.KnownEntries != had+7 || promotion.Origin == promotion.NextOrigin {
 		t.Errorf("promote: %+v %v\n%s", promotion, err, said.Stdout)
 	}
-	again := mirror.MustCLI(t, promote...)
+	again := mirror.promote(t, promote...)
 	if again.Stdout != said.Stdout {
 		t.Errorf("the second time it says\n%s", again.Stdout)
 	}
@@ -355,7 +365,7 @@ func TestHandoverWebhooks(t *testing.T) {
 	})
 
 	file := handOverTo(t, origin, mirror)
-	mirror.MustCLI(t, append([]string{"promote", file}, filesOf(mirror)...)...)
+	mirror.promote(t, file)
 	set(true)
 	moderate(mirror, "reject")
 	testdb.Eventually(t, "three changes are delivered", func() bool { return count(taken) == 3 })
@@ -385,7 +395,7 @@ func TestHandoverAndBack(t *testing.T) {
 	first := p.at(origin).Import(t, key, Comment(title)).WantPost(t, 201)
 	older := checkpointOf(t, origin)
 	keys := mirrorFlags(t, origin, origin.DatabaseURL)[3]
-	away.MustCLI(t, append([]string{"promote", handOverTo(t, origin, away)}, filesOf(away)...)...)
+	away.promote(t, handOverTo(t, origin, away))
 	origin.Stop(t)
 	flags := slices.Concat(mirrorFlags(t, away, away.DatabaseURL), filesOf(origin), []string{"--public-url", publicURL})
 	back := Start(t, testdb.New(t), flags...)
@@ -395,8 +405,10 @@ func TestHandoverAndBack(t *testing.T) {
 	})
 	p.at(away).Import(t, Key(), Comment(title)).WantPost(t, 201)
 	// Through a pipe.
-	token := away.MustCLI(t, append([]string{"handover", "-", "--to", back.URL}, filesOf(away)...)...).Stdout
-	promote := exec.CommandContext(t.Context(), Binary(t), append([]string{"promote", "-"}, filesOf(back)...)...)
+	token := away.MustCLI(t, slices.Concat([]string{"handover", "-", "--to", back.URL}, waiting,
+		filesOf(away))...).Stdout
+	promote := exec.CommandContext(t.Context(), Binary(t), slices.Concat([]string{"promote", "-"}, waiting,
+		filesOf(back))...)
 	promote.Env = append(promote.Environ(), "NOVELGATE_DATABASE_URL="+back.DatabaseURL)
 	promote.Stdin = strings.NewReader(token)
 	if out, err := promote.CombinedOutput(); err != nil {
