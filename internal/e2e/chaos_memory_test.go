@@ -179,9 +179,7 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 			})
 			// Other clients are served meanwhile.
 			wantServed(t, p, r)
-			if status, _ := Get(t, r.URL+"/readyz"); status != http.StatusOK {
-				t.Errorf("/readyz is %d while bodies do not arrive", status)
-			}
+			r.awaitReady(t)
 			wantPeak(t, r, most, "%d bodies that do not arrive", int(all))
 		})
 	}

@@ -2,7 +2,6 @@ package e2e_test
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -236,9 +235,7 @@ func TestCommandsComeFirst(t *testing.T) {
 	l.aim(service)
 	l.start(8)
 	l.book.await(200)
-	if status, body := Get(t, service.OpsURL+"/readyz"); status != 200 {
-		t.Errorf("/readyz: %d %s", status, body)
-	}
+	service.awaitReady(t)
 	// Readers need connections, too.
 	for range 30 {
 		Get(t, service.URL+"/novels")
@@ -267,15 +264,6 @@ func (w *witness) wantSuccess(t testing.TB, since time.Time) {
 			t.Fatalf("a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
 		}
 	}
-}
-
-// awaitReady waits until the service is ready.
-func (s *Service) awaitReady(t testing.TB) {
-	t.Helper()
-	testdb.Eventually(t, "/readyz is 200 again", func() bool {
-		status, _ := Get(t, s.OpsURL+"/readyz")
-		return status == http.StatusOK
-	})
 }
 
 // migrated brings a database to the newest schema.
@@ -332,9 +320,9 @@ func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 		if a := send(); !a.succeeded() {
 			t.Errorf("%s: after it was ready again, a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)
 		}
-		if metrics := service.metrics(t); !strings.Contains(metrics, `novelgate_ready{pool="append"} 1`) {
-			t.Errorf("%s: the metric does not say that commands can be carried out", how)
-		}
+		testdb.Eventually(t, how+": the metric says that commands can be carried out", func() bool {
+			return strings.Contains(service.metrics(t), `novelgate_ready{pool="append"} 1`)
+		})
 	}
 	wantComments(t, database.url(), 3)
 }

@@ -101,9 +101,7 @@ func TestServeAStandby(t *testing.T) {
 	l.book.await(50)
 	l.stop()
 	remarkOn(t, l.Partner, again, "second")
-	if status, body := Get(t, again.OpsURL+"/readyz"); status != http.StatusOK {
-		t.Errorf("/readyz: %d %s", status, body)
-	}
+	again.awaitReady(t)
 }
 
 // wantReadersOnly sends a request to each route of the description, with a key. All but those of readers are refused.

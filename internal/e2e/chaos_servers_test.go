@@ -316,9 +316,7 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 		false); a.status != 201 {
 		t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
 	}
-	if status, body := Get(t, r.URL+"/readyz"); status != 200 {
-		t.Errorf("/readyz: %d %s", status, body)
-	}
+	r.awaitReady(t)
 	if !strings.Contains(r.stderr.String(), v.warned) {
 		t.Errorf("the log lacks %q:\n%s", v.warned, r.stderr)
 	}

@@ -273,6 +273,18 @@ func (s *Service) said() string {
 	return lastLines(s.stderr.String(), 100)
 }
 
+// awaitReady waits until the service is ready, and returns what it says. A single look may find a busy database that
+// has not answered within a second.
+func (s *Service) awaitReady(t testing.TB) (body string) {
+	t.Helper()
+	testdb.Eventually(t, "/readyz is 200", func() bool {
+		var status int
+		status, body = Get(t, s.OpsURL+"/readyz")
+		return status == http.StatusOK
+	})
+	return body
+}
+
 // metrics scrapes the service and checks for secrets.
 func (s *Service) metrics(t testing.TB) string {
 	t.Helper()

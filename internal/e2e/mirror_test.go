@@ -128,10 +128,7 @@ type mirrorStatus struct {
 func mirrorState(t testing.TB, s *Service) mirrorStatus {
 	t.Helper()
 	var ready struct{ Mirror mirrorStatus }
-	status, body := Get(t, s.OpsURL+"/readyz")
-	if status != http.StatusOK {
-		t.Errorf("/readyz of the mirror is %d: %s", status, body)
-	}
+	body := s.awaitReady(t)
 	if err := json.Unmarshal([]byte(body), &ready); err != nil {
 		t.Fatal(err)
 	}

@@ -176,7 +176,7 @@ func TestReplacedWhileRunning(t *testing.T) {
 	release()
 	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
 	wantHandedOver(t, p.at(origin).Import(t, Key(), Comment(title)), mirror.URL)
-	if _, ready := Get(t, origin.OpsURL+"/readyz"); !strings.Contains(ready, `"handedOver":{"successor":"`+mirror.URL) {
+	if ready := origin.awaitReady(t); !strings.Contains(ready, `"handedOver":{"successor":"`+mirror.URL) {
 		t.Errorf("/readyz: %s", ready)
 	}
 	if appends := metric(origin.metrics(t), "novelgate_appends"); appends != "0" {
