@@ -161,9 +161,10 @@ type change struct {
 }
 
 // changeSQL ends the lease of a worker, so that a running visit saves nothing under the old settings. Enabling a
-// webhook resets its failures, and makes its retries due. Only staff enable a webhook that staff have disabled. $1:
-// webhook; $2: integration, or uuid.Nil for staff; $3: URL; $4: types; $5: whether all types are sent; $6: whether it is
-// enabled. NULL: unchanged.
+// webhook resets its failures, and makes its retries due. Only staff enable a webhook that staff have disabled.
+//
+// $1: webhook; $2: integration, or uuid.Nil for staff; $3: URL; $4: types; $5: whether all types are sent; $6: whether
+// it is enabled. NULL: unchanged.
 const changeSQL = `WITH w AS (
     UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
         types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,

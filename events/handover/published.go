@@ -107,9 +107,10 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 	return p, nil
 }
 
-// answer is what the service at a public URL publishes, and how it answers a command without an API key: a mirror with
-// 421 and the URL of its origin; a service that has handed over with 503 and the URL of its successor, if it knows that;
-// a service that can only read its database with 503.
+// answer is what the service at a public URL publishes, and how it answers a command without an API key:
+//   - a mirror with 421 and the URL of its origin,
+//   - a service that has handed over with 503 and the URL of its successor, if it knows that,
+//   - a service that can only read its database with 503.
 type answer struct {
 	Published
 	status int    // of the answer to the command
