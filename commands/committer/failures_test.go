@@ -351,12 +351,17 @@ func TestUnencodableCommand(t *testing.T) {
 func TestHandedOver(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
+	cached(t, r, p, "Title")
 	first := r.must(t, p.post("a", "Title"))
 	testdb.Exec(t, r.db, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
 		VALUES (gen_random_uuid(), 'https://next.example', false, now());
 		ALTER TABLE events ENABLE ALWAYS TRIGGER handed_over`)
+	stale := r.counter("novelgate_committer_stale_caches_total")
 	for _, title := range []string{"Title", "Another title"} {
 		r.want(t, committer.ErrUnavailable, p.post("b "+title, title))
+	}
+	if n := r.counter("novelgate_committer_stale_caches_total"); n != stale {
+		t.Errorf("the fence counts as %d stale caches", n-stale)
 	}
 	again := r.must(t, p.post("a", "Title"))
 	if !again.Replayed || again.PostID != first.PostID {

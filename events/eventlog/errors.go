@@ -20,7 +20,7 @@ const (
 )
 
 // handedOver is the SQLSTATE with which a fenced database refuses an append, because another service continues its log.
-const handedOver = "NG001"
+const handedOver = "NG002"
 
 // IsHandedOver reports whether the database refuses all appends, because another service continues the log.
 func IsHandedOver(err error) bool { return sqlState(err) == handedOver }
