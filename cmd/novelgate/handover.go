@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/handover"
+	"novelgate/internal/database"
 )
 
 // SigningFlags locate the private keys and the memory of the ledger.
@@ -60,6 +61,9 @@ func (c *handoverCommand) Validate() error {
 
 // Run hands over, or undoes a handover.
 func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool, now clock) error {
+	if err := database.CheckSessions(ctx, pool); err != nil { // a session holds the lock of a handover
+		return fmt.Errorf("check the database: %w", err)
+	}
 	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
 	start := now()
 	o := &handover.Origin{

@@ -47,8 +47,10 @@ type fence struct {
 const (
 	fenceSQL = `SELECT promotion_id, successor_url, successor_log, replaced, given_at IS NOT NULL FROM handover`
 	// lockSQL waits for running writes; later ones wait until the end of the transaction. After deadlock_timeout, which is
-	// one second by default, PostgreSQL cancels an autovacuum that holds the locks, unless it prevents wraparound.
+	// one second by default, PostgreSQL cancels an autovacuum that holds the locks, unless it prevents wraparound. The
+	// connection has the lock of lockKeySQL, unless a pooler in transaction mode has taken it in another session.
 	lockSQL = `SET LOCAL lock_timeout = '2s';
+SELECT pg_advisory_xact_lock(` + lockKeySQL + `);
 LOCK TABLE events, imports, import_chunks, webhooks IN SHARE ROW EXCLUSIVE MODE`
 	// raiseSQL stores a fence, unless its promotion is ignored. $1: id of the promotion, $2: public URL of the successor,
 	// $3: whether the database was replaced, $4: id of the successor's log.

@@ -5,11 +5,13 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/handover"
@@ -85,6 +87,29 @@ func TestUndoAgainstPromote(t *testing.T) {
 			t.Errorf("promoted: %v", err)
 		}
 	})
+	t.Run("undo goes through a pooler", func(t *testing.T) {
+		t.Parallel()
+		c := newContest(t)
+		config := c.Ledger.Pool.Config().Copy()
+		config.ConnConfig.Tracer = pooler{}
+		operator := *c.Origin
+		operator.Pool = testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+		t.Cleanup(operator.Pool.Close)
+		asked, promoted := make(chan struct{}), make(chan error, 1)
+		askedNow := sync.OnceFunc(func() { close(asked) })
+		c.origin.Store(&askedNow)
+		meanwhile := func() {
+			go func() { promoted <- c.promote(t) }()
+			<-asked
+		}
+		c.mirror.Store(&meanwhile)
+		if err := operator.Undo(t.Context(), c.token); err != nil {
+			t.Errorf("undone: %v", err)
+		}
+		if err := <-promoted; !errors.Is(err, handover.ErrRefused) {
+			t.Errorf("promoted: %v", err)
+		}
+	})
 	t.Run("promotion asks first", func(t *testing.T) {
 		t.Parallel()
 		c := newContest(t)
@@ -134,6 +159,22 @@ func TestUndoAgainstPromote(t *testing.T) {
 			t.Errorf("promoted: %v; the origin: %s", err, c.fences(t))
 		}
 	})
+}
+
+// pooler is a pgx.QueryTracer that makes a connection lose the lock that it has taken outside of a transaction: a
+// pooler in transaction mode runs the next transaction in another session.
+type pooler struct{}
+
+type lockTaken struct{} // key in the context of a query
+
+func (pooler) TraceQueryStart(ctx context.Context, _ *pgx.Conn, query pgx.TraceQueryStartData) context.Context {
+	return context.WithValue(ctx, lockTaken{}, strings.Contains(query.SQL, "pg_advisory_lock("))
+}
+
+func (pooler) TraceQueryEnd(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryEndData) {
+	if taken, _ := ctx.Value(lockTaken{}).(bool); taken {
+		_, _ = conn.Exec(ctx, `SELECT pg_advisory_unlock_all()`) // a failure leaves the lock, and the test fails
+	}
 }
 
 // holdCommit makes the COMMIT of a change of the fence wait, until release is called or the test ends. change is INSERT
