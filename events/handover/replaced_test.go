@@ -93,6 +93,8 @@ func TestIgnorePromotion(t *testing.T) {
 		testdb.Exec(t, p.Ledger.Pool, `UPDATE handover SET successor_url = $1`, url)
 	}
 	closed := fmt.Sprint("http://127.0.0.1:", testdb.ReservePort(t))
+	moved(p.publish(t)) // another service has its address
+	undo(handover.ErrRefused, "replaced")
 	moved("http://240.0.0.1:9") // no address of a host
 	undo(handover.ErrRefused, "replaced")
 	client := p.Client

@@ -56,10 +56,12 @@ func (o *Origin) wantOff(ctx context.Context, f *fence) error {
 	switch {
 	case found != nil:
 		return fmt.Errorf("%w: %s answers that it was promoted", ErrReplaced, f.successor)
-	case o.Force, f.successor != "" && err == nil, refusesConnections(ctx, f.successor):
+	case o.Force, err != nil && refusesConnections(ctx, f.successor):
 		return nil
 	case f.successor == "":
 		err = errors.New("its address is not known")
+	case err == nil:
+		err = errors.New("another service answers at its address")
 	}
 	return fmt.Errorf("%w: the promoted service %s may still run. --force assumes that it is off for good: %w", ErrRefused,
 		f.successor, err)
