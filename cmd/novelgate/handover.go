@@ -30,7 +30,7 @@ type handoverCommand struct {
 	File         string        `arg:"" optional:"" help:"File for the mirror. It has the private keys of the ledger. -: standard output."`
 	To           *url.URL      `placeholder:"URL" help:"Public URL of the mirror that continues."`
 	Undo         bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
-	Force        bool          `help:"Run again or undo a complete handover although the mirror does not answer, or ignore a promotion although the promoted service may still run. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
+	Force        bool          `help:"Run again or undo a handover although the mirror does not say whether it was promoted, or ignore a promotion although the promoted service may still run. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
 	Ignore       bool          `name:"ignore-promotion" help:"With --undo: although another service was promoted in place of this one, by mistake. It must be off for good: what it has accepted is lost, and its promotion is ignored."`
 	LeaveImports bool          `name:"leave-imports" help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
 	Wait         time.Duration `default:"30s" help:"Longest time to wait for running transactions, and then without commands until the handover is complete; then it is undone (default: ${default})."`

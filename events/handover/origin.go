@@ -36,6 +36,7 @@ const maxBehind = 20_000
 var (
 	errBehind      = errors.New("it does not serve the final checkpoint")
 	errOtherMirror = fmt.Errorf("%w: another mirror answers than the one of this handover", ErrRefused)
+	errAccepts     = errors.New("the successor accepts commands, and does not say whether it was promoted")
 	errPromoting   = fmt.Errorf("%w: a promotion of the mirror is under way; run this again when it has ended", ErrRefused)
 )
 
@@ -154,7 +155,7 @@ func (o *Origin) abort(ctx context.Context, conn *pgx.Conn, f *fence, failed err
 	}
 	err := reopen(conn)
 	if conn.IsClosed() { // it was lost, and the lock with it
-		err = withLock(ctx, o.Pool, reopen)
+		err = o.withNewLock(ctx, reopen)
 	}
 	switch {
 	case errors.Is(err, ErrReplaced):
@@ -165,6 +166,12 @@ func (o *Origin) abort(ctx context.Context, conn *pgx.Conn, f *fence, failed err
 		o.Report("The fence is lifted: this service accepts commands again.")
 	}
 	return failed
+}
+
+// withNewLock runs do as withLock does, after the connection that had the lock was lost.
+func (o *Origin) withNewLock(ctx context.Context, do func(conn *pgx.Conn) error) error {
+	o.Pool.Reset() // its other connections may be lost, too
+	return withLock(ctx, o.Pool, do)
 }
 
 // begin fences the database, or returns the fence of an earlier call.

@@ -133,10 +133,15 @@ func (m *Mirror) wantPersonalData(ctx context.Context, token *Token) error {
 // wantHandover fails with ErrRefused if the service at the URL of the origin answers and does not hand over with the
 // token, or if it is a mirror, for instance this one, whose log has the id own. It first waits until no handover, undo
 // or promotion is under way there. It does not fail if nothing answers the first question, because the origin may be
-// off, or if only a standby of its database answers, which may lack the handover.
+// off, or if only a standby of its database answers, which may lack the handover. A service that answers, but does not
+// say whether it hands over, is not off.
 func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, token *Token) error {
 	theirs, err := ask(ctx, m.Client, url)
-	if err != nil {
+	switch {
+	case err != nil && theirs.knowsRole():
+		return fmt.Errorf("%w: %s answers, and does not say whether the handover was undone; run this again: %w", ErrRefused,
+			url, err)
+	case err != nil:
 		return nil // documented
 	}
 	waiting, cancel := context.WithTimeout(ctx, m.Wait)
@@ -330,8 +335,8 @@ func (m *Mirror) lostPromotion(
 // wantLost fails with ErrRefused if the origin, or a mirror, answers at the URL of the origin.
 func (m *Mirror) wantLost(ctx context.Context, url string) error {
 	theirs, err := ask(ctx, m.Client, url)
-	if err != nil {
-		return nil //nolint:nilerr // it is off
+	if err != nil && !theirs.knowsRole() {
+		return nil // it is off
 	}
 	own, err := logID(ctx, m.Pool)
 	if err != nil {

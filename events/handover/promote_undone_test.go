@@ -204,6 +204,56 @@ func TestPromoteAsks(t *testing.T) {
 	}
 }
 
+// overloaded returns the URL of a service that answers commands, with what answer returns, and no readers.
+func overloaded(t *testing.T, answer func() (status int, problem map[string]string)) (url string) {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status, problem := http.StatusServiceUnavailable, map[string]string{"code": "unavailable"}
+		if r.Method == http.MethodPost {
+			status, problem = answer()
+		}
+		w.WriteHeader(status)
+		_ = json.MarshalWrite(w, problem) // a failure shows in the client
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// TestPromoteAsksOverloaded: an origin that answers commands, and does not say whether it hands over, is not off. A
+// proxy that answers in its place says nothing.
+func TestPromoteAsksOverloaded(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	status, problem := 0, map[string]string(nil)
+	m := promoter(t, p.mirrored(t, overloaded(t, func() (int, map[string]string) { return status, problem })))
+	m.Answers = false
+	token, err := p.HandOver(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		status int
+		code   string
+		origin string
+	}{
+		{http.StatusUnauthorized, "unauthorized", ""}, // it accepts commands
+		{http.StatusMisdirectedRequest, "misdirected", "https://o.example"},
+		{http.StatusServiceUnavailable, "unavailable", "https://mirror.example"}, // the undo may be under way
+	} {
+		status, problem = c.status, map[string]string{"code": c.code, "origin": c.origin}
+		if _, err := m.PromoteLost(t.Context(), "", nil); !errors.Is(err, handover.ErrRefused) {
+			t.Errorf("%s: promoted without the origin: %v", c.code, err)
+		}
+		if _, err := m.Promote(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
+			t.Errorf("%s: promoted: %v", c.code, err)
+		}
+	}
+	status, problem = http.StatusUnauthorized, nil
+	if _, err := m.Promote(t.Context(), token); err != nil {
+		t.Errorf("behind a proxy: %v", err)
+	}
+}
+
 // TestPromoteLostAsks: an origin that answers refuses the promotion, and so does a mirror at its address, because the
 // origin may still run.
 func TestPromoteLostAsks(t *testing.T) {

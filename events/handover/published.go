@@ -108,13 +108,24 @@ func fetchOrigins(ctx context.Context, client *http.Client, url string) (p Publi
 }
 
 // answer is what the service at a public URL publishes, and how it answers a command without an API key:
+//   - a service that accepts commands with 401,
 //   - a mirror with 421 and the URL of its origin,
 //   - a service that has handed over with 503 and the URL of its successor, if it knows that,
 //   - a service that can only read its database with 503.
 type answer struct {
 	Published
 	status int    // of the answer to the command
+	code   string // of the problem in that answer; "" unless a Novelgate service has answered
 	origin string // URL of the service to which it refers for the command; "" for none
+}
+
+// accepts reports whether the service accepts commands: the API key is all that was missing.
+func (a *answer) accepts() bool { return a.code != "" && a.status == http.StatusUnauthorized }
+
+// knowsRole reports whether the service has answered by the role of its database: as an origin, as a mirror, or as one
+// that has handed over. A proxy has not, nor a service that does not reach its database.
+func (a *answer) knowsRole() bool {
+	return a.accepts() || a.code != "" && (a.isMirror() || a.origin != "")
 }
 
 // isMirror reports whether the service answers as a mirror. A service on a standby of a mirror's database does not: see
@@ -138,19 +149,21 @@ func (a *answer) elsewhere(own uuid.UUID) string {
 }
 
 // ask sends a command without an API key to the service at a public URL, and then fetches what it publishes. So
-// Published is at least as new as the answer to the command, except from a standby (isReader).
+// Published is at least as new as the answer to the command, except from a standby (isReader). If the service answers
+// the command and does not publish, for instance because it has too many readers, ask fails and returns the answer.
 func ask(ctx context.Context, client *http.Client, url string) (answer, error) {
 	const maxBody = 1 << 16
 	response, err := send(ctx, client, http.MethodPost, url, "/api/integrations/posts")
 	if err != nil {
 		return answer{}, err
 	}
-	var problem struct {
+	var refusal struct {
+		Code   string `json:"code"`
 		Origin string `json:"origin"`
 	}
-	_ = json.UnmarshalRead(io.LimitReader(response.Body, maxBody), &problem) // a proxy answers otherwise
+	_ = json.UnmarshalRead(io.LimitReader(response.Body, maxBody), &refusal) // a proxy answers otherwise
 	_ = response.Body.Close()                                                // it was only read from
-	a := answer{status: response.StatusCode, origin: problem.Origin}
+	a := answer{status: response.StatusCode, code: refusal.Code, origin: refusal.Origin}
 	a.Published, err = fetchOrigins(ctx, client, url)
 	return a, err
 }

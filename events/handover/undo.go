@@ -108,6 +108,9 @@ func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
 		}
 		return err
 	})
+	if err != nil && conn.IsClosed() {
+		err = o.lifted(context.WithoutCancel(ctx), err)
+	}
 	if err == nil && f.replaced {
 		o.Report(fmt.Sprintf("The promotion %s of %q is ignored from now on.", f.promotion, f.successor))
 		if _, retired, _ := ledger.ReadRetirement(o.Memory); retired {
@@ -117,16 +120,32 @@ func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
 	return err
 }
 
+// lifted returns nil if the fence is lifted although liftFence failed, because the answer to its COMMIT was lost. It
+// waits until that COMMIT has ended.
+func (o *Origin) lifted(ctx context.Context, failed error) error {
+	var left *fence
+	err := o.withNewLock(ctx, func(conn *pgx.Conn) (err error) { left, err = readFence(ctx, conn); return err })
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; commands may be accepted again: run this again: %w", failed, err)
+	case left != nil:
+		return failed
+	}
+	return nil
+}
+
 // wantNotPromoted fails with ErrReplaced if the successor was promoted, by this handover or without it, and with
-// errPromoting while it is being promoted. If the handover is complete and the successor cannot say, wantNotPromoted
-// fails with ErrRefused, unless Force is set.
+// errPromoting while it is being promoted. If the successor does not say, and the handover is complete or the successor
+// accepts commands, wantNotPromoted fails with ErrRefused, unless Force is set.
 func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 	err := o.askSuccessor(ctx, f)
 	switch {
 	case errors.Is(err, ErrReplaced), errors.Is(err, errPromoting):
 		return err
-	case err == nil || !f.complete: // HandOver asks again at its end
+	case err == nil, !f.complete && !errors.Is(err, errAccepts): // HandOver asks again at its end
 		return nil
+	case !o.Force && !f.complete:
+		return fmt.Errorf("%w: run this again. --force assumes that it was not promoted: %w", ErrRefused, err)
 	case !o.Force:
 		return fmt.Errorf("%w: the handover is complete, and the mirror does not say whether it was promoted. --force "+
 			"assumes that it was not, and will not be: otherwise two services accept commands, and sign two histories under "+
@@ -141,11 +160,13 @@ func (o *Origin) wantNotPromoted(ctx context.Context, f *fence) error {
 // fails if another mirror answers, or a standby, which cannot know whether the successor was promoted.
 func (o *Origin) askSuccessor(ctx context.Context, f *fence) error {
 	theirs, err := ask(ctx, o.Client, f.successor)
-	if err != nil {
-		return err
+	var p *Promotion
+	if err == nil {
+		p, err = theirs.successor(ctx, o.Pool, o.Client, f.successor)
 	}
-	p, err := theirs.successor(ctx, o.Pool, o.Client, f.successor)
 	switch {
+	case err != nil && theirs.accepts():
+		return fmt.Errorf("%w: %w", errAccepts, err)
 	case err != nil:
 		return err
 	case p == nil && f.log.Valid && f.log.UUID != theirs.Log:

@@ -147,7 +147,7 @@ func TestUndoAgainstPromote(t *testing.T) {
 		operator.Pool = sockets.pool(t, c.Ledger.Pool)
 		go func() { _ = operator.Undo(t.Context(), c.token) }() // fails
 		awaitHeld()
-		sockets.close()
+		sockets.cut(true, func() {})
 		promoted := make(chan error, 1)
 		go func() { promoted <- c.promote(t) }()
 		asked := make(chan struct{})
@@ -223,6 +223,7 @@ type sockets struct {
 func (s *sockets) pool(t *testing.T, of *pgxpool.Pool) *pgxpool.Pool {
 	t.Helper()
 	config := of.Config().Copy()
+	config.ConnConfig.ConnectTimeout = time.Minute
 	dial := config.ConnConfig.DialFunc
 	config.ConnConfig.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := dial(ctx, network, address)
@@ -239,13 +240,15 @@ func (s *sockets) pool(t *testing.T, of *pgxpool.Pool) *pgxpool.Pool {
 	return pool
 }
 
-func (s *sockets) close() {
+// cut closes the connections and calls meanwhile before others are opened. With end no others are opened.
+func (s *sockets) cut(end bool, meanwhile func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
+	s.closed = end
 	for _, conn := range s.open {
 		_ = conn.Close()
 	}
+	meanwhile()
 }
 
 // TestHandoverLosesItsLock: a handover that fails after its connection was lost lifts its fence.
@@ -282,5 +285,46 @@ func TestHandoverInterruptedInItsCommit(t *testing.T) {
 	interrupt()
 	if err := <-ended; err == nil || p.fences(t) != "none" {
 		t.Errorf("%v; the origin: %s", err, p.fences(t))
+	}
+}
+
+// TestUndoLosesItsConnection: an undo succeeds whose COMMIT does, although the answer is lost.
+func TestUndoLosesItsConnection(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	token := testdb.Must(p.HandOver(t.Context()))(t)
+	awaitHeld, release := holdCommit(t, p.Ledger.Pool, `DELETE`)
+	testdb.Exec(t, p.Ledger.Pool, `ALTER FUNCTION hold() SET lock_timeout = 0`) // until the connections are cut
+	sockets := &sockets{}
+	operator := p.operator()
+	operator.Pool = sockets.pool(t, p.Ledger.Pool)
+	ended := make(chan error, 1)
+	go func() { ended <- operator.Undo(t.Context(), token) }()
+	awaitHeld()
+	sockets.cut(false, func() { // until then the COMMIT cannot be cancelled
+		release()
+		testdb.Eventually(t, "the fence is lifted", func() bool { return p.fences(t) == "none" })
+	})
+	if err := <-ended; err != nil || p.fences(t) != "none" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+}
+
+// TestUndoOfIncomplete: what a killed handover has left is undone also if the mirror does not say whether it was
+// promoted, unless it accepts commands.
+func TestUndoOfIncomplete(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	status, code := http.StatusUnauthorized, "unauthorized"
+	testdb.Exec(t, p.Ledger.Pool, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
+		VALUES (gen_random_uuid(), $1, false, now())`, overloaded(t, func() (int, map[string]string) {
+		return status, map[string]string{"code": code}
+	}))
+	if err := p.Undo(t.Context(), nil); !errors.Is(err, handover.ErrRefused) || p.fences(t) != "fenced" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+	status, code = http.StatusMisdirectedRequest, "misdirected"
+	if err := p.Undo(t.Context(), nil); err != nil || p.fences(t) != "none" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
 	}
 }
