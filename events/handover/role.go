@@ -162,8 +162,8 @@ var errChanged = fmt.Errorf("%w: another command has completed or undone the han
 
 // liftFence lets a database append again, if check succeeds just before, while no append is under way. If a promotion
 // has replaced the database, it is ignored from then on. liftFence fails with errChanged if the fence is not that of f,
-// or if the handover has been completed since f was read.
-func liftFence(ctx context.Context, conn *pgx.Conn, f *fence, check func() error) error {
+// or if the handover has been completed since f was read. It calls last just before the commit.
+func liftFence(ctx context.Context, conn *pgx.Conn, f *fence, check, last func() error) error {
 	return exclusively(ctx, conn, "lift the fence", func(tx pgx.Tx) error {
 		if err := check(); err != nil {
 			return err
@@ -178,8 +178,10 @@ func liftFence(ctx context.Context, conn *pgx.Conn, f *fence, check func() error
 		if err != nil {
 			return err
 		}
-		_, err = tx.Exec(ctx, triggersSQL("DISABLE"))
-		return err
+		if _, err = tx.Exec(ctx, triggersSQL("DISABLE")); err != nil {
+			return err
+		}
+		return last()
 	})
 }
 

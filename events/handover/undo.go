@@ -102,11 +102,12 @@ func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
 	err := liftFence(ctx, conn, f, func() error {
 		asking, cancel := context.WithTimeout(ctx, cmp.Or(o.askTimeout, askTimeout))
 		defer cancel()
-		err := o.wantNotPromoted(asking, f)
-		if err == nil && f.complete {
-			err = ledger.Reinstate(o.Memory, f.promotion)
+		return o.wantNotPromoted(asking, f)
+	}, func() error {
+		if !f.complete {
+			return nil
 		}
-		return err
+		return ledger.Reinstate(o.Memory, f.promotion)
 	})
 	if err != nil && conn.IsClosed() {
 		err = o.lifted(context.WithoutCancel(ctx), err)

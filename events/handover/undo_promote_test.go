@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/handover"
+	"novelgate/events/ledger"
 	"novelgate/internal/testdb"
 )
 
@@ -135,6 +136,9 @@ func TestUndoAgainstPromote(t *testing.T) {
 		c.mirror.Store(&meanwhile)
 		if err := c.Undo(t.Context(), c.token); err == nil || promoted != nil {
 			t.Errorf("undone: %v; promoted: %v", err, promoted)
+		}
+		if _, retired, err := ledger.ReadRetirement(c.Memory); !retired || err != nil {
+			t.Errorf("the memory of the origin can sign: %v", err)
 		}
 	})
 	t.Run("undo is killed in its COMMIT", func(t *testing.T) {
