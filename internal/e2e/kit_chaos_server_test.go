@@ -115,8 +115,10 @@ func (s *server) start(t testing.TB) {
 	t.Helper()
 	var err error
 	if s.ours, err = pgserver.Start(t.Context(),
-		pgserver.Config{DataDir: s.dir, Settings: s.settings, StopTimeout: patience,
-			Logger: slog.New(slog.DiscardHandler)}); err != nil {
+		pgserver.Config{
+			DataDir: s.dir, Settings: s.settings, StopTimeout: patience,
+			Logger: slog.New(slog.DiscardHandler),
+		}); err != nil {
 		t.Fatalf("start PostgreSQL: %v", err)
 	}
 }

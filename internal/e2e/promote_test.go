@@ -45,8 +45,8 @@ func startMirroredOn(t testing.TB, database, mirrored string, flags ...string) (
 	return origin, mirror
 }
 
-// waiting are the flags of handover and promote for a server that tests share, whose transactions delay the ledgers. They
-// give less time than a command has.
+// waiting are the flags of handover and promote on a server that tests share, because their transactions delay the
+// ledgers. The time is less than a test gives a command.
 var waiting = []string{"--wait", (patience - time.Minute).String()}
 
 // handOverTo hands over to a mirror and returns the file.

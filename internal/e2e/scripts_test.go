@@ -19,9 +19,9 @@ import (
 )
 
 // TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database
-// is migrated unless the file's name begins with "empty_" or "own_": that of the latter is on a server of its own. The
-// command "settled" waits until readers of the log see all of it; "exits CODE PROGRAM ..." runs a program and wants it to
-// end with that exit code.
+// is migrated unless the file's name begins with "empty_" or "own_"; with "own_" it is on a server of its own. The
+// command "settled" waits until readers of the log see all of it; "exits CODE PROGRAM ..." runs a program and wants it
+// to end with that exit code.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")

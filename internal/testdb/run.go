@@ -99,8 +99,8 @@ func serverURL() (string, error) {
 // sealed. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
 const UntilSettled = 3 * time.Minute
 
-// Eventually polls until ok returns true. It fails the test after UntilSettled. It waits as long as ok takes, or longer,
-// because what ok waits for needs the processors, too.
+// Eventually polls until ok returns true. It fails the test after UntilSettled. Between two calls it waits at least as
+// long as ok takes, because what ok waits for needs the processors, too.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	wait := time.Millisecond
