@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/events/eventlog"
 	"novelgate/events/handover"
 	"novelgate/events/ledger"
 )
@@ -69,7 +68,6 @@ func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 	if err != nil {
 		return err
 	}
-	eventlog.Sleep(ctx, 2*roleFresh) // then no replica refuses a command by the former role
 	return out.print(promoted{p, p.Lost()}, func() { out.table(promotionRows(p)) })
 }
 

@@ -20,7 +20,8 @@ import (
 
 const (
 	rolePause = 250 * time.Millisecond // between two reads of the role
-	roleFresh = 20 * time.Millisecond  // maximum age of a role that makes a request fail
+	// roleGap is the shortest time between the starts of two reads: any number of requests may ask for one.
+	roleGap = 20 * time.Millisecond
 	// roleTimeout limits a read of the role.
 	roleTimeout = time.Second
 )
@@ -44,16 +45,20 @@ type roles struct {
 // last returns the role that was read last.
 func (r *roles) last() handover.Role { return *r.role.Load() }
 
-// fresh returns the role, read less than age ago. It fails while the database does not answer: requests that wait for
-// the same read, or come within rolePause after it, share its failure.
-func (r *roles) fresh(ctx context.Context, age time.Duration) (handover.Role, error) {
+// fresh reads the role, or returns what another call has read since this one began. It fails while the database does
+// not answer: requests that wait for the same read, or come within rolePause after it, share its failure.
+func (r *roles) fresh(ctx context.Context) (handover.Role, error) {
+	began := r.now()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if now := r.now(); now.Sub(r.failedAt) < rolePause {
+	now := r.now()
+	switch {
+	case now.Sub(r.failedAt) < rolePause:
 		return handover.Role{}, r.failure
-	} else if now.Sub(r.readAt) < age {
+	case r.readAt.After(began):
 		return r.last(), nil
 	}
+	eventlog.Sleep(ctx, roleGap-now.Sub(r.readAt))
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), roleTimeout)
 	defer cancel()
 	if err := r.read(ctx); err != nil {
@@ -112,7 +117,7 @@ func (s *service) followRole(ctx context.Context) {
 	asOrigin, asMirror := &roleWork{work: s.asOrigin}, &roleWork{work: s.asMirror}
 	was := s.roles.last()
 	for ctx.Err() == nil {
-		role, err := s.roles.fresh(ctx, 0)
+		role, err := s.roles.fresh(ctx)
 		if err != nil {
 			s.logger.DebugContext(ctx, "The role of the database is unknown", slog.Any("error", err))
 			role = was
@@ -149,7 +154,7 @@ func (s *service) handedOver(err error) *problem.Error {
 	}
 	role := s.roles.last()
 	if !role.HandedOver {
-		role, _ = s.roles.fresh(context.Background(), 0) // after an error the URL of the successor is unknown
+		role, _ = s.roles.fresh(context.Background()) // after an error the URL of the successor is unknown
 	}
 	return problem.HandedOver(role.Successor, httpkit.RetryAfter).WithCause(err)
 }
@@ -165,7 +170,7 @@ func (s *service) originOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
 				next.ServeHTTP(w, r)
 				return
 			}
-			switch role, err := s.roles.fresh(r.Context(), roleFresh); {
+			switch role, err := s.roles.fresh(r.Context()); {
 			case err != nil: // 421 would make partners give up, and a promotion may be under way
 				kit.Fail(w, r, problem.Unavailable(httpkit.RetryAfter).WithCause(err))
 			case role.Appends():
