@@ -43,8 +43,8 @@ test: ## Run all tests. They bring their own PostgreSQL.
 
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler).
-	@# With -short internal/e2e skips chaos, which measures how fast things recover, and long scenarios: the detector slows everything
-	@# down. Without GORACE it would also keep every program waiting for a second when it ends.
+	@# With -short tests of chaos are skipped, which measure how fast things recover, and long ones: the detector slows everything down.
+	@# Without GORACE it would also keep every program waiting for a second when it ends.
 	GORACE=atexit_sleep_ms=10 CGO_ENABLED=1 go test -race -short -vet=off -timeout 20m ./...
 
 .PHONY: lint

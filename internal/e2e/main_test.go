@@ -25,12 +25,3 @@ func brittle(t testing.TB) {
 		t.Skip("no chaos with -short")
 	}
 }
-
-// lengthy skips a long scenario with -short. The race detector would make it several times as long, and shorter tests
-// run the same code under it.
-func lengthy(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("no long scenario with -short")
-	}
-}

@@ -95,6 +95,15 @@ func serverURL() (string, error) {
 	return shared.url, shared.err
 }
 
+// Lengthy skips a long test with -short. The race detector would make it several times as long, and shorter tests run
+// the same code under it.
+func Lengthy(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("no long tests with -short")
+	}
+}
+
 // UntilSettled limits waits for the end of all transactions on the server, for example until events are projected or
 // sealed. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
 const UntilSettled = 3 * time.Minute

@@ -127,6 +127,7 @@ func names() []string {
 // tables compare equal.
 func TestCompareLocatesTampering(t *testing.T) {
 	t.Parallel()
+	testdb.Lengthy(t)
 	pool, stop := inUse(t)
 	stop()
 	exec := func(sql string) {
