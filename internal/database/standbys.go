@@ -18,14 +18,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reasons to leave a standby.
+// Reasons not to use a standby.
 var (
 	ErrPromoted     = errors.New("the server is no standby: it was promoted, or never was one")
 	ErrOtherHistory = errors.New("the server follows another primary, or has not followed the present one yet")
 	ErrBehind       = errors.New("the standby is too far behind the primary")
 
-	// ErrNoStandby means that none may be used.
-	ErrNoStandby = errors.New("no standby has what the primary has")
+	// ErrNoStandby means that readers may use none of the standbys.
+	ErrNoStandby = errors.New("no standby is up to date")
 
 	errUnknown = errors.New("not checked yet")
 )
@@ -34,7 +34,7 @@ var (
 // measured lag is at most maxLag. It is a Querier: a statement whose context comes from Choose goes to the chosen
 // standby, any other one to the primary.
 //
-// Watch samples the primary's place in the WAL. The lag of a standby is the age of the newest sample that it has
+// Watch samples the primary's LSN. The lag of a standby is the age of the newest sample that it has
 // replayed. A lag by pg_last_xact_replay_timestamp would grow without bound while no client writes.
 type Standbys struct {
 	primary *pgxpool.Pool // for statements of readers
@@ -47,36 +47,36 @@ type Standbys struct {
 	next atomic.Uint32 // to choose in turns
 
 	// Of the primary; only Watch uses them.
-	history history
+	history walHistory
 	samples []sample // oldest first
 }
 
-// history is a cluster and its timeline. Each promotion begins a new timeline; places in the WAL of two timelines are
-// not comparable.
-type history struct{ cluster, timeline string }
+// walHistory is a cluster and its timeline. Each promotion begins a new timeline; LSNs of two timelines are not
+// comparable.
+type walHistory struct{ cluster, timeline string }
 
 // standby is one of the servers.
 type standby struct {
 	host    string        // with port
 	pool    *pgxpool.Pool // for statements of readers
-	history *pgxpool.Pool // for pages of the history
+	history *pgxpool.Pool // for pages of the event history
 	watched *pgxpool.Pool // for Watch
 	answers prometheus.Counter
 	repeats prometheus.Counter
 
-	mu   sync.Mutex
-	asOf time.Time // everything committed by then was replayed
-	left error     // reason why it is not used; nil while it is used
+	mu      sync.Mutex
+	asOf    time.Time // everything committed by then was replayed
+	refused error     // result of the last check: the reason not to use it, or nil; lag adds ErrBehind
 }
 
-// sample is a place in the WAL, after everything that was committed before the time at.
+// sample is an LSN after everything that was committed before the time at.
 type sample struct {
 	at  time.Time
 	lsn string
 }
 
-// standbyConnections is the number of connections to each standby for readers. historyConnections come to that, and one
-// for Watch.
+// standbyConnections is the number of connections to each standby for readers. Each standby has historyConnections and
+// one connection for Watch besides.
 const standbyConnections = 14
 
 // OpenStandbys returns the Standbys of a URL, which names one host or several, as in libpq. The hosts need not
@@ -105,7 +105,7 @@ func OpenStandbys(
 	return s, nil
 }
 
-// replayedPause is the time between looks of OpenReplayed.
+// replayedPause is the interval at which OpenReplayed checks the standbys.
 const replayedPause = 50 * time.Millisecond
 
 // OpenReplayed returns a pool as OpenGeneral does, on a standby that has replayed all that was committed before the
@@ -120,7 +120,7 @@ func OpenReplayed(
 	}
 	defer s.Close()
 	for began := now(); ; {
-		s.look(ctx, pingTimeout) // takes a sample first, so whatever counts as replayed is newer than the call
+		s.check(ctx, pingTimeout) // all samples are taken after the call, so a standby that replayed one suffices
 		if one := s.choose(); one != nil {
 			return open(ctx, url, options{size: 2, settings: commandSettings, ping: true, only: one.host})
 		}
@@ -139,8 +139,8 @@ func OpenReplayed(
 func (s *Standbys) reasons() error {
 	err := ErrNoStandby
 	for _, one := range s.all {
-		_, left := one.lag(s.now(), s.maxLag)
-		err = fmt.Errorf("%w; %s: %w", err, one.host, left)
+		_, reason := one.lag(s.now(), s.maxLag)
+		err = fmt.Errorf("%w; %s: %w", err, one.host, reason)
 	}
 	return err
 }
@@ -148,7 +148,7 @@ func (s *Standbys) reasons() error {
 func newStandby(host string) *standby {
 	labels := prometheus.Labels{"host": host}
 	return &standby{
-		host: host, left: errUnknown,
+		host: host, refused: errUnknown,
 		answers: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_standby_answers_total", ConstLabels: labels,
 			Help: "Answers to readers, and pages of the history, that were read from the standby.",
@@ -274,15 +274,15 @@ func (s *Standbys) pool(ctx context.Context) *pgxpool.Pool {
 	return s.primary
 }
 
-// lag returns the highest age of answers of a standby, and an error when it must not be used.
+// lag returns how old answers of the standby may be, and the reason not to use it; nil if readers may use it.
 func (s *standby) lag(now time.Time, most time.Duration) (time.Duration, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	lag := now.Sub(s.asOf)
-	if s.left == nil && lag > most {
+	if s.refused == nil && lag > most {
 		return lag, ErrBehind
 	}
-	return lag, s.left
+	return lag, s.refused
 }
 
 // standbyInterval is the longest time between two checks of the standbys; a quarter of maxLag if that is less.
@@ -294,7 +294,7 @@ func (s *Standbys) Watch(ctx context.Context) {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()
 	for {
-		s.look(ctx, max(interval, pingTimeout))
+		s.check(ctx, max(interval, pingTimeout))
 		select {
 		case <-ctx.Done():
 			return
@@ -303,60 +303,60 @@ func (s *Standbys) Watch(ctx context.Context) {
 	}
 }
 
-const placeSQL = `SELECT pg_current_wal_lsn()::text, (SELECT system_identifier::text FROM pg_control_system()), ` + TimelineSQL
+const lsnSQL = `SELECT pg_current_wal_lsn()::text, (SELECT system_identifier::text FROM pg_control_system()), ` + TimelineSQL
 
-// look takes a sample of the primary and measures the lag of each standby. Each server has timeout to answer.
-func (s *Standbys) look(ctx context.Context, timeout time.Duration) {
+// check takes a sample of the primary and measures the lag of each standby. Each server has timeout to answer.
+func (s *Standbys) check(ctx context.Context, timeout time.Duration) {
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	taken, history := sample{at: s.now()}, history{}
-	err := s.watched.QueryRow(asking, placeSQL).Scan(&taken.lsn, &history.cluster, &history.timeline)
+	taken, history := sample{at: s.now()}, walHistory{}
+	err := s.watched.QueryRow(asking, lsnSQL).Scan(&taken.lsn, &history.cluster, &history.timeline)
 	if err == nil { // otherwise the samples stay true, and grow old
-		if history != s.history { // another server was promoted: its WAL continues from an earlier place
+		if history != s.history { // another server was promoted: its WAL continues from an earlier LSN
 			s.history, s.samples = history, nil
 		}
 		s.samples = append(s.samples, taken)
 	}
 	s.samples = slices.DeleteFunc(s.samples, func(old sample) bool { return taken.at.Sub(old.at) > s.maxLag })
-	var looking sync.WaitGroup
+	var checks sync.WaitGroup
 	for _, one := range s.all {
-		looking.Go(func() {
+		checks.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
 			s.judge(ctx, one)
 		})
 	}
-	looking.Wait()
+	checks.Wait()
 }
 
-// standbySQL returns whether the server is a standby, its cluster, the timeline that it has replayed as far as that is
-// on its disk, and how many of the samples in $1, oldest first, it has replayed.
+// standbySQL returns whether the server is a standby, its cluster, the newest timeline that its control file records as
+// replayed, and how many of the samples in $1, oldest first, it has replayed.
 const standbySQL = `SELECT pg_is_in_recovery(), (SELECT system_identifier::text FROM pg_control_system()),
        (SELECT lpad(upper(to_hex(greatest(c.timeline_id, r.min_recovery_end_timeline))), 8, '0')
         FROM pg_control_checkpoint() AS c, pg_control_recovery() AS r),
        (SELECT count(*) FROM unnest($1::text[]) AS s (lsn) WHERE s.lsn::pg_lsn <= pg_last_wal_replay_lsn())`
 
-// judge decides whether a standby may be used, and logs when that changes, or the reason.
+// judge decides whether a standby may be used. It logs a change of that, or of the reason.
 func (s *Standbys) judge(ctx context.Context, one *standby) {
 	asOf, err := s.replayed(ctx, one)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return // the check was interrupted, and shows nothing
 	}
 	now := s.now()
-	_, was := one.lag(now, s.maxLag)
+	_, before := one.lag(now, s.maxLag)
 	one.mu.Lock()
-	one.left = err
+	one.refused = err
 	if err == nil {
 		one.asOf = asOf
 	}
 	one.mu.Unlock()
-	lag, is := one.lag(now, s.maxLag)
+	lag, after := one.lag(now, s.maxLag)
 	switch {
-	case errors.Is(is, reason(was)):
-	case is == nil:
+	case errors.Is(after, reason(before)): // unchanged, also if both are nil
+	case after == nil:
 		s.logger.InfoContext(ctx, "readers use a standby", slog.String("host", one.host), slog.Duration("lag", lag))
 	default:
-		s.logger.WarnContext(ctx, "readers do not use a standby", slog.String("host", one.host), slog.Any("reason", is))
+		s.logger.WarnContext(ctx, "readers do not use a standby", slog.String("host", one.host), slog.Any("reason", after))
 	}
 }
 
@@ -372,14 +372,14 @@ func reason(err error) error {
 
 // replayed returns the time of the newest sample that the standby has replayed: it has everything committed by then.
 func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error) {
-	places := make([]string, len(s.samples))
+	lsns := make([]string, len(s.samples))
 	for i, known := range s.samples {
-		places[i] = known.lsn
+		lsns[i] = known.lsn
 	}
 	var recovering bool
-	var of history
+	var of walHistory
 	var replayed int
-	err := one.watched.QueryRow(ctx, standbySQL, places).Scan(&recovering, &of.cluster, &of.timeline, &replayed)
+	err := one.watched.QueryRow(ctx, standbySQL, lsns).Scan(&recovering, &of.cluster, &of.timeline, &replayed)
 	switch {
 	case err != nil:
 		for _, pool := range one.pools() { // a server that restarts leaves dead connections
@@ -404,7 +404,7 @@ var (
 		[]string{"host"}, nil)
 )
 
-// maxKnownLag is below the lag of a standby that was never reached, and above that of any other.
+// maxKnownLag is more than any measured lag. A standby that never answered exceeds it: its asOf is zero.
 const maxKnownLag = 100 * 365 * 24 * time.Hour
 
 // Describe implements prometheus.Collector.
