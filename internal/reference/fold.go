@@ -61,7 +61,6 @@ func Of(log []events.Recorded) *Fold {
 
 // Add folds the next event of the log.
 func (f *Fold) Add(r *events.Recorded) {
-	defer f.change(r)
 	switch e := r.Event.(type) {
 	case events.NovelCreated, events.NovelUpdated, events.NovelPublished, events.NovelApproved, events.NovelRejected,
 		events.NovelBarred, events.NovelUnbarred:
@@ -80,9 +79,9 @@ func (f *Fold) Add(r *events.Recorded) {
 		f.moderate(r, false)
 	case events.AuthorLinked, events.AuthorUnlinked, events.AuthorBlocked, events.AuthorUnblocked,
 		events.AuthorPostsHidden, events.AuthorPostsRestored:
-		f.decide(r)
+		f.authorDecision(r)
 	case events.AuthorErased:
-		f.decide(r)
+		f.authorDecision(r)
 		f.erase(r)
 	case events.PersonKeyIssued, events.PersonKeyRevoked:
 		f.person(r)
@@ -90,6 +89,7 @@ func (f *Fold) Add(r *events.Recorded) {
 	default: // all other events are about an integration
 		f.integration(r)
 	}
+	f.change(r) // last, because it reads novels and posts after the event
 }
 
 // erase removes the author from authors and from all earlier comments.

@@ -132,7 +132,8 @@ func (f *Fold) person(r *events.Recorded) {
 	}
 }
 
-func (f *Fold) decide(r *events.Recorded) {
+// authorDecision folds a decision of staff about an author into author_decisions.
+func (f *Fold) authorDecision(r *events.Recorded) {
 	d := rowOf(f.decisions, r.StreamID, decisionRow{AuthorID: r.StreamID})
 	d.StreamVersion = r.StreamVersion
 	setAuthor := func(ref events.AuthorRef) {
