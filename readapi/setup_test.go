@@ -83,8 +83,8 @@ func routes(
 	readapi.RegisterOpenAPI(router, kit)
 	p := &pages.Pages{
 		Kit: kit, Reader: reader, Addresses: addresses,
-		CardReaders:  httpkit.NewReaders("cards", 16, 1, kit.Timeout),
-		CoverReaders: httpkit.NewReaders("covers", 16, 0, kit.Timeout),
+		CardReaders:  httpkit.NewReadLimit("cards", 16, 1, kit.Timeout),
+		CoverReaders: httpkit.NewReadLimit("covers", 16, 0, kit.Timeout),
 	}
 	if len(site) > 0 {
 		p.Site = site[0]

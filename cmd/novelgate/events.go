@@ -168,7 +168,7 @@ func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// print prints the selected events that a stream reads.
+// print selects events by the flags, and prints them as s, which has no Reader yet, reads them.
 func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter) error {
 	filter, err := f.filter(ctx, pool)
 	if err != nil {
@@ -190,15 +190,15 @@ func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *his
 		if err != nil {
 			return err
 		}
-		cursor = horizon.Cursor()
+		cursor = horizon.Cursor() // after all settled events
 	}
 	err = s.Run(ctx, cursor, p.page, func() error { return nil }) // nothing to do between pages
-	if errors.Is(err, history.ErrElsewhere) {
-		place := "--cursor " + f.Cursor
+	if errors.Is(err, history.ErrCursorMismatch) {
+		given := "--cursor " + f.Cursor
 		if f.Cursor == "" || p.rows > 0 {
-			place = "the last event that was read"
+			given = "the last event that was read"
 		}
-		err = fmt.Errorf("%s %w", place, err)
+		err = fmt.Errorf("%s %w", given, err) // … does not match the log
 	}
 	return err
 }

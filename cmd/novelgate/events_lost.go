@@ -18,12 +18,12 @@ import (
 type eventsLost struct {
 	CommonFlags
 	To   *url.URL      `required:"" placeholder:"URL" help:"Public URL of the promoted service."`
-	Wait time.Duration `default:"30s" help:"Longest time until all events are sealed (default: ${default})."`
+	Wait time.Duration `default:"30s" help:"Longest wait until all events are sealed (default: ${default})."`
 }
 
 // Help is shown by --help.
 func (*eventsLost) Help() string {
-	return "Run it at the database of the former origin, when `novelgate promote --lost-origin` was run without it. The " +
+	return "Run it on the database of the former origin, after `novelgate promote --lost-origin` on the mirror. The " +
 		"events are shown like those of `events list`. See docs/promotion.md."
 }
 

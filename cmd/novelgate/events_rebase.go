@@ -19,7 +19,7 @@ first.
 
 It is one transaction: an interrupted command changes nothing. Before and after, it hashes all events and compares them
 with the ledger. No entry, checkpoint or proof changes. It needs disk space for a second copy of the table of events
-and its indexes. It refuses a history that does not need it.`
+and its indexes. It refuses a history that is readable already.`
 }
 
 // vacuumLogSQL marks the moved rows as visible to all transactions, and frees the space of the old ones.

@@ -95,7 +95,7 @@ func (c *eventsDiff) Run(ctx context.Context, out *output) error {
 			return 0, err
 		}
 		rows := int64(len(a.history))
-		// A time and a log index compare by the number of events up to each.
+		// After compares two times or two log indexes. For one of each, compare the numbers of events up to them.
 		if from.After(to) || len(from.Until(a.history)) > len(to.Until(a.history)) {
 			return rows, errors.New("--from is later than --to")
 		}

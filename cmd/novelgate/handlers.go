@@ -32,21 +32,21 @@ import (
 	"novelgate/readapi/pages"
 )
 
-// Maximum numbers at a time. An open stream may use half a megabyte.
+// Limits of concurrency. An open stream may use half a megabyte.
 const (
-	staffRequests  = 64  // requests of staff and auditors
-	staffAnswers   = 4   // responses to them that are computed
-	auditorStreams = 100 // open streams of the history
+	staffRequests  = 64  // requests of staff and auditors in progress
+	staffAnswers   = 4   // of these, answers that are computed at the same time
+	auditorStreams = 100 // open streams of the event history
 	partnerStreams = 100 // open streams of change feeds
-	cardRequests   = 16  // requests for cards
-	cardsDrawn     = 1   // cards that are drawn
+	cardRequests   = 16  // requests for cards, the pictures of link previews
+	cardsDrawn     = 1   // of these, cards that are drawn at the same time
 	coverRequests  = 64  // requests for covers
 )
 
 // newKit returns the Kit of all public routes.
 func (s *service) newKit(c *serveCommand) *httpkit.Kit {
-	readers := httpkit.NewReaders("public", c.Readers, 0, c.RequestTimeout)
-	staff := httpkit.NewReaders("staff", staffRequests, staffAnswers, c.RequestTimeout)
+	readers := httpkit.NewReadLimit("public", c.Readers, 0, c.RequestTimeout)
+	staff := httpkit.NewReadLimit("staff", staffRequests, staffAnswers, c.RequestTimeout)
 	s.collectors = append(s.collectors, readers, staff)
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now,
@@ -63,10 +63,10 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
 	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
-	historyStreams := httpkit.NewReaders("streams", auditorStreams, 0, kit.Timeout)
-	changeStreams := httpkit.NewReaders("partnerStreams", partnerStreams, 0, kit.Timeout)
-	cards := httpkit.NewReaders("cards", cardRequests, cardsDrawn, kit.Timeout)
-	covers := httpkit.NewReaders("covers", coverRequests, 0, kit.Timeout)
+	historyStreams := httpkit.NewReadLimit("streams", auditorStreams, 0, kit.Timeout)
+	changeStreams := httpkit.NewReadLimit("partnerStreams", partnerStreams, 0, kit.Timeout)
+	cards := httpkit.NewReadLimit("cards", cardRequests, cardsDrawn, kit.Timeout)
+	covers := httpkit.NewReadLimit("covers", coverRequests, 0, kit.Timeout)
 	s.collectors = append(s.collectors, requests, outcomes, historyStreams, changeStreams, cards, covers)
 	reader := &readapi.Reader{DB: pools.Read}
 	if s.standbys != nil {
@@ -201,7 +201,7 @@ func (s *service) closeConnections(next http.Handler) http.Handler {
 // readTimeout limits the arrival of a request.
 const readTimeout = 15 * time.Second
 
-// Limits from the end of a request's header to the end of its response. Readers have less time (httpkit.Readers), and
+// Limits from the end of a request's header to the end of its response. Readers have less time (httpkit.ReadLimit), and
 // streams set their own limit for each part.
 const (
 	publicWriteTimeout = 2 * readTimeout

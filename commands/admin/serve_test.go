@@ -98,7 +98,7 @@ func TestUnsettledErasureIsRetryable(t *testing.T) {
 func TestStalledBodies(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	d.api.StaffReaders = httpkit.NewReaders("staff", 1, 1, time.Minute)
+	d.api.StaffReaders = httpkit.NewReadLimit("staff", 1, 1, time.Minute)
 	body, sender := io.Pipe()
 	stalled := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/admin/novels", body)
 	stalled.Header.Set("Authorization", "Bearer "+d.ada)

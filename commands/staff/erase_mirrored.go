@@ -29,12 +29,12 @@ func EraseMirrored(ctx context.Context, tx pgx.Tx, erased *events.Recorded) erro
 	var externalUUID string
 	var streams []uuid.UUID
 	var stream uuid.UUID
-	var found *string
+	var uuidInEvent *string
 	// ForEachRow returns the error.
 	rows, _ := tx.Query(ctx, eraseMirroredSQL, erased.StreamID, of.IntegrationID, skipped, erased.Position.Ordinal)
-	_, err = pgx.ForEachRow(rows, []any{&stream, &found}, func() error {
-		if found != nil && events.AuthorID(of.IntegrationID, *found) == erased.StreamID {
-			externalUUID, streams = *found, append(streams, stream)
+	_, err = pgx.ForEachRow(rows, []any{&stream, &uuidInEvent}, func() error {
+		if uuidInEvent != nil && events.AuthorID(of.IntegrationID, *uuidInEvent) == erased.StreamID {
+			externalUUID, streams = *uuidInEvent, append(streams, stream)
 		}
 		return nil
 	})

@@ -24,7 +24,7 @@ var (
 		"the database is read-only: default_transaction_read_only is on for the server, the database or the role")
 	ErrPooled = errors.New(
 		"a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
-	ErrElsewhere = errors.New("the tables are not in schema public")
+	ErrOtherSchema = errors.New("the tables are not in schema public")
 	// ErrOldForm means that a table has the form of an unreleased version: the log with metadata in JSON, entries of the
 	// ledger in a table, or texts in posts.
 	ErrOldForm = errors.New("the database was made by an unreleased version that stored events in another form: this " +
@@ -94,7 +94,7 @@ func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 }
 
 // CheckSchema refuses a database with tables in another schema than public, created by a role with its own search_path
-// (ErrElsewhere), tables in an unreleased form (ErrOldForm), and an empty database in which the role may not create
+// (ErrOtherSchema), tables in an unreleased form (ErrOldForm), and an empty database in which the role may not create
 // schemas or tables (ErrNoRight).
 func CheckSchema(ctx context.Context, db Querier) error {
 	var made, oldForm, mayMakeTables, mayMakeSchemas bool
@@ -111,7 +111,7 @@ func CheckSchema(ctx context.Context, db Querier) error {
 	case elsewhere != "":
 		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s "+
 			"RENAME TO public`, or see \"Tables in another schema\" in docs/settings.md",
-			ErrElsewhere, quote(elsewhere), quote(elsewhere))
+			ErrOtherSchema, quote(elsewhere), quote(elsewhere))
 	case !mayMakeTables:
 		return fmt.Errorf("%w: `GRANT CREATE ON SCHEMA public TO %s`, or make it the owner of the database", ErrNoRight,
 			quote(role))

@@ -43,8 +43,8 @@ const minWait = 500 * time.Millisecond
 
 // Bytes that the kernel buffers for receiving and sending. Linux takes up to twice that in memory. With the larger
 // default of the kernel, the handler of an answer of two megabytes ended before the client had read any of it, and
-// Readers no longer counted the answer. With half of this sendBuffer, such an answer takes 0.8 s instead of 13 ms over
-// the loopback interface.
+// ReadLimit no longer counted the answer. With half of this sendBuffer, such an answer takes 0.8 s instead of 13 ms
+// over the loopback interface.
 const (
 	receiveBuffer = 32 << 10
 	sendBuffer    = 64 << 10

@@ -25,9 +25,9 @@ type Kit struct {
 	Timeout time.Duration    // for the answer, from the end of the request's body
 	Now     func() time.Time // the clock
 	// Readers limits the concurrent requests of readers; nil: no limit.
-	Readers *Readers
+	Readers *ReadLimit
 	// StaffReaders limits the concurrent requests of staff and auditors, except their streams; nil: no limit.
-	StaffReaders *Readers
+	StaffReaders *ReadLimit
 	// Standbys answer readers instead of the primary, if possible; nil: there are none.
 	Standbys *database.Standbys
 	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the

@@ -19,7 +19,7 @@ import (
 // Refusal answers a request with an error. Kit.Fail answers with JSON, others with a page.
 type Refusal func(w http.ResponseWriter, r *http.Request, err error)
 
-// Public serves handler to readers without a key, within the limit of Readers, and with gzip for clients that accept
+// Public serves handler to readers without a key, within the limit Kit.Readers, and with gzip for clients that accept
 // it. handler must set only weak ETags, because the compressed and the plain form of an answer have the same one.
 // Answers must contain no secret: the size of a compressed answer that also quotes the request could reveal it
 // (BREACH).
@@ -34,7 +34,7 @@ type RenderFunc func(w io.Writer) error
 type ReadFunc func(ctx context.Context, r *http.Request) (RenderFunc, error)
 
 // Rendered is Public for answers in two steps: read reads the data, and the function that it returns renders them.
-// Answers have an ETag. Readers.Make limits how many are rendered at a time, because rendering takes several times the
+// Answers have an ETag. ReadLimit.Make limits how many are rendered at a time, because rendering takes several times the
 // memory of the data.
 func (k *Kit) Rendered(contentType string, read ReadFunc, refuse Refusal) http.Handler {
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

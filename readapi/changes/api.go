@@ -32,9 +32,9 @@ type API struct {
 
 	Feed      *Feed
 	Partners  Partners
-	Draining  func() bool      // the process is shutting down, so streams end
-	Streams   *httpkit.Readers // limits the number of open streams; nil: no limit
-	Heartbeat time.Duration    // longest pause in a stream that follows the log; default 15 s
+	Draining  func() bool        // the process is shutting down, so streams end
+	Streams   *httpkit.ReadLimit // limits the number of open streams; nil: no limit
+	Heartbeat time.Duration      // longest pause in a stream that follows the log; default 15 s
 }
 
 // Register adds the route to router.
@@ -122,7 +122,7 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 // page reads a page. An error because of the cursor is a *problem.Error.
 func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	page, err := a.Feed.Page(ctx, q)
-	if errors.Is(err, history.ErrElsewhere) {
+	if errors.Is(err, history.ErrCursorMismatch) {
 		return Page{}, problem.InvalidField("cursor", "follows a change that this service no longer has, because its "+
 			"database was set back: read the feed from its beginning, without a cursor, and skip the ids that you know")
 	}

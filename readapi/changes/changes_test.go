@@ -424,7 +424,7 @@ func TestALogThatIsSetBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = feed.Page(t.Context(), changes.Query{Integration: acme, After: after, Limit: 9})
-	if !errors.Is(err, history.ErrElsewhere) {
-		t.Errorf("%v, want ErrElsewhere", err)
+	if !errors.Is(err, history.ErrCursorMismatch) {
+		t.Errorf("%v, want ErrCursorMismatch", err)
 	}
 }

@@ -68,8 +68,8 @@ FROM projections AS p WHERE p.name = 'changes'), true)`
 // pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
-// Page reads a page in one round trip. It fails with ErrDiverged, or with history.ErrElsewhere when the cursor is of
-// another log or of a lost part of this one.
+// Page reads a page in one round trip. It fails with ErrDiverged, or with history.ErrCursorMismatch when the cursor is
+// of another log or of a lost part of this one.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	var batch pgx.Batch
 	q.After.QueueCheck(&batch)

@@ -30,7 +30,7 @@ type API struct {
 	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
 	Heartbeat    time.Duration // longest pause in a stream that follows the log; default 15 s
 	// Streams limits the number of open streams. Each one holds up to half a megabyte for a slow client. nil: no limit.
-	Streams *httpkit.Readers
+	Streams *httpkit.ReadLimit
 }
 
 // Register adds the routes to router.
@@ -112,8 +112,8 @@ func Problem(err error) *problem.Error {
 		return problem.NotFound()
 	case errors.Is(err, ErrBeyond):
 		return problem.InvalidField("after", "no event has this log index yet")
-	case errors.Is(err, ErrElsewhere):
-		return problem.InvalidField("cursor", ErrElsewhere.Error())
+	case errors.Is(err, ErrCursorMismatch):
+		return problem.InvalidField("cursor", ErrCursorMismatch.Error())
 	default:
 		return nil
 	}

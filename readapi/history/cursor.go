@@ -65,9 +65,9 @@ const digestSQL = `substring(sha256(convert_to(concat_ws(E'\n', e.stream_id, e.s
 // ErrCursor refuses text that is not a cursor.
 var ErrCursor = errors.New("is not a cursor that this service has given")
 
-// ErrElsewhere refuses a cursor that does not match the log: the log does not have its event there, or has lost events
-// before it. Reading from this cursor would miss events, or hide the loss.
-var ErrElsewhere = errors.New("does not match the log, which was set back by a failover or a restore, has moved " +
+// ErrCursorMismatch refuses a cursor that does not match the log: the log does not have its event there, or has lost
+// events before it. Reading from this cursor would miss events, or hide the loss.
+var ErrCursorMismatch = errors.New("does not match the log, which was set back by a failover or a restore, has moved " +
 	"to another cluster, or is another one; continue from a log index (after)")
 
 // String returns the cursor as opaque text for clients.
@@ -142,7 +142,7 @@ func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.
 // Event returns 16 hexadecimal digits that identify the last event before the cursor, also in another log.
 func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
 
-// QueueCheck makes a batch fail with ErrElsewhere unless the cursor comes from this log and all earlier events are
+// QueueCheck makes a batch fail with ErrCursorMismatch unless the cursor comes from this log and all earlier events are
 // still there.
 func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	batch.Queue(checkCountSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
@@ -191,9 +191,9 @@ FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.
 // sealedSQL is the number of sealed events.
 const sealedSQL = `coalesce((SELECT s.first_log_index + s.event_count FROM ledger_seals AS s ORDER BY s.first_log_index DESC LIMIT 1), 0)`
 
-// check scans the row of checkCountSQL. It fails with ErrElsewhere unless cursor and horizon come from this log and all
-// events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown, and the
-// number of sealed events.
+// check scans the row of checkCountSQL. It fails with ErrCursorMismatch unless cursor and horizon come from this log and
+// all events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown, and
+// the number of sealed events.
 func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64, err error) {
 	var xmin uint64
 	var moved int32
@@ -216,7 +216,7 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64,
 		sound = found != nil
 	}
 	if !sound {
-		return nil, 0, ErrElsewhere
+		return nil, 0, ErrCursorMismatch
 	}
 	return count, sealed, nil
 }

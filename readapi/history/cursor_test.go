@@ -39,8 +39,8 @@ func readBehind(t testing.TB, pool *pgxpool.Pool, cursor string, limit int) (his
 // wantElsewhere checks that a cursor is refused.
 func wantElsewhere(t testing.TB, pool *pgxpool.Pool, name, cursor string) {
 	t.Helper()
-	if page, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrElsewhere) {
-		t.Errorf("behind %s: %d events, %v, want ErrElsewhere", name, len(page.Events), err)
+	if page, err := readBehind(t, pool, cursor, 9); !errors.Is(err, history.ErrCursorMismatch) {
+		t.Errorf("behind %s: %d events, %v, want ErrCursorMismatch", name, len(page.Events), err)
 	}
 }
 

@@ -205,8 +205,8 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 		}
 		return nil
 	}, func() error { return nil })
-	if diff := cmp.Diff([]string{"kept", "lost"}, got); diff != "" || !errors.Is(err, history.ErrElsewhere) {
-		t.Errorf("%v, want ErrElsewhere (-want +got):\n%s", err, diff)
+	if diff := cmp.Diff([]string{"kept", "lost"}, got); diff != "" || !errors.Is(err, history.ErrCursorMismatch) {
+		t.Errorf("%v, want ErrCursorMismatch (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -217,7 +217,7 @@ func TestHorizonOfAnotherServer(t *testing.T) {
 	reader := newReader(t, pool)
 	horizon := testdb.Must(reader.Horizon(t.Context()))(t)
 	if _, err := reader.Page(t.Context(), history.Cursor{}, horizon.Ahead(1_000_000_000), 9); !errors.Is(err,
-		history.ErrElsewhere) {
-		t.Errorf("%v, want ErrElsewhere", err)
+		history.ErrCursorMismatch) {
+		t.Errorf("%v, want ErrCursorMismatch", err)
 	}
 }

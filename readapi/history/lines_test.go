@@ -253,7 +253,7 @@ ALTER TABLE events ENABLE TRIGGER ALL`
 func TestOnlyStreamsCountAsStreams(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, func(a *archive, _ *http.Server) {
-		a.api.Streams = httpkit.NewReaders("streams", 1, 1, time.Minute)
+		a.api.Streams = httpkit.NewReadLimit("streams", 1, 1, time.Minute)
 	})
 	if open := a.open(t.Context(), t, a.otto, "/api/events?follow=true", ndjson); open.status != http.StatusOK {
 		t.Fatal(open.status)

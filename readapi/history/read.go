@@ -151,8 +151,8 @@ func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, 
 }
 
 // Page returns up to limit events after a cursor and below the horizon, fewer when they are large. It fails with
-// ErrElsewhere when the cursor or the horizon comes from another log, or from before this one was set back. It runs as
-// one batch on one server.
+// ErrCursorMismatch when the cursor or the horizon comes from another log, or from before this one was set back. It
+// runs as one batch on one server.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
 	if page, ok := r.standbyPage(ctx, after, horizon, limit); ok {
 		return page, nil
@@ -189,8 +189,8 @@ func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon
 		})
 	}
 	switch err := db.SendBatch(ctx, &batch).Close(); {
-	case errors.Is(err, ErrElsewhere):
-		return Page{}, ErrElsewhere
+	case errors.Is(err, ErrCursorMismatch):
+		return Page{}, ErrCursorMismatch
 	case err != nil:
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}

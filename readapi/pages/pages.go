@@ -35,7 +35,7 @@ type Pages struct {
 	Site      Site
 	// CardReaders and CoverReaders limit the concurrent requests for cards and covers, separately from pages: a request
 	// that waits for a partner's host must not block a page. CardReaders also limits how many cards are drawn at a time.
-	CardReaders, CoverReaders *httpkit.Readers
+	CardReaders, CoverReaders *httpkit.ReadLimit
 }
 
 // Site has the operator's settings of the pages.

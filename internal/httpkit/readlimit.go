@@ -17,9 +17,9 @@ import (
 // in this time needs 400 kbit/s.
 const receiveTime = 10 * time.Second
 
-// Readers limits the concurrent requests of readers, or of staff and auditors, until the last byte is sent: a slow
-// client keeps a page in memory. Create it with NewReaders.
-type Readers struct {
+// ReadLimit limits the concurrent requests of readers, or of staff and auditors, until the last byte is sent: a slow
+// client keeps a page in memory. Create it with NewReadLimit.
+type ReadLimit struct {
 	slots   chan struct{} // one for each request, until its last byte is sent
 	making  chan struct{} // one for each answer that is being made
 	timeout time.Duration
@@ -27,12 +27,12 @@ type Readers struct {
 	current prometheus.GaugeFunc
 }
 
-// NewReaders returns Readers for an audience, which is a label of their metrics. requests is the limit of requests in
-// progress; answers that of answers that are made at the same time, 0: half of the processors, rounded up. A client
-// that has not received its answer ten seconds after the timeout is disconnected.
-func NewReaders(audience string, requests, answers int, timeout time.Duration) *Readers {
+// NewReadLimit returns a ReadLimit for an audience, which is a label of its metrics. requests is the limit of requests
+// in progress. answers is the limit of answers that are made at the same time; 0: half of the processors, rounded up. A
+// client that has not received its answer ten seconds after the timeout is disconnected.
+func NewReadLimit(audience string, requests, answers int, timeout time.Duration) *ReadLimit {
 	answers = cmp.Or(answers, (runtime.GOMAXPROCS(0)+1)/2)
-	r := &Readers{slots: make(chan struct{}, requests), making: make(chan struct{}, answers), timeout: timeout}
+	r := &ReadLimit{slots: make(chan struct{}, requests), making: make(chan struct{}, answers), timeout: timeout}
 	labels := prometheus.Labels{"audience": audience}
 	r.refused = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "novelgate_readers_refused_total", ConstLabels: labels,
@@ -46,10 +46,10 @@ func NewReaders(audience string, requests, answers int, timeout time.Duration) *
 }
 
 // Describe implements prometheus.Collector.
-func (r *Readers) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(r, ch) }
+func (r *ReadLimit) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCollect(r, ch) }
 
 // Collect implements prometheus.Collector.
-func (r *Readers) Collect(ch chan<- prometheus.Metric) {
+func (r *ReadLimit) Collect(ch chan<- prometheus.Metric) {
 	r.refused.Collect(ch)
 	r.current.Collect(ch)
 }
@@ -60,8 +60,8 @@ var errBusy = problem.Unavailable(RetryAfter).WithDetail(
 
 // Limit calls next within the limit, and refuse above it. A refusal closes the connection, which drops pipelined
 // requests: 800 clients with 60 pipelined requests each delayed a comment of another client by 4 s on a busy machine.
-// With nil Readers there is no limit.
-func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
+// A nil ReadLimit does not limit.
+func (r *ReadLimit) Limit(next http.Handler, refuse Refusal) http.Handler {
 	if r == nil {
 		return next
 	}
@@ -85,7 +85,7 @@ func (r *Readers) Limit(next http.Handler, refuse Refusal) http.Handler {
 // Make calls answer once fewer answers than the limit are being made, and fails if ctx ends first. Making an answer
 // takes several times its memory: without this limit, 64 concurrent large pages took all the memory that the garbage
 // collector allows, and commands waited for seconds.
-func (r *Readers) Make(ctx context.Context, answer func() error) error {
+func (r *ReadLimit) Make(ctx context.Context, answer func() error) error {
 	if r == nil {
 		return answer()
 	}

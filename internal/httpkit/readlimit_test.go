@@ -19,7 +19,7 @@ import (
 func TestRefusedReadersAreCutOff(t *testing.T) {
 	t.Parallel()
 	begun, release := make(chan struct{}), make(chan struct{})
-	readers := httpkit.NewReaders("test", 1, 1, time.Minute)
+	readers := httpkit.NewReadLimit("test", 1, 1, time.Minute)
 	server := httptest.NewServer(readers.Limit(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		begun <- struct{}{}
 		<-release
