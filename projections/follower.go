@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// recordAfter is the number of consecutive ambiguous errors at which one is logged and recorded.
+	// recordAfter is the number of consecutive ambiguous errors (see ambiguousError) at which one is logged and recorded.
 	recordAfter = 3
 	// catchUpAfter is the number of consecutive full chunks after which a catch-up starts.
 	catchUpAfter = 2
@@ -24,8 +24,8 @@ const (
 	defaultPatience = 200
 )
 
-// follower keeps one projection up to date. Its turns run in one goroutine, which waits while handle runs in a
-// goroutine of the router.
+// follower keeps one projection up to date. One goroutine reads the log in turns (see eventlog.Follow) and delivers
+// chunks to the message router. It waits while a goroutine of the router runs handle, so the two never run at once.
 type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool

@@ -73,13 +73,13 @@ type authorDecide struct {
 }
 
 func (c *authorDecide) Run(
-	ctx context.Context, out *output, v verb, s *staff.Staff, name staff.AuthorName,
+	ctx context.Context, out *output, sub subcommand, s *staff.Staff, name staff.AuthorName,
 ) error {
-	decide := map[verb]func(context.Context, staff.AuthorName, string) (staff.Author, error){
+	decide := map[subcommand]func(context.Context, staff.AuthorName, string) (staff.Author, error){
 		"block": s.BlockAuthor, "unblock": s.UnblockAuthor,
 		"hide-posts": s.HideAuthorPosts, "restore-posts": s.RestoreAuthorPosts,
 	}
-	decided, err := decide[v](ctx, name, c.Reason)
+	decided, err := decide[sub](ctx, name, c.Reason)
 	return authorColumns.print(out, decided, err)
 }
 
@@ -185,9 +185,9 @@ func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, a
 // applyTimeout is how long --vacuum waits for the projections.
 const applyTimeout = 30 * time.Second
 
-// vacuumSQL also cleans indexes with few dead rows, because an index holds identifiers, and takes new samples for the
-// planner's statistics. It vacuums the table of statistics last, to remove the old samples. A role without permission
-// for that table gets a warning.
+// vacuumSQL removes dead rows and the values that ANALYZE sampled. INDEX_CLEANUP ON also cleans indexes with few dead
+// rows, because index entries have identifiers. ANALYZE samples the tables again. pg_statistic comes last, to remove
+// the old samples from it. A role without permission for pg_statistic gets a warning.
 const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE)
     events, posts, authors, author_decisions, import_chunks, pg_catalog.pg_statistic`
 

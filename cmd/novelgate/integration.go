@@ -189,8 +189,8 @@ func (c *integrationRename) ProvideChange() principal.Change {
 
 type integrationSwitch struct{ IntegrationChange }
 
-func (*integrationSwitch) ProvideChange(v verb) principal.Change {
-	enabled := v == "enable"
+func (*integrationSwitch) ProvideChange(sub subcommand) principal.Change {
+	enabled := sub == "enable"
 	return principal.Change{Enabled: &enabled}
 }
 

@@ -78,7 +78,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(streams{stdout, stderr}, clock(time.Now), &open),
-		kong.BindToProvider(func(c *kong.Context) verb { return verb(c.Selected().Name) }),
+		kong.BindToProvider(func(c *kong.Context) subcommand { return subcommand(c.Selected().Name) }),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "novelgate:", err)
@@ -103,8 +103,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 // clock returns the time.
 type clock func() time.Time
 
-// verb is the last word of the running command. It distinguishes commands that share a type.
-type verb string
+// subcommand is the last word of the running command, such as "block". It distinguishes commands that share a type.
+type subcommand string
 
 // resources are what a command has opened. run closes them when the command has ended.
 type resources struct {

@@ -131,9 +131,9 @@ type novelDecide struct {
 	RequiredReason
 }
 
-func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {
+func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, sub subcommand) error {
 	decide := s.ApproveNovel
-	if v == "reject" {
+	if sub == "reject" {
 		decide = s.RejectNovel
 	}
 	n, err := decide(ctx, c.Title, c.Reason)

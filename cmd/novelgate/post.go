@@ -27,9 +27,9 @@ type postDecide struct {
 	RequiredReason
 }
 
-func (c *postDecide) Run(ctx context.Context, out *output, s *staff.Staff, v verb) error {
+func (c *postDecide) Run(ctx context.Context, out *output, s *staff.Staff, sub subcommand) error {
 	decide := s.HidePost
-	if v == "restore" {
+	if sub == "restore" {
 		decide = s.RestorePost
 	}
 	p, err := decide(ctx, c.PostID, c.Reason)

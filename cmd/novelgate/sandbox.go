@@ -76,9 +76,9 @@ type sandboxChange struct {
 
 // Run wipes or deletes the sandbox.
 func (c *sandboxChange) Run(
-	ctx context.Context, out *output, now clock, do verb, main *pgxpool.Pool,
+	ctx context.Context, out *output, now clock, sub subcommand, main *pgxpool.Pool,
 ) (err error) {
-	if do == "delete" {
+	if sub == "delete" {
 		err = sandbox.Delete(ctx, main, c.Name)
 	} else {
 		err = sandbox.Wipe(ctx, main, c.Name, func(oldURL, newURL string) error {
@@ -88,7 +88,7 @@ func (c *sandboxChange) Run(
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("%s sandbox: %w", do, err)
+		return fmt.Errorf("%s sandbox: %w", sub, err)
 	}
 	return out.print(map[string]string{"sandbox": c.Name}, func() {})
 }

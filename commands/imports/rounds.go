@@ -13,9 +13,9 @@ import (
 	"novelgate/internal/database"
 )
 
-// turnsPerRound separates the rounds: the turn of a chunk (import_chunks.turn) is its next round times this number,
-// plus its place in that round. Every place is below this number, because an import has fewer lines. SQL statements
-// write it as 1099511627776.
+// turnsPerRound separates the rounds. The turn of a chunk (import_chunks.turn) is the sort key of its next visit: the
+// number of the round times turnsPerRound, plus the place of the chunk in the round. The place is a number of lines,
+// and an import has fewer lines than turnsPerRound. SQL statements write it as 1099511627776.
 const turnsPerRound = 1 << 40
 
 // nextTurn is the turn of the chunk in the next round. Odd rounds visit the chunks from last to first, because parents
@@ -31,8 +31,8 @@ func (v *visit) nextTurn() int64 {
 //go:embed advance.sql
 var advanceSQL string
 
-// stuckSQL finds the imports whose final round has visited all chunks without progress. 1099511627776 is 2^40, see
-// turnsPerRound.
+// stuckSQL finds the imports whose final round has visited all chunks without progress. The column unsettled counts the
+// lines of a chunk without an outcome. 1099511627776 is 2^40, see turnsPerRound.
 const stuckSQL = `SELECT import_id FROM imports AS i
 WHERE state = 'processing' AND final AND progress = 0
   AND EXISTS (SELECT FROM import_chunks AS c WHERE c.import_id = i.import_id AND c.unsettled > 0)

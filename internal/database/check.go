@@ -97,9 +97,9 @@ func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 // (ErrOtherSchema), tables in an unreleased form (ErrOldForm), and an empty database in which the role may not create
 // schemas or tables (ErrNoRight).
 func CheckSchema(ctx context.Context, db Querier) error {
-	var made, oldForm, mayMakeTables, mayMakeSchemas bool
+	var migrated, oldForm, mayMakeTables, mayMakeSchemas bool
 	var elsewhere, role, name string
-	if err := db.QueryRow(ctx, schemaSQL).Scan(&made, &oldForm, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role,
+	if err := db.QueryRow(ctx, schemaSQL).Scan(&migrated, &oldForm, &elsewhere, &mayMakeTables, &mayMakeSchemas, &role,
 		&name); err != nil {
 		return fmt.Errorf("look for the tables: %w", err)
 	}
@@ -107,7 +107,7 @@ func CheckSchema(ctx context.Context, db Querier) error {
 	switch {
 	case oldForm:
 		return ErrOldForm
-	case made:
+	case migrated:
 	case elsewhere != "":
 		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s "+
 			"RENAME TO public`, or see \"Tables in another schema\" in docs/settings.md",
@@ -124,26 +124,26 @@ func CheckSchema(ctx context.Context, db Querier) error {
 
 // CheckSessions refuses a connection pooler that assigns sessions to transactions instead of connections (ErrPooled):
 // settings, prepared statements and LISTEN would get lost. It detects this when two connections of pool get the same
-// session. Such a pooler hands out the session that became free last, unless another connection of this process
-// has it just then, so CheckSessions compares several times.
+// session. Such a pooler gives a transaction the session that became free last. Another connection of this process may
+// take that session in between, so CheckSessions compares several times.
 func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
 	const (
 		sessionSQL  = `SELECT pg_backend_pid()`
 		comparisons = 10
 	)
-	sessions := map[int]int{} // connection, counted from 0, of each session
+	owners := map[int]int{} // index of the connection by the process id of its session
 	err := pool.AcquireFunc(ctx, func(one *pgxpool.Conn) error {
 		return pool.AcquireFunc(ctx, func(other *pgxpool.Conn) error {
 			for range comparisons {
-				for i, conn := range []*pgxpool.Conn{one, other} {
+				for index, conn := range []*pgxpool.Conn{one, other} {
 					var session int
 					if err := conn.QueryRow(ctx, sessionSQL, pgx.QueryExecModeExec).Scan(&session); err != nil {
 						return err
 					}
-					if user, known := sessions[session]; known && user != i {
+					if owner, known := owners[session]; known && owner != index {
 						return ErrPooled
 					}
-					sessions[session] = i
+					owners[session] = index
 				}
 			}
 			return nil

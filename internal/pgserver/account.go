@@ -150,8 +150,8 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 	return runVersion()
 }
 
-// enterable reports whether the mode bits let the account enter a directory. With an access control list, the bits of
-// the group are its mask.
+// enterable reports whether the mode bits let the account enter a directory. It does not read access control lists:
+// with one, the group bits are its mask, not the rights of the group.
 func enterable(who account, info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

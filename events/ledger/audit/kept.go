@@ -19,7 +19,7 @@ import (
 type comparison struct {
 	name       string    // "" if fromLedger
 	origin     string    // of the checkpoint; may be an earlier one of the ledger
-	fromLedger bool      // not kept by the auditor: the ledger's own checkpoint of an earlier origin
+	fromLedger bool      // a checkpoint of an earlier origin that the ledger stored, not one that the auditor kept
 	signed     tlog.Tree // size and root that the checkpoint signs
 	agrees     *bool     // whether it agrees with the history; nil: not compared
 }
@@ -92,9 +92,9 @@ func (v *verification) openKept(ctx context.Context, current string) error {
 	return nil
 }
 
-// addFromLedger adds a comparison with the ledger's own newest checkpoint of an earlier origin with fewer than size
-// entries, to narrow down the events that were lost after it. It fails with ErrOrigin for an unknown origin. Only a
-// database knows the earlier origins: other sources add nothing.
+// addFromLedger adds a comparison with a checkpoint of an earlier origin from the database: the newest with fewer than
+// size entries. The events that were lost come after it. It fails with ErrOrigin for an unknown origin. It does nothing
+// if the source is not a database, because only a database stores earlier origins.
 func (v *verification) addFromLedger(ctx context.Context, origin string, size int64) error {
 	db, ok := v.Source.(*Database)
 	if !ok {
@@ -106,7 +106,7 @@ func (v *verification) addFromLedger(ctx context.Context, origin string, size in
 		return ErrOrigin
 	case err != nil:
 		return err
-	case c.Note != nil:
+	case c.Note != nil: // there is such a checkpoint
 		v.comparisons = append(v.comparisons, comparison{origin: origin, fromLedger: true, signed: c.Tree})
 	}
 	return nil
@@ -119,7 +119,8 @@ func (v *verification) comparesInside(from, to int64) bool {
 
 // compareKept makes the comparisons, and reports the results of the kept checkpoints.
 func (v *verification) compareKept() {
-	// Compare the tree of the entries, unless it lacks leaves or only the tree of the tiles has the signed root.
+	// Compare the tree of the entries. Compare that of the tiles instead if only it has the signed root, or if neither
+	// has it and entries are missing.
 	t := v.entryTree
 	if !v.hasSignedRoot(t) && (v.hasSignedRoot(v.tileTree) || t.broken) {
 		t = v.tileTree
@@ -139,11 +140,11 @@ func (v *verification) compareKept() {
 	}
 }
 
-// addKeptFaults adds the faults of kept checkpoints that do not agree. The first rewritten entry is between the largest
-// checkpoint that agrees and the smallest that does not, so of the current origin only the smallest that does not agree
-// is a fault.
+// addKeptFaults adds the faults of kept checkpoints that do not agree: one for each that could not be compared, one for
+// those of the current origin, and one for those of earlier origins, whose entries were lost. The first entry that
+// differs is between the largest checkpoint that agrees and the smallest that does not.
 func (v *verification) addKeptFaults(ctx context.Context) error {
-	agreed := int64(0)             // entries that agree with a checkpoint of any origin; comparisons are sorted by size
+	agreed := int64(0)             // size of the largest checkpoint so far that agrees; comparisons are sorted by size
 	agreedOf := map[string]int64{} // the same for each origin
 	rewritten := false
 	var lost []*comparison
@@ -152,15 +153,15 @@ func (v *verification) addKeptFaults(ctx context.Context) error {
 		switch c := &v.comparisons[i]; {
 		case c.agrees != nil && *c.agrees:
 			agreed, agreedOf[c.origin] = c.signed.N, c.signed.N
-		case c.fromLedger:
+		case c.fromLedger: // not kept by the auditor: it only sets agreed
 		case c.agrees == nil:
 			v.add(v.uncomparedFault(c))
-		case c.origin != v.report.Origin:
+		case c.origin != v.report.Origin: // one fault for all, after the loop
 			if len(lost) == 0 {
 				lostFrom = agreedOf[c.origin]
 			}
 			lost = append(lost, c)
-		case !rewritten:
+		case !rewritten: // the smallest one of the current origin
 			rewritten = true
 			f, err := v.rewrittenFault(ctx, agreed, c)
 			if err != nil {
@@ -227,22 +228,18 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		return nil
 	}
 	for start := v.Older.First(); start < size; start += ledger.TileWidth {
-		then, err := read(ctx, v.Older, tileAt(0, start, size))
+		old, err := read(ctx, v.Older, tileAt(0, start, size))
 		if err != nil {
 			return err
 		}
-		now, err := read(ctx, v.Source, tileAt(0, start, max(start, v.signed.N)))
+		current, err := read(ctx, v.Source, tileAt(0, start, max(start, v.signed.N)))
 		if err != nil {
 			return err
 		}
-		differs := 0 // offset of the first hash that differs
-		for differs < len(then) && bytes.HasPrefix(now[min(differs, len(now)):], then[differs:][:tlog.HashSize]) {
-			differs += tlog.HashSize
-		}
-		if differs >= len(then) {
+		offset, differs := firstDifference(old, current)
+		if !differs {
 			continue
 		}
-		offset := differs / tlog.HashSize
 		f.LogIndex, f.Detail = new(start+int64(offset)), "the entry is not that of the older bundle"
 		entries, err := read(ctx, v.Older, tileAt(-1, start, size))
 		if err != nil {
@@ -257,4 +254,15 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		return nil
 	}
 	return nil
+}
+
+// firstDifference returns the index of the first hash of old that is missing from current or differs there.
+func firstDifference(old, current []byte) (index int, differs bool) {
+	for start := 0; start < len(old); start += tlog.HashSize {
+		end := start + tlog.HashSize
+		if end > len(current) || !bytes.Equal(old[start:end], current[start:end]) {
+			return start / tlog.HashSize, true
+		}
+	}
+	return 0, false
 }
