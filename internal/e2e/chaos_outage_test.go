@@ -101,6 +101,7 @@ func TestDatabaseCrashes(t *testing.T) {
 	database.crash(t)
 	away := time.Now()
 	wantDegraded(t, service)
+	wantReaderRefused(t, service, w)
 	awaitRefusals(t, w, away)
 	back := time.Now()
 	database.start(t)
@@ -137,6 +138,18 @@ func wantDegraded(t *testing.T, service *Service) {
 	}
 }
 
+// wantReaderRefused checks that a reader gets 503 in time, too.
+func wantReaderRefused(t *testing.T, service *Service, w *witness) {
+	t.Helper()
+	sent := time.Now()
+	service.Send(t, Request{Path: "/api/novels"}).WantProblem(t, 503, "unavailable")
+	took := time.Since(sent)
+	if w.exceeds(promised, sent, took) {
+		t.Errorf("a reader was answered after %v, the promise is %v", took, promised)
+	}
+	t.Logf("a reader was answered after %v", took)
+}
+
 // TestDatabaseGoesSilent suspends all processes of PostgreSQL for a while: connections stay open, new ones are
 // accepted, but nothing is answered.
 func TestDatabaseGoesSilent(t *testing.T) {
@@ -146,6 +159,7 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	thaw := database.freeze(t)
 	away := time.Now()
 	awaitRefusals(t, w, away)
+	wantReaderRefused(t, service, w)
 	back := time.Now()
 	thaw()
 	o := measure(t, w, away, back)
