@@ -61,7 +61,7 @@ func (r *replica) start(command *committer.Command) <-chan answer {
 	return answers
 }
 
-// queue submits a command in the background once it waits in its lane.
+// queue is start for commands whose order matters: it returns once the command is in its lane.
 func (r *replica) queue(t testing.TB, command *committer.Command) <-chan answer {
 	t.Helper()
 	submitted := testdb.Must(r.Submit(t.Context(), command))(t)

@@ -103,7 +103,8 @@ func (p *Partner) Inquire(t testing.TB, path string) Response {
 	return p.Service.Send(t, Request{Path: path, Bearer: p.APIKey})
 }
 
-// Ask sends a query, again while the limit of queries refuses it: a test that polls reaches this limit.
+// Ask sends a request that counts as a query, and repeats it while the limit of queries refuses it: a test that polls
+// reaches this limit.
 func (p *Partner) Ask(t testing.TB, r Request) (response Response) {
 	t.Helper()
 	testdb.Eventually(t, r.Path+" is answered", func() bool {

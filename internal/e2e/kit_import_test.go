@@ -87,7 +87,7 @@ func (i *BulkImport) Put(t testing.TB, text string) {
 	i.Lines = next
 }
 
-// sendPart sends a part, again while the parts of other tests take the memory for bodies.
+// sendPart sends a part, and repeats it while other tests use up the memory for bodies or the limit of queries.
 func (i *BulkImport) sendPart(t testing.TB, part Request) (response Response) {
 	t.Helper()
 	testdb.Eventually(t, "there is room for the part", func() bool {

@@ -145,7 +145,7 @@ func databaseURL(server, database string) (string, error) {
 	return patient(parsed.String())
 }
 
-// patient returns the URL with a long time limit of connecting: a busy machine may need seconds to fork a process.
+// patient returns the URL with a long connect_timeout: a busy machine may need seconds to fork a process.
 func patient(database string) (string, error) {
 	parsed, err := url.Parse(database)
 	if err != nil {
@@ -241,7 +241,7 @@ func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error
 	return nil
 }
 
-// awaitUnused is awaitLastConnection on its own connection. PostgreSQL itself waits only for five seconds.
+// awaitUnused is awaitLastConnection with its own connection. CREATE DATABASE itself waits only for five seconds.
 func awaitUnused(server, database string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()

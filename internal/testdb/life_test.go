@@ -196,8 +196,8 @@ func TestServerWaitsForTheNextPackage(t *testing.T) {
 	left := time.Now()
 	first.leave()
 	second := startChild(t, tmp)
-	const waits = 5 * time.Second // a busy machine may need longer to start a process
-	if took := time.Since(left); first.url != second.url && took < waits {
+	const linger = 5 * time.Second // for which the server waits; a busy machine may start the second process later
+	if took := time.Since(left); first.url != second.url && took < linger {
 		t.Errorf("the server has not waited %v", took)
 	}
 	time.Sleep(6 * time.Second) // longer than a holder waits

@@ -65,11 +65,11 @@ func Run(m *testing.M) int {
 	return 0
 }
 
-// leakTimeout is how long goroutines of closed connections may still end. It is longer than pgx tries to cancel the
+// leakTimeout is how long goroutines may take to end after the last test. It is longer than pgx tries to cancel the
 // statement of a connection that it gives up: 15 seconds.
 const leakTimeout = 20 * time.Second
 
-// FindLeaks fails if goroutines are left.
+// FindLeaks returns an error if goroutines are still left after leakTimeout.
 func FindLeaks() (err error) {
 	for deadline := time.Now().Add(leakTimeout); time.Now().Before(deadline); {
 		if err = goleak.Find(); err == nil { // tries for half a second
