@@ -34,8 +34,8 @@ type RenderFunc func(w io.Writer) error
 type ReadFunc func(ctx context.Context, r *http.Request) (RenderFunc, error)
 
 // Rendered is Public for answers in two steps: read reads the data, and the function that it returns renders them.
-// Answers have an ETag. ReadLimit.Make limits how many are rendered at a time, because rendering takes several times the
-// memory of the data.
+// Answers have an ETag. ReadLimit.Make limits how many are rendered at a time, because rendering takes several times
+// the memory of the data.
 func (k *Kit) Rendered(contentType string, read ReadFunc, refuse Refusal) http.Handler {
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := k.WithTimeout(r.Context())

@@ -191,9 +191,9 @@ FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.
 // sealedSQL is the number of sealed events.
 const sealedSQL = `coalesce((SELECT s.first_log_index + s.event_count FROM ledger_seals AS s ORDER BY s.first_log_index DESC LIMIT 1), 0)`
 
-// check scans the row of checkCountSQL. It fails with ErrCursorMismatch unless cursor and horizon come from this log and
-// all events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown, and
-// the number of sealed events.
+// check scans the row of checkCountSQL. It fails with ErrCursorMismatch unless cursor and horizon come from this log
+// and all events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown,
+// and the number of sealed events.
 func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64, err error) {
 	var xmin uint64
 	var moved int32
