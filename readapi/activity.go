@@ -53,12 +53,13 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, e
 		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
 		return d, err
 	}
-	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels", scan, rankingSQL, most.novels, most.posts,
+	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels", scan, headingsSQL, most.novels, most.posts,
 		discussedShown)
 	return found, err
 }
 
-// ranking has the most discussed novels of a moment: up to twice as many as are shown, in case staff reject some.
+// ranking has the most discussed novels at a time. It has up to twice as many as Activity shows, because staff may
+// reject some while it is cached.
 type ranking struct {
 	at     time.Time
 	novels []uuid.UUID // most comments first
@@ -69,14 +70,15 @@ type ranking struct {
 // takes most of the time of a start page.
 const rankingTTL = time.Minute
 
-const rankingSQL = `SELECT n.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''),
+// headingsSQL returns the headings of ranked novels. $1: novels; $2: their numbers of comments; $3: limit.
+const headingsSQL = `SELECT n.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''),
        coalesce(n.details ->> 'coverUrl', ''), k.posts
 FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS k (novel_id, posts, place)
 JOIN title_lookup n ON n.novel_id = k.novel_id
 WHERE n.state IN ('approved', 'published') ORDER BY k.place LIMIT $3`
 
-// mostDiscussed returns the cached ranking, or a new one if the cached one is a minute old. It does not cache a
-// ranking of few novels. Concurrent requests may each make one.
+// mostDiscussed returns the cached ranking, or a new one if the cached one is a minute old. Concurrent requests may
+// each make one.
 func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, error) {
 	if cached := r.ranking.Load(); cached != nil && now.Sub(cached.at).Abs() < rankingTTL {
 		return cached, nil
@@ -93,7 +95,8 @@ func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, er
 	}); err != nil {
 		return nil, fmt.Errorf("count comments on novels: %w", err)
 	}
-	if len(counted.novels) == 2*discussedShown { // fewer are counted quickly, and change soon
+	// Do not cache a short ranking: it is cheap to make, and on a platform with few comments each comment changes it.
+	if len(counted.novels) == 2*discussedShown {
 		r.ranking.Store(&counted)
 	}
 	return &counted, nil
