@@ -154,9 +154,9 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		s := &list[i]
 		gauge(c.lagEvents, float64(s.LagEvents), s.Name)
 		gauge(c.lagSeconds, s.LagSeconds, s.Name)
-		gauge(c.failed, database.Truth(s.State == Failed), s.Name)
-		gauge(c.diverged, database.Truth(s.State == Diverged), s.Name)
-		gauge(c.retrying, database.Truth(s.State == Running && s.Error != nil), s.Name)
+		gauge(c.failed, database.BoolValue(s.State == Failed), s.Name)
+		gauge(c.diverged, database.BoolValue(s.State == Diverged), s.Name)
+		gauge(c.retrying, database.BoolValue(s.State == Running && s.Error != nil), s.Name)
 		gauge(c.generation, float64(s.Generation), s.Name)
 		if s.Rebuild != nil {
 			gauge(c.rebuilt, s.Rebuild.Share(), s.Name)

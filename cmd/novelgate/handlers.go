@@ -159,7 +159,7 @@ func (s *service) registry() *prometheus.Registry {
 		Name: "novelgate_appends",
 		Help: "1 while this service accepts commands; 0 at a mirror, on a standby, and once another service continues " +
 			"its log.",
-	}, func() float64 { return database.Truth(s.acceptsCommands()) })
+	}, func() float64 { return database.BoolValue(s.acceptsCommands()) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.collectors...)
 	registry.MustRegister(

@@ -78,10 +78,10 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealedEvents.Add(float64(b.events))
 }
 
-func (m *Metrics) setSigningRefused(refused bool) { m.signingRefused.Set(database.Truth(refused)) }
+func (m *Metrics) setSigningRefused(refused bool) { m.signingRefused.Set(database.BoolValue(refused)) }
 
 func (m *Metrics) setPublishingRefused(target string, refused bool) {
-	m.publishingRefused.WithLabelValues(target).Set(database.Truth(refused))
+	m.publishingRefused.WithLabelValues(target).Set(database.BoolValue(refused))
 }
 
 // Collector exports the state of the ledger to Prometheus. Scrapes within a second share one query. If the database
@@ -133,7 +133,7 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 	gauge(c.size, float64(status.Size))
 	gauge(c.unsealed, float64(status.UnsealedEvents))
 	gauge(c.lag, status.LagSeconds)
-	gauge(c.failed, database.Truth(status.Error != nil))
+	gauge(c.failed, database.BoolValue(status.Error != nil))
 	if status.CheckpointSize != nil && status.CheckpointAge != nil {
 		gauge(c.checkpointSize, float64(*status.CheckpointSize))
 		gauge(c.checkpointAge, *status.CheckpointAge)

@@ -69,7 +69,7 @@ func (s *Signer) Run(ctx context.Context) {
 		}
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
 			s.config.Metrics.setSigningRefused(refused(err))
-			s.config.Metrics.signer.Set(database.Truth(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
+			s.config.Metrics.signer.Set(database.BoolValue(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			if failed.due(err) {
 				s.report(ctx, err)
 			}

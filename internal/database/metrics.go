@@ -37,8 +37,8 @@ func NewPoolCollector(pools *Pools) prometheus.Collector {
 	})
 }
 
-// Truth returns the value of a gauge that reports whether something holds: 1 or 0.
-func Truth(holds bool) float64 {
+// BoolValue returns the value of a gauge that reports whether something holds: 1 or 0.
+func BoolValue(holds bool) float64 {
 	if holds {
 		return 1
 	}

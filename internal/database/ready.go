@@ -85,6 +85,6 @@ func (c *ReadyCollector) Describe(descs chan<- *prometheus.Desc) { descs <- read
 // Collect implements prometheus.Collector.
 func (c *ReadyCollector) Collect(metrics chan<- prometheus.Metric) {
 	for name, err := range c.probe() {
-		metrics <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, Truth(err == nil), name)
+		metrics <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, BoolValue(err == nil), name)
 	}
 }

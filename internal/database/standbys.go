@@ -415,7 +415,7 @@ func (s *Standbys) Collect(metrics chan<- prometheus.Metric) {
 	now := s.now()
 	for _, one := range s.all {
 		lag, err := one.lag(now, s.maxLag)
-		metrics <- prometheus.MustNewConstMetric(standbyUsedDesc, prometheus.GaugeValue, Truth(err == nil), one.host)
+		metrics <- prometheus.MustNewConstMetric(standbyUsedDesc, prometheus.GaugeValue, BoolValue(err == nil), one.host)
 		if lag < maxKnownLag {
 			metrics <- prometheus.MustNewConstMetric(standbyLagDesc, prometheus.GaugeValue, lag.Seconds(), one.host)
 		}
