@@ -20,7 +20,7 @@ type certifyCommand struct {
 	Report string `placeholder:"FILE" help:"Write the result as JSON to this file."`
 }
 
-// errNotCertified means that the client has not survived all faults. The printed list says which.
+// errNotCertified means that the partner's program did not survive every simulated fault. Run prints which.
 var errNotCertified = errors.New("not certified: not all faults were survived")
 
 var faultColumns = columns[client.Fault]{

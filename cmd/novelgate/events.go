@@ -36,9 +36,9 @@ type eventsCommand struct {
 	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
 }
 
-// readHistory runs do, which reads the history, and records the access in the access log. do returns the number of rows
-// that it showed.
-func (f DatabaseFlags) readHistory(
+// withAccessLog runs do on the database, and records it in the access log. do returns the number of events that it
+// showed.
+func (f DatabaseFlags) withAccessLog(
 	ctx context.Context, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
 ) error {
 	url, err := f.url(ctx)
@@ -212,7 +212,7 @@ type eventsList struct {
 func (c *eventsList) Run(ctx context.Context, out *output) error {
 	parameters := c.parameters()
 	parameters["limit"] = strconv.Itoa(int(c.Limit))
-	return c.readHistory(ctx, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		p := &eventPrinter{out: out, list: true, limit: int64(c.Limit)}
 		err := c.print(ctx, pool, &history.Stream{Limit: c.Limit.readLimit()}, p)
 		if err == nil {
@@ -236,7 +236,7 @@ func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	if c.Before != nil || c.To != nil {
 		return errors.New("tail does not end: it cannot be combined with --before or --to")
 	}
-	return c.readHistory(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
 		wake := eventlog.NewWake()
 		go wake.Listen(ctx, pool.Config().ConnConfig, out.logger(slog.LevelWarn))
 		p := &eventPrinter{out: out}
@@ -322,7 +322,7 @@ type eventsShow struct {
 }
 
 func (c *eventsShow) Run(ctx context.Context, out *output) error {
-	return c.readHistory(ctx, "show", map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "show", map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
 		found, err := c.find(ctx, pool)
 		if err != nil {
 			return 0, fmt.Errorf("event %s: %w", c.Event, err)
@@ -377,7 +377,7 @@ var accessColumns = columns[history.AccessEntry]{
 
 func (c *eventsAccessLog) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
-	return c.readHistory(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		list, err := (&history.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())
 		list = shown(out.streams, list, c.Limit)
 		return int64(len(list)), accessColumns.printList(out, list, err)

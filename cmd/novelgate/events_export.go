@@ -25,7 +25,7 @@ func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 		return err
 	}
 	parameters := nonEmpty(map[string]string{"directory": c.Dir, "since": c.Since})
-	return c.readHistory(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		begun := now()
 		export := audit.Export{
 			DB: pool, Dir: c.Dir, From: from, Workers: auditWorkers(), Now: now, Progress: out.progress("export", "events"),

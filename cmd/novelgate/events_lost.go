@@ -30,7 +30,7 @@ func (*eventsLost) Help() string {
 // Validate refuses wrong addresses; kong calls it.
 func (c *eventsLost) Validate() error { return wantHTTP("--to", c.To) }
 
-// Run lists the events from the first one on that the promoted service lacks.
+// Run lists the events that the promoted service lacks: all events from the first difference of the ledgers on.
 func (c *eventsLost) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	to, client := strings.TrimRight(c.To.String(), "/"), &http.Client{Timeout: successorTimeout}
 	sealing, cancel := context.WithTimeout(ctx, c.Wait)
@@ -38,11 +38,12 @@ func (c *eventsLost) Run(ctx context.Context, out *output, pool *pgxpool.Pool) e
 	if err := handover.Seal(sealing, pool, out.logger(slog.LevelError)); err != nil {
 		return err
 	}
+	// If no event is lost, first is the index after the last event.
 	first, err := handover.LostFrom(ctx, pool, client, to)
 	if err != nil {
 		return err
 	}
-	return c.readHistory(ctx, "lost", map[string]string{"to": to}, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "lost", map[string]string{"to": to}, func(pool *pgxpool.Pool) (int64, error) {
 		filter := EventFilterFlags{}
 		if first > 0 {
 			after := first - 1

@@ -30,7 +30,7 @@ func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *re
 	if err := c.start(ctx, out.streams, open); err != nil {
 		return err
 	}
-	return c.readHistory(ctx, "rebase", map[string]string{}, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "rebase", map[string]string{}, func(pool *pgxpool.Pool) (int64, error) {
 		report, err := rebaseLog(ctx, out.streams, now, pool)
 		if err != nil {
 			return 0, err
@@ -42,8 +42,8 @@ func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *re
 	})
 }
 
-// rebaseLog rebases the log over a single connection: the rebase refuses to run beside other connections, also of this
-// pool.
+// rebaseLog rebases the log over a single connection. rebase.Run refuses to start while the database has any other
+// connection, even an idle one of this pool.
 func rebaseLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*rebase.Report, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

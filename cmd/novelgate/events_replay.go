@@ -30,7 +30,7 @@ type eventsReplay struct {
 // Run prints the state of the aggregate at a point.
 func (c *eventsReplay) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}
-	return c.readHistory(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		at, err := history.ParsePoint(ctx, pool, c.At)
 		if err != nil {
 			return 0, fmt.Errorf("--at: %w", err)
@@ -81,7 +81,7 @@ type eventsDiff struct {
 // Run prints the fields that changed.
 func (c *eventsDiff) Run(ctx context.Context, out *output) error {
 	parameters := map[string]string{"from": c.From, "to": c.To, "kind": c.Kind, "name": c.Name}
-	return c.readHistory(ctx, "diff", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "diff", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		from, err := history.ParsePoint(ctx, pool, c.From)
 		if err != nil {
 			return 0, fmt.Errorf("--from: %w", err)

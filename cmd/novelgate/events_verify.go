@@ -76,7 +76,7 @@ func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err err
 		"projections": strconv.FormatBool(c.Projections), "key": strings.Join(c.Key, ","),
 		"against": strings.Join(c.Against, ","), "policy": c.Policy,
 	})
-	return c.readHistory(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return c.withAccessLog(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = audit.NewDatabase(pool)
 		return 0, c.verify(ctx, out, config, pool) // no event is shown
 	})
