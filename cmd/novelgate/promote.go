@@ -18,13 +18,13 @@ import (
 type promoteCommand struct {
 	CommonFlags
 	SigningFlags
-	File       string        `arg:"" optional:"" help:"File of novelgate handover. It is deleted at the end. -: standard input."`
-	LostOrigin bool          `name:"lost-origin" help:"The origin is lost: continue from the last verified event, under a new origin of the ledger. What the origin accepted later is lost."`
-	Checkpoint []string      `type:"existingfile" placeholder:"FILE" help:"With --lost-origin: a checkpoint of the origin from a publication directory, a witness or a reader, to know what is lost. Repeatable."`
-	Origin     string        `name:"ledger-origin" placeholder:"NAME" help:"With --lost-origin: name of the new origin (default: the former one with another end)."`
-	Stopped    bool          `help:"With --lost-origin: although the mirror has stopped because the origin delivers another history."`
-	Answers    bool          `name:"origin-answers" help:"With --lost-origin: although the origin answers, or its address leads to a mirror. What the origin accepts from then on is lost."`
-	Wait       time.Duration `default:"30s" help:"Longest time until the mirror has all events that were handed over, and then for locks of its tables (default: ${default})."`
+	File          string        `arg:"" optional:"" help:"File of novelgate handover. It is deleted at the end. -: standard input."`
+	LostOrigin    bool          `name:"lost-origin" help:"The origin is lost: continue from the last verified event, under a new origin of the ledger. What the origin accepted later is lost."`
+	Checkpoint    []string      `type:"existingfile" placeholder:"FILE" help:"With --lost-origin: a checkpoint of the origin from a publication directory, a witness or a reader, to know what is lost. Repeatable."`
+	Origin        string        `name:"ledger-origin" placeholder:"NAME" help:"With --lost-origin: name of the new origin (default: the former one with another end)."`
+	Stopped       bool          `help:"With --lost-origin: although the mirror has stopped because the origin delivers another history."`
+	OriginAnswers bool          `name:"origin-answers" help:"With --lost-origin: although the origin answers, or its address leads to a mirror. What the origin accepts from then on is lost."`
+	Wait          time.Duration `default:"30s" help:"Longest time until the mirror has all events that were handed over, and then for locks of its tables (default: ${default})."`
 }
 
 // Help is shown by --help.
@@ -40,7 +40,7 @@ func (c *promoteCommand) Validate() error {
 		return errors.New("--wait must be positive")
 	case c.LostOrigin == (c.File != ""):
 		return errors.New("either FILE of novelgate handover, or --lost-origin")
-	case !c.LostOrigin && (len(c.Checkpoint) > 0 || c.Origin != "" || c.Stopped || c.Answers):
+	case !c.LostOrigin && (len(c.Checkpoint) > 0 || c.Origin != "" || c.Stopped || c.OriginAnswers):
 		return errors.New("--checkpoint, --ledger-origin, --stopped and --origin-answers are for --lost-origin")
 	}
 	return nil
@@ -56,7 +56,7 @@ type promoted struct {
 func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Pool) (err error) {
 	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
 	m := &handover.Mirror{
-		Pool: pool, KeyFile: key, Memory: memory, Wait: c.Wait, Stopped: c.Stopped, Answers: c.Answers,
+		Pool: pool, KeyFile: key, Memory: memory, Wait: c.Wait, Stopped: c.Stopped, OriginAnswers: c.OriginAnswers,
 		Client: &http.Client{Timeout: successorTimeout}, Logger: out.logger(slog.LevelError),
 	}
 	var p *handover.Promotion
@@ -117,8 +117,8 @@ func promotionRows(p *handover.Promotion) [][]any {
 		return append(rows, []any{"lost", "nothing"})
 	}
 	lost := "no event that was signed, as far as is known"
-	if p.Known > p.Entries {
-		lost = fmt.Sprintf("the events of log index %d to %d, which were signed", p.Entries, p.Known-1)
+	if p.KnownEntries > p.Entries {
+		lost = fmt.Sprintf("the events of log index %d to %d, which were signed", p.Entries, p.KnownEntries-1)
 	}
 	return append(rows, []any{"former origin", p.Origin}, []any{"lost", lost},
 		[]any{"", "and what was accepted later; `novelgate events lost` at the old database names all"})

@@ -200,7 +200,7 @@ func TestHandoverAfterTransactions(t *testing.T) {
 // elsewhere is a promotion that the origin does not know.
 var elsewhere = []handover.Promotion{{
 	ID: uuid.MustParse("01900000-0000-7000-8000-000000000001"), Origin: ledgertest.Origin,
-	NextOrigin: ledgertest.Origin + "/2", Entries: 5, Known: 5, PromotedAt: time.Now(),
+	NextOrigin: ledgertest.Origin + "/2", Entries: 5, KnownEntries: 5, PromotedAt: time.Now(),
 }}
 
 // TestHandoverAgain: a complete handover is repeated or undone only if the mirror says that it was not promoted.

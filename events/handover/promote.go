@@ -27,8 +27,8 @@ type Mirror struct {
 	Wait time.Duration
 	// Stopped promotes a mirror that has stopped because its origin delivers another history.
 	Stopped bool
-	// Answers promotes without a handover although the origin, or a mirror at the URL of the origin, answers.
-	Answers bool
+	// OriginAnswers promotes without a handover although the origin, or a mirror at the URL of the origin, answers.
+	OriginAnswers bool
 	// Client asks the origin whether it answers, and whether it still hands over.
 	Client *http.Client
 	Logger *slog.Logger
@@ -68,7 +68,7 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 	}
 	p := &Promotion{
 		ID: token.Promotion, Origin: last.Origin, NextOrigin: last.Origin, Entries: last.Tree.N, Root: last.Tree.Hash,
-		Known: last.Tree.N,
+		KnownEntries: last.Tree.N,
 	}
 	return m.open(ctx, at, p, opening{
 		done: func() (*Promotion, error) { return find(ctx, m.Pool, p.ID) },
@@ -123,18 +123,22 @@ func (m *Mirror) wantPersonalData(ctx context.Context, token *Token) error {
 		return err
 	}
 	if erased > token.Erased {
-		return fmt.Errorf("%w: the mirror lacks names and words of %d events that the origin has. Undo the handover "+
+		return fmt.Errorf("%w: the mirror lacks the personal data of %d events of the origin. Undo the handover "+
 			"there with this file, and make the mirror again from the URL of the origin or a bundle", ErrRefused,
 			erased-token.Erased)
 	}
 	return nil
 }
 
-// wantHandover fails with ErrRefused if the service at the URL of the origin answers and does not hand over with the
-// token, or if it is a mirror, for instance this one, whose log has the id own. It first waits until no handover, undo
-// or promotion is under way there. It does not fail if nothing answers the first question, because the origin may be
-// off, or if only a standby of its database answers, which may lack the handover. A service that answers, but does not
-// say whether it hands over, is not off.
+// wantHandover checks that the service at the URL of the origin still hands over with the token. It waits until no
+// handover, undo or promotion is in progress there. It fails with ErrRefused for
+//
+//   - a service that does not hand over with the token: the handover was undone, or another service has the URL
+//   - a mirror, for instance this one, whose log has the id own
+//   - a service whose answer shows its role, but not whether it hands over
+//
+// It does not fail if no service answers, because the origin may be off, or if only a standby of the origin's database
+// answers, which may not have the handover yet.
 func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, token *Token) error {
 	theirs, err := ask(ctx, m.Client, url)
 	switch {
@@ -142,11 +146,11 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 		return fmt.Errorf("%w: %s answers, and does not say whether the handover was undone; run this again: %w", ErrRefused,
 			url, err)
 	case err != nil:
-		return nil // documented
+		return nil // it is off
 	}
 	waiting, cancel := context.WithTimeout(ctx, m.Wait)
 	defer cancel()
-	for theirs.Changing && theirs.elsewhere(own) == "" {
+	for theirs.Changing && theirs.whichMirror(own) == "" {
 		if !eventlog.Sleep(waiting, poll) {
 			return waitError(waiting, "`novelgate handover` runs at %s", url)
 		}
@@ -154,11 +158,13 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 			return fmt.Errorf("%w: `novelgate handover` ran at %s a moment ago: %w", ErrRefused, url, err)
 		}
 	}
-	if where := theirs.elsewhere(own); where != "" {
+	if where := theirs.whichMirror(own); where != "" {
 		return fmt.Errorf("%w: %s leads to %s, which cannot say whether the handover was undone: let it lead to the origin "+
 			"or nowhere, or start this mirror with another URL of the origin", ErrRefused, url, where)
 	}
-	if theirs.Handover == nil && theirs.isReader() || theirs.Handover != nil && *theirs.Handover == token.Promotion {
+	standby := theirs.Handover == nil && theirs.isReader()
+	handsOver := theirs.Handover != nil && *theirs.Handover == token.Promotion
+	if standby || handsOver {
 		return nil
 	}
 	return fmt.Errorf("%w: the handover was undone, or another service has the address of the origin: %s answers, and "+
@@ -263,8 +269,9 @@ func (m *Mirror) open(ctx context.Context, at *mirror.State, p *Promotion, o ope
 }
 
 // PromoteLost makes the mirror continue the log of an origin that is lost, under the name next, or, if next is empty, a
-// name made from the former one. known are checkpoints of the origin from elsewhere. Everything after the events of the
-// mirror is lost; Promotion.Known says how much of it is known. PromoteLost can be repeated.
+// name made from the former one. All events of the origin that the mirror does not have are lost. known are checkpoints
+// of the origin from other sources; with them Promotion.KnownEntries says how many events the origin had at least.
+// PromoteLost can be repeated.
 func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Checkpoint) (*Promotion, error) {
 	if err := m.wantNoFence(ctx); err != nil {
 		return nil, err
@@ -276,7 +283,7 @@ func (m *Mirror) PromoteLost(ctx context.Context, next string, known []ledger.Ch
 	if err != nil {
 		return nil, err
 	}
-	if !m.Stopped && !m.Answers {
+	if !m.Stopped && !m.OriginAnswers {
 		if err := m.wantLost(ctx, at.Origin); err != nil {
 			return nil, err
 		}
@@ -309,10 +316,11 @@ func (m *Mirror) lostPromotion(
 	}
 	tree := tlog.Tree{N: at.Edge.Size(), Hash: at.Edge.Root()}
 	p := &Promotion{
-		ID: uuid.New(), Origin: sealed.Origin(), Entries: tree.N, Root: tree.Hash, Known: tree.N, NextOrigin: next,
+		ID: uuid.New(), Origin: sealed.Origin(), Entries: tree.N, Root: tree.Hash, KnownEntries: tree.N,
+		NextOrigin: next,
 	}
 	if at.Seen != nil && at.Seen.Origin == p.Origin {
-		p.Known = max(p.Known, at.Seen.Tree.N)
+		p.KnownEntries = max(p.KnownEntries, at.Seen.Tree.N)
 	}
 	for _, c := range known {
 		keys, err := store.VerifierKeys(ctx, c)
@@ -323,10 +331,10 @@ func (m *Mirror) lostPromotion(
 			return nil, fmt.Errorf("%w: the checkpoint over %d entries of %s is not signed with a key of %s", ErrRefused,
 				c.Tree.N, c.Origin, p.Origin)
 		}
-		p.Known = max(p.Known, c.Tree.N)
+		p.KnownEntries = max(p.KnownEntries, c.Tree.N)
 	}
 	if p.NextOrigin == "" {
-		const digits = 8 // of the promotion, before its first hyphen
+		const digits = 8 // of the promotion's id, before its first hyphen
 		p.NextOrigin = nameSuffix.ReplaceAllString(p.Origin, "") + "/" + p.ID.String()[:digits]
 	}
 	return p, nil
@@ -342,7 +350,7 @@ func (m *Mirror) wantLost(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	if where := theirs.elsewhere(own); where != "" {
+	if where := theirs.whichMirror(own); where != "" {
 		return fmt.Errorf("%w: %s leads to %s, so it is not known whether the origin still runs. If it is off, "+
 			"--origin-answers promotes", ErrRefused, url, where)
 	}

@@ -53,7 +53,7 @@ func promoter(t *testing.T, mirror *pgxpool.Pool) *handover.Mirror {
 	dir := t.TempDir()
 	return &handover.Mirror{
 		Pool: mirror, KeyFile: filepath.Join(dir, "key"), Memory: filepath.Join(dir, "memory"), Wait: time.Minute,
-		Answers: true, Client: http.DefaultClient,
+		OriginAnswers: true, Client: http.DefaultClient,
 	}
 }
 
@@ -226,7 +226,7 @@ func TestPromoteAsksOverloaded(t *testing.T) {
 	p := newPair(t)
 	status, problem := 0, map[string]string(nil)
 	m := promoter(t, p.mirrored(t, overloaded(t, func() (int, map[string]string) { return status, problem })))
-	m.Answers = false
+	m.OriginAnswers = false
 	token, err := p.HandOver(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -263,7 +263,7 @@ func TestPromoteLostAsks(t *testing.T) {
 	m := promoter(t, p.mirrored(t, answering(t, func(*http.Request) (handover.Published, int, string) {
 		return published, status, ""
 	})))
-	m.Answers = false
+	m.OriginAnswers = false
 	for _, c := range []struct {
 		log    uuid.UUID
 		status int
@@ -280,7 +280,7 @@ func TestPromoteLostAsks(t *testing.T) {
 			t.Errorf("promoted: %v, want %q", err, c.want)
 		}
 	}
-	m.Answers = true
+	m.OriginAnswers = true
 	if done, err := m.PromoteLost(t.Context(), "", nil); err != nil || !done.Lost() {
 		t.Errorf("promoted all the same: %v, %v", done, err)
 	}

@@ -19,13 +19,13 @@ import (
 
 // Promotion is a promotion of a mirror. Every service publishes the promotions of its log.
 type Promotion struct {
-	ID         uuid.UUID `json:"id"`
-	Origin     string    `json:"origin"`       // of the ledger until then
-	NextOrigin string    `json:"nextOrigin"`   // since then; the same after a handover
-	Entries    int64     `json:"entries"`      // that the mirror had: the log index from which on the histories differ
-	Root       tlog.Hash `json:"root"`         // of these entries
-	Known      int64     `json:"knownEntries"` // of the newest known checkpoint of the former origin
-	PromotedAt time.Time `json:"promotedAt"`
+	ID           uuid.UUID `json:"id"`
+	Origin       string    `json:"origin"`       // of the ledger until then
+	NextOrigin   string    `json:"nextOrigin"`   // since then; the same after a handover
+	Entries      int64     `json:"entries"`      // that the mirror had: the log index from which on the histories differ
+	Root         tlog.Hash `json:"root"`         // of these entries
+	KnownEntries int64     `json:"knownEntries"` // of the newest known checkpoint of the former origin
+	PromotedAt   time.Time `json:"promotedAt"`
 }
 
 // Lost reports whether the former origin was lost, rather than handed over.
@@ -78,7 +78,7 @@ func List(ctx context.Context, db database.Querier) ([]Promotion, error) {
 
 func scanPromotion(row pgx.CollectableRow) (p Promotion, err error) {
 	var root []byte
-	err = row.Scan(&p.ID, &p.Origin, &p.NextOrigin, &p.Entries, &root, &p.Known, &p.PromotedAt)
+	err = row.Scan(&p.ID, &p.Origin, &p.NextOrigin, &p.Entries, &root, &p.KnownEntries, &p.PromotedAt)
 	copy(p.Root[:], root)
 	p.PromotedAt = p.PromotedAt.UTC()
 	return p, err
@@ -120,7 +120,7 @@ func find(ctx context.Context, db database.Querier, id uuid.UUID) (*Promotion, e
 
 // record stores a new promotion.
 func record(ctx context.Context, tx pgx.Tx, p *Promotion) error {
-	_, err := tx.Exec(ctx, recordSQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.Known)
+	_, err := tx.Exec(ctx, recordSQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.KnownEntries)
 	if err != nil {
 		return fmt.Errorf("record the promotion: %w", err)
 	}
@@ -131,7 +131,7 @@ func record(ctx context.Context, tx pgx.Tx, p *Promotion) error {
 func storePromotions(ctx context.Context, pool *pgxpool.Pool, list []Promotion) error {
 	for i := range list {
 		p := &list[i]
-		_, err := pool.Exec(ctx, copySQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.Known, p.PromotedAt)
+		_, err := pool.Exec(ctx, copySQL, p.ID, p.Origin, p.NextOrigin, p.Entries, p.Root[:], p.KnownEntries, p.PromotedAt)
 		if err != nil {
 			return fmt.Errorf("copy a promotion of the origin: %w", err)
 		}

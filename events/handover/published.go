@@ -135,10 +135,10 @@ func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequ
 // isReader reports whether the service can only read its database, for instance a standby, which may be behind.
 func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
 
-// elsewhere returns which mirror answers at a URL that should lead to the origin: "this mirror", whose log has the id
+// whichMirror returns which mirror answers at a URL that should lead to the origin: "this mirror", whose log has the id
 // own, or "another mirror". It returns "" if no mirror answers. The id alone does not show that this mirror answers and
 // not its origin: both have the same id if their databases are copies of one.
-func (a *answer) elsewhere(own uuid.UUID) string {
+func (a *answer) whichMirror(own uuid.UUID) string {
 	switch {
 	case !a.isMirror():
 		return ""

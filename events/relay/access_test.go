@@ -18,7 +18,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// The permissions in docs/events.md are enough for the relay and for consumers, and keep names and words from those who
+// The permissions in docs/events.md are enough for the relay and for consumers, and keep personal data from those who
 // have no permission for them.
 func TestDocumentedPermissions(t *testing.T) {
 	t.Parallel()

@@ -363,7 +363,7 @@ func TestHandoverRefused(t *testing.T) {
 	execute(t, mirror.DatabaseURL, `ALTER TABLE events DISABLE TRIGGER USER;
 		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
 		WHERE ctid = (SELECT min(ctid) FROM events WHERE event_type = 'post.imported.v1')`)
-	refused(mirror, "the mirror lacks names and words of 1 events", "promote", file)
+	refused(mirror, "the mirror lacks the personal data of 1 events", "promote", file)
 	if promoted := originsOf(t, mirror).Promotions; len(promoted) > 0 {
 		t.Error("the mirror is promoted")
 	}
