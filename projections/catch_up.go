@@ -58,8 +58,8 @@ type CatchUp struct {
 	Pace func(ctx context.Context, chunk *eventlog.Chunk, work func() error) error
 	// Sequential reports whether a chunk must wait until all earlier ones are written and paced. Default: never.
 	Sequential func() bool
-	// Defer queues statements that store, for later, which events do more than add a row. Default: these events are
-	// applied at once.
+	// Defer queues the statements that store the events that do more than add a row, to be applied in a later phase.
+	// Default: they are applied at once.
 	Defer func(batch *pgx.Batch, rest []events.Recorded)
 	// Done is called for each written chunk, in log order.
 	Done func(chunk *eventlog.Chunk)
@@ -74,8 +74,7 @@ type ChunkError struct {
 func (e *ChunkError) Error() string { return fmt.Sprintf("write the chunk up to %s: %v", e.End, e.err) }
 func (e *ChunkError) Unwrap() error { return e.err }
 
-// loadedChunk is a chunk with the rows of the events that only add a row. Copying a row that already exists fails;
-// Apply accepts it.
+// loadedChunk is a chunk whose events are split: rows of the events that only add a row, to copy, and the rest.
 type loadedChunk struct {
 	eventlog.Chunk
 	rows   []Rows
@@ -114,12 +113,7 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 	for chunk := range c.load(loading, chunks) {
 		slots <- struct{}{}
 		if c.Sequential != nil && c.Sequential() {
-			for range cap(slots) - 1 { // wait for the earlier chunks
-				slots <- struct{}{}
-			}
-			for range cap(slots) - 1 {
-				<-slots
-			}
+			awaitOthers(slots)
 		}
 		if working.Err() != nil {
 			break
@@ -137,17 +131,29 @@ func (c *CatchUp) Run(ctx context.Context, chunks <-chan eventlog.Chunk) error {
 			if err == nil {
 				err = c.pace(ctx, &chunk.Chunk, func() error { return c.write(working, conn, &chunk, turn) })
 			}
-			if err != nil {
-				return cmp.Or(turn.await(working), error(&ChunkError{chunk.End, err})) // an earlier chunk may be the cause
+			if err == nil {
+				return nil
 			}
-			return nil
+			// An earlier chunk that fails has precedence: await returns its error.
+			return cmp.Or(turn.await(working), error(&ChunkError{chunk.End, err}))
 		})
 	}
 	return cmp.Or(group.Wait(), unreadable)
 }
 
-// Write writes one chunk. With Defer it copies rows, because Apply needs indexes, which the tables do not have yet.
-// Otherwise it applies all events, because Apply accepts rows that already exist.
+// awaitOthers waits until no slot is in use except one, that of the caller. Every slot is one element of slots.
+func awaitOthers(slots chan struct{}) {
+	for range cap(slots) - 1 {
+		slots <- struct{}{}
+	}
+	for range cap(slots) - 1 {
+		<-slots
+	}
+}
+
+// Write writes one chunk outside Run. With Defer it copies rows, as Run does: Apply needs indexes, which the tables do
+// not have yet. Without Defer it applies all events: a copy would fail at a row that already exists, and Apply accepts
+// it.
 func (c *CatchUp) Write(ctx context.Context, chunk *eventlog.Chunk) error {
 	l := loadedChunk{Chunk: *chunk, rest: chunk.Events}
 	if bulk, ok := c.Projection.(Bulk); ok && c.Defer != nil {
@@ -300,7 +306,7 @@ type liveTables struct{ projection Projection }
 
 func (liveTables) Schema() string { return "public" }
 
-func (t liveTables) Begin(batch *pgx.Batch) { batch.Queue(announceChunkSQL, t.projection.Name()) }
+func (t liveTables) Begin(batch *pgx.Batch) { batch.Queue(lockCatchUpSQL, t.projection.Name()) }
 
 func (t liveTables) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.Chunk) error {
 	return lockAt(ctx, conn, lockCheckpointSQL, t.projection, chunk.Identity, chunk.Start)

@@ -94,7 +94,7 @@ FROM projections WHERE name = $1`
 
 	// Each transaction of a catch-up begins with a shared advisory lock, long before it locks the checkpoint. Otherwise
 	// another replica would find the checkpoint unlocked and write the same rows.
-	announceChunkSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
+	lockCatchUpSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
 
 	// lockIdleCheckpointSQL also returns nothing while a catch-up writes chunks.
 	lockIdleCheckpointSQL = checkpointSQL +

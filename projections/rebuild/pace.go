@@ -13,9 +13,9 @@ import (
 // Throttling. A rebuild at full speed takes all available processor time; requests of clients come first.
 const (
 	watchInterval = 200 * time.Millisecond
-	busyAppends   = 100 // events a second from which on clients count as active
-	slowdown      = 3   // time of a throttled rebuild, with its pauses, divided by the time of its work
-	overtaking    = 0.8 // in Following, pause only if the log grows slower than this share of the throttled speed
+	busyAppends   = 100 // clients count as active if the log grows by this many events a second
+	slowdown      = 3   // duration of a throttled rebuild, with pauses, divided by the duration of its work
+	maxGrowth     = 0.8 // in Following, no pause if the log grows faster than this share of the throttled speed
 )
 
 // grownSQL counts the events after ($1, $2), up to $3.
@@ -82,8 +82,9 @@ func (r *rebuild) throttle(ctx context.Context, chunk *eventlog.Chunk, work func
 		return err
 	}
 	took := r.Now().Sub(begun)
-	overtakes := float64(r.appends.Load())*slowdown*took.Seconds() < float64(chunk.Read)*overtaking
-	if r.busy() && (overtakes || r.record.phase != Following) {
+	throttledSpeed := float64(chunk.Read) / (slowdown * took.Seconds()) // events a second
+	gains := float64(r.appends.Load()) < maxGrowth*throttledSpeed
+	if r.busy() && (gains || r.record.phase != Following) {
 		eventlog.Sleep(ctx, (slowdown-1)*took) // ctx may end first; the caller checks it
 	}
 	return nil
