@@ -18,8 +18,8 @@ import (
 // and an import has fewer lines than turnsPerRound. SQL statements write it as 1099511627776.
 const turnsPerRound = 1 << 40
 
-// nextTurn is the turn of the chunk in the next round. Odd rounds visit the chunks from last to first, because parents
-// mostly come later.
+// nextTurn is the turn of the chunk in the next round. Odd rounds visit the chunks from last to first, because the
+// parent of a waiting line mostly comes after it.
 func (v *visit) nextTurn() int64 {
 	next := v.round + 1
 	if next%2 == 1 {

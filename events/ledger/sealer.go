@@ -34,7 +34,7 @@ type SealerConfig struct {
 	// Limit is the maximum number of events in one seal while the sealer is far behind; fewer when they are large, see
 	// eventlog.FetchSize. Default: DefaultLimit.
 	Limit int
-	// Pace is eventlog.Follow.Pace. Default: DefaultPace.
+	// Pace is the longest pause after a read, see eventlog.Follow.Pace. Default: DefaultPace.
 	Pace time.Duration
 	// Metrics count seals. Default: new, unregistered ones.
 	Metrics *Metrics

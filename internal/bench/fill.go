@@ -25,7 +25,7 @@ func (c *contestant) fillLog(ctx context.Context, titles, n int) error {
 		key, _, comment := p.next()
 		stored, err := events.Encode(comment)
 		return []any{
-			int32(position), events.PostStream, events.PostID(c.integration, key), int32(1), key, //nolint:gosec // below transaction
+			int32(position), events.PostStream, events.PostID(c.integration, key), int32(1), key, //nolint:gosec // < rowsPerCopy
 			c.integration, path, stored.Type, stored.Data, stored.Personal, uuid.New(), c.integration, uuid.NewString(),
 			uuid.New(), uuid.New(),
 		}, err
@@ -67,7 +67,7 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, columns []string,
 	row func(p *pastComments, position int) ([]any, error),
 ) error {
-	const writers, transaction = 2, 200
+	const writers, rowsPerCopy = 2, 200
 	pool, err := pgxpool.New(ctx, c.databaseURL)
 	if err != nil {
 		return fmt.Errorf("open pool: %w", err)
@@ -77,8 +77,8 @@ func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, 
 	for writer := range writers {
 		group.Go(func() error {
 			p := newPastComments(c.integration, titles, writer, c.Replies)
-			for left := (n + writer) / writers; left > 0; left -= transaction {
-				rows := pgx.CopyFromSlice(min(left, transaction), func(i int) ([]any, error) { return row(p, i) })
+			for left := (n + writer) / writers; left > 0; left -= rowsPerCopy {
+				rows := pgx.CopyFromSlice(min(left, rowsPerCopy), func(i int) ([]any, error) { return row(p, i) })
 				if _, err := pool.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {
 					return fmt.Errorf("fill %s: %w", table, err)
 				}

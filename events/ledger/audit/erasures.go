@@ -21,12 +21,12 @@ type erasures struct {
 // unrecorded counts erased events without a later erasure.
 type unrecorded struct{ count, first int64 }
 
-// erasure is an erased event, or the recorded event of an erasure.
+// erasure is what the check needs of an event that was erased, or that records an erasure.
 type erasure struct {
 	index         int64
 	integrationID uuid.UUID
 	authorID      uuid.UUID // zero for a comment
-	record        bool
+	record        bool      // the event records an erasure; otherwise it was erased
 }
 
 func newErasures() erasures {
@@ -49,7 +49,7 @@ func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
 	if source, _ := events.SplitSource(e.Source); source.Valid {
 		of.IntegrationID = source.UUID
 	} else if err := json.Unmarshal(e.Data, &of); err != nil {
-		// Without an integration, an erased comment counts as one without a record, and an erasure event covers no event.
+		// Without an integration, an erased comment counts as unrecorded, and an erasure event is ignored.
 		of.IntegrationID = uuid.Nil
 	}
 	x := erasure{index: index, integrationID: of.IntegrationID, record: record}
