@@ -359,7 +359,7 @@ func TestHandoverRefused(t *testing.T) {
 	release = hold(t, mirror.DatabaseURL, vacuums)
 	refused(mirror, "has locked the log", "promote", file, "--wait", "1s")
 	release()
-	// Names and words that were withheld from the mirror look erased.
+	// Personal data that was withheld from the mirror looks erased.
 	execute(t, mirror.DatabaseURL, `ALTER TABLE events DISABLE TRIGGER USER;
 		UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
 		WHERE ctid = (SELECT min(ctid) FROM events WHERE event_type = 'post.imported.v1')`)
