@@ -70,32 +70,8 @@ func (c *contest) promote(t *testing.T) error {
 // TestUndoAgainstPromote: of an undo and a promotion at once, one succeeds, whichever asks first.
 func TestUndoAgainstPromote(t *testing.T) {
 	t.Parallel()
-	t.Run("undo asks first", func(t *testing.T) {
-		t.Parallel()
-		c := newContest(t)
-		asked, promoted := make(chan struct{}), make(chan error, 1)
-		askedNow := sync.OnceFunc(func() { close(asked) })
-		c.origin.Store(&askedNow)
-		meanwhile := func() {
-			go func() { promoted <- c.promote(t) }()
-			<-asked
-		}
-		c.mirror.Store(&meanwhile)
-		if err := c.Undo(t.Context(), c.token); err != nil {
-			t.Errorf("undone: %v", err)
-		}
-		if err := <-promoted; !errors.Is(err, handover.ErrRefused) {
-			t.Errorf("promoted: %v", err)
-		}
-	})
-	t.Run("undo goes through a pooler", func(t *testing.T) {
-		t.Parallel()
-		c := newContest(t)
-		config := c.Ledger.Pool.Config().Copy()
-		config.ConnConfig.Tracer = pooler{}
-		operator := *c.Origin
-		operator.Pool = testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
-		t.Cleanup(operator.Pool.Close)
+	undoFirst := func(t *testing.T, c *contest, operator *handover.Origin) {
+		t.Helper()
 		asked, promoted := make(chan struct{}), make(chan error, 1)
 		askedNow := sync.OnceFunc(func() { close(asked) })
 		c.origin.Store(&askedNow)
@@ -110,6 +86,21 @@ func TestUndoAgainstPromote(t *testing.T) {
 		if err := <-promoted; !errors.Is(err, handover.ErrRefused) {
 			t.Errorf("promoted: %v", err)
 		}
+	}
+	t.Run("undo asks first", func(t *testing.T) {
+		t.Parallel()
+		c := newContest(t)
+		undoFirst(t, c, c.Origin)
+	})
+	t.Run("undo goes through a pooler", func(t *testing.T) {
+		t.Parallel()
+		c := newContest(t)
+		config := c.Ledger.Pool.Config().Copy()
+		config.ConnConfig.Tracer = pooler{}
+		operator := *c.Origin
+		operator.Pool = testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+		t.Cleanup(operator.Pool.Close)
+		undoFirst(t, c, &operator)
 	})
 	t.Run("promotion asks first", func(t *testing.T) {
 		t.Parallel()

@@ -430,7 +430,7 @@ func startBouncer(t *testing.T, mode, server string) string {
 	return address
 }
 
-// freeAddress returns an address that the system gives to nobody else until the test ends.
+// freeAddress returns an address with a port of testdb.ReservePort.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprint("127.0.0.1:", testdb.ReservePort(t))

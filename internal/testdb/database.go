@@ -51,7 +51,9 @@ func Copy(t testing.TB, database string) string {
 		t.Fatalf("testdb: %v", err)
 	}
 	server := ServerURL(t)
-	if err := awaitUnused(server, config.Database); err != nil {
+	if err := connected(server, func(ctx context.Context, conn *pgx.Conn) error {
+		return awaitLastConnection(ctx, conn, config.Database)
+	}); err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
 	return create(t, server, config.Database)
@@ -97,9 +99,9 @@ func createStatement(name, template string) string {
 	return statement
 }
 
-// execute runs one statement on its own connection. It has its own context because a cleanup runs after the context of
-// its test has ended.
-func execute(server, statement string) error {
+// connected runs do with its own connection. It has its own context because a cleanup runs after the context of its
+// test has ended.
+func connected(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
@@ -107,10 +109,12 @@ func execute(server, statement string) error {
 		return fmt.Errorf("connect to test server: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }()
-	if _, err := conn.Exec(ctx, statement); err != nil {
-		return fmt.Errorf("execute %q: %w", statement, err)
-	}
-	return nil
+	return do(ctx, conn)
+}
+
+// execute runs one statement on its own connection.
+func execute(server, statement string) error {
+	return connected(server, func(ctx context.Context, conn *pgx.Conn) error { return executeAll(ctx, conn, statement) })
 }
 
 // databaseName returns a unique name with the name of the test. It leaves room for the suffixes of sandboxes in the 63
@@ -241,19 +245,8 @@ func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error
 	return nil
 }
 
-// awaitUnused is awaitLastConnection with its own connection. CREATE DATABASE itself waits only for five seconds.
-func awaitUnused(server, database string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
-	defer cancel()
-	conn, err := pgx.Connect(ctx, server)
-	if err != nil {
-		return fmt.Errorf("connect to test server: %w", err)
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	return awaitLastConnection(ctx, conn, database)
-}
-
-// awaitLastConnection waits for the backends of closed connections, because a database in use cannot be copied.
+// awaitLastConnection waits for the backends of closed connections, because a database in use cannot be copied. CREATE
+// DATABASE itself waits only for five seconds.
 func awaitLastConnection(ctx context.Context, conn *pgx.Conn, database string) error {
 	for busy := true; busy; time.Sleep(2 * time.Millisecond) {
 		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1)`,

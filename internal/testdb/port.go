@@ -7,8 +7,8 @@ import (
 )
 
 // ReservePort returns a port of 127.0.0.1 at which nothing listens, so that connections are refused. Until the test
-// ends, the system gives the port to nobody who asks for any free one. A server of the test may listen at it, also
-// after it was stopped.
+// ends, the system does not choose the port when a process asks for any free one. A server of the test may listen at
+// it, also after it was stopped.
 func ReservePort(t testing.TB) int {
 	t.Helper()
 	syscall.ForkLock.RLock()
