@@ -178,8 +178,8 @@ func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "novelgate_committer_queue_commands", Help: "Commands in the queues of the lanes.",
 	}, func() float64 { return float64(s.committer.QueueDepth()) })
-	s.imports = imports.NewWorker(&imports.Store{Pool: pools.General})
-	s.imports.Committer, s.imports.Limiter, s.imports.Retention = s.committer, s.limiter, c.ImportRetention
+	s.imports = imports.NewWorker(&imports.Store{Pool: pools.General, Retention: c.ImportRetention})
+	s.imports.Committer, s.imports.Limiter = s.committer, s.limiter
 	s.imports.Now, s.imports.Logger, s.imports.Metrics = s.now, s.logger, imports.NewMetrics()
 	s.imports.Addresses, s.imports.Problem = httpkit.NewAddresses(s.publicURL), kit.Problem
 	s.webhooks = newWebhooks(s, &c.Webhooks)

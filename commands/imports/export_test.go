@@ -62,7 +62,8 @@ func (s *Store) Cancel(ctx context.Context, integration, id uuid.UUID) (Import, 
 
 // Purge deletes what has ended longer ago than retention.
 func (s *Store) Purge(ctx context.Context, retention time.Duration) error {
-	return s.purge(ctx, retention)
+	s.Retention = retention
+	return s.purge(ctx)
 }
 
 // Step visits one chunk, or advances the imports. It returns false when there was nothing to do.

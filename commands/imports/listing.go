@@ -65,6 +65,8 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 		return err
 	case found.PurgedAt != nil:
 		return errPurged
+	case found.EndedAt != nil && a.Now().Sub(*found.EndedAt) > a.Store.Retention: // a purge may have deleted a part
+		return errPurged
 	}
 	if err := l.search(ctx, a.Store, found.ID); err != nil {
 		return err

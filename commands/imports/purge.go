@@ -3,7 +3,6 @@ package imports
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -44,10 +43,10 @@ UPDATE imports AS i SET spooled = i.spooled - g.size
 FROM (SELECT import_id, sum(size) AS size FROM gone GROUP BY import_id) AS g WHERE i.import_id = g.import_id`
 )
 
-// purge ends imports without any change for retention, and deletes the lines and results of imports that ended longer
+// purge ends imports without any change for the retention, and deletes the lines and results of those that ended longer
 // ago. It deletes chunks without any outcome of cancelled and abandoned imports at once.
-func (s *Store) purge(ctx context.Context, retention time.Duration) error {
-	if _, err := s.Pool.Exec(ctx, abandonSQL, retention); err != nil {
+func (s *Store) purge(ctx context.Context) error {
+	if _, err := s.Pool.Exec(ctx, abandonSQL, s.Retention); err != nil {
 		return fmt.Errorf("end abandoned imports: %w", err)
 	}
 	if err := s.repeat(ctx, discardWaitingSQL, waitingBatch); err != nil {
@@ -56,7 +55,7 @@ func (s *Store) purge(ctx context.Context, retention time.Duration) error {
 	if err := s.repeat(ctx, discardSQL, chunkBatch); err != nil {
 		return err
 	}
-	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, retention)
+	ended, err := database.Collect(ctx, s.Pool, "old imports", pgx.RowTo[uuid.UUID], endedSQL, s.Retention)
 	if err != nil {
 		return err
 	}

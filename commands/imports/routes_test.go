@@ -176,6 +176,29 @@ func TestSpoolOfCancelledImports(t *testing.T) {
 	}
 }
 
+// TestResultsDuringAPurge: a purge deletes results in several transactions, so none are listed once it may have begun.
+func TestResultsDuringAPurge(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	integration := f.integration(t)
+	id := f.spool(t, integration, "bad\n")
+	f.visit(t)
+	if _, err := f.worker.Store.Cancel(t.Context(), integration, id); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/results", "/failed"} {
+		for retention, want := range map[time.Duration]int{time.Hour: http.StatusOK, time.Nanosecond: http.StatusGone} {
+			f.worker.Store.Retention = retention
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/integrations/imports/"+id.String()+path, nil)
+			w := httptest.NewRecorder()
+			f.handler(integration).ServeHTTP(w, r)
+			if w.Code != want {
+				t.Errorf("%s, which is kept for %v: %d %s, want %d", path, retention, w.Code, w.Body, want)
+			}
+		}
+	}
+}
+
 // TestOpenImportsAreLimited: requests at the same time open no more imports than allowed.
 func TestOpenImportsAreLimited(t *testing.T) {
 	t.Parallel()

@@ -80,6 +80,9 @@ type Store struct {
 	// MaxSpool limits the bytes of an integration in the spool: its lines that wait or have failed, as they are stored,
 	// and waitingBytes for each line without an outcome. At this limit the next part is refused. Default: 4 GiB.
 	MaxSpool int64
+	// Retention is how long the lines and results of an ended import are kept. An import without any change for this
+	// time ends as failed.
+	Retention time.Duration
 }
 
 const defaultMaxSpool = 4 << 30

@@ -38,9 +38,6 @@ type Worker struct {
 	Limiter   Limiter
 	Addresses httpkit.Addresses
 	Problem   func(error) *problem.Error // maps an error of a command to a problem
-	// Retention is how long the lines and results of an ended import are kept. An import without any change for this
-	// time ends as failed.
-	Retention time.Duration
 	Now       func() time.Time
 	Logger    *slog.Logger
 	Metrics   *prometheus.CounterVec // from NewMetrics
@@ -91,10 +88,10 @@ func (w *Worker) Run(ctx context.Context) {
 
 func (w *Worker) purge(ctx context.Context) {
 	for {
-		if err := w.Store.purge(ctx, w.Retention); err != nil && ctx.Err() == nil {
+		if err := w.Store.purge(ctx); err != nil && ctx.Err() == nil {
 			w.Logger.WarnContext(ctx, "imports beyond their retention are not deleted yet", slog.Any("error", err))
 		}
-		if !eventlog.Sleep(ctx, min(purgeEvery, w.Retention/4)) {
+		if !eventlog.Sleep(ctx, min(purgeEvery, w.Store.Retention/4)) {
 			return
 		}
 	}

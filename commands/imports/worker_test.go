@@ -48,7 +48,7 @@ func setup(t *testing.T) *fixture {
 		Pool: pools.Append, Permits: f, Logger: slog.New(slog.DiscardHandler), Lanes: lanes, Timeout: time.Minute,
 	})
 	t.Cleanup(f.Close)
-	f.worker = imports.NewWorker(&imports.Store{Pool: pools.General})
+	f.worker = imports.NewWorker(&imports.Store{Pool: pools.General, Retention: time.Hour})
 	f.worker.Committer, f.worker.Limiter, f.worker.Now = f, f, time.Now
 	f.worker.Logger, f.worker.Metrics = slog.New(slog.DiscardHandler), imports.NewMetrics()
 	f.worker.Problem = func(err error) *problem.Error {
