@@ -25,11 +25,10 @@ const (
 
 // Refusals of a body. The request had no effect.
 var (
-	errBodyShare = problem.RateLimited(RetryAfter).WithDetail("The bodies of the current requests of this " +
-		"integration take too much memory. Repeat the request after the time in " +
-		"Retry-After.")
-	errBodies = problem.Unavailable(RetryAfter).WithDetail("Too many requests are in progress. Repeat the request after " +
-		"the time in Retry-After.")
+	errBodyShare = problem.RateLimited(RetryAfter).WithDetail("The bodies of the current requests of this integration " +
+		"take too much memory. Repeat the request after the time in Retry-After.")
+	errBodyBudget = problem.Unavailable(RetryAfter).WithDetail("Too many requests are in progress. Repeat the request " +
+		"after the time in Retry-After.")
 )
 
 // bodies counts the bytes of request bodies by caller.
@@ -40,7 +39,7 @@ type bodies struct {
 }
 
 // take reserves bytes for a caller, uuid.Nil for staff. It fails with errBodyShare if the caller takes too much even
-// without other callers, and with errBodies if the others leave too little.
+// without other callers, and with errBodyBudget if the others leave too little.
 func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +49,7 @@ func (b *bodies) take(caller uuid.UUID, bytes int) error {
 	case caller != uuid.Nil && bodyShare*held > bodyBudget-held:
 		return errBodyShare
 	case bodyShare*held > bodyBudget-b.all:
-		return errBodies
+		return errBodyBudget
 	}
 	if b.held == nil {
 		b.held = map[uuid.UUID]int{}

@@ -87,16 +87,12 @@ func (c *headerConn) Write(p []byte) (int, error) {
 // count counts lines up to the end of the header. It returns how many of the bytes Read may return.
 func (c *headerConn) count(read []byte) int {
 	for from := 0; ; {
-		length := bytes.IndexByte(read[from:], '\n')
-		line := read[from:]
-		if length >= 0 {
-			line = line[:length]
-		}
+		line, _, complete := bytes.Cut(read[from:], []byte("\n"))
 		c.partial = c.partial || len(bytes.Trim(line, "\r")) > 0
-		if length < 0 {
+		if !complete {
 			return len(read)
 		}
-		from += length + 1
+		from += len(line) + 1
 		switch {
 		case c.partial:
 			c.lines, c.partial = c.lines+1, false

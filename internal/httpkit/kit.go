@@ -2,7 +2,8 @@
 // cursors, answers, problems and metrics. The packages with routes (commands, readapi and packages below them) add
 // authentication, operations, and the meaning of their errors.
 //
-// A route returns an error or an answer. Only [Kit.Fail] turns an error into an answer and a line of the log.
+// A route returns an error or an answer. [Kit.Fail] turns an error into an answer and, if the service is at fault, a
+// line of the log.
 package httpkit
 
 import (
@@ -34,9 +35,9 @@ type Kit struct {
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
-	warned   atomic.Bool // a warning about the outage was logged less than warningInterval ago
+	warned   atomic.Bool // a warning about an outage was logged less than warningInterval ago
 	bodies   bodies
-	refusals Rates // of refusals, by caller; uuid.Nil: callers that are not authenticated
+	refusals Rates // rates of refusals, by caller; callers that are not authenticated share that of uuid.Nil
 }
 
 // RetryAfter is the value of the Retry-After header while the database is down or a queue is full.
@@ -61,14 +62,14 @@ func (k *Kit) Problem(err error) *problem.Error {
 
 // Fail answers a request with the problem for an error, as JSON.
 func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := k.Failure(r, err)
+	p := k.Report(r, err)
 	abandonBody(w, r)
 	problem.Write(w, RequestID(r.Context()), p)
 }
 
-// Failure returns the problem for an error, for routes with their own form of answer. It records the code for the
-// metrics, and logs the error if the service is at fault.
-func (k *Kit) Failure(r *http.Request, err error) *problem.Error {
+// Report returns the problem for an error, records its code for the metrics, and logs the error if the service is at
+// fault. It is for routes with their own form of error answer; all others call Fail.
+func (k *Kit) Report(r *http.Request, err error) *problem.Error {
 	p := k.Problem(err)
 	infoOf(r.Context()).code = p.Code
 	k.log(r, p, err)

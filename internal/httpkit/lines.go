@@ -122,10 +122,10 @@ func (l *Lines) KeepAlive() error {
 	return nil
 }
 
-// recheck is the least time between two checks of a stream's key. Pauses between writes and the cache of package access
-// add to it, but a revoked key ends the stream within a second. Only a write that has begun may take longer: a slow
-// client has WriteTimeout to receive it.
-const recheck = 100 * time.Millisecond
+// keyCheckInterval is the minimum time between two checks of a stream's key. Pauses between writes and the cache of
+// package access add to it, but a revoked key ends the stream within a second. Only a write that has begun may take
+// longer: a slow client has WriteTimeout to receive it.
+const keyCheckInterval = 100 * time.Millisecond
 
 // mayWrite fails when the process shuts down or the key is no longer valid. It is called before every write, because a
 // slow client may receive hundreds of lines for a long time.
@@ -134,7 +134,7 @@ func (l *Lines) mayWrite() error {
 		return ErrDraining
 	}
 	now := l.Kit.Now()
-	if now.Sub(l.validAt) < recheck {
+	if now.Sub(l.validAt) < keyCheckInterval {
 		return nil
 	}
 	var refused *problem.Error

@@ -71,7 +71,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 	defer s.release()
 	dec := s.reset(body)
 
-	if err := readOpeningBrace(dec, body); err != nil {
+	if err := o.readOpeningBrace(dec, body); err != nil {
 		return err
 	}
 	for dec.PeekKind() != '}' {
@@ -112,7 +112,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 }
 
 // readOpeningBrace reads the brace that begins the object. Its error says what the body is instead.
-func readOpeningBrace(dec *jsontext.Decoder, body []byte) error {
+func (o *Object) readOpeningBrace(dec *jsontext.Decoder, body []byte) error {
 	const want = "The request body must be a JSON object"
 	if bytes.HasPrefix(body, []byte("\ufeff")) {
 		return problem.MalformedBody("The request body starts with a byte order mark (byte 0), which JSON does not allow.")
@@ -123,7 +123,7 @@ func readOpeningBrace(dec *jsontext.Decoder, body []byte) error {
 	case errors.Is(err, io.EOF):
 		return problem.MalformedBody(want + ", but it is empty.")
 	case err != nil:
-		return new(Object).malformed(err)
+		return o.malformed(err)
 	case kind != '{':
 		return problem.MalformedBody(want + ", but it is " + describe(kind) + ".")
 	}
@@ -274,8 +274,8 @@ func (o *Object) text(field string, quoted jsontext.Value) (string, bool) {
 }
 
 // Texts calls element for each string of an array, with a field such as genres[3], and records an error for each other
-// element, up to maxErrors. It reads only the first most elements. It records an error if there are fewer than least or
-// more than most, and returns false when there is no array.
+// element, up to maxErrors. It records an error if there are fewer than least or more than most elements, and ignores
+// those after the first most. It returns false when there is no array.
 func (o *Object) Texts(name string, required bool, least, most int, element func(field, text string)) bool {
 	raw, ok := o.value(name, '[', "an array", required)
 	if !ok {
@@ -326,11 +326,7 @@ func unquote(quoted jsontext.Value) string {
 	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
 		return string(inner)
 	}
-	s, err := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted)
-	if err != nil {
-		// The decoder refuses everything that AppendUnquote would replace.
-		return strings.ToValidUTF8(string(s), "\uFFFD")
-	}
+	s, _ := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted) // no error: the decoder has validated it
 	return string(s)
 }
 

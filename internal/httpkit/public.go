@@ -109,12 +109,7 @@ const caching = "public, max-age=5"
 // because the compressed form has it, too.
 func Send(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
 	digest := sha256.Sum256(body)
-	var quoted [4 + 22]byte // 128 bits of the digest
-	copy(quoted[:], weak+`"`)
-	quoted[len(quoted)-1] = '"'
-	base64.RawURLEncoding.Encode(quoted[len(weak)+1:], digest[:16])
-	tag := string(quoted[:])
-
+	tag := weak + `"` + base64.RawURLEncoding.EncodeToString(digest[:16]) + `"` // 128 bits of the digest
 	h := w.Header()
 	h.Set("Etag", tag)
 	if h.Get("Cache-Control") == "" {

@@ -115,8 +115,7 @@ func (q *Query) Bool(name string) *bool {
 	if text == "" {
 		return nil
 	}
-	value := text == "true"
-	return &value
+	return new(text == "true")
 }
 
 // Limit returns the parameter limit, the size of a page: from 1 to most; standard if it is absent or invalid.

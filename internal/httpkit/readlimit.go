@@ -94,6 +94,6 @@ func (r *ReadLimit) Make(ctx context.Context, answer func() error) error {
 		defer func() { <-r.making }()
 		return answer()
 	case <-ctx.Done():
-		return fmt.Errorf("wait for a turn: %w", ctx.Err())
+		return fmt.Errorf("wait for other answers: %w", ctx.Err())
 	}
 }

@@ -108,6 +108,7 @@ func (p *Pages) handler(read query) http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		query := r.URL.Query()
+		// The JSON form has another default order.
 		if r.URL.Path == "/novels" && !query.Has("sort") {
 			query.Set("sort", standardSort(query))
 		}
@@ -138,7 +139,7 @@ func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document,
 
 // refuse sends an error page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	refused, requestID := p.Failure(r, err), httpkit.RequestID(r.Context())
+	refused, requestID := p.Report(r, err), httpkit.RequestID(r.Context())
 	var buffer bytes.Buffer
 	if err := p.render(&buffer, p.problem(refused, requestID)); err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
@@ -239,8 +240,8 @@ func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {
 	httpkit.Send(w, r, "text/css; charset=utf-8", []byte(body))
 }
 
-// failure is the body of an error page.
-type failure struct {
+// problemBody is the body of an error page.
+type problemBody struct {
 	Heading, Detail, RequestID string
 	Status                     int
 }
@@ -252,7 +253,7 @@ func (p *Pages) problem(refused *problem.Error, requestID string) *document {
 		problem.CodeInvalidRequest: "This address is not right",
 		problem.CodeUnavailable:    "Back in a moment",
 	}
-	body := failure{
+	body := problemBody{
 		Heading: headings[refused.Code], Detail: refused.Detail, RequestID: requestID, Status: refused.Code.Status(),
 	}
 	if body.Heading == "" {
