@@ -147,7 +147,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 	if err != nil {
 		return nil, err
 	}
-	standing, err := a.postStanding(ctx, recorded.streamID)
+	visibility, err := a.postVisibility(ctx, recorded.streamID)
 	if err != nil {
 		return nil, err
 	}
@@ -155,29 +155,29 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 		Operation: ratelimit.Posts, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
 		PostID: recorded.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
 		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Post(n.Slug, recorded.streamID), State: n.State,
-		PostState: standing.State,
+		PostState: visibility.State,
 	}
-	if standing.State == post.Hidden {
-		response.Reason = &standing.Reason
+	if visibility.State == post.Hidden {
+		response.Reason = &visibility.Reason
 	}
 	return &output{status: http.StatusOK, body: response}, nil
 }
 
-// postStanding returns the visibility of a post with its reason. It reads the log, so it has no lag.
-func (a *API) postStanding(ctx context.Context, id uuid.UUID) (post.Standing, error) {
+// postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
+func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility, error) {
 	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
 	if err != nil {
-		return post.Standing{}, err
+		return post.Visibility{}, err
 	}
 	p := post.Fold(history)
 	authorID, ok := p.AuthorID()
 	if !ok {
-		return p.Standing(author.Author{}), nil
+		return p.Visibility(author.Author{}), nil
 	}
 	if history, err = eventlog.ReadStream(ctx, a.Records, events.AuthorStream, authorID, 0); err != nil {
-		return post.Standing{}, err
+		return post.Visibility{}, err
 	}
-	return p.Standing(author.Fold(events.AuthorRef{}, history)), nil
+	return p.Visibility(author.Fold(events.AuthorRef{}, history)), nil
 }
 
 // currentNovel reads the identifiers and the state of an existing novel, and the reason of its rejection; nil if it is

@@ -36,7 +36,7 @@ func TestPostIsHidden(t *testing.T) {
 					if until > 0 {
 						hiddenUntil, by.PostsHiddenUntil = new(at(until)), at(until)
 					}
-					want := post.Fold(history).Standing(by).State == post.Hidden
+					want := post.Fold(history).Visibility(by).State == post.Hidden
 					var got bool
 					err := pool.QueryRow(t.Context(), `SELECT post_is_hidden($1, $2, $3, $4)`, hides && moderated > 0, moderatedAt,
 						at(received), hiddenUntil).Scan(&got)

@@ -39,16 +39,16 @@ func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
 	if !n.Exists() {
 		return Created, n.create(cmd), nil
 	}
-	outcome, err := n.Standing(cmd.IntegrationID)
+	outcome, err := n.OutcomeFor(cmd.IntegrationID)
 	if err != nil || outcome != Updated {
 		return outcome, nil, err
 	}
 	return Updated, n.Details.changed(cmd.Fields), nil
 }
 
-// Standing returns the outcome of an upsert of an existing novel by an integration, whatever the fields: Updated for
-// its own novel. It refuses a rejected title with ErrRejected.
-func (n Novel) Standing(integrationID uuid.UUID) (Outcome, error) {
+// OutcomeFor returns the outcome of an upsert of an existing novel by an integration, which does not depend on the
+// fields. It refuses a rejected title with ErrRejected.
+func (n Novel) OutcomeFor(integrationID uuid.UUID) (Outcome, error) {
 	switch {
 	case n.State == Rejected:
 		return 0, ErrRejected
@@ -69,8 +69,8 @@ func (n Novel) create(cmd Upsert) events.NovelCreated {
 	d := Details{Author: DefaultAuthor}.with(cmd.Fields)
 	return events.NovelCreated{
 		Title: cmd.Title, Slug: cmp.Or(n.Slug, cmd.Slug), Author: d.Author, Synopsis: d.Synopsis, CoverURL: d.CoverURL,
-		Genres:   d.Genres,
-		Language: d.Language, ReadingStatus: d.ReadingStatus, OwnerID: &cmd.IntegrationID, State: string(state),
+		Genres: d.Genres, Language: d.Language, ReadingStatus: d.ReadingStatus, OwnerID: &cmd.IntegrationID,
+		State: string(state),
 	}
 }
 

@@ -62,7 +62,7 @@ func (cmd Import) Into(
 // novels and is not under review.
 func CreatesNovel(mayCreateNovels, underReview bool) bool { return mayCreateNovels && !underReview }
 
-// State is the visibility of a comment to readers.
+// State says whether readers see a comment.
 type State string
 
 // States.
@@ -73,8 +73,8 @@ const (
 
 // Why a comment is hidden.
 const (
-	ByItself    = "post"   // individually
-	ByItsAuthor = "author" // with all comments of its author up to a time
+	Individually = "post"   // by a decision about it
+	WithAuthor   = "author" // with all comments of its author up to a time
 )
 
 // ErrNotFound is returned for a comment that was never imported.
@@ -127,25 +127,25 @@ func (p Post) AuthorID() (uuid.UUID, bool) {
 	return events.AuthorID(p.Imported.IntegrationID, p.Imported.Comment.ExternalUUID), true
 }
 
-// Standing is the visibility of a post and the reason for it.
-type Standing struct {
+// Visibility is whether readers see a post, and why not.
+type Visibility struct {
 	State  State
-	By     string // ByItself or ByItsAuthor; "" when visible
+	By     string // Individually or WithAuthor; "" when visible
 	Reason string // "" when visible
 }
 
-// Standing returns whether readers see the post, from the decisions about the post and about its author. A post hidden
-// individually stays hidden until it is restored. A post restored after HidePosts of its author is visible. The
+// Visibility returns whether readers see the post, from the decisions about the post and about its author. A post
+// hidden individually stays hidden until it is restored. A post restored after HidePosts of its author is visible. The
 // database function post_is_hidden implements the same rule.
-func (p Post) Standing(by author.Author) Standing {
-	until := by.PostsHiddenUntil
+func (p Post) Visibility(a author.Author) Visibility {
+	until := a.PostsHiddenUntil
 	switch {
 	case p.Hidden:
-		return Standing{Hidden, ByItself, p.Reason}
+		return Visibility{Hidden, Individually, p.Reason}
 	case !until.IsZero() && !until.Before(p.ReceivedAt) && !p.ModeratedAt.After(until):
-		return Standing{Hidden, ByItsAuthor, by.HiddenReason}
+		return Visibility{Hidden, WithAuthor, a.HiddenReason}
 	default:
-		return Standing{State: Visible}
+		return Visibility{State: Visible}
 	}
 }
 
@@ -158,8 +158,8 @@ func (p Post) Hide(reason string) (events.Event, error) {
 }
 
 // Restore makes a hidden post visible, also one that was hidden with all posts of its author.
-func (p Post) Restore(by author.Author, reason string) (events.Event, error) {
-	if p.Standing(by).State == Visible {
+func (p Post) Restore(a author.Author, reason string) (events.Event, error) {
+	if p.Visibility(a).State == Visible {
 		return nil, &TransitionError{Visible, Visible}
 	}
 	return events.PostRestored{Reason: reason}, nil

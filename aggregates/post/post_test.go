@@ -94,29 +94,29 @@ func TestModeration(t *testing.T) {
 	until := func(minute int) author.Author {
 		return author.Author{PostsHiddenUntil: at(minute), HiddenReason: "spam"}
 	}
-	byItself, byAuthor := post.Standing{State: post.Hidden, By: post.ByItself, Reason: "rude"},
-		post.Standing{State: post.Hidden, By: post.ByItsAuthor, Reason: "spam"}
-	visible := post.Standing{State: post.Visible}
+	individually, withAuthor := post.Visibility{State: post.Hidden, By: post.Individually, Reason: "rude"},
+		post.Visibility{State: post.Hidden, By: post.WithAuthor, Reason: "spam"}
+	visible := post.Visibility{State: post.Visible}
 	for name, c := range map[string]struct {
 		given      []events.Event
 		by         author.Author
-		standing   post.Standing
+		visibility post.Visibility
 		hide       bool // may be hidden
 		restorable bool
 	}{
 		"untouched":    {nil, author.Author{}, visible, true, false},
-		"hidden":       {[]events.Event{hidden}, author.Author{}, byItself, false, true},
+		"hidden":       {[]events.Event{hidden}, author.Author{}, individually, false, true},
 		"restored":     {[]events.Event{hidden, restored}, author.Author{}, visible, true, false},
-		"hidden again": {[]events.Event{hidden, restored, hidden}, author.Author{}, byItself, false, true},
-		"received before its author's were hidden": {nil, until(15), byAuthor, true, true},
-		"received when its author's were hidden":   {nil, until(10), byAuthor, true, true},
+		"hidden again": {[]events.Event{hidden, restored, hidden}, author.Author{}, individually, false, true},
+		"received before its author's were hidden": {nil, until(15), withAuthor, true, true},
+		"received when its author's were hidden":   {nil, until(10), withAuthor, true, true},
 		"received after that":                      {nil, until(9), visible, true, false},
 		"restored after that":                      {[]events.Event{restored}, until(15), visible, true, false},
-		"restored when its author's were hidden":   {[]events.Event{restored}, until(20), byAuthor, true, true},
-		"restored, then its author's were hidden":  {[]events.Event{restored}, until(25), byAuthor, true, true},
-		"hidden, then its author's, too":           {[]events.Event{hidden}, until(25), byItself, false, true},
-		"hidden and restored, then its author's":   {[]events.Event{hidden, restored}, until(35), byAuthor, true, true},
-		"its author's, then by itself":             {[]events.Event{hidden}, until(15), byItself, false, true},
+		"restored when its author's were hidden":   {[]events.Event{restored}, until(20), withAuthor, true, true},
+		"restored, then its author's were hidden":  {[]events.Event{restored}, until(25), withAuthor, true, true},
+		"hidden, then its author's, too":           {[]events.Event{hidden}, until(25), individually, false, true},
+		"hidden and restored, then its author's":   {[]events.Event{hidden, restored}, until(35), withAuthor, true, true},
+		"its author's, then by itself":             {[]events.Event{hidden}, until(15), individually, false, true},
 		"its author's, hidden, restored":           {[]events.Event{hidden, restored}, until(15), visible, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,8 +126,8 @@ func TestModeration(t *testing.T) {
 				history = append(history, events.Recorded{Event: event, RecordedAt: at(10 * (i + 2))})
 			}
 			p := post.Fold(history)
-			if diff := cmp.Diff(c.standing, p.Standing(c.by)); diff != "" {
-				t.Errorf("standing (-want +got):\n%s", diff)
+			if diff := cmp.Diff(c.visibility, p.Visibility(c.by)); diff != "" {
+				t.Errorf("visibility (-want +got):\n%s", diff)
 			}
 			event, err := p.Hide("why")
 			check(t, "hide", events.PostHidden{Reason: "why"}, event, err, c.hide, post.Hidden)

@@ -95,8 +95,7 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 		case events.PostImported:
 			post := Post{
 				PostID: recorded.StreamID, ParentPostID: e.ParentPostID, IntegrationID: e.IntegrationID,
-				ChapterNumber: e.ChapterNumber,
-				WrittenAt:     e.WrittenAt, RecordedAt: recorded.RecordedAt.UTC(),
+				ChapterNumber: e.ChapterNumber, WrittenAt: e.WrittenAt, RecordedAt: recorded.RecordedAt.UTC(),
 			}
 			if e.Comment != nil {
 				post.Username, post.Content = e.Comment.Username, e.Comment.Content

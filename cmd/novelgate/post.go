@@ -50,7 +50,7 @@ func printPost(out *output, p staff.Post, err error) error {
 	rows := [][]any{{"post", p.PostID}, {"state", p.State}}
 	if p.HiddenBy != nil {
 		how := "by itself"
-		if *p.HiddenBy == post.ByItsAuthor {
+		if *p.HiddenBy == post.WithAuthor {
 			how = "with all that its author had written by then"
 		}
 		rows = append(rows, []any{"hidden", how}, []any{"reason", *p.Reason})

@@ -154,7 +154,7 @@ func (b *batch) replayNovel(st *state, j *job, d *delivery) (Result, error) {
 	result.Replayed, result.Mismatch = true, d.fingerprint.Differs(d.salt, j.Canonical)
 	result.Original = d.original
 	var err error
-	result.Outcome, err = n.Standing(j.Caller.IntegrationID)
+	result.Outcome, err = n.OutcomeFor(j.Caller.IntegrationID)
 	return result, err
 }
 

@@ -244,7 +244,7 @@ func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state,
 			if j.isComment() {
 				continue
 			}
-			if outcome, err := n.Standing(j.Caller.IntegrationID); err == nil && outcome == novel.Updated {
+			if outcome, err := n.OutcomeFor(j.Caller.IntegrationID); err == nil && outcome == novel.Updated {
 				need(&j.Caller, ratelimit.NovelUpdates)
 			}
 		case j.mayCreate() && !st.blocked[j.author] && !slices.Contains(created, j.FoldedTitle):

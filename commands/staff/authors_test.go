@@ -88,13 +88,13 @@ func TestPostLife(t *testing.T) {
 		by           string
 	}{
 		{"restore", "r", restore, true, post.Visible, ""},
-		{"hide", "r", hide, false, post.Hidden, post.ByItself},
-		{"hide again", "r", hide, true, post.Hidden, post.ByItself},
+		{"hide", "r", hide, false, post.Hidden, post.Individually},
+		{"hide again", "r", hide, true, post.Hidden, post.Individually},
 		{"restore", "r", restore, false, post.Visible, ""},
-		{"hide all", "r", hideAll, false, post.Hidden, post.ByItsAuthor},
+		{"hide all", "r", hideAll, false, post.Hidden, post.WithAuthor},
 		{"restore one of all", "r", restore, false, post.Visible, ""},
 		{"restore one again", "r", restore, true, post.Visible, ""},
-		{"hide all again", "r", hideAll, false, post.Hidden, post.ByItsAuthor},
+		{"hide all again", "r", hideAll, false, post.Hidden, post.WithAuthor},
 		{"restore all", "r", restoreAll, false, post.Visible, ""},
 		{"restore all again", "r", restoreAll, true, post.Visible, ""},
 		{"hide without reason", " ", hide, true, post.Visible, ""},

@@ -26,7 +26,7 @@ type Post struct {
 	Content       *string        `json:"content"` // nil, like author, after erasure
 	Author        *PostAuthor    `json:"author"`
 	State         post.State     `json:"state"`
-	HiddenBy      *string        `json:"hiddenBy"` // post.ByItself or post.ByItsAuthor; nil, like reason, when visible
+	HiddenBy      *string        `json:"hiddenBy"` // post.Individually or post.WithAuthor; nil, like reason, when visible
 	Reason        *string        `json:"reason"`
 	History       []HistoryEntry `json:"history"`
 }
@@ -88,14 +88,14 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if err != nil {
 		return Post{}, err
 	}
-	standing := p.Standing(by)
+	visibility := p.Visibility(by)
 	found := Post{
 		PostID: id, ThreadID: p.Imported.ThreadID, NovelID: p.Imported.NovelID, IntegrationID: p.Imported.IntegrationID,
 		ParentPostID: p.Imported.ParentPostID, ChapterNumber: p.Imported.ChapterNumber,
-		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: standing.State, History: historyOf(history),
+		WrittenAt: p.Imported.WrittenAt, ReceivedAt: p.ReceivedAt.UTC(), State: visibility.State, History: historyOf(history),
 	}
-	if standing.State == post.Hidden {
-		found.HiddenBy, found.Reason = &standing.By, &standing.Reason
+	if visibility.State == post.Hidden {
+		found.HiddenBy, found.Reason = &visibility.By, &visibility.Reason
 	}
 	if authorID, ok := p.AuthorID(); ok {
 		comment := p.Imported.Comment
