@@ -114,14 +114,6 @@ func later(a, b moment) moment {
 	return b
 }
 
-// rowOf returns the row of a key. If there is none, it adds a row with the value first.
-func rowOf[K comparable, R any](rows map[K]*R, key K, first R) *R {
-	if rows[key] == nil {
-		rows[key] = &first
-	}
-	return rows[key]
-}
-
 // setApplied records the position up to which events are counted.
 func (a *activity) setApplied(r *events.Recorded) {
 	a.applied[true] = &appliedRow{OneRow: true, TransactionID: transaction(r.Position), Position: r.Position.Ordinal}

@@ -15,6 +15,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -119,6 +120,14 @@ func (f *Fold) Tables() (map[string][]string, error) {
 	return w.done()
 }
 
+// rowOf returns the row of a key. If there is none, it adds a row with the value first.
+func rowOf[K comparable, R any](rows map[K]*R, key K, first R) *R {
+	if rows[key] == nil {
+		rows[key] = &first
+	}
+	return rows[key]
+}
+
 // canonical returns the text of a row for comparison.
 func canonical(row []byte) (string, error) {
 	v := jsontext.Value(row)
@@ -143,6 +152,9 @@ func atOrNull(t *time.Time) *moment {
 	}
 	return at(*t)
 }
+
+// transaction returns a transaction id in PostgreSQL's JSON format.
+func transaction(p events.Position) string { return strconv.FormatUint(p.TransactionID, 10) }
 
 // bytesText returns the text of a bytea.
 func bytesText(b []byte) string { return `\x` + hex.EncodeToString(b) }

@@ -1,8 +1,6 @@
 package reference
 
 import (
-	"strconv"
-
 	"github.com/google/uuid"
 
 	"novelgate/events"
@@ -133,6 +131,3 @@ func (f *Fold) novel(r *events.Recorded) {
 	default: // changes only the version
 	}
 }
-
-// transaction returns a transaction id in PostgreSQL's JSON format.
-func transaction(p events.Position) string { return strconv.FormatUint(p.TransactionID, 10) }
