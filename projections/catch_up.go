@@ -18,11 +18,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Sizes of a catch-up.
-const (
-	ChunkSize  = 10_000 // events in a chunk
-	chunkAhead = 2      // chunks that are read and decoded while earlier ones are applied
-)
+// ChunkSize is the number of events in a chunk of a catch-up.
+const ChunkSize = 10_000
 
 // bulkWriters is the number of connections that copy rows concurrently: each keeps one process of the database busy.
 const bulkWriters = 2
@@ -61,7 +58,7 @@ type CatchUp struct {
 	// Defer queues the statements that store the events that do more than add a row, to be applied in a later phase.
 	// Default: they are applied at once.
 	Defer func(batch *pgx.Batch, rest []events.Recorded)
-	// Done is called for each written chunk, in log order.
+	// Done is called for each written chunk, in log order. Required.
 	Done func(chunk *eventlog.Chunk)
 }
 
@@ -212,7 +209,7 @@ func (c *CatchUp) load(ctx context.Context, chunks <-chan eventlog.Chunk) <-chan
 
 // begin begins a transaction that may write to the tables.
 func (c *CatchUp) begin(ctx context.Context) (*pgxpool.Conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	conn, err := c.Pool.Acquire(ctx)
 	if err != nil {
@@ -237,7 +234,7 @@ func (c *CatchUp) begin(ctx context.Context) (*pgxpool.Conn, error) {
 // write writes a chunk in the transaction that begin began, and commits it. It copies rows before its turn, and applies
 // the other events in its turn, because they may depend on earlier chunks.
 func (c *CatchUp) write(ctx context.Context, conn *pgxpool.Conn, chunk *loadedChunk, turn commitTurn) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	defer release(ctx, conn)
 	var writes pgx.Batch
@@ -280,7 +277,7 @@ func (f *follower) catchUp(ctx context.Context) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	fetch := eventlog.NewFetchSize(ChunkSize)
-	chunks, readEnded := eventlog.ReadAhead(reading, f.position, chunkAhead,
+	chunks, readEnded := eventlog.ReadAhead(reading, f.position,
 		func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 			return eventlog.ReadChunk(ctx, conn, after, fetch, f.projection.Streams())
 		})

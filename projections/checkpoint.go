@@ -153,8 +153,8 @@ func Retry(ctx context.Context, db database.DB, name string) error {
 	return fmt.Errorf("retry projection %s: %w", name, ErrNotFailed)
 }
 
-// attemptTimeout limits one transaction, in case the database does not answer.
-const attemptTimeout = 2 * time.Minute
+// transactionTimeout limits one transaction, in case the database does not answer.
+const transactionTimeout = 2 * time.Minute
 
 // rollbackTimeout limits the rollback of a failed transaction.
 const rollbackTimeout = 5 * time.Second
@@ -200,14 +200,14 @@ type part struct {
 	events     []events.Recorded
 }
 
-// attempt applies a part and moves the checkpoint to its end, in one transaction. It does so only if the log is the one
-// that the part was read from, and the checkpoint is at the start of the part and of this code's generation. Without
-// rows to copy it takes two round trips.
+// commitPart applies a part and moves the checkpoint to its end, in one transaction. It does so only if the log is the
+// one that the part was read from, and the checkpoint is at the start of the part and of this code's generation.
+// Without rows to copy it takes two round trips.
 //
 // After a poisonError the events are to blame; after an ambiguousError, only if retries do not help. After any other
 // error nothing was applied, or the outcome of the commit is unknown: the caller must read the checkpoint.
-func attempt(ctx context.Context, pool *pgxpool.Pool, projection Projection, p part) error {
-	ctx, cancel := context.WithTimeout(ctx, attemptTimeout)
+func commitPart(ctx context.Context, pool *pgxpool.Pool, projection Projection, p part) error {
+	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	// Before the transaction, to keep it short.
 	writes, err := queueWrites(ctx, projection, p.events, p.end)

@@ -163,7 +163,7 @@ func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) 
 	rows, rest, err := loadRows(f.loader, p.events)
 	if err == nil {
 		p.events, p.rows = rest, rows
-		if err = attempt(ctx, f.pool, f.projection, p); err == nil {
+		if err = commitPart(ctx, f.pool, f.projection, p); err == nil {
 			return true, nil
 		}
 	}
@@ -185,8 +185,7 @@ func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err e
 	if f.ambiguousErrors != recordAfter || !isAmbiguous(err) {
 		return
 	}
-	f.logger.ErrorContext(ctx, "Projection retries after an error that no event caused",
-		slog.Any("error", err))
+	f.logger.ErrorContext(ctx, "Projection retries after an error that no event caused", slog.Any("error", err))
 	if _, err := f.pool.Exec(ctx, recordRetrySQL, f.projection.Name(), at.TransactionID, at.Ordinal,
 		eventlog.ErrorText(err)); err != nil {
 		f.logger.WarnContext(ctx, "The error of the projection could not be recorded", slog.Any("error", err))
@@ -199,7 +198,7 @@ func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	if p.start == p.end {
 		return p.start, nil
 	}
-	err := attempt(ctx, f.pool, f.projection, p)
+	err := commitPart(ctx, f.pool, f.projection, p)
 	switch {
 	case err == nil:
 		return p.end, nil
@@ -243,8 +242,7 @@ func (f *follower) refuse(
 // stop records that the projection, with its checkpoint at start, cannot apply the event at a position.
 func (f *follower) stop(ctx context.Context, log eventlog.Identity, start, at events.Position, cause error) error {
 	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID,
-		at.Ordinal, eventlog.ErrorText(cause),
-		f.projection.Generation(), log.String())
+		at.Ordinal, eventlog.ErrorText(cause), f.projection.Generation(), log.String())
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)
 	}

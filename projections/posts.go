@@ -248,7 +248,8 @@ func byThread(rows []loadedPost) []int {
 // parseNumeric reads a JSON number as PostgreSQL does: it keeps all digits after the point.
 func parseNumeric(number string) (pgtype.Numeric, error) {
 	mantissa, exponent, scientific := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")
-	power, err := 0, error(nil)
+	var power int
+	var err error
 	if scientific {
 		power, err = strconv.Atoi(exponent)
 	}

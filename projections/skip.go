@@ -42,8 +42,7 @@ WHERE p.name = $1`
 	// skipSQL updates no row if the projection no longer stands at the event to skip, $2, $3.
 	skipSQL = `UPDATE projections
 SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL,
-    failed_position = NULL,
-    updated_at = statement_timestamp()
+    failed_position = NULL, updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
 )
 
@@ -91,8 +90,8 @@ func skip(
 	commandID := uuid.Must(uuid.NewV7()).String()
 	recorded := events.Recorded{
 		StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID,
-		Source: "staff/projections/" + name,
-		Event:  skipped, Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
+		Source: "staff/projections/" + name, Event: skipped,
+		Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
 	}
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
 		if err := Append(ctx, tx, recorded); err != nil {

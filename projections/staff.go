@@ -87,18 +87,17 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		return err
 	}
 	var s settings
-	yes, no := true, false
 	switch e := recorded.Event.(type) {
 	case events.IntegrationRenamed:
 		s.name = &e.Name
 	case events.IntegrationEnabled:
-		s.enabled = &yes
+		s.enabled = new(true)
 	case events.IntegrationDisabled:
-		s.enabled = &no
+		s.enabled = new(false)
 	case events.CapabilityEnabled:
-		s.capability(e.Capability, &yes)
+		s.setCapability(e.Capability, true)
 	case events.CapabilityDisabled:
-		s.capability(e.Capability, &no)
+		s.setCapability(e.Capability, false)
 	case events.RateLimitSet:
 		switch e.Operation {
 		case "posts":
@@ -130,19 +129,18 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		updatesPerMinute = s.updates.PerMinute
 	}
 	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute,
-		s.novelsPerMinute, s.review, s.name,
-		s.updates != nil, updatesPerMinute, s.imports, s.linesPerMinute)
+		s.novelsPerMinute, s.review, s.name, s.updates != nil, updatesPerMinute, s.imports, s.linesPerMinute)
 	return err
 }
 
-func (s *settings) capability(name string, on *bool) {
+func (s *settings) setCapability(name string, enabled bool) {
 	switch name {
 	case "posts":
-		s.posts = on
+		s.posts = &enabled
 	case "import":
-		s.imports = on
+		s.imports = &enabled
 	default:
-		s.novels = on
+		s.novels = &enabled
 	}
 }
 
@@ -241,22 +239,22 @@ func (AuthorDecisions) Apply(ctx context.Context, tx database.Execer, batch []ev
 }
 
 func decisionOf(event events.Event) (d decision, ok bool) {
-	unlinked, yes, no := "", true, false
+	unlinked := new("")
 	switch e := event.(type) {
 	case events.AuthorLinked:
-		d = decision{integrationID: e.IntegrationID, member: &unlinked}
+		d = decision{integrationID: e.IntegrationID, member: unlinked}
 		if e.Link != nil {
 			d.externalUUID, d.member = &e.Link.ExternalUUID, &e.Link.MemberID
 		}
 	case events.AuthorUnlinked:
 		d = decisionAbout(e.AuthorRef)
-		d.member = &unlinked
+		d.member = unlinked
 	case events.AuthorBlocked:
 		d = decisionAbout(e.AuthorRef)
-		d.blocked = &yes
+		d.blocked = new(true)
 	case events.AuthorUnblocked:
 		d = decisionAbout(e.AuthorRef)
-		d.blocked = &no
+		d.blocked = new(false)
 	case events.AuthorPostsHidden:
 		d = decisionAbout(e.AuthorRef)
 		d.hiddenUntil = &e.Until
@@ -264,7 +262,7 @@ func decisionOf(event events.Event) (d decision, ok bool) {
 		d = decisionAbout(e.AuthorRef)
 		d.restored = true
 	case events.AuthorErased:
-		d = decision{integrationID: e.IntegrationID, member: &unlinked, restored: true, erased: true}
+		d = decision{integrationID: e.IntegrationID, member: unlinked, restored: true, erased: true}
 	default: // no event of this stream
 		return d, false
 	}

@@ -85,8 +85,8 @@ func List(ctx context.Context, q database.Querier) ([]Status, error) {
 		s.LagCapped = s.LagEvents > LagLimit
 		s.LagEvents = min(s.LagEvents, LagLimit)
 		if failedTransaction.Valid {
-			at := events.Position{TransactionID: failedTransaction.Uint64, Ordinal: failedPosition.Int32}.String()
-			s.FailedAt = &at
+			at := events.Position{TransactionID: failedTransaction.Uint64, Ordinal: failedPosition.Int32}
+			s.FailedAt = new(at.String())
 		}
 		return s, err
 	})

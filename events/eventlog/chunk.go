@@ -270,16 +270,18 @@ func SetUpReader(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
+// chunksAhead is the number of chunks that ReadAhead reads while the receiver works on earlier ones.
+const chunksAhead = 2
+
 // ReadAhead calls read for one chunk after another, from a position on, while the receiver still works on earlier ones.
-// ahead is the number of chunks to read ahead, at least 1. The channel closes after the first chunk that is not full,
-// when ctx ends, or when reading fails. When the channel is closed, call the returned function: it waits for the reader
-// and returns its error.
+// The channel closes after the first chunk that is not full, when ctx ends, or when reading fails. When the channel is
+// closed, call the returned function: it waits for the reader and returns its error.
 func ReadAhead(
-	ctx context.Context, after events.Position, ahead int,
+	ctx context.Context, after events.Position,
 	read func(ctx context.Context, after events.Position) (Chunk, error),
 ) (<-chan Chunk, func() error) {
 	// The reader holds one more chunk while it waits to send it.
-	chunks, ended := make(chan Chunk, ahead-1), make(chan error, 1)
+	chunks, ended := make(chan Chunk, chunksAhead-1), make(chan error, 1)
 	go func() {
 		defer close(chunks)
 		for full := true; full; {

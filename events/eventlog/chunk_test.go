@@ -82,7 +82,7 @@ func TestChunksAndRanges(t *testing.T) {
 // readAhead reads the log from its beginning.
 func readAhead(ctx context.Context, pool *pgxpool.Pool, size int) (<-chan eventlog.Chunk, func() error) {
 	fetch := eventlog.NewFetchSize(size)
-	return eventlog.ReadAhead(ctx, events.Position{}, 2,
+	return eventlog.ReadAhead(ctx, events.Position{},
 		func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 			return eventlog.ReadChunk(ctx, pool, after, fetch, nil)
 		})

@@ -254,7 +254,7 @@ func TestExportAndVerify(t *testing.T) {
 	}
 	execute(t, s.DatabaseURL, `UPDATE integrations SET review = true, posts_per_minute = 1000000`)
 	verify(1, nil, "projection integrations: table integrations: in the row with integration_id ",
-		"this is not what the events lead to: posts_per_minute, review", "titles up to")
+		"the events lead to other values of posts_per_minute, review", "titles up to")
 	verify(1, []string{"--json"}, `"part": "projection integrations"`, `"kind": "changed"`)
 	verify(0, []string{"--json", "--no-projections"}, `"projections": []`)
 }

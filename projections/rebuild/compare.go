@@ -69,7 +69,7 @@ func Compare(ctx context.Context, config Config) (Comparison, error) {
 		return Comparison{}, err
 	}
 	defer r.pool.Close()
-	r.scratch = r.Projection.Name() + "_replayed"
+	r.compareSchema = r.Projection.Name() + "_replayed"
 	unlock, err := r.lock(ctx)
 	if errors.Is(err, ErrUnderWay) {
 		return Comparison{}, fmt.Errorf("compare projection %s: %w", r.Projection.Name(), errCompared)

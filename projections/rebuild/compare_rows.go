@@ -57,7 +57,7 @@ func (d *Difference) String() string {
 	case Extra:
 		return "the row with " + d.Key + " is extra: no event leads to it"
 	default:
-		return "in the row with " + d.Key + " this is not what the events lead to: " + strings.Join(d.Columns, ", ")
+		return "in the row with " + d.Key + ", the events lead to other values of " + strings.Join(d.Columns, ", ")
 	}
 }
 

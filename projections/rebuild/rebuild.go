@@ -122,14 +122,14 @@ type Result struct {
 // rebuild is one run. It implements projections.Target.
 type rebuild struct {
 	Config
-	pool      *pgxpool.Pool // its own connections
-	builder   uuid.UUID     // this process, in the record
-	record    record
-	resumed   bool
-	skipped   map[projections.Delivery]bool // events to leave out
-	appends   atomic.Int64                  // appends of clients, in events a second
-	tailFetch *eventlog.FetchSize           // limits the events that the switch itself applies
-	scratch   string                        // schema of the tables of a comparison; empty in a rebuild
+	pool          *pgxpool.Pool // its own connections
+	builder       uuid.UUID     // this process, in the record
+	record        record
+	resumed       bool
+	skipped       map[projections.Delivery]bool // events to leave out
+	appends       atomic.Int64                  // appends of clients, in events a second
+	tailFetch     *eventlog.FetchSize           // limits the events that the switch itself applies
+	compareSchema string                        // schema of the tables of a comparison; empty in a rebuild
 
 	logMu    sync.Mutex        // not mu: new connections must not wait for Progress
 	identity eventlog.Identity // of the log from which it reads
@@ -298,8 +298,8 @@ func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 		return nil, fmt.Errorf("connect to rebuild: %w", err)
 	}
 	purpose := r.Projection.Name()
-	if r.scratch != "" {
-		purpose = r.scratch
+	if r.compareSchema != "" {
+		purpose = r.compareSchema
 	}
 	var locked bool
 	err = conn.QueryRow(ctx, tryLockSQL, purpose).Scan(&locked)
@@ -323,8 +323,8 @@ func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 
 // Schema implements projections.Target: the schema of the new tables.
 func (r *rebuild) Schema() string {
-	if r.scratch != "" {
-		return r.scratch
+	if r.compareSchema != "" {
+		return r.compareSchema
 	}
 	return r.Projection.Name() + "_" + strconv.Itoa(r.record.build)
 }

@@ -39,8 +39,8 @@ func blamesEvent(err error) bool {
 	return eventlog.BlamesData(err) && !errors.Is(err, ErrTakenOver) && !errors.Is(err, eventlog.ErrOtherLog)
 }
 
-// source reads the next chunk of events after a position.
-type source func(ctx context.Context, after events.Position) (eventlog.Chunk, error)
+// chunkReader reads the next chunk of events after a position.
+type chunkReader func(ctx context.Context, after events.Position) (eventlog.Chunk, error)
 
 // endOfLog is after every event.
 var endOfLog = events.Position{TransactionID: math.MaxUint64, Ordinal: math.MaxInt32}
@@ -55,9 +55,9 @@ func (r *rebuild) replayLog(ctx context.Context, upTo events.Position) error {
 	})
 }
 
-// replay applies chunks of a source, from the position of the new tables on, until one is not full. It leaves out
-// skipped events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be applied.
-func (r *rebuild) replay(ctx context.Context, read source) error {
+// replay applies the chunks that read returns, from the position of the new tables on, until one is not full. It leaves
+// out skipped events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be applied.
+func (r *rebuild) replay(ctx context.Context, read chunkReader) error {
 	c := &projections.CatchUp{
 		Pool: r.pool, Projection: r.Projection, Target: r, Writers: r.Workers, Pace: r.throttle, Sequential: r.busy,
 		Done: func(chunk *eventlog.Chunk) {
@@ -103,9 +103,9 @@ func (r *rebuild) deferEvents(batch *pgx.Batch, rest []events.Recorded) {
 	}
 }
 
-// deferredEvents returns the source of the deferred events. Its chunks have Read = 0, because the events were counted
+// deferredEvents returns the reader of the deferred events. Its chunks have Read = 0, because the events were counted
 // when they were deferred.
-func (r *rebuild) deferredEvents() source {
+func (r *rebuild) deferredEvents() chunkReader {
 	fetch := eventlog.NewFetchSize(r.ChunkSize)
 	return func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
 		// CollectRows returns its error
@@ -125,14 +125,11 @@ func (r *rebuild) deferredEvents() source {
 	}
 }
 
-// chunkAhead is the number of chunks that are read while earlier ones are written.
-const chunkAhead = 2
-
 // catchUp reads and writes chunks.
-func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read source) error {
+func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read chunkReader) error {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
-	chunks, readEnded := eventlog.ReadAhead(reading, r.record.position, chunkAhead,
+	chunks, readEnded := eventlog.ReadAhead(reading, r.record.position,
 		func(_ context.Context, after events.Position) (eventlog.Chunk, error) {
 			// Not with the context of ReadAhead: its end would interrupt the query, and pgx would close the connection.
 			chunk, err := read(ctx, after)
@@ -149,7 +146,7 @@ func (r *rebuild) catchUp(ctx context.Context, c *projections.CatchUp, read sour
 
 // writeParts reads a failed chunk again and writes it in parts, up to the first event that cannot be applied. It
 // returns the PoisonError of this event, or nil if the chunk is written or staff have skipped the event meanwhile.
-func (r *rebuild) writeParts(ctx context.Context, c *projections.CatchUp, read source) error {
+func (r *rebuild) writeParts(ctx context.Context, c *projections.CatchUp, read chunkReader) error {
 	chunk, err := read(ctx, r.record.position)
 	if err != nil {
 		return err
@@ -246,7 +243,7 @@ WHERE name = $1 AND builder = $2 AND (transaction_id, position) = ($3, $4) FOR N
 
 // Lock implements projections.Target. A comparison needs no lock, because only this process writes its tables.
 func (r *rebuild) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.Chunk) error {
-	if r.scratch != "" {
+	if r.compareSchema != "" {
 		return nil
 	}
 	tag, err := conn.Exec(ctx, lockRecordSQL, r.Projection.Name(), r.builder, chunk.Start.TransactionID,
@@ -262,7 +259,7 @@ func (r *rebuild) Lock(ctx context.Context, conn *pgxpool.Conn, chunk *eventlog.
 
 // Save implements projections.Target. A comparison has no record.
 func (r *rebuild) Save(batch *pgx.Batch, chunk *eventlog.Chunk) {
-	if r.scratch == "" {
+	if r.compareSchema == "" {
 		batch.Queue(saveSQL, r.Projection.Name(), chunk.End.TransactionID, chunk.End.Ordinal, chunk.Read)
 	}
 }

@@ -50,8 +50,7 @@ const (
 
 	switchCheckpointSQL = `UPDATE projections
 SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL,
-    failed_position = NULL,
-    unknown_type = NULL, updated_at = statement_timestamp()
+    failed_position = NULL, unknown_type = NULL, updated_at = statement_timestamp()
 WHERE name = $1`
 
 	finishSQL = `UPDATE projection_rebuilds
@@ -65,8 +64,9 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.tablesIn(r.Schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
-	behind := 0 // attempts that failed with errTooFarBehind
-	for attempt := 1; ; attempt++ {
+	behind := 0  // attempts that failed with errTooFarBehind
+	attempt := 1 // grows when a lock was not free, and with it the next wait for locks
+	for {
 		err := r.checkLag(ctx)
 		if err == nil {
 			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), maxLockWait))
@@ -76,7 +76,6 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 		case err == nil:
 			return nil
 		case errors.Is(err, errTooFarBehind):
-			attempt-- // it did not fail because of a lock, so the next wait for locks does not grow
 			behind++
 			if r.Inline && !r.pauseForLog(ctx, behind) {
 				return ctx.Err()
@@ -85,6 +84,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			if !r.pauseForLocks(ctx, attempt, err) {
 				return ctx.Err()
 			}
+			attempt++
 		case poisoned: // replayLog returns the same error, unless staff have skipped the event meanwhile
 		default:
 			// One of the last events may be the cause: replayLog finds it.

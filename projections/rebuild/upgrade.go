@@ -18,7 +18,7 @@ import (
 // Waits of Upgrade.
 const (
 	underWayWait      = 5 * time.Second // while another process rebuilds
-	DefaultFailedWait = 30 * time.Second
+	defaultFailedWait = 30 * time.Second
 	watchWait         = 5 * time.Second // between two checks of Watch
 )
 
@@ -34,11 +34,9 @@ type UpgradeConfig struct {
 	Connections int
 	// Projections are the asynchronous projections to upgrade. Default: projections.All().
 	Projections []projections.Projection
-	// Workers is Config.Workers. Default: 1, which leaves processors to requests.
-	Workers int
 	// Now is Config.Now.
 	Now func() time.Time
-	// FailedWait is the wait after a failed rebuild. Default: DefaultFailedWait.
+	// FailedWait is the wait after a failed rebuild. Default: 30 s.
 	FailedWait time.Duration
 	// Logger gets start and end of each rebuild. Default: slog.Default.
 	Logger *slog.Logger
@@ -67,7 +65,7 @@ func Upgrade(ctx context.Context, config UpgradeConfig) {
 		config.Logger = slog.Default()
 	}
 	if config.FailedWait <= 0 {
-		config.FailedWait = DefaultFailedWait
+		config.FailedWait = defaultFailedWait
 	}
 	for left := config.Projections; ; {
 		var wait time.Duration
@@ -107,21 +105,19 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	if err == nil && reason == "" {
 		return nil
 	}
+	var result Result
 	if err == nil {
 		logger.InfoContext(ctx, "Rebuilding the tables of a projection while the old ones are in use",
 			slog.String("reason", reason))
-		var result Result
 		result, err = c.run(ctx, projection)
-		if err == nil {
-			logger.InfoContext(ctx, "A projection was rebuilt", slog.Int("events", result.Events))
-			return nil
-		}
-		if errors.Is(err, errNotDue) {
-			logger.InfoContext(ctx, "Another replica has rebuilt the projection")
-			return nil
-		}
 	}
-	if ctx.Err() == nil && !errors.Is(err, ErrUnderWay) {
+	switch {
+	case err == nil:
+		logger.InfoContext(ctx, "A projection was rebuilt", slog.Int("events", result.Events))
+	case errors.Is(err, errNotDue):
+		logger.InfoContext(ctx, "Another replica has rebuilt the projection")
+		return nil
+	case ctx.Err() == nil && !errors.Is(err, ErrUnderWay):
 		logger.ErrorContext(ctx, "A projection could not be rebuilt; trying again. Its old tables are still in use",
 			slog.Any("error", err))
 	}
@@ -138,8 +134,8 @@ func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projecti
 		defer c.Extra.Release(int64(c.Connections))
 	}
 	return Run(ctx, Config{
-		Pool: c.Pool, Connections: c.Connections, Projection: projection, Workers: max(c.Workers, 1), Now: c.Now,
-		Logger: c.Logger,
+		Pool: c.Pool, Connections: c.Connections, Projection: projection, Now: c.Now, Logger: c.Logger,
+		Workers: 1, // leaves processors to requests
 		isDue: func(ctx context.Context) (bool, error) {
 			reason, err := c.isDue(ctx, projection)
 			return reason != "", err
