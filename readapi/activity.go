@@ -15,12 +15,12 @@ import (
 
 // Activity is the latest activity on the whole platform.
 type Activity struct {
-	Latest    []PostOnNovel // the latest visible comments, one of each novel
-	Discussed []Discussed   // the novels with the most comments in the last seven days, most first
+	Latest    []PostOnNovel    // the latest visible comments, one of each novel
+	Discussed []DiscussedNovel // the novels with the most comments in the last seven days, most first
 }
 
-// Discussed is a novel with the number of its comments in the last seven days.
-type Discussed struct {
+// DiscussedNovel is a novel with the number of its comments in the last seven days.
+type DiscussedNovel struct {
 	Novel Heading
 	Posts int
 }
@@ -48,7 +48,7 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, e
 	if err != nil {
 		return found, err
 	}
-	scan := func(row pgx.CollectableRow) (d Discussed, err error) {
+	scan := func(row pgx.CollectableRow) (d DiscussedNovel, err error) {
 		n := &d.Novel
 		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
 		return d, err

@@ -75,9 +75,8 @@ func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
 	return novelBody{
 		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
 		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language,
-		ReadingStatus: n.ReadingStatus,
-		State:         string(n.State), Platform: orNull(n.Platform),
-		Comments: n.Posts, LastCommentAt: momentOrNull(n.LastPost),
+		ReadingStatus: n.ReadingStatus, State: string(n.State), Platform: orNull(n.Platform), Comments: n.Posts,
+		LastCommentAt: momentOrNull(n.LastPost),
 	}
 }
 
@@ -149,8 +148,7 @@ func momentOrNull(moment *time.Time) *time.Time {
 	if moment == nil {
 		return nil
 	}
-	utc := moment.UTC()
-	return &utc
+	return new(moment.UTC())
 }
 
 // activityBody is the latest activity on the whole platform.

@@ -11,7 +11,7 @@ import (
 
 // arrange builds the top-level comments of a page, with their replies, from comments in any order. It sets the cursors
 // of the neighbouring pages, and adds the comments that are not in the read model yet.
-func (s *scan) arrange(page *Page, posts []Post) error {
+func (q *pageQuery) arrange(page *Page, posts []Post) error {
 	var tops []Post
 	below := map[uuid.UUID][]Post{}
 	for _, p := range posts {
@@ -23,37 +23,37 @@ func (s *scan) arrange(page *Page, posts []Post) error {
 	}
 	slices.SortFunc(tops, func(a, b Post) int {
 		order := cmp.Or(a.WrittenAt.Compare(b.WrittenAt), bytes.Compare(a.ID[:], b.ID[:]))
-		if s.descending {
+		if q.descending {
 			return -order
 		}
 		return order
 	})
-	shown := fitting(tops, s.Limit)
-	further := shown < len(tops)
+	shown := fitting(tops, q.Limit)
+	more := shown < len(tops)
 	tops = tops[:shown]
-	if s.backward {
+	if q.backward {
 		slices.Reverse(tops)
 	}
 	page.TopLevelComments = make([]TopLevelComment, len(tops))
 	for i, top := range tops {
-		page.TopLevelComments[i] = s.topLevelComment(top, below[top.ID])
+		page.TopLevelComments[i] = q.topLevelComment(top, below[top.ID])
 	}
-	if !s.single {
-		s.neighbours(page, further)
+	if !q.single {
+		q.setCursors(page, more)
 	}
-	return s.addRecent(page)
+	return q.addRecent(page)
 }
 
-// neighbours sets the cursors of the neighbouring pages. further means that there are more comments in the direction of
-// reading.
-func (s *scan) neighbours(page *Page, further bool) {
+// setCursors sets the cursors of the neighbouring pages, and the number of the page's first comment. more means that
+// there are more comments in the direction of reading.
+func (q *pageQuery) setCursors(page *Page, more bool) {
 	n := len(page.TopLevelComments)
 	if n == 0 {
 		return
 	}
-	first, last := s.numbers(page)
+	first, last := q.numbers(page)
 	// A number counts from the oldest comment, page.Number from the beginning of the requested order.
-	if page.Number = first; s.Newest && first > 0 {
+	if page.Number = first; q.Newest && first > 0 {
 		page.Number = page.TopLevelCount() - first + 1
 	}
 	page.Number = max(page.Number, 0)
@@ -61,23 +61,23 @@ func (s *scan) neighbours(page *Page, further bool) {
 		return encodeCursor(kind, t.WrittenAt, number, t.ID)
 	}
 	// Comments precede the page if a backward read found more than fit, or a forward read started after some.
-	if s.backward && further || !s.backward && s.preceded {
+	if q.backward && more || !q.backward && q.preceded {
 		page.Previous = cursor(backward, &page.TopLevelComments[0], first)
 	}
-	if s.backward || further {
+	if q.backward || more {
 		page.Next = cursor(onward, &page.TopLevelComments[n-1], last)
 	}
 }
 
 // topLevelComment returns a top-level comment with as many of the found replies as fit, and the cursor of further ones.
-func (s *scan) topLevelComment(top Post, found []Post) TopLevelComment {
-	t := TopLevelComment{Post: top, Continued: top.ID == s.repliesOf && s.repliesFrom != lowest}
+func (q *pageQuery) topLevelComment(top Post, found []Post) TopLevelComment {
+	t := TopLevelComment{Post: top, Continued: top.ID == q.repliesOf && q.repliesFrom != lowest}
 	slices.SortFunc(found, func(a, b Post) int {
 		return cmp.Or(a.ReceivedAt.Compare(b.ReceivedAt), cmp.Compare(a.Depth, b.Depth), bytes.Compare(a.ID[:], b.ID[:]))
 	})
-	if shown := fitting(found, s.replies); shown < len(found) {
+	if shown := fitting(found, q.replies); shown < len(found) {
 		found = found[:shown]
-		t.RepliesCursor = s.repliesAfter(&t, found)
+		t.RepliesCursor = q.repliesCursor(&t, found)
 	}
 	t.Replies = preorder(found)
 	return t
@@ -93,13 +93,13 @@ func fitting(posts []Post, limit int) int {
 	return len(posts)
 }
 
-// repliesAfter returns the cursor of the replies to a top-level comment that follow the shown ones.
-func (s *scan) repliesAfter(t *TopLevelComment, shown []Post) string {
+// repliesCursor returns the cursor of the replies to a top-level comment that follow the shown ones.
+func (q *pageQuery) repliesCursor(t *TopLevelComment, shown []Post) string {
 	if n := len(shown); n > 0 {
 		return encodeCursor(replies, shown[n-1].ReceivedAt, shown[n-1].Depth, shown[n-1].ID)
 	}
 	if t.Continued {
-		before := s.repliesFrom.beside(false) // because a page starts after the place in its cursor
+		before := q.repliesFrom.beside(false) // because a page starts after the place in its cursor
 		return encodeCursor(replies, before.at.Time, int(before.depth), before.id)
 	}
 	return encodeCursor(replies, time.Time{}, 0, uuid.Nil) // before the first

@@ -39,7 +39,8 @@ type CatalogueParams struct {
 	Language string // ignoring case; "" for all
 	After    string // Next of the previous page
 	Limit    int    // 1 or more
-	Examined int    // maximum number of novels to examine with a filter; 0: 20,000
+	// MaxExamined is the maximum number of novels to examine with a filter. Default: 20,000.
+	MaxExamined int
 }
 
 // Filtered reports whether the list leaves out novels.
@@ -53,8 +54,8 @@ const defaultExamined = 20_000
 // CataloguePage is one page of a list of novels.
 type CataloguePage struct {
 	Novels []Novel
-	// place after which the next page starts; "" on the last page. A page may have fewer novels than Limit and still have
-	// a Next
+	// Next is the sort key after which the next page starts; "" on the last page. A page that is not the last one may have
+	// fewer novels than Limit.
 	Next string
 }
 
@@ -80,11 +81,11 @@ var novelStatements = map[string][2]string{
 }
 
 // novelStatement completes novels.sql as the comment in the file says. source is the ordered table, with :table in
-// place of its name. few is the placeholder of the novels of the second statement: LATERAL and OFFSET 0 make PostgreSQL
-// look up each of them in the table.
-func novelStatement(source, table, key, after, folded, few string) (statements [2]string) {
+// place of its name. candidates is the placeholder of the novels of the second statement: LATERAL and OFFSET 0 make
+// PostgreSQL look up each of them in the table.
+func novelStatement(source, table, key, after, folded, candidates string) (statements [2]string) {
 	for i, from := range []string{
-		table + " t", "unnest(" + few + "::uuid[]) AS f (novel_id) CROSS JOIN LATERAL (SELECT a.* FROM " + table +
+		table + " t", "unnest(" + candidates + "::uuid[]) AS f (novel_id) CROSS JOIN LATERAL (SELECT a.* FROM " + table +
 			" a WHERE a.novel_id = f.novel_id OFFSET 0) AS t",
 	} {
 		statements[i] = strings.NewReplacer(":source", strings.Replace(source, ":table", from, 1), ":key", key,
@@ -93,9 +94,9 @@ func novelStatement(source, table, key, after, folded, few string) (statements [
 	return statements
 }
 
-// fewNovels is the maximum number of matching novels to find by an index and then sort. More are so frequent that
+// maxCandidates is the maximum number of matching novels to find by an index and then sort. More are so frequent that
 // reading the list in its order fills a page soon.
-const fewNovels = 200
+const maxCandidates = 200
 
 // facetsSQL finds the novels that a filter may select. $1: facets; $2: folded text; $3: limit; $4, $5: owner and
 // language, as $3 and $5 of novels.sql. An unknown owner gives the facet NULL, which no novel has.
@@ -110,7 +111,7 @@ const facetsSQL = `SELECT novels_with_facets($1::text[]
 FROM (SELECT) AS k LEFT JOIN title_lookup l ON false`
 
 // FacetsStatement returns the statement that finds the novels that a filter may select, and its arguments; "" if no
-// index helps. The statement returns NULL if there are more than fewNovels.
+// index helps. The statement returns NULL if there are more than maxCandidates.
 func FacetsStatement(c CatalogueParams) (sql string, args []any) {
 	facets, folded := []string{}, title.Fold(c.Text)
 	for pair := range pairs(folded) {
@@ -122,7 +123,7 @@ func FacetsStatement(c CatalogueParams) (sql string, args []any) {
 	if len(facets) == 0 && c.Owner == "" && c.Language == "" {
 		return "", nil
 	}
-	return facetsSQL, []any{facets, folded, fewNovels, c.owner(), c.Language}
+	return facetsSQL, []any{facets, folded, maxCandidates, c.owner(), c.Language}
 }
 
 // pairs returns the pairs of adjacent characters of a text.
@@ -147,15 +148,16 @@ func (c *CatalogueParams) owner() *string {
 	}
 }
 
-// NovelsStatement returns the statement of a list of novels and its arguments. With few, it lists only these.
-func NovelsStatement(c CatalogueParams, few []uuid.UUID) (sql string, args []any) {
+// NovelsStatement returns the statement of a list of novels and its arguments. If candidates is not nil, it lists only
+// these.
+func NovelsStatement(c CatalogueParams, candidates []uuid.UUID) (sql string, args []any) {
 	var state *string
 	var examined *int
 	if c.State != "" {
 		state = &c.State
 	}
 	if c.Filtered() {
-		examined = new(cmp.Or(c.Examined, defaultExamined))
+		examined = new(cmp.Or(c.MaxExamined, defaultExamined))
 	}
 	args = []any{state, title.Fold(c.Text), c.owner(), c.Genre, c.Language, c.Limit + 1, examined}
 	after, _ := decodeNovelKey(c.After)
@@ -167,19 +169,19 @@ func NovelsStatement(c CatalogueParams, few []uuid.UUID) (sql string, args []any
 	default:
 		args = append(args, after.created, after.id)
 	}
-	if few == nil {
+	if candidates == nil {
 		return novelStatements[c.Sort][0], args
 	}
-	return novelStatements[c.Sort][1], append(args, few)
+	return novelStatements[c.Sort][1], append(args, candidates)
 }
 
 // Novels lists public novels. The orders by activity and by age come from a projection, about a millisecond late.
 func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, error) {
-	few, err := r.few(ctx, c)
+	candidates, err := r.candidates(ctx, c)
 	if err != nil {
 		return CataloguePage{}, err
 	}
-	sql, args := NovelsStatement(c, few)
+	sql, args := NovelsStatement(c, candidates)
 	rows, err := r.DB.Query(ctx, sql, args...)
 	if err != nil {
 		return CataloguePage{}, fmt.Errorf("list novels: %w", err)
@@ -214,17 +216,18 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	return found, nil
 }
 
-// few returns the novels that a filter may select; nil if they are many, or if there is no filter with an index.
-func (r *Reader) few(ctx context.Context, c CatalogueParams) ([]uuid.UUID, error) {
+// candidates returns the novels that a filter may select; nil if there are more than maxCandidates, or if no index
+// helps.
+func (r *Reader) candidates(ctx context.Context, c CatalogueParams) ([]uuid.UUID, error) {
 	sql, args := FacetsStatement(c)
 	if sql == "" {
 		return nil, nil
 	}
-	few, err := queryOne(ctx, r.DB, pgx.RowTo[[]uuid.UUID], sql, args...)
+	candidates, err := queryOne(ctx, r.DB, pgx.RowTo[[]uuid.UUID], sql, args...)
 	if err != nil {
 		return nil, fmt.Errorf("find novels: %w", err)
 	}
-	return few, nil
+	return candidates, nil
 }
 
 // catalogueBytes is the size at which a page of novels is full. It is enough for a hundred novels with a synopsis of a

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 	"time"
 
 	"github.com/google/uuid"
@@ -51,7 +52,24 @@ type Page struct {
 // TopLevelCount is the number of top-level comments.
 func (p *Page) TopLevelCount() int { return p.Posts - p.Replies }
 
-// Heading is the novel in the heading of a page.
+// All returns every top-level comment, each followed by its replies.
+func (p *Page) All() iter.Seq[*Post] {
+	return func(yield func(*Post) bool) {
+		for i := range p.TopLevelComments {
+			t := &p.TopLevelComments[i]
+			if !yield(&t.Post) {
+				return
+			}
+			for j := range t.Replies {
+				if !yield(&t.Replies[j]) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Heading is what headings and lists show of a novel.
 type Heading struct {
 	ID                              uuid.UUID
 	Slug, Title, Language, CoverURL string
@@ -69,96 +87,95 @@ type TopLevelComment struct {
 }
 
 // Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.
-func (r *Reader) Discussion(ctx context.Context, q DiscussionParams) (*Page, error) {
-	if !httpkit.IsText(q.Slug) {
+func (r *Reader) Discussion(ctx context.Context, params DiscussionParams) (*Page, error) {
+	if !httpkit.IsText(params.Slug) {
 		return nil, ErrNotFound
 	}
-	s, err := r.scanFor(ctx, q)
+	q, err := r.queryFor(ctx, params)
 	if err != nil {
 		return nil, err
 	}
-	page, err := r.read(ctx, s)
+	page, err := r.readPage(ctx, q)
 	if err != nil {
 		return nil, err
 	}
-	if q.AsOf != nil {
-		if err := r.completeAsOf(ctx, page, *q.AsOf); err != nil {
+	if params.AsOf != nil {
+		if err := r.completeAsOf(ctx, page, *params.AsOf); err != nil {
 			return nil, err
 		}
 	}
 	return page, nil
 }
 
-// scanFor returns the scan of a page.
-func (r *Reader) scanFor(ctx context.Context, q DiscussionParams) (scan, error) {
-	s := newScan(q)
+// queryFor returns the query of a page.
+func (r *Reader) queryFor(ctx context.Context, params DiscussionParams) (pageQuery, error) {
+	q := newPageQuery(params)
 	kind, at := byte(0), place{}
 	if q.Cursor != "" {
 		var err error
 		if kind, at, err = decodeCursor(q.Cursor); err != nil || (kind == replies) != q.Under.Valid {
-			return scan{}, ErrCursor
+			return pageQuery{}, ErrCursor
 		}
 	}
 	switch kind {
 	case onward:
-		s.start, s.preceded = at.beside(!s.descending), true
-		s.numberAfter(int(at.depth))
+		q.preceded = true
+		q.continueAfter(at)
 	case backward:
-		s.numberBefore(int(at.depth))
-		s.descending = !s.descending
-		s.start, s.backward = at.beside(!s.descending), true
+		q.backward, q.descending = true, !q.descending
+		q.continueAfter(at)
 	case replies:
-		s.repliesFrom = at.beside(true)
+		q.repliesFrom = at.beside(true)
 	case 0:
 	default:
-		return scan{}, ErrCursor
+		return pageQuery{}, ErrCursor
 	}
 	if q.Under.Valid {
-		return r.under(ctx, s)
+		return r.repliesTo(ctx, q)
 	}
 	if q.Post.Valid && kind == 0 {
-		return r.around(ctx, s)
+		return r.startAtPost(ctx, q)
 	}
-	return s, nil
+	return q, nil
 }
 
-// under returns the scan of the replies to the top-level comment s.Under.
-func (r *Reader) under(ctx context.Context, s scan) (scan, error) {
-	found, err := r.locate(ctx, s.DiscussionParams, s.Under.UUID)
-	if errors.Is(err, errNotProjected) || err == nil && found.root != s.Under.UUID {
-		return scan{}, ErrNotFound // a reply has no page of replies
+// repliesTo returns the query of the replies to the top-level comment q.Under.
+func (r *Reader) repliesTo(ctx context.Context, q pageQuery) (pageQuery, error) {
+	found, err := r.locate(ctx, q.DiscussionParams, q.Under.UUID)
+	if errors.Is(err, errNotProjected) || err == nil && found.root != q.Under.UUID {
+		return pageQuery{}, ErrNotFound // a reply has no page of replies
 	}
 	if err != nil {
-		return scan{}, err
+		return pageQuery{}, err
 	}
-	s.start, s.replies, s.repliesOf, s.Chapter = found.start(), s.Limit, s.Under.UUID, ""
-	s.Limit, s.single = 1, true
-	return s, nil
+	q.start, q.replies, q.repliesOf, q.Chapter = found.start(), q.Limit, q.Under.UUID, ""
+	q.Limit, q.single = 1, true
+	return q, nil
 }
 
-// around returns the scan of the page that starts with the top-level comment of s.Post.
-func (r *Reader) around(ctx context.Context, s scan) (scan, error) {
-	s.Chapter = ""
-	found, err := r.locate(ctx, s.DiscussionParams, s.Post.UUID)
+// startAtPost returns the query of the page that starts with the top-level comment of q.Post.
+func (r *Reader) startAtPost(ctx context.Context, q pageQuery) (pageQuery, error) {
+	q.Chapter = ""
+	found, err := r.locate(ctx, q.DiscussionParams, q.Post.UUID)
 	if errors.Is(err, errNotProjected) {
-		return r.aroundRecent(ctx, s)
+		return r.startAtRecentPost(ctx, q)
 	}
 	if err != nil {
-		return scan{}, err
+		return pageQuery{}, err
 	}
-	s.begin(found)
-	return s, nil
+	q.startAt(found)
+	return q, nil
 }
 
-// begin makes s start at the top-level comment of found.
-func (s *scan) begin(found located) {
-	s.start, s.repliesOf = found.start(), found.root
-	s.number, s.fromNewest = found.number()
-	if s.preceded = found.older > 0; s.Newest {
-		s.preceded = found.newer > 0
+// startAt makes q start at the top-level comment of found.
+func (q *pageQuery) startAt(found located) {
+	q.start, q.repliesOf = found.start(), found.root
+	q.number, q.fromNewest = found.number()
+	if q.preceded = found.older > 0; q.Newest {
+		q.preceded = found.newer > 0
 	}
 	if found.beyond {
-		s.repliesFrom = placeOf(found.at, found.depth, found.id)
+		q.repliesFrom = placeOf(found.at, found.depth, found.id)
 	}
 }
 

@@ -94,7 +94,7 @@ func TestASearchIsBounded(t *testing.T) {
 	}
 	reader := &readapi.Reader{DB: w.Read}
 	got, pages := []string{}, 0
-	for c := (readapi.CatalogueParams{Sort: readapi.ByTitle, Text: "8", Limit: 5, Examined: 3}); ; pages++ {
+	for c := (readapi.CatalogueParams{Sort: readapi.ByTitle, Text: "8", Limit: 5, MaxExamined: 3}); ; pages++ {
 		page := testdb.Must(reader.Novels(t.Context(), c))(t)
 		for _, n := range page.Novels {
 			got = append(got, n.Title)

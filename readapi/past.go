@@ -89,32 +89,22 @@ func (r *Reader) completeAsOf(ctx context.Context, page *Page, asOf time.Time) e
 	if err != nil {
 		return err
 	}
-	page.each(func(p *Post) {
+	for p := range page.All() {
 		if name, ok := names[p.authorID.UUID]; ok && p.authorID.Valid {
 			p.Author.Name = name
 		}
-	})
-	return nil
-}
-
-// each calls do for every top-level comment and reply.
-func (p *Page) each(do func(p *Post)) {
-	for i := range p.TopLevelComments {
-		do(&p.TopLevelComments[i].Post)
-		for j := range p.TopLevelComments[i].Replies {
-			do(&p.TopLevelComments[i].Replies[j])
-		}
 	}
+	return nil
 }
 
 // authors returns the authors whose names are shown.
 func (p *Page) authors() []uuid.UUID {
 	var ids []uuid.UUID
-	p.each(func(p *Post) {
-		if p.authorID.Valid && !slices.Contains(ids, p.authorID.UUID) {
-			ids = append(ids, p.authorID.UUID)
+	for post := range p.All() {
+		if post.authorID.Valid && !slices.Contains(ids, post.authorID.UUID) {
+			ids = append(ids, post.authorID.UUID)
 		}
-	})
+	}
 	return ids
 }
 

@@ -49,7 +49,8 @@ func (p place) beside(after bool) place {
 	return p
 }
 
-// Kinds of cursor. A cursor of top-level comments has the number of the comment in place of the depth; see numbering.
+// Kinds of cursor. A cursor of top-level comments has the number of the comment in place of the depth; see
+// pageQuery.number.
 const (
 	onward   = 'n' // top-level comments after one, in the requested order
 	backward = 'p' // top-level comments before one

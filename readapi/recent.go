@@ -142,43 +142,43 @@ func (r *Reader) chain(ctx context.Context, id uuid.UUID) (chain []fromStream, a
 	return chain, anchor, nil
 }
 
-// aroundRecent does what around does, for a comment that is not in the read model yet.
-func (r *Reader) aroundRecent(ctx context.Context, s scan) (scan, error) {
-	chain, anchor, err := r.chain(ctx, s.Post.UUID)
+// startAtRecentPost does what startAtPost does, for a comment that is not in the read model yet.
+func (r *Reader) startAtRecentPost(ctx context.Context, q pageQuery) (pageQuery, error) {
+	chain, anchor, err := r.chain(ctx, q.Post.UUID)
 	if err != nil {
-		return scan{}, err
+		return pageQuery{}, err
 	}
-	if s.AsOf != nil && chain[len(chain)-1].ReceivedAt.After(*s.AsOf) {
-		return scan{}, ErrNotFound
+	if q.AsOf != nil && chain[len(chain)-1].ReceivedAt.After(*q.AsOf) {
+		return pageQuery{}, ErrNotFound
 	}
 	for _, f := range chain {
-		s.recent, s.recentThread = append(s.recent, f.Post), f.threadID
+		q.recent, q.recentThread = append(q.recent, f.Post), f.threadID
 	}
 	if anchor == uuid.Nil {
-		top := &s.recent[0]
-		s.start = placeOf(top.WrittenAt, 0, top.ID)
-		return s, nil
+		top := &q.recent[0]
+		q.start = placeOf(top.WrittenAt, 0, top.ID)
+		return q, nil
 	}
-	found, err := r.locate(ctx, s.DiscussionParams, anchor)
+	found, err := r.locate(ctx, q.DiscussionParams, anchor)
 	if errors.Is(err, errNotProjected) {
-		return scan{}, ErrNotFound // the comment is in another discussion
+		return pageQuery{}, ErrNotFound // the comment is in another discussion
 	}
 	if err != nil {
-		return scan{}, err
+		return pageQuery{}, err
 	}
-	s.begin(found)
-	return s, nil
+	q.startAt(found)
+	return q, nil
 }
 
 // addRecent adds the comments that are not in the read model yet to the first top-level comment of the page.
-func (s *scan) addRecent(page *Page) error {
-	if len(s.recent) == 0 {
+func (q *pageQuery) addRecent(page *Page) error {
+	if len(q.recent) == 0 {
 		return nil
 	}
-	if page.ThreadID.UUID != s.recentThread {
+	if page.ThreadID.UUID != q.recentThread {
 		return ErrNotFound // they are in another discussion
 	}
-	recent := s.recent
+	recent := q.recent
 	if top := recent[0]; !top.RootID.Valid {
 		if len(page.TopLevelComments) == 0 || page.TopLevelComments[0].ID != top.ID { // else it was projected meanwhile
 			page.TopLevelComments = slices.Insert(page.TopLevelComments, 0, TopLevelComment{Post: top})

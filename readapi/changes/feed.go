@@ -175,14 +175,8 @@ type authorData struct {
 
 // data returns the contents of a change, without erased data and without data of other partners.
 func (r *row) data(event events.Event) any {
-	novel := novelData{NovelID: r.novelID, Novel: r.title, Slug: r.slug}
-	withReason := func(reason string) novelData {
-		novel.Reason = &reason
-		return novel
-	}
-	comment := func(reason string) commentData {
-		return commentData{r.key, r.stream, r.thread, withReason(reason)}
-	}
+	novel := func(reason *string) novelData { return novelData{r.novelID, r.title, r.slug, reason} }
+	comment := func(reason *string) commentData { return commentData{r.key, r.stream, r.thread, novel(reason)} }
 	author := func(about events.AuthorRef, reason string) authorData {
 		d := authorData{AuthorID: r.stream, Reason: reason}
 		if about.Author != nil {
@@ -192,17 +186,17 @@ func (r *row) data(event events.Event) any {
 	}
 	switch e := event.(type) {
 	case events.NovelApproved:
-		return withReason(e.Reason)
+		return novel(&e.Reason)
 	case events.NovelRejected:
-		return withReason(e.Reason)
+		return novel(&e.Reason)
 	case events.NovelPublished:
-		return withReason(e.Reason)
+		return novel(&e.Reason)
 	case events.ThreadOpened:
-		return threadData{novel, r.stream}
+		return threadData{novel(nil), r.stream}
 	case events.PostHidden:
-		return comment(e.Reason)
+		return comment(&e.Reason)
 	case events.PostRestored:
-		return comment(e.Reason)
+		return comment(&e.Reason)
 	case events.AuthorBlocked:
 		return author(e.AuthorRef, e.Reason)
 	case events.AuthorUnblocked:

@@ -92,13 +92,13 @@ func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]Access
 	return database.Collect(ctx, l.DB, "access log", pgx.RowToStructByPos[AccessEntry], listSQL, before, limit)
 }
 
-func (a *API) log() *AccessLog { return &AccessLog{DB: a.DB} }
+func (a *API) accessLog() *AccessLog { return &AccessLog{DB: a.DB} }
 
 // accessLogList is the name of the list in its cursors. It is empty, because clients may hold cursors without a name.
 const accessLogList = ""
 
-// accessLog handles GET /api/access-log, newest entries first.
-func (a *API) accessLog(w http.ResponseWriter, rd *readRequest) error {
+// listAccesses handles GET /api/access-log, newest entries first.
+func (a *API) listAccesses(w http.ResponseWriter, rd *readRequest) error {
 	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
 	if place := rd.query.Cursor(accessLogList); place != "" {
 		var err error
@@ -110,7 +110,7 @@ func (a *API) accessLog(w http.ResponseWriter, rd *readRequest) error {
 		return err
 	}
 	return a.sendRecorded(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
-		entries, err := a.log().List(ctx, before, limit+1)
+		entries, err := a.accessLog().List(ctx, before, limit+1)
 		if err != nil {
 			return nil, 0, err
 		}

@@ -47,7 +47,7 @@ func (a *API) Register(router *mux.Router) {
 		{"/api/events", a.events, true, append(filters, "stream", "streamType")},
 		{"/api/events/{logIndex}", a.event, false, nil},
 		{"/api/streams/{streamType}/{streamId}", a.stream, true, filters},
-		{"/api/access-log", a.accessLog, false, []string{"limit", "cursor"}},
+		{"/api/access-log", a.listAccesses, false, []string{"limit", "cursor"}},
 	} {
 		router.Handle(route.path, a.serve(route.path, route.handle, route.streams, route.parameters)).
 			Methods(http.MethodGet)
@@ -62,7 +62,7 @@ type readRequest struct {
 	*http.Request               // its context has the time limit
 	client        *http.Request // without the time limit, for streams
 	query         *httpkit.Query
-	entry         Access
+	access        Access
 }
 
 // serve authenticates a request and calls handle.
@@ -87,7 +87,7 @@ func (a *API) serve(route string, handle handler, streams bool, parameters []str
 	})
 }
 
-// authenticate authenticates a request and parses its query. It sets query and entry.
+// authenticate authenticates a request and parses its query. It sets query and access.
 func (a *API) authenticate(ctx context.Context, rd *readRequest, route string, parameters []string) error {
 	person, err := a.Authenticate(ctx, rd.Header)
 	if err != nil {
@@ -101,7 +101,7 @@ func (a *API) authenticate(ctx context.Context, rd *readRequest, route string, p
 	for name, value := range mux.Vars(rd.Request) {
 		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 	}
-	rd.entry = Access{Person: person, RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent}
+	rd.access = Access{Person: person, RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent}
 	return nil
 }
 

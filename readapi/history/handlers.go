@@ -143,7 +143,7 @@ func (a *API) sendRecorded(
 	})
 	group.Go(func() (err error) {
 		// Not ctx: a failed read is recorded too.
-		entry, err = a.log().Begin(rd.Context(), &rd.entry)
+		entry, err = a.accessLog().Begin(rd.Context(), &rd.access)
 		return err
 	})
 	err := group.Wait()
@@ -170,7 +170,7 @@ const endTimeout = 5 * time.Second
 func (a *API) end(rd *readRequest, entry, rows int64) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
 	defer cancel()
-	if err := a.log().End(ctx, entry, rows); err != nil {
+	if err := a.accessLog().End(ctx, entry, rows); err != nil {
 		a.Logger.WarnContext(ctx, "cannot record the rows of a read in the access log", slog.Int64("entry", entry),
 			slog.Int64("rows", rows), slog.Any("error", err))
 	}

@@ -19,7 +19,7 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 		}
 		o.Cursor = horizon.Cursor()
 	}
-	entry, err := a.log().Begin(rd.Context(), &rd.entry)
+	entry, err := a.accessLog().Begin(rd.Context(), &rd.access)
 	if err != nil {
 		return err
 	}

@@ -58,6 +58,7 @@ const cachedCards = 128
 
 // cards handles GET /card.png and GET /novels/{slug}/card.png.
 func (p *Pages) cards() http.Handler {
+	// Like p.Kit, with another limit.
 	kit := httpkit.Kit{
 		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Standbys: p.Standbys, Problems: p.Problems,
 		Readers: p.CardReaders,

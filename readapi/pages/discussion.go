@@ -49,12 +49,12 @@ func (b *discussionBody) RangeText() string {
 	}
 	last := first + shown - 1
 	total := max(top, last) // the count may be behind the comments
-	text := "Comments " + number(first) + "–" + number(last) + " of " + number(total)
+	text := "Comments " + httpkit.Thousands(first) + "–" + httpkit.Thousands(last) + " of " + httpkit.Thousands(total)
 	switch {
 	case first == 1 && last == total:
 		text = count(total, "comment")
 	case shown == 1:
-		text = "Comment " + number(first) + " of " + number(total)
+		text = "Comment " + httpkit.Thousands(first) + " of " + httpkit.Thousands(total)
 	}
 	if b.page.Replies > 0 {
 		text += ", with " + count(b.page.Replies, "reply")
@@ -142,14 +142,9 @@ func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.Dis
 
 // contentOf returns the text of a comment on a page; "" if the page does not show it.
 func contentOf(page *readapi.Page, id uuid.UUID) string {
-	for i := range page.TopLevelComments {
-		if page.TopLevelComments[i].ID == id {
-			return page.TopLevelComments[i].Content
-		}
-		for j := range page.TopLevelComments[i].Replies {
-			if page.TopLevelComments[i].Replies[j].ID == id {
-				return page.TopLevelComments[i].Replies[j].Content
-			}
+	for post := range page.All() {
+		if post.ID == id {
+			return post.Content
 		}
 	}
 	return ""

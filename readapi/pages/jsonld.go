@@ -15,8 +15,7 @@ type linkedData map[string]any
 func (p *Pages) book(n *readapi.Novel) linkedData {
 	d := linkedData{
 		"@context": "https://schema.org", "@type": "Book", "@id": p.Addresses.Novel(n.Slug), "name": n.Title,
-		"url":           p.Addresses.Novel(n.Slug),
-		"discussionUrl": p.Addresses.Discussion(n.Slug), "commentCount": n.Posts,
+		"url": p.Addresses.Novel(n.Slug), "discussionUrl": p.Addresses.Discussion(n.Slug), "commentCount": n.Posts,
 	}
 	for name, value := range map[string]string{
 		"description": n.Synopsis, "inLanguage": lang(n.Language),

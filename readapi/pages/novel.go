@@ -130,7 +130,7 @@ func (p *Pages) addDiscussion(ctx context.Context, body *novelBody) error {
 	}
 	for _, c := range chapters {
 		body.Chapters = append(body.Chapters, bar{
-			chapterName(c.Number), withParameter(body.DiscussionPath, nil, "chapter", c.Number), number(c.Posts),
+			chapterName(c.Number), withParameter(body.DiscussionPath, nil, "chapter", c.Number), httpkit.Thousands(c.Posts),
 			max(1, 100*c.Posts/most),
 		})
 	}

@@ -32,11 +32,8 @@ const markupSize = 800
 func (w *commentWriter) page(page *readapi.Page) template.HTML {
 	w.names = map[uuid.UUID]string{}
 	size := 0
-	for i := range page.TopLevelComments {
-		size += markupSize + len(page.TopLevelComments[i].Content)
-		for j := range page.TopLevelComments[i].Replies {
-			size += markupSize + len(page.TopLevelComments[i].Replies[j].Content)
-		}
+	for post := range page.All() {
+		size += markupSize + len(post.Content)
 	}
 	w.Grow(size)
 	for i := range page.TopLevelComments {

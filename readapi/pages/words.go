@@ -1,9 +1,10 @@
 package pages
 
 import (
-	"strconv"
 	"strings"
 	"time"
+
+	"novelgate/internal/httpkit"
 )
 
 // moment is a time for a template.
@@ -50,15 +51,6 @@ func exactMoment(t *time.Time) *moment {
 	return &m
 }
 
-// number writes n with a comma before every three digits.
-func number(n int) string {
-	text := strconv.Itoa(n)
-	for i := len(text) - 3; i > 0; i -= 3 {
-		text = text[:i] + "," + text[i:]
-	}
-	return text
-}
-
 // count returns a number with a noun, in the plural unless n is 1: "1,200 replies".
 func count(n int, thing string) string {
 	switch {
@@ -68,5 +60,5 @@ func count(n int, thing string) string {
 	default:
 		thing += "s"
 	}
-	return number(n) + " " + thing
+	return httpkit.Thousands(n) + " " + thing
 }

@@ -10,7 +10,7 @@ import (
 
 // start handles GET / for browsers. A client that does not accept HTML gets a problem body with 404.
 func (p *Pages) start() http.Handler {
-	page := p.page(p.home)
+	page := p.page(p.startPage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
 		if !httpkit.Accepts(r, "text/html") {
@@ -22,8 +22,8 @@ func (p *Pages) start() http.Handler {
 	})
 }
 
-// homeBody is the body of the start page.
-type homeBody struct {
+// startBody is the body of the start page.
+type startBody struct {
 	Empty      bool   // there are no novels
 	Posts, Now string // address of the route for comments, and a time, for an example of a first request
 	Latest     []remark
@@ -37,7 +37,7 @@ type discussedView struct{ Title, Lang, Path, Count string }
 // newestNovels is the number of novels on the start page.
 const newestNovels = 8
 
-func (p *Pages) home(ctx context.Context, _ *http.Request) (*document, error) {
+func (p *Pages) startPage(ctx context.Context, _ *http.Request) (*document, error) {
 	activity, err := p.Reader.Activity(ctx, p.Now())
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (p *Pages) home(ctx context.Context, _ *http.Request) (*document, error) {
 	if err != nil {
 		return nil, err
 	}
-	body := homeBody{Empty: len(found.Novels) == 0}
+	body := startBody{Empty: len(found.Novels) == 0}
 	if body.Empty {
 		body.Posts = p.Addresses.Start() + "api/integrations/posts"
 		body.Now = p.Now().UTC().Truncate(day).Format(machineTime)

@@ -13,8 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 )
 
-// scan has the parameters of a page of a discussion, with the values of the statement that are derived from them.
-type scan struct {
+// pageQuery has the parameters of a page of a discussion, with the values of the statement that are derived from them.
+type pageQuery struct {
 	DiscussionParams
 	descending  bool      // latest time of writing first
 	backward    bool      // a previous page: read in reverse of the requested order
@@ -24,54 +24,51 @@ type scan struct {
 	repliesOf   uuid.UUID // the top-level comment whose replies start at repliesFrom
 	repliesFrom place
 	single      bool // read only one top-level comment
-	numbering
+
+	// number is the number of the first comment of the page, or of the last one of a page that is read backward; 0:
+	// unknown. The oldest top-level comment has number 1, in either order. The cursor of a page carries a number, so that
+	// the next page needs no count. New comments do not change the numbers; an import of old comments does.
+	number     int
+	fromNewest bool // number counts from the newest comment
 
 	recent       []Post // comments that are not in the read model yet, each one a reply to the previous one
 	recentThread uuid.UUID
 }
 
-// newScan returns the scan of the first page.
-func newScan(q DiscussionParams) scan {
-	s := scan{DiscussionParams: q, start: lowest, descending: q.Newest, replies: firstReplies, repliesFrom: lowest}
-	if q.Newest {
-		s.start = highest
+// newPageQuery returns the query of the first page.
+func newPageQuery(params DiscussionParams) pageQuery {
+	q := pageQuery{
+		DiscussionParams: params, start: lowest, descending: params.Newest, replies: firstReplies, repliesFrom: lowest,
 	}
-	return s
+	if params.Newest {
+		q.start = highest
+	}
+	return q
 }
 
-// numbering has the number of a top-level comment: 1 is the oldest, in either order. The cursor of a page carries this
-// number, so that the next page needs no count. New comments do not change the number; an import of old comments does.
-type numbering struct {
-	number     int  // of the first comment of the page, or of the last one of a page that is read backward; 0: unknown
-	fromNewest bool // number counts from the newest comment
-}
-
-// numberAfter sets number to that of the comment after number n in the requested order.
-func (s *scan) numberAfter(n int) { s.numberBeside(n, !s.Newest) }
-
-// numberBefore sets number to that of the comment before number n in the requested order.
-func (s *scan) numberBefore(n int) { s.numberBeside(n, s.Newest) }
-
-func (s *scan) numberBeside(n int, newer bool) {
-	switch {
+// continueAfter makes q start after a top-level comment, in the direction of reading. at is the place in a cursor: its
+// depth is the number of the comment.
+func (q *pageQuery) continueAfter(at place) {
+	q.start = at.beside(!q.descending)
+	switch n := int(at.depth); {
 	case n < 1: // unknown
-	case newer:
-		s.number = n + 1
+	case q.descending:
+		q.number = n - 1
 	default:
-		s.number = n - 1
+		q.number = n + 1
 	}
 }
 
 // numbers returns the numbers of the first and the last comment of a page; 0 when they are unknown.
-func (s *scan) numbers(page *Page) (first, last int) {
-	n, size := s.number, len(page.TopLevelComments)
+func (q *pageQuery) numbers(page *Page) (first, last int) {
+	n, size := q.number, len(page.TopLevelComments)
 	switch {
-	case s.AsOf != nil || s.single || size == 0:
+	case q.AsOf != nil || q.single || size == 0:
 		return 0, 0
-	case n > 0 && s.fromNewest:
+	case n > 0 && q.fromNewest:
 		n = page.TopLevelCount() - n + 1
-	case n == 0 && !s.preceded && !s.backward: // the first page
-		if n = 1; s.Newest {
+	case n == 0 && !q.preceded && !q.backward: // the first page
+		if n = 1; q.Newest {
 			n = page.TopLevelCount()
 		}
 	}
@@ -79,10 +76,10 @@ func (s *scan) numbers(page *Page) (first, last int) {
 		return 0, 0
 	}
 	distance := size - 1 // from the number of the first comment to that of the last one
-	if s.Newest {
+	if q.Newest {
 		distance = -distance
 	}
-	if first, last = n, n+distance; s.backward {
+	if first, last = n, n+distance; q.backward {
 		first, last = n-distance, n
 	}
 	if min(first, last) < 1 {
@@ -120,9 +117,9 @@ func discussionStatements() map[[2]bool]string {
 }
 
 // Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
-func Statement(q DiscussionParams) (sql string, args []any) {
-	s := newScan(q)
-	return s.statement()
+func Statement(params DiscussionParams) (sql string, args []any) {
+	q := newPageQuery(params)
+	return q.statement()
 }
 
 // PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
@@ -131,33 +128,33 @@ const PageBytes = 512 << 10
 
 // statement returns the statement that reads a page, and its arguments. It reads one more top-level comment, and one
 // more reply of each, than the page shows, to detect whether there are more.
-func (s *scan) statement() (sql string, args []any) {
+func (q *pageQuery) statement() (sql string, args []any) {
 	args = []any{
-		s.Slug, s.start.at, s.start.id, until(s.AsOf), s.Limit + 1, s.replies + 1,
-		s.repliesOf, s.repliesFrom.at, s.repliesFrom.depth, s.repliesFrom.id, PageBytes,
+		q.Slug, q.start.at, q.start.id, until(q.AsOf), q.Limit + 1, q.replies + 1,
+		q.repliesOf, q.repliesFrom.at, q.repliesFrom.depth, q.repliesFrom.id, PageBytes,
 	}
-	if s.single {
+	if q.single {
 		args[4] = 1
 	}
-	switch s.Chapter {
+	switch q.Chapter {
 	case "":
 	case NoChapter:
 		args = append(args, "-1")
 	default:
-		args = append(args, s.Chapter)
+		args = append(args, q.Chapter)
 	}
-	return statements[[2]bool{s.descending, s.Chapter != ""}], args
+	return statements[[2]bool{q.descending, q.Chapter != ""}], args
 }
 
-// read reads and arranges a page.
-func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
-	sql, args := s.statement()
+// readPage reads and arranges a page.
+func (r *Reader) readPage(ctx context.Context, q pageQuery) (*Page, error) {
+	sql, args := q.statement()
 	rows, err := r.DB.Query(ctx, sql, args...)
 	if err != nil {
 		return nil, fail(err)
 	}
 	page := new(Page)
-	posts, err := collect(rows, page, make([]Post, 0, s.Limit*2))
+	posts, err := collect(rows, page, make([]Post, 0, q.Limit*2))
 	if err != nil {
 		return nil, fail(err)
 	}
@@ -167,10 +164,10 @@ func (r *Reader) read(ctx context.Context, s scan) (*Page, error) {
 	if err := checkPublic(page.Novel.state); err != nil {
 		return nil, err
 	}
-	if s.AsOf != nil {
+	if q.AsOf != nil {
 		page.Posts, page.Replies, page.LastPost = 0, 0, uuid.NullUUID{}
 	}
-	if err := s.arrange(page, posts); err != nil {
+	if err := q.arrange(page, posts); err != nil {
 		return nil, err
 	}
 	return page, nil
