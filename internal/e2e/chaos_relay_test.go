@@ -29,7 +29,7 @@ type natsServers struct {
 
 func startNATS(t *testing.T) *natsServers {
 	t.Helper()
-	brittle(t)
+	testdb.SkipShort(t)
 	n := &natsServers{t: t, port: freePorts(t), dir: t.TempDir()}
 	for i := range n.processes {
 		n.start(i)

@@ -28,7 +28,7 @@ var clusterProgram = sync.OnceValues(func() (string, error) {
 // launchCluster starts the cluster with a directory for temporary files, on free ports.
 func launchCluster(t *testing.T, dir string, flags ...string) *process {
 	t.Helper()
-	brittle(t)
+	testdb.SkipShort(t)
 	return launchProgram(t, "env", clusterArgs(t, dir, flags...)...)
 }
 
@@ -190,7 +190,7 @@ func TestRunClusterPart(t *testing.T) {
 func TestRunClusterUnread(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
-	brittle(t)
+	testdb.SkipShort(t)
 	output, unread, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@
 //   - Logs, metrics and errors contain no API key and no word of a comment.
 //
 // The chaos tests that measure time run one after another, before all others, which run in parallel. -short skips chaos
-// tests and long scenarios, also under the race detector, which slows everything down: see brittle and testdb.Lengthy.
+// tests and long scenarios, also under the race detector, which slows everything down: see testdb.SkipShort.
 //
 // The set-up kit is in kit_*_test.go.
 package e2e

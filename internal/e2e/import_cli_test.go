@@ -170,7 +170,7 @@ func TestImportCommandNamesLines(t *testing.T) {
 // TestImportCommandResumes kills the command during the upload: another one goes on with the import.
 func TestImportCommandResumes(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	p := Shared(t).NewImporter(t)
 	var text strings.Builder
 	const n = 30_000

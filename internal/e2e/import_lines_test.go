@@ -342,7 +342,7 @@ func TestImportIsOpenedOnce(t *testing.T) {
 // TestSearchForOutcomesIsBounded: a page ends after a number of chunks, even if it is empty.
 func TestSearchForOutcomesIsBounded(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	p := Shared(t).NewImporter(t)
 	const chunks = 230
 	i := p.OpenImport(t)

@@ -140,7 +140,7 @@ func TestImportOverlapsWithLiveTraffic(t *testing.T) {
 // permit, although each is executed alone.
 func TestImportKeepsTheOrderOfNovels(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	const lines = 1_200 // more than a chunk
 	p := Shared(t).NewImporter(t, Fields{"linesPerMinute": lines})
 	title := Unique("Ordered")
@@ -320,7 +320,7 @@ FROM posts p JOIN events e ON e.stream_id = p.post_id AND e.stream_version = 1 J
 // compares what is left with the same comments sent live. NOVELGATE_TEST_IMPORT_LINES sets the number of comments.
 func TestImportSurvivesKills(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	n := scaled(t, "NOVELGATE_TEST_IMPORT_LINES", 12_000)
 	kills := min(10, max(4, n/100_000))
 	databaseURL, liveURL := testdb.New(t), testdb.New(t)

@@ -53,7 +53,7 @@ var templateDir string
 // startServer starts a copy of template with settings. All copies have the same system identifier.
 func startServer(t testing.TB, settings map[string]string) *server {
 	t.Helper()
-	brittle(t)
+	testdb.SkipShort(t)
 	if err := template(); err != nil {
 		t.Fatalf("make a server to copy: %v", err)
 	}
@@ -93,7 +93,7 @@ func (s *server) stopAtEnd(t testing.TB) {
 // killed service has ended.
 func dataDir(t testing.TB) string {
 	t.Helper()
-	brittle(t)
+	testdb.SkipShort(t)
 	// Not t.TempDir: the name of the test would make the path too long for a socket.
 	dir, err := os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-")
 	if err != nil {

@@ -219,7 +219,7 @@ func readFromStandby(t testing.TB, databaseURL string) []string {
 // killed when the test ends.
 func serve(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
-	brittle(t)
+	testdb.SkipShort(t)
 	s := start(t, append([]string{"--database-url", databaseURL, "--public-url", publicURL, "--log-level", "debug"},
 		flags...)...)
 	s.DatabaseURL = databaseURL

@@ -188,7 +188,7 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 // TestExportAndVerify: an exported bundle, the database and the running service verify; a changed byte does not.
 func TestExportAndVerify(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	s := Start(t, testdb.New(t))
 	changed := value[int](t, s.DatabaseURL, `SELECT count(*) FROM events`) // the log index of the next event
 	s.MustCLI(t, "integration", "create", "Acme", "--capability", "posts")

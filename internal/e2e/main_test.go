@@ -17,11 +17,3 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// brittle skips a chaos test with -short. Such a test measures recovery times, which the race detector lengthens.
-func brittle(t testing.TB) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("no chaos with -short")
-	}
-}

@@ -33,7 +33,7 @@ func natsMirrorFlags(t testing.TB, servers string, origin *Service) []string {
 // erasure. Its own relay publishes the same messages.
 func TestMirrorOverNATS(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	demandTLS, certificate, key := relaytest.TLS(t)
 	cluster, elsewhere := relaytest.New(t, 3, demandTLS), relaytest.New(t, 1)
 	_, js := cluster.Connect(nats.RootCAs(certificate), nats.ClientCert(certificate, key))
@@ -142,7 +142,7 @@ func wantSameStreams(t *testing.T, js jetstream.JetStream, elsewhere *relaytest.
 // what was signed, it goes on, too.
 func TestMirrorOverNATSStops(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	title := Unique("Streamed")
 	origin, main, personal := relayed(t, title)
 	_, other, otherPersonal := relayed(t, title)
@@ -341,7 +341,7 @@ func forger(t *testing.T, of *Service) (address string, forge func(bool)) {
 // former one, and another mirror follows them with only another --origin.
 func TestHandoverOverNATS(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	cluster := relaytest.New(t, 1)
 	relayFlags := []string{"--relay", cluster.URL(), "--relay-replicas", "1"}
 	origin := Start(t, testdb.New(t), relayFlags...)
@@ -379,7 +379,7 @@ func TestHandoverOverNATS(t *testing.T) {
 // on, and so does its relay once the streams are deleted.
 func TestReplacedByMistakeOverNATS(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	cluster := relaytest.New(t, 1)
 	relayFlags := []string{"--relay", cluster.URL(), "--relay-replicas", "1"}
 	origin := Start(t, testdb.New(t), relayFlags...)

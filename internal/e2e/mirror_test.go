@@ -343,7 +343,7 @@ func lasting(r Response) Response {
 // after a vacuum nothing is left. What they write later stays.
 func TestMirroredErasure(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	origin := Start(t, testdb.New(t))
 	p := origin.NewPartner(t)
 	title := Unique("Erased")

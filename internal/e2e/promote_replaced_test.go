@@ -16,7 +16,7 @@ import (
 // accepts that.
 func TestStoppedMirrorPromoted(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	origin, mirror := startMirrored(t)
 	p := newPartner(t, origin.DatabaseURL).at(origin)
 	title := Unique("Tampered")
@@ -150,7 +150,7 @@ func silent(t *testing.T) (url string) {
 // does not give way when the mirror returns.
 func TestReplacedWhileRunning(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	// Addresses that nothing else takes between a stop and the next start.
 	origin := Start(t, testdb.New(t), "--public-url", publicURL, "--listen", freeAddress(t))
 	mirror := startMirror(t, origin, "--public-url", publicURL, "--listen", freeAddress(t))
@@ -207,7 +207,7 @@ func TestReplacedWhileRunning(t *testing.T) {
 // before refuse commands when they return, and it accepts them although it asks them.
 func TestLostTwice(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	origin, first := startMirrored(t)
 	p := newPartner(t, origin.DatabaseURL)
 	title := Unique("Twice")

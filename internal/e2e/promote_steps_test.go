@@ -63,7 +63,7 @@ func awaitBlocked(t testing.TB, databaseURL string) {
 // or is undone, and no command is lost or carried out twice.
 func TestHandoverKilled(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	// Servers of their own, because held locks delay the ledgers of all databases of a server.
 	origin, mirror := startMirroredOn(t, startServer(t, nil).url(), startServer(t, nil).url())
 	load := newLoad(t, newPartner(t, origin.DatabaseURL))
@@ -242,7 +242,7 @@ func awaitSigned(t testing.TB, s *Service) {
 // TestHandoverRefused: what would lose something is refused with the reason, and changes nothing.
 func TestHandoverRefused(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	// Servers of their own, because held locks delay the ledgers of all databases of a server.
 	origin, mirror := startMirroredOn(t, startServer(t, nil).url(), startServer(t, nil).url())
 	other := Start(t, testdb.New(t))

@@ -198,7 +198,7 @@ func wantExtended(t testing.TB, s *Service, checkpoints ...string) {
 // commands, also after that. Its partners repeat what they have at the promoted mirror.
 func TestLostOrigin(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	origin, mirror := startMirrored(t)
 	p := newPartner(t, origin.DatabaseURL)
 	title, first := Unique("Lost"), Key()
@@ -305,7 +305,7 @@ func awaitSealedAs(t testing.TB, s *Service, origin string) {
 // and what happens after the promotion; nothing that was delivered before is sent again.
 func TestHandoverWebhooks(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	origin, mirror := startMirroredOn(t, testdb.New(t), testdb.New(t), "--webhook-allow-cidr", "127.0.0.1/32",
 		"--webhook-retries", "1s")
 	p, ada := origin.NewPartner(t), origin.NewStaff(t)
@@ -392,7 +392,7 @@ func TestHandoverWebhooks(t *testing.T) {
 // The ledger has one name and one key all the time.
 func TestHandoverAndBack(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	origin, away := startMirrored(t)
 	p, key, title := newPartner(t, origin.DatabaseURL), Key(), Unique("Back")
 	first := p.at(origin).Import(t, key, Comment(title)).WantPost(t, 201)

@@ -45,7 +45,7 @@ func (s *Service) NewSandbox(t testing.TB) *Sandboxed {
 // docs/openapi.yaml with every other kind of key, searches, near titles, every table and view, and the exports.
 func TestSandboxContentStaysInside(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	s := Start(t, testdb.New(t))
 	ada, auditor, other := s.NewStaff(t), s.NewAuditor(t), s.NewPartner(t)
 	open := Unique("Open")

@@ -65,7 +65,7 @@ var noText = regexp.MustCompile(`(?m)^ +(?:-\w, +)?--\S+\s+(?:\(\$|(?:-\w, +)?--
 // TestHelp: every command has a --help, and every flag its text.
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	_, tree, _ := strings.Cut(RunCLI(t, "", "--help").Stdout, "Commands:\n")
 	var path []string // of the command in the line
 	for line := range strings.Lines(tree) {

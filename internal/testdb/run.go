@@ -95,12 +95,12 @@ func serverURL() (string, error) {
 	return shared.url, shared.err
 }
 
-// Lengthy skips a long test with -short. The race detector would make it several times as long, and shorter tests run
-// the same code under it.
-func Lengthy(t testing.TB) {
+// SkipShort skips a test with -short, as make race runs it. The race detector would make a long test several times as
+// long, and it lengthens the recovery times that tests of chaos measure.
+func SkipShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("no long tests with -short")
+		t.Skip("not with -short")
 	}
 }
 

@@ -127,7 +127,7 @@ func names() []string {
 // tables compare equal.
 func TestCompareLocatesTampering(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	pool, stop := inUse(t)
 	stop()
 	exec := func(sql string) {

@@ -18,7 +18,7 @@ func at(index string) string {
 // TestTamperedEvents: manual changes of the log are found in the database, and in a later bundle.
 func TestTamperedEvents(t *testing.T) {
 	t.Parallel()
-	testdb.Lengthy(t)
+	testdb.SkipShort(t)
 	swap := func(a, b string) string {
 		return `UPDATE events SET position = position + 1000000 WHERE ` + at(a) + `;
 			UPDATE events SET (transaction_id, position) = (SELECT s.transaction_id, ` + a + ` - s.first_log_index FROM ledger_seals AS s
