@@ -5,7 +5,7 @@
 // an upcaster from the old one (see registry.go). The golden files under testdata hold the stored bytes of every
 // version.
 //
-// To add an event: one struct here, one line in the registry, one golden file.
+// CONTRIBUTING.md lists the steps to add an event.
 package events
 
 import (
@@ -110,7 +110,7 @@ type Recorded struct {
 
 // Metadata says who caused an event, and with which request.
 type Metadata struct {
-	Actor     string    `json:"actor"`               // "integration:<id>" or "staff:<name>"
+	Actor     string    `json:"actor"`               // "integration:<id>", "staff:<name>" or "service"
 	KeyID     uuid.UUID `json:"keyId,omitzero"`      // the API key that was used
 	RequestID string    `json:"requestId,omitempty"` // X-Request-Id of the command
 	// shared by all events of one operation; omitted when it equals the request id

@@ -20,11 +20,11 @@ type Stored struct {
 	Type        string
 	Data        []byte        // JSON
 	Personal    []byte        // JSON; nil when the event has no personal part or it was erased
-	Integration uuid.NullUUID // in the source of the event; Encode leaves it out
+	Integration uuid.NullUUID // of the source of the event; Encode does not set it
 }
 
-// Registry decodes every event type that was ever stored.
-type Registry struct {
+// typeRegistry decodes every event type that was ever stored.
+type typeRegistry struct {
 	decoders  map[string]func(Stored) (Event, error)
 	upcasters map[string]func(Stored) (Stored, error)
 }
@@ -32,8 +32,10 @@ type Registry struct {
 // newRegistry lists every event type, one line each. When a type gets a new version, an upcaster replaces its line:
 //
 //	r.upcasters["novel.created.v1"] = novelCreatedV1ToV2
-func newRegistry() Registry {
-	r := Registry{decoders: map[string]func(Stored) (Event, error){}, upcasters: map[string]func(Stored) (Stored, error){}}
+func newRegistry() typeRegistry {
+	r := typeRegistry{
+		decoders: map[string]func(Stored) (Event, error){}, upcasters: map[string]func(Stored) (Stored, error){},
+	}
 	register[NovelCreated](r)
 	register[NovelUpdated](r)
 	register[NovelPublished](r)
@@ -134,7 +136,7 @@ func DecodeAs[E Event](s Stored) (e E, err error) {
 	return e, nil
 }
 
-func (r Registry) decode(s Stored) (Event, error) {
+func (r typeRegistry) decode(s Stored) (Event, error) {
 	// Each upcaster leads to a later version, so the loop ends.
 	for upcast, ok := r.upcasters[s.Type]; ok; upcast, ok = r.upcasters[s.Type] {
 		from := s.Type
@@ -150,7 +152,7 @@ func (r Registry) decode(s Stored) (Event, error) {
 	return decode(s)
 }
 
-func register[E Event](r Registry) {
+func register[E Event](r typeRegistry) {
 	var zero E
 	r.decoders[zero.Type()] = func(s Stored) (Event, error) {
 		var event E

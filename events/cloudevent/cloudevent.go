@@ -19,7 +19,7 @@ const MediaType = "application/cloudevents+json"
 // timeFormat has the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
-// Attributes are the attributes of a CloudEvent that the reader decides on: without a value they are left out.
+// Attributes are the attributes of a CloudEvent that depend on its reader. Those without a value are left out.
 type Attributes struct {
 	LogIndex *int64 // place in the ledger; nil until the event is sealed
 	Cursor   string // where a reader of the history continues

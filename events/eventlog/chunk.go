@@ -30,12 +30,12 @@ type Chunk struct {
 	Undecodable []*UndecodableError // of the requested stream types, in log order
 }
 
-// settledSQL reads settled events; rowsSQL reads their metadata too. The last two columns of a row are settled (true if
-// no running transaction hides committed events) and the identity of the log. Without events there is one row, with
-// only these two. $1, $2: position to start after, $3: maximum number of events.
+// chunkSQL reads settled events without metadata; rowsSQL reads them with metadata. The last two columns of a row are
+// settled (true if no running transaction hides committed events) and the identity of the log. Without events there is
+// one row, with only these two. $1, $2: position to start after, $3: maximum number of events.
 const (
-	settledSQL = beforeColumns + columnsWithoutMetadata + afterColumns
-	rowsSQL    = beforeColumns + Columns + afterColumns
+	chunkSQL = beforeColumns + columnsWithoutMetadata + afterColumns
+	rowsSQL  = beforeColumns + Columns + afterColumns
 
 	beforeColumns = `SELECT e.*, s.settled, ` + IdentitySQL + `
 FROM (SELECT pg_snapshot_xmin(c) AS xmin, pg_snapshot_xmin(c) = pg_snapshot_xmax(c) AS settled
@@ -55,7 +55,7 @@ func ReadChunk(
 	ctx context.Context, q database.Querier, after events.Position, fetch *FetchSize, streamTypes []string,
 ) (Chunk, error) {
 	chunk := Chunk{Span: Span{Start: after, End: after}}
-	if err := chunk.read(ctx, q, fetch, streamTypes, settledSQL, after.TransactionID, after.Ordinal,
+	if err := chunk.read(ctx, q, fetch, streamTypes, chunkSQL, after.TransactionID, after.Ordinal,
 		fetch.Limit()); err != nil {
 		return Chunk{}, fmt.Errorf("read log after %s: %w", after, err)
 	}
@@ -88,7 +88,7 @@ func ReadRows(
 var errDisorder = errors.New("events are out of order")
 
 // read fills the span and calls each with the rows of a statement. The statement selects the columnCount columns of a
-// Row, optionally followed by settled and identity (see settledSQL). read ends with the row that reaches MaxFetchBytes.
+// Row, optionally followed by settled and identity (see chunkSQL). read ends with the row that reaches MaxFetchBytes.
 func (s *Span) read(
 	ctx context.Context, q database.Querier, fetch *FetchSize, each func(*Row) error, sql string, args ...any,
 ) error {
@@ -97,7 +97,7 @@ func (s *Span) read(
 		return err
 	}
 	defer rows.Close()
-	limit, bytes := fetch.Limit(), 0
+	bytes := 0
 	var row Row
 	for !enoughBytes(bytes) && rows.Next() {
 		values := rows.RawValues()
@@ -124,11 +124,11 @@ func (s *Span) read(
 		bytes += row.size()
 	}
 	rows.Close()
-	s.Full = fetch.finishRead(limit, s.Read, bytes)
+	s.Full = fetch.finishRead(s.Read, bytes)
 	return rows.Err()
 }
 
-// scanHeader sets Settled and Identity from the last two columns of the first row of settledSQL or rowsSQL. It reports
+// scanHeader sets Settled and Identity from the last two columns of the first row of chunkSQL or rowsSQL. It reports
 // whether the row has an event: if none was found, the columns of the event are NULL.
 func (s *Span) scanHeader(rows pgx.Rows) (found bool, err error) {
 	ofEvent := make([]any, columnCount, columnCount+2) // nil: Scan skips the column
@@ -167,8 +167,8 @@ func ReadRange(
 	return chunk, nil
 }
 
-// read decodes the rows of a statement for Span.read. It keeps the events whose stream type is in streamTypes (nil
-// keeps all).
+// read fills the chunk with the decoded rows of a statement for Span.read. It keeps the events whose stream type is in
+// streamTypes (nil keeps all).
 func (c *Chunk) read(
 	ctx context.Context, q database.Querier, fetch *FetchSize, streamTypes []string, sql string, args ...any,
 ) error {
@@ -177,26 +177,22 @@ func (c *Chunk) read(
 		if !includes(streamTypes, row.StreamType) {
 			return nil
 		}
-		if len(c.Events) == 0 {
+		if len(c.Events) == 0 { // allocated here, so that a read without events allocates nothing
 			c.Events = make([]events.Recorded, 0, fetch.lastCount+1)
 		}
-		return c.add(row)
+		c.add(row)
+		return nil
 	}, sql, args...)
 }
 
-// add decodes a row.
-func (c *Chunk) add(row *Row) error {
-	recorded, err := row.Decode()
-	var undecodable *UndecodableError
-	switch {
-	case err == nil:
-		c.Events = append(c.Events, recorded)
-	case errors.As(err, &undecodable):
+// add appends the event of a row, or the error of decoding it.
+func (c *Chunk) add(row *Row) {
+	recorded, undecodable := row.decode()
+	if undecodable != nil {
 		c.Undecodable = append(c.Undecodable, undecodable)
-	default:
-		return err
+		return
 	}
-	return nil
+	c.Events = append(c.Events, recorded)
 }
 
 // includes reports whether streamTypes contains a stream type; nil contains all.
@@ -224,13 +220,13 @@ func ReadAt(ctx context.Context, q database.Querier, positions []events.Position
 	return chunk, nil
 }
 
-const settledEndSQL = `SELECT transaction_id, position FROM events
+const lastSettledSQL = `SELECT transaction_id, position FROM events
 WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
 ORDER BY transaction_id DESC, position DESC LIMIT 1`
 
-// Settled returns the position of the last settled event; the zero position when there is none.
-func Settled(ctx context.Context, q database.Querier) (events.Position, error) {
-	return queryEnd(ctx, q, settledEndSQL)
+// LastSettled returns the position of the last settled event; the zero position when there is none.
+func LastSettled(ctx context.Context, q database.Querier) (events.Position, error) {
+	return queryEnd(ctx, q, lastSettledSQL)
 }
 
 const lastSQL = `SELECT transaction_id, position FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`

@@ -17,7 +17,7 @@ import (
 func TestChunksAndRanges(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
-	if end, err := eventlog.Settled(t.Context(), log.pool); err != nil || end != (events.Position{}) {
+	if end, err := eventlog.LastSettled(t.Context(), log.pool); err != nil || end != (events.Position{}) {
 		t.Fatalf("an empty log ends at %s, %v", end, err)
 	}
 	const n = 60
@@ -25,7 +25,7 @@ func TestChunksAndRanges(t *testing.T) {
 		log.append(t, approval(1, version), approval(2, version), approval(3, version))
 	}
 	want := log.settle(t, n)
-	end, err := eventlog.Settled(t.Context(), log.pool)
+	end, err := eventlog.LastSettled(t.Context(), log.pool)
 	if err != nil || end != want[n-1].Position {
 		t.Fatalf("the log ends at %s, %v", end, err)
 	}

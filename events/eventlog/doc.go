@@ -47,7 +47,8 @@
 //     logged.
 //   - Identity. A read fails with ErrOtherLog, before it returns an event, if the log is not that of the position. The
 //     transaction that stores progress compares the identity, too. The next turn starts from the progress stored in
-//     the new log. A stream of an auditor ends instead, because its cursors carry digests.
+//     the new log. A stream of an auditor checks its cursor, which has a digest of the last event, with each read, and
+//     ends if the log does not match.
 //
 // The Subscriber makes a follower a Watermill Subscriber: one message is one chunk.
 package eventlog

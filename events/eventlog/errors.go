@@ -51,7 +51,8 @@ func sqlState(err error) string {
 }
 
 // IsUnavailable reports whether err means that the database was not reached or did not answer, rather than that it
-// refused a statement. When err comes from a commit, the outcome is unknown.
+// refused a statement: err has the SQLSTATE of an unavailable database, or none. When err comes from a commit, the
+// outcome is unknown.
 func IsUnavailable(err error) bool {
 	code := sqlState(err)
 	if code == "" {
@@ -101,7 +102,8 @@ func IsAway(err error) bool {
 	return errors.As(err, &connect) || pgconn.Timeout(err) || pgconn.SafeToRetry(err)
 }
 
-// ErrorText makes the text of an error fit into a column of type text.
+// ErrorText returns the text of an error for a column of type text: valid UTF-8 without zero bytes, cut after
+// 4,000 bytes.
 func ErrorText(err error) string {
 	const limit = 4000
 	text := strings.ReplaceAll(strings.ToValidUTF8(err.Error(), "\uFFFD"), "\x00", "\uFFFD")

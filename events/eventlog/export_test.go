@@ -1,7 +1,7 @@
 package eventlog
 
-// SettledSQL is the statement that follows the log.
-const SettledSQL = rowsSQL
+// RowsSQL is the statement that follows the log.
+const RowsSQL = rowsSQL
 
 // Settle marks the cached window as settled.
 func (t *Tail) Settle() { t.cache.Settled = true }

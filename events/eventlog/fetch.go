@@ -29,13 +29,13 @@ func enoughBytes(bytes int) bool { return bytes >= MaxFetchBytes }
 
 // finishRead adapts the size of the next read to the events and bytes of this one. It reports whether more events may
 // follow, because the read reached one of its limits.
-func (f *FetchSize) finishRead(limit, events, bytes int) (full bool) {
+func (f *FetchSize) finishRead(events, bytes int) (full bool) {
 	if events == 0 {
 		return false
 	}
 	f.lastCount = events
 	average := max(1, bytes/events)
-	if full = events == limit || enoughBytes(bytes); full {
+	if full = events == f.Limit() || enoughBytes(bytes); full {
 		f.eventSize = average
 	} else {
 		f.eventSize = max(1, (f.eventSize+average)/2) // the average of a few events is a poor estimate

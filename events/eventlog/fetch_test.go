@@ -42,7 +42,7 @@ func setupLongLog(t *testing.T) (storedLog, []string) {
 		log.append(t, recorded...)
 	}
 	testdb.Eventually(t, "the log has settled", func() bool {
-		end := testdb.Must(eventlog.Settled(t.Context(), log.pool))(t)
+		end := testdb.Must(eventlog.LastSettled(t.Context(), log.pool))(t)
 		last, err := eventlog.Last(t.Context(), log.pool)
 		return err == nil && end == last
 	})
@@ -80,7 +80,7 @@ func TestReadersHoldOneFetch(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
 	pool := log.pool
-	end := testdb.Must(eventlog.Settled(t.Context(), pool))(t)
+	end := testdb.Must(eventlog.LastSettled(t.Context(), pool))(t)
 	t.Run("ahead", func(t *testing.T) {
 		t.Parallel()
 		var got []string

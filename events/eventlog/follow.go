@@ -13,8 +13,8 @@ import (
 
 // Waits of a Follow.
 const (
-	DefaultPace     = 250 * time.Millisecond
-	DefaultPoll     = time.Second
+	defaultPace     = 250 * time.Millisecond
+	defaultPoll     = time.Second
 	pacePerEvent    = 2 * time.Millisecond  // of a read that was not full
 	firstHiddenWait = time.Millisecond      // first wait while a running transaction hides events; doubles up to Poll
 	maxDebounce     = 16 * time.Millisecond // longest time to ignore signals while a running transaction hides events
@@ -41,9 +41,9 @@ type Follow struct {
 	Wake *Wake
 	// Pace is the longest pause after a read that found events and was not full, so that reads under load are few and
 	// large. A read of n events is followed by a pause of n × 2 ms, which ends at the latest Pace after the start of the
-	// read: so different followers keep reading at about the same time. Default: DefaultPace.
+	// read: so different followers keep reading at about the same time. Default: 250 ms.
 	Pace time.Duration
-	// Poll is the longest time between two reads. Default: DefaultPoll.
+	// Poll is the longest time between two reads. Default: 1 s.
 	Poll time.Duration
 	// Position returns the common progress of all replicas. Run needs it.
 	Position func(context.Context) (events.Position, error)
@@ -100,7 +100,7 @@ func (f *Follow) standBy(ctx context.Context) {
 // Each calls read at once, and again whenever the log may have grown, until read fails or ctx ends. It returns nil
 // if read fails with ErrEnd.
 func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, error)) error {
-	p := pacer{pace: cmp.Or(f.Pace, DefaultPace), poll: cmp.Or(f.Poll, DefaultPoll)}
+	p := pacer{pace: cmp.Or(f.Pace, defaultPace), poll: cmp.Or(f.Poll, defaultPoll)}
 	var stop func()
 	p.signals, stop = f.Wake.subscribe()
 	defer stop()
@@ -125,7 +125,7 @@ type pacer struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
 	hidden     time.Duration // latest wait for hidden events; 0 after a signal or events
-	debounce   time.Duration // time to ignore signals, up to maxDebounce; grows like hidden, but signals do not reset it
+	debounce   time.Duration // time to ignore signals; grows like hidden up to maxDebounce, but signals do not reset it
 }
 
 // wait returns when the next read is due. found is the result of the latest read; paced fires when the pace since the
@@ -149,9 +149,9 @@ func (p *pacer) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 	if !found.Settled {
 		// While an older transaction runs, each append sends a signal although its events are hidden. So ignore signals
 		// for a while.
-		Sleep(ctx, min(p.debounce, maxDebounce))
+		Sleep(ctx, p.debounce)
 		p.hidden = min(max(firstHiddenWait, 2*p.hidden), p.poll)
-		p.debounce = min(max(firstHiddenWait, 2*p.debounce), p.poll)
+		p.debounce = min(max(firstHiddenWait, 2*p.debounce), p.poll, maxDebounce)
 		next = p.hidden
 	}
 	timer := time.NewTimer(next)

@@ -91,5 +91,6 @@ func AwaitReplicated(ctx context.Context, conn database.Execer) error {
 }
 
 // QueueReplicated is AwaitReplicated for a batch: the batch ends without an error only if all data that its earlier
-// statements have read survives such a failover. The batch is its own transaction, which may be read-only.
+// statements have read survives a failover to a synchronous standby. The batch must be a transaction of its own, which
+// may be read-only.
 func QueueReplicated(batch *pgx.Batch) { batch.Queue(replicatedSQL) }

@@ -186,7 +186,18 @@ func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
 // Decode returns the event, upcast to its current version, with its metadata if that was selected. It fails with an
 // UndecodableError when the event cannot be decoded.
 func (r *Row) Decode() (events.Recorded, error) {
-	recorded := r.envelope()
+	recorded, undecodable := r.decode()
+	if undecodable != nil {
+		return events.Recorded{}, undecodable
+	}
+	return recorded, nil
+}
+
+func (r *Row) decode() (events.Recorded, *UndecodableError) {
+	recorded := events.Recorded{
+		Position: r.Position, StreamType: r.StreamType, StreamID: r.StreamID, StreamVersion: r.StreamVersion,
+		ID: r.ID, Source: r.Source, Salt: r.Salt, RecordedAt: r.RecordedAt,
+	}
 	integration, _ := events.SplitSource(r.Source)
 	event, err := events.Decode(events.Stored{
 		Type: r.Type, Data: r.Data, Personal: r.Personal, Integration: integration,
@@ -196,14 +207,6 @@ func (r *Row) Decode() (events.Recorded, error) {
 	}
 	recorded.Event, recorded.Metadata = event, r.Metadata
 	return recorded, nil
-}
-
-// envelope returns the Recorded without its event and metadata.
-func (r *Row) envelope() events.Recorded {
-	return events.Recorded{
-		Position: r.Position, StreamType: r.StreamType, StreamID: r.StreamID, StreamVersion: r.StreamVersion,
-		ID: r.ID, Source: r.Source, Salt: r.Salt, RecordedAt: r.RecordedAt,
-	}
 }
 
 // UndecodableError identifies a stored event that cannot be decoded.

@@ -78,9 +78,7 @@ func (t *Tail) Read(
 	if err != nil {
 		return Chunk{}, err
 	}
-	if err := w.decode(); err != nil {
-		return Chunk{}, err
-	}
+	w.decode()
 	return w.from(after, streamTypes), nil
 }
 
@@ -111,10 +109,10 @@ func (t *Tail) windowAfter(ctx context.Context, after events.Position, expected 
 	case err != nil:
 		t.disconnect(ctx)
 		return nil, err
-	case w != nil && w.Identity == expected && after == w.End:
+	case w != nil && w.Identity == expected && after == w.End: // the continuation of the cached window
 		w.append(read, t.fetch.maxEvents)
 		return w, nil
-	case read.Read > 0 && (w == nil || w.Identity != expected || read.End.Compare(w.End) > 0):
+	case read.Read > 0 && (w == nil || w.Identity != expected || read.End.Compare(w.End) > 0): // newer than the cache
 		t.cache = read
 	}
 	return read, nil
@@ -147,15 +145,14 @@ type window struct {
 	decoded int // rows
 }
 
-// append adds the next part of the log to the window. It drops the oldest rows above the limits of a read. It does not
-// modify slices that were returned before.
+// append adds the next part of the log to the window. It drops the oldest rows above the limits of a read, but none of
+// the next part. It does not modify slices that were returned before.
 func (w *window) append(next *window, maxEvents int) {
 	w.rows = append(w.rows, next.rows...)
 	w.bytes += next.bytes
 	w.End, w.Full, w.Settled = next.End, next.Full, next.Settled
-	excess := 0
-	limit := max(maxEvents, len(next.rows))
-	for left := len(w.rows); left > limit || enoughBytes(w.bytes) && left > len(next.rows); left-- {
+	excess := 0 // number of rows to drop
+	for left := len(w.rows); left > maxEvents || enoughBytes(w.bytes) && left > len(next.rows); left-- {
 		w.bytes -= w.rows[excess].size()
 		excess++
 	}
@@ -170,16 +167,13 @@ func (w *window) append(next *window, maxEvents int) {
 }
 
 // decode decodes the rows that are not decoded yet.
-func (w *window) decode() error {
+func (w *window) decode() {
 	if w.Events == nil {
 		w.Events = make([]events.Recorded, 0, len(w.rows))
 	}
 	for ; w.decoded < len(w.rows); w.decoded++ {
-		if err := w.add(&w.rows[w.decoded]); err != nil {
-			return err
-		}
+		w.add(&w.rows[w.decoded])
 	}
-	return nil
 }
 
 // indexAfter returns the index of the first event after a position.

@@ -190,7 +190,7 @@ func TestReadUsesTheIndex(t *testing.T) {
 	t.Parallel()
 	conn := testdb.Must(eventlog.Connect(t.Context(), setupLog(t).pool.Config().ConnConfig))(t)
 	defer conn.Close(context.Background()) //nolint:errcheck // a test's connection
-	rows := testdb.Must(conn.Query(t.Context(), "EXPLAIN "+eventlog.SettledSQL, "5", 5, 1000))(t)
+	rows := testdb.Must(conn.Query(t.Context(), "EXPLAIN "+eventlog.RowsSQL, "5", 5, 1000))(t)
 	lines := testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	if plan := strings.Join(lines, "\n"); !strings.Contains(plan, "Index Scan using events_pkey") ||
 		strings.Contains(plan, "Sort") {

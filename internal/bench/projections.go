@@ -157,7 +157,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	if err != nil {
 		return 0, fmt.Errorf("create runner: %w", err)
 	}
-	end, err := eventlog.Settled(ctx, pool)
+	end, err := eventlog.LastSettled(ctx, pool)
 	if err != nil {
 		return 0, err
 	}

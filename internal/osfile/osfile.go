@@ -21,7 +21,8 @@ func Lock(path string, flags, how int) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open to lock: %w", err)
 	}
-	for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+	err = syscall.Flock(int(file.Fd()), how)
+	for errors.Is(err, syscall.EINTR) {
 		err = syscall.Flock(int(file.Fd()), how)
 	}
 	if errors.Is(err, syscall.EWOULDBLOCK) {

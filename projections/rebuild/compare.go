@@ -155,7 +155,7 @@ func (c *comparison) replayToLive(ctx context.Context) error {
 	defer conn.Release()
 	var end events.Position
 	if c.Inline {
-		end, err = eventlog.Settled(ctx, conn)
+		end, err = eventlog.LastSettled(ctx, conn)
 	} else {
 		_, end, err = c.checkpoint(ctx, conn)
 	}

@@ -109,7 +109,7 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) (e
 	}
 	if _, bulk := r.Projection.(projections.Bulk); bulk {
 		rec.phase = Loading
-		if rec.target, err = eventlog.Settled(ctx, r.pool); err != nil {
+		if rec.target, err = eventlog.LastSettled(ctx, r.pool); err != nil {
 			return err
 		}
 	}
