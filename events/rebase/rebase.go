@@ -49,9 +49,9 @@ var (
 
 // Phases of the work, as passed to Progress.
 const (
-	Verifying = "verifying"
-	Moving    = "moving"
-	Again     = "verifying again"
+	Verifying      = "verifying"
+	Moving         = "moving"
+	VerifyingAgain = "verifying again"
 )
 
 // Config configures a rebase.
@@ -117,7 +117,10 @@ func (w *work) run(ctx context.Context) error {
 		func(ctx context.Context) (err error) { w.report.RootBefore, err = w.verify(ctx, Verifying); return err },
 		w.move,
 		w.analyze,
-		func(ctx context.Context) (err error) { w.report.RootAfter, err = w.verify(ctx, Again); return err },
+		func(ctx context.Context) (err error) {
+			w.report.RootAfter, err = w.verify(ctx, VerifyingAgain)
+			return err
+		},
 	} {
 		if err := step(ctx); err != nil {
 			return err

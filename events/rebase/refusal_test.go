@@ -182,7 +182,7 @@ func TestTooLarge(t *testing.T) {
 // TestInterrupted: an interrupted rebase changes nothing, and can be repeated.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
-	for _, phase := range []string{rebase.Verifying, rebase.Moving, rebase.Again} {
+	for _, phase := range []string{rebase.Verifying, rebase.Moving, rebase.VerifyingAgain} {
 		for name, interrupt := range map[string]func(l *restored, cancel func()){
 			"cancelled": func(_ *restored, cancel func()) { cancel() },
 			"killed": func(l *restored, _ func()) {
