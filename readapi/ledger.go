@@ -85,13 +85,13 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 
 // checkpoint handles GET /ledger/checkpoint: the newest signed note.
 func (l *Ledger) checkpoint(ctx context.Context, _ *http.Request) (file, error) {
-	c, err := l.Store.Latest(ctx)
+	c, err := l.Store.Served(ctx)
 	return text(c.Note), err
 }
 
 // key handles GET /ledger/key: the public keys that signed the newest checkpoint, one per line.
 func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
-	c, err := l.Store.Latest(ctx)
+	c, err := l.Store.Served(ctx)
 	if err != nil {
 		return file{}, err
 	}

@@ -271,17 +271,17 @@ const witnessPause = 4 * time.Second
 // ledgerPublishers returns the background work that copies checkpoints to the directory, the endpoint and witnesses.
 func (s *service) ledgerPublishers(flags *LedgerFlags, origin string) (work []func(context.Context), err error) {
 	pool := s.db.pools.General
-	publish := func(target ledger.Target, longest time.Duration) {
+	publish := func(target ledger.Target, maxInterval time.Duration) {
 		publisher := ledger.NewPublisher(ledger.PublisherConfig{
-			Pool: pool, Origin: origin, Target: target, Longest: longest, Metrics: s.ledgerMetrics, Logger: s.logger,
+			Pool: pool, Origin: origin, Target: target, MaxInterval: maxInterval, Metrics: s.ledgerMetrics, Logger: s.logger,
 		})
 		work = append(work, publisher.Run)
 	}
 	if flags.PublishDir != "" {
-		publish(ledger.NewDirectory(pool, flags.PublishDir), ledger.DefaultLongest)
+		publish(ledger.NewDirectory(pool, flags.PublishDir), ledger.DefaultMaxInterval)
 	}
 	if flags.PublishURL != nil {
-		publish(ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL), ledger.DefaultLongest)
+		publish(ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL), ledger.DefaultMaxInterval)
 	}
 	for i, address := range flags.Witness {
 		witness, err := ledger.NewWitness(ledger.WitnessConfig{

@@ -76,7 +76,7 @@ func (m *Mirror) Promote(ctx context.Context, token *Token) (*Promotion, error) 
 			if err := writeWebhooks(ctx, tx, token.Webhooks); err != nil {
 				return err
 			}
-			return token.signing().Continue(ctx, tx, last.Origin)
+			return token.signing().BindMemory(ctx, tx, last.Origin)
 		},
 		place: func() error {
 			if err := m.wantHandover(ctx, at.Origin, own, token); err != nil {

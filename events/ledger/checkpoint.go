@@ -121,10 +121,10 @@ func (e *UnsignedError) Error() string {
 // Unwrap returns ErrNotFound.
 func (*UnsignedError) Unwrap() error { return ErrNotFound }
 
-// Latest returns the checkpoint to serve for the current origin, with its cosignatures: the newest one, or, for up to
+// Served returns the checkpoint to serve for the current origin, with its cosignatures: the newest one, or, for up to
 // 10 seconds while witnesses cosign the one after it, an older one with a quorum. So a later call may return an older
 // checkpoint. It fails with an UnsignedError before the first checkpoint.
-func (s *Store) Latest(ctx context.Context) (Checkpoint, error) {
+func (s *Store) Served(ctx context.Context) (Checkpoint, error) {
 	rows, _ := s.db.Query(ctx, servedSQL) // CollectExactlyOneRow returns its error
 	c, err := pgx.CollectExactlyOneRow(rows, scanCheckpoint)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -180,8 +180,8 @@ LEFT JOIN LATERAL (
 ) AS c ON true
 WHERE o.origin = $1`
 
-// Before returns the newest checkpoint of an origin with fewer than size entries; without a Note if there is none. It
-// fails with ErrNotFound for an unknown origin.
+// Before returns the newest checkpoint of an origin with fewer than size entries; the zero Checkpoint if there is none.
+// It fails with ErrNotFound for an unknown origin.
 func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoint, error) {
 	var signed *string
 	err := s.db.QueryRow(ctx, beforeSQL, origin, size).Scan(&signed)
@@ -200,8 +200,8 @@ func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoi
 // keysSQL finds the public keys of an origin, the oldest first.
 const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY first_used_at, verifier_key`
 
-// VerifierKeys returns those public keys of the origin, as far as the ledger has recorded them, that have signed a
-// checkpoint, in the form of C2SP signed-note.
+// VerifierKeys returns the public keys that have signed a checkpoint, of those that the ledger has recorded for its
+// origin, in the form of C2SP signed-note.
 func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error) {
 	rows, _ := s.db.Query(ctx, keysSQL, c.Origin) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
@@ -217,8 +217,8 @@ func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error
 	return used, nil
 }
 
-// Extends fails with ErrForked unless the checkpoint grown has the origin of older, a signed note, and its tree extends
-// that of older. The proof comes from the stored hashes. The signatures of older are not verified.
+// Extends fails with ErrForked unless the checkpoint grown has the origin of the note older, and its tree extends that
+// of the note. The proof comes from the stored hashes. The signatures of the note are not verified.
 func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) error {
 	before, err := ParseCheckpoint(older)
 	if err != nil {
@@ -245,6 +245,9 @@ func (s *Store) checkExtends(ctx context.Context, c Checkpoint) error {
 	}
 	return Extends(grown, c.Tree, s.Hashes(ctx, grown))
 }
+
+// ErrForked is returned for a tree that does not extend one that was signed.
+var ErrForked = errors.New("the ledger does not extend what was signed before")
 
 // Extends fails with ErrForked unless the tree grown, which has these hashes, extends the tree older.
 func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
@@ -284,6 +287,3 @@ func CommonEntries(a, b tlog.Tree, hashesOfA, hashesOfB tlog.HashReader) (int64,
 	}
 	return int64(index), nil
 }
-
-// ErrForked is returned for a tree that does not extend one that was signed.
-var ErrForked = errors.New("the ledger does not extend what was signed before")

@@ -55,12 +55,12 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 	}
 	// A checkpoint is stored in the memory before the database, so the memory of the origin is never behind.
 	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
-		known := int64(0)
+		remembered := int64(0)
 		if f.remembered != nil {
-			known = f.remembered.N
+			remembered = f.remembered.N
 		}
 		return false, fmt.Errorf("%w: it knows of %d signed entries, and the database of %d: it is a copy, or was restored "+
-			"from one; use the original, or start a new origin", ErrMemory, known, f.last.N)
+			"from one; use the original, or start a new origin", ErrMemory, remembered, f.last.N)
 	}
 	for _, older := range []*tlog.Tree{f.known, f.remembered, f.last} {
 		switch {

@@ -14,8 +14,8 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// EntryTag begins every entry and names the version of its encoding.
-const EntryTag = "novelgate/event/v1\n"
+// entryTag begins every entry and names the version of its encoding.
+const entryTag = "novelgate/event/v1\n"
 
 // Entry is a decoded entry: what a leaf of the tree commits to. Its bytes are, with integers big-endian:
 //
@@ -61,7 +61,7 @@ var (
 // with ErrEntryTooLarge if one of the texts, or the entry, is longer than 65,535 bytes.
 func AppendEntry(dst []byte, e *eventlog.Row) ([]byte, error) {
 	start := len(dst)
-	dst = append(dst, EntryTag...)
+	dst = append(dst, entryTag...)
 	for _, text := range [...]string{e.ID, e.Source, e.Type, e.StreamType} {
 		if len(text) > math.MaxUint16 {
 			return nil, fmt.Errorf("%w: a text of %d bytes", ErrEntryTooLarge, len(text))
@@ -112,10 +112,11 @@ func appendDigest(dst []byte, parts ...[]byte) []byte {
 // before the fault.
 func ParseEntry(raw []byte) (Entry, error) {
 	var e Entry
-	rest, ok := bytes.CutPrefix(raw, []byte(EntryTag))
+	rest, ok := bytes.CutPrefix(raw, []byte(entryTag))
 	if !ok {
 		return e, fmt.Errorf("%w: it has another tag", ErrEntry)
 	}
+	// take cuts the next n bytes off rest. If there are fewer, it returns zeros, and ok becomes false.
 	take := func(n int) (part []byte) {
 		if n > len(rest) {
 			ok = false

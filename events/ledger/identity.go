@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"unicode"
 
@@ -181,29 +180,24 @@ func (id *Identity) bindMemory(ctx context.Context, tx pgx.Tx, keyFile string) (
 	return nil, nil
 }
 
-// checkMemory adds the data of the memory, and the memory that the key file names, to the facts. It returns the reason
-// why the memory must not sign; nil: it may.
+// checkMemory adds the memory, and the memory that the key file names, to the facts. It creates a missing memory if
+// memoryOfOldKey allows it. It returns the reason why the memory must not sign; nil: it may.
 func (id *Identity) checkMemory(f *facts, keyFile string) (reason error) {
 	var err error
 	if f.keyMemory, err = memoryOfKeys(keyFile); err != nil {
 		return err
 	}
 	id.keyMemory = f.keyMemory
-	if err := id.openMemory(f, keyFile); err != nil {
-		return err
-	}
-	return f.checkBinding()
-}
-
-// openMemory adds the data of the memory to the facts. It creates a missing memory if memoryOfOldKey allows it.
-func (id *Identity) openMemory(f *facts, keyFile string) (err error) {
 	if f.memory, err = readMemoryID(id.Memory); errors.Is(err, fs.ErrNotExist) {
 		f.memory, err = id.memoryOfOldKey(*f, keyFile)
 	}
 	if err != nil {
 		return err
 	}
-	return f.readMemory(id.Memory, id.Origin)
+	if err := f.readMemory(id.Memory, id.Origin); err != nil {
+		return err
+	}
+	return f.checkBinding()
 }
 
 // memoryOfOldKey creates the memory for a key made by a version without memories, from the file KEY.checkpoint of that
@@ -245,11 +239,4 @@ func (id *Identity) recordKeys(ctx context.Context, tx pgx.Tx, keys []Key) error
 		id.VerifierKeys = append(id.VerifierKeys, verifierKey)
 	}
 	return nil
-}
-
-// ReadableByOthers reports whether other users than the owner can read a key file.
-func ReadableByOthers(file string) bool {
-	const others = 0o077
-	info, err := os.Stat(file)
-	return err == nil && info.Mode().Perm()&others != 0
 }

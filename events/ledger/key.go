@@ -86,10 +86,17 @@ func parseKeys(text, file string) (keys []Key, err error) {
 	return keys, nil
 }
 
-// memoryPrefix begins the line of a key file that names the memory of its keys. The last such line counts.
+// ReadableByOthers reports whether other users than the owner can read a key file.
+func ReadableByOthers(file string) bool {
+	const others = 0o077
+	info, err := os.Stat(file)
+	return err == nil && info.Mode().Perm()&others != 0
+}
+
+// memoryPrefix begins the line of a key file with the id of the memory of its keys. The last such line counts.
 const memoryPrefix = "# memory "
 
-// memoryOfKeys returns the id of the memory that a key file names; none if the file is older than memories.
+// memoryOfKeys returns the id of the memory in a key file; none if the file is older than memories.
 func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -101,23 +108,23 @@ func memoryOfKeys(file string) (memory uuid.NullUUID, err error) {
 			continue
 		}
 		if memory.UUID, err = uuid.Parse(named); err != nil {
-			return memory, fmt.Errorf("%w: %s names no memory in %q: %w", ErrKeyFile, file, line, err)
+			return memory, fmt.Errorf("%w: %s has no id of a memory in %q: %w", ErrKeyFile, file, line, err)
 		}
 		memory.Valid = true
 	}
 	return memory, nil
 }
 
-// AddKey appends a new private key for an origin to a key file. It creates the file, readable only by its owner, and
-// the memory if they do not exist. It returns the public key.
-func AddKey(file, memory, origin string) (verifierKey string, err error) {
+// AddKey appends a new private key for an origin to a key file, and returns the public key. If the file does not exist,
+// it creates the file, readable only by its owner, and the memory in memoryDir unless that exists.
+func AddKey(file, memoryDir, origin string) (verifierKey string, err error) {
 	private, verifierKey, err := note.GenerateKey(rand.Reader, origin)
 	if err != nil {
 		return "", fmt.Errorf("make ledger key: %w", err)
 	}
 	lines := private + "\n"
 	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
-		id, err := ensureMemory(memory)
+		id, err := ensureMemory(memoryDir)
 		if err != nil {
 			return "", err
 		}
@@ -126,11 +133,11 @@ func AddKey(file, memory, origin string) (verifierKey string, err error) {
 	return verifierKey, appendKeyLines(file, lines)
 }
 
-// NewMemory creates a memory for keys whose memory is lost, and names it in the key file. It cannot sign origins that
-// are bound to another memory. It fails with fs.ErrExist if a memory exists, and with ErrMemory if the memory was
+// NewMemory creates a memory for keys whose memory is lost, and adds its id to the key file. It cannot sign origins
+// that are bound to another memory. It fails with fs.ErrExist if a memory exists, and with ErrMemory if the memory was
 // handed over.
-func NewMemory(file, memory string) error {
-	if r, retired, err := ReadRetirement(memory); err != nil {
+func NewMemory(file, memoryDir string) error {
+	if r, retired, err := ReadRetirement(memoryDir); err != nil {
 		return err
 	} else if retired {
 		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, r.Successor)
@@ -138,15 +145,15 @@ func NewMemory(file, memory string) error {
 	if _, err := LoadKeys(file); err != nil {
 		return err
 	}
-	return newMemory(file, memory)
+	return newMemory(file, memoryDir)
 }
 
-// newMemory creates a memory and names it in the key file. It fails with fs.ErrExist if a memory exists.
-func newMemory(file, memory string) error {
-	if _, err := readMemoryID(memory); !errors.Is(err, fs.ErrNotExist) {
-		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memory, fs.ErrExist), err)
+// newMemory creates a memory and adds its id to the key file. It fails with fs.ErrExist if a memory exists.
+func newMemory(file, memoryDir string) error {
+	if _, err := readMemoryID(memoryDir); !errors.Is(err, fs.ErrNotExist) {
+		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memoryDir, fs.ErrExist), err)
 	}
-	id, err := ensureMemory(memory)
+	id, err := ensureMemory(memoryDir)
 	if err != nil {
 		return err
 	}

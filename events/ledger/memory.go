@@ -55,11 +55,16 @@ func ensureMemory(dir string) (uuid.UUID, error) {
 	if err := makeLedgerDir(dir); err != nil {
 		return uuid.Nil, err
 	}
-	err = createFile(filepath.Join(dir, memoryIDFile), []byte(uuid.NewString()+"\n"), keyFileMode)
-	if err != nil && !errors.Is(err, errOtherContent) {
+	// Another process may create it at the same moment.
+	if err := createMemoryID(dir, uuid.New()); err != nil && !errors.Is(err, errOtherContent) {
 		return uuid.Nil, err
 	}
 	return readMemoryID(dir)
+}
+
+// createMemoryID writes the id of a memory. It fails with errOtherContent if the memory has another id.
+func createMemoryID(dir string, id uuid.UUID) error {
+	return createFile(filepath.Join(dir, memoryIDFile), []byte(id.String()+"\n"), keyFileMode)
 }
 
 // checkpointFile returns the file with the newest checkpoint of an origin in a memory.

@@ -78,8 +78,6 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealedEvents.Add(float64(b.events))
 }
 
-func (m *Metrics) setSigningRefused(refused bool) { m.signingRefused.Set(database.BoolValue(refused)) }
-
 func (m *Metrics) setPublishingRefused(target string, refused bool) {
 	m.publishingRefused.WithLabelValues(target).Set(database.BoolValue(refused))
 }

@@ -70,15 +70,15 @@ func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error
 	if err != nil {
 		return Signing{}, err
 	}
-	if retired && found.Promotion != to.Promotion {
-		return Signing{}, fmt.Errorf("%w: it was handed over to %s before", ErrMemory, found.Successor)
-	}
+	memory := found.memory
 	if !retired {
 		var unlock func()
-		if found.memory, unlock, err = lockMemory(dir); err != nil {
+		if memory, unlock, err = lockMemory(dir); err != nil {
 			return Signing{}, err
 		}
 		defer unlock()
+	} else if found.Promotion != to.Promotion {
+		return Signing{}, fmt.Errorf("%w: it was handed over to %s before", ErrMemory, found.Successor)
 	}
 	c, ok, err := readRemembered(dir, last.Origin)
 	if err == nil && (!ok || c.Tree != last.Tree) {
@@ -87,14 +87,14 @@ func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error
 	if err != nil {
 		return Signing{}, err
 	}
-	text := fmt.Sprintf("%s\n%s\n%s\n", found.memory, to.Promotion, to.Successor)
+	text := fmt.Sprintf("%s\n%s\n%s\n", memory, to.Promotion, to.Successor)
 	if err := createFile(filepath.Join(dir, retiredFile), []byte(text), keyFileMode); err != nil {
 		return Signing{}, err
 	}
 	if err := removeFile(filepath.Join(dir, memoryIDFile)); err != nil {
 		return Signing{}, err
 	}
-	return Signing{Keys: string(keys), Memory: found.memory, Last: last.Note}, nil
+	return Signing{Keys: string(keys), Memory: memory, Last: last.Note}, nil
 }
 
 // Reinstate undoes Retire. It fails with ErrMemory if the memory was retired for another promotion. It can be repeated.
@@ -106,7 +106,7 @@ func Reinstate(dir string, promotion uuid.UUID) error {
 	if found.Promotion != promotion {
 		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, found.Successor)
 	}
-	if err := createFile(filepath.Join(dir, memoryIDFile), []byte(found.memory.String()+"\n"), keyFileMode); err != nil {
+	if err := createMemoryID(dir, found.memory); err != nil {
 		return err
 	}
 	return removeFile(filepath.Join(dir, retiredFile))
@@ -168,7 +168,7 @@ func (s *Signing) Place(keyFile, dir string) error {
 	}
 	// The id comes last: a directory without it is not a memory.
 	if err == nil {
-		err = createFile(filepath.Join(dir, memoryIDFile), []byte(s.Memory.String()+"\n"), keyFileMode)
+		err = createMemoryID(dir, s.Memory)
 	}
 	if err == nil {
 		err = removeFile(filepath.Join(dir, retiredFile)) // of an earlier handover: the memory has returned
@@ -199,9 +199,9 @@ func EnsureKey(keyFile, dir, origin string) error {
 // moveMemorySQL binds the origin of a former mirror to the memory that signs it from now on. $1: origin, $2: memory.
 const moveMemorySQL = `UPDATE ledger_memories SET memory = $2, bound_at = statement_timestamp() WHERE origin = $1`
 
-// Continue binds an origin that this database has only mirrored to the memory, which signs it from now on. The
+// BindMemory binds an origin that this database has only mirrored to the memory, which signs it from now on. The
 // promotion must be on record.
-func (s *Signing) Continue(ctx context.Context, tx pgx.Tx, origin string) error {
+func (s *Signing) BindMemory(ctx context.Context, tx pgx.Tx, origin string) error {
 	tag, err := tx.Exec(ctx, moveMemorySQL, origin, s.Memory)
 	if err == nil && tag.RowsAffected() != 1 {
 		err = fmt.Errorf("%w: the database has no checkpoint of %s", ErrMemory, origin)

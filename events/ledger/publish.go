@@ -16,7 +16,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
@@ -37,8 +36,8 @@ type Target interface {
 	String() string
 }
 
-// DefaultLongest is the longest interval between attempts to publish.
-const DefaultLongest = time.Minute
+// DefaultMaxInterval is the default maximum interval between attempts to publish.
+const DefaultMaxInterval = time.Minute
 
 // PublisherConfig configures a Publisher.
 type PublisherConfig struct {
@@ -48,10 +47,10 @@ type PublisherConfig struct {
 	Origin string
 	// Target gets the checkpoints. Required.
 	Target Target
-	// Interval is the interval between checks for new checkpoints. Default: DefaultInterval.
+	// Interval is the interval between checks for new checkpoints. Default: 1 s.
 	Interval time.Duration
-	// Longest is the longest interval after failures. Default: DefaultLongest.
-	Longest time.Duration
+	// MaxInterval is the maximum interval after failures. Default: DefaultMaxInterval, a minute.
+	MaxInterval time.Duration
 	// Metrics report a target that has other checkpoints. Default: new, unregistered ones.
 	Metrics *Metrics
 	// Logger gets errors. Default: slog.Default.
@@ -67,15 +66,15 @@ type Publisher struct {
 
 // NewPublisher returns a publisher; start it with Run.
 func NewPublisher(config PublisherConfig) *Publisher {
-	config.Interval = cmp.Or(config.Interval, DefaultInterval)
-	config.Longest = cmp.Or(config.Longest, DefaultLongest)
+	config.Interval = cmp.Or(config.Interval, defaultInterval)
+	config.MaxInterval = cmp.Or(config.MaxInterval, DefaultMaxInterval)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Metrics.setPublishingRefused(config.Target.String(), false)
 	return &Publisher{config: config, store: NewStore(config.Pool)}
 }
 
-// Run publishes until ctx ends. It logs errors and retries, with growing intervals up to the longest.
+// Run publishes until ctx ends. It logs errors and retries, with growing intervals up to MaxInterval.
 func (p *Publisher) Run(ctx context.Context) {
 	for failures := 0; ctx.Err() == nil; {
 		err := p.Publish(ctx)
@@ -86,7 +85,7 @@ func (p *Publisher) Run(ctx context.Context) {
 		case err == nil:
 			failures = 0
 		default:
-			wait = min(p.config.Interval<<min(failures, 10), p.config.Longest)
+			wait = min(p.config.Interval<<min(failures, 10), p.config.MaxInterval)
 			failures++
 			p.report(ctx, wait, err)
 		}
@@ -202,9 +201,7 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 		return err
 	}
 	const fileMode, dirMode = 0o644, 0o755
-	// tlog writes a number in groups of three digits only in the path of a tile, here of height 1 and level 0.
-	number := tlog.Tile{H: 1, N: c.Tree.N, W: 2}.Path()[len("tile/1/0/"):]
-	file := filepath.Join(d.path, "checkpoints", filepath.FromSlash(number))
+	file := filepath.Join(d.path, "checkpoints", filepath.FromSlash(NumberPath(c.Tree.N)))
 	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
 		return fmt.Errorf("make directory of checkpoints: %w", err)
 	}

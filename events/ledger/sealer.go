@@ -19,7 +19,7 @@ import (
 
 // Defaults of SealerConfig.
 const (
-	DefaultLimit = 8192
+	defaultLimit = 8192
 	DefaultPace  = 100 * time.Millisecond
 )
 
@@ -32,7 +32,7 @@ type SealerConfig struct {
 	// Wake signals appends. Default: the log is read once a second.
 	Wake *eventlog.Wake
 	// Limit is the maximum number of events in one seal while the sealer is far behind; fewer when they are large, see
-	// eventlog.FetchSize. Default: DefaultLimit.
+	// eventlog.FetchSize. Default: 8192.
 	Limit int
 	// Pace is the longest pause after a read, see eventlog.Follow.Pace. Default: DefaultPace.
 	Pace time.Duration
@@ -54,7 +54,7 @@ type Sealer struct {
 
 // NewSealer returns a sealer; start it with Run.
 func NewSealer(config SealerConfig) *Sealer {
-	config.Limit = cmp.Or(config.Limit, DefaultLimit)
+	config.Limit = cmp.Or(config.Limit, defaultLimit)
 	config.Pace = cmp.Or(config.Pace, DefaultPace)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
 	config.Logger = cmp.Or(config.Logger, slog.Default())

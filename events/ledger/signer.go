@@ -18,8 +18,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// DefaultInterval is the default interval between checkpoints.
-const DefaultInterval = time.Second
+// defaultInterval is the default interval between checkpoints, and between attempts to publish them.
+const defaultInterval = time.Second
 
 // SignerConfig configures a Signer.
 type SignerConfig struct {
@@ -27,7 +27,7 @@ type SignerConfig struct {
 	Pool *pgxpool.Pool
 	// Identity has the keys and the memory of the origin. Required.
 	Identity *Identity
-	// Interval is the minimum time between two checkpoints. Default: DefaultInterval.
+	// Interval is the minimum time between two checkpoints. Default: 1 s.
 	Interval time.Duration
 	// Metrics count signatures, and say whether the signer signs or refuses to. Default: new, unregistered ones.
 	Metrics *Metrics
@@ -51,7 +51,7 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 	if len(config.Identity.signers) == 0 {
 		return nil, fmt.Errorf("create signer: %w", config.Identity.Reason)
 	}
-	config.Interval = cmp.Or(config.Interval, DefaultInterval)
+	config.Interval = cmp.Or(config.Interval, defaultInterval)
 	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
 	config.Logger = cmp.Or(config.Logger, slog.Default())
 	config.Metrics.signer.Set(1)
@@ -62,13 +62,14 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 func (s *Signer) Run(ctx context.Context) {
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
-	for failed := (failures{}); ; {
+	var failed failures
+	for {
 		err := s.Sign(ctx)
 		if ctx.Err() != nil {
 			return
 		}
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
-			s.config.Metrics.setSigningRefused(refused(err))
+			s.config.Metrics.signingRefused.Set(database.BoolValue(refused(err)))
 			s.config.Metrics.signer.Set(database.BoolValue(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
 			if failed.due(err) {
 				s.report(ctx, err)
@@ -239,7 +240,7 @@ func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, next *signedChe
 }
 
 // failures selects the failures of a signer that are logged: the first one of a kind and every 60th after it, which is
-// one a minute at DefaultInterval. If the database was not reached, the second failure is the first to be logged.
+// one a minute at the default interval. If the database was not reached, the second failure is the first to be logged.
 type failures struct {
 	kind  failureKind
 	count int // consecutive failures of that kind

@@ -91,14 +91,14 @@ func sign(t testing.TB, signer *ledger.Signer) {
 
 func latest(t testing.TB, pool *pgxpool.Pool) ledger.Checkpoint {
 	t.Helper()
-	return testdb.Must(ledger.NewStore(pool).Latest(t.Context()))(t)
+	return testdb.Must(ledger.NewStore(pool).Served(t.Context()))(t)
 }
 
 func TestCheckpointsFollowTheTree(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	store := ledger.NewStore(pool)
-	if _, err := store.Latest(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := store.Served(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("before anything was signed: %v", err)
 	}
 	signer := newSigner(t, pool, ledger.IdentityConfig{})

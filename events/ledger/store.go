@@ -49,7 +49,7 @@ func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 	data := make([][]byte, len(tiles))
 	for i, tile := range tiles {
 		tileLevels[i], nodes[i], widths[i] = int16(tile.L), tile.N*TileWidth, int32(tile.W) //nolint:gosec // below 8; up to 256
-		data[i] = make([]byte, 0, TileWidth*tlog.HashSize)
+		data[i] = make([]byte, 0, tileSize)
 	}
 	rows, _ := s.db.Query(ctx, tilesSQL, tileLevels, nodes, widths) // ForEachRow returns its error
 	var i, first int64
@@ -134,10 +134,10 @@ func (r TileReader) ReadTiles(tiles []tlog.Tile) ([][]byte, error) { return r(ti
 // SaveTiles implements tlog.TileReader. It does nothing, because there is no cache.
 func (TileReader) SaveTiles([]tlog.Tile, [][]byte) {}
 
-// Proof returns the proof that the checkpoint of Latest covers an entry, in the form of C2SP tlog-proof: index, hashes,
+// Proof returns the proof that the checkpoint of Served covers an entry, in the form of C2SP tlog-proof: index, hashes,
 // checkpoint. It fails with ErrNotFound for an index that this checkpoint does not cover.
 func (s *Store) Proof(ctx context.Context, logIndex int64) ([]byte, error) {
-	c, err := s.Latest(ctx)
+	c, err := s.Served(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,15 @@ const (
 // ErrDamaged is returned when the stored tree is inconsistent.
 var ErrDamaged = errors.New("stored tree is damaged")
 
+// NumberPath returns a number as a path in groups of three digits, as in the paths of tiles: 1234067 is x001/x234/067.
+func NumberPath(n int64) string {
+	path := fmt.Sprintf("%03d", n%1000)
+	for n /= 1000; n > 0; n /= 1000 {
+		path = fmt.Sprintf("x%03d/", n%1000) + path
+	}
+	return path
+}
+
 // rfc6962 makes trees with the hashes of RFC 6962. The function of tlog makes two allocations fewer than that of the
 // module merkle.
 var rfc6962 = compact.RangeFactory{Hash: func(left, right []byte) []byte {

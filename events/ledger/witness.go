@@ -41,8 +41,8 @@ type WitnessConfig struct {
 	URL *url.URL
 	// VerifierKey is its public key. Required.
 	VerifierKey string
-	// Quorum is the number of cosignatures with which a checkpoint is served instead of a newer one with fewer, until the
-	// one after it is ten seconds old (see docs/ledger.md). Required.
+	// Quorum is the number of cosignatures that the served checkpoint should have. The newest checkpoint with them is
+	// served until the one after it is ten seconds old; then the newest of all is. Required.
 	Quorum int
 	// Metrics report the size that the witness has cosigned, and count its failures. Default: new, unregistered ones.
 	Metrics *Metrics

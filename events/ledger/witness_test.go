@@ -26,7 +26,7 @@ func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metri
 		Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: quorum, Metrics: metrics,
 	}))(t)
 	return ledger.NewPublisher(ledger.PublisherConfig{
-		Pool: l.Pool, Origin: ledgertest.Origin, Target: target, Interval: time.Millisecond, Longest: time.Millisecond,
+		Pool: l.Pool, Origin: ledgertest.Origin, Target: target, Interval: time.Millisecond, MaxInterval: time.Millisecond,
 		Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
 	})
 }

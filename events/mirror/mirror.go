@@ -250,7 +250,7 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 		err = fmt.Errorf("event of log index %d: %w", first, ledger.ErrNotFound)
 	}
 	if err == nil {
-		err = audit.Complete(ctx, from, list, first, c.Tree.N)
+		err = audit.AddDigests(ctx, from, list, first, c.Tree.N)
 	}
 	if err != nil {
 		return nil, m.missing(ctx, from, edge, c, err)

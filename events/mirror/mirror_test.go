@@ -95,7 +95,7 @@ func TestMirrorStops(t *testing.T) {
 			o.change(test.change)
 			o.ledger.Append(20)
 			r.wantStopped(t, test.at, 40)
-			if c, err := ledger.NewStore(r.pool).Latest(t.Context()); err != nil || c.Tree.N != 40 {
+			if c, err := ledger.NewStore(r.pool).Served(t.Context()); err != nil || c.Tree.N != 40 {
 				t.Errorf("readers get a checkpoint over %d entries, %v", c.Tree.N, err)
 			}
 			o.change(func(o *origin) { o.checkpoint, o.events = nil, nil })
@@ -195,7 +195,7 @@ func TestMirrorProvesItself(t *testing.T) {
 	testdb.Exec(t, pool, `CREATE TRIGGER tampered BEFORE INSERT ON events FOR EACH ROW EXECUTE FUNCTION tampered()`)
 	r := run(t, config(pool, o, o.ledger.Keys))
 	r.wantStopped(t, 17, 30)
-	if _, err := ledger.NewStore(pool).Latest(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
+	if _, err := ledger.NewStore(pool).Served(t.Context()); !errors.Is(err, ledger.ErrNotFound) {
 		t.Errorf("a checkpoint is served: %v", err)
 	}
 }

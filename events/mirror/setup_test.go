@@ -123,7 +123,7 @@ func follow(t testing.TB, source audit.Source, keys []string) *replica {
 func (r *replica) wantServed(t testing.TB, size int64) {
 	t.Helper()
 	testdb.Eventually(t, "the mirror serves a checkpoint over all entries", func() bool {
-		c, err := ledger.NewStore(r.pool).Latest(t.Context())
+		c, err := ledger.NewStore(r.pool).Served(t.Context())
 		return err == nil && c.Tree.N == size
 	})
 	if got := testdb.Value[int64](t, r.pool, `SELECT count(*) FROM events`); got != size {

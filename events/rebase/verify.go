@@ -54,7 +54,7 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 	s := &treeSource{Database: audit.NewDatabase(db), kept: map[string][]byte{}}
 	origin := "novelgate/rebase"
 	store := ledger.NewStore(db)
-	signed, err := store.Latest(ctx)
+	signed, err := store.Served(ctx)
 	switch {
 	case err == nil:
 		origin, s.kept["the newest checkpoint"] = signed.Origin, signed.Note

@@ -43,7 +43,7 @@ func tilePath(t tlog.Tile) string {
 	if t.L >= 0 {
 		level = fmt.Sprint(t.L)
 	}
-	path := "tile/" + level + "/" + number(t.N)
+	path := "tile/" + level + "/" + ledger.NumberPath(t.N)
 	if t.W < ledger.TileWidth {
 		path += fmt.Sprintf(".p/%d", t.W)
 	}
@@ -52,24 +52,15 @@ func tilePath(t tlog.Tile) string {
 
 // eventsPath returns the path of a chunk of events relative to the directory of a bundle.
 func eventsPath(chunk int64, count int) string {
-	path := "events/" + number(chunk)
+	path := "events/" + ledger.NumberPath(chunk)
 	if count < eventsPerFile {
 		path += fmt.Sprintf(".p/%d", count)
 	}
 	return path + ".ndjson"
 }
 
-// number returns a number in groups of three digits.
-func number(n int64) string {
-	text := fmt.Sprintf("%03d", n%1000)
-	for n /= 1000; n > 0; n /= 1000 {
-		text = fmt.Sprintf("x%03d/", n%1000) + text
-	}
-	return text
-}
-
-// width returns the number of events below size in the chunk that begins at first.
-func width(first, size int64) int { return int(min(eventsPerFile, size-first)) }
+// chunkLength returns the number of events below size in the chunk that begins at first.
+func chunkLength(first, size int64) int { return int(min(eventsPerFile, size-first)) }
 
 func inside(dir, path string) string { return filepath.Join(dir, filepath.FromSlash(path)) }
 
@@ -174,7 +165,7 @@ func (b Bundles) Tile(_ context.Context, tile tlog.Tile) ([]byte, error) {
 // Events implements Source. It returns at most the events of one file. Unreadable lines are broken events.
 func (b Bundles) Events(_ context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
 	start := first / eventsPerFile * eventsPerFile
-	text, err := b.file(eventsPath(start/eventsPerFile, width(start, size)))
+	text, err := b.file(eventsPath(start/eventsPerFile, chunkLength(start, size)))
 	if err != nil {
 		return nil, err
 	}

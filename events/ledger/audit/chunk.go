@@ -42,7 +42,7 @@ type entry struct {
 
 // check reads and checks a chunk.
 func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
-	count := width(first, v.signed.N)
+	count := chunkLength(first, v.signed.N)
 	c := &chunk{first: first, end: first + int64(count)}
 	stored, parsed, err := v.storedEntries(ctx, first, count)
 	eventsOnly := errors.Is(err, ErrEventsOnly)
@@ -234,7 +234,7 @@ func (c *chunk) checkEntry(s *slot, reported bool) {
 		if !s.sealed() {
 			e = nil
 		}
-		c.fault(Fault{Part: Missing, Detail: missing}, s.index, e)
+		c.fault(Fault{Part: Missing, Detail: "the ledger has its leaf, but the event is missing"}, s.index, e)
 		if s.stored == nil {
 			return
 		}
@@ -246,13 +246,13 @@ func (c *chunk) checkEntry(s *slot, reported bool) {
 	case s.stored == nil:
 		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
 	default:
-		c.differsFromTile(s, Entry, "the entry does not have the hash that its hash tile has")
+		c.reportTileDifference(s, Entry, "the entry does not have the hash that its hash tile has")
 	}
 }
 
-// differsFromTile adds the fault of an entry that differs from its hash tile. The roots show later which of the two was
-// changed.
-func (c *chunk) differsFromTile(s *slot, part Part, detail string) {
+// reportTileDifference adds the fault of an entry that differs from its hash tile. The roots show later which of the
+// two was changed.
+func (c *chunk) reportTileDifference(s *slot, part Part, detail string) {
 	c.tilesDiffer = true
 	f := Fault{Part: part, Detail: detail, undecided: true, found: s.leaf}
 	if s.tile != nil {
@@ -265,7 +265,7 @@ func (c *chunk) differsFromTile(s *slot, part Part, detail string) {
 func (c *chunk) checkEvent(s *slot) {
 	c.events++
 	if !s.sealed() {
-		c.differsFromTile(s, Event, "the event is not the one that was sealed")
+		c.reportTileDifference(s, Event, "the event is not the one that was sealed")
 		return
 	}
 	c.addErasure(s)
@@ -282,24 +282,24 @@ func (c *chunk) compare(s *slot) {
 	switch {
 	case s.stored == nil && !matchesTile && s.tile != nil:
 		s.leaf = tlog.RecordHash(s.derived)
-		c.differsFromTile(s, Event, "the event is not the one that was sealed, and its entry is missing")
+		c.reportTileDifference(s, Event, "the event is not the one that was sealed, and its entry is missing")
 	case s.stored == nil:
 		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
 	case s.sealed():
-		c.nameDifferences(s)
+		c.reportDifferences(s)
 	case matchesTile:
-		c.differsFromTile(s, Entry, "the entry is not that of its event")
+		c.reportTileDifference(s, Entry, "the entry is not that of its event")
 		c.faults[len(c.faults)-1].matchesTile = true
 	default:
-		c.differsFromTile(s, Entry, "the entry does not have the hash that its hash tile has")
+		c.reportTileDifference(s, Entry, "the entry does not have the hash that its hash tile has")
 		if s.entry != nil {
-			c.nameDifferences(s)
+			c.reportDifferences(s)
 		}
 	}
 }
 
-// nameDifferences reports an event that differs from its entry.
-func (c *chunk) nameDifferences(s *slot) {
+// reportDifferences reports an event that differs from its entry.
+func (c *chunk) reportDifferences(s *slot) {
 	want, got := s.entry, &s.event.Row
 	parts := []Part{Event}
 	if derived, err := ledger.ParseEntry(s.derived); err == nil {
@@ -326,8 +326,6 @@ func (c *chunk) addErasure(s *slot) {
 	}
 }
 
-const missing = "the ledger has its leaf, but the event is missing"
-
 // place assigns events to their log indexes. It reports events that have no place, and those out of order. A broken
 // event has no log index: it takes the next free place after the event before it.
 func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Event {
@@ -335,43 +333,43 @@ func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Ev
 	next, last := 0, c.first-1 // offset of the next event; log index of the last event
 	for i := range list {
 		e := &list[i]
-		at := e.LogIndex - c.first
+		offset := e.LogIndex - c.first
 		switch {
 		case e.Broken != nil:
 			for next < len(placed)-1 && placed[next] != nil {
 				next++
 			}
 			if placed[next] != nil {
-				c.extra(e, c.first+int64(next), "a line after it cannot be read: "+e.Broken.Error())
+				c.reportExtra(e, c.first+int64(next), "a line after it cannot be read: "+e.Broken.Error())
 				continue
 			}
-			at = int64(next)
-			placed[at] = e
-		case at < 0 || at >= int64(len(placed)):
-			c.extra(e, c.first+int64(next), "it was never sealed at this place")
+			offset = int64(next)
+			placed[offset] = e
+		case offset < 0 || offset >= int64(len(placed)):
+			c.reportExtra(e, c.first+int64(next), "it was never sealed at this place")
 			continue
-		case placed[at] != nil:
+		case placed[offset] != nil:
 			// Two events have one log index: keep the one that matches the entry.
 			stranger := e
-			if entries[at] != nil && entries[at].ID == e.ID && entries[at].Source == e.Source {
-				placed[at], stranger = e, placed[at]
+			if entries[offset] != nil && entries[offset].ID == e.ID && entries[offset].Source == e.Source {
+				placed[offset], stranger = e, placed[offset]
 			}
-			c.extra(stranger, e.LogIndex, "another event has its log index")
+			c.reportExtra(stranger, e.LogIndex, "another event has its log index")
 			continue
 		default:
-			placed[at] = e
+			placed[offset] = e
 			if e.LogIndex < last {
 				c.fault(Fault{Part: Swapped, Detail: fmt.Sprintf("it stands behind the event of log index %d", last)},
-					e.LogIndex, entries[at])
+					e.LogIndex, entries[offset])
 			}
 			last = max(last, e.LogIndex)
 		}
-		next = min(int(at)+1, len(placed)-1)
+		next = min(int(offset)+1, len(placed)-1)
 	}
 	return placed
 }
 
-func (c *chunk) extra(e *ledger.Event, index int64, detail string) {
+func (c *chunk) reportExtra(e *ledger.Event, index int64, detail string) {
 	c.fault(Fault{Part: Extra, ID: e.ID, Source: e.Source, Detail: detail}, index, nil)
 }
 

@@ -45,7 +45,7 @@ var (
 // checkpoint.
 func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	store := ledger.NewStore(x.DB)
-	checkpoint, err := store.Latest(ctx)
+	checkpoint, err := store.Served(ctx)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("export: %w", err)
 	}
@@ -183,7 +183,7 @@ func (x *Export) open(
 func (x *Export) checkEmpty() error {
 	found, err := os.ReadDir(x.Dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("look into directory: %w", err)
+		return fmt.Errorf("read directory: %w", err)
 	}
 	if len(found) > 0 {
 		return fmt.Errorf("%w: %s", ErrOccupied, x.Dir)

@@ -11,7 +11,7 @@ type Part string
 
 // Parts, and what each means.
 const (
-	Signature  Part = "signature"  // the checkpoint has no signature of the key
+	Signature  Part = "signature"  // none of the keys has signed the checkpoint
 	Quorum     Part = "quorum"     // too few witnesses of the policy have cosigned the checkpoint
 	Root       Part = "root"       // neither entries nor hash tiles have the signed root
 	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers

@@ -62,7 +62,7 @@ func (v *verification) open(ctx context.Context) error {
 	r.FirstLogIndex, r.Unverified = v.Source.First(), v.Source.First()
 	r.Keys, r.KeysGiven = used, len(v.Keys) > 0
 	if len(used) == 0 {
-		v.add(Fault{Part: Signature, Count: 1, Detail: "the checkpoint does not bear a valid signature of the given key"})
+		v.add(Fault{Part: Signature, Count: 1, Detail: "the checkpoint has no valid signature of one of the keys"})
 	}
 	if v.Policy != nil {
 		if err := v.applyPolicy(c); err != nil {

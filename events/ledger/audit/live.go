@@ -94,9 +94,9 @@ func (l *Live) open(ctx context.Context, first int64) (*stream, error) {
 	}
 	request.Header.Set("Accept", "application/x-ndjson")
 	request.Header.Set("Authorization", "Bearer "+l.Key)
-	begun := time.AfterFunc(getTimeout, cancel)
+	timeout := time.AfterFunc(getTimeout, cancel)
 	response, err := l.Client.Do(request)
-	begun.Stop()
+	timeout.Stop()
 	if err != nil {
 		cancel()
 		return nil, fmt.Errorf("read events: %w", err)
@@ -136,9 +136,9 @@ func statusError(response *http.Response, first int64) error {
 	return fmt.Errorf("read events: %w: %s %s", errStatus, response.Status, problem.Detail)
 }
 
-// Complete adds to erased events the digests of their personal parts, from the entries of the source. The events are
+// AddDigests adds to erased events the digests of their personal parts, from the entries of the source. The events are
 // consecutive, from log index first on, below size.
-func Complete(ctx context.Context, source Source, list []ledger.Event, first, size int64) error {
+func AddDigests(ctx context.Context, source Source, list []ledger.Event, first, size int64) error {
 	bundle, entries := int64(-1), [][]byte(nil)
 	for i := range list {
 		row, index := &list[i].Row, first+int64(i)

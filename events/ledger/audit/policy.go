@@ -80,8 +80,8 @@ var (
 	errPolicyCharacter = errors.New("a control character")
 	errPolicyLine      = errors.New("neither log KEY [URL], witness NAME KEY [URL], " +
 		"group NAME all|any|NUMBER MEMBER… nor quorum NAME")
-	errPolicyTwice     = errors.New("is there twice")
-	errPolicyName      = errors.New("is not defined before")
+	errPolicyTwice     = errors.New("occurs twice")
+	errPolicyName      = errors.New("is not defined on an earlier line")
 	errPolicyThreshold = errors.New("not a threshold for so many members")
 )
 

@@ -52,13 +52,13 @@ func (*Database) First() int64 { return 0 }
 
 // Checkpoint implements Source.
 func (d *Database) Checkpoint(ctx context.Context) ([]byte, error) {
-	c, err := d.store.Latest(ctx)
+	c, err := d.store.Served(ctx)
 	return c.Note, err
 }
 
 // Keys implements Source.
 func (d *Database) Keys(ctx context.Context) ([]string, error) {
-	c, err := d.store.Latest(ctx)
+	c, err := d.store.Served(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -100,9 +100,10 @@ func (v *verification) growTree(t *tree, l *leaves, offset, width int) error {
 	return nil
 }
 
-// compareTiles compares the computed tiles above the lowest level that have at least width hashes and cover a log index
-// with the stored ones, and then begins the next ones. After a difference between entries and lowest hash tiles, which
-// is reported already, it does not compare, because the tiles above may differ, too.
+// compareTiles compares the computed tiles above the lowest level with the stored ones, and then begins the next tiles.
+// It takes the tiles with at least width hashes; index is a log index that they cover. After a difference between
+// entries and lowest hash tiles, which is reported already, it does not compare, because the tiles above may differ,
+// too.
 func (v *verification) compareTiles(ctx context.Context, c *chunk, index int64, width int) error {
 	t := v.tileTree
 	if t.broken {

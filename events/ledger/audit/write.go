@@ -54,7 +54,7 @@ func (x *Export) writeChunks(ctx context.Context, store *ledger.Store, m Manifes
 		}
 		progressMu.Lock()
 		defer progressMu.Unlock()
-		done += int64(width(first, m.Size))
+		done += int64(chunkLength(first, m.Size))
 		if x.Progress != nil {
 			x.Progress(done, m.Events)
 		}
@@ -93,7 +93,7 @@ type chunkWriter struct {
 // write writes the files of a chunk. It returns their current names, none if the chunk exists, and the name that the
 // file of events gets when all files are synced.
 func (w *chunkWriter) write(ctx context.Context, first int64) (files []string, events string, err error) {
-	count := width(first, w.size)
+	count := chunkLength(first, w.size)
 	events, w.files = inside(w.dir, eventsPath(first/eventsPerFile, count)), nil
 	if there, err := exists(events); there || err != nil {
 		return nil, events, err
@@ -228,7 +228,7 @@ func makeDir(path string) error {
 // rename gives a complete file its final name.
 func rename(path string) error {
 	if err := os.Rename(path+partSuffix, path); err != nil {
-		return fmt.Errorf("put file in its place: %w", err)
+		return fmt.Errorf("rename file: %w", err)
 	}
 	return nil
 }
@@ -249,7 +249,7 @@ func exists(path string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("look for file: %w", err)
+		return false, fmt.Errorf("check whether file exists: %w", err)
 	}
 	return true, nil
 }

@@ -126,10 +126,10 @@ func (l *Ledger) Tamper(sql string) {
 		END $do$`)
 }
 
-// Latest returns the newest checkpoint.
+// Latest returns the checkpoint that is served: the newest one, unless an older one has a quorum.
 func (l *Ledger) Latest() ledger.Checkpoint {
 	l.t.Helper()
-	c, err := ledger.NewStore(l.Pool).Latest(l.t.Context())
+	c, err := ledger.NewStore(l.Pool).Served(l.t.Context())
 	if err != nil {
 		l.t.Fatal(err)
 	}
