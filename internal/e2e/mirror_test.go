@@ -218,6 +218,7 @@ func everyEvent(t *testing.T, s *Service) (title string) {
 // bundle, and goes on after a restart; its readers get what those of the origin get.
 func TestMirror(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	origin := Start(t, testdb.New(t), "--public-url", publicURL)
 	title := everyEvent(t, origin)
 	bundle := filepath.Join(t.TempDir(), "bundle")
