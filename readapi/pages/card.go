@@ -152,27 +152,26 @@ func (c card) draw() image.Image {
 	fill := func(r image.Rectangle, with color.Color) {
 		draw.Draw(picture, r, image.NewUniform(with), image.Point{}, draw.Src)
 	}
-	var ink, soft color.Color = color.Gray{0x1c}, color.Gray{0x58}
 	colour, onColour := accentColours(c.accent)
+	if c.title == "" { // the card of the platform
+		fill(picture.Bounds(), colour)
+		drawTitle(picture, onColour, cardMargin, c.site)
+		return picture
+	}
 	fill(picture.Bounds(), color.White)
 	fill(image.Rect(0, 0, cardWidth, accentHeight), colour)
 
-	title, small, left := c.title, c.site, cardMargin
-	if title == "" {
-		fill(picture.Bounds(), colour)
-		title, small, ink = small, "", onColour
-	} else {
-		y := (cardHeight - coverHeight + accentHeight) / 2
-		cover := image.Rect(0, 0, coverWidth, coverHeight).Add(image.Pt(cardMargin, y))
-		fill(cover, colour)
-		face, letter := cardFace(letterSize), firstLetter(title)
-		x := cover.Min.X + (coverWidth-font.MeasureString(face, letter).Ceil())/2
-		drawText(picture, face, onColour, x, cover.Min.Y+(coverHeight+letterSize*7/10)/2, letter)
-		left = cover.Max.X + cardMargin
-	}
-	drawTitle(picture, ink, left, title)
-	if lines, _ := wrap(cardFace(siteSize), small, cardWidth-cardMargin-left, 1); len(lines) > 0 {
-		drawText(picture, cardFace(siteSize), soft, left, cardHeight-cardMargin, lines[0])
+	y := (cardHeight - coverHeight + accentHeight) / 2
+	cover := image.Rect(0, 0, coverWidth, coverHeight).Add(image.Pt(cardMargin, y))
+	fill(cover, colour)
+	face, letter := cardFace(letterSize), firstLetter(c.title)
+	x := cover.Min.X + (coverWidth-font.MeasureString(face, letter).Ceil())/2
+	drawText(picture, face, onColour, x, cover.Min.Y+(coverHeight+letterSize*7/10)/2, letter)
+
+	left := cover.Max.X + cardMargin
+	drawTitle(picture, color.Gray{0x1c}, left, c.title)
+	if lines, _ := wrap(cardFace(siteSize), c.site, cardWidth-cardMargin-left, 1); len(lines) > 0 {
+		drawText(picture, cardFace(siteSize), color.Gray{0x58}, left, cardHeight-cardMargin, lines[0])
 	}
 	return picture
 }
