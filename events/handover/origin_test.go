@@ -29,7 +29,8 @@ type pair struct {
 	server   *httptest.Server
 	away     atomic.Bool                          // the mirror does not answer
 	other    atomic.Bool                          // another mirror answers
-	standby  atomic.Bool                          // a service on a standby of the mirror's database answers
+	standby  atomic.Bool                          // a service on a standby of the mirror's database answers commands
+	behind   atomic.Bool                          // such a service publishes
 	late     atomic.Bool                          // the mirror does not have the final checkpoint
 	checked  atomic.Pointer[func()]               // called when the mirror is asked for a checkpoint
 	promoted atomic.Pointer[[]handover.Promotion] // what the mirror publishes
@@ -58,9 +59,11 @@ func newPair(t *testing.T) *pair {
 			return
 		case r.Method == http.MethodPost:
 			w.WriteHeader(http.StatusMisdirectedRequest)
+			problem := map[string]string{"code": "misdirected"}
 			if url := p.follows.Load(); url != nil {
-				_ = json.MarshalWrite(w, map[string]string{"origin": *url}) // a failure shows in the client
+				problem["origin"] = *url
 			}
+			_ = json.MarshalWrite(w, problem) // a failure shows in the client
 			return
 		case path == "checkpoint" && p.late.Load():
 			answer = old
@@ -70,7 +73,7 @@ func newPair(t *testing.T) *pair {
 			if r.Header.Get("Cache-Control") != "no-cache" {
 				t.Errorf("a cache may answer: %v", r.Header)
 			}
-			published := handover.Published{Log: mirrorLog}
+			published := handover.Published{Log: mirrorLog, Standby: p.behind.Load()}
 			if p.other.Load() {
 				published.Log = uuid.New()
 			}
@@ -229,9 +232,12 @@ func TestHandoverAgain(t *testing.T) {
 	p.other.Store(true)
 	want(handover.ErrRefused)
 	p.other.Store(false)
-	p.standby.Store(true) // which may not have the promotion yet
+	p.behind.Store(true) // it may not have the promotion yet
+	want(handover.ErrRefused)
+	p.standby.Store(true)
 	want(handover.ErrRefused)
 	p.standby.Store(false)
+	p.behind.Store(false)
 	p.away.Store(true)
 	want(handover.ErrRefused)
 	p.Force = true

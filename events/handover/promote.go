@@ -135,7 +135,7 @@ func (m *Mirror) wantPersonalData(ctx context.Context, token *Token) error {
 //
 //   - a service that does not hand over with the token: the handover was undone, or another service has the URL
 //   - a mirror, for instance this one, whose log has the id own
-//   - a service whose answer shows its role, but not whether it hands over
+//   - a service whose answer shows its role, but not whether it hands over now
 //
 // It does not fail if no service answers, because the origin may be off, or if only a standby of the origin's database
 // answers, which may not have the handover yet.
@@ -162,7 +162,7 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 		return fmt.Errorf("%w: %s leads to %s, which cannot say whether the handover was undone: let it lead to the origin "+
 			"or nowhere, or start this mirror with another URL of the origin", ErrRefused, url, where)
 	}
-	standby := theirs.Handover == nil && theirs.isReader()
+	standby := theirs.Handover == nil && theirs.isStandby()
 	handsOver := theirs.Handover != nil && *theirs.Handover == token.Promotion
 	if standby || handsOver {
 		return nil

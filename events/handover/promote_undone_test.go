@@ -105,7 +105,7 @@ func answering(
 		published, status, origin := answer(r)
 		if r.Method == http.MethodPost {
 			w.WriteHeader(status)
-			_ = json.MarshalWrite(w, map[string]string{"origin": origin}) // a failure shows in the client
+			_ = json.MarshalWrite(w, map[string]string{"code": "any", "origin": origin}) // a failure shows in the client
 			return
 		}
 		if r.Header.Get("Cache-Control") != "no-cache" {
@@ -163,7 +163,8 @@ func TestPromoteUndone(t *testing.T) {
 }
 
 // TestPromoteAsks: a service at the address of the origin that accepts commands, has another handover or is a mirror
-// refuses the promotion. One on a standby of the origin's database, which may lack the handover, does not.
+// refuses the promotion. One on a standby of the origin's database, which may be behind, does not refuse it, nor permit
+// it while the origin answers commands.
 func TestPromoteAsks(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -181,18 +182,21 @@ func TestPromoteAsks(t *testing.T) {
 		what      string
 		log       uuid.UUID
 		handover  *uuid.UUID
+		standby   bool
 		status    int
 		successor string
 		refusal   string // "" if it is promoted
 	}{
-		{"it accepts commands", origin, nil, http.StatusUnauthorized, "", "undone"},
-		{"it was undone this moment", origin, nil, http.StatusServiceUnavailable, "https://mirror.example", "undone"},
-		{"a standby of another handover", origin, &other, http.StatusServiceUnavailable, "", "undone"},
-		{"another mirror", other, nil, http.StatusMisdirectedRequest, "https://o.example", "leads to another mirror"},
-		{"the mirror itself", mirrorLog, nil, http.StatusMisdirectedRequest, "https://o.example", "leads to this mirror"},
-		{"a standby that lags", origin, nil, http.StatusServiceUnavailable, "", ""},
+		{"it accepts commands", origin, nil, false, http.StatusUnauthorized, "", "undone"},
+		{"it has just been undone", origin, nil, false, http.StatusServiceUnavailable, "https://mirror.example", "undone"},
+		{"its database did not answer a moment ago", origin, nil, false, http.StatusServiceUnavailable, "", "undone"},
+		{"its standby lags", origin, &token.Promotion, true, http.StatusUnauthorized, "", "whether the handover was undone"},
+		{"a standby of another handover", origin, &other, true, http.StatusServiceUnavailable, "", "undone"},
+		{"another mirror", other, nil, false, http.StatusMisdirectedRequest, "https://o.example", "leads to another mirror"},
+		{"the mirror itself", mirrorLog, nil, false, http.StatusMisdirectedRequest, "https://o.example", "to this mirror"},
+		{"only a standby, which lags", origin, nil, true, http.StatusServiceUnavailable, "", ""},
 	} {
-		published = handover.Published{Log: c.log, Handover: c.handover}
+		published = handover.Published{Log: c.log, Handover: c.handover, Standby: c.standby}
 		status, successor = c.status, c.successor
 		done, err := m.Promote(t.Context(), token)
 		switch {

@@ -2,6 +2,7 @@ package handover
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -23,6 +24,8 @@ type Published struct {
 	// Changing means that a handover, its undoing or a promotion of this service is under way: the other fields may be
 	// outdated in a moment.
 	Changing bool `json:"changing"`
+	// Standby means that a standby was read: the other fields may be behind, and Changing is false.
+	Standby bool `json:"standby"`
 }
 
 // Name is an origin of the ledger.
@@ -37,13 +40,14 @@ const (
 	originsSQL = `SELECT origin, tree_size, started_at FROM ledger_origins ORDER BY ordinal`
 )
 
-// changingSQL finds out whether a process holds the lock of lockKeySQL.
-const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL + `)`
+// changingSQL returns whether a process holds the lock of lockKeySQL, and whether the server is a standby, where nobody
+// can hold it.
+const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL + `), pg_is_in_recovery()`
 
 // Publish reads what a service publishes.
 func Publish(ctx context.Context, db database.Querier) (p Published, err error) {
 	// This is read first: if nothing is under way now, the reads below see the result of all that has ended.
-	if err = db.QueryRow(ctx, changingSQL).Scan(&p.Changing); err != nil {
+	if err = db.QueryRow(ctx, changingSQL).Scan(&p.Changing, &p.Standby); err != nil {
 		return Published{}, fmt.Errorf("read whether a handover is under way: %w", err)
 	}
 	if p.Log, err = logID(ctx, db); err != nil {
@@ -129,11 +133,12 @@ func (a *answer) knowsRole() bool {
 }
 
 // isMirror reports whether the service answers as a mirror. A service on a standby of a mirror's database does not: see
-// isReader.
+// isStandby.
 func (a *answer) isMirror() bool { return a.status == http.StatusMisdirectedRequest }
 
-// isReader reports whether the service can only read its database, for instance a standby, which may be behind.
-func (a *answer) isReader() bool { return a.status == http.StatusServiceUnavailable && a.origin == "" }
+// isStandby reports whether only a service on a standby answers, which may be behind. The refusal of the command does
+// not show it: a service whose database does not answer for a moment refuses in the same way.
+func (a *answer) isStandby() bool { return a.Standby && a.status == http.StatusServiceUnavailable }
 
 // whichMirror returns which mirror answers at a URL that should lead to the origin: "this mirror", whose log has the id
 // own, or "another mirror". It returns "" if no mirror answers. The id alone does not show that this mirror answers and
@@ -148,9 +153,13 @@ func (a *answer) whichMirror(own uuid.UUID) string {
 	return "another mirror"
 }
 
+// errStandby is the error for a URL at which a service on a standby publishes, while another one answers commands.
+var errStandby = errors.New("it publishes from a standby, which may be behind")
+
 // ask sends a command without an API key to the service at a public URL, and then fetches what it publishes. So
-// Published is at least as new as the answer to the command, except from a standby (isReader). If the service answers
-// the command and does not publish, for instance because it has too many readers, ask fails and returns the answer.
+// Published is at least as new as the answer to the command, except from a standby (isStandby). ask fails, and
+// returns the answer to the command, if nothing is published, for instance because the service has too many readers. It
+// also fails if a standby publishes although a service that knows its role has answered the command.
 func ask(ctx context.Context, client *http.Client, url string) (answer, error) {
 	const maxBody = 1 << 16
 	response, err := send(ctx, client, http.MethodPost, url, "/api/integrations/posts")
@@ -165,5 +174,8 @@ func ask(ctx context.Context, client *http.Client, url string) (answer, error) {
 	_ = response.Body.Close()                                                // it was only read from
 	a := answer{status: response.StatusCode, code: refusal.Code, origin: refusal.Origin}
 	a.Published, err = fetchOrigins(ctx, client, url)
+	if err == nil && a.Standby && a.knowsRole() {
+		err = fmt.Errorf("ask %s: %w", url, errStandby)
+	}
 	return a, err
 }

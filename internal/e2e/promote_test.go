@@ -81,6 +81,7 @@ type published struct {
 		Entries, KnownEntries  int64
 	}
 	Handover *string
+	Standby  bool
 }
 
 func originsOf(t testing.TB, s *Service) (p published) {
