@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
 	"syscall"
@@ -107,7 +108,11 @@ func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
 		if !f.complete {
 			return nil
 		}
-		return ledger.Reinstate(o.Memory, f.promotion)
+		err := ledger.Reinstate(o.Memory, f.promotion)
+		if errors.Is(err, fs.ErrNotExist) {
+			err = fmt.Errorf("%w: run this where the memory of the ledger is: %w", ErrRefused, err)
+		}
+		return err
 	})
 	if err != nil && conn.IsClosed() {
 		err = o.lifted(context.WithoutCancel(ctx), err)

@@ -305,6 +305,22 @@ func TestUndoLosesItsConnection(t *testing.T) {
 	}
 }
 
+// TestUndoWithoutMemory: an undo that cannot reinstate the memory is refused. The retired memory would make the service
+// fence itself again, as replaced.
+func TestUndoWithoutMemory(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	token := testdb.Must(p.HandOver(t.Context()))(t)
+	elsewhere := p.operator()
+	elsewhere.Memory = t.TempDir()
+	if err := elsewhere.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) || p.fences(t) != "given" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+	if err := p.Undo(t.Context(), token); err != nil || p.fences(t) != "none" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+}
+
 // TestUndoOfIncomplete: what a killed handover has left is undone also if the mirror does not say whether it was
 // promoted, unless it accepts commands.
 func TestUndoOfIncomplete(t *testing.T) {

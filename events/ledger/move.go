@@ -97,9 +97,13 @@ func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error
 	return Signing{Keys: string(keys), Memory: memory, Last: last.Note}, nil
 }
 
-// Reinstate undoes Retire. It fails with ErrMemory if the memory was retired for another promotion. It can be repeated.
+// Reinstate undoes Retire. It fails with ErrMemory if the memory was retired for another promotion, and with
+// fs.ErrNotExist if dir is not a memory. It can be repeated.
 func Reinstate(dir string, promotion uuid.UUID) error {
 	found, retired, err := ReadRetirement(dir)
+	if err == nil && !retired {
+		_, err = readMemoryID(dir)
+	}
 	if err != nil || !retired {
 		return err
 	}
