@@ -3,7 +3,7 @@
 //
 // # Invariants
 //
-//   - A database with a row in the table handover, the fence, refuses appends of every process: see Fence.
+//   - A database with a row in the table handover, the fence, refuses appends of every process: see fence.go.
 //   - The keys and the memory of an origin leave it only after its database is fenced, everything in its log is signed,
 //     and the successor serves the final checkpoint.
 //   - A mirror becomes the origin in one transaction. With a Token, its log is then exactly the tree of the final
@@ -11,5 +11,5 @@
 //
 // # Failure
 //
-// Every step is durable and can be repeated. After a kill, the same command continues from the last step.
+// Every step is durable and can be repeated. After a kill, the same command continues after the last completed step.
 package handover

@@ -61,15 +61,15 @@ type Origin struct {
 	Client    *http.Client
 	// LeaveImports hands over although bulk imports have not ended. Their partners must send them again.
 	LeaveImports bool
-	// Force assumes that a successor that does not answer was not promoted. With IgnorePromotion, it assumes that the
-	// promoted service is off for good.
+	// Force assumes that a successor that does not say whether it was promoted was not. With IgnorePromotion, it assumes
+	// that the promoted service is off for good.
 	Force bool
 	// IgnorePromotion lets Undo lift the fence of a database that was replaced. The promotion is ignored for good.
 	IgnorePromotion bool
 	// Wait limits the wait for running transactions, and then the time in which commands are refused until the mirror
 	// serves the final checkpoint. After that time, the fence is lifted.
 	Wait time.Duration
-	// Claim reserves the place of the token of a promotion. It is called before anything changes. Default: none.
+	// Claim reserves a file for the token of a promotion, before anything changes. Default: the token has no file.
 	Claim func(promotion uuid.UUID) error
 	// Report gets a line of text after each step.
 	Report func(text string)
@@ -145,17 +145,18 @@ func (o *Origin) abort(ctx context.Context, conn *pgx.Conn, f *fence, failed err
 	}
 	ctx = context.WithoutCancel(ctx)
 	lifted := false
-	reopen := func(conn *pgx.Conn) error {
+	lift := func(conn *pgx.Conn) error {
 		left, err := readFence(ctx, conn)
-		if err == nil && left != nil && left.promotion == f.promotion {
-			err = o.reopen(ctx, conn, f)
-			lifted = err == nil
+		if err != nil || left == nil || left.promotion != f.promotion {
+			return err // without an error, this fence does not stand
 		}
+		err = o.reopen(ctx, conn, f)
+		lifted = err == nil
 		return err
 	}
-	err := reopen(conn)
+	err := lift(conn)
 	if conn.IsClosed() { // it was lost, and the lock with it
-		err = o.withNewLock(ctx, reopen)
+		err = o.withNewLock(ctx, lift)
 	}
 	switch {
 	case errors.Is(err, ErrReplaced):
@@ -257,10 +258,6 @@ func (o *Origin) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	sealed, err := ledger.ReadSealed(ctx, o.Pool)
-	if err != nil {
-		return err
-	}
 	if theirs.Origin != id.Origin {
 		return fmt.Errorf("%w: %s serves the ledger %s, and this one is %s: it is not a mirror of this service", ErrRefused,
 			o.Successor, theirs.Origin, id.Origin)
@@ -268,14 +265,15 @@ func (o *Origin) check(ctx context.Context) error {
 	if err := o.wantMirror(ctx); err != nil {
 		return err
 	}
-	if behind := sealed.Size - theirs.Tree.N; behind > maxBehind {
-		return fmt.Errorf("%w: the mirror is %d events behind; wait until it has caught up", ErrRefused, behind)
-	}
 	store := ledger.NewStore(o.Pool)
 	ours, err := store.Tree(ctx)
-	if err == nil {
-		err = ledger.Extends(ours, theirs.Tree, store.Hashes(ctx, ours))
+	if err != nil {
+		return err
 	}
+	if behind := ours.N - theirs.Tree.N; behind > maxBehind {
+		return fmt.Errorf("%w: the mirror is %d events behind; wait until it has caught up", ErrRefused, behind)
+	}
+	err = ledger.Extends(ours, theirs.Tree, store.Hashes(ctx, ours))
 	if errors.Is(err, ledger.ErrForked) {
 		err = fmt.Errorf("%w: the mirror has another history: %w", ErrRefused, err)
 	}

@@ -17,10 +17,10 @@ import (
 
 // Published is what a service says about the origins of its ledger: GET /ledger/origins.
 type Published struct {
-	Log        uuid.UUID   `json:"log"`     // random id of the log in this database
-	Origins    []Name      `json:"origins"` // oldest first; the last one is the current one
-	Promotions []Promotion `json:"promotions"`
-	Handover   *uuid.UUID  `json:"handover"` // id of the promotion of a complete handover; nil without one
+	Log        uuid.UUID      `json:"log"`     // random id of the log in this database
+	Origins    []LedgerOrigin `json:"origins"` // oldest first; the last one is the current one
+	Promotions []Promotion    `json:"promotions"`
+	Handover   *uuid.UUID     `json:"handover"` // id of the promotion of a complete handover; nil without one
 	// Changing means that a handover, its undoing or a promotion of this service is under way: the other fields may be
 	// outdated in a moment.
 	Changing bool `json:"changing"`
@@ -28,8 +28,8 @@ type Published struct {
 	Standby bool `json:"standby"`
 }
 
-// Name is an origin of the ledger.
-type Name struct {
+// LedgerOrigin is a name under which the ledger was signed.
+type LedgerOrigin struct {
 	Origin    string    `json:"origin"`
 	Entries   int64     `json:"entries"` // in the tree when the origin was started
 	StartedAt time.Time `json:"startedAt"`
@@ -63,10 +63,10 @@ func Publish(ctx context.Context, db database.Querier) (p Published, err error) 
 	if f != nil && f.complete {
 		p.Handover = &f.promotion
 	}
-	p.Origins, err = database.Collect(ctx, db, "origins", func(row pgx.CollectableRow) (n Name, err error) {
-		err = row.Scan(&n.Origin, &n.Entries, &n.StartedAt)
-		n.StartedAt = n.StartedAt.UTC()
-		return n, err
+	p.Origins, err = database.Collect(ctx, db, "origins", func(row pgx.CollectableRow) (l LedgerOrigin, err error) {
+		err = row.Scan(&l.Origin, &l.Entries, &l.StartedAt)
+		l.StartedAt = l.StartedAt.UTC()
+		return l, err
 	}, originsSQL)
 	return p, err
 }
@@ -79,8 +79,7 @@ func logID(ctx context.Context, db database.Querier) (id uuid.UUID, err error) {
 	return id, nil
 }
 
-// send sends a request without a body and an API key to the service at a public URL. Caches on the way must ask the
-// service.
+// send sends a request with neither body nor API key to the service at a public URL. No cache may answer it.
 func send(ctx context.Context, client *http.Client, method, url, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url+path, http.NoBody)
 	if err != nil {
