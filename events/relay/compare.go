@@ -15,7 +15,7 @@ import (
 // compare fails with a RefusedError unless the messages of the streams are the first events of the ledger. It compares
 // only the last message of each stream, because its leaf commits to the whole event, and a relay never appends without
 // this comparison. It fails with errSetBack while the ledger is behind a stream and the log is being sealed.
-func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
+func (t *turn) compare(ctx context.Context, sealed ledger.Sealed) error {
 	state := t.main.CachedInfo().State
 	if state.Msgs != state.LastSeq {
 		return &RefusedError{
@@ -58,7 +58,7 @@ func (t *active) compare(ctx context.Context, sealed ledger.Sealed) error {
 
 // compareBelow compares the message before log index end with the ledger. If they differ, it fails with a RefusedError
 // that names the log index of the first difference.
-func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) error {
+func (t *turn) compareBelow(ctx context.Context, s *stream, end, size int64) error {
 	if end == 0 {
 		return nil
 	}
@@ -82,7 +82,7 @@ func (t *active) compareBelow(ctx context.Context, s *stream, end, size int64) e
 
 // same reports whether the message of a log index has the same event as the ledger. A deleted personal message counts
 // as the same.
-func (t *active) same(ctx context.Context, s *stream, index, size int64) (bool, error) {
+func (t *turn) same(ctx context.Context, s *stream, index, size int64) (bool, error) {
 	list, err := t.read(ctx, index, 1, size)
 	if err != nil {
 		return false, err

@@ -26,7 +26,7 @@ type Connection struct {
 	Name string
 	// Inbox is the prefix of the subjects of answers. Default: _INBOX.
 	Inbox string
-	// Logger gets lost connections. Default: slog.Default.
+	// Logger gets lost connections and other errors of NATS. Default: slog.Default.
 	Logger *slog.Logger
 }
 

@@ -35,7 +35,7 @@ WHERE e.stream_id = $6 AND e.stream_version < $7 AND e.personal IS NOT NULL`
 // eraseFor deletes the personal messages that author.erased erases. The log does not have the author of an erased
 // event, so eraseFor deletes the messages of all erased events before author.erased. It looks for the remaining events
 // first: in the other order, neither statement would find an event that is erased in between.
-func (t *active) eraseFor(ctx context.Context, m *message) error {
+func (t *turn) eraseFor(ctx context.Context, m *message) error {
 	indexes, err := t.remaining(ctx, m)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (t *active) eraseFor(ctx context.Context, m *message) error {
 }
 
 // remaining returns the log indexes of the author's events before an author.erased that are not erased yet.
-func (t *active) remaining(ctx context.Context, m *message) (indexes []int64, err error) {
+func (t *turn) remaining(ctx context.Context, m *message) (indexes []int64, err error) {
 	recorded, err := m.row.Decode()
 	if err != nil {
 		return nil, fmt.Errorf("read the erasure of log index %d: %w", m.index, err)
@@ -76,7 +76,7 @@ func (t *active) remaining(ctx context.Context, m *message) (indexes []int64, er
 }
 
 // eraseUpTo deletes the messages of all erased events below a log index.
-func (t *active) eraseUpTo(ctx context.Context, end int64) error {
+func (t *turn) eraseUpTo(ctx context.Context, end int64) error {
 	rows, _ := t.db.Query(ctx, erasedSQL, end) // CollectRows returns its error
 	indexes, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
@@ -90,7 +90,7 @@ const concurrentDeletes = 16
 
 // erase makes the servers overwrite and delete messages of the personal stream. It skips messages that are deleted or
 // empty, or that this turn has erased.
-func (t *active) erase(ctx context.Context, indexes []int64) error {
+func (t *turn) erase(ctx context.Context, indexes []int64) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(concurrentDeletes)
 	for _, index := range indexes {

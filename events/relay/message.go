@@ -32,13 +32,13 @@ const (
 // Partitions is the number of partitions. Consumers can divide the novels among them by partition.
 const Partitions = 64
 
-// Partition returns the partition of a novel, or of an aggregate that belongs to no novel.
-func Partition(id uuid.UUID) int { return int(id[0]) % Partitions }
+// partition returns the partition of a novel, or of an aggregate that belongs to no novel.
+func partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 
 // message is the content of an event's messages in both streams.
 type message struct {
 	row     *eventlog.Row
-	index   int64
+	index   int64 // log index
 	leaf    string
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
@@ -108,7 +108,7 @@ func (r *Relay) setSubjects(ctx context.Context, list []message) error {
 	}
 	for i := range list {
 		row := list[i].row
-		list[i].subject = fmt.Sprintf("%02d.%s", Partition(novels[row.StreamID]), row.Type)
+		list[i].subject = fmt.Sprintf("%02d.%s", partition(novels[row.StreamID]), row.Type)
 	}
 	return nil
 }

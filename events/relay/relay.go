@@ -110,7 +110,7 @@ var (
 // turn relays from the current end of the streams until an error.
 func (r *Relay) turn(ctx context.Context) (progress bool, err error) {
 	defer func() { r.endTurn(ctx, err) }()
-	if err := r.lead(ctx); err != nil {
+	if err := r.lock(ctx); err != nil {
 		return false, err
 	}
 	r.config.Metrics.active.Set(1)
@@ -149,8 +149,8 @@ func (r *Relay) endTurn(ctx context.Context, err error) {
 
 const lockSQL = `SELECT pg_try_advisory_lock(hashtextextended('novelgate relay', 0))`
 
-// lead connects to the database and takes the lock. It fails with errStandby if another relay has it.
-func (r *Relay) lead(ctx context.Context) (err error) {
+// lock connects to the database and takes the lock. It fails with errStandby if another relay has it.
+func (r *Relay) lock(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	if r.db == nil || r.db.IsClosed() {
@@ -179,8 +179,8 @@ func (r *Relay) disconnect(ctx context.Context) {
 	r.db = nil
 }
 
-// active is one turn: the relay with its streams.
-type active struct {
+// turn is one turn of the relay, with the streams that it has opened.
+type turn struct {
 	*Relay
 	origin         string
 	main, personal *stream
@@ -190,7 +190,7 @@ type active struct {
 
 // begin opens the streams of the current origin and compares them with the ledger. It deletes the personal messages of
 // all erased events up to the end of the main stream: a stream that was restored from a backup may still have them.
-func (r *Relay) begin(ctx context.Context) (*active, error) {
+func (r *Relay) begin(ctx context.Context) (*turn, error) {
 	sealed, err := r.sealed(ctx)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (r *Relay) begin(ctx context.Context) (*active, error) {
 	if len(sealed.Origins) == 0 {
 		return nil, errNoOrigin
 	}
-	t := &active{Relay: r, origin: sealed.Origin(), erased: map[int64]bool{}}
+	t := &turn{Relay: r, origin: sealed.Origin(), erased: map[int64]bool{}}
 	if t.main, err = r.open(ctx, mainConfig, sealed); err != nil {
 		return nil, err
 	}
@@ -222,7 +222,7 @@ func (r *Relay) sealed(ctx context.Context) (ledger.Sealed, error) {
 }
 
 // step publishes the next events.
-func (t *active) step(ctx context.Context) (eventlog.Span, error) {
+func (t *turn) step(ctx context.Context) (eventlog.Span, error) {
 	sealed, err := t.sealed(ctx)
 	if err != nil {
 		return eventlog.Span{}, err
@@ -250,7 +250,7 @@ func (t *active) step(ctx context.Context) (eventlog.Span, error) {
 }
 
 // next reads the next events, from log index first on. Near the end of the log it prefers the Tail of the process.
-func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
+func (t *turn) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	left := sealed.Size - first
 	if t.config.Tail != nil && t.at != (events.Position{}) && left <= eventlog.DefaultLimit &&
 		t.main.last == t.personal.last {
@@ -264,7 +264,7 @@ func (t *active) next(ctx context.Context, first int64, sealed ledger.Sealed) ([
 // readTail reads all sealed events after t.at from the Tail; nil if the Tail does not have exactly these. The rows may
 // have personal data that was erased meanwhile: then author.erased comes later in the log, and its publication deletes
 // their messages.
-func (t *active) readTail(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
+func (t *turn) readTail(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
 	_, rows, err := t.config.Tail.ReadRows(ctx, t.at, sealed.Log)
 	if err != nil {
 		return nil, err
@@ -286,7 +286,7 @@ func (t *active) readTail(ctx context.Context, first int64, sealed ledger.Sealed
 
 // publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. It
 // deletes the personal messages that an author.erased erases before it publishes to the main stream.
-func (t *active) publish(ctx context.Context, list []message) error {
+func (t *turn) publish(ctx context.Context, list []message) error {
 	if err := t.personal.publish(ctx, t.js, list, (*message).personalPart); err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ import (
 type Source struct {
 	*audit.Service
 
-	js     jetstream.JetStream
-	origin string   // of the newest checkpoint
-	open   *streams // nil: not reading
+	js      jetstream.JetStream
+	origin  string   // of the newest checkpoint
+	streams *streams // nil: not open
 }
 
 // NewSource returns the source for a connection; see Connect.
@@ -60,15 +60,15 @@ var errNotYet = errors.New("the stream does not have it yet")
 // A gap in the main stream is a ledger.ErrNotFound. An event without a message in the personal stream has no personal
 // part, like an erased event.
 func (s *Source) Events(ctx context.Context, first int64, count int, _ int64) (list []ledger.Event, err error) {
-	if s.open != nil && (s.open.next != first || s.open.origin != s.origin) {
+	if s.streams != nil && (s.streams.next != first || s.streams.origin != s.origin) {
 		s.Close()
 	}
-	if s.open == nil {
-		if s.open, err = openStreams(ctx, s.js, s.origin, first); err != nil {
+	if s.streams == nil {
+		if s.streams, err = openStreams(ctx, s.js, s.origin, first); err != nil {
 			return nil, err
 		}
 	}
-	if list, err = s.open.read(ctx, count); err != nil {
+	if list, err = s.streams.read(ctx, count); err != nil {
 		s.Close()
 	}
 	return list, err
@@ -76,9 +76,9 @@ func (s *Source) Events(ctx context.Context, first int64, count int, _ int64) (l
 
 // Close ends the reading of the streams. A later call of Events begins again.
 func (s *Source) Close() {
-	if s.open != nil {
-		s.open.close()
-		s.open = nil
+	if s.streams != nil {
+		s.streams.close()
+		s.streams = nil
 	}
 }
 
@@ -236,8 +236,8 @@ func (r *reader) message(ctx context.Context, sequence uint64, wait time.Duratio
 	return r.latest, nil
 }
 
-// parts returns the messages with these sequences; nil for a deleted one. The relay has stored them, because the
-// messages of the main stream come later. What the consumer does not deliver at once is read from the leader of the
+// parts returns the messages with these sequences; nil for a deleted one. The relay has stored them, because it
+// publishes to the main stream later. What the consumer does not deliver at once is read from the leader of the
 // stream: only the leader knows that a message is deleted.
 func (r *reader) parts(ctx context.Context, sequences []uint64) ([]*receivedPart, error) {
 	parts := make([]*receivedPart, len(sequences))

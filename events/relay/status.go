@@ -105,7 +105,7 @@ func NewMetrics() *Metrics {
 		}),
 		refused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_relay_refused",
-			Help: "1 since this process refused to continue the stream, which is of another history; the log says why.",
+			Help: "1 since this process refused to continue the streams; the log says why.",
 		}),
 		events: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_relay_events_total", Help: "Events that this process has published.",

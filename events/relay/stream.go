@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -178,7 +179,7 @@ func (r *Relay) open(
 		}
 	}
 	return &stream{
-		Stream: found, name: want.Name, prefix: want.Subjects[0][:len(want.Subjects[0])-1], last: info.State.LastSeq,
+		Stream: found, name: want.Name, prefix: strings.TrimSuffix(want.Subjects[0], ">"), last: info.State.LastSeq,
 	}, nil
 }
 
