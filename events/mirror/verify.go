@@ -65,13 +65,13 @@ func (m *Mirror) locate(
 func (m *Mirror) missing(
 	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, err error,
 ) error {
-	if !errors.Is(err, ledger.ErrNotFound) && !errors.Is(err, audit.ErrTiles) {
-		return err
-	}
-	if errors.Is(err, ledger.ErrNotFound) {
-		if err := m.wantKept(ctx, from, edge.Size(), c.Tree.N); err != nil {
+	switch {
+	case errors.Is(err, ledger.ErrNotFound):
+		if err := m.wantKept(ctx, from, c.Tree.N, edge.Size()); err != nil {
 			return err
 		}
+	case !errors.Is(err, audit.ErrTiles):
+		return err
 	}
 	return &StoppedError{LogIndex: edge.Size(), Reason: err}
 }
@@ -85,16 +85,17 @@ func (m *Mirror) compare(ctx context.Context, from audit.Source, edge *ledger.Ed
 		return nil
 	}
 	// An older checkpoint may be a cached one, or that of an origin that was set back.
-	if grown, err := m.store.Tree(ctx); err != nil {
-		return err
-	} else if grown.N >= c.Tree.N {
-		if err := ledger.Extends(grown, c.Tree, m.store.Hashes(ctx, grown)); errors.Is(err, ledger.ErrForked) {
-			return m.rewritten(ctx, from, c, err)
-		} else if err != nil {
-			return err
-		}
+	sealed, err := m.store.Tree(ctx)
+	if err == nil && sealed.N >= c.Tree.N {
+		err = ledger.Extends(sealed, c.Tree, m.store.Hashes(ctx, sealed))
 	}
-	return m.wantKept(ctx, from, edge.Size(), c.Tree.N)
+	if errors.Is(err, ledger.ErrForked) {
+		return m.rewritten(ctx, from, c, err)
+	}
+	if err != nil {
+		return err
+	}
+	return m.wantKept(ctx, from, c.Tree.N, edge.Size())
 }
 
 // rewritten returns the StoppedError for a log that differs from a signed tree. It names the first sealed event that
@@ -114,7 +115,7 @@ func (m *Mirror) rewritten(ctx context.Context, from audit.Source, c ledger.Chec
 // wantKept fails with a StoppedError unless the origin still has the mirrored events from log index first up to size,
 // as far as they are sealed. It compares leaves with a binary search: after the first event that the origin has lost,
 // all events differ.
-func (m *Mirror) wantKept(ctx context.Context, from audit.Source, size, first int64) error {
+func (m *Mirror) wantKept(ctx context.Context, from audit.Source, first, size int64) error {
 	sealed, err := m.store.Tree(ctx)
 	if err != nil {
 		return err
