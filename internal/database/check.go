@@ -51,11 +51,11 @@ const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
                    AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
                        AND c.relname = 'goose_db_version')), ''),
        coalesce(has_schema_privilege(to_regnamespace('public')::oid, 'CREATE'), false),
-           has_database_privilege(current_database(), 'CREATE'),
+       has_database_privilege(current_database(), 'CREATE'),
        current_user, current_database()`
 
-// An event with a transaction id that this cluster has not assigned yet would stay invisible to readers, and appends
-// would be ordered before it.
+// restoredSQL returns whether the newest event has a transaction id that this cluster has not assigned yet. Readers
+// would not see such an event, and later events would be ordered before it.
 const restoredSQL = `SELECT coalesce((SELECT transaction_id FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1)
        >= pg_snapshot_xmax(pg_current_snapshot()), false)`
 

@@ -1,4 +1,5 @@
-// Package database opens the connection pools of the service, each with session settings for its work.
+// Package database connects to PostgreSQL: connection pools with session settings for their work, hot standbys for
+// readers, and notifications. It checks servers before they are used, and finds out when they fail.
 package database
 
 import (
@@ -106,8 +107,8 @@ var commandSettings = map[string]string{
 
 // Open connects. lanes is the number of concurrent batches of the committer; most is the maximum number of connections
 // of the process, at least LeastConnections(lanes). Open opens the connections for commands first and keeps them. It
-// fails with ErrTooFew when the server has too few connections for commands. When there are too few for all pools, it
-// makes the other pools smaller.
+// fails with ErrTooFewConnections when the server has too few connections for commands. When there are too few for all
+// pools, it makes the other pools smaller.
 func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {
@@ -121,18 +122,16 @@ func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 	pools := []struct {
 		target **pgxpool.Pool
 		share
-		settings map[string]string
-		ping     bool // a connection that was idle, before it is handed out
-		keep     bool // for commands
+		options
 	}{
-		{&p.History, share{1, historyConnections}, historySettings, true, false},
-		{&p.Read, share{1, 14}, readSettings, true, false},
-		{&p.General, share{leastGeneral, 14}, generalSettings, true, false},
+		{&p.History, share{1, historyConnections}, options{settings: historySettings, ping: true}},
+		{&p.Read, share{1, 14}, options{settings: readSettings, ping: true}},
+		{&p.General, share{leastGeneral, 14}, options{settings: generalSettings, ping: true}},
 		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not ping:
 		// it detects a dead connection within its own time limit.
-		{&p.Access, share{1, accessConnections}, accessSettings, true, true},
-		{&p.Limits, share{1, 3}, limitsSettings, true, true},
-		{&p.Append, share{leastAppend(lanes), lanes + 1}, appendSettings, false, true},
+		{&p.Access, share{1, accessConnections}, options{settings: accessSettings, ping: true, keep: true}},
+		{&p.Limits, share{1, 3}, options{settings: limitsSettings, ping: true, keep: true}},
+		{&p.Append, share{leastAppend(lanes), lanes + 1}, options{settings: appendSettings, keep: true}},
 	}
 	var shares []share
 	p.ideal = unpooled
@@ -145,17 +144,16 @@ func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 	p.scarce = p.room.most < p.ideal
 	sizes := divide(shares, min(p.room.most, p.ideal)-unpooled)
 	for i, pool := range pools {
-		o := options{size: sizes[i], settings: pool.settings, ping: pool.ping, keep: pool.keep, scarce: p.scarce}
-		o.timelines = seen
+		pool.size, pool.scarce, pool.timelines = sizes[i], p.scarce, seen
 		if pool.keep {
-			o.full = p.makeRoom
+			pool.onFull = p.makeRoom
 		}
-		if *pool.target, err = open(ctx, url, o); err != nil {
+		if *pool.target, err = open(ctx, url, pool.options); err != nil {
 			p.Close()
 			return nil, err
 		}
 	}
-	if err := p.reserve(ctx, p.room); err != nil {
+	if err := p.reserve(ctx); err != nil {
 		p.Close()
 		return nil, err
 	}
@@ -215,11 +213,9 @@ const pingTimeout = 500 * time.Millisecond
 // clean-up, and when all connections of a pool go silent at once, no new one could be opened meanwhile.
 const closeTimeout = time.Second
 
-// keepInterval is the interval at which lost connections for commands are opened again without a request for them.
-// scarceIdleTime is how long other idle connections stay open when connections are scarce.
 const (
-	keepInterval   = time.Second
-	scarceIdleTime = 5 * time.Second
+	keepInterval   = time.Second     // at which lost connections for commands are opened again, also without a request
+	scarceIdleTime = 5 * time.Second // after which other connections are closed when connections are scarce
 )
 
 type options struct {
@@ -228,7 +224,7 @@ type options struct {
 	ping      bool       // ping an idle connection before use
 	keep      bool       // keep all connections open
 	scarce    bool       // close idle connections soon
-	full      func()     // called when the server has no connection left for this pool
+	onFull    func()     // called when the server has no connection left for this pool
 	timelines *timelines // shared by all pools of the process; nil: accept any server
 	only      string     // the host and port of the URL to connect to; "" for all of them
 }
@@ -253,8 +249,8 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	if !o.ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
 	}
-	if o.full != nil {
-		onError(config.ConnConfig, tooManyConnections, o.full)
+	if o.onFull != nil {
+		onError(config.ConnConfig, tooManyConnections, o.onFull)
 	}
 	if o.timelines != nil {
 		o.timelines.guard(config)

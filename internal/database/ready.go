@@ -68,7 +68,7 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 
 // readyDesc describes the metric of ReadyCollector.
 var readyDesc = prometheus.NewDesc("novelgate_ready",
-	"Whether commands get what they need of the pool: a connection that can write; and whether commands succeed.",
+	"1 if the pool provides a writable connection; for the pool commands: if commands succeed.",
 	[]string{"pool"}, nil)
 
 // ReadyCollector exports the results of a probe such as Pools.Probe to Prometheus.

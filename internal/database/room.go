@@ -11,8 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// ErrTooFew refuses a server with too few connections for commands.
-var ErrTooFew = errors.New("the database server lets this role have too few connections")
+// ErrTooFewConnections refuses a server with too few connections for commands.
+var ErrTooFewConnections = errors.New("the database server lets this role have too few connections")
 
 // tooManyConnections is the SQLSTATE of a server, a role or a database without free connections.
 const tooManyConnections = "53300"
@@ -41,9 +41,12 @@ func LeastConnections(lanes int) int {
 // DefaultConnections returns the number of connections for good throughput: 20 with two lanes.
 func DefaultConnections(lanes int) int { return LeastConnections(lanes) + 5 }
 
-// room is the number of connections that the role may open to its database: in total (most), and besides the existing
-// ones (left).
-type room struct{ most, left, maxConnections int }
+// room is the number of connections that the role may open to its database.
+type room struct {
+	most           int // in total
+	left           int // besides those that exist
+	maxConnections int // setting of the server, for messages
+}
 
 // roomSQL measures the room. Reserved connections and the limits of a role or a database do not apply to superusers.
 // Its own session is not counted.
@@ -76,11 +79,11 @@ func measureRoom(ctx context.Context, config *pgx.ConnConfig) (r room, err error
 	return r, nil
 }
 
-// refuse returns ErrTooFew with the number of connections that commands need.
+// refuse returns ErrTooFewConnections with the number of connections that commands need.
 func (r room) refuse(commands int) error {
 	return fmt.Errorf("%w: commands need %d, and %d of %d are left: raise max_connections (%d), or the connection limit "+
 		"of the role or the database, or lower --lanes",
-		ErrTooFew, commands, r.left, r.most, r.maxConnections)
+		ErrTooFewConnections, commands, r.left, r.most, r.maxConnections)
 }
 
 // share is the range of a pool's size: the minimum with which its work continues, and the maximum that it can use.
@@ -108,7 +111,7 @@ func divide(shares []share, connections int) []int {
 }
 
 // reserve opens all connections of the pools for commands, which keep them.
-func (p *Pools) reserve(ctx context.Context, r room) error {
+func (p *Pools) reserve(ctx context.Context) error {
 	var held []*pgxpool.Conn
 	defer func() {
 		for _, conn := range held {
@@ -119,14 +122,14 @@ func (p *Pools) reserve(ctx context.Context, r room) error {
 	for _, pool := range p.forCommands() {
 		commands += int(pool.Config().MaxConns)
 	}
-	if r.most < commands+leastUnpooled {
-		return r.refuse(commands + leastUnpooled)
+	if p.room.most < commands+leastUnpooled {
+		return p.room.refuse(commands + leastUnpooled)
 	}
 	for name, pool := range p.forCommands() {
 		for range pool.Config().MaxConns {
 			conn, err := pool.Acquire(ctx)
 			if isFull(err) {
-				return r.refuse(commands)
+				return p.room.refuse(commands)
 			}
 			if err != nil {
 				return fmt.Errorf("open pool %s: %w", name, err)
@@ -143,9 +146,8 @@ func (p *Pools) Scarcity() string {
 		return ""
 	}
 	return fmt.Sprintf("The database server has %d of %d connections left for this replica, which can use %d: commands "+
-		"keep theirs; projections, ledger, "+
-		"readers and rebuilds get what remains and may stand still. Raise max_connections (%d), or the connection limit of "+
-		"the role or the database.",
+		"keep theirs; projections, ledger, readers and rebuilds get what remains and may stand still. Raise max_connections "+
+		"(%d), or the connection limit of the role or the database.",
 		p.room.left, p.room.most, p.ideal, p.room.maxConnections)
 }
 

@@ -46,13 +46,13 @@ type Standbys struct {
 
 	next atomic.Uint32 // to choose in turns
 
-	// Of the primary; only Watch uses them.
-	history walHistory
+	// Of the primary; only check uses them.
+	wal     walHistory
 	samples []sample // oldest first
 }
 
-// walHistory is a cluster and its timeline. Each promotion begins a new timeline; LSNs of two timelines are not
-// comparable.
+// walHistory is a cluster and its timeline. Each promotion of a standby begins a new timeline; LSNs of two timelines
+// are not comparable.
 type walHistory struct{ cluster, timeline string }
 
 // standby is one of the servers.
@@ -309,11 +309,11 @@ const lsnSQL = `SELECT pg_current_wal_lsn()::text, (SELECT system_identifier::te
 func (s *Standbys) check(ctx context.Context, timeout time.Duration) {
 	asking, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	taken, history := sample{at: s.now()}, walHistory{}
-	err := s.watched.QueryRow(asking, lsnSQL).Scan(&taken.lsn, &history.cluster, &history.timeline)
+	taken, wal := sample{at: s.now()}, walHistory{}
+	err := s.watched.QueryRow(asking, lsnSQL).Scan(&taken.lsn, &wal.cluster, &wal.timeline)
 	if err == nil { // otherwise the samples stay true, and grow old
-		if history != s.history { // another server was promoted: its WAL continues from an earlier LSN
-			s.history, s.samples = history, nil
+		if wal != s.wal { // another server was promoted: its WAL continues from an earlier LSN
+			s.wal, s.samples = wal, nil
 		}
 		s.samples = append(s.samples, taken)
 	}
@@ -377,9 +377,9 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 		lsns[i] = known.lsn
 	}
 	var recovering bool
-	var of walHistory
+	var wal walHistory
 	var replayed int
-	err := one.watched.QueryRow(ctx, standbySQL, lsns).Scan(&recovering, &of.cluster, &of.timeline, &replayed)
+	err := one.watched.QueryRow(ctx, standbySQL, lsns).Scan(&recovering, &wal.cluster, &wal.timeline, &replayed)
 	switch {
 	case err != nil:
 		for _, pool := range one.pools() { // a server that restarts leaves dead connections
@@ -388,7 +388,7 @@ func (s *Standbys) replayed(ctx context.Context, one *standby) (time.Time, error
 		return time.Time{}, fmt.Errorf("%w: %w", ErrNoAnswer, err)
 	case !recovering:
 		return time.Time{}, ErrPromoted
-	case len(s.samples) > 0 && of != s.history:
+	case len(s.samples) > 0 && wal != s.wal:
 		return time.Time{}, ErrOtherHistory
 	case replayed == 0:
 		return time.Time{}, ErrBehind
