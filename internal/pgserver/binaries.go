@@ -171,10 +171,7 @@ func inspect(ctx context.Context, dir string, want int) (binaries, error) {
 
 // installCommand returns the command that installs PostgreSQL on this system; major 0 means any version.
 func installCommand(major int) string {
-	release, err := os.ReadFile("/etc/os-release")
-	if err != nil {
-		release = nil
-	}
+	release, _ := os.ReadFile("/etc/os-release") // without it, installCommandFor names a web page
 	return installCommandFor(runtime.GOOS, string(release), major)
 }
 
@@ -206,10 +203,11 @@ func installCommandFor(goos, osRelease string, major int) string {
 				return "sudo pacman -S postgresql"
 			}
 			installer, known := installers[id]
-			if known && major == 0 {
+			switch {
+			case !known:
+			case major == 0:
 				return installer.command + installer.suffix
-			}
-			if known {
+			default:
 				return installer.command + installer.separator + strconv.Itoa(major) + installer.suffix
 			}
 		}

@@ -47,9 +47,9 @@ type Server struct {
 	layout  layout
 	url     string
 	fresh   bool
-	process process  // empty when attached
-	lock    *os.File // nil when attached
-	watch   sync.WaitGroup
+	process process        // empty when attached
+	lock    *os.File       // nil when attached
+	watch   sync.WaitGroup // of watchLog
 
 	done     chan struct{} // only when attached; closed when the owner has ended, or by Stop
 	detach   chan struct{} // only when attached; closed by Stop
