@@ -12,12 +12,12 @@ import (
 	"novelgate/events"
 )
 
-// Capability is the right to use one endpoint.
+// Capability is a right that staff give an integration.
 type Capability string
 
 // Capabilities.
 const (
-	Novels Capability = "novels" // upsert novels
+	Novels Capability = "novels" // create and update novels
 	Posts  Capability = "posts"  // import comments
 	Import Capability = "import" // bulk import
 )
@@ -25,10 +25,12 @@ const (
 // Capabilities returns all capabilities, in the order in which they are listed.
 func Capabilities() []Capability { return []Capability{Novels, Posts, Import} }
 
-// Operations that have a limit but are not a capability. Events and LimitError use these names.
+// Operations with a limit, as events and LimitError name them.
 const (
-	novelUpdates Capability = "novelUpdates"
-	lines        Capability = "lines" // of bulk imports
+	posts        = string(Posts)
+	novels       = string(Novels)
+	novelUpdates = "novelUpdates"
+	lines        = "lines" // of bulk imports
 )
 
 // Default limits per minute (SPEC section 8, which leaves the creation limit open).
@@ -41,28 +43,24 @@ const (
 // MaxPerMinute is the greatest limit. It fits into every integer type of the code and of the tables.
 const MaxPerMinute = 1_000_000_000
 
-// hostName is the owner of the host platform's novels in queries.
-const hostName = "host"
+// reservedName means the host platform where queries name the owner of a novel.
+const reservedName = "host"
 
 // Refusals.
 var (
 	ErrNotFound     = errors.New("no such integration")
 	ErrNameReserved = fmt.Errorf(
-		"the name %q, in upper or lower case, is reserved for the host platform: choose another", hostName)
+		"the name %q, in upper or lower case, is reserved for the host platform: choose another", reservedName)
 	ErrCapability = errors.New(`a capability is "novels", "posts" or "import"`)
 	ErrLimit      = fmt.Errorf("a limit must lie between 0 and %d", MaxPerMinute)
 	ErrOverlap    = errors.New("the overlap must not be negative")
 )
 
 // LimitError is ErrLimit with the operations whose limits are out of range.
-type LimitError struct{ Operations []Capability }
+type LimitError struct{ Operations []string }
 
 func (e *LimitError) Error() string {
-	names := make([]string, len(e.Operations))
-	for i, operation := range e.Operations {
-		names[i] = string(operation)
-	}
-	return strings.Join(names, ", ") + ": " + ErrLimit.Error()
+	return strings.Join(e.Operations, ", ") + ": " + ErrLimit.Error()
 }
 
 func (e *LimitError) Unwrap() error { return ErrLimit }
@@ -115,8 +113,8 @@ func (i *Integration) apply(event events.Event) {
 	case events.CapabilityDisabled:
 		delete(i.Capabilities, Capability(e.Capability))
 	case events.RateLimitSet:
-		switch Capability(e.Operation) {
-		case Posts:
+		switch e.Operation {
+		case posts:
 			i.PostsPerMinute = e.PerMinute
 		case lines:
 			i.LinesPerMinute = e.PerMinute
@@ -151,7 +149,7 @@ func Register(name string, at time.Time) ([]events.Event, error) {
 }
 
 // isReserved reports whether a name is reserved for the host platform.
-func isReserved(name string) bool { return strings.EqualFold(name, hostName) }
+func isReserved(name string) bool { return strings.EqualFold(name, reservedName) }
 
 // Change is a change of settings by staff. nil leaves a setting unchanged.
 type Change struct {
@@ -222,12 +220,12 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 	if c.NovelUpdates != nil {
 		updates = *c.NovelUpdates
 	}
-	var outOfRange []Capability
+	var outOfRange []string
 	for _, limit := range []struct {
-		operation Capability
+		operation string
 		perMinute *int
 	}{
-		{Posts, c.PostsPerMinute}, {Novels, c.NovelsPerMinute}, {novelUpdates, updates.PerMinute}, {lines, c.LinesPerMinute},
+		{posts, c.PostsPerMinute}, {novels, c.NovelsPerMinute}, {novelUpdates, updates.PerMinute}, {lines, c.LinesPerMinute},
 	} {
 		if limit.perMinute != nil && (*limit.perMinute < 0 || *limit.perMinute > MaxPerMinute) {
 			outOfRange = append(outOfRange, limit.operation)
@@ -237,18 +235,18 @@ func (i Integration) changeLimits(c Change) (decided []events.Event, err error) 
 		return nil, &LimitError{outOfRange}
 	}
 	// set also changes i, a copy, so that the event about updates below has the new creation limit.
-	set := func(operation Capability, perMinute *int, wanted *int) {
+	set := func(operation string, perMinute *int, wanted *int) {
 		if wanted != nil && *wanted != *perMinute {
 			*perMinute = *wanted
-			decided = append(decided, events.RateLimitSet{Operation: string(operation), PerMinute: *wanted})
+			decided = append(decided, events.RateLimitSet{Operation: operation, PerMinute: *wanted})
 		}
 	}
-	set(Posts, &i.PostsPerMinute, c.PostsPerMinute)
-	set(Novels, &i.NovelsPerMinute, c.NovelsPerMinute)
+	set(posts, &i.PostsPerMinute, c.PostsPerMinute)
+	set(novels, &i.NovelsPerMinute, c.NovelsPerMinute)
 	was, wanted := i.NovelUpdatesPerMinute, updates.PerMinute
 	if (wanted == nil) != (was == nil) || wanted != nil && *wanted != *was {
 		decided = append(decided, events.RateLimitSet{
-			Operation: string(Novels), PerMinute: i.NovelsPerMinute, Updates: &updates,
+			Operation: novels, PerMinute: i.NovelsPerMinute, Updates: &updates,
 		})
 	}
 	set(lines, &i.LinesPerMinute, c.LinesPerMinute)
@@ -274,7 +272,8 @@ func (i Integration) RevokeKey(keyID uuid.UUID, reason string, at time.Time) ([]
 	return []events.Event{events.KeyRevoked{KeyID: keyID, Reason: reason, RevokedAt: at}}, nil
 }
 
-// RotateKey replaces a key by the key issued. The old key stays valid for the overlap, but never beyond its own expiry.
+// RotateKey issues a key that replaces another one. The old key stays valid for the overlap, but never beyond its own
+// expiry.
 func (i Integration) RotateKey(
 	keyID uuid.UUID, issued events.KeyIssued, overlap time.Duration,
 ) ([]events.Event, error) {

@@ -61,7 +61,7 @@ func (f webhookFeed) Read(
 			return nil, fmt.Errorf("encode change: %w", err)
 		}
 		messages[i] = webhooks.Message{
-			ID: c.ID, Type: c.Type, Body: body, Place: c.Place.Position, OccurredAt: c.OccurredAt,
+			ID: c.ID, Type: c.Type, Body: body, Position: c.Place.Position, OccurredAt: c.OccurredAt,
 		}
 	}
 	return messages, nil
@@ -73,9 +73,9 @@ type webhookCommand struct {
 	Enable  webhookEnable  `cmd:"" help:"Switch a webhook on again. What it has missed is sent."`
 }
 
-var webhookColumns = columns[webhooks.Listed]{
+var webhookColumns = columns[webhooks.StaffWebhook]{
 	[]any{"WEBHOOK", "INTEGRATION", "URL", "ENABLED", "DISABLED", "FAILING SINCE", "RETRYING", "WAITING"},
-	func(w webhooks.Listed) []any {
+	func(w webhooks.StaffWebhook) []any {
 		return []any{
 			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), formatTime(w.FailingSince), w.Retrying,
 			w.Waiting,

@@ -214,7 +214,10 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 			return err
 		}
 		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
-		if err := c.readTarget(rt.source); err != nil {
+		if err := c.readPath(); err != nil {
+			return err
+		}
+		if c.staff.Delivery, err = c.delivery(rt.source); err != nil {
 			return err
 		}
 		if out, err = rt.handle(ctx, c); err == nil {
@@ -236,10 +239,8 @@ func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt rout
 	_, _ = w.Write(encoded) // it fails only if the client has closed the connection
 }
 
-// readTarget reads the object in the path. With a source it also reads the Idempotency-Key and makes the command
-// idempotent. The scope of a key is the staff user, the operation and its object.
-func (c *call) readTarget(source string) (err error) {
-	object := ""
+// readPath reads the object in the path.
+func (c *call) readPath() (err error) {
 	for name, value := range mux.Vars(c.Request) {
 		if name == "uuid" {
 			if c.author.ExternalUUID, err = url.PathUnescape(value); err != nil {
@@ -250,22 +251,28 @@ func (c *call) readTarget(source string) (err error) {
 		if c.id, err = httpkit.PathID(c.Request, name); err != nil {
 			return err
 		}
-		c.author.IntegrationID, object = c.id, c.id.String()
+		c.author.IntegrationID = c.id
 	}
+	return nil
+}
+
+// delivery returns the delivery that makes a command idempotent; nil for a route without a source. The scope of an
+// Idempotency-Key is the staff user, the operation and its object.
+func (c *call) delivery(source string) (*staff.Delivery, error) {
 	if source == "" {
-		return nil
+		return nil, nil
 	}
 	key, err := request.IdempotencyKey(c.Header)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	object := c.id
 	if strings.HasPrefix(source, "authors/") {
 		// A source cannot be erased, so it contains the derived id instead of the partner's identifier, which is personal
 		// data.
-		object = events.AuthorID(c.author.IntegrationID, c.author.ExternalUUID).String()
+		object = events.AuthorID(c.author.IntegrationID, c.author.ExternalUUID)
 	}
-	c.staff.Delivery = &staff.Delivery{
-		Key: key, Source: "staff/" + c.caller.ID.String() + "/" + strings.Replace(source, "*", object, 1),
-	}
-	return nil
+	return &staff.Delivery{
+		Key: key, Source: "staff/" + c.caller.ID.String() + "/" + strings.Replace(source, "*", object.String(), 1),
+	}, nil
 }

@@ -12,7 +12,7 @@ import (
 func moderateAuthor(
 	command func(s *staff.Staff, ctx context.Context, name staff.AuthorName, reason string) (staff.Author, error),
 ) operation {
-	return decide(func(c *call) staff.AuthorName { return c.author }, command, (*staff.Staff).Author)
+	return moderate(func(c *call) staff.AuthorName { return c.author }, command, (*staff.Staff).Author)
 }
 
 // link is the body of PUT on the member of an author.

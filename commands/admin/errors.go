@@ -60,10 +60,10 @@ func Problem(err error) *problem.Error {
 
 func invalid(field string, err error) *problem.Error { return problem.InvalidField(field, err.Error()) }
 
-func invalidLimits(operations []principal.Capability) *problem.Error {
+func invalidLimits(operations []string) *problem.Error {
 	fields := make([]problem.FieldError, len(operations))
 	for i, operation := range operations {
-		fields[i] = problem.FieldError{Field: string(operation) + "PerMinute", Message: principal.ErrLimit.Error()}
+		fields[i] = problem.FieldError{Field: operation + "PerMinute", Message: principal.ErrLimit.Error()}
 	}
 	return problem.InvalidRequest(fields...)
 }

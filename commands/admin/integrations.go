@@ -61,11 +61,11 @@ func (s *settings) read(o *httpkit.Object) {
 	}) {
 		s.Capabilities = &capabilities
 	}
-	s.PostsPerMinute, s.NovelsPerMinute = limit(o, "postsPerMinute"), limit(o, "novelsPerMinute")
-	s.LinesPerMinute = limit(o, "linesPerMinute")
+	s.PostsPerMinute, s.NovelsPerMinute = readLimit(o, "postsPerMinute"), readLimit(o, "novelsPerMinute")
+	s.LinesPerMinute = readLimit(o, "linesPerMinute")
 	if o.Null("novelUpdatesPerMinute") {
 		s.NovelUpdates = optionalLimit{&events.UpdateLimit{}}
-	} else if perMinute := limit(o, "novelUpdatesPerMinute"); perMinute != nil {
+	} else if perMinute := readLimit(o, "novelUpdatesPerMinute"); perMinute != nil {
 		s.NovelUpdates = optionalLimit{&events.UpdateLimit{PerMinute: perMinute}}
 	}
 	if review, ok := o.Bool("review"); ok {
@@ -76,13 +76,12 @@ func (s *settings) read(o *httpkit.Object) {
 // maxCapabilities limits the length of the list. There are only three capabilities.
 const maxCapabilities = 20
 
-func limit(o *httpkit.Object, name string) *int {
+func readLimit(o *httpkit.Object, name string) *int {
 	n, ok := o.Integer(name)
 	if !ok {
 		return nil
 	}
-	perMinute := int(n)
-	return &perMinute
+	return new(int(n))
 }
 
 func (s settings) change() principal.Change {
@@ -178,10 +177,10 @@ type keyRequest struct {
 
 func (*keyRequest) members() []string { return []string{"expiresInSeconds"} }
 
-func (k *keyRequest) read(o *httpkit.Object) { k.ExpiresInSeconds = lifetime(o, "expiresInSeconds") }
+func (k *keyRequest) read(o *httpkit.Object) { k.ExpiresInSeconds = readSeconds(o, "expiresInSeconds") }
 
-// lifetime reads a number of seconds.
-func lifetime(o *httpkit.Object, name string) int64 {
+// readSeconds reads a number of seconds, up to maxLifetime.
+func readSeconds(o *httpkit.Object, name string) int64 {
 	seconds, ok := o.Integer(name)
 	if ok && (seconds < 0 || seconds > maxLifetime) {
 		o.Fail(name, "must lie between 0 and %d", maxLifetime)
@@ -202,7 +201,7 @@ type rotation struct {
 
 func (*rotation) members() []string { return []string{"overlapSeconds"} }
 
-func (r *rotation) read(o *httpkit.Object) { r.OverlapSeconds = lifetime(o, "overlapSeconds") }
+func (r *rotation) read(o *httpkit.Object) { r.OverlapSeconds = readSeconds(o, "overlapSeconds") }
 
 func rotateKey(ctx context.Context, c *call, body rotation) (*output, error) {
 	issued, secret, err := c.staff.RotateKey(ctx, c.id, time.Duration(body.OverlapSeconds)*time.Second)

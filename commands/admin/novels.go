@@ -78,7 +78,7 @@ func rejectTitle(ctx context.Context, c *call, body rejection) (*output, error) 
 func moderateNovel(
 	command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Novel, error),
 ) operation {
-	return decide(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).NovelByID)
+	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).NovelByID)
 }
 
 func listNovels(ctx context.Context, c *call) (*output, error) {
@@ -110,7 +110,7 @@ func showNovel(ctx context.Context, c *call) (*output, error) {
 func moderatePost(
 	command func(s *staff.Staff, ctx context.Context, id uuid.UUID, reason string) (staff.Post, error),
 ) operation {
-	return decide(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).Post)
+	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).Post)
 }
 
 func showPost(ctx context.Context, c *call) (*output, error) {

@@ -15,13 +15,13 @@ func listWebhooks(ctx context.Context, c *call) (*output, error) {
 	}
 	found, err := (&webhooks.Store{Pool: c.staff.Pool}).List(ctx, integration.UUID)
 	return &output{status: http.StatusOK, body: struct {
-		Items []webhooks.Listed `json:"items"`
+		Items []webhooks.StaffWebhook `json:"items"`
 	}{found}}, err
 }
 
 // switchWebhook switches a webhook off or on. It is idempotent.
 func switchWebhook(on bool) operation {
-	return withBody(func(ctx context.Context, c *call, body decision) (*output, error) {
+	return withBody(func(ctx context.Context, c *call, body reasonBody) (*output, error) {
 		found, err := (&webhooks.Store{Pool: c.staff.Pool}).Switch(ctx, c.id, on, c.staff.Actor, body.Reason)
 		return &output{status: http.StatusOK, body: found}, err
 	})

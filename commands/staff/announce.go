@@ -57,37 +57,24 @@ func (s *Staff) Announce(ctx context.Context, logger *slog.Logger) {
 	}
 }
 
-// announcement is an event to append to the stream of an integration, unless its delivery is on record.
-type announcement struct {
-	integration uuid.UUID
-	delivery    Delivery
-	announce    func(ctx context.Context, by *Staff, integration uuid.UUID) error // by has the delivery
+// completedImport is a completed import without an announcement.
+type completedImport struct {
+	integrationID uuid.UUID
+	event         events.ImportCompleted
 }
 
-// scanCompleted reads the announcement of a completed import.
-func scanCompleted(row pgx.CollectableRow) (a announcement, err error) {
-	var e events.ImportCompleted
-	err = row.Scan(&a.integration, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
+func scanCompleted(row pgx.CollectableRow) (c completedImport, err error) {
+	e := &c.event
+	err = row.Scan(&c.integrationID, &e.ImportID, &e.Lines, &e.Created, &e.Updated, &e.Unchanged, &e.Replayed, &e.Failed,
 		&e.ParentMissing)
-	a.delivery = Delivery{Key: e.ImportID.String(), Source: importsSource}
-	a.announce = func(ctx context.Context, by *Staff, id uuid.UUID) error { return by.announceImport(ctx, id, e) }
-	return a, err
+	return c, err
 }
 
-// scanExpiring reads the announcement of a key that expires soon.
-func scanExpiring(row pgx.CollectableRow) (a announcement, err error) {
-	var keyID uuid.UUID
-	var expires time.Time
-	err = row.Scan(&a.integration, &keyID, &expires)
-	a.delivery = Delivery{
-		Key: keyID.String() + "/" + strconv.FormatInt(expires.UnixMicro(), 10), Source: keysSource,
-	}
-	a.announce = func(ctx context.Context, by *Staff, id uuid.UUID) error {
-		_, err := by.decideIntegration(ctx, id,
-			func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(keyID, expires) })
-		return err
-	}
-	return a, err
+// expiringKey is a key that expires soon, without an announcement.
+type expiringKey struct {
+	IntegrationID uuid.UUID
+	KeyID         uuid.UUID
+	ExpiresAt     time.Time
 }
 
 // AnnounceDue appends an event for each import that has been completed and for each key that expires soon, if there is
@@ -98,22 +85,35 @@ func (s *Staff) AnnounceDue(ctx context.Context) error {
 		return err
 	}
 	now := s.Now()
-	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", scanExpiring, expiringSQL, now,
+	expiring, err := database.Collect(ctx, s.Pool, "expiring keys", pgx.RowToStructByPos[expiringKey], expiringSQL, now,
 		now.Add(expiryNotice), keysSource)
 	if err != nil {
 		return err
 	}
-	var failed error
-	for _, a := range append(completed, expiring...) {
-		by := *s
-		by.Delivery = &a.delivery
+	var failed error // an error of one announcement does not stop the others
+	for _, c := range completed {
+		err := s.withDelivery(c.event.ImportID.String(), importsSource).announceImport(ctx, c.integrationID, c.event)
+		if err != nil {
+			failed = errors.Join(failed, fmt.Errorf("announce import %s: %w", c.event.ImportID, err))
+		}
+	}
+	for _, k := range expiring {
+		delivery := k.KeyID.String() + "/" + strconv.FormatInt(k.ExpiresAt.UnixMicro(), 10)
+		_, err := s.withDelivery(delivery, keysSource).decideIntegration(ctx, k.IntegrationID,
+			func(i principal.Integration) ([]events.Event, error) { return i.WarnOfExpiry(k.KeyID, k.ExpiresAt) })
 		var replayed *ReplayedError
-		err := a.announce(ctx, &by, a.integration)
-		if err != nil && !errors.As(err, &replayed) { // an error of one does not stop the others
-			failed = errors.Join(failed, fmt.Errorf("announce %s: %w", a.delivery.Key, err))
+		if err != nil && !errors.As(err, &replayed) {
+			failed = errors.Join(failed, fmt.Errorf("announce the expiry of key %s: %w", k.KeyID, err))
 		}
 	}
 	return failed
+}
+
+// withDelivery returns a Staff for one command with a delivery.
+func (s *Staff) withDelivery(key, source string) *Staff {
+	by := *s
+	by.Delivery = &Delivery{Key: key, Source: source}
+	return &by
 }
 
 const integrationVersionSQL = `SELECT stream_version FROM integrations WHERE integration_id = $1`

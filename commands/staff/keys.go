@@ -2,7 +2,6 @@ package staff
 
 import (
 	"context"
-	"fmt"
 	"strings"
 	"time"
 
@@ -70,11 +69,11 @@ func (s *Staff) issueKey(
 // newKey generates a key without issuing it.
 func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
 	secret, err := apikey.New(kind)
+	if err != nil {
+		return events.KeyIssued{}, apikey.Secret{}, err
+	}
 	if s.Sandbox != "" && kind == apikey.Partner {
 		secret = apikey.NewSandbox(s.Sandbox)
-	}
-	if err != nil {
-		return events.KeyIssued{}, apikey.Secret{}, fmt.Errorf("make key: %w", err)
 	}
 	hash := secret.Hash()
 	issued := events.KeyIssued{

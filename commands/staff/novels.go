@@ -61,7 +61,7 @@ func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (No
 // that is not canonical.
 func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
 	return s.moderateID(ctx, id, checkReason(reason),
-		func(n novel.Novel, _ string) ([]events.Event, error) { return one(n.Edit(fields, reason)) })
+		func(n novel.Novel, _ string) ([]events.Event, error) { return asList(n.Edit(fields, reason)) })
 }
 
 // novelDecision decides on a novel. spelling is the title as the command spells it, or the novel's title if the command
@@ -83,25 +83,25 @@ func approve(reason string) novelDecision {
 		if n.Version == 0 {
 			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, spelling)
 		}
-		return one(n.Approve(reason))
+		return asList(n.Approve(reason))
 	}
 }
 
 func (s *Staff) reject(ctx context.Context, reason string) novelDecision {
 	return func(n novel.Novel, spelling string) ([]events.Event, error) {
 		if n.Exists() {
-			return one(n.Reject(reason))
+			return asList(n.Reject(reason))
 		}
 		slug, err := s.freeSlug(ctx, n, spelling)
 		if err != nil {
 			return nil, err
 		}
-		return one(n.Bar(spelling, slug, reason))
+		return asList(n.Bar(spelling, slug, reason))
 	}
 }
 
-// one converts a decision of at most one event to a list.
-func one(event events.Event, err error) ([]events.Event, error) {
+// asList converts a decision of at most one event to a list.
+func asList(event events.Event, err error) ([]events.Event, error) {
 	if event == nil || err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (s *Staff) moderatePost(
 		if !p.Exists() {
 			return nil, post.ErrNotFound
 		}
-		return one(decide(p))
+		return asList(decide(p))
 	})
 	if err != nil {
 		return Post{}, err

@@ -3,12 +3,12 @@
 //
 // # Outbox
 //
-// The log is the outbox. A webhook has a position in the log, up to which every change of its partner has been
-// attempted. Each attempted change has a row. If the attempt failed, the row has the time of the next one, and the
-// position moves on all the same. After twenty failures without a success the endpoint gets one request every five
-// minutes, so the position hardly moves and few rows are added. The first success makes all retries due. A change
-// is given up after all waits, and only if the endpoint has accepted another one since its first attempt: an endpoint
-// that was down gets all changes, unless it refuses them again after a first success.
+// The log is the outbox. A webhook has a position in the log, up to which every change of its types has been attempted.
+// Each attempted change has a row. If the attempt failed, the row has the time of the next one. The position moves on
+// in either case. After twenty failures without a success the endpoint gets one request every five minutes, so the
+// position hardly moves and few rows are added. The first success makes all retries due. A change is given up after all
+// waits, and only if the endpoint has accepted another one since its first attempt: an endpoint that was down gets all
+// changes, unless it refuses them again after a first success.
 //
 // # Workers
 //

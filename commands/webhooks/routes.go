@@ -269,8 +269,8 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 	}
 	state := q.OneOf("state", Delivered, Retrying, Failed)
 	before := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
-	limit := q.Page(attemptList, func(place string) (err error) {
-		before, err = events.ParsePosition(place)
+	limit := q.Page(attemptList, func(sortKey string) (err error) {
+		before, err = events.ParsePosition(sortKey)
 		return err
 	})
 	if err := q.Err(); err != nil {
@@ -283,6 +283,6 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string { return a.place.String() })
+	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string { return a.position.String() })
 	return c.answer(http.StatusOK, page, nil)
 }

@@ -23,15 +23,13 @@ import (
 
 // Limits of a request.
 const (
-	attemptTime  = 15 * time.Second
-	maxHeader    = 16 << 10
-	idleTime     = 30 * time.Second
-	maxIdle      = 64
-	drained      = 4 << 10 // bytes of an answer that are read, to reuse the connection
-	longestRetry = 24 * time.Hour
-	maxURL       = 2000
-	userAgent    = "Novelgate"
-	jsonMedia    = "application/json"
+	attemptTime   = 15 * time.Second
+	maxHeader     = 16 << 10
+	idleTime      = 30 * time.Second
+	maxIdle       = 64
+	maxDrain      = 4 << 10 // bytes of an answer that are read, to reuse the connection
+	maxRetryAfter = 24 * time.Hour
+	maxURL        = 2000
 )
 
 // Error texts of checkURL.
@@ -49,11 +47,11 @@ type Sender struct {
 	now       func() time.Time
 }
 
-// rule checks an IP address: it fails if nothing may be sent there. It is applied to an address in a URL, and to the
-// address of every connection.
+// rule fails for an IP address to which nothing may be sent. It checks addresses in URLs, and the address of every
+// connection.
 type rule func(netip.Addr) error
 
-// network has what finds and verifies endpoints. nil: the default of the system.
+// network is how a Sender finds and verifies endpoints. A nil field is the default of the system.
 type network struct {
 	resolver *net.Resolver
 	roots    *x509.CertPool
@@ -84,8 +82,8 @@ func newSender(allowed []netip.Prefix, now func() time.Time, through network) *S
 		"http":  within,
 	}}
 	transports := map[string]*http.Transport{}
-	for scheme, permits := range s.rules {
-		transports[scheme] = transport(permits, through)
+	for scheme, check := range s.rules {
+		transports[scheme] = transport(check, through)
 	}
 	s.client = &http.Client{
 		Timeout: attemptTime,
@@ -103,13 +101,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // transport returns a transport without a proxy. It connects only to the addresses that a rule permits.
-func transport(permits rule, through network) *http.Transport {
+func transport(check rule, through network) *http.Transport {
 	control := func(_, address string, _ syscall.RawConn) error {
 		at, err := netip.ParseAddrPort(address)
 		if err != nil {
 			return ssrf.ErrProhibitedIP
 		}
-		return permits(at.Addr().Unmap())
+		return check(at.Addr().Unmap())
 	}
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Control: control, Timeout: attemptTime, Resolver: through.resolver}).DialContext,
@@ -181,7 +179,7 @@ func (s *Sender) post(
 	}
 	at := s.now()
 	r.Header = http.Header{
-		"Content-Type": {jsonMedia}, "User-Agent": {userAgent}, "Webhook-Id": {id},
+		"Content-Type": {"application/json"}, "User-Agent": {"Novelgate"}, "Webhook-Id": {id},
 		"Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {sign(id, at, body, secrets...)},
 	}
 	response, err := s.client.Do(r)
@@ -189,7 +187,7 @@ func (s *Sender) post(
 		return 0, 0, fmt.Errorf("send: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // the status is known already
-	if response.ContentLength <= drained {
+	if response.ContentLength <= maxDrain {
 		_, _ = io.CopyN(io.Discard, response.Body, response.ContentLength)
 	}
 	return response.StatusCode, s.retryAfter(response.Header.Get("Retry-After")), nil
@@ -206,7 +204,7 @@ func (s *Sender) retryAfter(text string) time.Duration {
 		}
 		wait = date.Sub(s.now())
 	}
-	return min(max(wait, 0), longestRetry)
+	return min(max(wait, 0), maxRetryAfter)
 }
 
 // failure returns the error text of an attempt, without internals of the host platform's network: addresses, names,

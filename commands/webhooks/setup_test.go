@@ -51,7 +51,7 @@ func (f feed) Read(
 			return nil, err
 		}
 		list = append(list, webhooks.Message{
-			ID: c.ID, Type: c.Type, Body: body, Place: c.Place.Position, OccurredAt: c.OccurredAt,
+			ID: c.ID, Type: c.Type, Body: body, Position: c.Place.Position, OccurredAt: c.OccurredAt,
 		})
 	}
 	return list, err

@@ -33,8 +33,8 @@ type Webhook struct {
 	Waiting        int        `json:"waiting"`      // number of changes not sent yet, up to 1,000
 }
 
-// Listed is a webhook for staff.
-type Listed struct {
+// StaffWebhook is a webhook as staff see it.
+type StaffWebhook struct {
 	Webhook
 	IntegrationID uuid.UUID `json:"integrationId"`
 	DisabledBy    *string   `json:"disabledBy"` // such as staff:ada
@@ -52,7 +52,7 @@ type Attempt struct {
 	Status       *int       `json:"status"` // of the latest answer; nil without one
 	Error        *string    `json:"error"`
 	Milliseconds int        `json:"milliseconds"`
-	place        events.Position
+	position     events.Position
 }
 
 // States of an attempt.
@@ -82,30 +82,30 @@ const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w
     (SELECT count(*) FROM (SELECT FROM changes AS c WHERE c.integration_id = w.integration_id
         AND (c.transaction_id, c.position) > (w.transaction_id, w.position) LIMIT 1000) AS c), w.integration_id, w.disabled_by`
 
-func scanListed(row pgx.CollectableRow) (l Listed, err error) {
-	err = row.Scan(&l.ID, &l.URL, &l.Types, &l.Enabled, &l.Disabled, &l.DisabledAt, &l.DisabledReason, &l.CreatedAt,
-		&l.FailingSince, &l.Retrying, &l.Waiting, &l.IntegrationID, &l.DisabledBy)
-	database.UTC(&l.CreatedAt, l.DisabledAt, l.FailingSince)
-	return l, err
+func scanWebhook(row pgx.CollectableRow) (w StaffWebhook, err error) {
+	err = row.Scan(&w.ID, &w.URL, &w.Types, &w.Enabled, &w.Disabled, &w.DisabledAt, &w.DisabledReason, &w.CreatedAt,
+		&w.FailingSince, &w.Retrying, &w.Waiting, &w.IntegrationID, &w.DisabledBy)
+	database.UTC(&w.CreatedAt, w.DisabledAt, w.FailingSince)
+	return w, err
 }
 
 // List returns the webhooks of an integration, or with uuid.Nil those of all integrations, oldest first.
-func (s *Store) List(ctx context.Context, integration uuid.UUID) ([]Listed, error) {
-	return database.Collect(ctx, s.Pool, "webhooks", scanListed, `SELECT `+columns+` FROM webhooks AS w
+func (s *Store) List(ctx context.Context, integration uuid.UUID) ([]StaffWebhook, error) {
+	return database.Collect(ctx, s.Pool, "webhooks", scanWebhook, `SELECT `+columns+` FROM webhooks AS w
 WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1 ORDER BY w.created_at, w.webhook_id`, integration)
 }
 
 // Find returns a webhook of an integration, or with uuid.Nil of any integration. If there is none, it fails with
 // ErrNotFound.
-func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (Listed, error) {
-	return one(ctx, s.Pool, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
+func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (StaffWebhook, error) {
+	return queryWebhook(ctx, s.Pool, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
     AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $2)`, id, integration)
 }
 
-// one executes a statement that returns one webhook. If the statement returns none, it fails with ErrNotFound.
-func one(ctx context.Context, db database.Querier, what, sql string, args ...any) (Listed, error) {
+// queryWebhook executes a statement that returns one webhook. If the statement returns none, it fails with ErrNotFound.
+func queryWebhook(ctx context.Context, db database.Querier, what, sql string, args ...any) (StaffWebhook, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
-	found, err := pgx.CollectExactlyOneRow(rows, scanListed)
+	found, err := pgx.CollectExactlyOneRow(rows, scanWebhook)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return found, ErrNotFound
 	}
@@ -137,12 +137,12 @@ func (s *Store) create(
 	ctx context.Context, integration uuid.UUID, url string, types []string,
 ) (Webhook, string, error) {
 	secret, shown := newSecret()
-	var w Listed
+	var w StaffWebhook
 	err := pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, lockCreateSQL, integration)
 		if err == nil {
-			w, err = one(ctx, tx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types, secret,
-				maxWebhooks)
+			w, err = queryWebhook(ctx, tx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types,
+				secret, maxWebhooks)
 		}
 		return err
 	})
@@ -187,7 +187,8 @@ const uniqueViolation = "23505"
 
 // change changes a webhook of an integration.
 func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change) (Webhook, error) {
-	changed, err := one(ctx, s.Pool, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes, c.enabled)
+	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes,
+		c.enabled)
 	if errors.Is(err, ErrNotFound) {
 		if _, err = s.Find(ctx, integration, id); err == nil { // it exists, so staff have disabled it
 			err = errByStaff
@@ -204,14 +205,14 @@ const disableSQL = `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = n
 WHERE webhook_id = $1 RETURNING ` + columns
 
 // Switch disables or enables a webhook for staff.
-func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (Listed, error) {
+func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (StaffWebhook, error) {
 	if !on && strings.TrimSpace(reason) == "" {
-		return Listed{}, staff.ErrReasonRequired
+		return StaffWebhook{}, staff.ErrReasonRequired
 	}
 	if on {
-		return one(ctx, s.Pool, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true)
+		return queryWebhook(ctx, s.Pool, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true)
 	}
-	return one(ctx, s.Pool, "disable webhook", disableSQL, id, reason, actor)
+	return queryWebhook(ctx, s.Pool, "disable webhook", disableSQL, id, reason, actor)
 }
 
 // delete deletes a webhook of an integration.
@@ -232,7 +233,7 @@ WHERE webhook_id = $1 AND integration_id = $2 RETURNING ` + columns
 // rotate sets a new secret and returns it. For a time the old secret signs too.
 func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap time.Duration) (Webhook, string, error) {
 	secret, shown := newSecret()
-	w, err := one(ctx, s.Pool, "rotate secret", rotateSQL, id, integration, secret, overlap)
+	w, err := queryWebhook(ctx, s.Pool, "rotate secret", rotateSQL, id, integration, secret, overlap)
 	return w.Webhook, shown, err
 }
 
@@ -253,7 +254,7 @@ SELECT ` + columns + ` FROM w`
 
 // replay sends all changes since a time again.
 func (s *Store) replay(ctx context.Context, integration, id uuid.UUID, since time.Time) (Webhook, error) {
-	w, err := one(ctx, s.Pool, "replay", replaySQL, id, integration, since)
+	w, err := queryWebhook(ctx, s.Pool, "replay", replaySQL, id, integration, since)
 	return w.Webhook, err
 }
 
@@ -270,7 +271,7 @@ func (s *Store) attempts(
 ) ([]Attempt, error) {
 	return database.Collect(ctx, s.Pool, "attempts", func(row pgx.CollectableRow) (a Attempt, err error) {
 		err = row.Scan(&a.ID, &a.Type, &a.State, &a.Attempts, &a.FirstAt, &a.LastAt, &a.NextAt, &a.Status, &a.Error,
-			&a.Milliseconds, &a.place.TransactionID, &a.place.Ordinal)
+			&a.Milliseconds, &a.position.TransactionID, &a.position.Ordinal)
 		database.UTC(&a.FirstAt, &a.LastAt, a.NextAt)
 		return a, err
 	}, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)

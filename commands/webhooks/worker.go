@@ -24,7 +24,7 @@ import (
 type Message struct {
 	ID, Type   string
 	Body       []byte // JSON
-	Place      events.Position
+	Position   events.Position
 	OccurredAt time.Time
 }
 
@@ -41,7 +41,7 @@ type Worker struct {
 	Sender  *Sender
 	Retries []time.Duration // waits between the attempts of a change; the last one repeats while the endpoint fails
 	Logger  *slog.Logger
-	Metrics *Metrics
+	Metrics *prometheus.CounterVec // from NewMetrics
 }
 
 // Times and limits of a worker.
@@ -75,24 +75,15 @@ var (
 // errLeaseLost ends a visit: the webhook was changed, or another worker has leased it.
 var errLeaseLost = errors.New("the lease of the webhook has ended")
 
-// Metrics are the metrics of a worker.
-type Metrics struct{ attempts *prometheus.CounterVec }
-
-// NewMetrics returns metrics at zero.
-func NewMetrics() *Metrics {
-	m := &Metrics{prometheus.NewCounterVec(prometheus.CounterOpts{
+// NewMetrics returns the metric of attempts, at zero. The caller registers it.
+func NewMetrics() *prometheus.CounterVec {
+	attempts := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "novelgate_webhook_attempts_total", Help: "Attempts to send a change to a webhook: delivered or failed.",
-	}, []string{"outcome"})}
-	m.attempts.WithLabelValues("delivered")
-	m.attempts.WithLabelValues("failed")
-	return m
+	}, []string{"outcome"})
+	attempts.WithLabelValues("delivered")
+	attempts.WithLabelValues("failed")
+	return attempts
 }
-
-// Describe implements prometheus.Collector.
-func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { m.attempts.Describe(ch) }
-
-// Collect implements prometheus.Collector.
-func (m *Metrics) Collect(ch chan<- prometheus.Metric) { m.attempts.Collect(ch) }
 
 // Run sends changes until ctx ends.
 func (w *Worker) Run(ctx context.Context) {
@@ -249,9 +240,9 @@ func (w *Worker) rewind(ctx context.Context, v *visit) error {
 	return nil
 }
 
-// retryRow is a change to send again.
+// retryRow is a change to send again, as the table webhook_attempts has it.
 type retryRow struct {
-	Place      events.Position
+	Position   events.Position
 	RecordedAt time.Time
 	Attempts   int
 	FirstAt    time.Time
@@ -263,23 +254,23 @@ WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
 // retry sends the changes again whose next attempt is due. It reports whether there may be more.
 func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
 	due, err := database.Collect(ctx, w.Store.Pool, "retries", func(row pgx.CollectableRow) (r retryRow, err error) {
-		err = row.Scan(&r.Place.TransactionID, &r.Place.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
+		err = row.Scan(&r.Position.TransactionID, &r.Position.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
 		return r, err
 	}, dueSQL, v.id, retriesPerRead)
 	if err != nil {
 		return false, err
 	}
 	for _, r := range due {
-		before := r.Place
+		before := r.Position
 		before.Ordinal--
 		found, err := w.Feed.Read(ctx, v.integration, before, 1)
 		if err != nil {
 			return false, err
 		}
-		if len(found) == 0 || found[0].Place != r.Place || !found[0].OccurredAt.Equal(r.RecordedAt) {
+		if len(found) == 0 || found[0].Position != r.Position || !found[0].OccurredAt.Equal(r.RecordedAt) {
 			// The log has lost the change.
 			if _, err := w.Store.Pool.Exec(ctx, `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $2
-    AND position = $3`, v.id, r.Place.TransactionID, r.Place.Ordinal); err != nil {
+    AND position = $3`, v.id, r.Position.TransactionID, r.Position.Ordinal); err != nil {
 				return false, fmt.Errorf("delete the retry of a lost change: %w", err)
 			}
 			continue
@@ -307,7 +298,7 @@ func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err e
 		if err := w.attempt(ctx, until, v, m, nil); err != nil {
 			return false, err
 		}
-		v.position, skipped = m.Place, nil
+		v.position, skipped = m.Position, nil
 	}
 	if skipped != nil {
 		if err := w.skipTo(ctx, v, skipped); err != nil {
@@ -320,14 +311,14 @@ func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err e
 // skipTo moves the position to the last of some changes that the webhook does not want.
 func (w *Worker) skipTo(ctx context.Context, v *visit, last *Message) error {
 	tag, err := w.Store.Pool.Exec(ctx, `UPDATE webhooks SET transaction_id = $3, position = $4, event_recorded_at = $5
-WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Place.TransactionID, last.Place.Ordinal, last.OccurredAt)
+WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Position.TransactionID, last.Position.Ordinal, last.OccurredAt)
 	if err != nil {
-		return fmt.Errorf("pass over changes: %w", err)
+		return fmt.Errorf("skip changes: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return errLeaseLost
 	}
-	v.position = last.Place
+	v.position = last.Position
 	return nil
 }
 
@@ -342,7 +333,7 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 		return fmt.Errorf("the service is shutting down: %w", ctx.Err())
 	}
 	if !o.Delivered {
-		w.Metrics.attempts.WithLabelValues("failed").Inc()
+		w.Metrics.WithLabelValues("failed").Inc()
 		v.failures++
 		rest := o.retryAfter
 		if v.failures >= failingAfter {
@@ -350,7 +341,7 @@ func (w *Worker) attempt(ctx, until context.Context, v *visit, m *Message, again
 		}
 		return w.record(ctx, v, m, again, &o, w.next(v, again, o.retryAfter), rest)
 	}
-	w.Metrics.attempts.WithLabelValues("delivered").Inc()
+	w.Metrics.WithLabelValues("delivered").Inc()
 	recovered := v.failures >= failingAfter
 	v.failures = 0
 	if err := w.record(ctx, v, m, again, &o, nil, 0); err != nil || !recovered {
@@ -371,9 +362,9 @@ func (w *Worker) record(
 ) error {
 	slow := o.Milliseconds >= int(slowTime.Milliseconds())
 	var disabled *string
-	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Place.TransactionID, m.Place.Ordinal, m.OccurredAt,
-		again == nil, m.ID, m.Type, o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow, o.gone(),
-		disableAfter).Scan(&disabled, &v.succeededAt)
+	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Position.TransactionID, m.Position.Ordinal,
+		m.OccurredAt, again == nil, m.ID, m.Type, o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow,
+		o.gone(), disableAfter).Scan(&disabled, &v.succeededAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errLeaseLost

@@ -2,7 +2,6 @@ package apikey
 
 import (
 	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"io"
 	"log/slog"
@@ -54,12 +53,6 @@ func (s Secret) SandboxName() string {
 // Hash returns the SHA-256 of the whole key, which is stored instead of the key. The key has about 178 random bits, so
 // a slow hash is not necessary.
 func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(s.Reveal())) }
-
-// Matches reports in constant time whether hash is the hash of this key.
-func (s Secret) Matches(hash [sha256.Size]byte) bool {
-	own := s.Hash()
-	return subtle.ConstantTimeCompare(own[:], hash[:]) == 1
-}
 
 // String returns the prefix and an ellipsis: "ngp_AbC1…".
 func (s Secret) String() string {
