@@ -6,7 +6,6 @@ package commands
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -44,12 +42,6 @@ type Limiter interface {
 	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
 }
 
-// Records runs the queries of partners. It is a connection pool.
-type Records interface {
-	database.Querier
-	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-}
-
 // API serves partners. The Problems of its Kit must include Problem.
 type API struct {
 	*httpkit.Kit
@@ -57,13 +49,13 @@ type API struct {
 	Keys      Authenticator
 	Committer Committer
 	Limiter   Limiter
-	Records   Records
+	DB        database.DB            // for queries
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	Addresses httpkit.Addresses      // makes the URLs in responses
 	// Sandbox is the database of a sandbox, where faults can be simulated; nil outside of sandboxes.
 	Sandbox *pgxpool.Pool
 
-	guard     *guard // set by Register
+	queries   *queryLimits // set by Register
 	readiness readiness
 }
 
@@ -78,7 +70,7 @@ func NewOutcomes() *prometheus.CounterVec {
 
 // Register adds the routes to router. Call it once.
 func (a *API) Register(router *mux.Router) {
-	a.guard = newGuard(a.Now)
+	a.queries = newQueryLimits(a.Now)
 	for _, r := range []*route{
 		a.novelsRoute(), a.postsRoute(), a.meRoute(), a.reconcileRoute(), a.deliveryRoute(), a.resolveRoute(),
 		a.certificationRoute(),
@@ -123,7 +115,7 @@ type output struct {
 
 func (in *input) caller() committer.Caller {
 	return committer.Caller{
-		IntegrationID: in.IntegrationID, KeyID: in.KeyID, MayCreateNovels: in.CanCreateNovels, UnderReview: in.Review,
+		IntegrationID: in.IntegrationID, KeyID: in.KeyID, CanCreateNovels: in.CanCreateNovels, Review: in.Review,
 		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID,
 		TraceParent: in.traceParent,
 	}
@@ -163,44 +155,40 @@ func (a *API) handler(rt *route) http.Handler {
 const bodyGrace = 50 * time.Millisecond
 
 // serve returns the response to a request. With an error, output only says whether the request is a replay.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *output, err error) {
+func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (out *output, err error) {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
-	if in.Integration, err = a.authenticate(ctx, r); err != nil {
+	// Called when the command is done, so that the headers count its permit.
+	done := func() { a.setCommandLimits(w.Header(), in, rt) }
+	if rt.command == "" {
+		in.Integration, done, err = a.Admit(ctx, w, r)
+	} else if in.Integration, err = a.authenticate(ctx, r); err != nil {
 		a.DelayRefusal(r, uuid.Nil, err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			a.DelayRefusal(r, in.IntegrationID, err)
-		}
-	}()
-	if rt.command == "" {
-		err = a.enter(r, in.IntegrationID)
-		a.setQueryLimits(w.Header(), in.Integration)
-		if err != nil {
-			return nil, err
-		}
-		defer a.guard.queries.Return(in.IntegrationID)
-	} else {
-		// Deferred, so that the headers count the permit of this request.
-		defer func() {
-			a.setRateLimit(w.Header(), in.Integration, rt.limits...)
-			if in.fault == rateLimited {
-				w.Header().Set("Ratelimit", fmt.Sprintf(`"%s";r=0;t=%d`, rt.command, wholeSeconds(rateLimitedTime)))
-			}
-		}()
+	if out, err = a.serveAdmitted(ctx, w, in, rt, done); err != nil {
+		a.DelayRefusal(r, in.IntegrationID, err)
 	}
+	return out, err
+}
 
+// serveAdmitted returns the response to a request of an authenticated integration. In the end it calls done.
+func (a *API) serveAdmitted(
+	ctx context.Context, w http.ResponseWriter, in *input, rt *route, done func(),
+) (_ *output, err error) {
+	defer done()
 	if rt.maxBody > 0 {
 		before := a.Now()
-		if in.body, err = a.ReadJSON(w, r, in.IntegrationID, rt.maxBody); err != nil {
+		if in.body, err = a.ReadJSON(w, in.request, in.IntegrationID, rt.maxBody); err != nil {
 			return nil, err
 		}
 		defer a.ReleaseBody(in.IntegrationID, in.body)
 		if a.Now().Sub(before) > bodyGrace {
-			ctx, cancel = context.WithTimeout(context.WithoutCancel(r.Context()), a.Timeout-before.Sub(in.receivedAt))
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), a.Timeout-before.Sub(in.receivedAt))
 			defer cancel()
 		}
 	}
@@ -211,10 +199,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 		return nil, problem.CapabilityDisabled(rt.missing)
 	}
 	if rt.command != "" {
-		if in.key, err = request.IdempotencyKey(r.Header); err != nil {
+		if in.key, err = request.IdempotencyKey(in.request.Header); err != nil {
 			return nil, err
 		}
-		in.traceParent = traceParent(r)
+		in.traceParent = traceParent(in.request)
 		return a.execute(ctx, in, rt)
 	}
 	return rt.handle(ctx, in)
@@ -224,11 +212,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (_ *outpu
 func (a *API) enter(r *http.Request, integration uuid.UUID) error {
 	ctx, cancel := context.WithTimeout(r.Context(), a.Timeout)
 	defer cancel()
-	return a.guard.enter(ctx, integration)
+	return a.queries.enter(ctx, integration)
 }
 
-// Admit authenticates a query that another package serves, and checks the fair share of its integration. If err is nil,
-// call leave after the answer.
+// Admit authenticates a query, and checks the limits on queries of its integration. If err is nil, call leave after the
+// answer.
 func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
 	caller *access.Integration, leave func(), err error,
 ) {
@@ -236,13 +224,14 @@ func (a *API) Admit(ctx context.Context, w http.ResponseWriter, r *http.Request)
 		a.DelayRefusal(r, uuid.Nil, err)
 		return nil, nil, err
 	}
-	err = a.enter(r, caller.IntegrationID)
+	id := caller.IntegrationID
+	err = a.enter(r, id)
 	a.setQueryLimits(w.Header(), caller)
 	if err != nil {
-		a.DelayRefusal(r, caller.IntegrationID, err)
+		a.DelayRefusal(r, id, err)
 		return nil, nil, err
 	}
-	return caller, func() { a.guard.queries.Return(caller.IntegrationID) }, nil
+	return caller, func() { a.queries.running.Return(id) }, nil
 }
 
 // AdmitPartner is Admit for requests that need no capability: it also refuses a disabled integration. While a stream is
@@ -255,21 +244,18 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 		return uuid.Nil, nil, err
 	}
 	id := caller.IntegrationID
-	err = enabled(caller)
-	if err != nil || stream {
-		leave()
+	if err = enabled(caller); err == nil && !stream {
+		return id, leave, nil
 	}
-	if err == nil && stream {
-		if err = a.guard.streams.Take(ctx, id); err != nil {
-			err = problem.QueriesLimited(shareRetryAfter).WithCause(err)
+	leave()
+	if err == nil {
+		if err = a.queries.streams.Take(ctx, id); err == nil {
+			return id, func() { a.queries.streams.Return(id) }, nil
 		}
-		leave = func() { a.guard.streams.Return(id) }
+		err = problem.QueriesLimited(shareRetryAfter).WithCause(err)
 	}
-	if err != nil {
-		a.DelayRefusal(r, id, err)
-		return uuid.Nil, nil, err
-	}
-	return id, leave, nil
+	a.DelayRefusal(r, id, err)
+	return uuid.Nil, nil, err
 }
 
 // StillAdmitted checks that the key of a request is valid and its integration enabled. It counts against no limit, so a

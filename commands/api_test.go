@@ -307,7 +307,7 @@ func TestCaller(t *testing.T) {
 	handler, _ := serve(t, f)
 	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
 	want := committer.Caller{
-		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, UnderReview: true, NovelsPerMinute: 5,
+		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, Review: true, NovelsPerMinute: 5,
 		RequestID: "r",
 	}
 	if told != want {

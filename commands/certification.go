@@ -61,7 +61,7 @@ func (a *API) certificationRoute() *route {
 
 // certification handles GET /api/integrations/certification. Outside of sandboxes no fault was tried.
 func (a *API) certification(ctx context.Context, in *input) (*output, error) {
-	requests, err := database.Collect(ctx, a.Records, "requests", pgx.RowToStructByPos[recordedRequest],
+	requests, err := database.Collect(ctx, a.DB, "requests", pgx.RowToStructByPos[recordedRequest],
 		recordedRequestsSQL, in.IntegrationID, maxRequests)
 	if err != nil {
 		return nil, err

@@ -18,11 +18,11 @@ func (a *API) novelsRoute() *route {
 	return &route{
 		method: http.MethodPost, path: "/api/integrations/novels", maxBody: request.MaxBody, handle: a.upsertNovel,
 		command: ratelimit.Novels, limits: []ratelimit.Operation{ratelimit.Novels, ratelimit.NovelUpdates},
-		allowed: mayCreateNovels, missing: cannotCreateNovels,
+		allowed: canCreateNovels, missing: cannotCreateNovels,
 	}
 }
 
-func mayCreateNovels(caller *access.Integration) bool { return caller.CanCreateNovels }
+func canCreateNovels(caller *access.Integration) bool { return caller.CanCreateNovels }
 
 const cannotCreateNovels = "This integration lacks the capability to create novels."
 

@@ -19,6 +19,7 @@ import (
 	"novelgate/commands/request"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -88,7 +89,7 @@ func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
 	}
 
 	postID := uuid.NullUUID{UUID: events.PostID(in.IntegrationID, key), Valid: operation == ratelimit.Posts}
-	found, err := queryReplicated(ctx, a.Records, deliverySQL, []any{postID, key, in.IntegrationID},
+	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, in.IntegrationID},
 		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
 			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
 			return d, err
@@ -165,7 +166,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 
 // postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
 func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility, error) {
-	history, err := eventlog.ReadStream(ctx, a.Records, events.PostStream, id, 0)
+	history, err := eventlog.ReadStream(ctx, a.DB, events.PostStream, id, 0)
 	if err != nil {
 		return post.Visibility{}, err
 	}
@@ -174,7 +175,7 @@ func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility
 	if !ok {
 		return p.Visibility(author.Author{}), nil
 	}
-	if history, err = eventlog.ReadStream(ctx, a.Records, events.AuthorStream, authorID, 0); err != nil {
+	if history, err = eventlog.ReadStream(ctx, a.DB, events.AuthorStream, authorID, 0); err != nil {
 		return post.Visibility{}, err
 	}
 	return p.Visibility(author.Fold(events.AuthorRef{}, history)), nil
@@ -186,7 +187,7 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, re
 	n.ID = id
 	var eventType *string
 	var data []byte
-	err = a.Records.QueryRow(ctx, novelSQL, id).Scan(&n.Slug, &n.State, &eventType, &data)
+	err = a.DB.QueryRow(ctx, novelSQL, id).Scan(&n.Slug, &n.State, &eventType, &data)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return n, nil, fmt.Errorf("novel %s of a delivery is not in title_lookup", id)
@@ -202,7 +203,7 @@ func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, re
 // queryReplicated reads the rows of a query, and waits until they are on the synchronous standby, because partners rely
 // on recorded deliveries after a failover. Query and wait run on the same server.
 func queryReplicated[T any](
-	ctx context.Context, db Records, sql string, args []any, scan pgx.RowToFunc[T],
+	ctx context.Context, db database.DB, sql string, args []any, scan pgx.RowToFunc[T],
 ) (found []T, err error) {
 	var batch pgx.Batch
 	batch.Queue(sql, args...).Query(func(rows pgx.Rows) error {
@@ -254,7 +255,7 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 		}
 		sql, args = reconcilePostsSQL, []any{body.keys, postIDs}
 	}
-	found, err := queryReplicated(ctx, a.Records, sql, args, pgx.RowTo[string])
+	found, err := queryReplicated(ctx, a.DB, sql, args, pgx.RowTo[string])
 	if err != nil {
 		return nil, fmt.Errorf("reconcile deliveries: %w", err)
 	}

@@ -2,6 +2,7 @@ package commands
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -26,40 +27,41 @@ const (
 	concurrentStreams = 4  // a streamed answer may take as long as the client reads
 )
 
-// guard limits the queries of each integration, so that one does not slow the others. Create it with newGuard.
-type guard struct {
+// queryLimits limits the queries of each integration, so that one does not slow the others. Create it with
+// newQueryLimits.
+type queryLimits struct {
 	now     func() time.Time
-	rates   httpkit.Rates     // of queries
-	queries *ratelimit.Shares // concurrent queries
+	rates   httpkit.Rates
+	running *ratelimit.Shares // concurrent queries
 	streams *ratelimit.Shares // concurrent streams
 }
 
-func newGuard(now func() time.Time) *guard {
-	return &guard{
-		now: now, queries: ratelimit.NewShares(concurrentQueries, waitingQueries),
+func newQueryLimits(now func() time.Time) *queryLimits {
+	return &queryLimits{
+		now: now, running: ratelimit.NewShares(concurrentQueries, waitingQueries),
 		streams: ratelimit.NewShares(concurrentStreams, 0),
 	}
 }
 
 // tokens returns the token bucket of an integration's queries.
-func (g *guard) tokens(integration uuid.UUID) *rate.Limiter {
-	return g.rates.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
+func (q *queryLimits) tokens(integration uuid.UUID) *rate.Limiter {
+	return q.rates.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
 }
 
-// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call queries.Return.
-func (g *guard) enter(ctx context.Context, integration uuid.UUID) error {
-	if !g.tokens(integration).AllowN(g.now(), 1) {
+// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call running.Return.
+func (q *queryLimits) enter(ctx context.Context, integration uuid.UUID) error {
+	if !q.tokens(integration).AllowN(q.now(), 1) {
 		return problem.QueriesLimited(queryWindow / queriesPerWindow)
 	}
-	if err := g.queries.Take(ctx, integration); err != nil {
+	if err := q.running.Take(ctx, integration); err != nil {
 		return problem.QueriesLimited(shareRetryAfter).WithCause(err)
 	}
 	return nil
 }
 
 // status returns the tokens left in an integration's bucket, and the time until the bucket is full.
-func (g *guard) status(integration uuid.UUID) (remaining int, reset time.Duration) {
-	tokens := max(0, g.tokens(integration).TokensAt(g.now()))
+func (q *queryLimits) status(integration uuid.UUID) (remaining int, reset time.Duration) {
+	tokens := max(0, q.tokens(integration).TokensAt(q.now()))
 	return int(math.Floor(tokens)), time.Duration((queriesPerWindow - tokens) / queriesPerWindow * float64(queryWindow))
 }
 
@@ -79,10 +81,18 @@ func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations
 	}
 }
 
+// setCommandLimits sets the headers of a command: the limits of its route.
+func (a *API) setCommandLimits(h http.Header, in *input, rt *route) {
+	a.setRateLimit(h, in.Integration, rt.limits...)
+	if in.fault == rateLimited {
+		h.Set("Ratelimit", fmt.Sprintf(`"%s";r=0;t=%d`, rt.command, wholeSeconds(rateLimitedTime)))
+	}
+}
+
 // setQueryLimits sets the headers of a query: all limits of the integration and the limit of queries.
 func (a *API) setQueryLimits(h http.Header, caller *access.Integration) {
 	a.setRateLimit(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
-	remaining, reset := a.guard.status(caller.IntegrationID)
+	remaining, reset := a.queries.status(caller.IntegrationID)
 	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
 }
 

@@ -16,7 +16,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/commands"
 	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/database"
@@ -208,7 +207,7 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 
 // failing is a database whose queries fail.
 type failing struct {
-	database.Querier
+	database.DB
 	error
 }
 
@@ -258,7 +257,7 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 		{errors.New("a secret of the inside"), 500, ""},
 	} {
 		f := newFake()
-		handler := serveRecords(f, time.Minute, failing{error: tc.err})
+		handler := serveDB(f, time.Minute, failing{error: tc.err})
 		for _, inquiry := range inquiries[1:] {
 			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
 			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) ||
@@ -272,10 +271,10 @@ func TestInquiriesWithoutADatabase(t *testing.T) {
 	}
 }
 
-// serveRecords returns the routes over a fake, with a database to read.
-func serveRecords(f *fake, timeout time.Duration, records commands.Records) http.Handler {
+// serveDB returns the routes over a fake, with a database to read.
+func serveDB(f *fake, timeout time.Duration, db database.DB) http.Handler {
 	api := newAPI(f, timeout, time.Now)
-	api.Records = records
+	api.DB = db
 	return routes(api)
 }
 
@@ -364,7 +363,7 @@ func TestRefusalsAreHeldBack(t *testing.T) {
 
 // stuck is a database that answers only when released.
 type stuck struct {
-	commands.Records
+	database.DB
 	asked    atomic.Int64
 	released chan struct{}
 }
@@ -379,7 +378,7 @@ func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
 func TestQueriesUnderWay(t *testing.T) {
 	t.Parallel()
 	f, db := newFake(), &stuck{released: make(chan struct{})}
-	handler := serveRecords(f, time.Second, db) // the ninth query waits for it
+	handler := serveDB(f, time.Second, db) // the ninth query waits for it
 	var wg sync.WaitGroup
 	ask := func() {
 		if got := send(t, handler, http.MethodPost, reconcilePath,

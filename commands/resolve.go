@@ -47,7 +47,7 @@ var titleSQL string
 func (a *API) resolveRoute() *route {
 	return &route{
 		method: http.MethodPost, path: "/api/integrations/resolve", maxBody: request.MaxBody, handle: a.resolve,
-		allowed: mayCreateNovels, missing: cannotCreateNovels,
+		allowed: canCreateNovels, missing: cannotCreateNovels,
 	}
 }
 
@@ -59,7 +59,7 @@ func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 		return nil, err
 	}
 	var n novel.Novel
-	err = a.Records.QueryRow(ctx, titleSQL, body.FoldedTitle).Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
+	err = a.DB.QueryRow(ctx, titleSQL, body.FoldedTitle).Scan(&n.ID, &n.Slug, &n.State, &n.OwnerID, &n.Version)
 	response := resolveResponse{FoldedTitle: body.FoldedTitle}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows) || err == nil && !n.Exists():
@@ -120,7 +120,7 @@ func (a *API) nearTitles(ctx context.Context, folded string) ([]string, error) {
 		_, size := utf8.DecodeRuneInString(spelling)
 		prefixes[i] = spelling[:size]
 	}
-	candidates, err := database.Collect(ctx, a.Records, "near titles",
+	candidates, err := database.Collect(ctx, a.DB, "near titles",
 		func(row pgx.CollectableRow) (c nearTitle, err error) {
 			err = row.Scan(&c.folded, &c.title)
 			return c, err

@@ -178,7 +178,7 @@ func newService(t *testing.T) *service {
 	limiter := ratelimit.New(pools.Limits, time.Now)
 	t.Cleanup(limiter.Close)
 	committed := committer.New(committer.Config{
-		Pool: pools.Append, Permits: limiter, Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute,
+		Pool: pools.Append, Limiter: limiter, Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute,
 		Committed: func() {},
 	})
 	t.Cleanup(committed.Close)
@@ -187,7 +187,7 @@ func newService(t *testing.T) *service {
 		staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now},
 	}
 	api := &commands.API{
-		Kit: newKit(time.Minute, time.Now), Keys: s.keys, Committer: committed, Limiter: limiter, Records: pools.Read,
+		Kit: newKit(time.Minute, time.Now), Keys: s.keys, Committer: committed, Limiter: limiter, DB: pools.Read,
 		Outcomes:  commands.NewOutcomes(),
 		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example"}),
 	}

@@ -76,7 +76,7 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit), s.originOnly(kit))
 	s.partners = &commands.API{
-		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, Records: pools.Read,
+		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, DB: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
 	}
 	if s.isSandbox {

@@ -19,23 +19,25 @@ import (
 	"novelgate/projections"
 )
 
-// result is the result of an attempt. Only a committed or lost attempt may have written anything.
-type result int
+// attemptResult is the result of an attempt. Only a committed or lost attempt may have written anything.
+type attemptResult int
 
 const (
-	committed   result = iota
-	conflicted         // another writer was faster
-	locked             // another session held a lock longer than lock_timeout
-	unreachable        // the connection to the database failed
-	lost               // the transaction was sent and its outcome is unknown
-	failed             // the database or this program refused it; a repetition fails too
+	committed   attemptResult = iota
+	conflicted                // another writer was faster
+	locked                    // another session held a lock longer than lock_timeout
+	unreachable               // the connection to the database failed
+	lost                      // the transaction was sent and its outcome is unknown
+	failed                    // the database or this program refused it; a repetition fails too
 )
 
 // path executes one attempt to commit jobs.
 type path func(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error
 
 // attempt tries once to commit jobs in one transaction.
-func (b *batch) attempt(ctx context.Context, st *state, jobs []*job, execute path) (r result, err error) {
+func (b *batch) attempt(
+	ctx context.Context, st *state, jobs []*job, execute path,
+) (r attemptResult, err error) {
 	conn, err := b.config.Pool.Acquire(ctx)
 	if err != nil {
 		return unreachable, fmt.Errorf("acquire connection: %w", err)
@@ -203,7 +205,7 @@ func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, stateme
 }
 
 // classify returns the result of an attempt that failed with err.
-func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) result {
+func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) attemptResult {
 	var refused *pgconn.PgError
 	switch {
 	case err == nil:

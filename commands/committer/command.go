@@ -57,8 +57,8 @@ func (e *RateLimitedError) Error() string {
 type Caller struct {
 	IntegrationID   uuid.UUID
 	KeyID           uuid.UUID
-	MayCreateNovels bool // the integration has the Create novels capability
-	UnderReview     bool // new novels of the integration wait for staff
+	CanCreateNovels bool // the integration has the Create novels capability
+	Review          bool // new novels of the integration wait for staff
 	NovelsPerMinute int  // creation limit
 	// NovelUpdatesPerMinute is the limit of updates; nil: no limit.
 	NovelUpdatesPerMinute *int
@@ -187,5 +187,5 @@ func (j *job) titleGroup() string {
 
 // mayCreate reports whether the job may create a novel with an unknown title.
 func (j *job) mayCreate() bool {
-	return !j.isComment() || post.CreatesNovel(j.Caller.MayCreateNovels, j.Caller.UnderReview)
+	return !j.isComment() || post.CreatesNovel(j.Caller.CanCreateNovels, j.Caller.Review)
 }

@@ -18,8 +18,8 @@ import (
 	"novelgate/commands/ratelimit"
 )
 
-// Permits limits the creations and updates of novels: a *ratelimit.Limiter.
-type Permits interface {
+// Limiter limits the creations and updates of novels: a *ratelimit.Limiter.
+type Limiter interface {
 	Take(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
 		error)
 	Return(ctx context.Context, integrationID uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision,
@@ -29,14 +29,15 @@ type Permits interface {
 // Config of a Committer.
 type Config struct {
 	Pool    *pgxpool.Pool // the Append pool of internal/database; at least Lanes connections
-	Permits Permits
+	Limiter Limiter
 	Logger  *slog.Logger
 	Metrics *Metrics
 
 	Lanes       int // batches in flight at a time; default: see DefaultLanes
 	MaxBatch    int // commands in one transaction; default 256
 	QueueLength int // commands that may wait in each lane; default 1024
-	// commands of one integration in the lanes; default 256: other integrations then wait for at most one batch of it
+	// Share limits the commands of one integration in the lanes; default 256: the commands of other integrations then wait
+	// for at most one batch of this integration.
 	Share      int
 	ShareQueue int           // commands of one integration that wait to enter a lane; default 1024
 	Timeout    time.Duration // limit for the attempts at a command; default 1.5 s
@@ -303,7 +304,7 @@ func (l *lane) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), l.config.Timeout)
 	defer cancel()
 	b := &batch{
-		lane: l, jobs: jobs, permits: newPermits(l.config.Permits, l.config.Logger, l.config.Timeout/2),
+		lane: l, jobs: jobs, permits: newPermits(l.config.Limiter, l.config.Logger, l.config.Timeout/2),
 		lost: map[uuid.UUID]map[window]int{},
 	}
 	if !b.commitFast(ctx, jobs) {

@@ -82,8 +82,8 @@ func (b *batch) isOwn(j *job, d *delivery) bool {
 }
 
 // append adds the event of a job to the events of the attempt.
-func (b *batch) append(
-	st *state, j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event,
+func (st *state) append(
+	j *job, streamType string, streamID uuid.UUID, version int, source string, event events.Event,
 ) {
 	salt := uuid.New()
 	metadata := events.Metadata{
@@ -111,7 +111,7 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, err
 	}
 	n := &st.titles[j.FoldedTitle].novel
 	cmd := novel.Upsert{
-		IntegrationID: j.Caller.IntegrationID, Review: j.Caller.UnderReview, Title: j.Title, Fields: *j.Fields,
+		IntegrationID: j.Caller.IntegrationID, Review: j.Caller.Review, Title: j.Title, Fields: *j.Fields,
 	}
 	if !n.Exists() {
 		if err := b.spend(ctx, st, &j.Caller, ratelimit.Novels); err != nil {
@@ -130,7 +130,7 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, err
 	}
 	if event != nil {
 		*n = n.Apply(event)
-		b.append(st, j, events.NovelStream, n.ID, n.Version, j.key.source, event)
+		st.append(j, events.NovelStream, n.ID, n.Version, j.key.source, event)
 		st.first[j.key] = j
 	}
 	return Result{Outcome: outcome, NovelID: n.ID, Slug: n.Slug}, nil
@@ -185,7 +185,7 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 	}
 	t := st.titles[j.FoldedTitle]
 	if !t.novel.Exists() && !j.mayCreate() {
-		if j.Caller.MayCreateNovels {
+		if j.Caller.CanCreateNovels {
 			return Result{}, ErrUnderReview
 		}
 		return Result{}, post.ErrNovelNotFound
@@ -212,11 +212,11 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 	}
 	t.threadID = imported.ThreadID
 	if opens {
-		b.append(st, j, events.ThreadStream, t.threadID, 1, events.PostThreadSource(j.Caller.IntegrationID),
+		st.append(j, events.ThreadStream, t.threadID, 1, events.PostThreadSource(j.Caller.IntegrationID),
 			events.ThreadOpened{NovelID: t.novel.ID})
 	}
 	postID := events.PostID(j.Caller.IntegrationID, j.key.id)
-	b.append(st, j, events.PostStream, postID, 1, j.key.source, imported)
+	st.append(j, events.PostStream, postID, 1, j.key.source, imported)
 	st.first[j.key] = j
 	st.parents[j.key] = post.Parent{PostID: postID, ThreadID: t.threadID}
 	return Result{
@@ -235,7 +235,7 @@ func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) 
 		return err
 	}
 	t.novel = t.novel.Apply(created)
-	b.append(st, j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.Caller.IntegrationID),
+	st.append(j, events.NovelStream, t.novel.ID, t.novel.Version, events.PostNovelSource(j.Caller.IntegrationID),
 		created)
 	return nil
 }

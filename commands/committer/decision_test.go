@@ -20,8 +20,8 @@ type world struct {
 
 func newWorld() world {
 	w := world{newPartner(), newPartner(), newPartner(), newPartner()}
-	w.poster.MayCreateNovels = false
-	w.reviewed.UnderReview = true
+	w.poster.CanCreateNovels = false
+	w.reviewed.Review = true
 	return w
 }
 

@@ -215,7 +215,7 @@ func TestCacheAfterCrash(t *testing.T) {
 	}
 	// These write nothing. They check the cache, which sees the latest transactions.
 	stranger := newPartner()
-	stranger.MayCreateNovels = false
+	stranger.CanCreateNovels = false
 	for i := range 2 {
 		r.want(t, notFound, stranger.post(fmt.Sprint(i), "Unknown"))
 	}

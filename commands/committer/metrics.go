@@ -7,14 +7,14 @@ import (
 
 // Metrics of a Committer.
 type Metrics struct {
-	batchSize     prometheus.Histogram
-	commitSeconds prometheus.Histogram
-	conflicts     prometheus.Counter
-	bisections    prometheus.Counter
-	duplicateKeys prometheus.Counter
-	staleCaches   prometheus.Counter
-	grownEvents   *prometheus.CounterVec
-	grownBytes    *prometheus.CounterVec
+	batchSize      prometheus.Histogram
+	commitSeconds  prometheus.Histogram
+	conflicts      prometheus.Counter
+	bisections     prometheus.Counter
+	duplicateKeys  prometheus.Counter
+	staleCaches    prometheus.Counter
+	appendedEvents *prometheus.CounterVec
+	appendedBytes  *prometheus.CounterVec
 }
 
 // NewMetrics returns the metrics. The caller registers them.
@@ -22,7 +22,7 @@ func NewMetrics() *Metrics {
 	counter := func(name, help string) prometheus.Counter {
 		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
 	}
-	growth := func(name, help string) *prometheus.CounterVec {
+	perIntegration := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"integration"})
 	}
 	return &Metrics{
@@ -42,9 +42,9 @@ func NewMetrics() *Metrics {
 			"Batches read and decided again because their optimistic insert met a duplicate key."),
 		staleCaches: counter("novelgate_committer_stale_caches_total",
 			"Batches read and decided again because the title cache was stale."),
-		grownEvents: growth("novelgate_log_events_total",
+		appendedEvents: perIntegration("novelgate_log_events_total",
 			"Events that this replica has appended to the log for an integration."),
-		grownBytes: growth("novelgate_log_bytes_total",
+		appendedBytes: perIntegration("novelgate_log_bytes_total",
 			"Approximate bytes of these events: data, personal data, and 450 bytes for the rest of a row."),
 	}
 }
@@ -55,7 +55,8 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, metric := range []prometheus.Collector{
-		m.batchSize, m.commitSeconds, m.conflicts, m.bisections, m.duplicateKeys, m.staleCaches, m.grownEvents, m.grownBytes,
+		m.batchSize, m.commitSeconds, m.conflicts, m.bisections, m.duplicateKeys, m.staleCaches, m.appendedEvents,
+		m.appendedBytes,
 	} {
 		metric.Collect(ch)
 	}
@@ -64,14 +65,14 @@ func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 // countAppended counts the events of a committed attempt by integration. The label has few values, because only staff
 // register integrations. An attempt whose answer was lost is not counted.
 func (m *Metrics) countAppended(st *state) {
-	type growth struct{ events, bytes int }
-	grown := map[uuid.UUID]growth{}
+	type size struct{ events, bytes int }
+	appended := map[uuid.UUID]size{}
 	for i, integration := range st.senders {
-		g := grown[integration]
-		grown[integration] = growth{g.events + 1, g.bytes + st.bytes[i]}
+		s := appended[integration]
+		appended[integration] = size{s.events + 1, s.bytes + st.bytes[i]}
 	}
-	for integration, g := range grown {
-		m.grownEvents.WithLabelValues(integration.String()).Add(float64(g.events))
-		m.grownBytes.WithLabelValues(integration.String()).Add(float64(g.bytes))
+	for integration, s := range appended {
+		m.appendedEvents.WithLabelValues(integration.String()).Add(float64(s.events))
+		m.appendedBytes.WithLabelValues(integration.String()).Add(float64(s.bytes))
 	}
 }

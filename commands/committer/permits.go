@@ -14,7 +14,7 @@ import (
 // permits are the permits of a batch to create and update novels. They are kept over its attempts, so that a conflict
 // does not charge an integration twice.
 type permits struct {
-	source   Permits
+	limiter  Limiter
 	logger   *slog.Logger
 	timeLeft time.Duration // to wait for the limiter
 	holding  map[window]*holding
@@ -50,8 +50,8 @@ type holding struct {
 	err        error                // of the limiter
 }
 
-func newPermits(source Permits, logger *slog.Logger, timeLeft time.Duration) *permits {
-	return &permits{source: source, logger: logger, timeLeft: timeLeft, holding: map[window]*holding{}}
+func newPermits(limiter Limiter, logger *slog.Logger, timeLeft time.Duration) *permits {
+	return &permits{limiter: limiter, logger: logger, timeLeft: timeLeft, holding: map[window]*holding{}}
 }
 
 // reserve takes permits until n are available, as far as the limit allows. If the limiter fails, only the commands that
@@ -69,7 +69,7 @@ func (p *permits) reserve(ctx context.Context, w window, limit, n int) {
 	start := time.Now() //nolint:forbidigo // a duration
 	ctx, cancel := context.WithTimeout(ctx, p.timeLeft)
 	defer cancel()
-	grant, err := p.source.Take(ctx, w.integration, w.operation, limit, missing)
+	grant, err := p.limiter.Take(ctx, w.integration, w.operation, limit, missing)
 	p.timeLeft -= time.Since(start)
 	if err != nil {
 		p.logger.WarnContext(ctx, "creations or updates of novels refused: the limiter failed", slog.Any("error", err))
@@ -120,7 +120,7 @@ func (p *permits) returnUnused() {
 			}
 			// Not the batch's context: it may have ended, and the permits must be returned.
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			if err := p.source.Return(ctx, w.integration, w.operation, grant, n); err != nil {
+			if err := p.limiter.Return(ctx, w.integration, w.operation, grant, n); err != nil {
 				p.logger.WarnContext(ctx, "could not return permits", slog.Any("error", err))
 			}
 			cancel()

@@ -44,7 +44,7 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	r, p := setup(t)
 	block(t, r.db, p, "troll")
 	for i, spelling := range []string{"Unknown", "Unknown, too"} {
-		p.MayCreateNovels = i == 0
+		p.CanCreateNovels = i == 0
 		r.want(t, author.ErrBlocked, p.postBy("troll", "key of "+spelling, spelling))
 	}
 	if r.permits.calls != 0 {

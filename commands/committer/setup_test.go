@@ -52,7 +52,7 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 	t.Helper()
 	r := &replica{url: url, db: testdb.Pool(t, url), permits: &purse{}, metrics: committer.NewMetrics()}
 	config := committer.Config{
-		Permits: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
+		Limiter: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },
 	}
 	for _, option := range options {
@@ -108,7 +108,7 @@ type partner struct{ committer.Caller }
 
 func newPartner() partner {
 	return partner{committer.Caller{
-		IntegrationID: uuid.New(), KeyID: uuid.New(), MayCreateNovels: true, NovelsPerMinute: 1 << 20, RequestID: "request",
+		IntegrationID: uuid.New(), KeyID: uuid.New(), CanCreateNovels: true, NovelsPerMinute: 1 << 20, RequestID: "request",
 	}}
 }
 

@@ -1,5 +1,5 @@
--- Leases a chunk: of the integration that has waited longest, and of the one of its imports that has waited longest. $1: holder; $2:
--- length of the lease. In round 0, chunks with upserts keep the order of the import. If the first chunk that is not leased must wait
+-- Leases a chunk. The integration that has waited longest comes first, and of its imports the one that has waited longest. $1: holder;
+-- $2: length of the lease. In round 0, chunks with upserts keep the order of the import. If the first chunk that is not leased must wait
 -- for an earlier one, so must all chunks after it. 1099511627776 is 2^40, see import_chunks.turn.
 WITH due AS (
     SELECT c.import_id, c.first_line, i.integration_id, i.key_id, i.round, i.final, g.can_post, g.can_create_novels, g.review,

@@ -11,11 +11,11 @@
 // # Workers
 //
 // Each replica has workers (worker.go). A worker leases a chunk: the row has the holder and a deadline, and no
-// transaction stays open. The worker submits the lines to the committer in order, and saves their outcomes now and then
-// and at the end, with one statement that fails when the lease is lost. Lines without a saved outcome are executed
-// again. Their commands are idempotent. The request id of an event names the import and the line, so an event of an
-// earlier attempt counts as the line's own success, not as a replay. So each line has one outcome, whenever a worker is
-// killed.
+// transaction stays open. The worker submits the lines to the committer in order, and saves their outcomes every few
+// seconds and at the end, with one statement that fails when the lease is lost. Lines without a saved outcome are
+// executed again. Their commands are idempotent. The request id of an event names the import and the line, so an event
+// of an earlier attempt counts as the line's own success, not as a replay. So each line has one outcome, whenever a
+// worker is killed.
 //
 // Chunks with upserts of novels are executed one after another, in the order of the import. All others have only
 // comments, whose order does not matter.

@@ -26,11 +26,11 @@ const (
 WHERE i.integration_id = $1 AND i.purged_at IS NULL AND (c.unsettled > 0 OR c.failed > 0)
   AND (c.import_id, c.first_line) > ($2, $3)
 ORDER BY c.import_id, c.first_line LIMIT 20`
-	holdSQL = `UPDATE import_chunks SET holder = $3, leased_until = now() + $4::interval
+	leaseSQL = `UPDATE import_chunks SET holder = $3, leased_until = now() + $4::interval
 WHERE import_id = $1 AND first_line = $2 AND (holder IS NULL OR holder = $3 OR leased_until < now())
 RETURNING body, results`
-	chunkSQL  = `SELECT EXISTS (SELECT FROM import_chunks WHERE import_id = $1 AND first_line = $2)`
-	redactSQL = `WITH old AS (
+	chunkExistsSQL = `SELECT EXISTS (SELECT FROM import_chunks WHERE import_id = $1 AND first_line = $2)`
+	eraseSQL       = `WITH old AS (
     SELECT octet_length(body) AS size FROM import_chunks WHERE import_id = $1 AND first_line = $2
 ), c AS (
     UPDATE import_chunks SET body = $4, results = $5, holder = NULL
@@ -40,8 +40,8 @@ RETURNING body, results`
 UPDATE imports AS i SET spooled = i.spooled + octet_length($4::bytea) - old.size FROM c, old WHERE i.import_id = c.import_id`
 )
 
-// holdPause is the time between attempts to lease a chunk.
-const holdPause = 50 * time.Millisecond
+// leasePause is the time between attempts to lease a chunk.
+const leasePause = 50 * time.Millisecond
 
 // EraseLines erases the lines of an author from the spool and returns their number. It leases each chunk with such
 // lines. So when it returns, none of the author's lines that were spooled before the call is being executed: the
@@ -90,10 +90,10 @@ func eraseFrom(
 	if err != nil {
 		return 0, err
 	}
-	hit := map[int64]bool{}
+	erasedLines := map[int64]bool{} // by number
 	for index, line := range lines {
 		if isBy(line, author) {
-			lines[index], hit[first+int64(index)+1] = []byte(erasedLine), true
+			lines[index], erasedLines[first+int64(index)+1] = []byte(erasedLine), true
 		}
 	}
 	for i, encoded := range results {
@@ -101,7 +101,7 @@ func eraseFrom(
 		if err != nil {
 			return 0, err
 		}
-		if !hit[r.Line] {
+		if !erasedLines[r.Line] {
 			continue
 		}
 		// The problem may quote the line.
@@ -110,17 +110,17 @@ func eraseFrom(
 			return 0, err
 		}
 	}
-	tag, err := pool.Exec(ctx, redactSQL, id, first, holder, packLines(lines), packLines(results))
+	tag, err := pool.Exec(ctx, eraseSQL, id, first, holder, packLines(lines), packLines(results))
 	if err == nil && tag.RowsAffected() == 0 {
 		err = errLeaseLost
 	}
 	if err != nil {
 		return 0, fmt.Errorf("erase lines: %w", err)
 	}
-	return len(hit), nil
+	return len(erasedLines), nil
 }
 
-// errDeleted means that a chunk was deleted meanwhile.
+// errDeleted means that a chunk no longer exists.
 var errDeleted = errors.New("the lines were deleted")
 
 // leaseChunk waits until no worker has a chunk, leases it, and returns its lines and results. It fails with errDeleted
@@ -130,7 +130,7 @@ func leaseChunk(
 ) (lines, results [][]byte, err error) {
 	for {
 		var body, packed []byte
-		err := pool.QueryRow(ctx, holdSQL, id, first, holder, lease).Scan(&body, &packed)
+		err := pool.QueryRow(ctx, leaseSQL, id, first, holder, lease).Scan(&body, &packed)
 		switch {
 		case err == nil:
 			if lines, err = unpackLines(body); err == nil {
@@ -141,13 +141,13 @@ func leaseChunk(
 			return nil, nil, fmt.Errorf("lease a chunk: %w", err)
 		}
 		var exists bool
-		err = pool.QueryRow(ctx, chunkSQL, id, first).Scan(&exists)
+		err = pool.QueryRow(ctx, chunkExistsSQL, id, first).Scan(&exists)
 		switch {
 		case err != nil:
 			return nil, nil, fmt.Errorf("look for a chunk: %w", err)
 		case !exists:
 			return nil, nil, errDeleted
-		case !eventlog.Sleep(ctx, holdPause):
+		case !eventlog.Sleep(ctx, leasePause):
 			return nil, nil, fmt.Errorf("wait for the lease of a chunk: %w", ctx.Err())
 		}
 	}
@@ -156,8 +156,8 @@ func leaseChunk(
 // errErased is the outcome of a line whose author was erased.
 var errErased = problem.Gone().WithDetail("The staff of the host platform erased the author of this comment.")
 
-// isBy reports whether a line is by an author. If the author of a line cannot be read, it counts if it contains the
-// identifier anywhere.
+// isBy reports whether a line is a comment by an author. A line whose author cannot be read counts if it contains the
+// author's identifier anywhere.
 func isBy(line []byte, author string) bool {
 	if string(line) == erasedLine {
 		return false
@@ -166,7 +166,7 @@ func isBy(line []byte, author string) bool {
 		UUID string `json:"uuid"`
 	}
 	e, err := readEnvelope(line)
-	if err == nil && e.operation.text == string(ratelimit.Novels) {
+	if err == nil && e.operation.value == string(ratelimit.Novels) {
 		return false
 	}
 	if err == nil && e.body != nil {

@@ -41,11 +41,11 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	if err != nil {
 		return line, err
 	}
-	key, wrongKey := request.ParseKey(e.key.text)
+	key, wrongKey := request.ParseKey(e.key.value)
 	if wrongKey == "" {
 		line.Key = key
 	}
-	operation := ratelimit.Operation(e.operation.text)
+	operation := ratelimit.Operation(e.operation.value)
 	if operation != ratelimit.Novels && operation != ratelimit.Posts {
 		return line, problem.InvalidField("operation", "must be novels or posts")
 	}
@@ -112,14 +112,14 @@ const erasedLine = `{"erased":true}`
 
 // envelope has the members of a line, with the body as sent.
 type envelope struct {
-	operation, key text
+	operation, key textMember
 	body           []byte // nil when there is none
 }
 
-// text is a member that must be a string.
-type text struct {
+// textMember is a member that must be a string.
+type textMember struct {
 	given, isText bool
-	text          string
+	value         string
 }
 
 // readEnvelope parses a line. It checks only where values end, so that the body gets the same error text as on the live
@@ -185,14 +185,14 @@ func (e *envelope) set(member string, value jsontext.Value) error {
 	return nil
 }
 
-func (t *text) set(member string, value jsontext.Value) error {
+func (t *textMember) set(member string, value jsontext.Value) error {
 	if t.given {
 		return problem.InvalidField(member, "duplicate member")
 	}
 	t.given = true
 	if value.Kind() == '"' {
 		unquoted, err := jsontext.AppendUnquote(nil, value)
-		t.isText, t.text = err == nil, string(unquoted)
+		t.isText, t.value = err == nil, string(unquoted)
 	}
 	return nil
 }

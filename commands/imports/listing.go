@@ -14,8 +14,8 @@ import (
 
 // Sizes of a page of results, in lines.
 const (
-	standardResults = 1_000
-	largestResults  = 10_000
+	defaultResults = 1_000
+	maxResults     = 10_000
 )
 
 // Limits of a page of results: it ends early at this number of bytes, or after a search of this number of chunks.
@@ -30,23 +30,23 @@ var errPurged = problem.Gone().WithDetail(
 
 // results handles GET /api/integrations/imports/{importId}/results.
 func (a *API) results(ctx context.Context, c *call) error {
-	return a.lines(ctx, c, false, "status", "warning", "after", "limit")
+	return a.sendLines(ctx, c, false, "status", "warning", "after", "limit")
 }
 
-// failed handles GET /api/integrations/imports/{importId}/failed: the failed lines themselves that are mendable.
+// failed handles GET /api/integrations/imports/{importId}/failed: the failed lines that the partner can correct.
 func (a *API) failed(ctx context.Context, c *call) error {
-	return a.lines(ctx, c, true, "after", "limit")
+	return a.sendLines(ctx, c, true, "after", "limit")
 }
 
-// lines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status and a
+// sendLines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status and a
 // warning, or, with failed, the failed lines. The header Next-After has the parameter "after" of the next page; the
 // last page has none.
-func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...string) error {
+func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {
 		return err
 	}
-	l := &listing{failed: failed, limit: q.Limit(standardResults, largestResults)}
+	l := &listing{failed: failed, limit: q.Limit(defaultResults, maxResults)}
 	if after := number(q, "after"); after != nil {
 		l.last = *after
 	}
@@ -59,7 +59,7 @@ func (a *API) lines(ctx context.Context, c *call, failed bool, parameters ...str
 	if err := q.Err(); err != nil {
 		return err
 	}
-	found, err := c.onImport(ctx, a.Store.find)
+	found, err := c.execute(ctx, a.Store.find)
 	switch {
 	case err != nil:
 		return err
@@ -90,7 +90,7 @@ type listing struct {
 	limit   int     // of lines
 
 	page  []byte
-	lines int   // in the page
+	count int   // of lines in the page
 	last  int64 // number of the last line in the page, or in the searched chunks
 	more  bool  // another page follows
 }
@@ -132,15 +132,15 @@ func (l *listing) add(c *listedChunk, after int64) error {
 			continue
 		}
 		if l.failed {
-			if picked = lines[r.Line-c.first-1]; !mendable(picked) {
+			if picked = lines[r.Line-c.first-1]; !correctable(picked) {
 				continue
 			}
 		}
-		if l.more = l.lines == l.limit || len(l.page) > resultBytes; l.more {
+		if l.more = l.count == l.limit || len(l.page) > resultBytes; l.more {
 			return nil
 		}
 		l.page = append(append(l.page, picked...), '\n')
-		l.lines, l.last = l.lines+1, r.Line
+		l.count, l.last = l.count+1, r.Line
 	}
 	return nil
 }
@@ -150,8 +150,8 @@ func (l *listing) selects(r *Result) bool {
 	return (l.status == "" || r.Status == l.status) && (l.warning == "" || r.warns(l.warning))
 }
 
-// mendable reports whether a failed line can be mended. Lines that were too long to be stored, lines of erased authors
-// and empty lines cannot.
-func mendable(line []byte) bool {
+// correctable reports whether a partner can correct a failed line. Lines that were too long to be stored, lines of
+// erased authors and empty lines cannot be corrected.
+func correctable(line []byte) bool {
 	return len(line) <= maxLine && string(line) != erasedLine && len(bytes.TrimSpace(line)) > 0
 }

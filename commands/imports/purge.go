@@ -69,7 +69,7 @@ func (s *Store) purge(ctx context.Context) error {
 		}
 		for _, sql := range []string{purgePartsSQL, purgedSQL} {
 			if _, err := s.Pool.Exec(ctx, sql, id); err != nil {
-				return fmt.Errorf("delete parts: %w", err)
+				return fmt.Errorf("purge import %s: %w", id, err)
 			}
 		}
 	}

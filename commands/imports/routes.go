@@ -151,8 +151,8 @@ func (a *API) list(ctx context.Context, c *call) error {
 	}
 	state := q.OneOf("state", string(Open), string(Processing), string(Completed), string(Cancelled), string(Abandoned))
 	before, id := time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC), uuid.Max
-	limit := q.Page(importList, func(place string) error {
-		at, last, _ := strings.Cut(place, "/")
+	limit := q.Page(importList, func(sortKey string) error {
+		at, last, _ := strings.Cut(sortKey, "/")
 		micros, err := strconv.ParseInt(at, 10, 64)
 		if err == nil {
 			before = time.UnixMicro(micros)
@@ -176,7 +176,7 @@ func (a *API) list(ctx context.Context, c *call) error {
 }
 
 // show handles GET /api/integrations/imports/{importId}.
-func (a *API) show(ctx context.Context, c *call) error { return a.withImport(ctx, c, a.Store.find) }
+func (a *API) show(ctx context.Context, c *call) error { return a.respond(ctx, c, a.Store.find) }
 
 // complete handles POST /api/integrations/imports/{importId}/complete.
 func (a *API) complete(ctx context.Context, c *call) error {
@@ -189,20 +189,20 @@ func (a *API) complete(ctx context.Context, c *call) error {
 		return err
 	}
 	defer a.Wake()
-	return a.withImport(ctx, c, func(ctx context.Context, integration, id uuid.UUID) (Import, error) {
+	return a.respond(ctx, c, func(ctx context.Context, integration, id uuid.UUID) (Import, error) {
 		return a.Store.complete(ctx, integration, id, lines)
 	})
 }
 
 // cancel handles DELETE /api/integrations/imports/{importId}.
-func (a *API) cancel(ctx context.Context, c *call) error { return a.withImport(ctx, c, a.Store.cancel) }
+func (a *API) cancel(ctx context.Context, c *call) error { return a.respond(ctx, c, a.Store.cancel) }
 
 // action reads or changes an import of an integration.
 type action func(ctx context.Context, integration, id uuid.UUID) (Import, error)
 
-// withImport answers with the result of an action on the import in the path.
-func (a *API) withImport(ctx context.Context, c *call, do action) error {
-	found, err := c.onImport(ctx, do)
+// respond executes an action on the import in the path, and sends the import.
+func (a *API) respond(ctx context.Context, c *call, do action) error {
+	found, err := c.execute(ctx, do)
 	if err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func (a *API) withImport(ctx context.Context, c *call, do action) error {
 	return httpkit.SendJSON(c.w, http.StatusOK, found)
 }
 
-// onImport executes an action on the import in the path.
-func (c *call) onImport(ctx context.Context, do action) (Import, error) {
+// execute executes an action on the import in the path.
+func (c *call) execute(ctx context.Context, do action) (Import, error) {
 	id, err := httpkit.PathID(c.r, "importId")
 	if err != nil {
 		return Import{}, err
@@ -286,7 +286,7 @@ func (a *API) destination(ctx context.Context, c *call) (found Import, offset in
 	if err := q.Err(); err != nil {
 		return found, 0, err
 	}
-	found, err = c.onImport(ctx, a.Store.find)
+	found, err = c.execute(ctx, a.Store.find)
 	switch {
 	case err != nil:
 	case found.State != Open:
@@ -299,7 +299,7 @@ func (a *API) destination(ctx context.Context, c *call) (found Import, offset in
 	return found, *sent, err
 }
 
-// spool stores the lines of a part, or recognises a part that is stored already. It returns the next offset.
+// spool stores the lines of a part, or checks that the part is stored already. It returns the next offset.
 func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, error) {
 	unpacked, err := unpack(coding, c.r.Body)
 	if err != nil {
@@ -308,7 +308,7 @@ func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, erro
 	defer unpacked.Close() //nolint:errcheck // it was only read from
 	p := newPart(unpacked, offset)
 	if offset < i.Lines {
-		return a.recognise(c, i, p, coding)
+		return a.matchStored(c, i, p, coding)
 	}
 	for {
 		chunk, err := p.next()
@@ -350,8 +350,8 @@ func (a *API) refusal(c *call, id uuid.UUID) error {
 	}
 }
 
-// recognise compares a part with the stored part at its offset.
-func (a *API) recognise(c *call, i Import, p *part, coding string) (int64, error) {
+// matchStored fails unless the import has this part at its offset. It returns the next offset.
+func (a *API) matchStored(c *call, i Import, p *part, coding string) (int64, error) {
 	ctx, cancel := a.WithTimeout(c.r.Context())
 	defer cancel()
 	lines, sum, err := a.Store.findPart(ctx, i.ID, p.before)

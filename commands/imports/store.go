@@ -99,8 +99,8 @@ func scanImport(row pgx.CollectableRow) (i Import, err error) {
 	return i, err
 }
 
-// one executes a statement that returns one import. If the statement returns none, it fails with pgx.ErrNoRows.
-func one(ctx context.Context, db database.Querier, what, sql string, args ...any) (Import, error) {
+// queryImport executes a statement that returns one import. If the statement returns none, it fails with pgx.ErrNoRows.
+func queryImport(ctx context.Context, db database.Querier, what, sql string, args ...any) (Import, error) {
 	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	i, err := pgx.CollectExactlyOneRow(rows, scanImport)
 	if err != nil {
@@ -136,13 +136,13 @@ func (s *Store) open(ctx context.Context, integration, keyID uuid.UUID, key stri
 		if _, err := tx.Exec(ctx, lockOpenSQL, integration); err != nil {
 			return fmt.Errorf("open import: %w", err)
 		}
-		i, err = one(ctx, tx, "open import", openSQL, uuid.Must(uuid.NewV7()), integration, key, keyID, maxUnfinished)
+		i, err = queryImport(ctx, tx, "open import", openSQL, uuid.Must(uuid.NewV7()), integration, key, keyID, maxUnfinished)
 		return err
 	})
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return i, false, err
 	}
-	i, err = one(ctx, s.Pool, "find import", openedSQL, integration, key)
+	i, err = queryImport(ctx, s.Pool, "find import", openedSQL, integration, key)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return i, false, errTooMany
 	}
@@ -154,7 +154,7 @@ var errNoImport = problem.NotFound().WithDetail("This integration has no such im
 
 // find returns an import of an integration.
 func (s *Store) find(ctx context.Context, integration, id uuid.UUID) (Import, error) {
-	i, err := one(ctx, s.Pool, "find import",
+	i, err := queryImport(ctx, s.Pool, "find import",
 		`SELECT `+importColumns+` FROM imports WHERE import_id = $1 AND integration_id = $2`, id, integration)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return i, errNoImport
@@ -208,7 +208,7 @@ func (s *Store) changeState(
 	if i, err := s.find(ctx, integration, id); err != nil {
 		return i, err
 	}
-	i, err := one(ctx, s.Pool, "change import", sql, append([]any{id}, args...)...)
+	i, err := queryImport(ctx, s.Pool, "change import", sql, append([]any{id}, args...)...)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		return i, err
 	}

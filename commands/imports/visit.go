@@ -37,15 +37,15 @@ var errLeaseLost = errors.New("the lease of the chunk has expired")
 
 // visit is a chunk that a worker has leased.
 type visit struct {
-	importID, integrationID, keyID uuid.UUID
-	server                         database.Server // from which the chunk was leased
-	linesBefore                    int64           // of the import, before the chunk
-	turn                           int64           // of the chunk; see turnsPerRound
-	round                          int64           // of the import
-	finalRound                     bool
-	receivedAt                     time.Time
-	canPost, canCreate, review     bool
-	perMinute                      int // limit of lines of the integration
+	importID, integrationID, keyID   uuid.UUID
+	server                           database.Server // from which the chunk was leased
+	linesBefore                      int64           // of the import, before the chunk
+	turn                             int64           // of the chunk; see turnsPerRound
+	round                            int64           // of the import
+	finalRound                       bool
+	receivedAt                       time.Time
+	canPost, canCreateNovels, review bool
+	perMinute                        int // limit of lines of the integration
 
 	lines   [][]byte               // a line with an outcome is empty, unless it failed
 	results map[int][]byte         // encoded outcomes, by index in lines
@@ -94,7 +94,7 @@ func (s *Store) claim(ctx context.Context, holder uuid.UUID, now time.Time) (*vi
 	defer conn.Release()
 	v.server = database.ServerOf(conn.Conn().PgConn())
 	err = conn.QueryRow(ctx, claimSQL, holder, lease).Scan(&v.importID, &v.linesBefore, &v.turn, &v.receivedAt,
-		&v.integrationID, &v.keyID, &v.round, &v.finalRound, &v.canPost, &v.canCreate, &v.review, &v.perMinute)
+		&v.integrationID, &v.keyID, &v.round, &v.finalRound, &v.canPost, &v.canCreateNovels, &v.review, &v.perMinute)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}

@@ -286,7 +286,7 @@ func (w *Worker) awaitOutcome(ctx context.Context, v *visit, s *sent) (retry boo
 // command returns the command of a line.
 func (v *visit) command(index int, line *Line) *committer.Command {
 	caller := committer.Caller{
-		IntegrationID: v.integrationID, KeyID: v.keyID, MayCreateNovels: v.canCreate, UnderReview: v.review,
+		IntegrationID: v.integrationID, KeyID: v.keyID, CanCreateNovels: v.canCreateNovels, Review: v.review,
 		Unlimited: true, RequestID: v.requestID(index),
 	}
 	if line.Novel != nil {
@@ -303,7 +303,7 @@ func (v *visit) command(index int, line *Line) *committer.Command {
 
 // allowed checks the capability of the integration.
 func (v *visit) allowed(operation ratelimit.Operation) error {
-	if operation == ratelimit.Novels && !v.canCreate {
+	if operation == ratelimit.Novels && !v.canCreateNovels {
 		return problem.CapabilityDisabled("This integration lacks the capability to create novels.")
 	}
 	if operation == ratelimit.Posts && !v.canPost {

@@ -45,7 +45,7 @@ func setup(t *testing.T) *fixture {
 	t.Cleanup(pools.Close)
 	f := &fixture{pool: pools.General}
 	f.Committer = committer.New(committer.Config{
-		Pool: pools.Append, Permits: f, Logger: slog.New(slog.DiscardHandler), Lanes: lanes, Timeout: time.Minute,
+		Pool: pools.Append, Limiter: f, Logger: slog.New(slog.DiscardHandler), Lanes: lanes, Timeout: time.Minute,
 	})
 	t.Cleanup(f.Close)
 	f.worker = imports.NewWorker(&imports.Store{Pool: pools.General, Retention: time.Hour})

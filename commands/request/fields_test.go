@@ -153,7 +153,7 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 		Errorf(format string, args ...any)
 	}, key string,
 	) {
-		_, refused := request.IdempotencyKey(http.Header{request.IdempotencyKeyHeader: {key}})
+		_, refused := request.IdempotencyKey(http.Header{"Idempotency-Key": {key}})
 		if wrong := described.VisitJSON(key); (refused == nil) != (wrong == nil) {
 			t.Errorf("%q: %v, but described: %v", key, refused, wrong)
 		}

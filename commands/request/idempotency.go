@@ -9,9 +9,6 @@ import (
 	"novelgate/internal/problem"
 )
 
-// IdempotencyKeyHeader is the name of the header that both operations require.
-const IdempotencyKeyHeader = "Idempotency-Key"
-
 // MaxBody is the largest body of a command, in bytes (SPEC section 8).
 const MaxBody = 32 << 10
 
@@ -22,7 +19,7 @@ const MaxKey = 255
 // *problem.Error with the code invalid_idempotency_key.
 func IdempotencyKey(h http.Header) (string, error) {
 	var wrong string
-	switch values := h.Values(IdempotencyKeyHeader); len(values) {
+	switch values := h.Values("Idempotency-Key"); len(values) {
 	case 0:
 		wrong = "is missing"
 	case 1:

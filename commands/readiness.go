@@ -1,0 +1,52 @@
+package commands
+
+import (
+	"errors"
+	"sync"
+	"time"
+
+	"novelgate/internal/problem"
+)
+
+// The service is not ready after notReadyAfter with failed commands (503) and no success. After readyAgainAfter without
+// a failed command it is ready again, so that new commands can show whether it works.
+const (
+	notReadyAfter   = 2 * time.Second
+	readyAgainAfter = 10 * time.Second
+)
+
+// readiness derives from the outcomes of commands whether the service works. A writable connection is not enough:
+// commits may hang, a table may be locked, or the disk may be full. The zero value is ready.
+type readiness struct {
+	mu          sync.Mutex
+	first, last time.Time // failures since the latest success; first is zero without any
+}
+
+// record records the outcome of a command. It ignores refusals.
+func (r *readiness) record(now time.Time, err error, code problem.Code) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.first = time.Time{}
+	case code == problem.CodeUnavailable:
+		if r.first.IsZero() || now.Sub(r.last) > readyAgainAfter {
+			r.first = now
+		}
+		r.last = now
+	}
+}
+
+// ErrFailing means that commands fail at present. The server log has the causes.
+var ErrFailing = errors.New("commands fail, and none has succeeded since the first failure")
+
+// Failing returns ErrFailing, or nil.
+func (a *API) Failing() error {
+	r := &a.readiness
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.first.IsZero() || r.last.Sub(r.first) < notReadyAfter || a.Now().Sub(r.last) > readyAgainAfter {
+		return nil
+	}
+	return ErrFailing
+}
