@@ -21,12 +21,12 @@ const (
 
 // certification says which simulated faults the client of an integration has survived.
 type certification struct {
-	Certified bool         `json:"certified"` // all survived
-	Faults    []faultProof `json:"faults"`    // all, in a fixed order
+	Certified bool          `json:"certified"` // all survived
+	Faults    []faultResult `json:"faults"`    // all, in a fixed order
 }
 
-// faultProof is the result of the newest command with a fault.
-type faultProof struct {
+// faultResult is the result of the newest command with a fault.
+type faultResult struct {
 	Fault          fault      `json:"fault"`
 	Result         string     `json:"result"`
 	Reason         string     `json:"reason"`
@@ -49,7 +49,7 @@ func (r recordedRequest) succeeded() bool {
 	return r.Status >= http.StatusOK && r.Status < http.StatusMultipleChoices
 }
 
-// maxRequests limits the requests that count. The newest ones count.
+// maxRequests is the number of the newest requests that count.
 const maxRequests = 10_000
 
 const recordedRequestsSQL = `SELECT operation, idempotency_key, body_sha256, coalesce(fault, ''), received_at, answered_at, coalesce(status, 0)
@@ -68,9 +68,9 @@ func (a *API) certification(ctx context.Context, in *input) (*output, error) {
 	}
 	answer := certification{Certified: true}
 	for _, f := range faults {
-		proof := judge(f, requests)
-		answer.Faults = append(answer.Faults, proof)
-		answer.Certified = answer.Certified && proof.Result == survived
+		result := judge(f, requests)
+		answer.Faults = append(answer.Faults, result)
+		answer.Certified = answer.Certified && result.Result == survived
 	}
 	return &output{status: http.StatusOK, body: answer}, nil
 }
@@ -83,16 +83,16 @@ const (
 )
 
 // judge returns the result of a fault from the requests of an integration, oldest first.
-func judge(f fault, requests []recordedRequest) faultProof {
+func judge(f fault, requests []recordedRequest) faultResult {
 	at := len(requests) - 1
 	for at >= 0 && requests[at].Fault != f {
 		at--
 	}
 	if at < 0 {
-		return faultProof{Fault: f, Result: notTried, Reason: "No command has asked for this fault."}
+		return faultResult{Fault: f, Result: notTried, Reason: "No command has asked for this fault."}
 	}
 	first := requests[at]
-	proof := faultProof{
+	result := faultResult{
 		Fault: f, Result: notSurvived, Operation: &first.Operation, IdempotencyKey: &first.Key, At: &first.At,
 	}
 	var repetitions []recordedRequest
@@ -102,19 +102,19 @@ func judge(f fault, requests []recordedRequest) faultProof {
 		case r.Key == first.Key:
 			repetitions = append(repetitions, r)
 		case r.At.Sub(first.At) < lateTolerance && slices.Equal(r.BodyHash, first.BodyHash) && isNew(r, requests[:i]):
-			proof.Reason = fmt.Sprintf("The same body came under another key, %q: the command may be stored twice.", r.Key)
-			return proof
+			result.Reason = fmt.Sprintf("The same body was sent with another key, %q: the command may be stored twice.", r.Key)
+			return result
 		}
 	}
 	if first.succeeded() { // a slow answer
-		proof.Result, proof.Reason = survived, "The client waited for the answer."
-		return proof
+		result.Result, result.Reason = survived, "The client waited for the answer."
+		return result
 	}
-	proof.Reason = checkRepetitions(first, repetitions)
-	if proof.Reason == "" {
-		proof.Result, proof.Reason = survived, "The command came again with the same key, and was answered."
+	result.Reason = checkRepetitions(first, repetitions)
+	if result.Reason == "" {
+		result.Result, result.Reason = survived, "The command was sent again with the same key, and succeeded."
 	}
-	return proof
+	return result
 }
 
 // isNew reports whether a request is the first one of its key.
@@ -129,7 +129,7 @@ func checkRepetitions(first recordedRequest, repetitions []recordedRequest) stri
 		if first.Status >= http.StatusBadRequest && first.Fault == slow {
 			return fmt.Sprintf("The command was refused with %d.", first.Status)
 		}
-		return "The command has not come again with the same key."
+		return "The command was not sent again with the same key."
 	}
 	begun := first.At
 	if first.AnsweredAt != nil && first.Fault.retryAfter() > 0 {
@@ -138,17 +138,15 @@ func checkRepetitions(first recordedRequest, repetitions []recordedRequest) stri
 	pause := repetitions[0].At.Sub(begun).Round(100 * time.Millisecond)
 	switch wait := first.Fault.retryAfter(); {
 	case pause < wait-earlyTolerance:
-		return fmt.Sprintf("The command came again after %v; Retry-After was %v.", pause, wait)
+		return fmt.Sprintf("The command was sent again after %v; Retry-After was %v.", pause, wait)
 	case pause > wait+lateTolerance:
-		return fmt.Sprintf("The command came again only after %v.", pause)
+		return fmt.Sprintf("The command was sent again only after %v.", pause)
 	}
-	answered := slices.ContainsFunc(repetitions, recordedRequest.succeeded)
-	last := repetitions[len(repetitions)-1]
-	switch {
+	switch last := repetitions[len(repetitions)-1]; {
 	case slices.ContainsFunc(repetitions,
 		func(r recordedRequest) bool { return !slices.Equal(r.BodyHash, first.BodyHash) }):
-		return "The command came again with another body."
-	case answered:
+		return "The command was sent again with another body."
+	case slices.ContainsFunc(repetitions, recordedRequest.succeeded):
 		return ""
 	case last.Status == 0:
 		return "The repetition has not been answered."

@@ -59,13 +59,13 @@ func TestJudge(t *testing.T) {
 			"only after 5m3s",
 		},
 		"503 given up": {
-			"unavailable", []commands.Received{first("unavailable", 503)}, "not_survived", "has not come again",
+			"unavailable", []commands.Received{first("unavailable", 503)}, "not_survived", "was not sent again",
 		},
 		"503 under a new key": {
 			"unavailable",
 			[]commands.Received{first("unavailable", 503), received(2500, key("new"))},
 			"not_survived",
-			`under another key, "new"`,
+			`with another key, "new"`,
 		},
 		"an older comment with the same body is repeated": {
 			"unavailable",
@@ -84,7 +84,7 @@ func TestJudge(t *testing.T) {
 			[]commands.Received{
 				first("unavailable", 503), received(2500, func(r *commands.Received) { r.Operation = "novels" }),
 			},
-			"not_survived", "has not come again",
+			"not_survived", "was not sent again",
 		},
 		"another body": {
 			"unavailable",
@@ -130,10 +130,10 @@ func TestJudge(t *testing.T) {
 			"slow", []commands.Received{first("slow", 400)}, "not_survived", "refused with 400",
 		},
 		"slow and left": {
-			"slow", []commands.Received{first("slow", 0), received(4000, nil)}, "survived", "came again",
+			"slow", []commands.Received{first("slow", 0), received(4000, nil)}, "survived", "was sent again",
 		},
 		"slow and given up": {
-			"slow", []commands.Received{first("slow", 0)}, "not_survived", "has not come again",
+			"slow", []commands.Received{first("slow", 0)}, "not_survived", "was not sent again",
 		},
 		"the newest counts": {
 			"lost_response",
@@ -141,7 +141,7 @@ func TestJudge(t *testing.T) {
 				first("lost_response", 0), received(5, nil),
 				received(10, func(r *commands.Received) { with("lost_response", 0)(r); r.Key = "l"; r.BodyHash = []byte(other) }),
 			},
-			"not_survived", "has not come again",
+			"not_survived", "was not sent again",
 		},
 	} {
 		result, reason := commands.Judge(tc.fault, tc.requests)

@@ -12,8 +12,8 @@ func (r *recordedRequest) SetFault(f string) { r.Fault = fault(f) }
 
 // Judge returns the result of a fault, and its reason.
 func Judge(f string, requests []Received) (result, reason string) {
-	proof := judge(fault(f), requests)
-	return proof.Result, proof.Reason
+	found := judge(fault(f), requests)
+	return found.Result, found.Reason
 }
 
 // LateTolerance is how long a client may take beyond Retry-After.

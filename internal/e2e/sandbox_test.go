@@ -299,7 +299,7 @@ func TestBrokenClientIsNotCertified(t *testing.T) {
 		t.Errorf("an answer at once: %+v", response)
 	}
 	testdb.Eventually(t, "the slow answer is noticed to be given up", func() bool {
-		return strings.Contains(box.report(t, false)["slow"].Reason, "has not come again")
+		return strings.Contains(box.report(t, false)["slow"].Reason, "was not sent again")
 	})
 	found := map[string]string{}
 	for fault, f := range box.report(t, false) {
@@ -308,10 +308,10 @@ func TestBrokenClientIsNotCertified(t *testing.T) {
 	early := regexp.MustCompile(`after (0s|\d00ms|[12][.\d]*s);`)
 	found["rate_limited"] = early.ReplaceAllString(found["rate_limited"], "after …;")
 	if diff := cmp.Diff(map[string]string{
-		"unavailable":   "not_survived unavailable: The command has not come again with the same key.",
-		"rate_limited":  "not_survived rate_limited: The command came again after …; Retry-After was 3s.",
-		"lost_response": `not_survived lost_response: The same body came under another key, "lost-2": the command may be stored twice.`,
-		"slow":          "not_survived slow: The command has not come again with the same key.",
+		"unavailable":   "not_survived unavailable: The command was not sent again with the same key.",
+		"rate_limited":  "not_survived rate_limited: The command was sent again after …; Retry-After was 3s.",
+		"lost_response": `not_survived lost_response: The same body was sent with another key, "lost-2": the command may be stored twice.`,
+		"slow":          "not_survived slow: The command was not sent again with the same key.",
 	}, found); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

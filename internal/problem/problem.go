@@ -31,7 +31,7 @@ type Error struct {
 	Fields     []FieldError  // all invalid fields, in the order of the documentation
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
-	Offset     *int64        // of the next part, for offset_mismatch
+	Offset     *int64        // offset of the next part, when a part of an import is refused
 	Origin     string        // where to send the request, for misdirected, and for unavailable after a handover
 
 	cause error // for logs and errors.Is; never rendered
@@ -107,7 +107,7 @@ func NovelRejected() *Error {
 func AuthorBlocked() *Error {
 	return &Error{
 		Code:   CodeAuthorBlocked,
-		Detail: "The staff of the host platform blocked this author. Comments of theirs are not accepted.",
+		Detail: "The staff of the host platform blocked this author. Their comments are not accepted.",
 	}
 }
 
