@@ -67,9 +67,11 @@ func (t *turn) compareBelow(ctx context.Context, s *stream, end, size int64) err
 		return err
 	}
 	first := sort.Search(int(end-1), func(i int) bool {
-		equal, failed := t.same(ctx, s, int64(i), size)
-		err = errors.Join(err, failed)
-		return !equal
+		if err != nil {
+			return false // the search ends without further reads
+		}
+		same, err = t.same(ctx, s, int64(i), size)
+		return !same
 	})
 	if err != nil {
 		return err
