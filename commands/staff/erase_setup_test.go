@@ -47,7 +47,7 @@ func setupLive(t testing.TB) *live {
 // attempts.
 func (l *live) EraseAuthor(ctx context.Context, name staff.AuthorName, reason string) (staff.Erasure, error) {
 	var before staff.Erasure
-	for deadline := time.Now().Add(testdb.UntilSettled); ; {
+	for deadline := time.Now().Add(testdb.SettleTimeout); ; {
 		done, err := l.Staff.EraseAuthor(ctx, name, reason)
 		done.Comments += before.Comments
 		done.Decisions += before.Decisions
@@ -76,7 +76,7 @@ func (l *live) follow(t testing.TB) {
 	t.Cleanup(l.stopFollowing)
 	select {
 	case <-runner.Running(): // from here on every projection has a checkpoint
-	case <-time.After(testdb.UntilSettled):
+	case <-time.After(testdb.SettleTimeout):
 		t.Fatal("the projections do not run")
 	}
 }
@@ -120,7 +120,7 @@ func (l *live) caughtUp(t testing.TB) {
 // holding lists the places in the database that contain one of the words, separated by |.
 func (l *live) holding(t testing.TB, pattern string) []string {
 	t.Helper()
-	return testdb.Holding(t, l.Pool.Config().ConnString(), strings.Split(pattern, "|")...)
+	return testdb.FindWords(t, l.Pool.Config().ConnString(), strings.Split(pattern, "|")...)
 }
 
 // wantForgotten checks that the database contains none of the words, with new planner statistics, because an earlier
@@ -204,7 +204,7 @@ func TestAwaitErased(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
 	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	l.follow(t)
-	wantBehind("while one has failed", testdb.UntilSettled, "authors")
+	wantBehind("while one has failed", testdb.SettleTimeout, "authors")
 	if err := projections.Retry(t.Context(), l.Pool, "authors"); err != nil {
 		t.Fatal(err)
 	}

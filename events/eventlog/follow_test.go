@@ -215,7 +215,7 @@ func TestFollowTheLog(t *testing.T) {
 	}()
 	var after events.Position
 	// With such a long Poll, only signals can wake it.
-	f := eventlog.Follow{Wake: theirs, Poll: testdb.UntilSettled, Pace: time.Millisecond}
+	f := eventlog.Follow{Wake: theirs, Poll: testdb.SettleTimeout, Pace: time.Millisecond}
 	err := f.Each(t.Context(), func(ctx context.Context) (eventlog.Span, error) {
 		chunk, err := tail.Read(ctx, after, identity, nil)
 		if err != nil {

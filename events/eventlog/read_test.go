@@ -153,7 +153,7 @@ func TestReadAfterNeverSkips(t *testing.T) {
 	seen := map[string]bool{}
 	versions := map[uuid.UUID]int{}
 	after := events.Position{}
-	deadline := time.Now().Add(testdb.UntilSettled)
+	deadline := time.Now().Add(testdb.SettleTimeout)
 	for len(seen) < writers*transactions && time.Now().Before(deadline) {
 		page := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, after, 7))(t)
 		for _, recorded := range page {

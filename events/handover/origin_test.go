@@ -108,9 +108,9 @@ func (p *pair) operator() *handover.Origin {
 	key, memory := p.Files()
 	o := &handover.Origin{
 		Pool: p.Ledger.Pool, KeyFile: key, Memory: memory, Successor: p.server.URL, Client: p.server.Client(),
-		Wait: testdb.UntilSettled, Report: func(string) {},
+		Wait: testdb.SettleTimeout, Report: func(string) {},
 	}
-	o.SetAskTimeout(testdb.UntilSettled)
+	o.SetAskTimeout(testdb.SettleTimeout)
 	return o
 }
 
@@ -186,7 +186,7 @@ func TestHandoverAfterTransactions(t *testing.T) {
 	if fenced {
 		t.Error("commands were refused meanwhile")
 	}
-	p.Wait = testdb.UntilSettled
+	p.Wait = testdb.SettleTimeout
 	ended := make(chan error, 1)
 	go func() {
 		_, err := p.HandOver(t.Context())

@@ -92,7 +92,7 @@ func TestKilledErasure(t *testing.T) {
 		}
 	}
 	MustCLI(t, d.url, "author", "erase", d.name, planted+"/0", "--reason", "asked", "--vacuum")
-	if held := testdb.Holding(t, d.url, planted+"/"); len(held) > 0 {
+	if held := testdb.FindWords(t, d.url, planted+"/"); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)
 	}
 	MustCLI(t, d.url, "events", "verify")

@@ -219,7 +219,7 @@ func TestRelayAndMirrorKilled(t *testing.T) {
 	})
 	for _, url := range []string{primary.url(), own.url(), late.url()} {
 		compact(t, url)
-		if held := testdb.Holding(t, url, plantedWords, plantedUUID, plantedName); len(held) > 0 {
+		if held := testdb.FindWords(t, url, plantedWords, plantedUUID, plantedName); len(held) > 0 {
 			t.Errorf("what was erased is in %v", held)
 		}
 	}

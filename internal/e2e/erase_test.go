@@ -61,7 +61,7 @@ func TestErasedForGood(t *testing.T) {
 	before, after := filepath.Join(dir, "before"), filepath.Join(dir, "after")
 	exportSigned(t, s, before)
 	testdb.Eventually(t, "the search finds what is planted", func() bool {
-		return len(testdb.Holding(t, s.DatabaseURL, personal...)) >= 4
+		return len(testdb.FindWords(t, s.DatabaseURL, personal...)) >= 4
 	})
 
 	var erased struct{ Comments, Decisions int }
@@ -84,7 +84,7 @@ func TestErasedForGood(t *testing.T) {
 			}
 		}
 		testdb.Eventually(t, "no table has, "+when+", what was erased", func() bool { // once all projections have applied it
-			return len(testdb.Holding(t, s.DatabaseURL, personal...)) == 0
+			return len(testdb.FindWords(t, s.DatabaseURL, personal...)) == 0
 		})
 	}
 	wantErased("after the erasure")
@@ -92,7 +92,7 @@ func TestErasedForGood(t *testing.T) {
 		s.MustCLI(t, "projection", "rebuild", projection.Name())
 	}
 	wantErased("after a rebuild of everything")
-	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); len(held) < 2 {
+	if held := testdb.FindWords(t, s.DatabaseURL, neighboursWord); len(held) < 2 {
 		t.Errorf("what a neighbour wrote is in %v only", held)
 	}
 
@@ -146,11 +146,11 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	})
 	p.Import(t, Key(), comment).WantPost(t, 201)
 	testdb.Eventually(t, "the author is in authors", func() bool {
-		return slices.Contains(testdb.Holding(t, s.DatabaseURL, plantedName), "public.authors.display_name")
+		return slices.Contains(testdb.FindWords(t, s.DatabaseURL, plantedName), "public.authors.display_name")
 	})
 	interruptRebuild(t, s.DatabaseURL)
 	holds := func() bool {
-		return slices.Contains(testdb.Holding(t, s.DatabaseURL, plantedName), "authors_2.authors.display_name")
+		return slices.Contains(testdb.FindWords(t, s.DatabaseURL, plantedName), "authors_2.authors.display_name")
 	}
 	if !holds() {
 		t.Fatal("the interrupted rebuild has left nothing")
@@ -167,7 +167,7 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	}
 	s.MustCLI(t, "projection", "rebuild", "authors")
 	testdb.Eventually(t, "nothing is kept any more",
-		func() bool { return len(testdb.Holding(t, s.DatabaseURL, plantedName)) == 0 })
+		func() bool { return len(testdb.FindWords(t, s.DatabaseURL, plantedName)) == 0 })
 	if out := s.CLI(t, "author", "erase", p.Name, plantedUUID, "--reason", "again"); out.Code != 0 || out.Stderr != "" {
 		t.Errorf("without an unfinished rebuild: %+v", out)
 	}
@@ -199,7 +199,7 @@ func TestVacuumAfterErasure(t *testing.T) {
 	s, p := writtenAndAnalysed(t, Fields{"uuid": "neighbour", "username": neighboursWord, "content": "text"},
 		Fields{"uuid": "another", "username": "Another", "content": "text"})
 	tables := func() []string {
-		return slices.DeleteFunc(testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords),
+		return slices.DeleteFunc(testdb.FindWords(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords),
 			func(place string) bool {
 				return strings.HasPrefix(place, "pg_dump of ")
 			})
@@ -233,7 +233,7 @@ func TestVacuumAfterErasure(t *testing.T) {
 	if held := tables(); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)
 	}
-	if held := testdb.Holding(t, s.DatabaseURL, neighboursWord); !slices.Contains(held,
+	if held := testdb.FindWords(t, s.DatabaseURL, neighboursWord); !slices.Contains(held,
 		"statistics of public.authors.display_name") {
 		t.Errorf("what a neighbour wrote is in %v only", held)
 	}
@@ -251,11 +251,11 @@ func TestVacuumOfAnEmptyTable(t *testing.T) {
 		})
 	}
 	want := []string{"statistics of public.authors.display_name", "statistics of public.authors.external_uuid"}
-	if diff := cmp.Diff(want, testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords)); diff != "" {
+	if diff := cmp.Diff(want, testdb.FindWords(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords)); diff != "" {
 		t.Errorf("after the erasure (-want +got)\n%s", diff)
 	}
 	s.MustCLI(t, "projection", "rebuild", "authors")
-	if held := testdb.Holding(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords); len(held) > 0 {
+	if held := testdb.FindWords(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords); len(held) > 0 {
 		t.Errorf("after the rebuild what was erased is still in %v", held)
 	}
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // patience limits waits in tests, also on a busy machine. It is not a promise of the service.
-const patience = testdb.UntilSettled
+const patience = testdb.SettleTimeout
 
 // process is one run of the program.
 type process struct {

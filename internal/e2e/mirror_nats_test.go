@@ -56,7 +56,7 @@ func TestMirrorOverNATS(t *testing.T) {
 		}
 	}
 	wantSame()
-	if held := testdb.Holding(t, mirror.DatabaseURL, plantedMember); len(held) > 0 {
+	if held := testdb.FindWords(t, mirror.DatabaseURL, plantedMember); len(held) > 0 {
 		t.Errorf("what was erased before the mirror began is in %v", held)
 	}
 
@@ -85,7 +85,7 @@ func TestMirrorOverNATS(t *testing.T) {
 	// Another source of the same history.
 	fromBundle.Stop(t)
 	fromBundle = Start(t, fromBundle.DatabaseURL, mirrorFlags(t, origin, origin.DatabaseURL)...)
-	if held := testdb.Holding(t, mirror.DatabaseURL, words); len(held) == 0 {
+	if held := testdb.FindWords(t, mirror.DatabaseURL, words); len(held) == 0 {
 		t.Fatal("the search does not find what is planted")
 	}
 	testdb.Eventually(t, "the origin has erased the author", func() bool {
@@ -95,7 +95,7 @@ func TestMirrorOverNATS(t *testing.T) {
 	wantSame()
 	for _, m := range []*Service{mirror, fromBundle} {
 		compact(t, m.DatabaseURL)
-		if held := testdb.Holding(t, m.DatabaseURL, words, plantedMember); len(held) > 0 {
+		if held := testdb.FindWords(t, m.DatabaseURL, words, plantedMember); len(held) > 0 {
 			t.Errorf("what was erased is still in %v", held)
 		}
 	}

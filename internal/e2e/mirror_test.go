@@ -232,7 +232,7 @@ func TestMirror(t *testing.T) {
 	for _, m := range []*Service{mirror, fromBundle} {
 		wantMirrored(t, origin.URL, origin.DatabaseURL, m.URL, m.DatabaseURL)
 	}
-	if held := testdb.Holding(t, mirror.DatabaseURL, plantedMember); len(held) > 0 {
+	if held := testdb.FindWords(t, mirror.DatabaseURL, plantedMember); len(held) > 0 {
 		t.Errorf("what was erased before the mirror began is in %v", held)
 	}
 	mirror.Stop(t)
@@ -358,7 +358,7 @@ func TestMirroredErasure(t *testing.T) {
 	origin.MustCLI(t, "author", "link", p.Name, plantedUUID, plantedMember)
 	wantMirrored(t, origin.URL, origin.DatabaseURL, mirror.URL, mirror.DatabaseURL)
 	personal := []string{plantedUUID, plantedName, plantedWords, plantedMember}
-	if held := testdb.Holding(t, mirror.DatabaseURL, personal...); len(held) < 4 {
+	if held := testdb.FindWords(t, mirror.DatabaseURL, personal...); len(held) < 4 {
 		t.Fatalf("the search finds what is planted in %v only", held)
 	}
 	mirrored := func(s *Service) bool {
@@ -375,7 +375,7 @@ func TestMirroredErasure(t *testing.T) {
 	testdb.Eventually(t, "the other mirror has the log", func() bool { return mirrored(behind) })
 	for _, s := range []*Service{mirror, behind} {
 		compact(t, s.DatabaseURL)
-		if held := testdb.Holding(t, s.DatabaseURL, plantedWords, plantedMember); len(held) > 0 {
+		if held := testdb.FindWords(t, s.DatabaseURL, plantedWords, plantedMember); len(held) > 0 {
 			t.Errorf("what was erased is still in %v", held)
 		}
 		if kept := value[int](t, s.DatabaseURL, `SELECT count(*) FROM events WHERE personal ->> 'uuid' = $1`, plantedUUID); kept != 3 {

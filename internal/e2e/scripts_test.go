@@ -109,7 +109,7 @@ func wantExit(ts *testscript.TestScript, neg bool, args []string) {
 // awaitSettled waits until no transaction of another test, in the same cluster, holds back what was appended to a
 // database.
 func awaitSettled(databaseURL string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), testdb.UntilSettled)
+	ctx, cancel := context.WithTimeout(context.Background(), testdb.SettleTimeout)
 	defer cancel()
 	connection, err := pgx.Connect(ctx, databaseURL)
 	if err != nil {

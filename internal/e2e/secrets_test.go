@@ -383,10 +383,10 @@ var mayHoldWords = []string{"public.events.personal.", "pg_dump of public.events
 // words only where they belong.
 func wantTablesClean(t *testing.T, databaseURL string, s *spy) {
 	t.Helper()
-	if held := testdb.Holding(t, databaseURL, append(s.secrets(), refusedWords, headerWords)...); len(held) > 0 {
+	if held := testdb.FindWords(t, databaseURL, append(s.secrets(), refusedWords, headerWords)...); len(held) > 0 {
 		t.Errorf("a key or refused words are in %v", held)
 	}
-	holding := testdb.Holding(t, databaseURL, acceptedWords)
+	holding := testdb.FindWords(t, databaseURL, acceptedWords)
 	for _, name := range holding {
 		if !slices.ContainsFunc(mayHoldWords, func(place string) bool { return strings.Contains(name+".", place) }) {
 			t.Errorf("%s holds what a comment says", name)

@@ -30,7 +30,7 @@ func New(t testing.TB) string {
 	server := ServerURL(t)
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
-	template, err := templates.get(ctx, server, migrations.Hash(), migrations.Up)
+	template, err := migratedTemplateName(ctx, server)
 	if err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
@@ -51,7 +51,7 @@ func Copy(t testing.TB, database string) string {
 		t.Fatalf("testdb: %v", err)
 	}
 	server := ServerURL(t)
-	if err := connected(server, func(ctx context.Context, conn *pgx.Conn) error {
+	if err := withConnection(server, func(ctx context.Context, conn *pgx.Conn) error {
 		return awaitLastConnection(ctx, conn, config.Database)
 	}); err != nil {
 		t.Fatalf("testdb: %v", err)
@@ -99,9 +99,9 @@ func createStatement(name, template string) string {
 	return statement
 }
 
-// connected runs do with its own connection. It has its own context because a cleanup runs after the context of its
-// test has ended.
-func connected(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
+// withConnection runs do with a connection. The context is not that of the test, because a cleanup runs after that has
+// ended.
+func withConnection(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
@@ -114,7 +114,9 @@ func connected(server string, do func(ctx context.Context, conn *pgx.Conn) error
 
 // execute runs one statement on its own connection.
 func execute(server, statement string) error {
-	return connected(server, func(ctx context.Context, conn *pgx.Conn) error { return executeAll(ctx, conn, statement) })
+	return withConnection(server, func(ctx context.Context, conn *pgx.Conn) error {
+		return executeAll(ctx, conn, statement)
+	})
 }
 
 // databaseName returns a unique name with the name of the test. It leaves room for the suffixes of sandboxes in the 63
@@ -146,11 +148,11 @@ func databaseURL(server, database string) (string, error) {
 		return "", fmt.Errorf("%s must be a postgres:// URL", DatabaseURLVariable)
 	}
 	parsed.Path = "/" + database
-	return patient(parsed.String())
+	return withConnectTimeout(parsed.String())
 }
 
-// patient returns the URL with a long connect_timeout: a busy machine may need seconds to fork a process.
-func patient(database string) (string, error) {
+// withConnectTimeout returns the URL with a long connect_timeout: a busy machine may need seconds to fork a process.
+func withConnectTimeout(database string) (string, error) {
 	parsed, err := url.Parse(database)
 	if err != nil {
 		return "", fmt.Errorf("parse database URL: %w", err)
@@ -166,37 +168,29 @@ const (
 	templatePrefix = "novelgate_template_"
 )
 
-// templates caches the names of existing templates.
-var templates = templateCache{names: map[string]string{}}
-
-type templateCache struct {
+// migratedTemplate is the template with the migrated schema.
+var migratedTemplate struct {
 	sync.Mutex
-	names map[string]string // by server and hash
+	name string // "" until this process knows that it exists
 }
 
-// get returns the name of the template for hash. If it does not exist, get builds it with migrate.
-func (c *templateCache) get(
-	ctx context.Context, server, hash string, migrate func(ctx context.Context, url string) error,
-) (string, error) {
-	c.Lock()
-	defer c.Unlock()
-	key := server + " " + hash
-	if name, known := c.names[key]; known {
-		return name, nil
+// migratedTemplateName returns the name of the template. It builds the template if it does not exist.
+func migratedTemplateName(ctx context.Context, server string) (string, error) {
+	migratedTemplate.Lock()
+	defer migratedTemplate.Unlock()
+	if migratedTemplate.name == "" {
+		name := templatePrefix + migrations.Hash()[:32]
+		if err := ensureTemplate(ctx, server, name); err != nil {
+			return "", fmt.Errorf("build template: %w", err)
+		}
+		migratedTemplate.name = name
 	}
-	name := templatePrefix + hash[:min(len(hash), 32)]
-	if err := ensureTemplate(ctx, server, name, migrate); err != nil {
-		return "", fmt.Errorf("build template: %w", err)
-	}
-	c.names[key] = name
-	return name, nil
+	return migratedTemplate.name, nil
 }
 
 // ensureTemplate builds the template under a lock that all test processes share. It is marked as a template when it is
 // complete: an unmarked one was left by a killed process.
-func ensureTemplate(
-	ctx context.Context, server, name string, migrate func(ctx context.Context, url string) error,
-) error {
+func ensureTemplate(ctx context.Context, server, name string) error {
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return fmt.Errorf("connect to test server: %w", err)
@@ -224,7 +218,7 @@ func ensureTemplate(
 	); err != nil {
 		return err
 	}
-	if err := migrate(ctx, url); err != nil {
+	if err := migrations.Up(ctx, url); err != nil {
 		return fmt.Errorf("migrate template: %w", err)
 	}
 	if err := executeAll(ctx, conn, `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`); err != nil {

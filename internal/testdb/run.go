@@ -104,11 +104,11 @@ func SkipShort(t testing.TB) {
 	}
 }
 
-// UntilSettled limits waits for the end of all transactions on the server, for example until events are projected or
+// SettleTimeout limits waits for the end of all transactions on the server, for example until events are projected or
 // sealed. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
-const UntilSettled = 3 * time.Minute
+const SettleTimeout = 3 * time.Minute
 
-// Eventually polls until ok returns true. It fails the test after UntilSettled. Between two calls it waits at least as
+// Eventually polls until ok returns true. It fails the test after SettleTimeout. Between two calls it waits at least as
 // long as ok takes, because what ok waits for needs the processors, too.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -118,8 +118,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 		if ok() {
 			return
 		}
-		if time.Since(began) > UntilSettled {
-			t.Fatalf("not within %v: %s", UntilSettled, what)
+		if time.Since(began) > SettleTimeout {
+			t.Fatalf("not within %v: %s", SettleTimeout, what)
 		}
 		time.Sleep(max(wait, time.Since(asked)))
 	}
@@ -128,12 +128,12 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
 
 // AwaitSettled waits until readers of the log see all appended events, which transactions of other tests on the server
-// may delay. It fails after UntilSettled.
+// may delay. It fails after SettleTimeout.
 func AwaitSettled(ctx context.Context, db interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 },
 ) error {
-	ctx, cancel := context.WithTimeout(ctx, UntilSettled)
+	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
 	defer cancel()
 	wait := time.Millisecond
 	for settled := false; !settled; wait = min(2*wait, 20*time.Millisecond) {

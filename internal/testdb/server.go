@@ -161,6 +161,7 @@ func hold() int {
 	return 0
 }
 
+// hold starts the server, serves it, and deletes its data at the end.
 func (c control) hold(ctx context.Context) error {
 	holder, err := c.lock("holder", syscall.LOCK_EX)
 	if err != nil {
@@ -316,7 +317,7 @@ func newServer(
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
 	server, err = start(t.Context(), pgserver.Config{
-		DataDir: dir, Settings: all, StopTimeout: UntilSettled, Logger: slog.New(slog.DiscardHandler),
+		DataDir: dir, Settings: all, StopTimeout: SettleTimeout, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("testdb: start a server: %v", err)
@@ -326,7 +327,7 @@ func newServer(
 			t.Errorf("testdb: stop the server: %v", err)
 		}
 	})
-	if url, err = patient(server.URL()); err != nil {
+	if url, err = withConnectTimeout(server.URL()); err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
 	return server, url

@@ -101,7 +101,7 @@ func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorde
 		if err == nil {
 			return
 		}
-		if !eventlog.IsConflict(err) || time.Since(begun) > testdb.UntilSettled {
+		if !eventlog.IsConflict(err) || time.Since(begun) > testdb.SettleTimeout {
 			t.Errorf("append: %v", err)
 			return
 		}

@@ -269,7 +269,7 @@ func TestWhatPartnersAreTold(t *testing.T) {
 	if diff := cmp.Diff(want, d.told(t, acme, "")); diff != "" {
 		t.Errorf("after the erasure (-want +told)\n%s", diff)
 	}
-	if held := testdb.Holding(t, d.pool.Config().ConnString(), "member-1"); len(held) > 0 {
+	if held := testdb.FindWords(t, d.pool.Config().ConnString(), "member-1"); len(held) > 0 {
 		t.Errorf("member-1 is still in %v", held)
 	}
 }

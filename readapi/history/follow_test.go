@@ -33,7 +33,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
 	defer cancel()
 	done := make(chan struct{})
 	var wg sync.WaitGroup
@@ -147,7 +147,7 @@ func TestWithoutSignals(t *testing.T) {
 		store(t, pool, post("silent"))
 	})
 	errFound := errors.New("found")
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
 	defer cancel()
 	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
 		func([]history.Event) error { return errFound }, func() error { return nil })
@@ -190,7 +190,7 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	store(t, pool, post("lost"))
 	settle(t, pool)
 	reader := newReader(t, pool)
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
 	defer cancel()
 	var got []string
 	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {

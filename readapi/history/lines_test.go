@@ -219,7 +219,7 @@ func TestSetBack(t *testing.T) {
 	a := newArchive(t, nil)
 	a.publish(t, "Lost")
 	a.settle(t)
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.UntilSettled)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
 	defer cancel()
 	page := a.get(t, a.otto, "/api/events")
 	following := a.open(ctx, t, a.otto, "/api/events?follow=true", ndjson)

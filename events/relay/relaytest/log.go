@@ -114,7 +114,7 @@ func (r *Reader) advanceTo(sequence uint64) jetstream.Msg {
 // part is the stored one. It returns the tree over the leaves in the messages.
 func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testdb.UntilSettled)
+	ctx, cancel := context.WithTimeout(context.Background(), testdb.SettleTimeout)
 	defer cancel()
 	sealed, err := ledger.ReadSealed(ctx, pool)
 	if err != nil {

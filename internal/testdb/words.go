@@ -33,10 +33,10 @@ WHERE s.schemaname <> 'information_schema' AND s.schemaname !~ '^pg_' AND EXISTS
     WHERE strpos(samples, word) > 0 OR strpos(samples, encode(convert_to(word, 'UTF8'), 'hex')) > 0)
 ORDER BY 1`
 
-// Holding lists the places in a database that contain one of the words: columns, as schema.table.column; planner
+// FindWords lists the places in a database that contain one of the words: columns, as schema.table.column; planner
 // statistics, as "statistics of schema.table.column"; and the dumped data of tables, as "pg_dump of schema.table".
 // Words are printable ASCII without a backslash. If there is no suitable pg_dump (see Dump), dumps are not searched.
-func Holding(t testing.TB, databaseURL string, words ...string) []string {
+func FindWords(t testing.TB, databaseURL string, words ...string) []string {
 	t.Helper()
 	conn := Connect(t, databaseURL)
 	defer func() { _ = conn.Close(context.Background()) }()
@@ -48,7 +48,7 @@ func Holding(t testing.TB, databaseURL string, words ...string) []string {
 	}
 	held = append(held, Values[string](t, conn, sampledSQL, words)...)
 	if dump, ok := Dump(t, databaseURL); ok {
-		held = append(held, holdingDump(dump, words)...)
+		held = append(held, findInDump(dump, words)...)
 	}
 	return held
 }
@@ -82,8 +82,8 @@ func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
 	return nil, false
 }
 
-// holdingDump lists the tables whose dumped data contains one of the words, as text or as bytes in hexadecimal digits.
-func holdingDump(dump []byte, words []string) (held []string) {
+// findInDump lists the tables whose dumped data contains one of the words, as text or as bytes in hexadecimal digits.
+func findInDump(dump []byte, words []string) (held []string) {
 	sought := make([][]byte, 0, 2*len(words))
 	for _, word := range words {
 		sought = append(sought, []byte(word), []byte(hex.EncodeToString([]byte(word))))

@@ -9,8 +9,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestHolding finds a word in text, JSON and bytes, in any schema, and in planner statistics; and nothing without one.
-func TestHolding(t *testing.T) {
+// TestFindWords finds a word in text, JSON and bytes of any schema, and in planner statistics; without one, nothing.
+func TestFindWords(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewEmpty(t)
 	conn := testdb.Must(pgx.Connect(t.Context(), url))(t)
@@ -36,10 +36,10 @@ func TestHolding(t *testing.T) {
 	if _, ok := testdb.Dump(t, url); ok {
 		want = append(want, "pg_dump of other.bytes", "pg_dump of other.object", "pg_dump of public.plain")
 	}
-	if diff := cmp.Diff(want, testdb.Holding(t, url, "Planted", "too/planted")); diff != "" {
+	if diff := cmp.Diff(want, testdb.FindWords(t, url, "Planted", "too/planted")); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	if held := testdb.Holding(t, url, "nobody wrote this"); len(held) > 0 {
+	if held := testdb.FindWords(t, url, "nobody wrote this"); len(held) > 0 {
 		t.Errorf("found in %v", held)
 	}
 }
