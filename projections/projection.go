@@ -9,6 +9,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,28 +66,26 @@ func All() []Projection {
 	}
 }
 
-// Find returns the projection with a name, and whether it is inline. It fails with ErrUnknownProjection.
-func Find(name string) (p Projection, inline bool, err error) {
-	for _, p := range All() {
-		if p.Name() == name {
-			return p, false, nil
-		}
-	}
-	for _, p := range Inline() {
-		if p.Name() == name {
-			return p, true, nil
-		}
-	}
+// Find returns the projection with a name, asynchronous or inline. It fails with ErrUnknownProjection.
+func Find(name string) (Projection, error) {
 	var names []string
 	for _, p := range append(All(), Inline()...) {
+		if p.Name() == name {
+			return p, nil
+		}
 		names = append(names, p.Name())
 	}
-	return nil, false, fmt.Errorf("%w %q: there are %s", ErrUnknownProjection, name, strings.Join(names, ", "))
+	return nil, fmt.Errorf("%w %q: there are %s", ErrUnknownProjection, name, strings.Join(names, ", "))
 }
 
 // Inline returns the inline projections.
 func Inline() []Projection {
 	return []Projection{Titles{}, Threads{}, Integrations{}, Persons{}, AuthorDecisions{}}
+}
+
+// IsInline reports whether a projection is inline.
+func IsInline(projection Projection) bool {
+	return slices.ContainsFunc(Inline(), func(p Projection) bool { return p.Name() == projection.Name() })
 }
 
 // QueueInline adds the statements of the inline projections for events to a batch.

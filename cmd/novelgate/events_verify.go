@@ -186,10 +186,6 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 // the first rows that differ are a fault each, and all others together are one fault.
 func (v *verification) compareProjections(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	for _, p := range append(projections.All(), projections.Inline()...) {
-		_, inline, err := projections.Find(p.Name())
-		if err != nil {
-			return err
-		}
 		progress := func(rebuild.Progress) {}
 		if bar := out.progress("replay "+p.Name(), "events"); bar != nil {
 			progress = func(at rebuild.Progress) { bar(int64(at.Done), v.Size) }
@@ -198,7 +194,7 @@ func (v *verification) compareProjections(ctx context.Context, out *output, pool
 			v.Add(audit.Fault{Part: audit.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})
 		}
 		compared, err := rebuild.Compare(ctx, rebuild.Config{
-			Pool: pool, Projection: p, Inline: inline, Progress: progress, Logger: out.logger(slog.LevelInfo),
+			Pool: pool, Projection: p, Progress: progress, Logger: out.logger(slog.LevelInfo),
 		})
 		switch {
 		case errors.Is(err, rebuild.ErrNotComparable):

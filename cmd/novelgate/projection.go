@@ -62,16 +62,9 @@ type RebuildArg struct {
 	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
 }
 
-// rebuildable is the projection that a RebuildArg names.
-type rebuildable struct {
-	projections.Projection
-	inline bool
-}
-
 // ProvideProjection refuses an unknown name; kong calls it.
-func (a RebuildArg) ProvideProjection() (r rebuildable, err error) {
-	r.Projection, r.inline, err = projections.Find(a.Name)
-	return r, err
+func (a RebuildArg) ProvideProjection() (projections.Projection, error) {
+	return projections.Find(a.Name)
 }
 
 type projectionRebuild struct {
@@ -95,12 +88,12 @@ func (c *projectionRebuild) Validate() error {
 
 // Run rebuilds a projection and shows the progress.
 func (c *projectionRebuild) Run(
-	ctx context.Context, out *output, now clock, of rebuildable, pool *pgxpool.Pool,
+	ctx context.Context, out *output, now clock, projection projections.Projection, pool *pgxpool.Pool,
 ) error {
 	tuneGC()
 	progress, begun := &progressDisplay{streams: out.streams, now: now, unit: "events"}, now()
 	config := rebuild.Config{
-		Pool: pool, Projection: of.Projection, Inline: of.inline, Logger: out.logger(slog.LevelInfo),
+		Pool: pool, Projection: projection, Logger: out.logger(slog.LevelInfo),
 		Progress: func(at rebuild.Progress) { progress.show(at.Phase, int64(at.Done), int64(at.Total)) },
 	}
 	if c.Workers != nil {
@@ -128,8 +121,10 @@ func (c *projectionRebuild) Run(
 
 type projectionDiscard struct{ RebuildArg }
 
-func (c *projectionDiscard) Run(ctx context.Context, out *output, of rebuildable, pool *pgxpool.Pool) error {
-	discarded, err := rebuild.Discard(ctx, pool, of.Projection)
+func (c *projectionDiscard) Run(
+	ctx context.Context, out *output, projection projections.Projection, pool *pgxpool.Pool,
+) error {
+	discarded, err := rebuild.Discard(ctx, pool, projection)
 	if err != nil {
 		return err
 	}

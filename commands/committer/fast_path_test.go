@@ -273,7 +273,7 @@ func TestTablesAreExchangedUnderComments(t *testing.T) {
 	for round := 0; round < 4 || stale() == 0 && round < 40; round++ {
 		for _, projection := range projections.Inline() {
 			if _, err := rebuild.Run(t.Context(), rebuild.Config{
-				Pool: r.db, Projection: projection, Inline: true, Logger: slog.New(slog.DiscardHandler),
+				Pool: r.db, Projection: projection, Logger: slog.New(slog.DiscardHandler),
 			}); err != nil {
 				t.Error(err)
 			}

@@ -136,18 +136,15 @@ func (l *live) wantForgotten(t testing.TB, pattern string) {
 // rebuildAll rebuilds every projection.
 func (l *live) rebuildAll(t testing.TB) {
 	t.Helper()
-	for _, p := range projections.All() {
-		l.rebuild(t, p, false)
-	}
-	for _, p := range projections.Inline() {
-		l.rebuild(t, p, true)
+	for _, p := range append(projections.All(), projections.Inline()...) {
+		l.rebuild(t, p)
 	}
 }
 
-func (l *live) rebuild(t testing.TB, p projections.Projection, inline bool) {
+func (l *live) rebuild(t testing.TB, p projections.Projection) {
 	t.Helper()
 	if _, err := rebuild.Run(context.Background(), rebuild.Config{
-		Pool: l.Pool, Projection: p, Inline: inline, ChunkSize: 100, Logger: slog.New(slog.DiscardHandler),
+		Pool: l.Pool, Projection: p, ChunkSize: 100, Logger: slog.New(slog.DiscardHandler),
 	}); err != nil {
 		t.Errorf("rebuild %s: %v", p.Name(), err)
 	}

@@ -319,9 +319,9 @@ func TestErasureRaces(t *testing.T) {
 		})
 	}
 	rebuilding.Go(func() {
-		l.rebuild(t, projections.Posts{}, false)
-		l.rebuild(t, projections.Authors{}, false)
-		l.rebuild(t, projections.AuthorDecisions{}, true)
+		l.rebuild(t, projections.Posts{})
+		l.rebuild(t, projections.Authors{})
+		l.rebuild(t, projections.AuthorDecisions{})
 	})
 	for range 3 {
 		if _, err := l.EraseAuthor(t.Context(), l.name, "r"); err != nil {

@@ -154,7 +154,7 @@ func (c *comparison) replayToLive(ctx context.Context) error {
 	}
 	defer conn.Release()
 	var end events.Position
-	if c.Inline {
+	if projections.IsInline(c.Projection) {
 		end, err = eventlog.LastSettled(ctx, conn)
 	} else {
 		_, end, err = c.checkpoint(ctx, conn)
@@ -214,7 +214,7 @@ func (c *comparison) replayToSnapshot(ctx context.Context, live pgx.Tx) error {
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	var end events.Position
-	if c.Inline {
+	if projections.IsInline(c.Projection) {
 		// An append writes these tables in the same transaction, so they reflect every visible event, settled or not.
 		if end, err = eventlog.Last(ctx, live); err != nil {
 			return err

@@ -91,12 +91,11 @@ func compare(t testing.TB, pool *pgxpool.Pool, name string) rebuild.Comparison {
 }
 
 func tryCompare(pool *pgxpool.Pool, name string) (rebuild.Comparison, error) {
-	p, inline, err := projections.Find(name)
+	p, err := projections.Find(name)
 	if err != nil {
 		return rebuild.Comparison{}, err
 	}
-	return rebuild.Compare(context.Background(),
-		rebuild.Config{Pool: pool, Projection: p, Inline: inline, Logger: quiet()})
+	return rebuild.Compare(context.Background(), rebuild.Config{Pool: pool, Projection: p, Logger: quiet()})
 }
 
 // differences summarises a comparison: table, kind, key and columns.

@@ -36,7 +36,7 @@ func child() {
 	if err != nil {
 		panic(err)
 	}
-	projection, inline, err := projections.Find(os.Getenv(childVariable))
+	projection, err := projections.Find(os.Getenv(childVariable))
 	if err != nil {
 		panic(err)
 	}
@@ -45,7 +45,7 @@ func child() {
 		run = func(config rebuild.Config) error { _, err := rebuild.Compare(context.Background(), config); return err }
 	}
 	err = run(rebuild.Config{
-		Pool: pool, Projection: projection, Inline: inline, Workers: 2, ChunkSize: childChunkSize, Logger: quiet(),
+		Pool: pool, Projection: projection, Workers: 2, ChunkSize: childChunkSize, Logger: quiet(),
 		Progress: func(p rebuild.Progress) {
 			if phase := os.Getenv(childCompares); p.Done >= until && (phase == "" || phase == p.Phase) {
 				fmt.Println(p.Phase)

@@ -32,11 +32,7 @@ func TestDiscard(t *testing.T) {
 			pool, name := newPool(t), c.projection.Name()
 			append1(t, pool, comments(seeded(1), "c", 3000)...)
 			settle(t, pool)
-			_, inline, err := projections.Find(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			config := rebuild.Config{Pool: pool, Projection: c.projection, Inline: inline, ChunkSize: childChunkSize}
+			config := rebuild.Config{Pool: pool, Projection: c.projection, ChunkSize: childChunkSize}
 			mustRun(t, config)
 			before := digest(t, pool, c.projection)
 			if _, err := rebuild.Discard(t.Context(), pool, c.projection); !errors.Is(err, rebuild.ErrNothingToDiscard) {
@@ -49,6 +45,7 @@ func TestDiscard(t *testing.T) {
 			}
 			var discarded rebuild.Discarded
 			testdb.Eventually(t, "the lock of the killed process is free", func() bool {
+				var err error
 				discarded, err = rebuild.Discard(t.Context(), pool, c.projection)
 				if err != nil && !errors.Is(err, rebuild.ErrUnderWay) {
 					t.Fatal(err)

@@ -43,7 +43,7 @@ func TestInlineSwitchWaitsForTheLog(t *testing.T) {
 	ended := make(chan outcome, 1)
 	go func() {
 		result, err := rebuild.Run(context.Background(),
-			rebuild.Config{Pool: pool, Projection: projections.Titles{}, Inline: true, Logger: slog.New(&waits)})
+			rebuild.Config{Pool: pool, Projection: projections.Titles{}, Logger: slog.New(&waits)})
 		ended <- outcome{result, err}
 	}()
 	testdb.Eventually(t, "the switch says that it waits", func() bool {

@@ -46,7 +46,7 @@ func TestRebuildInlineUnderAppends(t *testing.T) {
 	for range 2 {
 		for _, p := range projections.Inline() {
 			time.Sleep(10 * time.Millisecond)
-			mustRun(t, rebuild.Config{Pool: pool, Projection: p, Inline: true})
+			mustRun(t, rebuild.Config{Pool: pool, Projection: p})
 		}
 	}
 	close(stop)
@@ -58,7 +58,7 @@ func TestRebuildInlineUnderAppends(t *testing.T) {
 	t.Logf("%d novels", all)
 	for _, p := range projections.Inline() {
 		written := digest(t, pool, p)
-		mustRun(t, rebuild.Config{Pool: pool, Projection: p, Inline: true})
+		mustRun(t, rebuild.Config{Pool: pool, Projection: p})
 		if diff := cmp.Diff(written, digest(t, pool, p)); diff != "" {
 			t.Errorf("%s (-written +rebuilt):\n%s", p.Name(), diff)
 		}

@@ -84,10 +84,8 @@ type Config struct {
 	// Connections is the number of connections of the rebuild, at least Workers + 2: one holds a lock, one reads. Default:
 	// Workers + 3, so that the throttle need not wait for one.
 	Connections int
-	// Projection is the projection to rebuild. Required.
+	// Projection is the projection to rebuild. Required. The switch of an inline one blocks appends for a moment.
 	Projection projections.Projection
-	// Inline says that the projection is inline: the switch then blocks appends for a moment.
-	Inline bool
 	// Workers is the number of concurrent writers, for projections.Bulk only. Default: the number of processors plus one,
 	// because each writer waits for the database at times.
 	Workers int

@@ -116,7 +116,7 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) (e
 	if err := r.pool.QueryRow(ctx, countEventsSQL).Scan(&rec.total); err != nil {
 		return fmt.Errorf("count events: %w", err)
 	}
-	if !r.Inline {
+	if !projections.IsInline(r.Projection) {
 		if err := projections.CreateCheckpoint(ctx, r.pool, r.Projection); err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errTooFarBehind):
 			behind++
-			if r.Inline && !r.pauseForLog(ctx, behind) {
+			if projections.IsInline(r.Projection) && !r.pauseForLog(ctx, behind) {
 				return ctx.Err()
 			}
 		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
@@ -122,7 +122,7 @@ func (r *rebuild) pauseForLocks(ctx context.Context, attempt int, cause error) b
 // checkLag fails with errTooFarBehind if so many events are left that an inline switch would block appends for long.
 // replayLog does not reduce them while a transaction anywhere on the cluster keeps events from settling.
 func (r *rebuild) checkLag(ctx context.Context) error {
-	if !r.Inline {
+	if !projections.IsInline(r.Projection) {
 		return nil
 	}
 	var all, own int
@@ -175,7 +175,7 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 // readTail blocks the writers of the live tables and returns the events that the new tables lack. It fails with
 // errTooFarBehind if these are too many, or end before the live checkpoint.
 func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
-	if r.Inline {
+	if projections.IsInline(r.Projection) {
 		return r.readTailOfLog(ctx, tx)
 	}
 	var live events.Position
@@ -235,7 +235,7 @@ func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) e
 		return fmt.Errorf("set search_path: %w", err)
 	}
 	name, end := r.Projection.Name(), tail.End
-	if !r.Inline {
+	if !projections.IsInline(r.Projection) {
 		if _, err := tx.Exec(ctx, switchCheckpointSQL, name, r.Projection.Generation(), end.TransactionID,
 			end.Ordinal); err != nil {
 			return fmt.Errorf("switch checkpoint: %w", err)
