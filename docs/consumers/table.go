@@ -62,8 +62,8 @@ const (
 	moveSQL   = `UPDATE search_position SET sequence = $1 WHERE sequence < $1`
 	insertSQL = `INSERT INTO search_comments (post_id, novel_id, author_id, username, content) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (post_id) DO NOTHING`
-	hideSQL   = `UPDATE search_comments SET hidden = $2 WHERE post_id = $1`
-	forgetSQL = `DELETE FROM search_comments WHERE author_id = $1`
+	hideSQL  = `UPDATE search_comments SET hidden = $2 WHERE post_id = $1`
+	eraseSQL = `DELETE FROM search_comments WHERE author_id = $1`
 )
 
 // Apply applies a message of the main stream and stores its sequence, in one transaction. A message that is delivered
@@ -89,7 +89,7 @@ func (t *Table) Apply(ctx context.Context, sequence uint64, payload []byte) erro
 		case e.Type == "post.hidden.v1", e.Type == "post.restored.v1":
 			_, err = tx.Exec(ctx, hideSQL, e.StreamID, e.Type == "post.hidden.v1")
 		case strings.HasPrefix(e.Type, "author.erased."):
-			_, err = tx.Exec(ctx, forgetSQL, e.StreamID)
+			_, err = tx.Exec(ctx, eraseSQL, e.StreamID)
 		}
 		return err
 	})
@@ -106,11 +106,11 @@ func (t *Table) comment(ctx context.Context, sequence uint64, e *Event) (*Commen
 		return nil, nil // erased
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the words of event %d: %w", sequence, err)
+		return nil, fmt.Errorf("read the personal part of event %d: %w", sequence, err)
 	}
 	var c Comment
 	if err := json.Unmarshal(found.Data, &c); err != nil {
-		return nil, fmt.Errorf("decode the words of event %d: %w", sequence, err)
+		return nil, fmt.Errorf("decode the personal part of event %d: %w", sequence, err)
 	}
 	return &c, nil
 }
