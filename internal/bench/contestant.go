@@ -114,7 +114,8 @@ func (c *contestant) start(ctx context.Context, paused bool) (err error) {
 	args, ready := slices.Clone(c.command[1:]), peerReady
 	if isService {
 		ready = "Novelgate is listening on "
-		if c.projecting = !paused; paused {
+		c.projecting = !paused
+		if paused {
 			args = append(args, "--pause-projections")
 		}
 	}

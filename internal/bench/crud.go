@@ -28,7 +28,7 @@ import (
 // statement per step, time-ordered identifiers. It decodes request bodies as the service does, so only the write path
 // differs. It has no rate limits and no metrics.
 type peerCommand struct {
-	DatabaseURL string    `name:"database-url" required:""`
+	DatabaseURL string    `required:""`
 	Key         string    `required:"" help:"API key."`
 	Integration uuid.UUID `required:"" help:"Integration of the key."`
 	Pool        int32     `required:"" help:"Database connections."`

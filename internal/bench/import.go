@@ -244,8 +244,7 @@ func (b *bulkImport) pack() error {
 		return fmt.Errorf("pack lines: %w", err)
 	}
 	composer, now := newComposer(b.withTarget(loadConfig{}), 0), time.Now()
-	round := b.rounds
-	id := func(index int) commentID { return newCommentID(round, 0, index) }
+	id := func(index int) commentID { return newCommentID(b.rounds, 0, index) }
 	for chunk := range slices.Chunk(list, partLines) {
 		var text []byte
 		for _, l := range chunk {

@@ -47,7 +47,7 @@ type program struct {
 	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
 	Relay       relayCommand       `cmd:"" help:"Measure the cost of a relay to NATS, and the delay of comments to the stream and to a mirror."`
 	Mirror      mirrorCommand      `cmd:"" help:"Measure how long a new mirror takes, and the cost of comments beside it."`
-	NATS        natsCommand        `cmd:"" name:"nats" hidden:"" help:"Run a NATS server."`
+	NATS        natsCommand        `cmd:"" hidden:"" help:"Run a NATS server."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Run the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Run the CRUD peer."`
 	Load        loadCommand        `cmd:"" hidden:"" help:"Run the load generator."`

@@ -55,7 +55,7 @@ func (c *readCommand) Run(ctx context.Context) error {
 		}
 		peer := &contestant{
 			testbed: s.testbed, name: "the statement, printed", path: "/",
-			command: []string{s.self, "read-peer", "--database-url", s.databaseURL, "--slug", slug},
+			command: []string{s.self, "read-peer", "--database-url", s.databaseURL},
 		}
 		return peer.whileRunning(ctx, false, func() error { return c.compare(ctx, append(readers, peer)) })
 	})
@@ -75,8 +75,7 @@ func (c *readCommand) compare(ctx context.Context, all []*contestant) error {
 
 // readPeerCommand runs the handler that readers are compared with.
 type readPeerCommand struct {
-	DatabaseURL string `name:"database-url" required:""`
-	Slug        string `required:""`
+	DatabaseURL string `required:""`
 }
 
 // Run serves until a signal, with a pool like that of the service.
@@ -86,13 +85,13 @@ func (c *readPeerCommand) Run(ctx context.Context) error {
 		if err != nil {
 			return nil, nil, fmt.Errorf("open pools: %w", err)
 		}
-		return readPeer(pools.Read, c.Slug), pools.Close, nil
+		return readPeer(pools.Read), pools.Close, nil
 	})
 }
 
 // readPeer executes the statement of the first page of a discussion and prints its rows as text: the minimum cost of a
 // page that is not cached.
-func readPeer(pool *pgxpool.Pool, slug string) http.Handler {
+func readPeer(pool *pgxpool.Pool) http.Handler {
 	buffers := sync.Pool{New: func() any { return new(bytes.Buffer) }}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		// One less, because the service reads one more top-level comment than it shows.

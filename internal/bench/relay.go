@@ -29,7 +29,7 @@ type relayCommand struct {
 	Half        time.Duration `default:"1m" help:"Then send comments at half of that speed for this long, and measure their delay to the stream and to a mirror."`
 }
 
-// Run measures the cost of a relay, its lag, and the time from an answer to the stream and to a mirror.
+// Run measures the cost of a relay, its lag, and the delay of events to the stream and to a mirror.
 func (c *relayCommand) Run(ctx context.Context) error {
 	return c.run(ctx, nil, func(t *testbed) (err error) {
 		s := &relayed{neighbours: neighbours{priority: niced}}

@@ -15,7 +15,7 @@ import (
 
 // testbedFlags configure the database server and the load.
 type testbedFlags struct {
-	DataDir    string   `name:"data-dir" type:"existingdir" placeholder:"DIR" help:"Directory on a disk for the data of the database server, which is deleted afterwards (default: the directory for temporary files)."`
+	DataDir    string   `type:"existingdir" placeholder:"DIR" help:"Directory on a disk for the data of the database server, which is deleted afterwards (default: the directory for temporary files)."`
 	Binary     string   `type:"existingfile" placeholder:"FILE" help:"The novelgate to measure (default: built from this module)."`
 	Titles     int      `default:"1000" help:"How many novels the comments are about."`
 	Replies    float64  `default:"0.3" help:"Share of comments that answer an earlier one."`
