@@ -98,8 +98,7 @@ func (c *analyticsExport) source(ctx context.Context, s streams, open *resources
 // replaceFile replaces the file at path by what write writes, once that is complete.
 func replaceFile(path string, write func(io.Writer) error) error {
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)))
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err // without the random name of the temporary file
 	}
 	if err != nil {
@@ -110,7 +109,7 @@ func replaceFile(path string, write func(io.Writer) error) error {
 		return err
 	}
 	if err := file.CloseAtomicallyReplace(); err != nil {
-		return fmt.Errorf("put file in its place: %w", err)
+		return fmt.Errorf("replace %s: %w", path, err)
 	}
 	return nil
 }

@@ -197,8 +197,7 @@ func vacuumErased(ctx context.Context, s *staff.Staff, authorID uuid.UUID) error
 	waiting, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	err := s.AwaitErased(waiting, authorID)
-	var pending *staff.NotAppliedError
-	if errors.As(err, &pending) {
+	if pending, ok := errors.AsType[*staff.NotAppliedError](err); ok {
 		return fmt.Errorf("the files were not freed, because these projections have not applied it yet: %s. "+
 			"Repeat the command with --vacuum once `novelgate projection list` shows them up to date",
 			strings.Join(pending.Projections, ", "))

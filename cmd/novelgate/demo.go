@@ -66,7 +66,7 @@ This is the first start, so there is a demo integration now. Its API key, shown 
 
     %[2]s
 
-Import a comment (the novel and its thread come into being with it):
+Import a comment (this also creates the novel and its thread):
 
     curl -i %[1]s/api/integrations/posts -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' -H 'Idempotency-Key: comment-1' -d '{"uuid": "reader-1", "username": "Ada", "novel": "The Hunger Games", "content": "Could not put it down!", "chapterNumber": 1}'
 

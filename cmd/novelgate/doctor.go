@@ -43,9 +43,9 @@ func checkDisk(dataDir string) database.Finding {
 	case free == 0:
 		f.Found = "the free space is unknown"
 	case free < fail:
-		f.Status, f.Advice = database.Fail, "free some: the server stops when it cannot write its WAL"
+		f.Status, f.Advice = database.Fail, "free some space: the server stops when it cannot write its WAL"
 	case free < warn:
-		f.Status, f.Advice = database.Warn, "free some: WAL takes up to max_wal_size, and a comment about 2.6 KB"
+		f.Status, f.Advice = database.Warn, "free some space: WAL takes up to max_wal_size, and a comment about 2.6 KB"
 	}
 	return f
 }

@@ -168,7 +168,7 @@ func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// print selects events by the flags, and prints them as s, which has no Reader yet, reads them.
+// print prints the events that the flags select. It sets the Reader of s; the other fields of s say how to read.
 func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter) error {
 	filter, err := f.filter(ctx, pool)
 	if err != nil {

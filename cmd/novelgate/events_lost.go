@@ -28,7 +28,7 @@ func (*eventsLost) Help() string {
 }
 
 // Validate refuses wrong addresses; kong calls it.
-func (c *eventsLost) Validate() error { return wantHTTP("--to", c.To) }
+func (c *eventsLost) Validate() error { return requireHTTP("--to", c.To) }
 
 // Run lists the events that the promoted service lacks: all events from the first difference of the ledgers on.
 func (c *eventsLost) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {

@@ -126,9 +126,9 @@ func userName() string {
 	return u.Username
 }
 
-// wantHTTP refuses addresses other than http and https. It accepts nil, a flag that was not given: kong reports missing
-// required flags later.
-func wantHTTP(flag string, u *url.URL) error {
+// requireHTTP refuses addresses other than http and https. It accepts nil, a flag that was not given: kong reports
+// missing required flags later.
+func requireHTTP(flag string, u *url.URL) error {
 	if u == nil {
 		return nil
 	}

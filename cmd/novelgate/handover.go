@@ -18,22 +18,16 @@ import (
 	"novelgate/internal/database"
 )
 
-// SigningFlags locate the private keys and the memory of the ledger.
-type SigningFlags struct {
-	LedgerKey    string `name:"ledger-key" env:"NOVELGATE_LEDGER_KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
-	LedgerMemory string `name:"ledger-memory" env:"NOVELGATE_LEDGER_MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
-}
-
 type handoverCommand struct {
 	DatabaseFlags
-	SigningFlags
-	File         string        `arg:"" optional:"" help:"File for the mirror. It has the private keys of the ledger. -: standard output."`
-	To           *url.URL      `placeholder:"URL" help:"Public URL of the mirror that continues."`
-	Undo         bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
-	Force        bool          `help:"Run again or undo a handover although the mirror does not say whether it was promoted, or ignore a promotion although the promoted service may still run. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
-	Ignore       bool          `name:"ignore-promotion" help:"With --undo: although another service was promoted in place of this one, by mistake. It must be off for good: what it has accepted is lost, and its promotion is ignored."`
-	LeaveImports bool          `name:"leave-imports" help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
-	Wait         time.Duration `default:"30s" help:"Longest time to wait for running transactions, and then without commands until the handover is complete; then it is undone (default: ${default})."`
+	Ledger          SigningFlags  `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+	File            string        `arg:"" optional:"" help:"File for the mirror. It has the private keys of the ledger. -: standard output."`
+	To              *url.URL      `placeholder:"URL" help:"Public URL of the mirror that continues."`
+	Undo            bool          `help:"Accept commands again, if the mirror was not promoted. A complete handover needs its FILE, which is deleted."`
+	Force           bool          `help:"Run again or undo a handover although the mirror does not say whether it was promoted, or ignore a promotion although the promoted service may still run. If it was promoted, or will be, two services accept commands and sign two histories under one key."`
+	IgnorePromotion bool          `help:"With --undo: undo although another service was promoted in place of this one, by mistake. It must be off for good: what it has accepted is lost, and its promotion is ignored."`
+	LeaveImports    bool          `help:"Hand over although bulk imports have not ended. Their partners must send them to the mirror again."`
+	Wait            time.Duration `default:"30s" help:"Longest time to wait for running transactions, and then without commands until the handover is complete; then it is undone (default: ${default})."`
 }
 
 // Help is shown by --help.
@@ -47,7 +41,7 @@ func (c *handoverCommand) Validate() error {
 	switch {
 	case c.Wait <= 0:
 		return errors.New("--wait must be positive")
-	case c.Ignore && (!c.Undo || c.File != ""):
+	case c.IgnorePromotion && (!c.Undo || c.File != ""):
 		return errors.New("--ignore-promotion is for --undo without FILE")
 	case c.Undo && c.File == standardStream:
 		return errors.New("--undo needs the FILE itself")
@@ -56,7 +50,7 @@ func (c *handoverCommand) Validate() error {
 	case c.File == "" || c.To == nil:
 		return errors.New("FILE and --to are needed")
 	}
-	return wantHTTP("--to", c.To)
+	return requireHTTP("--to", c.To)
 }
 
 // Run hands over, or undoes a handover.
@@ -64,11 +58,11 @@ func (c *handoverCommand) Run(ctx context.Context, s streams, pool *pgxpool.Pool
 	if err := database.CheckSessions(ctx, pool); err != nil { // a session holds the lock of a handover
 		return fmt.Errorf("check the database: %w", err)
 	}
-	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
+	key, memory := c.Ledger.files(c.DataDir)
 	start := now()
 	o := &handover.Origin{
 		Pool: pool, KeyFile: key, Memory: memory, Client: &http.Client{Timeout: successorTimeout},
-		LeaveImports: c.LeaveImports, Force: c.Force, IgnorePromotion: c.Ignore, Wait: c.Wait,
+		LeaveImports: c.LeaveImports, Force: c.Force, IgnorePromotion: c.IgnorePromotion, Wait: c.Wait,
 		Logger: s.logger(slog.LevelError),
 		Report: func(text string) { fmt.Fprintf(s.stderr, "%6.3f s  %s\n", now().Sub(start).Seconds(), text) },
 	}
@@ -86,17 +80,16 @@ func (c *handoverCommand) handOver(ctx context.Context, s streams, o *handover.O
 	}
 	o.Successor = strings.TrimRight(c.To.String(), "/")
 	token, err := o.HandOver(ctx)
-	switch {
-	case err != nil && file != nil:
-		return errors.Join(err, file.Close(), os.Remove(c.File))
-	case err != nil:
-		return err
-	case file != nil:
-		if err = writeFile(file, token); err != nil {
-			err = errors.Join(err, os.Remove(c.File))
+	if err != nil {
+		if file != nil {
+			err = errors.Join(err, file.Close(), os.Remove(c.File))
 		}
-	default:
+		return err
+	}
+	if file == nil {
 		err = token.Write(s.stdout)
+	} else if err = writeFile(file, token); err != nil {
+		err = errors.Join(err, os.Remove(c.File))
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", handover.ErrNoFile, err)
@@ -112,7 +105,7 @@ func (c *handoverCommand) undo(ctx context.Context, s streams, o *handover.Origi
 	var token *handover.Token
 	if c.File != "" {
 		var release func()
-		if token, release, err = readToken(s, c.File); err != nil {
+		if token, release, err = readToken(c.File); err != nil {
 			return err
 		}
 		defer release()

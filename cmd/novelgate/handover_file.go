@@ -120,9 +120,9 @@ func lockFile(name string, flags int) (*os.File, error) {
 }
 
 // readToken reads a token from a file, which stays locked until release is called, or from standard input.
-func readToken(s streams, name string) (token *handover.Token, release func(), err error) {
+func readToken(name string) (token *handover.Token, release func(), err error) {
 	if name == standardStream {
-		token, err = handover.ReadToken(s.stdin())
+		token, err = handover.ReadToken(os.Stdin)
 		return token, func() {}, err
 	}
 	f, err := lockFile(name, os.O_RDWR)
@@ -136,5 +136,3 @@ func readToken(s streams, name string) (token *handover.Token, release func(), e
 	}
 	return token, release, nil
 }
-
-func (streams) stdin() io.Reader { return os.Stdin }

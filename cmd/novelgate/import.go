@@ -13,6 +13,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -176,7 +177,7 @@ func (c *importCommand) linesOf(name string) iter.Seq2[inputLine, error] {
 		}
 		defer file.Close() //nolint:errcheck // it was only read from
 		next := numberedLines(file)
-		if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(name[max(0, len(name)-4):], ".csv") {
+		if c.Format == "csv" || c.Format == "auto" && strings.EqualFold(filepath.Ext(name), ".csv") {
 			next, err = c.csvRows(file)
 		}
 		for err == nil {

@@ -64,7 +64,7 @@ func statusRows(s *ledger.Status) [][]any {
 
 type ledgerNewKey struct {
 	CommonFlags
-	SigningFlags
+	Ledger SigningFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 }
 
 // Help is shown by --help.
@@ -75,11 +75,12 @@ func (*ledgerNewKey) Help() string {
 // Validate refuses a path whose directory does not exist, so that a typing error does not create keys in a wrong place.
 // Only the data directory is created. kong calls it.
 func (c *ledgerNewKey) Validate() error {
-	return errors.Join(wantParent("--ledger-key", c.LedgerKey), wantParent("--ledger-memory", c.LedgerMemory))
+	return errors.Join(requireParentDir("--ledger-key", c.Ledger.Key),
+		requireParentDir("--ledger-memory", c.Ledger.Memory))
 }
 
-// wantParent refuses a path whose directory does not exist. It accepts "".
-func wantParent(flag, path string) error {
+// requireParentDir refuses a path whose directory does not exist. It accepts "".
+func requireParentDir(flag, path string) error {
 	if dir := filepath.Dir(path); path != "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("%s: there is no directory %s", flag, dir)
@@ -90,7 +91,7 @@ func wantParent(flag, path string) error {
 
 // Run adds a key for the current origin.
 func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
-	if err := wantOrigin(ctx, pool, "it signs nothing, and novelgate promote brings a key"); err != nil {
+	if err := requireOrigin(ctx, pool, "it signs nothing, and novelgate promote brings a key"); err != nil {
 		return err
 	}
 	status, err := ledger.ReadStatus(ctx, pool)
@@ -100,7 +101,7 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 	if status.Origin == nil {
 		return errors.New("the ledger has no origin yet: start `novelgate serve` first")
 	}
-	file, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
+	file, memory := c.Ledger.files(c.DataDir)
 	key, err := ledger.AddKey(file, memory, *status.Origin)
 	if err != nil {
 		return err
@@ -116,8 +117,8 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 }
 
 type ledgerNewMemory struct {
-	DataDir string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
-	SigningFlags
+	DataDir string       `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
+	Ledger  SigningFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 }
 
 // Help is shown by --help.
@@ -126,10 +127,12 @@ func (*ledgerNewMemory) Help() string {
 }
 
 // Validate refuses a path whose directory does not exist. kong calls it.
-func (c *ledgerNewMemory) Validate() error { return wantParent("--ledger-memory", c.LedgerMemory) }
+func (c *ledgerNewMemory) Validate() error {
+	return requireParentDir("--ledger-memory", c.Ledger.Memory)
+}
 
 func (c *ledgerNewMemory) Run(s streams) error {
-	file, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
+	file, memory := c.Ledger.files(c.DataDir)
 	if err := ledger.NewMemory(file, memory); err != nil {
 		return err
 	}
@@ -140,19 +143,21 @@ func (c *ledgerNewMemory) Run(s streams) error {
 	return nil
 }
 
-// ledgerFiles returns the file of the private keys and the directory of the memory: those of the flags, or the
-// defaults.
-func ledgerFiles(key, memory, dataDir string) (keyFile, memoryDir string) {
-	if key == "" {
-		key = filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key")
-	}
-	return key, cmp.Or(memory, ledger.DefaultMemory(key))
+// SigningFlags locate the private keys and the memory of the ledger. They have the prefix --ledger-.
+type SigningFlags struct {
+	Key    string `env:"KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
+	Memory string `env:"MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
+}
+
+// files returns the file of the private keys and the directory of the memory: those of the flags, or the defaults.
+func (f SigningFlags) files(dataDir string) (key, memory string) {
+	key = cmp.Or(f.Key, filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key"))
+	return key, cmp.Or(f.Memory, ledger.DefaultMemory(key))
 }
 
 // LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix --ledger-.
 type LedgerFlags struct {
-	Key           string     `env:"KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
-	Memory        string     `env:"MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
+	SigningFlags
 	Origin        string     `env:"ORIGIN" placeholder:"NAME" help:"Name that signs the ledger. Another name starts a new origin (default: the current one; at first the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
 	PublishDir    string     `env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint, without checkpoints of another origin or history."`
 	PublishURL    *url.URL   `env:"PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
@@ -164,7 +169,7 @@ type LedgerFlags struct {
 
 // validate checks the flags before anything starts.
 func (f *LedgerFlags) validate() error {
-	if err := wantHTTP("--ledger-publish-url", f.PublishURL); err != nil {
+	if err := requireHTTP("--ledger-publish-url", f.PublishURL); err != nil {
 		return err
 	}
 	if err := f.validateWitnesses(); err != nil {
@@ -176,7 +181,7 @@ func (f *LedgerFlags) validate() error {
 			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` creates it", f.Key)
 		}
 	}
-	return wantParent("--ledger-memory", f.Memory)
+	return requireParentDir("--ledger-memory", f.Memory)
 }
 
 func (f *LedgerFlags) validateWitnesses() error {
@@ -187,7 +192,7 @@ func (f *LedgerFlags) validateWitnesses() error {
 		return fmt.Errorf("--ledger-quorum: %d, and there are %d witnesses", f.Quorum, len(f.Witness))
 	}
 	for i, u := range f.Witness {
-		if err := wantHTTP("--ledger-witness", u); err != nil {
+		if err := requireHTTP("--ledger-witness", u); err != nil {
 			return err
 		}
 		if _, err := ledger.NewWitnessVerifier(f.WitnessKey[i]); err != nil {
@@ -233,7 +238,7 @@ func (s *service) signLedger(
 	ctx context.Context, flags *LedgerFlags, dataDir string,
 ) (work []func(context.Context), err error) {
 	pool := s.db.pools.General
-	file, memory := ledgerFiles(flags.Key, flags.Memory, dataDir)
+	file, memory := flags.files(dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
 		// The address without its scheme, as C2SP tlog-tiles recommends.

@@ -89,7 +89,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exit
 	}
 	if err != nil {
-		return refuse(stderr, err)
+		return printUsageError(stderr, err)
 	}
 	err = parsed.Run()
 	open.close()
@@ -120,11 +120,10 @@ func (r *resources) close() {
 	}
 }
 
-// refuse prints the error of a command line and the command that prints its help. It returns the exit code.
-func refuse(stderr io.Writer, err error) int {
+// printUsageError prints the error of a command line and the command that prints its help. It returns the exit code.
+func printUsageError(stderr io.Writer, err error) int {
 	exit, command := 1, "novelgate"
-	var wrong *kong.ParseError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*kong.ParseError](err); ok {
 		exit = wrong.ExitCode()
 		for _, step := range wrong.Context.Path {
 			if step.Command != nil {
@@ -143,8 +142,7 @@ var missingSchemaCodes = []string{"42P01", "42703", "42883"}
 // shortens API keys to their prefixes, because messages end up in logs. It removes repeated lines: pgx tries to connect
 // with TLS and without, and reports the same error for both.
 func explain(err error) string {
-	var pgErr *pgconn.PgError
-	if errors.As(err, &pgErr) && slices.Contains(missingSchemaCodes, pgErr.Code) {
+	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains(missingSchemaCodes, pgErr.Code) {
 		return "the database has no schema yet, or an older one (" + pgErr.Message +
 			"): wait until `novelgate serve` has started, or run `novelgate migrate`"
 	}

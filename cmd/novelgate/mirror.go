@@ -44,7 +44,7 @@ func (f *mirrorFlags) overNATS() bool {
 
 // validateNATS checks the flags of a mirror that reads from NATS servers. It sets origin.
 func (f *mirrorFlags) validateNATS() error {
-	if err := wantNATS("--mirror", f.From); err != nil {
+	if err := requireNATS("--mirror", f.From); err != nil {
 		return err
 	}
 	if f.Origin == nil {
@@ -54,7 +54,7 @@ func (f *mirrorFlags) validateNATS() error {
 		return errors.New("--auditor-key is for a --mirror with a public URL: events from NATS need none")
 	}
 	f.origin = strings.TrimRight(f.Origin.String(), "/")
-	return errors.Join(wantHTTP("--origin", f.Origin), f.NATS.validate("--mirror"))
+	return errors.Join(requireHTTP("--origin", f.Origin), f.NATS.validate("--mirror"))
 }
 
 // validateURL checks the flags of a mirror that reads from its origin. It sets origin.
@@ -71,7 +71,7 @@ func (f *mirrorFlags) validateURL() error {
 		return errors.New("--mirror must be the public URL of a service, or addresses such as nats://host:4222")
 	}
 	f.origin = strings.TrimRight(origin.String(), "/")
-	if err := wantHTTP("--mirror", origin); err != nil {
+	if err := requireHTTP("--mirror", origin); err != nil {
 		return err
 	}
 	if f.AuditorKey == "" {
@@ -203,9 +203,9 @@ func refuseMirror(ctx context.Context, db database.Querier, instead string) erro
 	return err
 }
 
-// wantOrigin returns an error for a database that accepts no commands: that of a mirror, or of a service that was
+// requireOrigin returns an error for a database that accepts no commands: that of a mirror, or of a service that was
 // replaced. For a mirror the error says what to do instead.
-func wantOrigin(ctx context.Context, db database.Querier, instead string) error {
+func requireOrigin(ctx context.Context, db database.Querier, instead string) error {
 	if err := refuseMirror(ctx, db, instead); err != nil {
 		return err
 	}

@@ -80,8 +80,7 @@ func (f FieldFlags) ProvideFields() (novel.Fields, error) {
 		return novel.Fields{}, fmt.Errorf("encode fields: %w", err)
 	}
 	n, err := request.DecodeEdit(encoded)
-	var refused *problem.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*problem.Error](err); ok {
 		return novel.Fields{}, errors.New(refused.Detail)
 	}
 	return novel.Fields{

@@ -175,7 +175,7 @@ func (p *progressDisplay) show(phase string, done, total int64) {
 		if total > p.bar.GetMax64() {
 			p.bar.ChangeMax64(total)
 		}
-		_ = p.bar.Set64(done) // without a bar the work goes on
+		_ = p.bar.Set64(done) // a bar that fails does not stop the work
 	case now.Sub(p.printed) >= lineInterval:
 		p.printed = now
 		fmt.Fprintln(p.stderr, p.line(now, total))
@@ -195,6 +195,6 @@ func (p *progressDisplay) line(now time.Time, total int64) string {
 // end clears the bar.
 func (p *progressDisplay) end() {
 	if p.bar != nil {
-		_ = p.bar.Clear() // without a bar the work goes on
+		_ = p.bar.Clear() // as above
 	}
 }

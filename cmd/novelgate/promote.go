@@ -17,13 +17,13 @@ import (
 
 type promoteCommand struct {
 	CommonFlags
-	SigningFlags
+	Ledger        SigningFlags  `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	File          string        `arg:"" optional:"" help:"File of novelgate handover. It is deleted at the end. -: standard input."`
-	LostOrigin    bool          `name:"lost-origin" help:"The origin is lost: continue from the last verified event, under a new origin of the ledger. What the origin accepted later is lost."`
+	LostOrigin    bool          `help:"The origin is lost: continue from the last verified event, under a new origin of the ledger. What the origin accepted later is lost."`
 	Checkpoint    []string      `type:"existingfile" placeholder:"FILE" help:"With --lost-origin: a checkpoint of the origin from a publication directory, a witness or a reader, to know what is lost. Repeatable."`
 	Origin        string        `name:"ledger-origin" placeholder:"NAME" help:"With --lost-origin: name of the new origin (default: the former one with another end)."`
-	Stopped       bool          `help:"With --lost-origin: although the mirror has stopped because the origin delivers another history."`
-	OriginAnswers bool          `name:"origin-answers" help:"With --lost-origin: although the origin answers, or its address leads to a mirror. What the origin accepts from then on is lost."`
+	Stopped       bool          `help:"With --lost-origin: promote although the mirror has stopped because the origin delivers another history."`
+	OriginAnswers bool          `help:"With --lost-origin: promote although the origin answers, or its address leads to a mirror. What the origin accepts from then on is lost."`
 	Wait          time.Duration `default:"30s" help:"Longest time until the mirror has all events that were handed over, and then for locks of its tables (default: ${default})."`
 }
 
@@ -54,7 +54,7 @@ type promoted struct {
 
 // Run promotes the mirror.
 func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Pool) (err error) {
-	key, memory := ledgerFiles(c.LedgerKey, c.LedgerMemory, c.DataDir)
+	key, memory := c.Ledger.files(c.DataDir)
 	m := &handover.Mirror{
 		Pool: pool, KeyFile: key, Memory: memory, Wait: c.Wait, Stopped: c.Stopped, OriginAnswers: c.OriginAnswers,
 		Client: &http.Client{Timeout: successorTimeout}, Logger: out.logger(slog.LevelError),
@@ -63,7 +63,7 @@ func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 	if c.LostOrigin {
 		p, err = c.promoteLost(ctx, m)
 	} else {
-		p, err = c.promoteHandedOver(ctx, out, m)
+		p, err = c.promoteHandedOver(ctx, m)
 	}
 	if err != nil {
 		return err
@@ -72,10 +72,8 @@ func (c *promoteCommand) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 }
 
 // promoteHandedOver promotes the mirror with the token of a handover, and deletes the file of the token.
-func (c *promoteCommand) promoteHandedOver(
-	ctx context.Context, out *output, m *handover.Mirror,
-) (*handover.Promotion, error) {
-	token, release, err := readToken(out.streams, c.File)
+func (c *promoteCommand) promoteHandedOver(ctx context.Context, m *handover.Mirror) (*handover.Promotion, error) {
+	token, release, err := readToken(c.File)
 	if err != nil {
 		return nil, err
 	}

@@ -40,9 +40,9 @@ func (f *natsFlags) connection(url string, logger *slog.Logger) relay.Connection
 	}
 }
 
-// wantNATS refuses the value of a flag that does not consist of addresses of NATS servers. The error does not quote
+// requireNATS refuses the value of a flag that does not consist of addresses of NATS servers. The error does not quote
 // them, because they may contain a password.
-func wantNATS(flag, addresses string) error {
+func requireNATS(flag, addresses string) error {
 	for address := range strings.SplitSeq(addresses, ",") {
 		u, err := url.Parse(strings.TrimSpace(address))
 		if err != nil || !slices.Contains([]string{"nats", "tls"}, u.Scheme) || u.Host == "" {
@@ -62,7 +62,7 @@ type RelayFlags struct {
 // validate checks the flags before anything starts.
 func (f *RelayFlags) validate() error {
 	if f.URL != "" {
-		if err := wantNATS("--relay", f.URL); err != nil {
+		if err := requireNATS("--relay", f.URL); err != nil {
 			return err
 		}
 	}

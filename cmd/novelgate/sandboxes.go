@@ -195,7 +195,7 @@ func (b *sandboxes) makeRoom() bool {
 // start opens a sandbox, whose database has the id, and then closes box.opened.
 func (b *sandboxes) start(ctx context.Context, name string, id uint32, box *openSandbox) {
 	defer close(box.opened)
-	if box.err = b.serve(ctx, name, id, box); box.err != nil {
+	if box.err = b.startService(ctx, name, id, box); box.err != nil {
 		b.main.logger.ErrorContext(ctx, "a sandbox does not open", slog.String("sandbox", name), slog.Any("error", box.err))
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -203,8 +203,8 @@ func (b *sandboxes) start(ctx context.Context, name string, id uint32, box *open
 	}
 }
 
-// serve opens the database of a sandbox, starts its background work, and sets service and stop.
-func (b *sandboxes) serve(ctx context.Context, name string, id uint32, box *openSandbox) error {
+// startService opens the database of a sandbox, starts its background work, and sets service and stop.
+func (b *sandboxes) startService(ctx context.Context, name string, id uint32, box *openSandbox) error {
 	url, err := sandbox.URL(b.main.db.pools.General.Config().ConnString(), name)
 	if err != nil {
 		return err

@@ -29,7 +29,7 @@ type serveCommand struct {
 	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
 	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
 	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
-	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Open connections at --listen; beyond it each new one closes one that waits for its client (default: ${default})."`
+	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
 	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes that are open at a time, with up to 15 database connections each; 0: their keys are refused (default: ${default})."`
 	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept, and an import without any change stays open (default: ${default})."`
 	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
@@ -44,7 +44,7 @@ type serveCommand struct {
 	Ledger     LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay      RelayFlags  `embed:""`
 	Mirror     mirrorFlags `embed:""`
-	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL" help:"Public URL of a mirror that may be promoted, or of this service, if that URL will lead to it. After a promotion this service accepts no more commands. Repeatable."`
+	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL" help:"Public URL of a mirror that may be promoted, or of this service, if a promoted mirror will take over this URL. After a promotion this service accepts no more commands. Repeatable."`
 	LogLevel   logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
@@ -94,7 +94,7 @@ func (c *serveCommand) Validate() error {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
 	for _, u := range c.Successors {
-		if err := wantHTTP("--successor", u); err != nil {
+		if err := requireHTTP("--successor", u); err != nil {
 			return err
 		}
 	}

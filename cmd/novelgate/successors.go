@@ -38,7 +38,7 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 	if s.isSandbox {
 		return nil
 	}
-	_, memory := ledgerFiles(c.Ledger.Key, c.Ledger.Memory, c.DataDir)
+	_, memory := c.Ledger.files(c.DataDir)
 	w := &successorWatch{
 		service: s, memory: memory, relay: &c.Relay, client: &http.Client{Timeout: successorTimeout},
 		silent: map[string]bool{},
