@@ -24,7 +24,7 @@ const (
 	resultChunks = 200
 )
 
-// errPurged refuses requests for the lines or results of a purged import.
+// errPurged refuses requests for the lines or results of an import that is purged, or may be purged at present.
 var errPurged = problem.Gone().WithDetail(
 	"The lines and the results of this import were deleted some time after its end.")
 
@@ -65,11 +65,13 @@ func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ..
 		return err
 	case found.PurgedAt != nil:
 		return errPurged
-	case found.EndedAt != nil && a.Now().Sub(*found.EndedAt) > a.Store.Retention: // a purge may have deleted a part
-		return errPurged
 	}
 	if err := l.search(ctx, a.Store, found.ID); err != nil {
 		return err
+	}
+	// Checked after the search: a purge that began meanwhile may have deleted a part of what it looked for.
+	if found.EndedAt != nil && a.Now().Sub(*found.EndedAt) > a.Store.Retention {
+		return errPurged
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", mediaType)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,7 +42,7 @@ func (*partner) Status(uuid.UUID, ratelimit.Operation, int) ratelimit.Decision {
 func (f *fixture) handler(integration uuid.UUID) http.Handler {
 	p := &partner{access.Integration{IntegrationID: integration, Enabled: true, CanImport: true}}
 	api := &imports.API{
-		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute},
+		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: f.worker.Now, Timeout: time.Minute},
 		Partners: p, Limits: p, Store: f.worker.Store, Wake: func() {},
 	}
 	router := mux.NewRouter()
@@ -176,7 +178,8 @@ func TestSpoolOfCancelledImports(t *testing.T) {
 	}
 }
 
-// TestResultsDuringAPurge: a purge deletes results in several transactions, so none are listed once it may have begun.
+// TestResultsDuringAPurge: a purge deletes results in several transactions, so none are listed once it may have begun,
+// not even for a request that came before.
 func TestResultsDuringAPurge(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -186,17 +189,37 @@ func TestResultsDuringAPurge(t *testing.T) {
 	if _, err := f.worker.Store.Cancel(t.Context(), integration, id); err != nil {
 		t.Fatal(err)
 	}
-	for _, path := range []string{"/results", "/failed"} {
-		for retention, want := range map[time.Duration]int{time.Hour: http.StatusOK, time.Nanosecond: http.StatusGone} {
-			f.worker.Store.Retention = retention
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/integrations/imports/"+id.String()+path, nil)
-			w := httptest.NewRecorder()
-			f.handler(integration).ServeHTTP(w, r)
-			if w.Code != want {
-				t.Errorf("%s, which is kept for %v: %d %s, want %d", path, retention, w.Code, w.Body, want)
-			}
+	var passed atomic.Int64
+	f.worker.Now = func() time.Time { return time.Now().Add(time.Duration(passed.Load())) }
+	handler := f.handler(integration)
+	list := func(path string, want int) {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/integrations/imports/"+id.String()+path, nil)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if w.Code != want {
+			t.Errorf("%s after %v: %d %s, want %d", path, time.Duration(passed.Load()), w.Code, w.Body, want)
 		}
 	}
+	list("/results", http.StatusOK)
+	list("/failed", http.StatusOK)
+
+	purging := testdb.Begin(t, f.pool)
+	testdb.Exec(t, purging, `LOCK TABLE import_chunks`)
+	var requests sync.WaitGroup
+	requests.Go(func() { list("/results", http.StatusGone) })
+	requests.Go(func() { list("/failed", http.StatusGone) })
+	testdb.Eventually(t, "the requests have found the import, and wait for its chunks", func() bool {
+		return testdb.Value[int](t, f.pool, `SELECT count(*)::int FROM pg_stat_activity
+WHERE datname = current_database() AND wait_event_type = 'Lock'`) == 2
+	})
+	passed.Store(int64(2 * f.worker.Store.Retention))
+	testdb.Exec(t, purging, `DELETE FROM import_chunks`)
+	if err := purging.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	requests.Wait()
+	list("/results", http.StatusGone)
+	list("/failed", http.StatusGone)
 }
 
 // TestOpenImportsAreLimited: requests at the same time open no more imports than allowed.
