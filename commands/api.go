@@ -159,7 +159,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, rt *route) (out *out
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
 	in := &input{request: r, requestID: httpkit.RequestID(ctx), receivedAt: a.Now()}
-	// Called when the command is done, so that the headers count its permit.
+	// For a command, done sets the headers, which then count its permit. For a query it returns the place of the query.
 	done := func() { a.setCommandLimits(w.Header(), in, rt) }
 	if rt.command == "" {
 		in.Integration, done, err = a.Admit(ctx, w, r)

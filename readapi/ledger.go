@@ -83,13 +83,13 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 	}), l.Fail)
 }
 
-// checkpoint handles GET /ledger/checkpoint: the newest signed note.
+// checkpoint handles GET /ledger/checkpoint: the signed note of the served checkpoint.
 func (l *Ledger) checkpoint(ctx context.Context, _ *http.Request) (file, error) {
 	c, err := l.Store.Served(ctx)
 	return text(c.Note), err
 }
 
-// key handles GET /ledger/key: the public keys that signed the newest checkpoint, one per line.
+// key handles GET /ledger/key: the public keys that signed the served checkpoint, one per line.
 func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	c, err := l.Store.Served(ctx)
 	if err != nil {
@@ -99,7 +99,7 @@ func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	return text([]byte(strings.Join(keys, "\n") + "\n")), err
 }
 
-// proof handles GET /ledger/proof?logIndex=…: the proof that the newest checkpoint covers an entry.
+// proof handles GET /ledger/proof?logIndex=…: the proof that the served checkpoint covers an entry.
 func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 	query, err := httpkit.ReadStrictQuery(r.URL, "logIndex")
 	if err != nil {

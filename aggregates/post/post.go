@@ -60,7 +60,7 @@ func (cmd Import) Into(
 
 // CreatesNovel reports whether a comment on an unknown title creates the novel: only when its integration may create
 // novels and is not under review.
-func CreatesNovel(mayCreateNovels, underReview bool) bool { return mayCreateNovels && !underReview }
+func CreatesNovel(canCreateNovels, review bool) bool { return canCreateNovels && !review }
 
 // State says whether readers see a comment.
 type State string
