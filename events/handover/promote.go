@@ -138,7 +138,7 @@ func (m *Mirror) wantPersonalData(ctx context.Context, token *Token) error {
 //   - a service whose answer shows its role, but not whether it hands over now
 //
 // It does not fail if no service answers, because the origin may be off, or if only a standby of the origin's database
-// answers, which may not have the handover yet.
+// answers, which may not have the handover yet. While it waits, it fails in both cases.
 func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, token *Token) error {
 	theirs, err := ask(ctx, m.Client, url)
 	switch {
@@ -154,7 +154,11 @@ func (m *Mirror) wantHandover(ctx context.Context, url string, own uuid.UUID, to
 		if !eventlog.Sleep(waiting, poll) {
 			return waitError(waiting, "`novelgate handover` runs at %s", url)
 		}
-		if theirs, err = ask(ctx, m.Client, url); err != nil {
+		theirs, err = ask(ctx, m.Client, url)
+		if err == nil && theirs.Standby {
+			err = errStandby
+		}
+		if err != nil {
 			return fmt.Errorf("%w: `novelgate handover` ran at %s a moment ago: %w", ErrRefused, url, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,6 +206,27 @@ func TestPromoteAsks(t *testing.T) {
 		case c.refusal != "" && (!errors.Is(err, handover.ErrRefused) || !strings.Contains(err.Error(), c.refusal)):
 			t.Errorf("%s: %v", c.what, err)
 		}
+	}
+}
+
+// TestPromoteAwaitsUndo: a standby that answers once an undo was seen at the origin does not say how it has ended.
+func TestPromoteAwaitsUndo(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	origin := uuid.New()
+	var asked atomic.Int32
+	m := promoter(t, p.mirrored(t, answering(t, func(r *http.Request) (handover.Published, int, string) {
+		if r.Method == http.MethodPost {
+			asked.Add(1)
+		}
+		if asked.Load() == 1 {
+			return handover.Published{Log: origin, Changing: true}, http.StatusServiceUnavailable, "https://mirror.example"
+		}
+		return handover.Published{Log: origin, Standby: true}, http.StatusServiceUnavailable, ""
+	})))
+	token := testdb.Must(p.HandOver(t.Context()))(t)
+	if _, err := m.Promote(t.Context(), token); !errors.Is(err, handover.ErrRefused) || asked.Load() != 2 {
+		t.Errorf("promoted after %d questions: %v", asked.Load(), err)
 	}
 }
 
