@@ -294,8 +294,8 @@ func (o *Origin) wantNoImports(ctx context.Context, db database.Querier) error {
 }
 
 // wantMirror fails with ErrRefused unless the successor answers commands as a mirror does: its URL may lead back to
-// this service. It also fails if the mirror follows another service, which it would ask before its promotion whether
-// the handover was undone. The URL that the mirror follows need not be reachable from here.
+// this service. It also fails if the mirror follows another service, or one on a standby: before its promotion the
+// mirror asks there whether the handover was undone. The URL that the mirror follows need not be reachable from here.
 func (o *Origin) wantMirror(ctx context.Context) error {
 	theirs, err := ask(ctx, o.Client, o.Successor)
 	if err != nil {
@@ -308,9 +308,14 @@ func (o *Origin) wantMirror(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if followed, err := fetchOrigins(ctx, o.Client, theirs.origin); err == nil && followed.Log != own {
+	followed, err := fetchOrigins(ctx, o.Client, theirs.origin)
+	switch {
+	case err == nil && followed.Log != own:
 		return fmt.Errorf("%w: the mirror at %s follows %s, which is not this service: start it with the URL of this one",
 			ErrRefused, o.Successor, theirs.origin)
+	case err == nil && followed.Standby:
+		return fmt.Errorf("%w: the mirror at %s follows %s, and would ask there whether the handover was undone: %w",
+			ErrRefused, o.Successor, theirs.origin, errStandby)
 	}
 	return nil
 }

@@ -317,19 +317,23 @@ func TestHandoverToAnother(t *testing.T) {
 	}
 }
 
-// TestHandoverToMirrorOfMirror: a mirror that follows another service is refused before the fence: it could not ask the
-// origin before its promotion. The address of the origin for the mirror may lead nowhere here.
+// TestHandoverToMirrorOfMirror: a mirror that follows another service, or one on a standby of the origin's database, is
+// refused before the fence: it could not ask the origin before its promotion. The address of the origin for the mirror
+// may lead nowhere here.
 func TestHandoverToMirrorOfMirror(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
-	between := answering(t, func(*http.Request) (handover.Published, int, string) {
-		return handover.Published{Log: uuid.New()}, http.StatusMisdirectedRequest, ""
-	})
-	p.follows.Store(&between)
 	p.Report = func(text string) { t.Error(text) }
-	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||
-		!strings.Contains(err.Error(), "follows "+between) {
-		t.Errorf("handed over: %v", err)
+	own := testdb.Must(handover.Publish(t.Context(), p.Ledger.Pool))(t).Log
+	for _, published := range []handover.Published{{Log: uuid.New()}, {Log: own, Standby: true}} {
+		between := answering(t, func(*http.Request) (handover.Published, int, string) {
+			return published, http.StatusMisdirectedRequest, ""
+		})
+		p.follows.Store(&between)
+		if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) ||
+			!strings.Contains(err.Error(), "follows "+between) {
+			t.Errorf("handed over: %v", err)
+		}
 	}
 	p.Report = func(string) {}
 	for _, url := range []string{"http://127.0.0.1:1", p.publish(t)} {

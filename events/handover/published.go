@@ -152,8 +152,9 @@ func (a *answer) whichMirror(own uuid.UUID) string {
 	return "another mirror"
 }
 
-// errStandby is the error for a URL at which a service on a standby publishes, while another one answers commands.
-var errStandby = errors.New("it publishes from a standby, which may be behind")
+// errStandby is the error for a URL at which a service on a standby publishes, not the one that answers commands.
+var errStandby = errors.New("its /ledger/origins leads to a service on a standby, which may be behind: let it lead " +
+	"to the service that answers commands")
 
 // ask sends a command without an API key to the service at a public URL, and then fetches what it publishes. So
 // Published is at least as new as the answer to the command, except from a standby (isStandby). ask fails, and
