@@ -15,7 +15,7 @@ type Webhook struct {
 	URL            string     `json:"url"`
 	Types          []string   `json:"types"` // of the changes that it gets; nil: all types
 	Enabled        bool       `json:"enabled"`
-	Disabled       *string    `json:"disabled"` // cause: partner, staff, gone or failing; nil while enabled
+	Disabled       *string    `json:"disabled"` // cause: partner, staff, gone (it answered 410) or failing; nil while enabled
 	DisabledAt     *time.Time `json:"disabledAt"`
 	DisabledReason *string    `json:"disabledReason"` // given by staff
 	CreatedAt      time.Time  `json:"createdAt"`
@@ -28,9 +28,9 @@ type Webhook struct {
 
 const webhooksPath = "/api/integrations/webhooks"
 
-// Create makes the service send your future changes of the given types, or of all types, to an endpoint. If the answer
-// gets lost, the retry fails with the code conflict. Then delete the webhook and create it again, because only the
-// answer has the secret.
+// Create makes the service send your future changes of the given types, or of all types, to an endpoint. If an answer
+// gets lost, the client's next attempt finds the webhook, and Create fails with the code conflict. Then delete the
+// webhook, which List shows, and create it again, because only the lost answer had the secret.
 func (w Webhooks) Create(ctx context.Context, url string, types ...string) (Webhook, error) {
 	body, err := encode(struct {
 		URL   string   `json:"url"`

@@ -42,9 +42,10 @@ func (a *API) upsertNovel(ctx context.Context, in *input) (*output, error) {
 	if err != nil {
 		return nil, err
 	}
+	// The committer takes the permit, because its limit depends on the outcome.
 	result, err := a.Committer.Execute(ctx, committer.NewUpsertNovel(in.caller(), in.key, &body))
-	if err != nil {
-		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err // Problem maps it
+	if err != nil { // a refused retry has the headers of a replay, too
+		return &output{replayed: result.Replayed, mismatch: result.Mismatch}, err
 	}
 	url := a.Addresses.Novel(result.Slug)
 	out := &output{
@@ -96,7 +97,7 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	}
 	result, err := a.Committer.Execute(ctx, committer.NewImportPost(in.caller(), in.key, &body))
 	if err != nil {
-		return nil, err // Problem maps it
+		return nil, err
 	}
 	url := a.Addresses.Post(result.Slug, result.PostID)
 	out := &output{

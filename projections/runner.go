@@ -21,12 +21,12 @@ const closeTimeout = 30 * time.Second
 
 // Config configures a Runner.
 type Config struct {
-	// Pool runs the transactions that apply events: one connection per projection at a time, two for a Bulk one that
-	// catches up. Connections outside the pool, with its configuration, read the log: one for all projections, and one for
-	// each projection that catches up. Required.
+	// Pool runs the transactions that apply events: one connection per projection at a time, two for one that catches up
+	// and implements Bulk. Connections outside the pool, with its configuration, read the log: one for all projections,
+	// and one for each projection that catches up. Required.
 	Pool *pgxpool.Pool
-	// Extra limits the projections that catch up at a time. Others follow the log in small steps meanwhile. Default: no
-	// limit.
+	// Extra limits how many projections catch up at the same time. Meanwhile one that is far behind and gets no permit
+	// goes on in small steps. Default: no limit.
 	Extra *semaphore.Weighted
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
@@ -37,8 +37,8 @@ type Config struct {
 	Tail *eventlog.Tail
 	// Limit is the maximum number of events in one transaction, if Tail is not set. Default: eventlog.DefaultLimit.
 	Limit int
-	// Patience is the number of consecutive errors that an event or the database may have caused, after which the event is
-	// blamed. Default: 200, which takes a quarter of an hour.
+	// Patience is the number of consecutive ambiguous errors, whose cause is the event or the database, after which the
+	// event is blamed. Default: 200, which takes a quarter of an hour.
 	Patience int
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
@@ -47,14 +47,14 @@ type Config struct {
 // Runner keeps asynchronous projections up to date: a Watermill Router with one subscription per projection.
 //
 // Each event is applied exactly once, in log order: the transaction that applies a batch locks the checkpoint, requires
-// it at the start of the batch, and moves it to the end. After a crash, a redelivery or the work of another replica,
-// the checkpoint is not at the start, and the batch is dropped.
+// it at the start of the batch, and moves it to the end. If a batch comes again after it was committed, by a redelivery
+// or in another replica, the checkpoint is no longer at its start, and the batch is dropped.
 //
 // Replicas may run the same projections. One applies, the others stand by; see eventlog.Follow.
 //
-// An event that cannot be applied stops its projection in all replicas until Retry; see List. Errors that may have
-// another cause are retried, with growing waits, before the event is blamed. At an event of an unknown type a replica
-// waits for a replica of a newer version.
+// An event that cannot be applied stops its projection in all replicas until somebody calls the function Retry. Errors
+// that may have another cause are retried, with growing waits, before the event is blamed. At an event of an unknown
+// type a replica waits for a replica of a newer version.
 //
 // Events of one log are never applied to the tables of another (see eventlog.Identity). A projection whose checkpoint
 // is not in the log stops until it is rebuilt.
@@ -94,12 +94,13 @@ func NewRunner(config Config) (*Runner, error) {
 	return &Runner{config: config, running: make(chan struct{})}, nil
 }
 
-// Running is closed when all projections follow the log.
+// Running is closed when every projection has read its checkpoint, also if it then does not follow the log: because it
+// has failed or diverged, or because its tables are of another generation.
 func (r *Runner) Running() <-chan struct{} { return r.running }
 
 // Run keeps the projections up to date until ctx ends. Then it completes running transactions and returns nil. While
 // the database is unreachable it waits. Call it once.
-func (r *Runner) Run(ctx context.Context) (err error) {
+func (r *Runner) Run(ctx context.Context) error {
 	if r.started.Swap(true) {
 		return errors.New("run projections: this runner was started before")
 	}
@@ -113,13 +114,13 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 	if tail == nil {
 		tail = eventlog.NewTail(connConfig, r.config.Limit)
 	}
-	defer tail.Close(context.WithoutCancel(ctx))
+	defer tail.Close(context.WithoutCancel(ctx)) // a shared one connects again
 	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: closeTimeout},
 		eventlog.WatermillLogger(r.config.Logger))
 	if err != nil {
 		return fmt.Errorf("create router: %w", err)
 	}
-	var pending atomic.Int64 // projections that do not follow the log yet
+	var pending atomic.Int64 // projections that have not read their checkpoint yet
 	pending.Store(int64(len(r.config.Projections)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
@@ -133,7 +134,7 @@ func (r *Runner) Run(ctx context.Context) (err error) {
 			}),
 		}
 		subscriber := eventlog.NewSubscriber(f.run)
-		router.AddConsumerHandler(projection.Name(), eventlog.Topic, subscriber, subscriber.Handler(f.handle)) //nolint:contextcheck // it has the message's
+		router.AddConsumerHandler(projection.Name(), eventlog.Topic, subscriber, subscriber.Handler(f.handle)) //nolint:contextcheck // the handler gets the context of the message
 	}
 
 	var listener sync.WaitGroup

@@ -16,10 +16,10 @@ import (
 // Activity is the latest activity on the whole platform.
 type Activity struct {
 	Latest    []PostOnNovel    // the latest visible comments, one of each novel
-	Discussed []DiscussedNovel // the novels with the most comments in the last seven days, most first
+	Discussed []DiscussedNovel // the novels with the most comments on the last seven days, most first
 }
 
-// DiscussedNovel is a novel with the number of its comments in the last seven days.
+// DiscussedNovel is a novel with the number of its comments on the last seven days.
 type DiscussedNovel struct {
 	Novel Heading
 	Posts int
@@ -29,7 +29,7 @@ const (
 	latestShown       = 6   // number of comments in Activity
 	discussedShown    = 5   // number of novels in Activity
 	discussedExamined = 300 // number of novels whose comments are counted
-	discussedDays     = 7
+	discussedDays     = 7   // UTC days, with the current one
 )
 
 var (
@@ -58,8 +58,8 @@ func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, e
 	return found, err
 }
 
-// ranking has the most discussed novels at a time. It has up to twice as many as Activity shows, because staff may
-// reject some while it is cached.
+// ranking holds the most discussed novels as counted at one moment, up to twice as many as Activity shows, because
+// staff may reject some while it is cached.
 type ranking struct {
 	at     time.Time
 	novels []uuid.UUID // most comments first
@@ -83,7 +83,7 @@ func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, er
 	if cached := r.ranking.Load(); cached != nil && now.Sub(cached.at).Abs() < rankingTTL {
 		return cached, nil
 	}
-	since := now.UTC().AddDate(0, 0, 1-discussedDays)
+	since := now.UTC().AddDate(0, 0, 1-discussedDays) // the day of now is one of them
 	counted := ranking{at: now, novels: []uuid.UUID{}, posts: []int32{}}
 	// ForEachRow returns its error
 	rows, _ := r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, 2*discussedShown)

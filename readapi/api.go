@@ -15,8 +15,8 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// API serves novels, discussions and comments to the public as JSON, without a key. The Problems of its Kit must
-// include Problem.
+// API serves novels, discussions and comments to the public as JSON, without a key. Kit.Problems must have the function
+// Problem of this package.
 type API struct {
 	*httpkit.Kit
 
@@ -67,7 +67,7 @@ type novelBody struct {
 	State         string    `json:"state"`
 	Platform      *string   `json:"platform"` // null: the host platform
 
-	Comments      int        `json:"comments"`      // with replies, hidden and erased ones; 0 with asOf
+	Comments      int        `json:"comments"`      // also replies, hidden and erased ones; 0 at a past time (asOf)
 	LastCommentAt *time.Time `json:"lastCommentAt"` // null without comments
 }
 
@@ -183,29 +183,29 @@ func (a *API) activity(ctx context.Context, _ *http.Request, _ *httpkit.Query) (
 
 // discussionBody is a page of a discussion.
 type discussionBody struct {
-	Novel          headingBody   `json:"novel"`
-	ThreadID       uuid.NullUUID `json:"threadId"` // null without comments
-	AsOf           *time.Time    `json:"asOf,omitzero"`
-	Items          []threadBody  `json:"items"`
-	PreviousCursor *string       `json:"previousCursor"`
-	NextCursor     *string       `json:"nextCursor"`
-	Counts         *countsBody   `json:"counts"` // null on pages of a past time
+	Novel          headingBody    `json:"novel"`
+	ThreadID       uuid.NullUUID  `json:"threadId"` // null without comments
+	AsOf           *time.Time     `json:"asOf,omitzero"`
+	Items          []topLevelBody `json:"items"`
+	PreviousCursor *string        `json:"previousCursor"`
+	NextCursor     *string        `json:"nextCursor"`
+	Counts         *countsBody    `json:"counts"` // null on pages of a past time
 }
 
 // countsBody has the numbers of comments in a discussion, or on a chapter.
 type countsBody struct {
 	Comments int           `json:"comments"` // top-level
 	Replies  int           `json:"replies"`
-	Position *int          `json:"position"` // of the first item; null when it is unknown
+	Position *int          `json:"position"` // of the first item in the requested order, from 1; null when it is unknown
 	LastPost uuid.NullUUID `json:"lastPostId"`
 }
 
-// threadBody is a top-level comment with some of its replies.
-type threadBody struct {
+// topLevelBody is a top-level comment with some of its replies.
+type topLevelBody struct {
 	postBody `json:",inline"`
 
 	Replies       []postBody `json:"replies"`
-	RepliesCursor *string    `json:"repliesCursor"` // of further replies, for use with under; null without any
+	RepliesCursor *string    `json:"repliesCursor"` // of the next replies, for the parameter under; null if there are none
 }
 
 // discussion handles GET /api/novels/{slug}/discussion.
@@ -224,7 +224,7 @@ func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query)
 func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discussionBody {
 	body := discussionBody{
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
-		Items:          make([]threadBody, len(page.TopLevelComments)),
+		Items:          make([]topLevelBody, len(page.TopLevelComments)),
 		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
 	}
 	if asOf == nil {
@@ -235,7 +235,7 @@ func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discuss
 	}
 	for i := range page.TopLevelComments {
 		t := &page.TopLevelComments[i]
-		item := threadBody{
+		item := topLevelBody{
 			postBody: newPostBody(a, page.Novel.Slug, &t.Post), Replies: make([]postBody, len(t.Replies)),
 			RepliesCursor: orNull(t.RepliesCursor),
 		}

@@ -12,8 +12,8 @@ import (
 type Upsert struct {
 	IntegrationID uuid.UUID
 	Review        bool   // the integration is under review: its new novels are pending
-	Title         string // cleaned; used on creation
-	Slug          string // used on creation, unless the title already has a slug
+	Title         string // cleaned by title.Clean; used on creation
+	Slug          string // used on creation, unless the title has kept one from before it was barred
 	Fields        Fields
 }
 
@@ -36,7 +36,7 @@ func (o Outcome) String() string {
 // Upsert decides an upsert. It returns the rule that applies and its event: nil for Canonical and Foreign; for Updated
 // a NovelUpdated, also when no field changes. It refuses a rejected title with ErrRejected.
 func (n Novel) Upsert(cmd Upsert) (Outcome, events.Event, error) {
-	if !n.Exists() {
+	if !n.Exists() { // neither a novel nor a barred title
 		return Created, n.create(cmd), nil
 	}
 	outcome, err := n.OutcomeFor(cmd.IntegrationID)
@@ -74,19 +74,20 @@ func (n Novel) create(cmd Upsert) events.NovelCreated {
 	}
 }
 
-// SlugCandidates returns the slugs that a novel may get, best first: the spelled title, the spelled title with 8
-// characters of the novel's identifier, and with the whole identifier. A title without letters has only the last two,
-// with "novel" as the spelled title.
-func SlugCandidates(spelled string, novelID uuid.UUID) []string {
+// SlugCandidates returns the slugs that a novel may get, best first: base, which is the result of title.Slug, base with
+// the first 8 characters of the novel's identifier, and base with the whole identifier. If base is empty, as for a
+// title of emoji, only the last two, with "novel" as base.
+func SlugCandidates(base string, novelID uuid.UUID) []string {
 	id := novelID.String()
-	if spelled == "" {
+	if base == "" {
 		return []string{"novel-" + id[:8], "novel-" + id}
 	}
-	return []string{spelled, spelled + "-" + id[:8], spelled + "-" + id}
+	return []string{base, base + "-" + id[:8], base + "-" + id}
 }
 
 // PickSlug returns the first candidate that is not taken, or else the last one, which ends with the whole identifier.
-// Only a title that spells this identifier can have taken it; the unique constraint of slugs then refuses the command.
+// That one is taken only if another title contains this very identifier; then the unique constraint of slugs refuses
+// the command.
 func PickSlug(candidates []string, taken map[string]struct{}) string {
 	for _, candidate := range candidates {
 		if _, ok := taken[candidate]; !ok {

@@ -51,7 +51,7 @@ type databaseServer struct {
 }
 
 // open starts or finds the database, checks its settings, and migrates the schema. On a standby it fails with
-// database.ErrStandby; then call openStandby.
+// database.ErrStandby; then call serveReadersOnly.
 func (db *databaseServer) open(ctx context.Context, lanes, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {

@@ -113,7 +113,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
 	err := db.open(ctx, c.Lanes, c.DatabaseConnections, c.AllowUnsafeDurability)
 	if errors.Is(err, database.ErrStandby) {
-		err = db.openStandby(ctx)
+		err = db.serveReadersOnly(ctx)
 	}
 	if err != nil {
 		return err

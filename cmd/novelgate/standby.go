@@ -55,8 +55,9 @@ func (s *service) addStandbys(ctx context.Context, f *standbyFlags) (err error) 
 	return nil
 }
 
-// openStandby opens a standby after open has failed with database.ErrStandby. The service then only serves readers.
-func (db *databaseServer) openStandby(ctx context.Context) error {
+// serveReadersOnly prepares for a database server that is itself a standby, after open has failed with
+// database.ErrStandby.
+func (db *databaseServer) serveReadersOnly(ctx context.Context) error {
 	db.isStandby = true
 	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {
 		return fmt.Errorf("check the standby: %w", err)

@@ -11,7 +11,7 @@ const (
 	htmlInstruction = "<?instruction>"
 )
 
-// findHTML reports the first HTML markup in s. what is the name of the markup: "<b>", "</b>", "<!-- comment -->",
+// findHTML reports the first HTML markup in s. markup is its name: "<b>", "</b>", "<!-- comment -->",
 // "<!DOCTYPE>". It is one of a fixed list of short names, never a part of s.
 //
 // HTML is, as an HTML tokenizer sees it:
@@ -24,19 +24,19 @@ const (
 // Everything else is text: "a < b", "<3", "</3", "<-", "<System>", "x<y>z", "<my-widget>", "<me@example.com>", entities
 // such as "&amp;", and a tag that is never closed ("<b").
 //
-// findHTML finds the end of a tag more strictly than a tokenizer: any later '>' ends it, even inside an attribute's
-// quotes. So <i> is found in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst
-// case, because no part of the text is read twice. Tests with the tokenizer of golang.org/x/net/html check that
-// findHTML misses no tag, comment or doctype.
-func findHTML(s string) (what string, found bool) {
+// Unlike a tokenizer, findHTML takes any later '>' as the end of a tag, even inside an attribute's quotes. So it finds
+// "<b>" in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst case: only the 16
+// bytes after each '<' are read more than once. Tests with the tokenizer of golang.org/x/net/html check that findHTML
+// misses no tag, comment or doctype.
+func findHTML(s string) (markup string, found bool) {
 	i := strings.IndexByte(s, '<')
 	if i < 0 {
 		return "", false
 	}
 	lastClose := strings.LastIndexByte(s, '>')
 	for {
-		if what = markupAt(s[i+1:], lastClose > i); what != "" {
-			return what, true
+		if markup = markupAt(s[i+1:], lastClose > i); markup != "" {
+			return markup, true
 		}
 		next := strings.IndexByte(s[i+1:], '<')
 		if next < 0 {
@@ -89,7 +89,8 @@ func declarationAt(rest string, closed bool) string {
 	}
 }
 
-// elementAt returns the name of the element at the start of rest in lower case, or "".
+// elementAt returns the name of the element at the start of rest in lower case, or "". White space, '/' or '>' ends a
+// name.
 func elementAt(rest string) string {
 	var name [longestName]byte
 	for i := range min(len(rest), longestName+1) {

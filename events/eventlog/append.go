@@ -50,7 +50,8 @@ func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, e
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
-	// The empty message stands for all events, as in the Subscriber.
+	// Publish calls appendSchema.InsertQuery for the statement, and batchExecutor.ExecContext to queue it. The empty
+	// message stands for all events; InsertQuery ignores it.
 	if err := publisher.Publish(Topic, message.NewMessage("", nil)); err != nil {
 		return nil, fmt.Errorf("append events: %w", err)
 	}
@@ -88,7 +89,8 @@ type appendSchema struct {
 	stored   []events.Stored
 }
 
-// InsertQuery returns one statement that inserts the events, sorted by stream and version.
+// InsertQuery returns one statement that inserts all events. Their rows are sorted by stream and version, so that
+// writers that share streams do not deadlock; the column position keeps the order given.
 func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, error) {
 	order := make([]int, len(s.recorded))
 	for i := range order {
@@ -116,7 +118,7 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 		r, m := &s.recorded[i], &s.recorded[i].Metadata
 		integration, path := events.SplitSource(r.Source)
 		positions[row] = int32(i)              //nolint:gosec // a batch has far fewer than 2^31 events
-		versions[row] = int32(r.StreamVersion) //nolint:gosec // the column is an integer; its check refuses overflow
+		versions[row] = int32(r.StreamVersion) //nolint:gosec // after an overflow it is negative, which the table refuses
 		streamTypes[row], streamIDs[row] = r.StreamType, r.StreamID
 		ids[row], sources[row], types[row] = r.ID, path, s.stored[i].Type
 		data[row], personal[row] = s.stored[i].Data, s.stored[i].Personal
@@ -136,7 +138,7 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 	}, nil
 }
 
-// storedActor returns the column actor, which is empty for the integration of the source.
+// storedActor returns the value of the column actor: empty if the actor is the integration in integration_id.
 func storedActor(actor string, integration uuid.NullUUID) string {
 	if integration.Valid && actor == events.IntegrationActor(integration.UUID) {
 		return ""

@@ -25,7 +25,7 @@ type Metrics struct {
 	witnessFailures   *prometheus.CounterVec
 }
 
-// NewMetrics returns unregistered metrics.
+// NewMetrics returns metrics in a registry of their own, which the caller registers.
 func NewMetrics() *Metrics {
 	m := &Metrics{
 		Registry: prometheus.NewRegistry(),
@@ -46,16 +46,16 @@ func NewMetrics() *Metrics {
 		}),
 		signer: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signer",
-			Help: "1 in a process that has the key and the memory of the ledger, and signs; 0 in one that only seals " +
-				"and serves, and while the memory is away or must not sign.",
+			Help: "1 while this process can sign: it has the key and a usable memory of the ledger. 0 while it only seals " +
+				"and serves.",
 		}),
 		signingRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",
-			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory must not sign.",
+			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory is unusable.",
 		}),
 		publishingRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused",
-			Help: "1 while this process refuses to publish to the target, because it has other checkpoints.",
+			Help: "1 while this process refuses to publish to the target, because it has checkpoints of another history.",
 		}, []string{"target"}),
 		witnessSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_witness_size_entries",

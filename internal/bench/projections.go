@@ -108,7 +108,7 @@ func (c *projectionsCommand) round(ctx context.Context, t *testbed, pool *pgxpoo
 			err = measure(p.Name()+" catches up, live", func() (int, error) { return catchUp(ctx, pool, p) })
 		}
 		if err == nil {
-			err = measure(p.Name()+" is rebuilt beside it", func() (int, error) { return c.rebuild(ctx, pool, p) })
+			err = measure(p.Name()+" is rebuilt", func() (int, error) { return c.rebuild(ctx, pool, p) })
 		}
 	}
 	return err
@@ -133,7 +133,7 @@ FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
 		}
 		n := 0
 		for rows.Next() {
-			if n++; n == page {
+			if n++; n == page { // the next page begins after this row
 				if err := rows.Scan(&at.TransactionID, &at.Ordinal,
 					nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil); err != nil {
 					return 0, fmt.Errorf("read: %w", err)
@@ -168,6 +168,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 		stop()
 		err = errors.Join(err, <-ended)
 	}()
+	// The aggregates return a row also before the projection has a checkpoint.
 	const stateSQL = `SELECT coalesce(max(state), '') = 'failed', coalesce(bool_or((transaction_id, position) >= ($2, $3)), false) FROM projections WHERE name = $1`
 	for failed, done := false, false; !done; time.Sleep(20 * time.Millisecond) {
 		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.TransactionID, end.Ordinal).Scan(&failed,
@@ -184,24 +185,27 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	return n, nil
 }
 
-// rebuild rebuilds a projection, as projection rebuild does, and prints the time of each phase.
+// rebuild rebuilds a projection like novelgate projection rebuild, and prints the time of each phase.
 func (c *projectionsCommand) rebuild(
 	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection,
 ) (int, error) {
 	phase, entered := "", time.Now()
+	printPhase := func() {
+		if phase != "" {
+			fmt.Printf("  %s took %v\n", phase, time.Since(entered).Round(time.Millisecond))
+		}
+	}
 	result, err := rebuild.Run(ctx, rebuild.Config{
 		Pool: pool, Projection: projection, Workers: c.Workers, Now: time.Now, Progress: func(p rebuild.Progress) {
-			if p.Phase == phase {
-				return
+			if p.Phase != phase {
+				printPhase()
+				phase, entered = p.Phase, time.Now()
 			}
-			if phase != "" {
-				fmt.Printf("  %s took %v\n", phase, time.Since(entered).Round(time.Millisecond))
-			}
-			phase, entered = p.Phase, time.Now()
 		},
 	})
 	if err != nil {
 		return 0, err
 	}
+	printPhase()
 	return result.Events, nil
 }

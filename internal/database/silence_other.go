@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// limitUnacknowledged does nothing: this kernel's own retransmission limit applies.
+// limitUnacknowledged does nothing: TCP_USER_TIMEOUT exists on Linux only. Elsewhere the limit of the kernel applies.
 func limitUnacknowledged(*net.TCPConn, time.Duration) {}

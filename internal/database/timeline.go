@@ -28,8 +28,9 @@ type timelines struct {
 // standby.
 const TimelineSQL = `pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8)`
 
-// runningSQL returns "" as the timeline of a standby, which CheckServer refuses.
-const runningSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END,
+// serverRunSQL reads the fields of Server. The timeline of a standby is "", so that timelines ignores it; CheckServer
+// reports it.
+const serverRunSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END,
 	pg_catalog.pg_postmaster_start_time()
 FROM pg_catalog.pg_control_system() AS c`
 
@@ -62,7 +63,7 @@ func (t *timelines) guard(config *pgxpool.Config) {
 }
 
 func (t *timelines) check(ctx context.Context, session *pgconn.PgConn) error {
-	results, err := session.Exec(ctx, runningSQL).ReadAll()
+	results, err := session.Exec(ctx, serverRunSQL).ReadAll()
 	if err != nil {
 		return fmt.Errorf("read the timeline: %w", err)
 	}
@@ -78,7 +79,7 @@ func (t *timelines) check(ctx context.Context, session *pgconn.PgConn) error {
 	return nil
 }
 
-// replaced reports whether another server of the cluster was promoted since.
+// replaced reports whether this process has seen a newer timeline of the cluster: another server was promoted.
 func (t *timelines) replaced(server Server) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,10 +14,10 @@ import (
 // LineMediaType is the media type of a stream with one JSON object per line.
 const LineMediaType = "application/x-ndjson"
 
-// Ends of a stream.
+// Reasons why a stream ends early.
 var (
 	ErrDraining = errors.New("the service is shutting down")
-	ErrClient   = errors.New("the client may not receive the stream, or does not read it")
+	ErrClient   = errors.New("the key of the client is not valid any more, or the client does not read the stream")
 )
 
 // Default time limits of streams.
@@ -45,21 +45,23 @@ type Lines struct {
 	validAt time.Time // time of the last check that did not refuse the key
 }
 
-// Run runs stream, which calls Write and KeepAlive, and ends the answer. ctx is the context of the request. It returns
-// the error of stream if an error response is still possible. Otherwise it aborts the answer, so that the client
-// detects that it is incomplete, and logs the error unless the client is the cause.
+// Run calls stream, which calls Write and KeepAlive. ctx is the context of the request. If stream returns nil or
+// ErrDraining, the answer ends normally. If it returns another error before anything was sent, Run returns that error,
+// for an error response. Otherwise Run panics with http.ErrAbortHandler, so that the client detects that the answer is
+// incomplete, and logs the error unless the client is the cause.
 func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) error {
 	l.validAt = l.Kit.Now()
 	err := l.removeReadDeadline()
 	if err == nil {
 		err = stream(ctx)
 	}
-	switch {
-	case err == nil, errors.Is(err, ErrDraining):
+	if err == nil || errors.Is(err, ErrDraining) {
 		return nil
-	case !l.begun:
+	}
+	if !l.begun {
 		return err
-	case ctx.Err() == nil && !errors.Is(err, ErrClient):
+	}
+	if ctx.Err() == nil && !errors.Is(err, ErrClient) {
 		l.Kit.Logger.WarnContext(ctx, "a stream broke off", slog.String("route", routeOf(l.Request)),
 			slog.String("requestId", RequestID(ctx)), slog.Any("error", err))
 	}
@@ -67,8 +69,8 @@ func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) err
 }
 
 // removeReadDeadline removes the deadline at which net/http would cancel the request's context. A request with a body
-// keeps the deadline: net/http does not cancel its context, and waits for the rest of the body after the stream, up to
-// the deadline. Writers of tests have no deadlines.
+// keeps it: net/http does not cancel the context of such a request, and the deadline limits how long net/http waits for
+// the rest of the body after the stream. Writers of tests have no deadlines.
 func (l *Lines) removeReadDeadline() error {
 	if l.Request.ContentLength != 0 {
 		return nil
@@ -85,7 +87,7 @@ const flushSize = 64 << 10
 
 // Write sends n lines. line appends the text of line i, without the newline, to a buffer.
 func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) error {
-	sent := 0
+	flushed := 0
 	for i := range n {
 		var err error
 		if l.buffer, err = line(l.buffer, i); err != nil {
@@ -101,8 +103,8 @@ func (l *Lines) Write(n int, line func(buffer []byte, i int) ([]byte, error)) er
 		if err := l.send(l.buffer); err != nil {
 			return err
 		}
-		l.Sent += int64(i + 1 - sent)
-		l.buffer, sent = l.buffer[:0], i+1
+		l.Sent += int64(i + 1 - flushed)
+		l.buffer, flushed = l.buffer[:0], i+1
 	}
 	return nil
 }
@@ -122,13 +124,15 @@ func (l *Lines) KeepAlive() error {
 	return nil
 }
 
-// keyCheckInterval is the minimum time between two checks of a stream's key. Pauses between writes and the cache of
-// package access add to it, but a revoked key ends the stream within a second. Only a write that has begun may take
-// longer: a slow client has WriteTimeout to receive it.
+// keyCheckInterval is the minimum time between two checks of a stream's key. The pauses of stream between its calls of
+// Write and KeepAlive and the cache of package access add to it; together they must stay below a second, because a
+// revoked key must end the stream within a second. Only a write that has begun may take longer: a slow client has
+// WriteTimeout to receive it.
 const keyCheckInterval = 100 * time.Millisecond
 
-// mayWrite fails when the process shuts down or the key is no longer valid. It is called before every write, because a
-// slow client may receive hundreds of lines for a long time.
+// mayWrite fails when the process shuts down or the key is no longer valid. It is called before every write except that
+// of the header alone, and not once for each call of Write, because a slow client can take long to receive the lines of
+// one call.
 func (l *Lines) mayWrite() error {
 	if l.Draining != nil && l.Draining() {
 		return ErrDraining

@@ -17,8 +17,9 @@ import (
 // in this time needs 400 kbit/s.
 const receiveTime = 10 * time.Second
 
-// ReadLimit limits the concurrent requests of readers, or of staff and auditors, until the last byte is sent: a slow
-// client keeps a page in memory. Create it with NewReadLimit.
+// ReadLimit limits the requests in progress of an audience, and how many of their answers are made at the same time. A
+// request is in progress until its last byte is sent, because a slow client keeps a page in memory. Create it with
+// NewReadLimit.
 type ReadLimit struct {
 	slots   chan struct{} // one for each request, until its last byte is sent
 	making  chan struct{} // one for each answer that is being made
@@ -28,8 +29,8 @@ type ReadLimit struct {
 }
 
 // NewReadLimit returns a ReadLimit for an audience, which is a label of its metrics. requests is the limit of requests
-// in progress. answers is the limit of answers that are made at the same time; 0: half of the processors, rounded up. A
-// client that has not received its answer ten seconds after the timeout is disconnected.
+// in progress. answers is the limit of answers that are made at the same time; 0: half of the processors, rounded up.
+// timeout is the time for making an answer; receiveTime later, a client without its whole answer is disconnected.
 func NewReadLimit(audience string, requests, answers int, timeout time.Duration) *ReadLimit {
 	answers = cmp.Or(answers, (runtime.GOMAXPROCS(0)+1)/2)
 	r := &ReadLimit{slots: make(chan struct{}, requests), making: make(chan struct{}, answers), timeout: timeout}
@@ -58,9 +59,9 @@ func (r *ReadLimit) Collect(ch chan<- prometheus.Metric) {
 var errBusy = problem.Unavailable(RetryAfter).WithDetail(
 	"Too many readers are being answered. Repeat the request after the time in Retry-After.")
 
-// Limit calls next within the limit, and refuse above it. A refusal closes the connection, which drops pipelined
-// requests: 800 clients with 60 pipelined requests each delayed a comment of another client by 4 s on a busy machine.
-// A nil ReadLimit does not limit.
+// Limit returns a handler that calls next, or refuse while the limit is reached. A refusal closes the connection, which
+// drops pipelined requests: 800 clients with 60 pipelined requests each delayed a comment of another client by 4 s on a
+// busy machine. A nil ReadLimit does not limit.
 func (r *ReadLimit) Limit(next http.Handler, refuse Refusal) http.Handler {
 	if r == nil {
 		return next
@@ -82,9 +83,9 @@ func (r *ReadLimit) Limit(next http.Handler, refuse Refusal) http.Handler {
 	})
 }
 
-// Make calls answer once fewer answers than the limit are being made, and fails if ctx ends first. Making an answer
-// takes several times its memory: without this limit, 64 concurrent large pages took all the memory that the garbage
-// collector allows, and commands waited for seconds.
+// Make waits until fewer answers than the limit are being made, and then calls answer. It fails if ctx ends while it
+// waits. Making an answer takes several times its memory: without this limit, 64 concurrent large pages took all the
+// memory that the garbage collector allows, and commands waited for seconds.
 func (r *ReadLimit) Make(ctx context.Context, answer func() error) error {
 	if r == nil {
 		return answer()

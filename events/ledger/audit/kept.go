@@ -18,7 +18,7 @@ import (
 // comparison is a checkpoint with which the history is compared, and the result.
 type comparison struct {
 	name       string    // "" if fromLedger
-	origin     string    // of the checkpoint; may be an earlier one of the ledger
+	origin     string    // of the checkpoint: the current origin of the ledger or an earlier one
 	fromLedger bool      // a checkpoint of an earlier origin that the ledger stored, not one that the auditor kept
 	signed     tlog.Tree // size and root that the checkpoint signs
 	agrees     *bool     // whether it agrees with the history; nil: not compared
@@ -27,12 +27,12 @@ type comparison struct {
 // Errors of Verify.
 var (
 	ErrOrigin = errors.New("is of another origin")
-	ErrFirst  = errors.New("the history begins elsewhere") // different from Config.First
+	ErrFirst  = errors.New("the history begins elsewhere") // not at Config.First
 )
 
 // open reads the checkpoint, its signatures, and the kept checkpoints.
 func (v *verification) open(ctx context.Context) error {
-	signed, err := v.Source.Checkpoint(ctx)
+	note, err := v.Source.Checkpoint(ctx)
 	if err != nil {
 		return fmt.Errorf("read checkpoint: %w", err)
 	}
@@ -42,24 +42,24 @@ func (v *verification) open(ctx context.Context) error {
 			return fmt.Errorf("read verifier keys: %w", err)
 		}
 	}
-	c, err := ledger.ParseCheckpoint(signed)
+	c, err := ledger.ParseCheckpoint(note)
 	if err != nil {
 		return err
 	}
 	v.signed = c.Tree
 	used := []string{}
 	for _, key := range keys {
-		signed, err := c.SignedBy(key)
+		ok, err := c.SignedBy(key)
 		if err != nil {
 			return err
 		}
-		if signed {
+		if ok {
 			used = append(used, key)
 		}
 	}
 	r := v.report
 	r.Origin, r.Size, r.Root = c.Origin, c.Tree.N, base64.StdEncoding.EncodeToString(c.Tree.Hash[:])
-	r.FirstLogIndex, r.Unverified = v.Source.First(), v.Source.First()
+	r.FirstLogIndex, r.Unverified = v.Source.First(), v.Source.First() // log indexes begin at 0
 	r.Keys, r.KeysGiven = used, len(v.Keys) > 0
 	if len(used) == 0 {
 		v.add(Fault{Part: Signature, Count: 1, Detail: "the checkpoint has no valid signature of one of the keys"})
@@ -84,8 +84,11 @@ func (v *verification) openKept(ctx context.Context, current string) error {
 		if kept.Origin == current {
 			continue
 		}
-		if err := v.addFromLedger(ctx, kept.Origin, kept.Tree.N); err != nil {
+		switch err := v.addFromLedger(ctx, kept.Origin, kept.Tree.N); {
+		case errors.Is(err, ErrOrigin):
 			return fmt.Errorf("%s %w: %s instead of %s", name, err, kept.Origin, current)
+		case err != nil:
+			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
 	slices.SortStableFunc(v.comparisons, func(a, b comparison) int { return cmp.Compare(a.signed.N, b.signed.N) })
@@ -93,8 +96,9 @@ func (v *verification) openKept(ctx context.Context, current string) error {
 }
 
 // addFromLedger adds a comparison with a checkpoint of an earlier origin from the database: the newest with fewer than
-// size entries. The events that were lost come after it. It fails with ErrOrigin for an unknown origin. It does nothing
-// if the source is not a database, because only a database stores earlier origins.
+// size entries. If events were lost when the origin changed, and this checkpoint agrees with the history, they come
+// after it. addFromLedger fails with ErrOrigin for an unknown origin. It does nothing if the source is not a database,
+// because only a database stores earlier origins.
 func (v *verification) addFromLedger(ctx context.Context, origin string, size int64) error {
 	db, ok := v.Source.(*Database)
 	if !ok {
@@ -119,8 +123,8 @@ func (v *verification) comparesInside(from, to int64) bool {
 
 // compareKept makes the comparisons, and reports the results of the kept checkpoints.
 func (v *verification) compareKept() {
-	// Compare the tree of the entries. Compare that of the tiles instead if only it has the signed root, or if neither
-	// has it and entries are missing.
+	// Prefer the tree with the signed root, and of two such trees that of the entries. If neither has it, use the tree of
+	// the entries unless it is broken, because entries are missing.
 	t := v.entryTree
 	if !v.hasSignedRoot(t) && (v.hasSignedRoot(v.tileTree) || t.broken) {
 		t = v.tileTree
@@ -133,16 +137,16 @@ func (v *verification) compareKept() {
 		if c.fromLedger {
 			continue
 		}
-		if c.signed.N > v.signed.N {
+		if c.signed.N > v.signed.N { // the history is truncated
 			c.agrees = new(false)
 		}
 		v.report.Kept = append(v.report.Kept, Kept{Name: c.name, Size: c.signed.N, Agrees: c.agrees})
 	}
 }
 
-// addKeptFaults adds the faults of kept checkpoints that do not agree: one for each that could not be compared, one for
-// those of the current origin, and one for those of earlier origins, whose entries were lost. The first entry that
-// differs is between the largest checkpoint that agrees and the smallest that does not.
+// addKeptFaults adds the faults of kept checkpoints: one for each that could not be compared, one for those of the
+// current origin that do not agree, and one for those of earlier origins that do not agree, whose entries were lost.
+// The first entry that differs is between the largest checkpoint that agrees and the smallest that does not.
 func (v *verification) addKeptFaults(ctx context.Context) error {
 	agreed := int64(0)             // size of the largest checkpoint so far that agrees; comparisons are sorted by size
 	agreedOf := map[string]int64{} // the same for each origin
@@ -187,42 +191,45 @@ func (v *verification) uncomparedFault(c *comparison) Fault {
 			"%s covers %d entries and ends before the first verified event, log index %d, so it could not be compared: verify "+
 				"together with the older bundle", c.name, c.signed.N, first)}
 	}
+	// An operator must not be able to hide a rewritten history by leaving out entries.
 	return Fault{
 		Part: Rewritten, Count: 1, Detail: "the history could not be compared with " + c.name + ": entries are missing",
 	}
 }
 
-// rewrittenFault reports a kept checkpoint of the current origin that does not agree. The first from entries agree.
-func (v *verification) rewrittenFault(ctx context.Context, from int64, c *comparison) (Fault, error) {
+// rewrittenFault reports a kept checkpoint of the current origin that does not agree. agreed is the number of
+// entries at the beginning that agree.
+func (v *verification) rewrittenFault(ctx context.Context, agreed int64, c *comparison) (Fault, error) {
 	if c.signed.N > v.signed.N {
 		return Fault{
 			Part: Truncated, LogIndex: new(v.signed.N), Count: c.signed.N - v.signed.N,
 			Detail: fmt.Sprintf("%s covers %d entries, and the history has %d", c.name, c.signed.N, v.signed.N),
 		}, nil
 	}
-	f := Fault{Part: Rewritten, LogIndex: &from, Count: 1, Detail: fmt.Sprintf(
+	f := Fault{Part: Rewritten, LogIndex: &agreed, Count: 1, Detail: fmt.Sprintf(
 		"the first %d entries are not those of %s; the first that differs has a log index from %d to %d", c.signed.N, c.name,
-		from, c.signed.N-1)}
+		agreed, c.signed.N-1)}
 	err := v.locate(ctx, &f, c.signed.N)
 	return f, err
 }
 
-// lostFault reports entries of an earlier origin that the ledger has lost. The first from entries agree; first and last
-// are the smallest and the largest kept checkpoint that do not agree.
-func (v *verification) lostFault(ctx context.Context, from int64, first, last *comparison) (Fault, error) {
+// lostFault reports entries of an earlier origin that the ledger has lost. agreed is the number of entries at the
+// beginning that agree; smallest and largest are kept checkpoints that do not agree.
+func (v *verification) lostFault(ctx context.Context, agreed int64, smallest, largest *comparison) (Fault, error) {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
-		last.name, last.signed.N, last.origin, v.report.Origin, from, from, first.signed.N-1)
+		largest.name, largest.signed.N, largest.origin, v.report.Origin, agreed, agreed, smallest.signed.N-1)
 	if _, ok := v.Source.(*Database); !ok {
 		detail += "; or it is a checkpoint of another ledger"
 	}
-	f := Fault{Part: Lost, LogIndex: &from, Detail: detail}
-	err := v.locate(ctx, &f, first.signed.N)
-	f.Count = last.signed.N - *f.LogIndex
+	f := Fault{Part: Lost, LogIndex: &agreed, Detail: detail}
+	err := v.locate(ctx, &f, smallest.signed.N)
+	f.Count = largest.signed.N - *f.LogIndex
 	return f, err
 }
 
-// locate completes a fault with the first leaf below size that differs from that of the older bundle, if there is one.
+// locate replaces the log index and the detail of a fault with those of the first entry below size that differs from
+// that of the older bundle. Without such a bundle or entry it changes nothing.
 func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 	if v.Older == nil {
 		return nil
@@ -245,7 +252,7 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		if err != nil {
 			return err
 		}
-		raws, _ := ledger.SplitBundle(entries, offset+1) // more entries follow
+		raws, _ := ledger.SplitBundle(entries, offset+1) // it fails if more entries follow, and returns these
 		if offset < len(raws) {
 			if e, err := ledger.ParseEntry(raws[offset]); err == nil {
 				f.ID, f.Source = e.ID, e.Source
