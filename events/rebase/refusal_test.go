@@ -31,7 +31,7 @@ func TestRefusals(t *testing.T) {
 			`UPDATE events SET data = '{"x":1}' WHERE position = 1`, true, rebase.ErrLedger, "event",
 		},
 		"a changed tile": {
-			`UPDATE ledger_tiles SET hashes = set_byte(hashes, 40, 7)`, true, rebase.ErrLedger, "tile",
+			`UPDATE ledger_tiles SET hashes = set_byte(hashes, 40, get_byte(hashes, 40) # 1)`, true, rebase.ErrLedger, "tile",
 		},
 		"another root": {`UPDATE ledger_state SET root_hash = sha256('')`, true, rebase.ErrLedger, "root"},
 		"a checkpoint over another log": {
