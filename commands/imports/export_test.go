@@ -1,6 +1,7 @@
 package imports
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -22,6 +23,12 @@ func Chunks(unpacked io.Reader) (chunks [][][]byte, err error) {
 		}
 		chunks = append(chunks, c.lines)
 	}
+}
+
+// Ordered reports whether the first chunk of lines is ordered.
+func Ordered(lines []byte) bool {
+	c, _ := newPart(io.NopCloser(bytes.NewReader(lines)), 0).next()
+	return c.ordered
 }
 
 // Repacked packs lines and unpacks them again.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"novelgate/commands/ratelimit"
 	"novelgate/internal/problem"
 )
 
@@ -23,7 +24,7 @@ const (
 	MaxPartBytes = 16 << 20 // unpacked
 )
 
-// Limits of a chunk. A transaction that stores one is short: readers of the log wait for it.
+// Limits of a chunk. They keep the transaction that stores one short, because readers of the log wait for it.
 const (
 	chunkLines = 1_000
 	chunkBytes = 1 << 20
@@ -82,7 +83,7 @@ var errCoding = (&problem.Error{Code: problem.CodeUnsupportedMediaType}).WithDet
 // part reads the lines of a part, chunk by chunk.
 type part struct {
 	lines  *LineReader
-	sha256 hash.Hash // of the lines read so far
+	sha256 hash.Hash // of the unpacked bytes read so far, which may be ahead of the lines
 	before int64     // lines of the import before the part
 
 	count      int64  // lines in the chunks so far
@@ -104,7 +105,8 @@ type chunk struct {
 	last    bool // of its part
 }
 
-// next returns the next chunk, and io.EOF after the last one. A part without lines has no chunk.
+// next returns the next chunk, and io.EOF after the last one. A part without lines has no chunk. It reads one line
+// beyond a full chunk, so that it knows whether the chunk is the last.
 func (p *part) next() (chunk, error) {
 	c := chunk{first: p.before + p.count}
 	size := 0
@@ -138,8 +140,20 @@ func (p *part) next() (chunk, error) {
 		p.count++
 		size += len(line) + 1
 		c.lines = append(c.lines, line)
-		c.ordered = c.ordered || bytes.Contains(line, []byte(`"novels"`))
+		c.ordered = c.ordered || mayUpsert(line)
 	}
+}
+
+// mayUpsert reports whether a line may be an upsert. JSON may write its operation with escapes.
+func mayUpsert(line []byte) bool {
+	if bytes.Contains(line, []byte(`"novels"`)) {
+		return true
+	}
+	if !bytes.Contains(line, []byte(`\u`)) {
+		return false
+	}
+	e, err := readEnvelope(line)
+	return err == nil && e.operation.value == string(ratelimit.Novels)
 }
 
 // LineReader reads lines.
@@ -153,7 +167,7 @@ func NewLineReader(from io.Reader) *LineReader {
 var byteOrderMark = []byte("\ufeff")
 
 // Next returns the next line, without its end and a byte order mark, or io.EOF. A line that is too long is cut to
-// maxLine plus one byte.
+// maxLine plus one byte, and keeps a byte order mark.
 func (r *LineReader) Next() ([]byte, error) {
 	line, err := r.from.ReadSlice('\n')
 	switch {
@@ -174,7 +188,7 @@ func (r *LineReader) Next() ([]byte, error) {
 	return bytes.Clone(bytes.TrimPrefix(line, byteOrderMark)), nil
 }
 
-// sum returns the SHA-256 of all lines, once they have been read.
+// sum returns the SHA-256 of the unpacked part, once next has returned io.EOF or the last chunk.
 func (p *part) sum() []byte { return p.sha256.Sum(nil) }
 
 // The coders of chunks. They are safe for concurrent use.

@@ -53,6 +53,23 @@ func TestPartsAreCutIntoChunks(t *testing.T) {
 	}
 }
 
+// TestOrderedChunks: a chunk with an upsert is ordered, however its operation is written.
+func TestOrderedChunks(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]bool{
+		`{"operation":"novels","idempotencyKey":"1","body":{}}`:                       true,
+		`{"operation" : "nov\u0065ls","idempotencyKey":"1","body":{}}`:                true,
+		`{"\u006fperation":"\u006eovels","idempotencyKey":"1","body":{"a":"posts"}}`:  true,
+		`{"operation":"posts","idempotencyKey":"1","body":{"content":"nov\u0065ls"}}`: false,
+		`{"operation":"posts","idempotencyKey":"1","body":{"content":"\u4f60"}}`:      false,
+		`{"operation":"nov\u0065ls","idempotencyKey":"1","body":{}`:                   false,
+	} {
+		if got := imports.Ordered([]byte("a\n" + line + "\nb")); got != want {
+			t.Errorf("%s: ordered is %t", line, got)
+		}
+	}
+}
+
 // failing is a broken connection.
 type failing struct{}
 
