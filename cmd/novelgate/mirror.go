@@ -85,7 +85,7 @@ func (f *mirrorFlags) validateURL() error {
 }
 
 // validate checks the flags before anything starts. It reads the files, and sets keys and bundles. A mirror must
-// neither sign nor relay to the streams that it reads.
+// not sign, and must not relay to the streams that it reads.
 func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err error) {
 	if f.From == "" {
 		if f.Origin != nil || f.OriginKey != "" || len(f.Bundle) > 0 || f.NATS != (natsFlags{}) {
@@ -102,7 +102,7 @@ func (f *mirrorFlags) validate(signing *LedgerFlags, relaying *RelayFlags) (err 
 		return err
 	}
 	if signing.Origin != "" || signing.PublishDir != "" || signing.PublishURL != nil || len(signing.Witness) > 0 {
-		return errors.New("--mirror: a mirror signs and publishes nothing, so the flags --ledger-origin, " +
+		return errors.New("--mirror: a mirror does not sign or publish a ledger, so the flags --ledger-origin, " +
 			"--ledger-publish-dir, --ledger-publish-url and --ledger-witness are for its origin")
 	}
 	if relaying.URL == f.From && relaying.NATS == f.NATS {
@@ -148,13 +148,17 @@ func (f *mirrorFlags) source(ctx context.Context, logger *slog.Logger) (audit.So
 		return &audit.Live{Service: ledgerService, Key: f.AuditorKey}, func() {}, nil
 	}
 	connection := f.NATS.connection(f.From, logger)
-	connection.Name, connection.Inbox = "novelgate mirror", "_INBOX_mirror"
+	connection.Name, connection.Inbox = "novelgate mirror", "_INBOX_mirror" // which its NATS user may use
 	conn, err := relay.Connect(ctx, connection)
 	if err != nil {
 		return nil, nil, err
 	}
 	source, err := relay.NewSource(conn, ledgerService)
-	return source, conn.Close, err
+	if err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
+	return source, conn.Close, nil
 }
 
 // addMirror makes the database the mirror of another service, and adds the background work of a mirror. Without

@@ -71,7 +71,7 @@ func TestMirrorRefusesCommands(t *testing.T) {
 	}{
 		{"the database is a mirror", []string{"--database-url", mirror.DatabaseURL}},
 		{"needs an empty one", append([]string{"--database-url", origin.DatabaseURL}, flags...)},
-		{"a mirror signs and publishes nothing", append([]string{"--ledger-origin", "another"}, flags...)},
+		{"a mirror does not sign or publish a ledger", append([]string{"--ledger-origin", "another"}, flags...)},
 		{"needs --auditor-key", flags[:4]},
 		{"is not the API key of an auditor", slices.Concat(
 			flags[:4], []string{"--auditor-key", apikey.NewSandbox("abcd").Reveal(), "--database-url", origin.DatabaseURL},
