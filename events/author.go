@@ -102,7 +102,7 @@ type AuthorPostsHidden struct {
 func (AuthorPostsHidden) Type() string { return "author.posts_hidden.v1" }
 func (AuthorPostsHidden) isEvent()     {}
 
-// AuthorPostsRestored records the end of the latest AuthorPostsHidden. Comments hidden individually stay hidden.
+// AuthorPostsRestored records the end of all AuthorPostsHidden before it. Comments hidden individually stay hidden.
 type AuthorPostsRestored struct {
 	AuthorRef
 	Reason string `json:"reason"`
@@ -112,16 +112,16 @@ type AuthorPostsRestored struct {
 func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
 func (AuthorPostsRestored) isEvent()     {}
 
-// AuthorErased records that the author's identity and comments were erased from all earlier events. A block stays in
-// force. Later comments of the author are stored as usual.
+// AuthorErased records the erasure of the author's identity and comments from all earlier events. Comments up to
+// Searched were erased before it was recorded; the remaining ones, and staff actions about the author, are erased right
+// after it. A block stays in force. Later comments of the author are stored as usual.
 type AuthorErased struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason"`
 	Comments      int       `json:"comments"`  // number of erased comments
-	Decisions     int       `json:"decisions"` // number of erased staff actions about the author: links, blocks, hides
-	// Searched is a position in the log. Comments up to it were erased before this event was recorded, and those between
-	// it and this event are erased right after it. The position belongs to the cluster that recorded the event, and means
-	// nothing after a move to another cluster (see Frozen).
+	Decisions     int       `json:"decisions"` // number of erased staff actions about the author, such as links and blocks
+	// Searched is a position in the log. It belongs to the cluster that recorded the event, and means nothing after a
+	// move to another cluster (see Frozen).
 	Searched string `json:"searched"`
 }
 
@@ -133,7 +133,7 @@ func (AuthorErased) isEvent()     {}
 //
 // The result is the zero position, so that the whole log before the event is searched, in two cases:
 //   - The event was moved to another cluster. Stored events never change, so Searched is a position of the old one.
-//   - Searched is not before the event: it is a position in another log, for example that of the origin of a mirror.
+//   - Searched is not before the event, so it is a position in another log, for example that of the origin of a mirror.
 func (e AuthorErased) SearchedAt(at Position) (Position, error) {
 	searched, err := ParsePosition(e.Searched)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// Integrations is the inline projection of integrations and their keys. Staff change one at a time, so Apply writes
+// Integrations is the inline projection of integrations and their keys. Their events are rare, so Apply writes
 // event by event.
 type Integrations struct{}
 
@@ -34,7 +34,8 @@ const (
 SELECT $1, $2, true, false, false, false, 60, 60, 60000, false, $3, $4
 WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
 
-	// NULL leaves a setting unchanged. $2: version, $10: whether to set the limit of updates, to $11.
+	// NULL leaves a setting unchanged, except $11: if $10 is true, it becomes the limit of updates, NULL for none. $2:
+	// version.
 	integrationUpdateSQL = `UPDATE integrations
 SET stream_version    = $2,
     enabled           = coalesce($3, enabled),
@@ -211,7 +212,7 @@ func (AuthorDecisions) Streams() []string { return []string{events.AuthorStream}
 // decision is the change of an author by one event; nil: unchanged.
 type decision struct {
 	integrationID uuid.UUID
-	externalUUID  *string // nil when erased
+	externalUUID  *string // also nil if the event has lost it by an erasure
 	member        *string // "" ends the link
 	blocked       *bool
 	hiddenUntil   *time.Time

@@ -229,8 +229,8 @@ func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discuss
 	}
 	if asOf == nil {
 		body.Counts = &countsBody{Comments: page.TopLevelCount(), Replies: page.Replies, LastPost: page.LastPost}
-		if page.Number > 0 {
-			body.Counts.Position = &page.Number
+		if page.FirstPlace > 0 {
+			body.Counts.Position = &page.FirstPlace
 		}
 	}
 	for i := range page.TopLevelComments {

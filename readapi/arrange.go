@@ -44,7 +44,7 @@ func (q *pageQuery) arrange(page *Page, posts []Post) error {
 	return q.addRecent(page)
 }
 
-// setCursors sets the cursors of the neighbouring pages, and the number of the page's first comment. more means that
+// setCursors sets the cursors of the neighbouring pages, and the place of the page's first comment. more means that
 // there are more comments in the direction of reading.
 func (q *pageQuery) setCursors(page *Page, more bool) {
 	n := len(page.TopLevelComments)
@@ -52,11 +52,11 @@ func (q *pageQuery) setCursors(page *Page, more bool) {
 		return
 	}
 	first, last := q.numbers(page)
-	// A number counts from the oldest comment, page.Number from the beginning of the requested order.
-	if page.Number = first; q.Newest && first > 0 {
-		page.Number = page.TopLevelCount() - first + 1
+	// A number counts from the oldest comment, page.FirstPlace from the beginning of the requested order.
+	if page.FirstPlace = first; q.Newest && first > 0 {
+		page.FirstPlace = page.TopLevelCount() - first + 1
 	}
-	page.Number = max(page.Number, 0)
+	page.FirstPlace = max(page.FirstPlace, 0)
 	cursor := func(kind byte, t *TopLevelComment, number int) string {
 		return encodeCursor(kind, t.WrittenAt, number, t.ID)
 	}

@@ -45,7 +45,7 @@ type Page struct {
 	// Counts of the discussion or of the chapter, hidden and erased comments included; 0 on pages of a past time. They
 	// come from the projection activity, so they may be milliseconds behind the comments or ahead of them.
 	Posts, Replies int
-	Number         int           // place of the first top-level comment in the requested order, from 1; 0: unknown
+	FirstPlace     int           // place of the first top-level comment in the requested order, from 1; 0: unknown
 	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null when the counts are 0
 }
 

@@ -3,19 +3,22 @@
 //
 // # Pages of a discussion
 //
-// A discussion has pages of top-level comments, sorted by the time of writing, in either direction. Each one has its
-// first replies of any depth, in the order of receipt. A reply never arrives before its parent, so the first N replies
-// are a connected part of the tree. Further replies have pages of their own, for each top-level comment.
+// A discussion has pages of top-level comments, sorted by the time of writing, in either direction. Each one has those
+// replies of any depth that were received first, each after its parent. A reply never arrives before its parent, so the
+// first N replies are a connected part of the tree. Further replies have pages of their own, for each top-level
+// comment.
 //
 // # Statements
 //
-// A page of the current state is one statement of index scans, so a read model may be switched to its next generation
-// at any time. A link to a comment takes a second statement, which finds its place.
+// A page of top-level comments of the current state is one statement of index scans, so a read model may be switched to
+// its next generation at any time. A page of replies and a link to a comment take a second statement, which finds the
+// place. A link to a comment that the read model lacks takes more, for each ancestor that it lacks.
 //
 // A page of a past time takes two more statements: one for the history of the novel, one for the names of authors at
-// that time. Only the time-out of the request limits its cost, which grows in two ways. The state of the novel is built
-// from all its events up to then, one at a time. And until the page is full, the statement skips comments that were
-// written before that time but received after it, as in an import of old comments.
+// that time. Only the time-out of the request limits its cost, which grows in three ways. The state of the novel is
+// built from all its events up to then, one at a time. And until the page is full, the statement skips comments that
+// were written before that time but received after it, as in an import of old comments. And all comments of an author
+// are searched for the name at that time if the author has another name now.
 //
 // # What is withheld
 //
@@ -67,7 +70,8 @@ func checkPublic(state novel.State) error {
 	}
 }
 
-// Reader reads the read models, and the event log for comments that are not in them yet.
+// Reader reads the tables of projections, and the event log for the texts of comments, for past states, and for
+// comments that are not in the tables yet.
 type Reader struct {
 	DB database.Querier
 

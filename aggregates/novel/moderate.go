@@ -8,14 +8,15 @@ import (
 
 // Publication is the host platform's command to make a title canonical.
 type Publication struct {
-	Title  string // cleaned; used on creation
+	Title  string // cleaned by title.Clean; used on creation
 	Slug   string // used on creation, unless the title already has a slug
 	Fields Fields
 	Reason string
 }
 
-// Publish makes the novel canonical. If there is no novel, it creates one. If a partner owns the novel, the host
-// platform takes it over, with a second event if fields change.
+// Publish makes the novel canonical. If the title has no novel and is not barred, Publish creates one. If a partner
+// owns the novel, the host platform takes it over, with a second event if fields change. A rejected or published novel
+// and a barred title are refused with *TransitionError.
 func (n Novel) Publish(cmd Publication) ([]events.Event, error) {
 	switch {
 	case !n.Exists():
@@ -53,7 +54,7 @@ func (n Novel) Reject(reason string) (events.Event, error) {
 	return events.NovelRejected{Reason: reason}, nil
 }
 
-// Bar rejects a title that has no novel. A title that was barred before keeps its spelling and its slug.
+// Bar rejects a title that has no novel. A free one, which was barred before, keeps its spelling and its slug.
 func (n Novel) Bar(title, slug, reason string) (events.Event, error) {
 	if n.Exists() {
 		return nil, &TransitionError{n.State, Rejected}

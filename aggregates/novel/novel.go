@@ -14,9 +14,9 @@ import (
 // State is the state of a novel in moderation and publication.
 type State string
 
-// States and their transitions: pending → approved | rejected, approved ↔ rejected, any but rejected → published. A
-// title without a novel: none | free → rejected (barred) → free. An import or a publication of a free title creates its
-// novel.
+// States and their transitions: pending → approved | rejected, approved ↔ rejected, pending | approved → published. A
+// title without a novel, unknown or free, becomes rejected (barred), and a barred one free. An import or a publication
+// of a free title creates its novel.
 const (
 	Pending   State = "pending"   // waits for staff; only from integrations under review
 	Approved  State = "approved"  // a partner's novel, approved by staff or without review

@@ -17,8 +17,8 @@ type Change struct {
 }
 
 // Diff lists the fields that differ between two states of an aggregate, sorted by name. Nested members have names such
-// as "outer.inner". Elements of a list are matched by their identifiers, such as "posts.<postId>.content"; a list
-// without identifiers is one field.
+// as "outer.inner". Elements of a list are matched by their identifiers, such as "posts.<postId>.content". A list with
+// an element without an identifier is one field, an empty list is none.
 func Diff(before, after any) ([]Change, error) {
 	oldFields, err := fields(before)
 	if err != nil {
@@ -94,7 +94,7 @@ func collect(found map[string]jsontext.Value, name string, value jsontext.Value)
 	}
 }
 
-// elementsByID returns the elements of a list by their postId or keyId; nil if an element is not an object.
+// elementsByID returns the elements of a list by their postId or keyId; nil if an element has none.
 func elementsByID(list jsontext.Value) (map[string]jsontext.Value, error) {
 	var elements []jsontext.Value
 	if err := json.Unmarshal(list, &elements); err != nil {
@@ -112,7 +112,11 @@ func elementsByID(list jsontext.Value) (map[string]jsontext.Value, error) {
 		if err := json.Unmarshal(element, &ids); err != nil {
 			return nil, err
 		}
-		byID[ids.PostID+ids.KeyID] = element
+		id := ids.PostID + ids.KeyID // an element has one of them
+		if id == "" {
+			return nil, nil
+		}
+		byID[id] = element
 	}
 	return byID, nil
 }

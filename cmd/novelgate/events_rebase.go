@@ -17,12 +17,13 @@ func (*eventsRebase) Help() string {
 another cluster, serve refuses to start, and this command makes the history readable there. Stop every replica
 first.
 
-It is one transaction: an interrupted command changes nothing. Before and after, it hashes all events and compares them
-with the ledger. No entry, checkpoint or proof changes. It needs disk space for a second copy of the table of events
-and its indexes. It refuses a history that is readable already.`
+The move is one transaction: if it is interrupted, nothing changes. Before and after, it hashes all sealed events and
+compares them with the ledger. No entry, checkpoint or proof changes. It needs disk space for a second copy of the
+table of events and its indexes. It refuses a history that is readable already.`
 }
 
-// vacuumLogSQL marks the moved rows as visible to all transactions, and frees the space of the old ones.
+// vacuumLogSQL marks the rows of the main tables that were rewritten as visible to all transactions, and frees the
+// space of the old ones. Autovacuum does the same with the other tables.
 const vacuumLogSQL = `VACUUM (ANALYZE) events, ledger_seals, ledger_state, projections, authors`
 
 // Run rebases the log. It starts the embedded database if necessary.
@@ -42,8 +43,8 @@ func (c *eventsRebase) Run(ctx context.Context, out *output, now clock, open *re
 	})
 }
 
-// rebaseLog rebases the log over a single connection. rebase.Run refuses to start while the database has any other
-// connection, even an idle one of this pool.
+// rebaseLog rebases the log over a single connection. rebase.Run refuses to start while Novelgate has any other
+// connection to the database, even an idle one of this pool.
 func rebaseLog(ctx context.Context, s streams, now clock, pool *pgxpool.Pool) (*rebase.Report, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {

@@ -25,10 +25,10 @@ type eventsVerify struct {
 	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundles to verify, without a database."`
 	URL      *url.URL `placeholder:"URL" help:"Public URL of a service: verify the published entries."`
 	Database bool     `help:"Verify the events in the database, which is the default."`
-	Key      []string `placeholder:"KEY" help:"Public key that must have signed, or a file of keys."`
-	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or older bundle that the history must continue. It must not end before the first event of DIR."`
+	Key      []string `placeholder:"KEY" help:"Public key, or a file of keys: one of them must have signed."`
+	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
 
-	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy) with the logs and witnesses that must have signed. Without --key its logs are the keys (default: no witness is demanded)."`
+	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy) with the witnesses that must have cosigned. Its logs are the keys unless --key is given (default: no witness is demanded)."`
 
 	FirstLogIndex int64 `placeholder:"INDEX" help:"First log index of DIR, for a bundle that continues others. Events before it are not verified; verify them separately (default: 0, everything)."`
 
@@ -37,8 +37,9 @@ type eventsVerify struct {
 
 // Help is shown by --help.
 func (*eventsVerify) Help() string {
-	return "Give a bundle, and those that continue it in order. Without DIR and --url, it verifies the database. " +
-		"`ledger status` prints the keys for --key. Without --key, the keys are those in the history, which proves less."
+	return "Give a bundle, and after it those that continue it. Without DIR and --url, it verifies the database. " +
+		"`ledger status` prints the keys for --key. Without --key and --policy, the keys are those in the history, " +
+		"which proves less."
 }
 
 // Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
@@ -183,7 +184,8 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 }
 
 // compareProjections replays the log for each projection in turn, and adds the differences to the report. In each table
-// the first rows that differ are a fault each, and all others together are one fault.
+// the first rows that differ are a fault each, and all others together are one fault. A projection that cannot be
+// compared is one fault.
 func (v *verification) compareProjections(ctx context.Context, out *output, pool *pgxpool.Pool) error {
 	for _, p := range append(projections.All(), projections.Inline()...) {
 		progress := func(rebuild.Progress) {}
@@ -270,7 +272,7 @@ func (v *verification) rows() [][]any {
 		add("WRONG", "%s", v.Faults[i].String())
 	}
 	if v.FaultCount > int64(len(v.Faults)) {
-		add("WRONG", "%d faults in all", v.FaultCount)
+		add("WRONG", "%d events and rows in all", v.FaultCount)
 	}
 	return rows
 }

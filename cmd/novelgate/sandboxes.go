@@ -21,8 +21,8 @@ import (
 )
 
 // sandboxes serves requests with keys of sandboxes, whatever their path. Each sandbox gets a service of its own on its
-// database, opened with the first request, so that no handler and no query knows of sandboxes. Create it with
-// newSandboxes.
+// database, opened with the first request, so that only simulated faults and the certification know of
+// sandboxes (commands.API.Sandbox). Create it with newSandboxes.
 type sandboxes struct {
 	main     *service
 	kit      *httpkit.Kit
@@ -43,18 +43,18 @@ type openSandbox struct {
 	opened  chan struct{}
 	service *service
 	err     error
-	stop    func() // ends the background work and waits for it
+	stop    func() // ends the service and closes its database; nil if it did not open
 }
 
-// newSandboxes returns sandboxes with some of the settings of serve. All others are off, also those that a later
-// version adds: nothing may publish what is in a sandbox.
+// newSandboxes returns sandboxes with the settings of serve that are named here. All others are off, also those that a
+// later version adds, except in Site and Webhooks: nothing may publish what is in a sandbox.
 func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	settings := serveCommand{
 		Lanes: 1, DatabaseConnections: database.LeastConnections(1), Readers: c.Readers, RequestTimeout: c.RequestTimeout,
 		ImportRetention: c.ImportRetention, Webhooks: c.Webhooks, Site: c.Site,
 		AllowUnsafeDurability: c.AllowUnsafeDurability, PauseLedger: true,
 	}
-	settings.Site.Covers = "none"
+	settings.Site.Covers = "none" // the hosts of covers are strangers
 	maxOpen := c.Sandboxes
 	if main.roles.last().Mirrors != "" {
 		maxOpen = 0 // sandboxes are at the origin
@@ -62,7 +62,8 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	return &sandboxes{main: main, kit: kit, settings: settings, maxOpen: maxOpen, open: map[string]*openSandbox{}}
 }
 
-// route sends requests with a valid key of a sandbox to its service, and all others to next.
+// route sends requests with a valid key of a sandbox to its service, and those without one to next. It answers itself
+// if the integration is disabled or the sandbox cannot be opened. On a standby, next gets all requests.
 func (b *sandboxes) route(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		key, err := httpkit.Bearer(r.Header, "API key")
@@ -83,7 +84,7 @@ func (b *sandboxes) route(next http.Handler) http.Handler {
 		switch refused, ok := errors.AsType[*problem.Error](err); {
 		case err == nil:
 			s.handler.ServeHTTP(&uncached{w}, r)
-		case ok && refused.Code == problem.CodeUnauthorized: // next answers as for any other unknown key
+		case ok && refused.Code == problem.CodeUnauthorized: // next answers that the key is not valid
 			next.ServeHTTP(w, r)
 		default:
 			b.kit.DelayRefusal(r, uuid.Nil, err)
@@ -173,8 +174,8 @@ func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 	return list[name], err
 }
 
-// makeRoom reports whether another sandbox may be open. If maxOpen sandboxes are open, it first closes the least
-// recently used one without requests under way. The caller holds b.mu.
+// makeRoom reports whether another sandbox may be open. If maxOpen sandboxes are open, it begins to close the
+// least recently used one without requests under way. The caller holds b.mu.
 func (b *sandboxes) makeRoom() bool {
 	if len(b.open) < b.maxOpen {
 		return true
@@ -253,7 +254,8 @@ func (b *sandboxes) watch(ctx context.Context, name string, id uint32, box *open
 	}
 }
 
-// close starts to close a sandbox, unless that has begun already. The caller holds b.mu.
+// close starts to close a sandbox, unless that has begun already. It does not wait, because start and the background
+// work of the sandbox call it. The caller holds b.mu.
 func (b *sandboxes) close(name string, box *openSandbox) {
 	if b.open[name] != box {
 		return
@@ -268,7 +270,7 @@ func (b *sandboxes) close(name string, box *openSandbox) {
 	}()
 }
 
-// closeAll closes all sandboxes, after their last request, and waits for them.
+// closeAll closes all sandboxes and waits for them. Call it when no request is under way.
 func (b *sandboxes) closeAll() {
 	b.mu.Lock()
 	for name, box := range b.open {

@@ -19,7 +19,8 @@ func listWebhooks(ctx context.Context, c *call) (*output, error) {
 	}{found}}, err
 }
 
-// switchWebhook switches a webhook off or on. It is idempotent.
+// switchWebhook switches a webhook off or on. A repetition succeeds: off again replaces the time and the reason, on
+// again makes the retries due.
 func switchWebhook(on bool) operation {
 	return withBody(func(ctx context.Context, c *call, body reasonBody) (*output, error) {
 		found, err := (&webhooks.Store{Pool: c.staff.Pool}).Switch(ctx, c.id, on, c.staff.Actor, body.Reason)

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// spooledSQL lists the chunks that have lines: without an outcome, or failed.
+	// spooledSQL lists chunks with texts of lines: of those without an outcome, and of those that failed.
 	spooledSQL = `SELECT c.import_id, c.first_line, c.body FROM imports AS i JOIN import_chunks AS c USING (import_id)
 WHERE i.integration_id = $1 AND i.purged_at IS NULL AND (c.unsettled > 0 OR c.failed > 0)
   AND (c.import_id, c.first_line) > ($2, $3)
@@ -44,8 +44,8 @@ UPDATE imports AS i SET spooled = i.spooled + octet_length($4::bytea) - old.size
 const leasePause = 50 * time.Millisecond
 
 // EraseLines erases the lines of an author from the spool and returns their number. It leases each chunk with such
-// lines. So when it returns, none of the author's lines that were spooled before the call is being executed: the
-// comments that they led to are on record.
+// lines, and a worker executes no line of a chunk that it does not lease (see submitTime). So when it returns, each of
+// the author's lines that were spooled before the call is erased or was executed, and then its comment is on record.
 func EraseLines(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
 	erased, holder := 0, uuid.New()
 	var id uuid.UUID

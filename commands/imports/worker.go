@@ -129,7 +129,7 @@ func (w *Worker) step(ctx context.Context, holder uuid.UUID, pace *pace) (bool, 
 	}
 	err = w.visit(ctx, v, holder, pace)
 	if errors.Is(err, errLeaseLost) {
-		w.Logger.InfoContext(ctx, "another worker has taken a chunk", slog.String("import", v.importID.String()))
+		w.Logger.InfoContext(ctx, "the lease of a chunk is lost", slog.String("import", v.importID.String()))
 		return true, nil
 	}
 	return true, err
@@ -138,7 +138,8 @@ func (w *Worker) step(ctx context.Context, holder uuid.UUID, pace *pace) (bool, 
 // visit executes the due lines of a chunk, as long as there are permits.
 func (w *Worker) visit(ctx context.Context, v *visit, holder uuid.UUID, pace *pace) error {
 	var pause time.Duration // of the import
-	// Lines to retry, and replies whose parent this visit has stored, are executed before later lines.
+	// due begins again at the first line, so that lines to retry, and replies whose parent this visit has stored, come
+	// before later lines.
 	for due := v.due(); len(due) > 0 && ctx.Err() == nil && pause == 0; due = v.due() {
 		if now := w.Now(); now.Sub(v.leasedAt) > saveInterval {
 			state, err := w.Store.save(ctx, v, holder, now, false, 0)
@@ -180,7 +181,8 @@ func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pac
 	if err != nil {
 		return 0, err
 	}
-	// A line uses a permit when it gets its outcome. Return the permits of lines that wait or are retried.
+	// A line uses a permit when it gets its outcome. Return the other permits, of lines that wait, are retried or were
+	// not submitted. The import need not pause then.
 	if unused := taken.Granted - (len(v.results) - before); unused > 0 {
 		if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
 			return w.limiterFailed(ctx, err), nil
@@ -210,8 +212,8 @@ type sent struct {
 	err     error // of Submit
 }
 
-// execute submits lines in order and records their outcomes. It stops before the second upsert of a title, because a
-// retry of the first would come after it, and when submitTime is over. It reports whether a line must be retried.
+// execute submits lines in order and records their outcomes. It stops when submitTime is over, and before the second
+// upsert of a title, because a retry of the first would come after it. It reports whether a line must be retried.
 func (w *Worker) execute(ctx context.Context, v *visit, due []int) (retry bool, err error) {
 	submitted := make([]sent, 0, len(due))
 	upserts := map[string]struct{}{}
@@ -240,11 +242,11 @@ func (w *Worker) execute(ctx context.Context, v *visit, due []int) (retry bool, 
 		submitted = append(submitted, s)
 	}
 	for i := range submitted {
-		refused, err := w.awaitOutcome(ctx, v, &submitted[i])
+		again, err := w.awaitOutcome(ctx, v, &submitted[i])
 		if err != nil {
 			return false, err
 		}
-		retry = retry || refused
+		retry = retry || again
 	}
 	return retry, nil
 }
@@ -259,7 +261,7 @@ func (w *Worker) awaitOutcome(ctx context.Context, v *visit, s *sent) (retry boo
 	}
 	var r Result
 	switch {
-	case errors.Is(err, committer.ErrOtherServer):
+	case errors.Is(err, committer.ErrOtherServer): // the new primary may not have the lease
 		return false, errLeaseLost
 	case errors.Is(err, committer.ErrParentUnknown):
 		v.waiting[s.index] = &waiter{
@@ -296,7 +298,7 @@ func (v *visit) command(index int, line *Line) *committer.Command {
 	}
 	cmd := committer.NewImportPost(caller, line.Key, line.Post)
 	cmd.Server = v.server
-	waits := v.waiting[index]
+	waits := v.waiting[index] // a ready reply is stored even if its parent is missing
 	cmd.Comment.AwaitParent = (waits == nil || !waits.ready) && line.awaitsParent()
 	return cmd
 }

@@ -34,9 +34,9 @@ func IdempotencyKey(h http.Header) (string, error) {
 }
 
 // ParseKey reads a key: 1 to 255 bytes of visible ASCII (0x21 to 0x7E). A value in double quotes is a string of RFC
-// 8941, as in the IETF draft of the header, and is unwrapped; "abc" and abc are the same key. A single quote mark at
-// one end is malformed. A comma has no special meaning. wrong is the error text without its subject, "" for a valid
-// key.
+// 8941, as in the IETF draft of the header, and is unwrapped; "abc" and abc are the same key. A double quote at one end
+// only is malformed. Blanks around the key are trimmed. A comma has no special meaning. wrong is the error text without
+// its subject, "" for a valid key.
 func ParseKey(sent string) (key, wrong string) {
 	key = strings.Trim(sent, " \t")
 	if strings.HasPrefix(key, `"`) || strings.HasSuffix(key, `"`) {

@@ -37,7 +37,8 @@ const (
 FROM imports WHERE state = 'completed' AND purged_at IS NULL AND NOT announced ORDER BY ended_at LIMIT 100`
 	announcedSQL = `UPDATE imports SET announced = true WHERE import_id = $1`
 
-	// $1: now; $2: end of the notice period; $3: keysSource.
+	// $1: now; $2: end of the notice period; $3: keysSource. The event id is the delivery of AnnounceDue, and the last
+	// condition is that of the index events_id_key.
 	expiringSQL = `SELECT integration_id, key_id, expires_at FROM api_keys AS k
 WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT EXISTS (SELECT FROM events AS e
     WHERE e.event_id = k.key_id || '/' || (extract(epoch FROM k.expires_at) * 1000000)::bigint AND e.event_source = $3
@@ -45,11 +46,11 @@ WHERE revoked_at IS NULL AND expires_at > $1 AND expires_at <= $2 AND NOT EXISTS
 ORDER BY expires_at LIMIT 100`
 )
 
-// Announce appends import.completed and key.expiring events until ctx ends. Every replica may run it.
+// Announce appends ImportCompleted and KeyExpiring events until ctx ends. Every replica may run it.
 func (s *Staff) Announce(ctx context.Context, logger *slog.Logger) {
 	for {
 		if err := s.AnnounceDue(ctx); err != nil && ctx.Err() == nil {
-			logger.WarnContext(ctx, "completed imports and expiring keys are not announced at present", slog.Any("error", err))
+			logger.WarnContext(ctx, "some completed imports or expiring keys are not announced yet", slog.Any("error", err))
 		}
 		if !eventlog.Sleep(ctx, announceEvery) {
 			return
@@ -77,8 +78,8 @@ type expiringKey struct {
 	ExpiresAt     time.Time
 }
 
-// AnnounceDue appends an event for each import that has been completed and for each key that expires soon, if there is
-// none yet. One call announces at most 100 imports and 100 keys.
+// AnnounceDue appends an event for each completed import that is not purged and for each key that expires soon, if
+// there is none yet. One call announces at most 100 imports and 100 keys.
 func (s *Staff) AnnounceDue(ctx context.Context) error {
 	completed, err := database.Collect(ctx, s.Pool, "completed imports", scanCompleted, completedSQL)
 	if err != nil {

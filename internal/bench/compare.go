@@ -24,7 +24,7 @@ type compareCommand struct {
 
 // Run prints one table for each number of connections.
 func (c *compareCommand) Run(ctx context.Context) error {
-	return c.run(ctx, nil, func(t *testbed) error {
+	return c.withTestbed(ctx, nil, func(t *testbed) error {
 		first, err := t.newService(ctx, "novelgate", t.Binary, c.ServeFlags)
 		if err != nil {
 			return err

@@ -22,7 +22,7 @@ type growthCommand struct {
 
 // Run prints the cost of comments while the database grows, and then measures the large database.
 func (c *growthCommand) Run(ctx context.Context) error {
-	return c.run(ctx, c.Settings, func(t *testbed) error {
+	return c.withTestbed(ctx, c.Settings, func(t *testbed) error {
 		s, err := t.newService(ctx, "novelgate", t.Binary, t.ServeFlags)
 		if err != nil {
 			return err

@@ -31,7 +31,7 @@ const liveConnections = 64
 
 // Run measures the live interface, an import, and both at a time.
 func (c *importCommand) Run(ctx context.Context) error {
-	return c.runService(ctx, false, nil, func(s *contestant) error {
+	return c.withService(ctx, false, nil, func(s *contestant) error {
 		peaks, err := alternate(ctx, []*contestant{s}, c.Connections, c.Rounds, c.Duration)
 		if err != nil {
 			return err

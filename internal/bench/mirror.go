@@ -24,7 +24,7 @@ type mirrorCommand struct {
 
 // Run measures how long a new mirror needs for a log, and what comments cost while a mirror catches up.
 func (c *mirrorCommand) Run(ctx context.Context) error {
-	return c.runService(ctx, false, nil, func(s *contestant) (err error) {
+	return c.withService(ctx, false, nil, func(s *contestant) (err error) {
 		n := &neighbours{service: s, priority: idle}
 		defer func() { err = errors.Join(err, n.stop()) }()
 		if err := s.preload(ctx, c.Events-c.Titles); err != nil {

@@ -60,7 +60,7 @@ FROM (SELECT post_id, novel_id FROM posts ORDER BY random() LIMIT 1000) AS p JOI
 // Run measures each kind of page, alternately on a small and on a large database.
 func (c *pagesCommand) Run(ctx context.Context) error {
 	large := max(c.Titles, smallTitles)
-	return c.run(ctx, nil, func(t *testbed) error {
+	return c.withTestbed(ctx, nil, func(t *testbed) error {
 		return t.runFilled(ctx, "small", smallTitles, smallComments, func(small *contestant) error {
 			return t.runFilled(ctx, "large", large, c.Events, func(large *contestant) error {
 				if err := c.compare(ctx, small, large); err != nil || !c.Hold {

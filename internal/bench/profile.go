@@ -34,7 +34,7 @@ func (c *profileCommand) Run(ctx context.Context) error {
 			"pg_stat_statements.track": "all",
 		}
 	}
-	return c.runService(ctx, c.Paused, settings, func(s *contestant) error { return c.profile(ctx, s) })
+	return c.withService(ctx, c.Paused, settings, func(s *contestant) error { return c.profile(ctx, s) })
 }
 
 func (c *profileCommand) profile(ctx context.Context, s *contestant) error {

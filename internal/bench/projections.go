@@ -28,7 +28,7 @@ type projectionsCommand struct {
 
 // Run fills a log and measures how fast it is read and projected.
 func (c *projectionsCommand) Run(ctx context.Context) error {
-	return c.run(ctx, nil, func(t *testbed) error {
+	return c.withTestbed(ctx, nil, func(t *testbed) error {
 		s, err := t.newService(ctx, "novelgate", t.Binary, nil)
 		if err != nil {
 			return err

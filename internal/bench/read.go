@@ -41,7 +41,7 @@ var fillSQL string
 func (c *readCommand) Run(ctx context.Context) error {
 	c.Titles = 1
 	c.ServeFlags = append(c.ServeFlags, "--readers", strconv.Itoa(c.Connections)) // otherwise some requests would get 503
-	return c.runService(ctx, true, nil, func(s *contestant) error {
+	return c.withService(ctx, true, nil, func(s *contestant) error {
 		if _, err := s.conn.Exec(ctx, fillSQL, c.Comments); err != nil {
 			return fmt.Errorf("fill the discussion: %w", err)
 		}

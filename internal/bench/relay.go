@@ -31,7 +31,7 @@ type relayCommand struct {
 
 // Run measures the cost of a relay, its lag, and the delay of events to the stream and to a mirror.
 func (c *relayCommand) Run(ctx context.Context) error {
-	return c.run(ctx, nil, func(t *testbed) (err error) {
+	return c.withTestbed(ctx, nil, func(t *testbed) (err error) {
 		s := &relayed{neighbours: neighbours{priority: niced}}
 		defer func() { err = errors.Join(err, s.stop()) }()
 		if err := s.startNATS(ctx, t, c.Servers); err != nil {

@@ -33,9 +33,11 @@ type testbed struct {
 	rounds     uint16 // number of rounds so far
 }
 
-// run starts a database server with fsync on and with additional settings, builds the service unless the flags name a
-// binary, calls use, stops the server and deletes its data.
-func (f testbedFlags) run(ctx context.Context, settings map[string]string, use func(t *testbed) error) (err error) {
+// withTestbed starts a database server with fsync on and with additional settings, builds the service unless the flags
+// name a binary, calls use, stops the server and deletes its data.
+func (f testbedFlags) withTestbed(
+	ctx context.Context, settings map[string]string, use func(t *testbed) error,
+) (err error) {
 	t := &testbed{testbedFlags: f}
 	if t.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -74,11 +76,11 @@ func (f testbedFlags) run(ctx context.Context, settings map[string]string, use f
 	return use(t)
 }
 
-// runService runs a database server and a service, calls use, and stops both.
-func (f testbedFlags) runService(
+// withService runs a database server and a service, calls use, and stops both.
+func (f testbedFlags) withService(
 	ctx context.Context, paused bool, settings map[string]string, use func(c *contestant) error,
 ) error {
-	return f.run(ctx, settings, func(t *testbed) error {
+	return f.withTestbed(ctx, settings, func(t *testbed) error {
 		c, err := t.newService(ctx, "novelgate", t.Binary, t.ServeFlags)
 		if err != nil {
 			return err

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Reasons why commands fail, besides ErrStandby and ErrReadOnly.
+// Results of a probe, besides ErrOldPrimary, ErrStandby and ErrReadOnly. ErrNoAnswer stands for any other error.
 var (
 	ErrNoAnswer = errors.New("the database does not answer")
 	ErrFull     = errors.New("the database server has no connection left")
@@ -21,8 +21,8 @@ const probeTimeout = time.Second
 
 const writableSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// Probe tests whether each pool for commands provides a writable connection. It returns for each of these pools
-// ErrNoAnswer, ErrFull, ErrOldPrimary, ErrStandby, ErrReadOnly or nil. It takes at most a second.
+// Probe tests whether each pool for commands (append, limits, access) provides a writable connection. It returns for
+// each of these pools ErrNoAnswer, ErrFull, ErrOldPrimary, ErrStandby, ErrReadOnly or nil. It takes at most a second.
 func (p *Pools) Probe() map[string]error {
 	found, _, _ := p.probes.Do("", func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.Background(), probeTimeout)
@@ -61,7 +61,8 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	default:
 		return nil
 	}
-	// A change by the operator or a failover only affects new sessions.
+	// Some changes by the operator (ALTER ROLE, ALTER DATABASE) and a failover to another server only affect new
+	// sessions.
 	pool.Reset()
 	return err
 }

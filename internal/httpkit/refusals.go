@@ -19,10 +19,11 @@ const (
 	refusalDelay      = time.Second
 )
 
-// DelayRefusal waits for refusalDelay, or until the client disconnects, if err is a refusal beyond the rate of its
-// caller. Otherwise it returns at once. Callers that are not authenticated share the rate of uuid.Nil.
+// DelayRefusal waits for refusalDelay, or until the client disconnects, if err is a refusal that costs the client
+// nothing to repeat, and beyond the rate of its caller. Otherwise it returns at once. Callers that are not
+// authenticated share the rate of uuid.Nil.
 func (k *Kit) DelayRefusal(r *http.Request, caller uuid.UUID, err error) {
-	switch k.Problem(err).Code { // only errors that do not depend on the body of the request
+	switch k.Problem(err).Code {
 	case problem.CodeUnauthorized, problem.CodeCapabilityDisabled, problem.CodeRateLimited:
 	default:
 		return

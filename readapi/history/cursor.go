@@ -22,19 +22,20 @@ import (
 //
 // A cursor has the position of an event, a digest of that event, and the number of events in the log up to it.
 //
-// The digest detects that the position belongs to another event. A failover or a restore that loses events leads to
-// this, because transaction ids are then used again; so does another log. Reading from there would miss events.
+// The digest detects that the position belongs to another event: in another log, or after a failover or a restore that
+// lost events, because transaction ids are then used again. Reading from there would miss events.
 //
-// If the log has the event, all later events have later positions. But the log may have lost earlier ones, which the
-// number detects. Positions follow the order in which transactions begin, so a transaction with an earlier position may
-// commit after the event, and be missing after a failover to a standby that lagged.
+// If the log still has the event, all events that are appended from now on have later positions. But the log may have
+// lost earlier events, which the number detects. Positions follow the order in which transactions begin, so a
+// transaction with an earlier position may commit after the event, and be missing after a failover to a standby that
+// lagged.
 type Cursor struct {
 	events.Position
 
 	digest digest
 	count  int64 // 0: unknown
-	// moved is the number of frozen events (events.Frozen) in the log when a cursor without a digest was given. It is 0 if
-	// the event of the cursor was frozen itself, because its position no longer changes.
+	// moved is the number of frozen events (events.Frozen) in the log when a cursor without a digest was given. It is 0
+	// if the event of the cursor was frozen itself, because its position no longer changes.
 	moved int32
 }
 
@@ -139,11 +140,12 @@ var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, ` + countOrZer
 // Fields returns scan targets for the columns of CursorSQL. A scan makes c the cursor after the event of the row.
 func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
 
-// Event returns 16 hexadecimal digits that identify the last event before the cursor, also in another log.
+// Event returns 16 hexadecimal digits that identify the last event before the cursor, also in the log of a mirror. They
+// are zeros if the cursor has no digest.
 func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
 
-// QueueCheck makes a batch fail with ErrCursorMismatch unless the cursor comes from this log and all earlier events are
-// still there.
+// QueueCheck makes a batch fail with ErrCursorMismatch unless, as far as the digest and the number of events show, the
+// cursor comes from this log and all earlier events are still there.
 func (c Cursor) QueueCheck(batch *pgx.Batch) {
 	batch.Queue(checkCountSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
 		_, _, err := c.check(Horizon{}, row)
@@ -161,7 +163,8 @@ type Horizon struct {
 // Cursor returns the cursor after all settled events.
 func (h Horizon) Cursor() Cursor { return h.end }
 
-// checkSQL reads the event at a position, and the horizon. $1, $2: transaction and ordinal.
+// checkSQL begins a statement that reads the oldest running transaction, the number of frozen events, the digest of the
+// event at a position, and the number of sealed events. $1, $2: transaction and ordinal.
 const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL + `,
        (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), ` + sealedSQL + `, `
 
@@ -191,9 +194,9 @@ FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.
 // sealedSQL is the number of sealed events.
 const sealedSQL = `coalesce((SELECT s.first_log_index + s.event_count FROM ledger_seals AS s ORDER BY s.first_log_index DESC LIMIT 1), 0)`
 
-// check scans the row of checkCountSQL. It fails with ErrCursorMismatch unless cursor and horizon come from this log
-// and all events before the cursor are still there. It returns the number of events up to the cursor, nil if unknown,
-// and the number of sealed events.
+// check scans the row of checkCountSQL. It fails with ErrCursorMismatch unless, as far as digest and number show,
+// cursor and horizon come from this log and all events before the cursor are still there. It returns the number of
+// events up to the cursor, nil if unknown, and the number of sealed events.
 func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64, err error) {
 	var xmin uint64
 	var moved int32
@@ -203,13 +206,15 @@ func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64,
 	}
 	var sound bool
 	switch {
-	case xmin < horizon.xmin || c.TransactionID >= xmin: // not sound: transaction ids were set back
+	case xmin < horizon.xmin || c.TransactionID >= xmin:
+		sound = false // the transaction ids were set back, or the cursor is of another log
 	case c == Cursor{}:
 		sound = true
 	case c.digest != digest{}:
 		sound = bytes.Equal(found, c.digest[:]) && (c.count == 0 || count == nil || *count == c.count)
 	// The other cases are cursors without a digest.
-	case c.TransactionID > events.Frozen && c.moved != moved: // not sound: the log has moved, which changed positions
+	case c.TransactionID > events.Frozen && c.moved != moved:
+		sound = false // the log has moved, which changed positions
 	case c.Ordinal == math.MaxInt32: // after all events that had settled at that time
 		sound = true
 	default:

@@ -40,7 +40,7 @@ func (b *discussionBody) Comments() template.HTML { return b.writer.page(b.page)
 // RangeText says which top-level comments the page shows, and of how many. If their numbers are unknown, it says only
 // how many comments there are. It is "" on pages of replies, on pages of a past time, and without comments.
 func (b *discussionBody) RangeText() string {
-	top, first, shown := b.page.TopLevelCount(), b.page.Number, len(b.page.TopLevelComments)
+	top, first, shown := b.page.TopLevelCount(), b.page.FirstPlace, len(b.page.TopLevelComments)
 	switch {
 	case top == 0 || shown == 0 || b.Single:
 		return ""

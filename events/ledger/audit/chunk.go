@@ -112,7 +112,7 @@ func (v *verification) storedEntries(ctx context.Context, first int64, count int
 ) {
 	stored, parsed = make([][]byte, count), make([]*ledger.Entry, count)
 	for offset := 0; offset < count; offset += ledger.TileWidth {
-		tile := tileAt(-1, first+int64(offset), first+int64(count))
+		tile := tileAt(entryBundles, first+int64(offset), first+int64(count))
 		data, err := read(ctx, v.Source, tile)
 		if err != nil {
 			return stored, parsed, err
@@ -156,7 +156,10 @@ func (v *verification) hashes(ctx context.Context, c *chunk, count int) ([]*tlog
 	return hashes, nil
 }
 
-// tileAt returns the tile, or for level -1 the entry bundle, that begins with a log index of a tree of this size.
+// entryBundles is the level of entry bundles, below that of the lowest tiles.
+const entryBundles = -1
+
+// tileAt returns the tile or the entry bundle that begins with a log index of a tree of this size.
 func tileAt(level int, start, size int64) tlog.Tile {
 	return tlog.Tile{
 		H: ledger.TileHeight, L: level, N: start / ledger.TileWidth, W: int(min(ledger.TileWidth, size-start)),

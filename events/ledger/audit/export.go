@@ -135,7 +135,7 @@ func (x *Export) removePartial(before, now Manifest) error {
 		remove(eventsPath(before.Size/eventsPerFile, int(count)))
 	}
 	if width := int(before.Size % ledger.TileWidth); width > 0 {
-		remove(tilePath(tlog.Tile{L: -1, N: before.Size / ledger.TileWidth, W: width}))
+		remove(tilePath(tlog.Tile{L: entryBundles, N: before.Size / ledger.TileWidth, W: width}))
 		remove(tilePath(tlog.Tile{L: 0, N: before.Size / ledger.TileWidth, W: width}))
 	}
 	for _, tile := range upperTiles(before.FirstLogIndex, before.Size) {

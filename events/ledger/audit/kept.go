@@ -248,7 +248,7 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 			continue
 		}
 		f.LogIndex, f.Detail = new(start+int64(offset)), "the entry is not that of the older bundle"
-		entries, err := read(ctx, v.Older, tileAt(-1, start, size))
+		entries, err := read(ctx, v.Older, tileAt(entryBundles, start, size))
 		if err != nil {
 			return err
 		}

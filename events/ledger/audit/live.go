@@ -146,7 +146,7 @@ func AddDigests(ctx context.Context, source Source, list []ledger.Event, first, 
 			continue
 		}
 		if n := index / ledger.TileWidth; n != bundle {
-			tile := tileAt(-1, n*ledger.TileWidth, size)
+			tile := tileAt(entryBundles, n*ledger.TileWidth, size)
 			data, err := source.Tile(ctx, tile)
 			if errors.Is(err, ErrEventsOnly) {
 				return nil // the events of such a source have their digests

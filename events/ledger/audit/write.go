@@ -135,7 +135,7 @@ func (w *chunkWriter) writeEvents(ctx context.Context, path string, first int64,
 		n := (next - 1) / ledger.TileWidth
 		entries := w.entries
 		w.entries = w.entries[:0]
-		return w.writeTile(tlog.Tile{L: -1, N: n, W: int(next - n*ledger.TileWidth)}, entries)
+		return w.writeTile(tlog.Tile{L: entryBundles, N: n, W: int(next - n*ledger.TileWidth)}, entries)
 	}
 	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
 		if w.line, err = AppendEvent(w.line[:0], e); err != nil {
