@@ -145,9 +145,15 @@ func (c *eventsVerify) against(ctx context.Context, config *audit.Config) error 
 type verification struct {
 	*audit.Report
 	Projections []rebuild.Comparison `json:"projections"` // of a database; empty without a comparison
+
+	historyOK bool // without regard to the projections
 }
 
-var errDoesNotVerify = errors.New("the history does not verify")
+// Results of a verification with faults.
+var (
+	errDoesNotVerify = errors.New("the history does not verify")
+	errTablesDiffer  = errors.New("the tables do not agree with the history")
+)
 
 // verify verifies a source and prints the report. pool is nil unless the source is a database.
 func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Config, pool *pgxpool.Pool) error {
@@ -164,7 +170,7 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 	if err != nil {
 		return err
 	}
-	found := verification{Report: report, Projections: []rebuild.Comparison{}}
+	found := verification{Report: report, Projections: []rebuild.Comparison{}, historyOK: report.OK}
 	if pool != nil && c.Projections {
 		if err := found.compareProjections(ctx, out, pool); err != nil {
 			return err
@@ -177,10 +183,14 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 	if err := out.print(found, func() { out.table(found.rows()) }); err != nil {
 		return err
 	}
-	if !found.OK {
-		return fmt.Errorf("%w: %s", errDoesNotVerify, printable(found.Faults[0].String()))
+	if found.OK {
+		return nil
 	}
-	return nil
+	result := errDoesNotVerify
+	if found.historyOK {
+		result = errTablesDiffer
+	}
+	return fmt.Errorf("%w: %s", result, printable(found.Faults[0].String()))
 }
 
 // compareProjections replays the log for each projection in turn, and adds the differences to the report. In each table
@@ -281,8 +291,10 @@ func (v *verification) rows() [][]any {
 func (v *verification) verdict() string {
 	text := "everything agrees"
 	switch {
-	case !v.OK:
+	case !v.historyOK:
 		return "the history DOES NOT VERIFY"
+	case !v.OK:
+		return "the history agrees, but the tables DO NOT AGREE with it"
 	case v.Unverified > 0:
 		text = fmt.Sprintf("everything agrees from log index %d on", v.FirstLogIndex)
 	}
