@@ -64,7 +64,7 @@ func NewOutcomes() *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "novelgate_commands_total",
 		Help: "Commands by operation and outcome: created, updated, canonical, foreign, replayed, or the code of " +
-			"the refusal.",
+			"the problem.",
 	}, []string{"operation", "outcome"})
 }
 
@@ -123,8 +123,8 @@ func (in *input) caller() committer.Caller {
 
 // handler serves a route. The checks of a command run in this order: API key (401), media type (415), size (413),
 // disabled integration and capability (403), idempotency key, and then, in the operation, body, limit, fair share,
-// replay, decision. A query has no idempotency key. Its limit and fair share (429) are checked right after the API key,
-// because its body may be large and a refused query stores nothing.
+// replay, decision; the limit of an upsert comes after the replay. A query has no idempotency key. Its limit and fair
+// share (429) are checked right after the API key, because its body may be large and a refused query stores nothing.
 func (a *API) handler(rt *route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		out, err := a.serve(w, r, rt)

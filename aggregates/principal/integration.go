@@ -29,8 +29,8 @@ func Capabilities() []Capability { return []Capability{Novels, Posts, Import} }
 const (
 	posts        = string(Posts)
 	novels       = string(Novels)
-	novelUpdates = "novelUpdates"
-	lines        = "lines" // of bulk imports
+	novelUpdates = "novelUpdates" // only in LimitError: events name novels
+	lines        = "lines"        // of bulk imports
 )
 
 // Default limits per minute (SPEC section 8, which leaves the creation limit open).

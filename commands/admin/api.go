@@ -143,7 +143,7 @@ type operation func(ctx context.Context, c *call) (*output, error)
 
 // handler serves a route. It reads the body before the request counts towards the limit of StaffReaders, so that a slow
 // body does not take the place of another request. The checks run in this order: key (401, 403), query, path,
-// idempotency key, and then, in the operation, the content of the body.
+// idempotency key, and then, in the operation, the body.
 func (a *API) handler(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		caller, err := a.authenticate(r)

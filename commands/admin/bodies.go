@@ -27,8 +27,7 @@ type normalised interface {
 	canonical() any
 }
 
-// withBody returns an operation whose body is decoded strictly; every error names the member. The body is also the
-// delivery's canonical command.
+// withBody returns an operation whose body is decoded strictly. The body is also the delivery's canonical command.
 func withBody[B any, P interface {
 	*B
 	body
@@ -37,7 +36,7 @@ func withBody[B any, P interface {
 		if c.bodyErr != nil {
 			return nil, c.bodyErr
 		}
-		// null is refused, because it would count as omitted, which is not what the client means.
+		// null is refused where it would count as omitted, which is not what the client means.
 		o := httpkit.Object{Strict: true, NoNull: true}
 		var decoded B
 		b := P(&decoded)

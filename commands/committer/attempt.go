@@ -204,7 +204,7 @@ func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, stateme
 	return nil
 }
 
-// classify returns the result of an attempt that failed with err.
+// classify returns the result of an attempt that ended with err; nil: committed.
 func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) attemptResult {
 	var refused *pgconn.PgError
 	switch {

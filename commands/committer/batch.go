@@ -28,7 +28,7 @@ var (
 	// errNotCached sends a batch from the fast path to the plain path.
 	errNotCached = errors.New("not all that the batch needs is cached")
 	// errLocked means that another session holds a lock that one of the commands needs.
-	errLocked = errors.New("another session holds a lock on the title")
+	errLocked = errors.New("another session holds a lock on the title or the key")
 )
 
 // batch is the commands that a lane executes together.
@@ -166,7 +166,8 @@ func (c *Committer) answer(jobs []*job, err error) {
 	}
 }
 
-// commit commits jobs on the plain path in one transaction. It tries again after a conflict or a lost answer.
+// commit commits jobs on the plain path in one transaction. It tries again after a conflict, a lost answer or a failed
+// connection.
 func (b *batch) commit(ctx context.Context, jobs []*job) error {
 	limit := conflictsBeforeBisect
 	if len(jobs) == 1 {
@@ -250,8 +251,9 @@ func (b *batch) charge(id uuid.UUID) {
 	b.lost[id] = nil
 }
 
-// giveUp returns the error for a database that stays unreachable. Permits of a transaction that may have been committed
-// stay charged: the limit may grant too few, never too many.
+// giveUp returns the error for commands that could not be committed: ErrOutcomeUnknown after a lost answer, otherwise
+// ErrUnavailable. Permits of a transaction that may have been committed stay charged: the limit may grant too few,
+// never too many.
 func (b *batch) giveUp(err error) error {
 	if len(b.lost) == 0 {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)

@@ -34,8 +34,8 @@ const (
 const listedChanges = 32
 
 // titleCache is the cache of a lane, which lets the fast path read nothing: titles that accept comments, and the
-// threads of the latest comments. A comment never moves to another thread. Every change of a title is an event, and
-// check_cache.sql finds the changes since the last check. See docs/decisions/0013-fast-path.md.
+// threads of the latest comments. A comment never moves to another thread. check_cache.sql finds the titles that may
+// have changed since the last check. See docs/decisions/0013-fast-path.md.
 type titleCache struct {
 	epoch   int64           // see connectionEpoch
 	server  database.Server // of the connection that the lane used last

@@ -30,8 +30,8 @@ var (
 	ErrQueueFull = errors.New("too many commands are waiting")
 	// ErrClosed is returned once Close was called. Nothing was written.
 	ErrClosed = errors.New("the service is shutting down")
-	// ErrUnavailable is returned when the database could not be reached, or when another session kept the title
-	// locked. Nothing was written.
+	// ErrUnavailable is returned when the command could not be committed in time, for instance because the database
+	// could not be reached or another session kept the title locked, and when the limiter failed. Nothing was written.
 	ErrUnavailable = errors.New("the database is not available")
 	// ErrOutcomeUnknown is returned when the answer to a commit was lost or late. The command may have been executed. A
 	// retry with the same key returns the result.

@@ -96,9 +96,10 @@ func New(config Config) *Committer {
 	return c
 }
 
-// Execute executes a command. It fails with *RateLimitedError, ratelimit.ErrShareExceeded or an error of this package;
-// an upsert also with novel.ErrRejected, a comment with post.ErrNovelNotFound or author.ErrBlocked. When ctx ends
-// first, it fails with ErrOutcomeUnknown, because the command may still be executed.
+// Execute executes a command. It fails with *RateLimitedError, ratelimit.ErrShareExceeded, an error of this package, or
+// any error if the command cannot be decided or stored; an upsert also with novel.ErrRejected, a comment with
+// post.ErrNovelNotFound or author.ErrBlocked. When ctx ends after the command has joined its lane, it fails with
+// ErrOutcomeUnknown, because the command may still be executed.
 func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 	submitted, err := c.Submit(ctx, cmd)
 	if err != nil {
@@ -273,7 +274,7 @@ func (l *lane) addToLocked(jobs ...*job) bool {
 }
 
 // retryLocked retries one group of locked commands, after it has refused those whose deadline has passed. If the lock
-// is still held, the group stays set apart. This blocks the lane for at most one lock_timeout.
+// is still held, the group stays set apart. This blocks the lane for at most one lock_timeout on each path.
 func (l *lane) retryLocked() {
 	if len(l.locked) == 0 {
 		return
@@ -285,7 +286,7 @@ func (l *lane) retryLocked() {
 		expired++
 	}
 	if expired > 0 {
-		l.config.Logger.WarnContext(context.Background(), "commands not executed: another session locks their title",
+		l.config.Logger.WarnContext(context.Background(), "commands not executed: another session locks their title or key",
 			slog.String("title", group[0].FoldedTitle), slog.Int("commands", expired))
 		l.answer(group[:expired], fmt.Errorf("%w: %w", ErrUnavailable, errLocked))
 	}

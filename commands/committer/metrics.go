@@ -37,7 +37,7 @@ func NewMetrics() *Metrics {
 		conflicts: counter("novelgate_committer_conflicts_total",
 			"Transactions decided again after a conflict with another writer or a lock time-out."),
 		bisections: counter("novelgate_committer_bisections_total",
-			"Batches split because one of their commands failed or met a lock."),
+			"Batches split because a command failed or met a lock, or after repeated conflicts."),
 		duplicateKeys: counter("novelgate_committer_duplicate_keys_total",
 			"Batches read and decided again because their optimistic insert met a duplicate key."),
 		staleCaches: counter("novelgate_committer_stale_caches_total",

@@ -17,8 +17,8 @@
 // of an earlier attempt counts as the line's own success, not as a replay. So each line has one outcome, whenever a
 // worker is killed.
 //
-// Chunks with upserts of novels are executed one after another, in the order of the import. All others have only
-// comments, whose order does not matter.
+// In round 0, a chunk with upserts of novels waits for all earlier chunks, and all later chunks wait for it. The order
+// of chunks with only comments does not matter.
 //
 // # Replies
 //

@@ -28,7 +28,7 @@ type Line struct {
 
 // ParseLine parses {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}}, as strictly as the live interface
 // parses a body and its key. It ignores other members. allowed checks the capability for the operation. The error is
-// the *problem.Error of the live interface; the line then has the members that could be read.
+// a *problem.Error; the line then has the members that could be read.
 func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operation) error) (line Line, err error) {
 	if len(raw) > maxLine {
 		return line, problem.PayloadTooLarge(request.MaxBody).WithDetail(

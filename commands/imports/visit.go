@@ -31,8 +31,8 @@ var (
 	waitingSQL string
 )
 
-// errLeaseLost ends a visit: another worker has leased the chunk, or a failover has lost the lease. After a failover,
-// the new primary may lack lines that this visit has stored, so their outcomes must not be saved.
+// errLeaseLost ends a visit: another worker or an erasure has leased the chunk, or a failover has lost the lease. After
+// a failover, the new primary may lack lines that this visit has stored, so their outcomes must not be saved.
 var errLeaseLost = errors.New("the lease of the chunk has expired")
 
 // visit is a chunk that a worker has leased.

@@ -68,7 +68,7 @@ type Limiter struct {
 // New returns a Limiter. The sessions of pool need READ COMMITTED, the default, and should have synchronous_commit=off,
 // because every take is its own transaction and a lost one only loses some permits. Set lock_timeout and
 // statement_timeout to more than a few hundred milliseconds. A busy window uses one connection at a time. now must be a
-// monotonic clock such as time.Now; it only measures leases.
+// monotonic clock such as time.Now; it measures leases and waits, not the 60 seconds.
 func New(pool *pgxpool.Pool, now func() time.Time) *Limiter {
 	base, cancel := context.WithCancel(context.Background())
 	return &Limiter{pool: pool, now: now, base: base, cancel: cancel, windows: map[key]*window{}}

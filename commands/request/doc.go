@@ -1,11 +1,12 @@
-// Package request turns the JSON bodies and the Idempotency-Key header of the partner interface into validated
-// commands. Every refusal is a *problem.Error with all invalid fields, in the order of the interface documentation.
+// Package request turns the JSON bodies and the Idempotency-Key header of the partner interface, and the bodies of
+// staff about novels, into validated commands. Every refusal is a *problem.Error with all invalid fields, in the order
+// of the interface documentation.
 //
 // # JSON
 //
-// A body is one JSON object, read by httpkit.Object. NUL is refused in every stored string. Unknown members are
-// ignored, except for a known name in another case, which is refused. null means omitted, and is refused for a required
-// field.
+// A body is one JSON object, read by httpkit.Object. NUL is refused in every string. Unknown members are refused in a
+// body of staff and ignored in others, except for a known name in another case, which is refused. null means omitted,
+// and is refused for a required field.
 //
 // # Text
 //

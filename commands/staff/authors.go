@@ -106,7 +106,7 @@ func (s *Staff) decideAuthor(
 	return s.Author(ctx, name)
 }
 
-// Author finds an author. It fails with ErrNoSuchAuthor.
+// Author finds an author; ErrNoSuchAuthor when there is none.
 func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
 	if _, err := author.Ref(name.IntegrationID, name.ExternalUUID); err != nil {
 		return Author{}, err

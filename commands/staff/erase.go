@@ -21,10 +21,10 @@ import (
 	"novelgate/projections"
 )
 
-// ErrNotSettled is returned when an older transaction that still runs may append events to erase. Some events may be
-// erased already; a repetition of the command continues.
+// ErrNotSettled is returned when an older transaction that still runs may append events to erase, or when concurrent
+// erasures of the author conflict. Some events may be erased already; a repetition of the command continues.
 var ErrNotSettled = errors.New(
-	"an older transaction is still running and may append more of the author's data: repeat the command in a moment")
+	"other transactions are still running and may append or erase the author's data: repeat the command in a moment")
 
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
@@ -270,7 +270,7 @@ func (e eraser) awaitSettled(ctx context.Context, at events.Position) error {
 	})
 }
 
-// await calls try until it returns true. After eraseWait it fails with ErrNotSettled.
+// await calls try until it returns true or fails. After eraseWait, or when ctx ends, it fails with ErrNotSettled.
 func await(ctx context.Context, try func() (bool, error)) error {
 	deadline := time.NewTimer(eraseWait)
 	defer deadline.Stop()

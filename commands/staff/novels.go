@@ -234,7 +234,7 @@ func (s *Staff) NovelByID(ctx context.Context, id uuid.UUID) (Novel, error) {
 		id)
 }
 
-// NovelFilter selects novels. The zero value selects all.
+// NovelFilter selects novels. Without State, Owner and Text it selects all.
 type NovelFilter struct {
 	State novel.State // "" for every state
 	Owner string      // the id of an integration, Host or NoOwner; "" for every owner

@@ -1,5 +1,5 @@
 // Package staff executes the commands of staff: integrations, keys, authors, and the moderation of novels and posts.
-// The command line and the admin API call it. Every action is recorded as an event with its actor.
+// The command line and the admin API call it. The events of a command name its actor.
 package staff
 
 import (

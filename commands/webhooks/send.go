@@ -225,8 +225,10 @@ func failure(status int, err error) string {
 		return fmt.Sprintf("no answer within %d seconds", int(attemptTime.Seconds()))
 	case errors.As(err, &unresolved):
 		return "the name cannot be resolved"
-	case errors.As(err, &certificate), errors.As(err, &record):
+	case errors.As(err, &certificate):
 		return "the certificate is not valid"
+	case errors.As(err, &record):
+		return "the answer is not TLS"
 	default:
 		return "the connection failed"
 	}

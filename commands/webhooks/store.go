@@ -30,7 +30,7 @@ type Webhook struct {
 	CreatedAt      time.Time  `json:"createdAt"`
 	FailingSince   *time.Time `json:"failingSince"` // first failure since the last success; nil without one
 	Retrying       int        `json:"retrying"`     // number of changes to retry
-	Waiting        int        `json:"waiting"`      // number of changes not sent yet, up to 1,000
+	Waiting        int        `json:"waiting"`      // number of changes of all types after the position, up to 1,000
 }
 
 // StaffWebhook is a webhook as staff see it.
@@ -49,7 +49,7 @@ type Attempt struct {
 	FirstAt      time.Time  `json:"firstAt"`
 	LastAt       time.Time  `json:"lastAt"`
 	NextAt       *time.Time `json:"nextAt"`
-	Status       *int       `json:"status"` // of the latest answer; nil without one
+	Status       *int       `json:"status"` // of the answer to the latest attempt; nil without one
 	Error        *string    `json:"error"`
 	Milliseconds int        `json:"milliseconds"`
 	position     events.Position
