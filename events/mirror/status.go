@@ -50,7 +50,7 @@ func (m *Mirror) reportStop(ctx context.Context, err error) {
 	if err := m.saveStop(ctx, stopped); err != nil {
 		m.config.Logger.WarnContext(ctx, "The reason is not stored", slog.Any("error", err))
 	}
-	m.config.Logger.ErrorContext(ctx, "The mirror has stopped: the origin delivers what does not belong to the history",
+	m.config.Logger.ErrorContext(ctx, "The mirror has stopped: it cannot verify or read what the origin delivers",
 		slog.Int64("logIndex", stopped.LogIndex), slog.Any("error", stopped.Reason))
 }
 
@@ -62,7 +62,7 @@ var (
 	verifiedDesc = prometheus.NewDesc("novelgate_mirror_verified_timestamp_seconds",
 		"When the mirror last had all that the origin had signed; 0 before.", nil, nil)
 	stoppedDesc = prometheus.NewDesc("novelgate_mirror_stopped",
-		"1 while the mirror applies nothing because the origin delivers what does not belong to the history.", nil, nil)
+		"1 while the mirror applies nothing because it cannot verify or read what the origin delivers.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.

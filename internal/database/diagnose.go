@@ -144,7 +144,7 @@ func diagnoseRoom(ctx context.Context, pool *pgxpool.Pool) Finding {
 	const check = "connections"
 	room, err := measureRoom(ctx, pool.Config().ConnConfig)
 	if err != nil {
-		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "let the role connect"}
+		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "let the role open one more connection"}
 	}
 	const lanes = 2
 	left := room.left + 2 // the pool of OpenGeneral returns its two

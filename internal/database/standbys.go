@@ -22,7 +22,7 @@ import (
 var (
 	ErrPromoted     = errors.New("the server is no standby: it was promoted, or never was one")
 	ErrOtherHistory = errors.New("the server follows another primary, or has not followed the present one yet")
-	ErrBehind       = errors.New("the standby is too far behind the primary")
+	ErrBehind       = errors.New("the standby is too far behind the primary, or the primary does not answer")
 
 	// ErrNoStandby means that readers may use none of the standbys.
 	ErrNoStandby = errors.New("no standby is up to date")
@@ -109,7 +109,7 @@ func OpenStandbys(
 const replayedPause = 50 * time.Millisecond
 
 // OpenReplayed returns a pool as OpenGeneral does, on a standby that has replayed all that was committed before the
-// call. It waits for maxLag at most, and fails with ErrNoStandby when there is none.
+// call. It tries for maxLag, and fails with ErrNoStandby when there is none.
 func OpenReplayed(
 	ctx context.Context, url string, primary *pgxpool.Pool, maxLag time.Duration, now func() time.Time,
 ) (*pgxpool.Pool, error) {

@@ -28,7 +28,7 @@ type FieldError struct {
 type Error struct {
 	Code       Code
 	Detail     string        // a sentence for human readers
-	Fields     []FieldError  // all invalid fields, in the order of the documentation
+	Fields     []FieldError  // the invalid fields
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
 	Offset     *int64        // offset of the next part, when a part of an import is refused
@@ -75,8 +75,8 @@ func InvalidField(field, message string) *Error {
 	return InvalidRequest(FieldError{Field: field, Message: message})
 }
 
-// MalformedQuery is an invalid_request about a query string that cannot be parsed. Such a query
-// string must not be ignored.
+// MalformedQuery is an invalid_request about a query string that cannot be parsed. Such a query string must not be
+// ignored.
 func MalformedQuery() *Error {
 	return InvalidRequest(FieldError{
 		Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B",
@@ -130,7 +130,7 @@ func UnsupportedMediaType(got string) *Error {
 	return &Error{Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("%s, got %q.", want, Clip(got, 100))}
 }
 
-// RateLimited means that the integration has reached its limit of requests.
+// RateLimited means that the integration has reached a limit of commands. The detail names that of requests per minute.
 func RateLimited(retryAfter time.Duration) *Error {
 	return &Error{
 		Code: CodeRateLimited,
@@ -140,7 +140,7 @@ func RateLimited(retryAfter time.Duration) *Error {
 	}
 }
 
-// QueriesLimited means that the integration has reached its limit of queries.
+// QueriesLimited means that the integration has reached a limit of queries.
 func QueriesLimited(retryAfter time.Duration) *Error {
 	return &Error{
 		Code:       CodeRateLimited,
@@ -179,12 +179,12 @@ func ReadersOnly(retryAfter time.Duration) *Error {
 		"if it has one.")
 }
 
-// NotFound means that the path does not exist.
+// NotFound means that the path, or the object at it, does not exist.
 func NotFound() *Error {
 	return &Error{Code: CodeNotFound, Detail: "There is nothing at this address."}
 }
 
-// Gone means that staff removed the object at this address.
+// Gone means that the object at this address was removed.
 func Gone() *Error {
 	return &Error{Code: CodeGone, Detail: "The staff of the host platform removed what was at this address."}
 }
@@ -226,11 +226,12 @@ func ImportClosed(state string) *Error {
 	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
 }
 
-// Misdirected means that this is a mirror, which only serves readers. Its origin is the service at this URL.
+// Misdirected means that this is a mirror, which serves neither commands nor partners. Its origin is the service at
+// this URL.
 func Misdirected(origin string) *Error {
 	return &Error{
 		Code: CodeMisdirected, Origin: origin,
-		Detail: "This is a mirror, which only serves readers. Send the request to " + origin + ".",
+		Detail: "This is a mirror. Send the request to " + origin + ".",
 	}
 }
 
@@ -298,7 +299,7 @@ func Clip(s string, limit int) string {
 	return s
 }
 
-// ContentType is the media type of every error body.
+// ContentType is the media type of a rendered Error.
 const ContentType = "application/problem+json"
 
 // body is the JSON form: RFC 9457 with extension members of this service.
