@@ -25,8 +25,8 @@ type fence struct {
 
 const (
 	fenceSQL = `SELECT promotion_id, successor_url, successor_log, replaced, given_at IS NOT NULL FROM handover`
-	// lockSQL waits for running writes; later ones wait until the end of the transaction. After deadlock_timeout, which is
-	// one second by default, PostgreSQL cancels an autovacuum that holds the locks, unless it prevents wraparound. The
+	// lockSQL waits for running writes; later ones wait until the end of the transaction. After deadlock_timeout, which
+	// is one second by default, PostgreSQL cancels an autovacuum that holds the locks, unless it prevents wraparound. The
 	// connection has the lock of lockKeySQL already, unless a pooler in transaction mode has taken it in another session.
 	lockSQL = `SET LOCAL lock_timeout = '2s';
 SELECT pg_advisory_xact_lock(` + lockKeySQL + `);
@@ -164,7 +164,7 @@ func liftFence(ctx context.Context, conn *pgx.Conn, f *fence, check, last func()
 	})
 }
 
-// exclusively runs do in a transaction without concurrent writers. It gives up after a few seconds, because waiting
+// exclusively runs do in a transaction without concurrent writers. It gives up after five attempts, because waiting
 // for a long transaction would stop all appends.
 func exclusively(ctx context.Context, conn *pgx.Conn, what string, do func(tx pgx.Tx) error) (err error) {
 	const attempts = 5

@@ -20,7 +20,7 @@ import (
 
 // Errors of a handover.
 var (
-	// ErrRefused is returned when a handover or a promotion would lose something. Nothing has changed.
+	// ErrRefused is returned when a handover, its undoing or a promotion would do harm, or cannot succeed in time.
 	ErrRefused = errors.New("refused")
 	// ErrReplaced is returned for a database whose log another service continues already.
 	ErrReplaced = errors.New("another service has replaced this one")
@@ -66,8 +66,8 @@ type Origin struct {
 	Force bool
 	// IgnorePromotion lets Undo lift the fence of a database that was replaced. The promotion is ignored for good.
 	IgnorePromotion bool
-	// Wait limits the wait for running transactions, and then the time in which commands are refused until the mirror
-	// serves the final checkpoint. After that time, the fence is lifted.
+	// Wait limits the wait for running transactions, then the time in which commands are refused until the mirror serves
+	// the final checkpoint, and then the wait for the lock of the memory. After the second, the fence is lifted.
 	Wait time.Duration
 	// Claim reserves a file for the token of a promotion, before anything changes. Default: the token has no file.
 	Claim func(promotion uuid.UUID) error
@@ -79,9 +79,9 @@ type Origin struct {
 }
 
 // HandOver fences the database, signs all of its log, waits until the successor serves the final checkpoint, and
-// retires the memory. It returns the token for the successor. After an interruption, a second call continues. An error
-// before the handover is complete lifts the fence. HandOver fails with ErrRefused while another call, or Undo, is under
-// way.
+// retires the memory. It returns the token for the successor. After an interruption, a second call continues. If the
+// wait for the successor fails, HandOver lifts the fence if it is safe, and otherwise says so. HandOver fails with
+// ErrRefused while another call, or Undo, is under way.
 func (o *Origin) HandOver(ctx context.Context) (token *Token, err error) {
 	err = withLock(ctx, o.Pool, func(conn *pgx.Conn) (err error) { token, err = o.handOver(ctx, conn); return err })
 	return token, err

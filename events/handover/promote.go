@@ -23,9 +23,10 @@ type Mirror struct {
 	Pool *pgxpool.Pool
 	// KeyFile and Memory are the paths of the keys and the memory with which the ledger will be signed.
 	KeyFile, Memory string
-	// Wait limits how long to wait until the mirror has all events of the handover, and then for locks of its tables.
+	// Wait limits each wait: for all events of the handover to arrive and to be sealed, for locks of the tables, and for
+	// the end of a handover or undo that runs at the origin.
 	Wait time.Duration
-	// Stopped promotes a mirror that has stopped because its origin delivers another history.
+	// Stopped promotes a mirror that has stopped, see mirror.StoppedError. PromoteLost then does not ask the origin.
 	Stopped bool
 	// OriginAnswers promotes without a handover although the origin, or a mirror at the URL of the origin, answers.
 	OriginAnswers bool
@@ -344,7 +345,7 @@ func (m *Mirror) lostPromotion(
 	return p, nil
 }
 
-// wantLost fails with ErrRefused if the origin, or a mirror, answers at the URL of the origin.
+// wantLost fails with ErrRefused if the origin, also on a standby, or a mirror answers at the URL of the origin.
 func (m *Mirror) wantLost(ctx context.Context, url string) error {
 	theirs, err := ask(ctx, m.Client, url)
 	if err != nil && !theirs.knowsRole() {

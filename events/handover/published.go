@@ -126,7 +126,7 @@ type answer struct {
 func (a *answer) accepts() bool { return a.code != "" && a.status == http.StatusUnauthorized }
 
 // knowsRole reports whether the service has answered by the role of its database: as an origin, as a mirror, or as one
-// that has handed over. A proxy has not, nor a service that does not reach its database.
+// that names its successor. A proxy has not, nor a service that does not reach its database.
 func (a *answer) knowsRole() bool {
 	return a.accepts() || a.code != "" && (a.isMirror() || a.origin != "")
 }

@@ -10,7 +10,7 @@ import (
 // Role is what a service may do with its database. The zero Role is that of an origin: it appends.
 type Role struct {
 	Mirrors    string // public URL of the service that is mirrored; "" if the database is not a mirror
-	HandedOver bool   // another service continues the log
+	HandedOver bool   // the database has a fence: another service continues the log, or will do so
 	Successor  string // its public URL; "" if unknown
 }
 

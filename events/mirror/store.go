@@ -14,7 +14,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// Errors of a start as a mirror.
+// Errors about the database of a mirror.
 var (
 	// ErrInUse is returned for a database that already has its own events or ledger.
 	ErrInUse = errors.New("the database has a log of its own; a mirror needs an empty one")

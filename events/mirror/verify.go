@@ -21,10 +21,10 @@ var (
 	errLost      = errors.New("the origin has lost the event, or has another one in its place")
 )
 
-// StoppedError is the reason why a mirror has stopped: the origin delivers an event that differs from the signed or
-// the mirrored one. It is an eventlog.ErrBlocked.
+// StoppedError is the reason why a mirror has stopped: it cannot verify or read what the origin delivers. It is an
+// eventlog.ErrBlocked.
 type StoppedError struct {
-	LogIndex int64 // of the first wrong event
+	LogIndex int64 // of the first event that is wrong, or not verified
 	Reason   error
 }
 
@@ -60,8 +60,8 @@ func (m *Mirror) locate(
 	return &StoppedError{LogIndex: edge.Size(), Reason: ledger.ErrForked}
 }
 
-// missing returns a StoppedError if err means that a source lacks events or tiles that its checkpoint covers. It
-// returns any other error unchanged.
+// missing returns a StoppedError if err means that a source lacks events or tiles that its checkpoint covers, or has
+// other tiles. It returns any other error unchanged.
 func (m *Mirror) missing(
 	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, err error,
 ) error {

@@ -25,7 +25,7 @@
 // # Replicas
 //
 // One relay of a database is active: it holds an advisory lock on the connection with which it reads. The others try
-// to get the lock four times a second.
+// to get the lock three or four times a second.
 //
 // # Mirrors
 //

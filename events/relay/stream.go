@@ -146,7 +146,8 @@ type stream struct {
 func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a sequence
 
 // open opens a stream of the current origin, or creates it, and reads its last sequence. It fails with a RefusedError
-// if its configuration is unsuitable (see differs), or if another service continues the log (see mark).
+// if its configuration is unsuitable (see differs), if another service continues the log (see mark), or if a stream of
+// another ledger has its subjects (see retire).
 func (r *Relay) open(
 	ctx context.Context, configure func(origin string) jetstream.StreamConfig, sealed ledger.Sealed,
 ) (*stream, error) {

@@ -16,7 +16,7 @@ const (
 	maxGroupRows  = 1 << 20
 )
 
-// writeParquet writes the rows of a view as a Parquet file. It returns the number of rows that it has read.
+// writeParquet writes the rows of a view as a Parquet file. It returns the number of written rows.
 func writeParquet(
 	ctx context.Context, tx pgx.Tx, view View, out io.Writer, createdBy string, report progress,
 ) (count int64, err error) {

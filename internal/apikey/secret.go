@@ -50,8 +50,8 @@ func (s Secret) SandboxName() string {
 	return s.Prefix()[headLen:]
 }
 
-// Hash returns the SHA-256 of the whole key, which is stored instead of the key. The key has about 178 random bits, so
-// a slow hash is not necessary.
+// Hash returns the SHA-256 of the whole key, which is stored instead of the key. The key has at least 154 random bits,
+// so a slow hash is not necessary.
 func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(s.Reveal())) }
 
 // String returns the prefix and an ellipsis: "ngp_AbC1…".

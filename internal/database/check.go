@@ -12,7 +12,7 @@ import (
 // minVersion is the oldest PostgreSQL that the service runs on.
 const minVersion = 150000
 
-// Reasons to refuse a database at the start.
+// Reasons to refuse a database at the start. With ErrStandby, `novelgate serve` serves readers only.
 var (
 	ErrTooOld     = errors.New("the database server is too old: PostgreSQL 15 or newer is needed")
 	ErrNotDurable = errors.New("the database may lose acknowledged commands")
@@ -61,7 +61,7 @@ const restoredSQL = `SELECT coalesce((SELECT transaction_id FROM events ORDER BY
 
 // CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database with another encoding
 // than UTF8 (ErrEncoding), a read-only one (ErrReadOnly), and, unless allowUnsafe, settings without durable commits
-// (ErrNotDurable). db must have the settings of appending connections.
+// (ErrNotDurable). db must not be Pools.Read, whose sessions are always read-only.
 func CheckServer(ctx context.Context, db Querier, allowUnsafe bool) error {
 	var version int
 	var fsync, synchronousCommit, fullPageWrites, encoding string

@@ -30,7 +30,7 @@ type Pools struct {
 	Extra *semaphore.Weighted
 
 	room   room
-	scarce bool // the server has fewer connections than this process may open
+	scarce bool // the server has fewer connections than this process can use
 	ideal  int  // connections that this process can use
 	probes singleflight.Group
 }
@@ -108,7 +108,7 @@ var commandSettings = map[string]string{
 // Open connects. lanes is the number of concurrent batches of the committer; most is the maximum number of connections
 // of the process, at least LeastConnections(lanes). Open opens the connections for commands first and keeps them. It
 // fails with ErrTooFewConnections when the server has too few connections for commands. When there are too few for all
-// pools, it makes the other pools smaller.
+// pools, it makes the pools smaller.
 func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {
@@ -127,8 +127,8 @@ func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 		{&p.History, share{1, historyConnections}, options{settings: historySettings, ping: true}},
 		{&p.Read, share{1, 14}, options{settings: readSettings, ping: true}},
 		{&p.General, share{leastGeneral, 14}, options{settings: generalSettings, ping: true}},
-		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not ping:
-		// it detects a dead connection within its own time limit.
+		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not
+		// ping: it detects a dead connection within its own time limit.
 		{&p.Access, share{1, accessConnections}, options{settings: accessSettings, ping: true, keep: true}},
 		{&p.Limits, share{1, 3}, options{settings: limitsSettings, ping: true, keep: true}},
 		{&p.Append, share{leastAppend(lanes), lanes + 1}, options{settings: appendSettings, keep: true}},

@@ -17,7 +17,8 @@ var ErrTooFewConnections = errors.New("the database server lets this role have t
 // tooManyConnections is the SQLSTATE of a server, a role or a database without free connections.
 const tooManyConnections = "53300"
 
-// Connections outside the pools: one that reads the log, two for LISTEN, and ExtraConnections.
+// Connections outside the pools: one that reads the log, two for LISTEN, and ExtraConnections. Those of a relay and of
+// an erasure are not counted.
 const (
 	leastUnpooled = 3
 	unpooled      = leastUnpooled + ExtraConnections

@@ -106,7 +106,8 @@ func IsMediaType(sent, want string) bool {
 	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && got == want
 }
 
-// brokenBody returns 408 for a body that arrives too slowly, and 400 for one that ends early.
+// brokenBody returns 408 for a body that arrives too slowly, and otherwise 400: it ended early, or its chunks are
+// malformed.
 func brokenBody(err error) *problem.Error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return problem.RequestTimeout().WithCause(err)

@@ -40,7 +40,7 @@ type Kit struct {
 	refusals Rates // rates of refusals, by caller; callers that are not authenticated share that of uuid.Nil
 }
 
-// RetryAfter is the value of the Retry-After header while the database is down or a queue is full.
+// RetryAfter is the value of the Retry-After header when an overload or an outage may end soon.
 const RetryAfter = time.Second
 
 // Problem returns the problem for an error.

@@ -64,7 +64,7 @@ func (s *statusRecorder) Unwrap() http.ResponseWriter { return s.ResponseWriter 
 // the client notices that the answer is incomplete. The sent status was 200.
 const aborted = "aborted"
 
-// Middleware counts and times the requests of matched routes, also when their handlers panic.
+// Middleware counts and times requests, also when their handlers panic.
 func (m *Metrics) Middleware(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now() //nolint:forbidigo // a duration for a metric

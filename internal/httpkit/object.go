@@ -16,7 +16,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// maxMembers is the maximum number of members of a body.
+// maxMembers is the maximum number of known members of a body.
 const maxMembers = 8
 
 // maxErrors limits the reported errors of unknown members, and of the elements of an array.
@@ -64,7 +64,8 @@ func (s *scanner) release() {
 	scanners.Put(s)
 }
 
-// Parse finds the members with the given names, at most eight, in a body. Its error is about the body as a whole.
+// Parse finds the members with the given names, at most eight, in a body. It fails if the body is not a JSON object, or
+// one with duplicate members.
 func (o *Object) Parse(body []byte, names []string) error {
 	o.names = names
 	s, _ := scanners.Get().(*scanner)
@@ -151,7 +152,8 @@ func (o *Object) find(quoted jsontext.Value) (i int, miscased string) {
 	return -1, ""
 }
 
-// malformed describes a syntax error. It names the top-level member that contains the error, if there is one.
+// malformed describes a syntax error. It names the top-level member that contains the error, if this member is known,
+// or a name is duplicate.
 func (o *Object) malformed(err error) error {
 	syntax, ok := errors.AsType[*jsontext.SyntacticError](err)
 	if !ok {

@@ -52,7 +52,7 @@ func ReadStrictQuery(address *url.URL, names ...string) (*Query, error) {
 	return q, q.Err()
 }
 
-// All returns every parameter, as sent.
+// All returns every parameter, with repeated values joined by commas.
 func (q *Query) All() map[string]string {
 	all := make(map[string]string, len(q.values))
 	for name, values := range q.values {

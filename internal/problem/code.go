@@ -8,7 +8,7 @@ import (
 // Code is the stable, machine-readable name of an error. Clients branch on it; metrics use it as a label.
 type Code string
 
-// The codes of all errors in responses.
+// The codes of all problems.
 const (
 	CodeUnauthorized          Code = "unauthorized"
 	CodeCapabilityDisabled    Code = "capability_disabled"
@@ -43,7 +43,7 @@ type kind struct {
 	retryable bool
 }
 
-// kinds has all codes, in the order of the documentation. A code that is not here gets the last kind.
+// kinds has all codes. A code that is not here gets the last kind.
 var kinds = [...]kind{
 	{CodeUnauthorized, http.StatusUnauthorized, "Unauthorized", false},
 	{CodeCapabilityDisabled, http.StatusForbidden, "Forbidden", false},
@@ -69,7 +69,7 @@ var kinds = [...]kind{
 	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
 }
 
-// All returns every code, in the order of the documentation.
+// All returns every code.
 func All() []Code {
 	codes := make([]Code, len(kinds))
 	for i, k := range kinds {
