@@ -100,7 +100,7 @@ type Recorded struct {
 	StreamType    string
 	StreamID      uuid.UUID
 	StreamVersion int    // 1, 2, 3, … without gaps in a stream
-	ID            string // CloudEvents id: the Idempotency-Key of the command
+	ID            string // CloudEvents id: the Idempotency-Key of the command, or a generated id
 	Source        string // CloudEvents source; (ID, Source) is unique
 	Event         Event
 	Salt          uuid.NullUUID

@@ -21,8 +21,8 @@ type NovelCreated struct {
 func (NovelCreated) Type() string { return "novel.created.v1" }
 func (NovelCreated) isEvent()     {}
 
-// NovelUpdated records the fields that an upsert or an edit by staff changed: a nil field is unchanged, an empty one
-// was cleared. An upsert without changes is recorded too, so that a retry of its key is recognised.
+// NovelUpdated records the fields that an upsert, a publication or an edit by staff changed: a nil field is unchanged,
+// an empty one was cleared. An upsert without changes is recorded too, so that a retry of its key is recognised.
 type NovelUpdated struct {
 	Author        *string   `json:"author,omitzero"`
 	Synopsis      *string   `json:"synopsis,omitzero"`
@@ -30,7 +30,7 @@ type NovelUpdated struct {
 	Genres        *[]string `json:"genres,omitzero"`
 	Language      *string   `json:"language,omitzero"`
 	ReadingStatus *string   `json:"readingStatus,omitzero"`
-	Reason        string    `json:"reason,omitempty"` // of staff who edited it; "" from a partner
+	Reason        string    `json:"reason,omitempty"` // of staff who edited it; otherwise ""
 }
 
 // Type implements Event.
@@ -55,7 +55,7 @@ type NovelApproved struct {
 func (NovelApproved) Type() string { return "novel.approved.v1" }
 func (NovelApproved) isEvent()     {}
 
-// NovelRejected records that staff rejected a novel. Its title cannot be imported again.
+// NovelRejected records that staff rejected a novel. Its title cannot be imported until staff approve it.
 type NovelRejected struct {
 	Reason string `json:"reason"`
 }

@@ -37,7 +37,7 @@ type cloudEvent struct {
 var errAttribute = errors.New("an attribute is missing")
 
 // Parse is the inverse of Append for an event with a log index. The row has no position, salt and fingerprint, which a
-// CloudEvent lacks, and no personal data. Parse ignores the attribute personal and unknown attributes.
+// CloudEvent lacks, no personal data and no digest of it. Parse ignores the attribute personal and unknown attributes.
 func Parse(text []byte) (row eventlog.Row, logIndex int64, err error) {
 	var e cloudEvent
 	if err := json.Unmarshal(text, &e); err != nil {

@@ -17,7 +17,7 @@ import (
 type Span struct {
 	Identity   Identity        // of the log; zero after ReadRange and ReadAt
 	Start, End events.Position // Start is exclusive, End inclusive
-	Read       int             // number of events, including those of other stream types
+	Read       int             // number of events, except after ReadRange also of other stream types
 	Full       bool            // more events may follow
 	Settled    bool            // no running transaction hides events after End
 }
@@ -26,7 +26,7 @@ type Span struct {
 type Chunk struct {
 	Span
 
-	Events      []events.Recorded   // of the requested stream types, in log order, without metadata
+	Events      []events.Recorded   // of the requested stream types, in log order; metadata only from a Tail
 	Undecodable []*UndecodableError // of the requested stream types, in log order
 }
 

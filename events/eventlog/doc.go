@@ -4,9 +4,9 @@
 // # Order
 //
 // Events are ordered by (transaction_id, position): the transaction that appended them, then the ordinal inside it. A
-// reader only sees transactions below pg_snapshot_xmin(pg_current_snapshot()). Every transaction with a smaller id has
-// ended, so no event can appear before a position that a reader has passed. Ordering by a sequence would lose events
-// that commit late.
+// reader in log order only sees transactions below pg_snapshot_xmin(pg_current_snapshot()). Every transaction with a
+// smaller id has ended, so no event can appear before a position that a reader has passed. Ordering by a sequence would
+// lose events that commit late.
 //
 // After a move to another cluster (see events/rebase) all earlier events have the transaction id events.Frozen.
 //
@@ -26,25 +26,25 @@
 // Projections, the sealer of the ledger, the relay, and streams of auditors and partners follow the log with one loop,
 // Follow. A mirror follows the log of its origin with it. They differ in what they read and in how they apply it.
 //
-//   - Start. A turn begins with the stored progress of the follower: a position and the identity of the log. Progress
-//     is only in the database, so after a failed turn the next one simply starts again.
+//   - Start. A turn begins with the stored progress of the follower, a position, and the identity of the log. No
+//     progress is only in memory, so after a failed turn the next one simply starts again.
 //   - Reading. ReadRows and ReadChunk read settled events with one statement, which also returns the identity of the
 //     log and whether a running transaction hides events. A FetchSize limits each read by events and by bytes.
 //     Projections, sealer and relay read through a Tail, which reads and decodes the newest rows once for all of them.
 //     A follower that is far behind reads by itself: a projection with ReadAhead, the sealer with ReadRows.
-//   - Pacing. After a full read the next one follows at once. After n events it follows n × 2 ms later, up to Pace, so
-//     that reads under load are few and large.
+//   - Pacing. After a full read the next one follows at once. After n events it follows n × 2 ms later at the
+//     earliest, up to Pace, so that reads under load are few and large.
 //   - Wake-up. A signal of Wake ends the wait: this process has committed an append, or a NOTIFY reports one of
 //     another process. Without a signal the log is read once a second. While a running transaction hides events, its
 //     end gives no signal, so reads repeat after 1, 2, 4 … ms.
 //   - Replicas. One is active, without an election. The transaction that stores progress locks the row of the
-//     position, or fails, and compares the stored position with the one after which the events were read. A replica
-//     that does not get the lock, or finds another position, ends the turn with ErrStandby. It checks the position
-//     about every 250 ms until the position stops moving. So a replica takes over from one that hangs as soon as from
-//     one that has ended.
+//     position, or fails, and compares the stored position with the one after which the events were read. The relay
+//     holds an advisory lock instead. A replica that does not get the lock, or finds another position, ends the turn
+//     with ErrStandby. It checks the position about every 250 ms until the position stops moving. So a replica takes
+//     over from one that hangs as soon as from one that has ended.
 //   - Errors. Any other error ends the turn, too. The next turn follows after 50 ms, then twice that, up to 5 s; after
-//     ErrBlocked, which an operator must resolve, every second. From the third consecutive failure on, warnings are
-//     logged.
+//     ErrBlocked, which staff or a replica of another version must resolve, every second. From the third consecutive
+//     failure on, warnings are logged.
 //   - Identity. A read fails with ErrOtherLog, before it returns an event, if the log is not that of the position. The
 //     transaction that stores progress compares the identity, too. The next turn starts from the progress stored in
 //     the new log. A stream of an auditor checks its cursor, which has a digest of the last event, with each read, and

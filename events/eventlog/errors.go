@@ -35,7 +35,7 @@ func IsConflict(err error) bool {
 	return false
 }
 
-// IsDuplicate reports whether err is a unique violation: of an event's id, a version of a stream, a title or a slug.
+// IsDuplicate reports whether err is a unique violation, such as of an event's id, a version of a stream or a title.
 func IsDuplicate(err error) bool { return sqlState(err) == uniqueViolation }
 
 // IsLocked reports whether err means that another session held a lock longer than lock_timeout.
@@ -80,8 +80,8 @@ func BlamesData(err error) bool {
 		code[:2] == "23" // integrity constraint violation
 }
 
-// IsAway is a stricter IsUnavailable, for answers to clients, where "try again" must not hide a defect. It accepts only
-// errors of connections, time-outs, and SQLSTATEs of an unavailable database.
+// IsAway is IsUnavailable for answers to clients, where "try again" must not hide a defect. It accepts only errors of
+// connections, time-outs, ended contexts, and SQLSTATEs of an unavailable database.
 func IsAway(err error) bool {
 	var connect *pgconn.ConnectError
 	var network net.Error

@@ -4,7 +4,7 @@ package eventlog
 // A full chunk of typical comments is about this large, so only larger events reduce the number of events.
 const MaxFetchBytes = 8 << 20
 
-// largestEvent is the approximate size, in bytes, of the largest event of a partner.
+// largestEvent is the approximate size, in bytes, of the longest comment in Latin script.
 const largestEvent = 32 << 10
 
 // FetchSize is an adaptive fetch size: it limits each read of the log by events and by bytes. The sizes of events are

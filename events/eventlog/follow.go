@@ -40,10 +40,10 @@ type Follow struct {
 	// Wake signals appends. Default: none.
 	Wake *Wake
 	// Pace is the longest pause after a read that found events and was not full, so that reads under load are few and
-	// large. A read of n events is followed by a pause of n × 2 ms, which ends at the latest Pace after the start of the
-	// read: so different followers keep reading at about the same time. Default: 250 ms.
+	// large. A read of n events is followed by a pause of n × 2 ms. From Pace on, the pause ends Pace after the start of
+	// the read: so different followers keep reading at about the same time. Default: 250 ms.
 	Pace time.Duration
-	// Poll is the longest time between two reads. Default: 1 s.
+	// Poll is the longest wait for a signal, after the pause. Default: 1 s.
 	Poll time.Duration
 	// Position returns the common progress of all replicas. Run needs it.
 	Position func(context.Context) (events.Position, error)
@@ -124,7 +124,7 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 type pacer struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
-	hidden     time.Duration // latest wait for hidden events; 0 after a signal or events
+	hidden     time.Duration // latest wait for hidden events; 0 after a signal, events or a settled read
 	debounce   time.Duration // time to ignore signals; grows like hidden up to maxDebounce, but signals do not reset it
 }
 

@@ -12,8 +12,8 @@ import (
 )
 
 // Identity identifies the log that a position belongs to. Under another identity, an equal position may be that of
-// another event: after a failover to a standby that lagged, transaction ids are assigned again. Code that stores a
-// position or events stores their identity too, and writes only under the identity under which it read.
+// another event: after a failover to a standby that lagged, transaction ids are assigned again. Code that keeps a
+// position or events in memory keeps their identity too, and writes only under the identity under which it read.
 type Identity struct {
 	System   uint64    // of the cluster and all its physical copies
 	Timeline uint32    // changes with each promotion and point-in-time restore
@@ -35,9 +35,10 @@ const IdentitySQL = `(SELECT concat_ws(' ', c.system_identifier,
     (SELECT concat(d.oid, '/', 'events'::regclass::oid) FROM pg_database AS d WHERE d.datname = current_database()))
 FROM pg_control_system() AS c, log_identity AS l)`
 
-// ErrOtherLog means that a connection leads to another log, or that the server was restarted or the table rewritten:
+// ErrOtherLog means that a connection leads to another log, or that the server was restarted or the table replaced:
 // data that was read before may not be in this log.
-var ErrOtherLog = errors.New("the log is not the one that was read before: the server was restarted or is another one")
+var ErrOtherLog = errors.New("the log is not the one that was read before: the server was restarted, " +
+	"or the database is another one")
 
 var errNotIdentity = errors.New("not an identity of a log")
 

@@ -180,7 +180,7 @@ func (r *Row) Clone() Row {
 	return kept
 }
 
-// size is the number of stored bytes of the event.
+// size is the number of stored bytes of data and personal.
 func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
 
 // Decode returns the event, upcast to its current version, with its metadata if that was selected. It fails with an

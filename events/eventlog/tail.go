@@ -22,7 +22,7 @@ const (
 	disconnectTimeout = time.Second
 )
 
-// Tail caches the newest part of the log for all followers of a process: the rows, for the ledger, and the events
+// Tail caches the newest part of the log for all followers of a process: the rows, for ledger and relay, and the events
 // decoded from them, for projections. It reads over one connection. The cache is valid while the identity of the log
 // stays the same: settled events do not change, except for erasures, and no event appears between two of them.
 //
@@ -58,7 +58,7 @@ func (t *Tail) disconnect(ctx context.Context) {
 	}
 }
 
-// Forget clears the cache. A follower calls it at the start of a turn: an operator may have repaired an event in the
+// Forget clears the cache. A projection calls it at the start of a turn: an operator may have repaired an event in the
 // database that it could not apply.
 func (t *Tail) Forget() {
 	t.mu.Lock()

@@ -16,7 +16,7 @@ type facts struct {
 	bound      uuid.NullUUID // memory that the database binds to the origin
 	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
 	last       *tlog.Tree    // newest checkpoint of the origin in the database
-	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen
+	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen in the memory
 	tree       tlog.Tree     // the sealed tree
 	unsealed   bool          // the log has more events than the tree
 }

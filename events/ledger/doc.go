@@ -15,7 +15,8 @@
 //   - A leaf commits to everything in an event except transaction_id and position. It has a digest in place of
 //     personal and salt, so that erasing these two breaks no proof.
 //   - The stored tree only grows. A seal is one transaction that locks the row of ledger_state, and fails unless this
-//     row has the tree on which the seal builds. The database refuses a tree that shrinks or forks.
+//     row has the tree on which the seal builds. The database refuses a tree that shrinks or has two roots at one
+//     size.
 //   - All checkpoints of an origin are signed through one memory outside of the database. A checkpoint is stored in
 //     the memory first, so the memory knows every checkpoint that may be public.
 //   - A checkpoint is signed only over a committed tree, and only if that tree provably extends the last checkpoint in

@@ -34,7 +34,7 @@ type IdentityConfig struct {
 	// Origin is the origin to sign for. A name not used before becomes the ledger's new origin. Default: the current
 	// one; in an empty database OriginPrefix, a slash and the first 8 hexadecimal digits of the log's id.
 	Origin string
-	// OriginPrefix begins the origin of an empty database. Required.
+	// OriginPrefix begins the origin of an empty database. Required there, unless Origin is set.
 	OriginPrefix string
 	// KeyFile has the private keys. If it does not exist and no key was ever used, it is created together with a memory.
 	// Required.
@@ -202,8 +202,8 @@ func (id *Identity) checkMemory(f *facts, keyFile string) (reason error) {
 
 // memoryOfOldKey creates the memory for a key made by a version without memories, from the file KEY.checkpoint of that
 // version. It does so only if neither the key nor the origin has a memory yet, and the file has a checkpoint of the
-// origin that is not behind the database. All other memories are created with the key, or by
-// `novelgate ledger new-memory`.
+// origin that is not behind the database. All other memories are created with the key, by
+// `novelgate ledger new-memory`, or by a promotion.
 func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 	old, ok, err := readNote(keyFile + ".checkpoint")
 	if err != nil {
@@ -215,7 +215,7 @@ func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 		allowed = f.checkBinding() == nil
 	}
 	if !allowed {
-		return uuid.Nil, fmt.Errorf("%w: %s does not exist; point --ledger-memory at the shared directory, or let the "+
+		return uuid.Nil, fmt.Errorf("%w: %s is not a memory; point --ledger-memory at the shared directory, or let the "+
 			"replica that has it sign. If the directory is lost, make one with `novelgate ledger new-memory` and start a "+
 			"new origin", errMemoryElsewhere, id.Memory)
 	}

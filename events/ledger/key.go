@@ -86,7 +86,7 @@ func parseKeys(text, file string) (keys []Key, err error) {
 	return keys, nil
 }
 
-// ReadableByOthers reports whether other users than the owner can read a key file.
+// ReadableByOthers reports whether other users than the owner have any access to a key file.
 func ReadableByOthers(file string) bool {
 	const others = 0o077
 	info, err := os.Stat(file)

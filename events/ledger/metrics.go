@@ -51,7 +51,7 @@ func NewMetrics() *Metrics {
 		}),
 		signingRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",
-			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory is unusable.",
+			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory must not sign.",
 		}),
 		publishingRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused",

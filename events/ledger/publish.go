@@ -57,8 +57,8 @@ type PublisherConfig struct {
 	Logger *slog.Logger
 }
 
-// Publisher sends every checkpoint to a target, in order and at least once, including those that were signed while it
-// did not run.
+// Publisher sends a target the checkpoints that it lacks, in order and at least once, including those that were signed
+// while the publisher did not run.
 type Publisher struct {
 	config PublisherConfig
 	store  *Store
@@ -225,8 +225,8 @@ func (d *Directory) Take(_ context.Context, c Checkpoint) error {
 // publishTimeout limits one request.
 const publishTimeout = 10 * time.Second
 
-// Endpoint is a Target: each checkpoint is the body of a request. The database records the checkpoints that the
-// endpoint has accepted.
+// Endpoint is a Target: each checkpoint is the body of a request. The database records the size of the last one
+// that the endpoint has accepted.
 type Endpoint struct {
 	pool   *pgxpool.Pool
 	client *http.Client

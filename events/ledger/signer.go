@@ -27,7 +27,7 @@ type SignerConfig struct {
 	Pool *pgxpool.Pool
 	// Identity has the keys and the memory of the origin. Required.
 	Identity *Identity
-	// Interval is the minimum time between two checkpoints. Default: 1 s.
+	// Interval is the minimum time between two checkpoints of this replica. Default: 1 s.
 	Interval time.Duration
 	// Metrics count signatures, and say whether the signer signs or refuses to. Default: new, unregistered ones.
 	Metrics *Metrics
@@ -144,8 +144,9 @@ var errSetBack = errors.New("the ledger was set back while a checkpoint was sign
 // replicas.
 const signTimeout = time.Minute
 
-// Sign signs a checkpoint if the tree has grown since the last one. It fails with ErrForked if the tree does not extend
-// the signed one, with ErrMemory if the memory must not sign, and with ErrLocked while another process signs.
+// Sign signs a checkpoint if the tree has grown since the last one, or there is none. It fails with ErrForked if the
+// tree does not extend the signed one, with ErrMemory if the memory must not sign, and with ErrLocked while another
+// process signs.
 func (s *Signer) Sign(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()

@@ -64,7 +64,7 @@ type Config struct {
 	Progress func(phase string, done, total int64)
 	// LockTimeout is how long to wait for the lock on the log. Default: 10 s, enough for autovacuum to give up its lock.
 	LockTimeout time.Duration
-	// BatchEvents is the number of events that one statement moves. Default: 10,000.
+	// BatchEvents is the approximate number of events that one statement moves. Default: 10,000.
 	BatchEvents int
 }
 
@@ -80,8 +80,8 @@ type Report struct {
 }
 
 // Run moves all events of the log to events.Frozen and translates all references to positions. It fails with
-// ErrNotNeeded, ErrInUse, ErrLedger, ErrOrder or ErrTooLarge. After any error except one of the commit, nothing has
-// changed.
+// ErrNotNeeded, ErrInUse, ErrLedger, ErrOrder, ErrTooLarge, ErrLost or ErrHalfPosition. After any error except one of
+// the commit, nothing has changed.
 func Run(ctx context.Context, config Config) (*Report, error) {
 	config.LockTimeout = cmp.Or(config.LockTimeout, 10*time.Second)
 	config.BatchEvents = cmp.Or(config.BatchEvents, 10_000)

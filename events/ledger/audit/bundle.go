@@ -78,8 +78,8 @@ type Manifest struct {
 	ExportedAt    time.Time `json:"exportedAt"`
 }
 
-// ErrNoBundle is returned for a directory without a bundle, or with one of another format.
-var ErrNoBundle = errors.New("no bundle of this format")
+// ErrNoBundle is returned for a bundle that is incomplete or of another format.
+var ErrNoBundle = errors.New("no complete bundle of this format")
 
 // readManifest reads the manifest of a bundle. It fails with ErrNoBundle, or with fs.ErrNotExist if there is no
 // manifest.

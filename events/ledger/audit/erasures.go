@@ -11,7 +11,7 @@ import (
 )
 
 // erasures checks that a recorded erasure follows every erased event. For an erased decision about an author, that is
-// author.erased.v1 in the author's stream. The author of an erased comment is unknown, so any later erasure of an
+// author.erased in the author's stream. The author of an erased comment is unknown, so any later erasure of an
 // author of the same integration counts.
 type erasures struct {
 	comments  map[uuid.UUID]unrecorded // by integration

@@ -24,7 +24,7 @@ type Export struct {
 	Dir string
 	// From is the first log index, rounded down to the beginning of its file. 0: the whole history.
 	From int64
-	// Workers is the number of files that are written concurrently. Default: 2.
+	// Workers is the number of chunks that are written concurrently. Default: 2.
 	Workers int
 	// Now is the clock. Required.
 	Now func() time.Time
@@ -40,9 +40,9 @@ var (
 	ErrOtherBundle = errors.New("the directory holds another bundle")
 )
 
-// Run exports the history up to the newest checkpoint and returns the manifest. It reads and writes only missing files,
-// so the same call continues after an error or an interruption. It fails with ledger.ErrNotFound before the first
-// checkpoint.
+// Run exports the history up to the served checkpoint and returns the manifest. It skips the chunks and full tiles
+// that are there, so the same call continues after an error or an interruption. It fails with ledger.ErrNotFound before
+// the first checkpoint, and for a From beyond it.
 func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	store := ledger.NewStore(x.DB)
 	checkpoint, err := store.Served(ctx)

@@ -11,7 +11,7 @@ type Part string
 
 // Parts, and what each means.
 const (
-	Signature  Part = "signature"  // none of the keys has signed the checkpoint
+	Signature  Part = "signature"  // none of the keys, or no log of the policy, has signed the checkpoint
 	Quorum     Part = "quorum"     // too few witnesses of the policy have cosigned the checkpoint
 	Root       Part = "root"       // neither entries nor hash tiles have the signed root
 	Rewritten  Part = "rewritten"  // the history is not the one that a kept checkpoint covers
@@ -20,7 +20,7 @@ const (
 	Event      Part = "event"      // the event is not the one that was sealed
 	Entry      Part = "entry"      // the stored entry was changed, or is missing
 	Tile       Part = "tile"       // a hash tile does not belong to the entries
-	Seal       Part = "seal"       // no seal assigns an event to a log index, and the events around it were not compared
+	Seal       Part = "seal"       // a log index has no seal or two, and the events around it were not compared
 	Missing    Part = "missing"    // the event is missing
 	Truncated  Part = "truncated"  // the event and all later ones are missing
 	Extra      Part = "extra"      // an event that was never sealed
@@ -50,10 +50,10 @@ func Projection(name string) Part { return Part("projection " + name) }
 type Fault struct {
 	Part     Part   `json:"part"`
 	LogIndex *int64 `json:"logIndex"` // of the event; null for a fault without an event
-	// as in the entry; without an entry, or for an extra event, as in the stored event
+	// as in the entry; of a source without entries, and of an extra event, as in the stored event
 	ID     string `json:"id"`
 	Source string `json:"source"`
-	Count  int64  `json:"count"` // of consecutive events, for missing and truncated; of rows, for projections
+	Count  int64  `json:"count"` // of consecutive events, for missing, truncated and lost; of rows, for projections
 	Detail string `json:"detail"`
 
 	found, sealed tlog.Hash // hash of what is stored, and the sealed one; zero: unknown

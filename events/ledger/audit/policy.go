@@ -139,7 +139,7 @@ func (p *policyParser) addKey(kind, key string) error {
 
 func (p *policyParser) define(name string, c component) error {
 	if p.names[name] != nil || name == none {
-		return fmt.Errorf("the name %q %w", name, errPolicyTwice)
+		return fmt.Errorf("the name %q is reserved or %w", name, errPolicyTwice)
 	}
 	p.names[name] = c
 	return nil

@@ -54,7 +54,7 @@ type Report struct {
 	CosignedBy    []string `json:"cosignedBy"`    // keys of the witnesses of the policy that cosigned it
 	FirstLogIndex int64    `json:"firstLogIndex"` // entries before it were not verified
 	Unverified    int64    `json:"unverified"`    // number of entries before FirstLogIndex
-	Entries       int64    `json:"entries"`       // hashed entries
+	Entries       int64    `json:"entries"`       // entries from FirstLogIndex on
 	Events        int64    `json:"events"`        // events compared with their entries
 	EntriesOnly   bool     `json:"entriesOnly"`   // the source has no events
 	Erased        int64    `json:"erased"`        // of Events: without their personal part
@@ -66,7 +66,8 @@ type Report struct {
 	Kept       []Kept  `json:"kept"`
 	Seconds    float64 `json:"seconds"`
 	FaultCount int64   `json:"faultCount"` // the events of each fault are counted
-	// the first MaxFaults: signatures, then events, entries and tiles in log order, then duplicates, roots and Kept
+	// the first MaxFaults: signatures, then events, entries and tiles in log order (upper tiles in the chunk where they
+	// end), then duplicates, roots and Kept
 	Faults []Fault `json:"faults"`
 }
 
