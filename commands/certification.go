@@ -89,7 +89,7 @@ func judge(f fault, requests []recordedRequest) faultResult {
 		at--
 	}
 	if at < 0 {
-		return faultResult{Fault: f, Result: notTried, Reason: "No command has asked for this fault."}
+		return faultResult{Fault: f, Result: notTried, Reason: "No command has met this fault."}
 	}
 	first := requests[at]
 	result := faultResult{

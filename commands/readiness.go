@@ -22,7 +22,7 @@ type readiness struct {
 	first, last time.Time // failures since the latest success; first is zero without any
 }
 
-// record records the outcome of a command. It ignores refusals.
+// record records the outcome of a command. It ignores refusals and internal errors.
 func (r *readiness) record(now time.Time, err error, code problem.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

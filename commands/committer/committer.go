@@ -109,8 +109,8 @@ func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 }
 
 // Submit passes a command to its lane. It waits until the share of the integration allows this. If one call returns
-// before the next one begins, commands on one title execute in this order. If Submit fails, the command is not
-// executed; the errors are those of Execute.
+// before the next one begins, commands on one title execute in this order, unless one meets a lock of another session.
+// If Submit fails, the command is not executed; the errors are those of Execute.
 func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error) {
 	if ctx.Err() != nil {
 		return Submitted{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())

@@ -2,10 +2,11 @@
 //
 // # Life of a batch
 //
-// A command joins the queue of a lane, chosen by its folded title, so that the commands on one novel keep their order
-// (committer.go). A lane takes all commands that arrived while its previous batch was in flight: there is no timer, so
-// a single command does not wait. An integration has a limited share of the lanes (ratelimit.Shares). Its further
-// commands wait outside of the queues and do not delay other integrations. A batch takes one of two paths (attempt.go):
+// A command joins the queue of a lane, chosen by its folded title, so that the commands on one novel keep their order,
+// unless one meets a lock (committer.go). A lane takes all commands that arrived while its previous batch was in
+// flight: there is no timer, so a single command does not wait. An integration has a limited share of the lanes
+// (ratelimit.Shares). Its further commands wait outside of the queues and do not delay other integrations. A batch
+// takes one of two paths (attempt.go):
 //
 //   - The fast path is for comments on titles that the lane has in its cache. It reads nothing and assumes that all
 //     keys are new: an optimistic insert. One round trip carries the append, the inline projections, a check of the
