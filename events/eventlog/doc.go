@@ -45,10 +45,10 @@
 //   - Errors. Any other error ends the turn, too. The next turn follows after 50 ms, then twice that, up to 5 s; after
 //     ErrBlocked, which staff or a replica of another version must resolve, every second. From the third consecutive
 //     failure on, warnings are logged.
-//   - Identity. A read fails with ErrOtherLog, before it returns an event, if the log is not that of the position. The
-//     transaction that stores progress compares the identity, too. The next turn starts from the progress stored in
-//     the new log. A stream of an auditor checks its cursor, which has a digest of the last event, with each read, and
-//     ends if the log does not match.
+//   - Identity. ReadRows and a Tail fail with ErrOtherLog, before they return an event, if the log is not that of the
+//     position. The transaction that stores progress compares the identity, too. The next turn starts from the
+//     progress stored in the new log. A stream of an auditor checks its cursor, which has a digest of the last event,
+//     with each read, and ends if the log does not match.
 //
 // The Subscriber makes a follower a Watermill Subscriber: one message is one chunk.
 package eventlog

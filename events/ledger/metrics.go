@@ -82,7 +82,7 @@ func (m *Metrics) setPublishingRefused(target string, refused bool) {
 	m.publishingRefused.WithLabelValues(target).Set(database.BoolValue(refused))
 }
 
-// Collector exports the state of the ledger to Prometheus. Scrapes within a second share one query. If the database
+// Collector exports the state of the ledger to Prometheus. Scrapes within a second share one reading. If the database
 // does not answer within two seconds, novelgate_ledger_up is 0 and the other metrics are absent.
 type Collector struct {
 	status *database.ScrapeCache[Status]

@@ -25,8 +25,8 @@ const NoLogIndex = -1
 type Event struct {
 	eventlog.Row
 	LogIndex int64
-	// Broken is the error of an unreadable line of a bundle or service, which then has no event. nil for an event of the
-	// database.
+	// Broken is the error of an event that cannot be read from a bundle, a service or the streams of a relay. nil for an
+	// event of the database.
 	Broken error
 }
 

@@ -107,7 +107,7 @@ func (l *Ledger) Exec(sql string, args ...any) {
 	}
 }
 
-// Tamper runs SQL with the triggers of log and ledger switched off, as a superuser can.
+// Tamper runs SQL with all triggers switched off, as a superuser can.
 func (l *Ledger) Tamper(sql string) {
 	l.t.Helper()
 	l.Exec(`DO $do$
