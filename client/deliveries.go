@@ -52,7 +52,7 @@ func (d Deliveries) Get(ctx context.Context, operation Operation, key string) (D
 // maxKeys is the maximum number of keys in a request.
 const maxKeys = 1000
 
-// Missing returns the keys without an executed command, each once. Send their commands again, with the same keys.
+// Missing returns the keys without an executed command. Send their commands again, with the same keys.
 // Failed commands, and upserts of novels that are not yours, are always missing.
 func (d Deliveries) Missing(ctx context.Context, operation Operation, keys []string) ([]string, error) {
 	var missing []string

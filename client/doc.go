@@ -1,8 +1,9 @@
 // Package client sends novels and comments of a partner platform to a Novelgate service.
 //
 // The client retries a request with the same Idempotency-Key until it gets a final answer or the context is done. It
-// retries after network errors, after attempts without an answer, and after retryable answers (408, 429 and 503; also
-// 502 and 504 of a proxy). So give every call a context with a deadline.
+// retries after network errors (except a certificate that it does not trust), after attempts without an answer, and
+// after retryable answers (408, 429 and 503; also 502 and 504 of a proxy). So give every call a context with a
+// deadline.
 //
 // An error is an *Error if the service refused the last attempt. If its Retryable is false, do not send the request
 // again. After any other error the command may have been executed, because an answer can get lost. To find out, send

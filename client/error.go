@@ -14,14 +14,14 @@ type Error struct {
 	Code      string  // for programs, such as novel_rejected; "" if a proxy answered
 	Status    int     // HTTP status
 	Detail    string  // for people
-	Fields    []Field // the invalid members of the body
+	Fields    []Field // what is invalid
 	Retryable bool    // the same request can succeed later
 	RequestID string  // quote it when you contact support
 
 	retryAfter time.Duration
 }
 
-// Field is an invalid member of a body.
+// Field is an invalid member of a body, or an invalid parameter.
 type Field struct {
 	Field   string `json:"field"`
 	Message string `json:"message"`

@@ -36,8 +36,8 @@ type eventsCommand struct {
 	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
 }
 
-// withAccessLog runs do on the database, and records it in the access log. do returns the number of events that it
-// showed.
+// withAccessLog runs do on the database, and records it in the access log. do returns the number of rows for the
+// entry.
 func (f DatabaseFlags) withAccessLog(
 	ctx context.Context, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
 ) error {

@@ -101,7 +101,7 @@ func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) e
 	if err != nil {
 		return fmt.Errorf("start the embedded database: %w", withUserHint(err))
 	}
-	open.closeLater(func() { _ = server.Stop(context.WithoutCancel(ctx)) }) // it logs its errors
+	open.closeLater(func() { _ = server.Stop(context.WithoutCancel(ctx)) }) // after an error the next start recovers
 	f.DatabaseURL = server.URL()
 	return nil
 }

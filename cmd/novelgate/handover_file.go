@@ -29,7 +29,8 @@ var (
 )
 
 // claimFile creates and locks the file of a handover. It reserves space for the token, so that writing the token later
-// does not fail. It replaces a file only if an interrupted run for the same promotion has left it.
+// does not fail. It replaces a file only if that is blank or has a token of the same promotion, as after an interrupted
+// run.
 func claimFile(name string, promotion uuid.UUID) (*os.File, error) {
 	f, err := createFile(name)
 	if errors.Is(err, fs.ErrExist) {

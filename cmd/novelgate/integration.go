@@ -47,10 +47,10 @@ var integrationColumns = columns[staff.Integration]{
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int        `placeholder:"N" help:"Comments per minute, including retries (default: 60)."`
-	NovelsPerMinute *int        `placeholder:"N" help:"Novel creations per minute, including those by comments (default: 60)."`
-	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (default: off)."`
-	LinesPerMinute  *int        `placeholder:"N" help:"Lines of bulk imports per minute (default: 60000)."`
+	PostsPerMinute  *int        `placeholder:"N" help:"Comments per minute, including retries (60 unless set)."`
+	NovelsPerMinute *int        `placeholder:"N" help:"Novel creations per minute, including those by comments (60 unless set)."`
+	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (off unless set)."`
+	LinesPerMinute  *int        `placeholder:"N" help:"Lines of bulk imports per minute (60000 unless set)."`
 }
 
 // ProvideChange returns the change of the limits that were given.

@@ -26,7 +26,7 @@ import (
 )
 
 func main() {
-	// Signals stay caught until the process ends: a repeated SIGTERM must not turn a clean exit into a kill.
+	// SIGTERM stays caught until the process ends: a repeated one must not turn a clean exit into a kill.
 	ctx, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -40,10 +40,10 @@ type program struct {
 	Key         keyCommand         `cmd:"" help:"Manage the API keys of integrations."`
 	Staff       staffUserCommand   `cmd:"" help:"Manage the API keys of staff."`
 	Auditor     staffUserCommand   `cmd:"" help:"Manage the API keys of auditors."`
-	Novel       novelCommand       `cmd:"" help:"Publish, approve, reject and show novels."`
+	Novel       novelCommand       `cmd:"" help:"Publish, edit, approve, reject and show novels."`
 	Author      authorCommand      `cmd:"" help:"Link, block and unblock authors; hide, restore or erase their comments."`
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
-	Webhook     webhookCommand     `cmd:"" help:"List webhooks of partners, and switch them off."`
+	Webhook     webhookCommand     `cmd:"" help:"List webhooks of partners, and switch them off and on."`
 	Import      importCommand      `cmd:"" help:"Import files of novels and comments in bulk, as a partner."`
 	Certify     certifyCommand     `cmd:"" help:"Show which simulated faults a client survived (exit code 1 unless all)."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
@@ -63,9 +63,8 @@ type program struct {
 // failed, 80 for a wrong command line.
 //
 // kong injects the parameters of Run methods, in their order, from the bindings below and from the Provide methods of
-// the command's flags. Order the parameters of Run so: first those that need no database, then the pool or the
-// commands of staff, then values that are read from the database. In another order kong would add the name of a Go type
-// to the error of a failed connection.
+// the command's flags. The pool or the commands of staff come before values that are read from the database: otherwise
+// kong would add the name of a Go type to the error of a failed connection.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
 	var open resources

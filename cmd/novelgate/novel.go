@@ -52,7 +52,7 @@ func printNovel(out *output, n staff.Novel, err error) error {
 // TitleArg names a novel.
 type TitleArg struct {
 	CommonFlags
-	Title string `arg:"" help:"Title; case and white space are ignored."`
+	Title string `arg:"" help:"Title; case and extra white space are ignored."`
 }
 
 // FieldFlags are the fields of a novel that staff may set. As JSON they are the body of an edit request.

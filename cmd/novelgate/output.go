@@ -113,7 +113,7 @@ func yesNo(b bool) string {
 	return "no"
 }
 
-// printable escapes control characters, because partners choose titles.
+// printable escapes unprintable characters, because partners choose titles.
 func printable(s string) string {
 	if strings.IndexFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
 		return s

@@ -46,7 +46,7 @@ type service struct {
 	publicURL *url.URL
 
 	wake      *eventlog.Wake
-	tail      *eventlog.Tail // nil when the projections are paused
+	tail      *eventlog.Tail // nil without projections
 	roles     *roles
 	standbys  *database.Standbys // nil without --read-database-url
 	mirror    *mirror.Mirror     // nil unless the database was a mirror at the start

@@ -19,8 +19,8 @@ type Config struct {
 	// DataDir is the directory for all data of the server. Default: DefaultDataDir().
 	DataDir string
 
-	// Settings are added to the command line of the server, after its other settings, as `-c name=value`. With fsync=off,
-	// initdb does not sync either.
+	// Settings are added to the command line of the server as `-c name=value`, and override its other settings. With
+	// fsync=off, initdb does not sync either.
 	Settings map[string]string
 
 	// StopTimeout limits a fast shutdown. Afterwards Stop requests an immediate shutdown, after which the next start runs

@@ -39,8 +39,8 @@ func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who ac
 	return osfile.Sync(l.dir)
 }
 
-// removeUnfinished deletes the directories of interrupted initdbs. Call it under the lock. It retries, because the
-// initdb of an owner that was just killed may still be cleaning up.
+// removeUnfinished deletes the directories of interrupted initdbs and copies. Call it under the lock. It retries,
+// because the initdb of an owner that was just killed may still be cleaning up.
 func removeUnfinished(ctx context.Context, l layout) error {
 	leftovers, err := fs.Glob(os.DirFS(l.dir), "pg*.init-*")
 	if err != nil {

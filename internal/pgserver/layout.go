@@ -86,7 +86,7 @@ type pidFile struct {
 
 func pidFilePath(cluster string) string { return filepath.Join(cluster, "postmaster.pid") }
 
-// readPIDFile reads the postmaster.pid of a cluster. found is false if there is no file, or an incomplete one.
+// readPIDFile reads the postmaster.pid of a cluster. found is false if there is no file, or no process id in it.
 func readPIDFile(cluster string) (file pidFile, found bool, err error) {
 	content, err := os.ReadFile(pidFilePath(cluster))
 	if errors.Is(err, fs.ErrNotExist) {

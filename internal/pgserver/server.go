@@ -9,7 +9,7 @@
 //
 //	lock           flock, held by the process that owns the server
 //	pg15/          the PostgreSQL data directory, named after the major version
-//	pg15.init-…/   an unfinished initdb; removed by the next start
+//	pg15.init-…/   an unfinished initdb or copy; removed by the next start
 //	run/           the socket (in a short directory below /tmp when the path would be too long)
 //	postgres.log   log of the server; when it has grown, its contents move to postgres.log.1
 //
@@ -66,8 +66,8 @@ func (s *Server) Owned() bool { return s.process.Process != nil }
 // Fresh reports whether this Start created the data directory.
 func (s *Server) Fresh() bool { return s.fresh }
 
-// Done is closed when the server has ended, by Stop, by a crash, or because its owner ended. The process may call Start
-// again.
+// Done is closed when an owned server or the owner of an attached one has ended, and by Stop. The process may call
+// Start again.
 func (s *Server) Done() <-chan struct{} {
 	if s.Owned() {
 		return s.process.Done()
@@ -98,7 +98,7 @@ func (s *Server) Stop(ctx context.Context) error {
 	return s.stopErr
 }
 
-// watchOwner closes done when the owner of the server has ended, or on Stop.
+// watchOwner closes done when the owner of the server has ended, on Stop, or when it cannot look for the owner.
 func (s *Server) watchOwner() {
 	defer close(s.done)
 	tick := time.NewTicker(500 * time.Millisecond)

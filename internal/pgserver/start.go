@@ -18,7 +18,7 @@ import (
 
 // Start returns the server of cfg.DataDir. It attaches to the server of another process if one runs already, otherwise
 // it starts a child. It returns when the server answers and the database "novelgate" exists. ctx limits the start, not
-// the life of the server. Errors include the last lines of the server's log.
+// the life of the server. If a child does not start, the error includes the last lines of its log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package sandbox creates, lists and deletes the databases of sandboxes. A sandbox is an installation with its own
-// database, on the server of the main database, with its own log, tables and views. So readers of the main database
+// Package sandbox creates, lists, wipes and deletes the databases of sandboxes. A sandbox is an installation with its
+// own database, on the server of the main database, with its own log, tables and views. So readers of the main database
 // never see data of a sandbox. See docs/decisions/0023-sandbox.md.
 //
 // The database of the sandbox "k3f9" of the main database "novelgate" is "novelgate_sandbox_k3f9". No table lists the
