@@ -138,8 +138,8 @@ WHERE locktype = 'advisory' AND granted AND objsubid = 1
 // withdrawTimeout limits the wait for a database that does not answer.
 const withdrawTimeout = 5 * time.Second
 
-// AnnounceErasure makes ErasureUnderWay return true until withdraw is called or the process dies. Meanwhile tables may
-// have personal data that the log no longer has. It opens its own connection, because the caller may have taken the
+// AnnounceErasure makes ErasureUnderWay return true until withdraw is called or its connection ends. Meanwhile tables
+// may have personal data that the log no longer has. It opens its own connection, because the caller may have taken the
 // last one of the pool.
 func AnnounceErasure(ctx context.Context, pool *pgxpool.Pool) (withdraw func(), err error) {
 	conn, err := pgx.ConnectConfig(ctx, pool.Config().ConnConfig)

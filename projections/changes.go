@@ -16,9 +16,9 @@ import (
 var changesSQL string
 
 // Changes is the projection of the change feed: for each partner, the events that concern it. Novels concern the
-// partner that created them, even if another one owns them now; comments and authors concern the partner that sent
-// them. An event about a novel, its thread or a comment does not name the partner, so the statement reads the partner
-// from the earlier event that created the novel or imported the comment.
+// partner that created them, even if the host platform owns them now; comments and authors concern the partner that
+// sent them. An event about a novel, its thread or a comment does not name the partner, so the statement reads the
+// partner from the earlier event that created the novel or imported the comment.
 type Changes struct{}
 
 // Name implements Projection.

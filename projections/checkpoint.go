@@ -17,7 +17,7 @@ import (
 // States of a projection.
 const (
 	Running  = "running"
-	Failed   = "failed"   // stopped before an event that it cannot apply, until Retry
+	Failed   = "failed"   // stopped before an event that it cannot apply, until Retry, Skip or a rebuild
 	Diverged = "diverged" // its checkpoint is at an event that is not in the log, until a rebuild
 )
 

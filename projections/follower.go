@@ -185,7 +185,7 @@ func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err e
 	if f.ambiguousErrors != recordAfter || !isAmbiguous(err) {
 		return
 	}
-	f.logger.ErrorContext(ctx, "Projection retries after an error that no event caused", slog.Any("error", err))
+	f.logger.ErrorContext(ctx, "Projection retries after an error of unknown cause", slog.Any("error", err))
 	if _, err := f.pool.Exec(ctx, recordRetrySQL, f.projection.Name(), at.TransactionID, at.Ordinal,
 		eventlog.ErrorText(err)); err != nil {
 		f.logger.WarnContext(ctx, "The error of the projection could not be recorded", slog.Any("error", err))

@@ -22,8 +22,9 @@ var (
 	novelsUpdateSQL string
 )
 
-// Novels is the projection novels: one row per novel with its current state, and the numbers and times of updates and
-// moderations. An update counts even without changes; every change of state by staff counts as a moderation.
+// Novels is the projection novels: one row per novel with its current state, the numbers of updates and moderations,
+// and the times of the latest ones. An update counts even without changes; every change of state by staff counts as a
+// moderation.
 type Novels struct{}
 
 // Name implements Projection.

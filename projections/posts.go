@@ -189,8 +189,8 @@ type loadedPost struct {
 	number pgtype.Numeric // chapter
 }
 
-// Load implements Loader. An import, the first event of its stream, adds one row, unless it is a reply whose parent was
-// not loaded recently: then Apply looks up the place of the reply.
+// Load implements Loader. An import, the first event of its stream, adds one row, unless it is a reply with an ancestor
+// that was not loaded recently: then Apply looks up the place of the reply.
 func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
 	rows := make([]loadedPost, 0, len(batch))
 	var rest []events.Recorded

@@ -33,8 +33,9 @@ type Projection interface {
 	// Tables names the tables that only this projection writes. Migrations create them in schema public; a rebuild creates
 	// them in another schema, so Apply uses their names without a schema.
 	Tables() []string
-	// Streams returns the stream types that the projection reads; nil for all. The projection gets no events of other
-	// types, and does not stop when those cannot be decoded. A change of this list needs a new generation.
+	// Streams returns the stream types that the projection reads; nil for all. A Runner and a rebuild pass no events of
+	// other types, and do not stop when those cannot be decoded; an append passes all its events. A change of this list
+	// needs a new generation.
 	Streams() []string
 	// Apply writes the effects of events, given in log order. Applying a batch again changes nothing. Apply may refuse a
 	// batch of which only a first part was applied before; the runner never passes one. tx is a transaction, or a queue of
@@ -154,9 +155,9 @@ type Bulk interface {
 // Loader turns events into rows. It gets successive batches in log order and may use data of earlier ones, so the rows
 // of a batch are only right in tables that also get the rows of all earlier batches. One goroutine at a time uses it.
 type Loader interface {
-	// Load returns the rows that events add, and the rest: all other events. The rest is applied in log order after the
-	// rows are written, maybe after the rows of later batches. The tables must then be as if Apply had applied every event
-	// in log order.
+	// Load returns the rows that events add, and the rest: the other events that change tables. The rest is applied in
+	// log order after the rows are written, maybe after the rows of later batches. The tables must then be as if Apply
+	// had applied every event in log order.
 	Load(batch []events.Recorded) (rows []Rows, rest []events.Recorded, err error)
 }
 

@@ -30,11 +30,11 @@ type Status struct {
 	LagEvents     int64   `json:"lagEvents"`       // settled events that are not applied yet, at most LagLimit
 	LagCapped     bool    `json:"lagEventsCapped"` // there are more than LagEvents
 	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest event that is not applied yet, settled or not; 0 without any
-	// why it has stopped or, while running, why it does not continue
+	// why it has stopped or, while running, the error after which it retries
 	Error       *string `json:"error"`
 	FailedAt    *string `json:"failedAt"`         // position of the failed event, as "transaction/ordinal"
 	UnknownType *string `json:"unknownEventType"` // type of the next event if it waits for a replica that knows the type
-	// UpdatedAt is the time of the last change, except of the lag.
+	// UpdatedAt is the time of the last change, except of the lag and the rebuild.
 	UpdatedAt time.Time `json:"updatedAt"`
 	// Rebuild is the unfinished rebuild; nil when there is none.
 	Rebuild *RebuildStatus `json:"rebuild"`
@@ -58,7 +58,7 @@ func (r *RebuildStatus) Share() float64 {
 	return float64(r.EventsDone) / float64(r.EventsTotal)
 }
 
-// List returns the status of every projection that has ever run, by name.
+// List returns the status of every asynchronous projection that has ever run, by name.
 func List(ctx context.Context, q database.Querier) ([]Status, error) {
 	rows, err := q.Query(ctx, statusSQL, LagLimit+1)
 	if err != nil {
@@ -123,7 +123,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 			"1 when the log does not have the last event that the projection has applied, until its tables are rebuilt.",
 			"projection"),
 		retrying: desc("projection_retrying",
-			"1 while the projection retries after an error that no event caused.", "projection"),
+			"1 while the projection retries after an error of unknown cause.", "projection"),
 		generation: desc("projection_generation", "Generation of the code that writes the live tables.", "projection"),
 		rebuilt: desc("projection_rebuild_done",
 			"Share of the log that a rebuild of the projection has read; absent when none is unfinished.", "projection"),

@@ -25,7 +25,7 @@ var (
 	titlesUpdateSQL string
 )
 
-// Titles is the inline projection title_lookup: the current novel of each title.
+// Titles is the inline projection titles: the current novel of each title (title_lookup).
 type Titles struct{}
 
 // Name implements Projection.

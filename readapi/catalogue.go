@@ -25,7 +25,7 @@ const Host = "host"
 // The orders of a list of novels.
 const (
 	ByTitle    = "title"    // ignoring punctuation at the beginning
-	ByActivity = "activity" // latest comment first; then the novels without comments, newest first
+	ByActivity = "activity" // latest comment first, to the minute; then the novels without comments, newest first
 	ByNewest   = "newest"
 )
 

@@ -46,7 +46,7 @@ type Page struct {
 	// come from the projection activity, so they may be milliseconds behind the comments or ahead of them.
 	Posts, Replies int
 	FirstPlace     int           // place of the first top-level comment in the requested order, from 1; 0: unknown
-	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null when the counts are 0
+	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null without one, or with AsOf
 }
 
 // TopLevelCount is the number of top-level comments.

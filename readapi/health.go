@@ -76,7 +76,7 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	if h.Projections != nil {
 		list, err := h.Projections(ctx)
 		if err != nil {
-			list = "unknown: the database did not say in time"
+			list = "unknown: it could not be read"
 		}
 		response.Projections = list
 	}

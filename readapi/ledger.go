@@ -58,7 +58,7 @@ type file struct {
 	content            []byte
 }
 
-// text returns a text file that changes with the next checkpoint.
+// text returns a text file that may change with the next checkpoint.
 func text(content []byte) file { return file{"text/plain; charset=utf-8", oneSecond, content} }
 
 func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error), missing string) http.Handler {

@@ -26,7 +26,7 @@ type Novel struct {
 	State    novel.State // Approved or Published
 	Platform string      // name of the owning partner platform; "" for the host platform
 	Posts    int         // imported comments and replies, hidden and erased ones included; 0 at a past time
-	LastPost *time.Time  // when the latest comment was written; nil without comments
+	LastPost *time.Time  // when the latest comment was written; nil without comments, and at a past time
 	novel.Details
 }
 

@@ -1,4 +1,4 @@
--- A novel in any state, without titles that were barred before their first import. $1: slug.
+-- A novel in any state, or a free title, but no title that was barred before its first import. $1: slug.
 SELECT n.novel_id, n.slug, n.title, n.state, coalesce(i.name, ''), n.details,
        coalesce(v.posts, 0), v.last_post_at
 FROM title_lookup n

@@ -37,7 +37,7 @@ func TestReadyzShowsProjections(t *testing.T) {
 		},
 		"that is not known": {
 			fine, func(context.Context) (any, error) { return nil, away }, http.StatusOK,
-			`{"status":"ok","projections":"unknown: the database did not say in time"}`,
+			`{"status":"ok","projections":"unknown: it could not be read"}`,
 		},
 		"one thing is missing": {
 			func() map[string]error { return map[string]error{"append": nil, "limits": away} }, nil,

@@ -116,7 +116,7 @@ func discussionStatements() map[[2]bool]string {
 	}
 }
 
-// Statement returns the statement that reads the first page of a discussion, and its arguments, for a benchmark.
+// Statement returns the statement that reads the first page of a discussion, and its arguments, for tests.
 func Statement(params DiscussionParams) (sql string, args []any) {
 	q := newPageQuery(params)
 	return q.statement()

@@ -1,4 +1,5 @@
-// Package replay builds past states of aggregates from events, as JSON for people. The aggregates apply the events.
+// Package replay builds past states of aggregates from events, as JSON for people. Novels and integrations are
+// folded by their aggregates.
 package replay
 
 import (

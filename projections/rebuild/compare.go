@@ -61,7 +61,8 @@ const maxReplays = 4
 
 // Compare replays the log with the code of the projection into tables of a separate schema and compares these with the
 // live ones, row by row, while the live ones are in use. It reads the live tables in one read-only snapshot and replays
-// the log exactly up to their position in that snapshot. It fails with ErrNotComparable. It ignores config.Workers.
+// the log exactly up to their position in that snapshot. It fails with ErrNotComparable or ErrMayNotCreate. It ignores
+// config.Workers.
 func Compare(ctx context.Context, config Config) (Comparison, error) {
 	config.Workers = 1 // three connections: one for the lock, and two to read and write, or to compare
 	r, err := newRebuild(ctx, config)

@@ -5,9 +5,9 @@
 //	begin    create a schema (such as posts_2) with tables of the same structure as those in public
 //	load     projections.Bulk only: copy the rows that old events add, while the tables have no index
 //	index    build indexes concurrently and add constraints; then apply the old events that do more than add rows
-//	follow   apply the events since the start of the rebuild
-//	switch   one transaction: lock the checkpoint, apply the last events, exchange the tables, re-create the views,
-//	         drop the old tables
+//	follow   apply the events since the start of the rebuild; without load, all events
+//	switch   one transaction: lock the checkpoint (inline: block appends), apply the last events, exchange the tables,
+//	         re-create the views, drop the old tables
 //
 // projections.CatchUp applies the events, as it does for live tables. Every writing transaction is short, because the
 // oldest running one holds back all readers of the log. Each stores its position, so an interrupted rebuild continues
@@ -105,16 +105,16 @@ type Config struct {
 type Progress struct {
 	Phase string
 	Done  int // events
-	Total int // events in the log at the start
+	Total int // events in the log at the start, at least Done
 }
 
 // Result is the result of a rebuild.
 type Result struct {
 	Name       string `json:"name"`
 	Generation int    `json:"generation"`
-	Build      int    `json:"build"`   // number of builds of the tables so far
+	Build      int    `json:"build"`   // number in the name of the schema, such as 2 in posts_2
 	Resumed    bool   `json:"resumed"` // it continued an interrupted rebuild
-	Events     int    `json:"events"`  // read by this process
+	Events     int    `json:"events"`  // read by this process before the switch
 }
 
 // rebuild is one run. It implements projections.Target.

@@ -112,7 +112,7 @@ func (r *rebuild) pauseForLog(ctx context.Context, behind int) bool {
 // pauseForLocks lets the sessions pass that wait behind the attempt. It returns false when ctx has ended.
 func (r *rebuild) pauseForLocks(ctx context.Context, attempt int, cause error) bool {
 	if attempt%warnAfter == 0 {
-		r.Logger.WarnContext(ctx, "The switch to the new tables waits for a session that holds a lock on the old ones",
+		r.Logger.WarnContext(ctx, "The switch to the new tables waits for a lock that another session holds",
 			slog.Any("error", cause))
 	}
 	pause := min(firstPause<<min(attempt-1, 10), maxPause)

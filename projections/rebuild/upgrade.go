@@ -115,7 +115,7 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	case err == nil:
 		logger.InfoContext(ctx, "A projection was rebuilt", slog.Int("events", result.Events))
 	case errors.Is(err, errNotDue):
-		logger.InfoContext(ctx, "Another replica has rebuilt the projection")
+		logger.InfoContext(ctx, "Another process has rebuilt the projection")
 		return nil
 	case ctx.Err() == nil && !errors.Is(err, ErrUnderWay):
 		logger.ErrorContext(ctx, "A projection could not be rebuilt; trying again. Its old tables are still in use",
@@ -124,7 +124,7 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	return err
 }
 
-// run rebuilds a projection once it gets the connections and the lock. It fails with errNotDue when another replica has
+// run rebuilds a projection once it gets the connections and the lock. It fails with errNotDue when another process has
 // rebuilt it meanwhile.
 func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projection) (Result, error) {
 	if c.Extra != nil {

@@ -123,8 +123,8 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	page, err := a.Feed.Page(ctx, q)
 	if errors.Is(err, history.ErrCursorMismatch) {
-		return Page{}, problem.InvalidField("cursor", "follows a change that this service no longer has, because its "+
-			"database was set back: read the feed from its beginning, without a cursor, and skip the ids that you know")
+		return Page{}, problem.InvalidField("cursor", "does not match the log of this service, which was set back, has "+
+			"moved or is another one: read the feed from its beginning, without a cursor, and skip the ids that you know")
 	}
 	return page, err
 }

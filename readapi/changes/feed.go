@@ -144,7 +144,7 @@ func scan(rows pgx.Rows) (c Change, size int, err error) {
 	return c, len(stored.Data), nil
 }
 
-// novelData is about a novel of the partner.
+// novelData is about a novel of the partner, or the novel of a comment.
 type novelData struct {
 	NovelID *uuid.UUID `json:"novelId"`
 	Novel   *string    `json:"novel"` // the title

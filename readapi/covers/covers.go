@@ -156,7 +156,7 @@ func (p *Proxy) store(address string, e entry) {
 	}
 }
 
-// pictureTypes are the formats that browsers show, except SVG, which may contain scripts.
+// pictureTypes are formats without scripts that all browsers show.
 var pictureTypes = []string{"image/jpeg", "image/png", "image/webp", "image/gif"}
 
 func (p *Proxy) fetch(ctx context.Context, address string) (Picture, error) {

@@ -24,7 +24,7 @@ type Stream struct {
 }
 
 // Run calls emit with the events after a cursor, page by page, in short transactions. It calls idle between pages and
-// every 400 ms while it waits. It ends at the end of the stream, when ctx ends, or when emit or idle returns an error.
+// every 400 ms while it waits. It ends at the end of the stream, when ctx ends, or when reading, emit or idle fails.
 func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error, idle func() error) error {
 	w := walk{Stream: s, after: after, left: s.Limit, emit: emit, idle: idle}
 	follow := eventlog.Follow{Wake: s.Wake, Pace: pace, Poll: poll}

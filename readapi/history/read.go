@@ -150,9 +150,9 @@ func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, 
 	return list, cut, rows.Err()
 }
 
-// Page returns up to limit events after a cursor and below the horizon, fewer when they are large. It fails with
-// ErrCursorMismatch when the cursor or the horizon comes from another log, or from before this one was set back. It
-// runs as one batch on one server.
+// Page returns up to limit events after a cursor and below the horizon, fewer when they are large or rarely match the
+// filter. It fails with ErrCursorMismatch when the cursor or the horizon comes from another log, or from before this
+// one was set back. Without standbys it runs as one batch.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
 	if page, ok := r.standbyPage(ctx, after, horizon, limit); ok {
 		return page, nil

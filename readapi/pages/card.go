@@ -33,7 +33,7 @@ import (
 // picture (og:title).
 type card struct {
 	accent, site string
-	title        string // "" on the card of the platform
+	title        string // "" on the card of the platform, and if the font cannot draw it
 }
 
 // Sizes in pixels.
@@ -153,7 +153,7 @@ func (c card) draw() image.Image {
 		draw.Draw(picture, r, image.NewUniform(with), image.Point{}, draw.Src)
 	}
 	colour, onColour := accentColours(c.accent)
-	if c.title == "" { // the card of the platform
+	if c.title == "" { // as on the card of the platform
 		fill(picture.Bounds(), colour)
 		drawTitle(picture, onColour, cardMargin, c.site)
 		return picture

@@ -30,7 +30,8 @@ type Logo struct {
 var (
 	errLogoSize  = fmt.Errorf("the picture must have at most %d KiB", MaxLogo>>10)
 	errLogoType  = errors.New("the picture must be an SVG or PNG file")
-	errLogoShape = errors.New("an SVG must say its shape: viewBox, or width and height, at most ten times as wide as high")
+	errLogoShape = errors.New("the picture must be at most ten times as wide as high; an SVG must say its " +
+		"shape: viewBox, or width and height")
 )
 
 // NewLogo returns a logo with the content of an SVG or PNG file.

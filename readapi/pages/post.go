@@ -42,8 +42,8 @@ func (w *commentWriter) page(page *readapi.Page) template.HTML {
 	return template.HTML(w.String()) //nolint:gosec // all other text is escaped
 }
 
-// The replies to a comment are in a <details> element if there are at least minFolded. It is open, except below a
-// top-level comment with more than maxOpen replies.
+// The replies to a comment are in a <details> element if there are at least minFolded, or the page lacks some. It is
+// open, except below a top-level comment with more than maxOpen replies and without unfold.
 const (
 	minFolded = 3
 	maxOpen   = 5
