@@ -26,7 +26,7 @@ const generationSQL = `SELECT generation, state FROM projections WHERE name = $1
 
 // UpgradeConfig configures Upgrade.
 type UpgradeConfig struct {
-	// Pool provides the configuration of the connections that a rebuild opens. Required.
+	// Pool reads the generations, and has the configuration of the connections that a rebuild opens. Required.
 	Pool *pgxpool.Pool
 	// Extra limits connections: a rebuild first acquires a weight of Connections. Default: no limit.
 	Extra *semaphore.Weighted

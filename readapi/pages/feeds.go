@@ -66,7 +66,7 @@ func (p *Pages) feed(title, page, self string, entries []atomEntry) atomFeed {
 	return f
 }
 
-// feedEntries is the number of comments in a feed.
+// feedEntries is the maximum number of comments in a feed.
 const feedEntries = 20
 
 // latestFeed handles GET /feed.atom: the latest comments, one of each novel.

@@ -37,10 +37,10 @@ func asOfQuery(asOf time.Time) string {
 	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
 }
 
-// links makes the links of a discussion page to other parts of the discussion. They keep the parameters of the page.
+// links makes the links of a discussion page to other parts of the discussion.
 type links struct {
 	path string
-	kept url.Values // sort, chapter, limit, asOf, under
+	kept url.Values // parameters of the page that links may keep: sort, chapter, limit, asOf, under
 }
 
 func newLinks(path string, query url.Values) links {
