@@ -18,7 +18,7 @@ type eventsExport struct {
 	Since string `placeholder:"DIR|INDEX" help:"Export only the events after an earlier bundle, or from a log index on. The start is rounded down to the beginning of a file of 4096 events."`
 }
 
-// Run exports the history up to the newest checkpoint.
+// Run exports the history up to the served checkpoint.
 func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
 	from, err := c.from()
 	if err != nil {

@@ -251,7 +251,7 @@ func (s *service) startWork(ctx context.Context, group *errgroup.Group) {
 	}
 }
 
-// run starts all parts, prints the addresses, and runs until ctx ends. Then it drains.
+// run starts all parts, prints the addresses, and runs until ctx ends or a part fails. Then it drains.
 func (s *service) run(ctx context.Context, out streams) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	s.startWork(groupCtx, group)
