@@ -321,7 +321,7 @@ func (o *Origin) wantMirror(ctx context.Context) error {
 }
 
 func notMirror(url string, a answer) error {
-	return fmt.Errorf("%w: %s is not a mirror: it answers a command with %d %s", ErrRefused, url, a.status,
+	return fmt.Errorf("%w: %s does not answer as a mirror: it answers a command with %d %s", ErrRefused, url, a.status,
 		http.StatusText(a.status))
 }
 

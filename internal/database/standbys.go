@@ -155,7 +155,8 @@ func newStandby(host string) *standby {
 		}),
 		repeats: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "novelgate_standby_repeats_total", ConstLabels: labels,
-			Help: "Reads that were repeated on the primary: the standby failed, or lacked what they ask for.",
+			Help: "Reads that were repeated on the primary: the standby failed or lacked what they ask for, or the request " +
+				"is not valid.",
 		}),
 	}
 }

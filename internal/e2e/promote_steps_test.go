@@ -262,7 +262,7 @@ func TestHandoverRefused(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "handover")
 
 	refused(origin, "not a mirror of this service", "handover", file, "--to", other.URL)
-	refused(origin, "is not a mirror: it answers a command with", "handover", file, "--to", origin.URL)
+	refused(origin, "does not answer as a mirror: it answers a command with", "handover", file, "--to", origin.URL)
 	refused(origin, "read the ledger of the mirror", "handover", file, "--to", "http://127.0.0.1:1")
 	refused(mirror, "is a mirror of", "handover", file, "--to", origin.URL)
 	refused(mirror, "is a mirror of", "ledger", "new-key")
