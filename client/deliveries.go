@@ -52,9 +52,15 @@ func (d Deliveries) Get(ctx context.Context, operation Operation, key string) (D
 // maxKeys is the maximum number of keys in a request.
 const maxKeys = 1000
 
-// Missing returns the keys without an executed command. Send their commands again, with the same keys.
+// Missing returns the keys without an executed command, each once. Send their commands again, with the same keys.
 // Failed commands, and upserts of novels that are not yours, are always missing.
 func (d Deliveries) Missing(ctx context.Context, operation Operation, keys []string) ([]string, error) {
+	seen := map[string]bool{}
+	keys = slices.DeleteFunc(slices.Clone(keys), func(key string) bool {
+		again := seen[key]
+		seen[key] = true
+		return again
+	})
 	var missing []string
 	for chunk := range slices.Chunk(keys, maxKeys) {
 		body, err := encode(map[string]any{"operation": operation, "idempotencyKeys": chunk})

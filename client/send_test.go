@@ -222,6 +222,20 @@ func TestCancel(t *testing.T) {
 	})
 }
 
+// TestMissingNamesAKeyOnce: a key that occurs twice, in the lists of two requests, is asked for once.
+func TestMissingNamesAKeyOnce(t *testing.T) {
+	t.Parallel()
+	keys := make([]string, 1001)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key %d", i%1000)
+	}
+	a := &attempts{replies: []reply{{status: 200, body: `{"missing": ["key 0"]}`}}}
+	missing, err := newClient(t, a).Deliveries.Missing(t.Context(), client.OperationPosts, keys)
+	if diff := cmp.Diff([]string{"key 0"}, missing); err != nil || diff != "" {
+		t.Errorf("%v (-want +got)\n%s", err, diff)
+	}
+}
+
 // TestMistakesAreNotSent: the client does not send what no service can accept.
 func TestMistakesAreNotSent(t *testing.T) {
 	t.Parallel()
