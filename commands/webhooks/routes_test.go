@@ -102,7 +102,7 @@ func TestAddressesThatAreRefused(t *testing.T) {
 			}
 			status := d.send(t, acme, try.method, try.path, fmt.Sprintf(`{"url":%q}`, url), &refused)
 			if !allowed && (status != http.StatusBadRequest || refused.Field != "url" ||
-				!strings.Contains(refused.Detail, "must be a public address, or ")) || allowed && status != try.status {
+				!strings.Contains(refused.Detail, "must be a public address by https, or ")) || allowed && status != try.status {
 				t.Errorf("%s %q: status %d, %+v", try.method, url, status, refused)
 			}
 			d.execute(t, `DELETE FROM webhooks WHERE webhook_id <> $1`, made.ID)

@@ -35,7 +35,7 @@ const (
 // Error texts of checkURL.
 const (
 	wantHTTPS  = "must be an https address with a host, without user information and fragment"
-	wantPublic = "must be a public address"
+	wantPublic = "must be a public address by https"
 	orAllowed  = ", or an address that the host platform allows within its network"
 )
 
@@ -220,7 +220,7 @@ func failure(status int, err error) string {
 	case err == nil:
 		return cmp.Or(http.StatusText(status), "unknown status")
 	case errors.Is(err, ssrf.ErrProhibitedIP):
-		return "the address is not public"
+		return "the address must be public, and used by https"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("no answer within %d seconds", int(attemptTime.Seconds()))
 	case errors.As(err, &unresolved):

@@ -206,7 +206,8 @@ func TestRebinding(t *testing.T) {
 		testdb.Eventually(t, "it fails at "+strings.Join(addresses, ", "), func() bool {
 			var page attempts
 			d.send(t, acme, http.MethodGet, "/"+made.ID.String()+"/attempts?state=retrying", "", &page)
-			return len(page.Items) > 0 && *page.Items[0].Error == "the address is not public" && page.Items[0].Attempts > 1
+			return len(page.Items) > 0 && page.Items[0].Attempts > 1 &&
+				*page.Items[0].Error == "the address must be public, and used by https"
 		})
 	}
 	if n := within.Load(); n > 0 {

@@ -209,7 +209,7 @@ func TestWebhooksReachABadEndpoint(t *testing.T) {
 		testdb.Eventually(t, "the webhook fails", func() bool { return p.Webhook(t, id).FailingSince != nil })
 	}
 	tried := p.Inquire(t, "/api/integrations/webhooks/"+private.WebhookID+"/attempts?limit=1")
-	if !strings.Contains(string(tried.Body), "the address is not public") ||
+	if !strings.Contains(string(tried.Body), "the address must be public, and used by https") ||
 		strings.Contains(string(tried.Body), "127.0.0") {
 		t.Errorf("%s", tried.Body)
 	}
