@@ -80,7 +80,7 @@ type Mirror struct {
 	follow  eventlog.Follow
 	newest  *ledger.Checkpoint // that the origin has delivered
 	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
-	seen    int64              // entries of the checkpoint that saveSeen stored last
+	seen    int64              // entries of the newest checkpoint that saveSeen got
 	cleared bool               // clearStop has removed the reason of the last stop
 
 	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted; Collect then returns no metrics
@@ -175,7 +175,7 @@ func (m *Mirror) step(ctx context.Context, edge *ledger.Edge) (next *ledger.Edge
 	}
 	m.changeStatus(func(s *Status) {
 		s.Entries, s.OriginEntries, s.Stopped, s.StoppedAt = next.Size(), c.Tree.N, "", nil
-		if !more && fresh {
+		if !more && fresh && !m.inBundles(edge.Size()) {
 			s.VerifiedAt = m.config.Now().UTC().Truncate(time.Millisecond)
 		}
 	})

@@ -281,3 +281,45 @@ func TestOnlyTheMirrorAppends(t *testing.T) {
 	}
 	own.Append(1) // which is not refused
 }
+
+// TestAnOlderCheckpointIsNotTheNewestSeen: after a restart, an older checkpoint of the origin does not replace the
+// newest that the mirror has seen.
+func TestAnOlderCheckpointIsNotTheNewestSeen(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(40)
+	old := testdb.Must(o.source().Checkpoint(t.Context()))(t)
+	o.ledger.Append(60)
+	o.events = func(list []ledger.Event, first int64) []ledger.Event {
+		if first >= 20 {
+			return nil
+		}
+		return list[:20]
+	}
+	r := follow(t, o, o.ledger.Keys)
+	testdb.Eventually(t, "the mirror has stopped", func() bool { return r.Status().StoppedAt != nil })
+	r.stop()
+	o.change(func(o *origin) { o.events, o.checkpoint = nil, func([]byte) []byte { return old } })
+	r = run(t, config(r.pool, o, o.ledger.Keys))
+	r.wantServed(t, 40)
+	if s, err := mirror.ReadState(t.Context(), r.pool); err != nil || s.Seen.Tree.N != 100 {
+		t.Errorf("it has seen %d entries, %v", s.Seen.Tree.N, err)
+	}
+}
+
+// TestABundleVerifiesNothing: after a bundle, the mirror has not verified what the origin has signed.
+func TestABundleVerifiesNothing(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(300)
+	x := audit.Export{DB: o.ledger.Pool, Dir: t.TempDir() + "/bundle", Now: time.Now}
+	testdb.Must(x.Run(t.Context()))(t)
+	o.away = errors.New("away")
+	c := config(begin(t), o, o.ledger.Keys)
+	c.Bundles = testdb.Must(audit.OpenBundles([]string{x.Dir}))(t)
+	r := run(t, c)
+	testdb.Eventually(t, "the bundle is applied", func() bool { return r.Status().Entries == 300 })
+	if s := r.Status(); !s.VerifiedAt.IsZero() {
+		t.Errorf("verified at %v", s.VerifiedAt)
+	}
+}
