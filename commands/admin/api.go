@@ -190,10 +190,14 @@ func AuthenticateStaffUser(
 	case err == nil:
 		return found, nil
 	case errors.Is(err, access.ErrMalformed): // also returned for a key of another kind
-		if _, err := keys.Authenticate(ctx, secret); err == nil {
+		switch _, err := keys.Authenticate(ctx, secret); {
+		case err == nil:
 			return nil, problem.Forbidden("This key belongs to an integration. This operation is for " + audience + ".")
+		case errors.Is(err, access.ErrMalformed), errors.Is(err, access.ErrUnknown), errors.Is(err, access.ErrExpired):
+			return nil, problem.Unauthorized("The " + key + " is not valid.")
+		default:
+			return nil, err
 		}
-		return nil, problem.Unauthorized("The " + key + " is not valid.")
 	case errors.Is(err, access.ErrUnknown):
 		return nil, problem.Unauthorized("The " + key + " is not valid.")
 	case errors.Is(err, access.ErrExpired):
