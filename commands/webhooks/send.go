@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"code.dny.dev/ssrf"
 )
@@ -126,7 +127,7 @@ func (s *Sender) checkURL(text string) string {
 	u, err := url.Parse(text)
 	wrong := ""
 	switch {
-	case len(text) > maxURL:
+	case utf8.RuneCountInString(text) > maxURL:
 		return fmt.Sprintf("must have at most %d characters", maxURL)
 	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.allowHTTP) || u.Hostname() == "" ||
 		u.User != nil || u.Fragment != "":
