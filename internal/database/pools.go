@@ -60,6 +60,7 @@ var (
 	limitsSettings = map[string]string{
 		synchronousCommit:  "off",
 		"plan_cache_mode":  "force_generic_plan",
+		"jit":              "off",
 		"application_name": "novelgate-limits",
 	}
 	accessSettings = with(indexScans, map[string]string{
