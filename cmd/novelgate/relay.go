@@ -119,16 +119,8 @@ func (f *relayArgs) Validate() error {
 type relayRun struct {
 	DatabaseFlags
 	relayArgs `embed:""`
-	PublicURL *url.URL `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Public URL of the service. After a promotion of a mirror, its former origin learns it from the streams (default: unknown)."`
+	PublicURL string   `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Public URL of the service. After a promotion of a mirror, its former origin learns it from the streams (default: unknown)."`
 	LogLevel  logLevel `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
-}
-
-// Validate refuses wrong flags; kong calls it.
-func (c *relayRun) Validate() error {
-	if err := c.relayArgs.Validate(); err != nil {
-		return err
-	}
-	return requireHTTP("--public-url", c.PublicURL)
 }
 
 // Run relays until ctx ends.
@@ -141,8 +133,12 @@ func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) err
 	defer conn.Close()
 	config, wake := pool.Config().ConnConfig, eventlog.NewWake()
 	relaying := relay.Config{Database: config, Conn: conn, Replicas: c.Replicas, Wake: wake, Logger: logger}
-	if c.PublicURL != nil {
-		relaying.PublicURL = strings.TrimRight(c.PublicURL.String(), "/")
+	if c.PublicURL != "" {
+		u, err := parsePublicURL(c.PublicURL)
+		if err != nil {
+			return err
+		}
+		relaying.PublicURL = u.String()
 	}
 	r, err := relay.New(relaying)
 	if err != nil {

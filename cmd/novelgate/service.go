@@ -201,6 +201,11 @@ func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 		}
 		return &url.URL{Scheme: "http", Host: address}, nil
 	}
+	return parsePublicURL(flag)
+}
+
+// parsePublicURL returns the URL of --public-url, without slashes at its end.
+func parsePublicURL(flag string) (*url.URL, error) {
 	u, err := url.Parse(strings.TrimRight(flag, "/"))
 	if err != nil {
 		return nil, fmt.Errorf("--public-url: %w", err)
