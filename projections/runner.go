@@ -52,7 +52,7 @@ type Config struct {
 //
 // Replicas may run the same projections. One applies, the others stand by; see eventlog.Follow.
 //
-// An event that cannot be applied stops its projection in all replicas until somebody calls the function Retry. Errors
+// An event that cannot be applied stops its projection in all replicas until Retry, Skip or a rebuild. Errors
 // that may have another cause are retried, with growing waits, before the event is blamed. At an event of an unknown
 // type a replica waits for a replica of a newer version.
 //

@@ -40,8 +40,8 @@ const (
 	originsSQL = `SELECT origin, tree_size, started_at FROM ledger_origins ORDER BY ordinal`
 )
 
-// changingSQL returns whether a process holds the lock of lockKeySQL, and whether the server is a standby, where nobody
-// can hold it.
+// changingSQL returns whether a process holds the lock of lockKeySQL, and whether the server is a standby, where no
+// process can hold it.
 const changingSQL = `SELECT NOT pg_try_advisory_xact_lock_shared(` + lockKeySQL + `), pg_is_in_recovery()`
 
 // Publish reads what a service publishes.
