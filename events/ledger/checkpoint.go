@@ -79,7 +79,7 @@ const checkpointColumns = `origin, tree_size, root_hash, note, signed_at`
 
 // servedSQL finds the checkpoint to serve for the current origin, with its cosignatures. This is the newest checkpoint
 // with a quorum, if the checkpoint after it is less than 10 seconds old; otherwise, and without witnesses, the newest
-// checkpoint. A replica signs at most one checkpoint a second, so the newest 16 of one replica cover this time.
+// checkpoint. All replicas together sign about one checkpoint a second, see Signer, so the newest 16 cover this time.
 const servedSQL = `SELECT c.origin, c.tree_size, c.root_hash, c.note || coalesce(w.signatures, ''), c.signed_at
 FROM (
     SELECT ` + checkpointColumns + `, lead(signed_at) OVER (ORDER BY tree_size) AS replaced_at

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/mod/sumdb/tlog"
@@ -16,6 +17,7 @@ type facts struct {
 	bound      uuid.NullUUID // memory that the database binds to the origin
 	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
 	last       *tlog.Tree    // newest checkpoint of the origin in the database
+	lastAge    time.Duration // since it was signed
 	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen in the memory
 	tree       tlog.Tree     // the sealed tree
 	unsealed   bool          // the log has more events than the tree

@@ -27,7 +27,7 @@ type SignerConfig struct {
 	Pool *pgxpool.Pool
 	// Identity has the keys and the memory of the origin. Required.
 	Identity *Identity
-	// Interval is the minimum time between two checkpoints of this replica. Default: 1 s.
+	// Interval is the time between two checkpoints of all replicas that share the memory. Default: 1 s.
 	Interval time.Duration
 	// Metrics count signatures, and say whether the signer signs or refuses to. Default: new, unregistered ones.
 	Metrics *Metrics
@@ -44,6 +44,8 @@ type Signer struct {
 	// known is the newest checkpoint that this process has seen in the memory. It detects a memory that was set back
 	// together with the database.
 	known *tlog.Tree
+	// apart is the minimum age of the checkpoint of another replica when Run signs the next one.
+	apart time.Duration
 }
 
 // NewSigner returns a signer; start it with Run. It fails if the identity cannot sign.
@@ -60,6 +62,7 @@ func NewSigner(config SignerConfig) (*Signer, error) {
 
 // Run signs until ctx ends. It logs errors and retries.
 func (s *Signer) Run(ctx context.Context) {
+	s.apart = s.config.Interval * 3 / 4
 	ticker := time.NewTicker(s.config.Interval)
 	defer ticker.Stop()
 	var failed failures
@@ -97,21 +100,22 @@ func (s *Signer) report(ctx context.Context, err error) {
 	}
 }
 
-// factsSQL reads, in one snapshot, the committed tree, the memory and the last checkpoint of an origin, if any, and
-// whether the log has more events than the tree. $1: origin.
+// factsSQL reads, in one snapshot, the committed tree, the memory and the last checkpoint of an origin, if any, with
+// its age, and whether the log has more events than the tree. $1: origin.
 const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, m.memory, c.tree_size, c.root_hash,
+       coalesce(statement_timestamp() - c.signed_at, '0'),
        EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
 FROM ledger_state AS s
 LEFT JOIN ledger_memories AS m ON m.origin = $1
 LEFT JOIN LATERAL (
-    SELECT tree_size, root_hash FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1
+    SELECT tree_size, root_hash, signed_at FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1
 ) AS c ON true`
 
 // readDatabase adds the data of the database about an origin to the facts.
 func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) error {
 	var last *int64
 	var lastRoot []byte
-	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.bound, &last, &lastRoot, &f.unsealed)
+	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.bound, &last, &lastRoot, &f.lastAge, &f.unsealed)
 	if err != nil {
 		return err
 	}
@@ -197,7 +201,10 @@ func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.U
 	if r := f.remembered; r != nil && r.N <= f.tree.N && (s.known == nil || r.N > s.known.N) {
 		s.known = r // decide has checked that the tree extends it
 	}
-	if !ready {
+	// Replicas that share the memory together sign as often as one: see servedSQL. The age is negative after the clock of
+	// the database was set back.
+	tooSoon := f.last != nil && (f.known == nil || f.known.N < f.last.N) && f.lastAge >= 0 && f.lastAge < s.apart
+	if !ready || tooSoon {
 		return nil, nil
 	}
 	// The memory must not have a tree that a failover to a synchronous standby would lose.

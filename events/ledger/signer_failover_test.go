@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
@@ -338,6 +339,49 @@ func TestMemoryIsLocked(t *testing.T) {
 	if diff := cmp.Diff([]int64{0}, chain(t, s.pool)); diff != "" {
 		t.Errorf("checkpoints (-want +got):\n%s", diff)
 	}
+}
+
+// TestReplicasSignAsOften as one replica, if they share its memory: a replica leaves a checkpoint that another one has
+// just signed for an interval.
+func TestReplicasSignAsOften(t *testing.T) {
+	t.Parallel()
+	s := newSigned(t, testdb.New(t), filepath.Join(t.TempDir(), "ledger.key"))
+	s.grow(1)
+	sign(t, s.signer)
+	s.grow(1)
+	pool := openPool(t, s.url)
+	id := testdb.Must(ledger.Identify(t.Context(), pool, ledger.IdentityConfig{KeyFile: s.keyFile}))(t)
+	replica := func(interval time.Duration) *ledger.Signer {
+		return testdb.Must(ledger.NewSigner(ledger.SignerConfig{
+			Pool: pool, Identity: id, Interval: interval, Logger: slog.New(slog.DiscardHandler),
+		}))(t)
+	}
+	// attempt runs a signer until its first attempt has ended. The attempt holds a connection.
+	attempt := func(signer *ledger.Signer) {
+		t.Helper()
+		before := pool.Stat().AcquireCount()
+		stop := testdb.Background(t, signer.Run)
+		testdb.Eventually(t, "an attempt has ended", func() bool {
+			now := pool.Stat()
+			return now.AcquireCount() > before && now.AcquiredConns() == 0
+		})
+		stop()
+	}
+	wantChain := func(want ...int64) {
+		t.Helper()
+		if diff := cmp.Diff(want, chain(t, s.pool)); diff != "" {
+			t.Errorf("checkpoints (-want +got):\n%s", diff)
+		}
+	}
+	hourly := replica(time.Hour)
+	attempt(hourly)
+	wantChain(1)
+	attempt(hourly) // the other replica has signed nothing since
+	wantChain(1, 2)
+	s.grow(1)
+	testdb.Background(t, replica(time.Millisecond).Run)
+	testdb.Eventually(t, "a replica signs after an interval", func() bool { return len(chain(t, s.pool)) == 3 })
+	wantChain(1, 2, 3)
 }
 
 // oldLedger returns a database and a key from before memories: the last checkpoint is in the database and in a file
