@@ -228,7 +228,7 @@ func failure(status int, err error) string {
 		return "the name cannot be resolved"
 	case errors.As(err, &certificate):
 		return "the certificate is not valid"
-	case errors.As(err, &record):
+	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
 		return "the answer is not TLS"
 	default:
 		return "the connection failed"

@@ -150,7 +150,7 @@ func TestHTTPS(t *testing.T) {
 			"https://example.com:" + old, webhooks.NewSenderThrough(loopback, time.Now, resolver, oldRoots),
 			"the connection failed",
 		},
-		"no TLS": {"https://" + e.Listener.Addr().String(), d.api.Sender, "the connection failed"},
+		"no TLS": {"https://" + e.Listener.Addr().String(), d.api.Sender, "the answer is not TLS"},
 	} {
 		d.execute(t, `UPDATE webhooks SET url = $1`, tc.url)
 		d.api.Sender = tc.sender
