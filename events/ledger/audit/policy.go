@@ -81,6 +81,7 @@ var (
 	errPolicyLine      = errors.New("neither log KEY [URL], witness NAME KEY [URL], " +
 		"group NAME all|any|NUMBER MEMBER… nor quorum NAME")
 	errPolicyTwice     = errors.New("occurs twice")
+	errPolicyReserved  = errors.New("is reserved")
 	errPolicyName      = errors.New("is not defined on an earlier line")
 	errPolicyThreshold = errors.New("not a threshold for so many members")
 )
@@ -138,8 +139,11 @@ func (p *policyParser) addKey(kind, key string) error {
 }
 
 func (p *policyParser) define(name string, c component) error {
-	if p.names[name] != nil || name == none {
-		return fmt.Errorf("the name %q is reserved or %w", name, errPolicyTwice)
+	if name == none {
+		return fmt.Errorf("the name %q %w", name, errPolicyReserved)
+	}
+	if p.names[name] != nil {
+		return fmt.Errorf("the name %q %w", name, errPolicyTwice)
 	}
 	p.names[name] = c
 	return nil
