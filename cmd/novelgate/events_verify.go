@@ -28,7 +28,7 @@ type eventsVerify struct {
 	Key      []string `placeholder:"KEY" help:"Public key, or a file of keys: one of them must have signed."`
 	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
 
-	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy) with the witnesses that must have cosigned. Its logs are the keys unless --key is given (default: no witness is demanded)."`
+	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy): one of its logs must have signed, and its quorum of witnesses must have cosigned. Without --key, its logs are the keys (default: no witness is demanded)."`
 
 	FirstLogIndex int64 `placeholder:"INDEX" help:"First log index of DIR, for a bundle that continues others. Events before it are not verified; verify them separately (default: 0, everything)."`
 
@@ -38,8 +38,8 @@ type eventsVerify struct {
 // Help is shown by --help.
 func (*eventsVerify) Help() string {
 	return "Give a bundle, and after it those that continue it. Without DIR and --url, it verifies the database. " +
-		"`ledger status` prints the keys for --key. Without --key and --policy, the keys are those in the history, " +
-		"which proves less."
+		"`ledger status` prints the keys for --key. Without keys from --key or --policy, it uses those in the " +
+		"history, which proves less."
 }
 
 // Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
@@ -282,7 +282,7 @@ func (v *verification) rows() [][]any {
 		add("WRONG", "%s", v.Faults[i].String())
 	}
 	if v.FaultCount > int64(len(v.Faults)) {
-		add("WRONG", "%d events and rows in all", v.FaultCount)
+		add("WRONG", "%d in all, with each event and each row counted", v.FaultCount)
 	}
 	return rows
 }
