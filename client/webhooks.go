@@ -21,7 +21,7 @@ type Webhook struct {
 	CreatedAt      time.Time  `json:"createdAt"`
 	FailingSince   *time.Time `json:"failingSince"` // first failure since the last success
 	Retrying       int        `json:"retrying"`     // changes that will be attempted again
-	Waiting        int        `json:"waiting"`      // changes that were not attempted yet, counted up to 1,000
+	Waiting        int        `json:"waiting"`      // changes of all types that were not attempted yet, up to 1,000
 	// Secret verifies requests, with a library of Standard Webhooks. Only Create returns it.
 	Secret string `json:"secret,omitempty"`
 }

@@ -16,10 +16,10 @@ import (
 // Activity is the latest activity on the whole platform.
 type Activity struct {
 	Latest    []PostOnNovel    // the latest visible comments, one of each novel
-	Discussed []DiscussedNovel // the novels with the most comments on the last seven days, most first
+	Discussed []DiscussedNovel // the novels with the most comments in the last seven days, most first
 }
 
-// DiscussedNovel is a novel with the number of its comments on the last seven days.
+// DiscussedNovel is a novel with the number of its comments in the last seven days.
 type DiscussedNovel struct {
 	Novel Heading
 	Posts int

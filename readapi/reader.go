@@ -12,7 +12,8 @@
 //
 // A page of top-level comments of the current state is one statement of index scans, so a read model may be switched to
 // its next generation at any time. A page of replies and a link to a comment take a second statement, which finds the
-// place. A link to a comment that the read model lacks takes more, for each ancestor that it lacks.
+// place. A link to a comment that is not in the read model yet takes more: for the comment, and for each ancestor that
+// is not there either.
 //
 // A page of a past time takes two more statements: one for the history of the novel, one for the names of authors at
 // that time. Only the time-out of the request limits its cost, which grows in three ways. The state of the novel is

@@ -13,7 +13,7 @@ type Upsert struct {
 	IntegrationID uuid.UUID
 	Review        bool   // the integration is under review: its new novels are pending
 	Title         string // cleaned by title.Clean; used on creation
-	Slug          string // used on creation, unless the title has kept one from before it was barred
+	Slug          string // used on creation, unless the title got one when staff barred it
 	Fields        Fields
 }
 

@@ -21,8 +21,8 @@ import (
 )
 
 // sandboxes serves requests with keys of sandboxes, whatever their path. Each sandbox gets a service of its own on its
-// database, opened with the first request, so that only simulated faults and the certification know of
-// sandboxes (commands.API.Sandbox). Create it with newSandboxes.
+// database, opened with the first request, so that no handler and no query knows of sandboxes, except those of
+// simulated faults and of the certification. Create it with newSandboxes.
 type sandboxes struct {
 	main     *service
 	kit      *httpkit.Kit
@@ -54,7 +54,7 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 		ImportRetention: c.ImportRetention, Webhooks: c.Webhooks, Site: c.Site,
 		AllowUnsafeDurability: c.AllowUnsafeDurability, PauseLedger: true,
 	}
-	settings.Site.Covers = "none" // the hosts of covers are strangers
+	settings.Site.Covers = "none" // otherwise the hosts of covers get requests
 	maxOpen := c.Sandboxes
 	if main.roles.last().Mirrors != "" {
 		maxOpen = 0 // sandboxes are at the origin
@@ -84,7 +84,7 @@ func (b *sandboxes) route(next http.Handler) http.Handler {
 		switch refused, ok := errors.AsType[*problem.Error](err); {
 		case err == nil:
 			s.handler.ServeHTTP(&uncached{w}, r)
-		case ok && refused.Code == problem.CodeUnauthorized: // next answers that the key is not valid
+		case ok && refused.Code == problem.CodeUnauthorized: // next treats it as any other unknown key
 			next.ServeHTTP(w, r)
 		default:
 			b.kit.DelayRefusal(r, uuid.Nil, err)
@@ -174,8 +174,8 @@ func (b *sandboxes) find(ctx context.Context, name string) (uint32, error) {
 	return list[name], err
 }
 
-// makeRoom reports whether another sandbox may be open. If maxOpen sandboxes are open, it begins to close the
-// least recently used one without requests under way. The caller holds b.mu.
+// makeRoom reports whether another sandbox may be open. If maxOpen sandboxes are open, it begins to close the least
+// recently used one without requests under way. The caller holds b.mu.
 func (b *sandboxes) makeRoom() bool {
 	if len(b.open) < b.maxOpen {
 		return true

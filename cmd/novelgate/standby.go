@@ -55,8 +55,8 @@ func (s *service) addStandbys(ctx context.Context, f *standbyFlags) (err error) 
 	return nil
 }
 
-// serveReadersOnly prepares for a database server that is itself a standby, after open has failed with
-// database.ErrStandby.
+// serveReadersOnly makes the service serve only readers, after open has failed with database.ErrStandby. It checks that
+// the database of the standby can serve them.
 func (db *databaseServer) serveReadersOnly(ctx context.Context) error {
 	db.isStandby = true
 	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// spooledSQL lists chunks with texts of lines: of those without an outcome, and of those that failed.
+	// spooledSQL lists the chunks that still have texts of lines: lines without an outcome, and failed ones.
 	spooledSQL = `SELECT c.import_id, c.first_line, c.body FROM imports AS i JOIN import_chunks AS c USING (import_id)
 WHERE i.integration_id = $1 AND i.purged_at IS NULL AND (c.unsettled > 0 OR c.failed > 0)
   AND (c.import_id, c.first_line) > ($2, $3)

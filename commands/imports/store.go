@@ -43,7 +43,7 @@ type Import struct {
 	Pending       int64     `json:"pending"`
 	ParentMissing int64     `json:"parentMissing"`
 	// LinesPerSecond is the recent rate. SecondsLeft is estimated from it and from the limit of the integration (see
-	// estimate); nil while no line is executed or waits for permits.
+	// estimate); nil while no line is executed and the import does not wait for permits.
 	LinesPerSecond float64    `json:"linesPerSecond"`
 	SecondsLeft    *int64     `json:"secondsLeft"`
 	OpenedAt       time.Time  `json:"openedAt"`

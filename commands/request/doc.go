@@ -4,9 +4,9 @@
 //
 // # JSON
 //
-// A body is one JSON object, read by httpkit.Object. NUL is refused in every string. Unknown members are refused in a
-// body of staff and ignored in others, except for a known name in another case, which is refused. null means omitted,
-// and is refused for a required field.
+// A body is one JSON object, read by httpkit.Object. NUL is refused in every string of a known member. Unknown members
+// are refused in a body of staff and ignored in others, except for a known name in another case, which is refused. null
+// means omitted, and is refused for a required field.
 //
 // # Text
 //

@@ -25,8 +25,8 @@ const (
 // such as "&amp;", and a tag that is never closed ("<b").
 //
 // Unlike a tokenizer, findHTML takes any later '>' as the end of a tag, even inside an attribute's quotes. So it finds
-// "<b>" in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst case: only the 16
-// bytes after each '<' are read more than once. Tests with the tokenizer of golang.org/x/net/html check that findHTML
+// "<b>" in `<b title="<i>`, which a tokenizer drops as unfinished. The search is linear in the worst case: it looks for
+// markup only in the 17 bytes after each '<'. Tests with the tokenizer of golang.org/x/net/html check that findHTML
 // misses no tag, comment or doctype.
 func findHTML(s string) (markup string, found bool) {
 	i := strings.IndexByte(s, '<')

@@ -38,10 +38,10 @@
 //     another process. Without a signal the log is read once a second. While a running transaction hides events, its
 //     end gives no signal, so reads repeat after 1, 2, 4 … ms.
 //   - Replicas. One is active, without an election. The transaction that stores progress locks the row of the
-//     position, or fails, and compares the stored position with the one after which the events were read. The relay
-//     holds an advisory lock instead. A replica that does not get the lock, or finds another position, ends the turn
-//     with ErrStandby. It checks the position about every 250 ms until the position stops moving. So a replica takes
-//     over from one that hangs as soon as from one that has ended.
+//     position, or fails, and compares the stored position with the one after which the events were read. A replica
+//     that does not get the lock, or finds another position, ends the turn with ErrStandby. It checks the position
+//     about every 250 ms until the position stops moving. So a replica takes over from one that hangs as soon as from
+//     one that has ended. The relay holds an advisory lock instead.
 //   - Errors. Any other error ends the turn, too. The next turn follows after 50 ms, then twice that, up to 5 s; after
 //     ErrBlocked, which staff or a replica of another version must resolve, every second. From the third consecutive
 //     failure on, warnings are logged.

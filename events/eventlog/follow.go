@@ -40,8 +40,8 @@ type Follow struct {
 	// Wake signals appends. Default: none.
 	Wake *Wake
 	// Pace is the longest pause after a read that found events and was not full, so that reads under load are few and
-	// large. A read of n events is followed by a pause of n × 2 ms. From Pace on, the pause ends Pace after the start of
-	// the read: so different followers keep reading at about the same time. Default: 250 ms.
+	// large. A read of n events is followed by a pause of n × 2 ms. If that is not less than Pace, the pause ends Pace
+	// after the start of the read: so different followers keep reading at about the same time. Default: 250 ms.
 	Pace time.Duration
 	// Poll is the longest wait for a signal, after the pause. Default: 1 s.
 	Poll time.Duration

@@ -20,7 +20,7 @@ import (
 
 // Errors of a handover.
 var (
-	// ErrRefused is returned when a handover, its undoing or a promotion would do harm, or cannot succeed in time.
+	// ErrRefused is returned when the conditions of a handover, its undoing or a promotion are not met, or not in time.
 	ErrRefused = errors.New("refused")
 	// ErrReplaced is returned for a database whose log another service continues already.
 	ErrReplaced = errors.New("another service has replaced this one")
@@ -79,9 +79,9 @@ type Origin struct {
 }
 
 // HandOver fences the database, signs all of its log, waits until the successor serves the final checkpoint, and
-// retires the memory. It returns the token for the successor. After an interruption, a second call continues. If the
-// wait for the successor fails, HandOver lifts the fence if it is safe, and otherwise says so. HandOver fails with
-// ErrRefused while another call, or Undo, is under way.
+// retires the memory. It returns the token for the successor. After an interruption, a second call continues. If
+// signing or the wait for the successor fails, HandOver lifts the fence if that is safe, and otherwise says that
+// commands are still refused. HandOver fails with ErrRefused while another call, or Undo, is under way.
 func (o *Origin) HandOver(ctx context.Context) (token *Token, err error) {
 	err = withLock(ctx, o.Pool, func(conn *pgx.Conn) (err error) { token, err = o.handOver(ctx, conn); return err })
 	return token, err

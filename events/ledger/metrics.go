@@ -55,7 +55,7 @@ func NewMetrics() *Metrics {
 		}),
 		publishingRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused",
-			Help: "1 while this process refuses to publish to the target, because it has checkpoints of another history.",
+			Help: "1 while this process refuses to publish to the target, because it has other checkpoints than the ledger.",
 		}, []string{"target"}),
 		witnessSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_witness_size_entries",

@@ -16,7 +16,7 @@ type Status struct {
 	OriginEntries int64     `json:"originEntries"`       // events of the origin's newest checkpoint
 	VerifiedAt    time.Time `json:"verifiedAt,omitzero"` // when the mirror last had all events of the newest checkpoint
 	Stopped       string    `json:"stopped,omitempty"`   // reason why it has stopped
-	StoppedAt     *int64    `json:"stoppedAt,omitzero"`  // log index of the first wrong event
+	StoppedAt     *int64    `json:"stoppedAt,omitzero"`  // log index of the first event that is wrong, or not verified
 }
 
 // Status returns the current status.

@@ -94,7 +94,7 @@ type State struct {
 	Edge      *ledger.Edge       // of the tree of the events that were verified and applied
 	Seen      *ledger.Checkpoint // newest checkpoint of the origin; nil before the first one
 	Stopped   string             // why the mirror has stopped; "" if it has not
-	StoppedAt int64              // log index of the first wrong event
+	StoppedAt int64              // log index of the first event that is wrong, or not verified
 }
 
 // ReadState reads the state of a mirror; nil if the database is not a mirror.

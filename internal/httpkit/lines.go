@@ -131,7 +131,7 @@ func (l *Lines) KeepAlive() error {
 const keyCheckInterval = 100 * time.Millisecond
 
 // mayWrite fails when the process shuts down or the key is no longer valid. It is called before every write except that
-// of the header alone, and not once for each call of Write, because a slow client can take long to receive the lines of
+// of the header alone. Once for each call of Write is not enough: a slow client can take long to receive the lines of
 // one call.
 func (l *Lines) mayWrite() error {
 	if l.Draining != nil && l.Draining() {

@@ -87,8 +87,8 @@ func release(buffer *bytes.Buffer) {
 // compressFrom is the size, in bytes, from which answers are compressed: a smaller one fits into one packet as it is.
 const compressFrom = 1024
 
-// compress compresses with the fastest level of gzip: 40 kB of a page become 7 kB. zstd and brotli compress
-// little better; each zstd encoder takes megabytes, and brotli is slow.
+// compress compresses with the fastest level of gzip: 40 kB of a page become 7 kB. zstd and brotli compress little
+// better; each zstd encoder takes megabytes, and brotli is slow.
 var compress = newCompress()
 
 func newCompress() func(http.Handler) http.HandlerFunc {

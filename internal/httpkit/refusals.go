@@ -19,8 +19,8 @@ const (
 	refusalDelay      = time.Second
 )
 
-// DelayRefusal waits for refusalDelay, or until the client disconnects, if err is a refusal that costs the client
-// nothing to repeat, and beyond the rate of its caller. Otherwise it returns at once. Callers that are not
+// DelayRefusal waits for refusalDelay, or until the client disconnects, if err is a refusal of the key, of a
+// capability or of a limit, and beyond the rate of its caller. Otherwise it returns at once. Callers that are not
 // authenticated share the rate of uuid.Nil.
 func (k *Kit) DelayRefusal(r *http.Request, caller uuid.UUID, err error) {
 	switch k.Problem(err).Code {

@@ -130,7 +130,7 @@ func UnsupportedMediaType(got string) *Error {
 	return &Error{Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("%s, got %q.", want, Clip(got, 100))}
 }
 
-// RateLimited means that the integration has reached a limit of commands. The detail names that of requests per minute.
+// RateLimited means that the integration has reached a limit of commands. The detail is about the limit per minute.
 func RateLimited(retryAfter time.Duration) *Error {
 	return &Error{
 		Code: CodeRateLimited,
@@ -226,8 +226,8 @@ func ImportClosed(state string) *Error {
 	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
 }
 
-// Misdirected means that this is a mirror, which serves neither commands nor partners. Its origin is the service at
-// this URL.
+// Misdirected means that this is a mirror, which serves only readers and auditors. Its origin is the service at this
+// URL.
 func Misdirected(origin string) *Error {
 	return &Error{
 		Code: CodeMisdirected, Origin: origin,

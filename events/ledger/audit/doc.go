@@ -12,7 +12,8 @@
 //   - Files of full chunks and full tiles never change; partial ones have their width in the name. So an interrupted
 //     export continues, and a later export adds to a bundle, without reading the existing files.
 //   - A first export writes the checkpoint before the entries that it covers, because an export refuses a directory
-//     whose checkpoint covers another history. A later export replaces it only when everything else is on disk.
+//     whose checkpoint covers another history. A later export replaces it after the entries, so that the bundle can be
+//     verified meanwhile.
 //   - The manifest is written last, after all directories are synced. Files beyond the size of the tree in it belong to
 //     an unfinished export.
 //   - An event is written with its stored bytes, without decoding.

@@ -40,9 +40,9 @@ var (
 	ErrOtherBundle = errors.New("the directory holds another bundle")
 )
 
-// Run exports the history up to the served checkpoint and returns the manifest. It skips the chunks and full tiles
-// that are there, so the same call continues after an error or an interruption. It fails with ledger.ErrNotFound before
-// the first checkpoint, and for a From beyond it.
+// Run exports the history up to the served checkpoint and returns the manifest. It skips the chunks and the full
+// upper tiles that are there, so the same call continues after an error or an interruption. It fails with
+// ledger.ErrNotFound if there is no checkpoint yet, and if From is negative or its file begins beyond the checkpoint.
 func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	store := ledger.NewStore(x.DB)
 	checkpoint, err := store.Served(ctx)

@@ -18,7 +18,7 @@ import (
 // comparison is a checkpoint with which the history is compared, and the result.
 type comparison struct {
 	name       string    // "" if fromLedger
-	origin     string    // of the checkpoint: the current origin of the ledger or an earlier one
+	origin     string    // of the checkpoint; may be an earlier one of the ledger
 	fromLedger bool      // a checkpoint of an earlier origin that the ledger stored, not one that the auditor kept
 	signed     tlog.Tree // size and root that the checkpoint signs
 	agrees     *bool     // whether it agrees with the history; nil: not compared
@@ -197,8 +197,8 @@ func (v *verification) uncomparedFault(c *comparison) Fault {
 	}
 }
 
-// rewrittenFault reports a kept checkpoint of the current origin that does not agree. agreed is the number of
-// entries at the beginning that agree.
+// rewrittenFault reports a kept checkpoint of the current origin that does not agree. agreed is the size of the largest
+// checkpoint before it that agrees; 0: none.
 func (v *verification) rewrittenFault(ctx context.Context, agreed int64, c *comparison) (Fault, error) {
 	if c.signed.N > v.signed.N {
 		return Fault{
@@ -213,8 +213,8 @@ func (v *verification) rewrittenFault(ctx context.Context, agreed int64, c *comp
 	return f, err
 }
 
-// lostFault reports entries of an earlier origin that the ledger has lost. agreed is the number of entries at the
-// beginning that agree; smallest and largest are kept checkpoints that do not agree.
+// lostFault reports entries of an earlier origin that the ledger has lost. smallest and largest are kept checkpoints
+// that do not agree. agreed is the size of the largest checkpoint before them that agrees; 0: none.
 func (v *verification) lostFault(ctx context.Context, agreed int64, smallest, largest *comparison) (Fault, error) {
 	detail := fmt.Sprintf("%s covers %d entries of %s, and the history is signed as %s: "+
 		"its first %d entries are the same, the first that is lost has a log index from %d to %d",
@@ -252,7 +252,7 @@ func (v *verification) locate(ctx context.Context, f *Fault, size int64) error {
 		if err != nil {
 			return err
 		}
-		raws, _ := ledger.SplitBundle(entries, offset+1) // it fails if more entries follow, and returns these
+		raws, _ := ledger.SplitBundle(entries, offset+1) // if more entries follow, it fails and returns the first ones
 		if offset < len(raws) {
 			if e, err := ledger.ParseEntry(raws[offset]); err == nil {
 				f.ID, f.Source = e.ID, e.Source

@@ -26,8 +26,8 @@ const (
 	// concurrentSyncs is the number of files of a chunk that are synced concurrently: the disk orders them, and the file
 	// system writes its journal once for all. Sequential syncs take several times as long.
 	concurrentSyncs = 8
-	// maxUnsynced is the number of chunks that are synced while others are written. A crash loses at
-	// most these and those that are being written.
+	// maxUnsynced is the number of chunks that are synced while others are written. A crash loses at most these and
+	// those that are being written.
 	maxUnsynced = 4
 )
 
