@@ -112,9 +112,9 @@ type AuthorPostsRestored struct {
 func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
 func (AuthorPostsRestored) isEvent()     {}
 
-// AuthorErased records the erasure of the author's identity and comments from all earlier events. Comments up to
-// Searched were erased before it was recorded; the remaining ones, and staff actions about the author, are erased right
-// after it. A block stays in force. Later comments of the author are stored as usual.
+// AuthorErased records the erasure of the author's identity and comments from all earlier events, and from the lines of
+// bulk imports. Comments up to Searched were erased before it was recorded; the remaining ones, and staff actions about
+// the author, are erased right after it. A block stays in force. Later comments of the author are stored as usual.
 type AuthorErased struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason"`

@@ -59,13 +59,10 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	defer withdraw()
-	done, err := eraser{s, name}.eraseEvents(ctx, ref, reason)
+	done, err := eraser{s, name}.eraseEvents(ctx, ref, reason, lines)
 	done.Lines = lines
-	if err == nil && done.ErasedAt.IsZero() { // neither an earlier erasure nor events to erase
-		if lines == 0 {
-			return Erasure{}, ErrNoSuchAuthor
-		}
-		done.ErasedAt = s.Now().UTC()
+	if err == nil && done.ErasedAt.IsZero() { // neither an earlier erasure nor anything to erase
+		return Erasure{}, ErrNoSuchAuthor
 	}
 	return done, err
 }
@@ -76,10 +73,10 @@ type eraser struct {
 	name AuthorName
 }
 
-// eraseEvents erases the author's events, and records AuthorErased unless there are none. It erases the comments in the
-// table posts before it records AuthorErased, because the projection posts clears their author when it applies that
-// event. Afterwards complete erases the comments that posts had not applied yet.
-func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
+// eraseEvents erases the author's events. It records AuthorErased if there are any, or if lines of imports were erased.
+// It erases the comments in the table posts before it records AuthorErased, because the projection posts clears their
+// author when it applies that event. Afterwards complete erases the comments that posts had not applied yet.
+func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string, lines int) (Erasure, error) {
 	// Complete interrupted erasures first, so that find does not find the comments that are left: the events of these
 	// erasures have counted them.
 	done, err := e.complete(ctx)
@@ -90,7 +87,7 @@ func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason st
 	if err != nil {
 		return Erasure{}, err
 	}
-	if found.nothing() {
+	if found.nothing() && lines == 0 {
 		return done, nil
 	}
 	if err := e.erase(ctx, found.projected); err != nil {
