@@ -105,7 +105,8 @@ func (c *projectionRebuild) Run(
 	result, err := rebuild.Run(ctx, config)
 	progress.end()
 	if err != nil {
-		if !errors.Is(err, rebuild.ErrUnderWay) {
+		// Progress is shown from the moment at which a rebuild is on record.
+		if progress.phase != "" && !errors.Is(err, rebuild.ErrStructure) && !errors.Is(err, rebuild.ErrTakenOver) {
 			fmt.Fprintln(out.stderr,
 				"The live tables have not changed. The same command continues this rebuild; `novelgate projection discard` "+
 					"discards it.")

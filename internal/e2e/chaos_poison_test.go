@@ -120,3 +120,28 @@ func TestPoisonEvent(t *testing.T) {
 		wantSoundLog(t, database.url())
 	})
 }
+
+// TestInterruptedRebuildSaysWhatContinues: the same command continues a rebuild that an event has stopped, but not one
+// whose tables a migration has changed meanwhile.
+func TestInterruptedRebuildSaysWhatContinues(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	rebuild := func(wantError string, continues bool) {
+		t.Helper()
+		out := RunCLI(t, databaseURL, "projection", "rebuild", "posts")
+		if out.Code != 1 || !strings.Contains(out.Stderr, wantError) ||
+			strings.Contains(out.Stderr, "The same command continues") != continues {
+			t.Errorf("rebuild ended with %d\n%s", out.Code, out.Stderr)
+		}
+	}
+	execute(t, databaseURL, `CREATE FUNCTION migrate() RETURNS event_trigger LANGUAGE plpgsql AS $$ BEGIN
+		ALTER TABLE public.posts ADD COLUMN IF NOT EXISTS note text; END $$`,
+		`CREATE EVENT TRIGGER migrate ON ddl_command_end WHEN TAG IN ('CREATE TABLE') EXECUTE FUNCTION migrate()`)
+	rebuild("the structure of the tables has changed during the rebuild: rebuild again", false)
+	execute(t, databaseURL, `DROP EVENT TRIGGER migrate`)
+	poison(t, databaseURL, "post.imported.v1", `{"chapterNumber":"twelve"}`)
+	if err := awaitSettled(databaseURL); err != nil {
+		t.Fatal(err)
+	}
+	rebuild("cannot be applied", true)
+}

@@ -138,7 +138,8 @@ type rebuild struct {
 }
 
 // Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
-// live tables are unchanged, and the next Run continues.
+// live tables are unchanged, and the next Run continues if this one has called Progress; after ErrStructure it starts
+// again.
 func Run(ctx context.Context, config Config) (Result, error) {
 	r, err := newRebuild(ctx, config)
 	if err != nil {
