@@ -28,7 +28,8 @@ var (
 	// an event, an erasure is unfinished, code of another generation wrote the tables, the checkpoint went back, or a
 	// table has no primary key.
 	ErrNotComparable = errors.New("the tables cannot be compared")
-	// ErrMayNotCreate means that this role may not create a schema for the replay, or that the database is a standby.
+	// ErrMayNotCreate means that this role may not create a schema for the replay, or that the database is read-only, such
+	// as a standby.
 	ErrMayNotCreate = errors.New("no permission to create a schema")
 
 	errCompared  = errors.New("another process is comparing this projection")
@@ -123,18 +124,21 @@ func (c *comparison) create(ctx context.Context) error {
 			return err
 		}
 		if err := dropSchema(ctx, tx, c.Schema()); err != nil {
-			return err
+			return mayNotCreate(err, readOnlyTransaction)
 		}
-		err = createTables(ctx, tx, c.Schema(), tables, unlogged)
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && (pgErr.Code == insufficientPrivilege || pgErr.Code == readOnlyTransaction) {
-			return fmt.Errorf("%w: %w", ErrMayNotCreate, err)
-		}
-		if err != nil {
-			return err
+		if err := createTables(ctx, tx, c.Schema(), tables, unlogged); err != nil {
+			return mayNotCreate(err, insufficientPrivilege)
 		}
 		return createIndexes(ctx, tx, c.Schema(), tables, inTransaction)
 	})
+}
+
+// mayNotCreate adds ErrMayNotCreate to an error with this SQLSTATE.
+func mayNotCreate(err error, code string) error {
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == code {
+		return fmt.Errorf("%w: %w", ErrMayNotCreate, err)
+	}
+	return err
 }
 
 // dropTimeout limits the removal of the replayed tables: several gigabytes, maybe on a busy disk.

@@ -325,7 +325,7 @@ func TestCompareStoppedAndSkipped(t *testing.T) {
 }
 
 // TestCompareRefuses: tables of another generation are not compared, and a role without the right to create schemas
-// gets an error.
+// gets an error, as on a read-only server.
 func TestCompareRefuses(t *testing.T) {
 	t.Parallel()
 	pool, stop := inUse(t)
@@ -335,14 +335,16 @@ func TestCompareRefuses(t *testing.T) {
 		!strings.Contains(err.Error(), "generation 99") {
 		t.Errorf("another generation: %v", err)
 	}
-	config := pool.Config()
-	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, `SET ROLE pg_read_all_data`)
-		return err
-	}
-	reader := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
-	t.Cleanup(reader.Close)
-	if _, err := tryCompare(reader, "threads"); !errors.Is(err, rebuild.ErrMayNotCreate) {
-		t.Errorf("a role that may read only: %v", err)
+	for _, set := range []string{`SET ROLE pg_read_all_data`, `SET default_transaction_read_only = on`} {
+		config := pool.Config()
+		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, set)
+			return err
+		}
+		reader := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+		t.Cleanup(reader.Close)
+		if _, err := tryCompare(reader, "threads"); !errors.Is(err, rebuild.ErrMayNotCreate) {
+			t.Errorf("after %s: %v", set, err)
+		}
 	}
 }
