@@ -97,11 +97,13 @@ func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) e
 		f.DatabaseURL, f.Sandbox = url, ""
 		return err
 	}
-	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: s.logger(slog.LevelInfo)})
+	logger := s.logger(slog.LevelInfo)
+	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: logger})
 	if err != nil {
 		return fmt.Errorf("start the embedded database: %w", withUserHint(err))
 	}
-	open.closeLater(func() { _ = server.Stop(context.WithoutCancel(ctx)) }) // after an error the next start recovers
+	db := &databaseServer{logger: logger, server: server}
+	open.closeLater(func() { db.stop(context.WithoutCancel(ctx)) })
 	f.DatabaseURL = server.URL()
 	return nil
 }

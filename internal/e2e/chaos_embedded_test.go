@@ -186,3 +186,23 @@ func TestEmbeddedServerIsFound(t *testing.T) {
 	}
 	second.Stop(t)
 }
+
+// TestForcedStopIsShown: a command that has started the embedded database says when it had to stop it by force. Here an
+// archiver does not end.
+func TestForcedStopIsShown(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	MustCLI(t, "", "migrate", "--data-dir", dir)
+	settings, err := filepath.Glob(filepath.Join(dir, "pg*", "postgresql.auto.conf"))
+	if err != nil || len(settings) != 1 {
+		t.Fatalf("settings: %v, %v", settings, err)
+	}
+	const archiver = "archive_mode = on\narchive_command = 'sleep 600'\n"
+	if err := os.WriteFile(settings[0], []byte(archiver), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out := MustCLI(t, "", "migrate", "--data-dir", dir)
+	if !strings.Contains(out.Stderr, "the embedded database did not stop cleanly") {
+		t.Errorf("standard error: %s", out.Stderr)
+	}
+}
