@@ -154,11 +154,19 @@ func (s *Signing) VerifierKeys(origin string) (public []string, err error) {
 }
 
 // Place stores keys and memory where a replica finds them. It never replaces other keys or another memory, and never
-// sets a memory back. It can be repeated.
+// sets a memory back. Beside another memory it stores nothing, and fails with ErrMemory. It can be repeated.
 func (s *Signing) Place(keyFile, dir string) error {
 	c, err := s.Verify()
 	if err != nil {
 		return err
+	}
+	id, err := readMemoryID(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case id != s.Memory:
+		return fmt.Errorf("%w: %s is %s, and not %s, which signs %s", ErrMemory, dir, id, s.Memory, c.Origin)
 	}
 	if err := errors.Join(makeLedgerDir(filepath.Dir(keyFile)), makeLedgerDir(dir)); err != nil {
 		return err

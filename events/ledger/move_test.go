@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
 	"novelgate/events/ledger"
@@ -99,6 +100,27 @@ func TestMemoryMoves(t *testing.T) {
 	sign(t, signer)
 	if now := latest(t, pool); now.Tree.N != last.Tree.N+1 {
 		t.Errorf("after the return %d entries are signed", now.Tree.N)
+	}
+}
+
+// TestPlaceBesideAnotherMemory: where another memory is, nothing is placed.
+func TestPlaceBesideAnotherMemory(t *testing.T) {
+	t.Parallel()
+	pool, dir := newSealedPool(t, 5), t.TempDir()
+	key := filepath.Join(dir, "ledger.key")
+	sign(t, newSigner(t, pool, ledger.IdentityConfig{KeyFile: key}))
+	to := ledger.Retirement{Promotion: uuid.New(), Successor: "https://mirror.example"}
+	signing := testdb.Must(ledger.Retire(key, ledger.DefaultMemory(key), latest(t, pool), to))(t)
+	there := t.TempDir()
+	newKey, newMemory := filepath.Join(there, "keys", "ledger.key"), filepath.Join(there, "memory")
+	other := newSigner(t, newPool(t), ledger.IdentityConfig{KeyFile: filepath.Join(there, "other.key"), Memory: newMemory})
+	sign(t, other)
+	before := files(t, there)
+	if err := signing.Place(newKey, newMemory); !errors.Is(err, ledger.ErrMemory) {
+		t.Errorf("placed beside another memory: %v", err)
+	}
+	if diff := cmp.Diff(before, files(t, there)); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
 	}
 }
 
