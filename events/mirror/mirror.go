@@ -253,7 +253,7 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 		err = audit.AddDigests(ctx, from, list, first, c.Tree.N)
 	}
 	if err != nil {
-		return nil, m.missing(ctx, from, edge, c, err)
+		return nil, m.missing(ctx, from, edge, err)
 	}
 	b, err := newBatch(edge, list)
 	if err != nil {
@@ -264,7 +264,7 @@ func (m *Mirror) read(ctx context.Context, from audit.Source, edge *ledger.Edge,
 	if err := ledger.Extends(c.Tree, grown, hashes); errors.Is(err, ledger.ErrForked) {
 		return nil, m.locate(ctx, from, edge, c, b.leaves)
 	} else if err != nil {
-		return nil, m.missing(ctx, from, edge, c, err)
+		return nil, m.missing(ctx, from, edge, err)
 	}
 	return b, m.decode(b, first)
 }

@@ -3,6 +3,7 @@ package mirror_test
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,50 @@ func TestMirrorOfAnOriginThatWasSetBack(t *testing.T) {
 		return strings.Contains(r.Status().Stopped, "another event than the one that was mirrored")
 	})
 	r.wantStopped(t, 300, 500)
+}
+
+// TestMirrorOfACachedCheckpoint: a cache still delivers a checkpoint over the events that the origin has
+// lost. The mirror names the first of those that it has.
+func TestMirrorOfACachedCheckpoint(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(300)
+	backup := o.ledger.Backup()
+	o.ledger.Append(200)
+	r := follow(t, o, o.ledger.Keys)
+	r.wantServed(t, 500)
+	r.stop()
+	o.ledger.Append(100)
+	cached := o.ledger.Latest().Note
+	o.change(func(o *origin) { o.ledger, o.checkpoint = backup, func([]byte) []byte { return cached } })
+	r = run(t, config(r.pool, o, o.ledger.Keys))
+	r.wantStopped(t, 300, 500)
+	if s := r.Status(); !strings.Contains(s.Stopped, "the origin has lost the event") {
+		t.Errorf("it has stopped: %s", s.Stopped)
+	}
+}
+
+// TestMirrorFromADamagedBundle: a bundle that lacks a file says nothing about the origin.
+func TestMirrorFromADamagedBundle(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(300)
+	r := follow(t, o, o.ledger.Keys)
+	r.wantServed(t, 300)
+	r.stop()
+	o.ledger.Append(300)
+	x := audit.Export{DB: o.ledger.Pool, Dir: t.TempDir() + "/bundle", Now: time.Now}
+	testdb.Must(x.Run(t.Context()))(t)
+	c := config(r.pool, o, o.ledger.Keys)
+	c.Bundles = testdb.Must(audit.OpenBundles([]string{x.Dir}))(t)
+	if err := os.RemoveAll(x.Dir + "/events"); err != nil {
+		t.Fatal(err)
+	}
+	r = run(t, c)
+	r.wantStopped(t, 300, 300)
+	if s := r.Status(); strings.Contains(s.Stopped, "lost") {
+		t.Errorf("it has stopped: %s", s.Stopped)
+	}
 }
 
 // TestMirrorOfAForkedOrigin: the key of the origin has signed another history, which shows only behind what was

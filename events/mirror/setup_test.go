@@ -2,6 +2,7 @@ package mirror_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"testing"
@@ -65,6 +66,9 @@ func (o *origin) Checkpoint(ctx context.Context) ([]byte, error) {
 
 func (o *origin) Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
 	list, err := o.source().Events(ctx, first, count, size)
+	if errors.Is(err, ledger.ErrDamaged) { // a service answers so when it does not have the event before them
+		err = ledger.ErrNotFound
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.events != nil && err == nil {

@@ -61,13 +61,15 @@ func (m *Mirror) locate(
 }
 
 // missing returns a StoppedError if err means that a source lacks events or tiles that its checkpoint covers, or has
-// other tiles. It returns any other error unchanged.
-func (m *Mirror) missing(
-	ctx context.Context, from audit.Source, edge *ledger.Edge, c ledger.Checkpoint, err error,
-) error {
+// other tiles. If the origin has also lost mirrored events, the StoppedError names the first of them. missing returns
+// any other error unchanged.
+func (m *Mirror) missing(ctx context.Context, from audit.Source, edge *ledger.Edge, err error) error {
 	switch {
 	case errors.Is(err, ledger.ErrNotFound):
-		if err := m.wantKept(ctx, from, c.Tree.N, edge.Size()); err != nil {
+		if m.inBundles(edge.Size()) {
+			break // what a bundle lacks, the origin may have
+		}
+		if err := m.wantKept(ctx, from, 0, edge.Size()); err != nil {
 			return err
 		}
 	case !errors.Is(err, audit.ErrTiles):
