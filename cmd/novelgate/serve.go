@@ -34,7 +34,7 @@ type serveCommand struct {
 	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept, and an import without any change stays open (default: ${default})."`
 	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
-	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Maximum number of connections to the database (default: 18, and one for each lane)."`
+	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Maximum number of connections to the database (default: 18, and one for each lane, but at least 20)."`
 
 	AllowUnsafeDurability bool         `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
 	PauseProjections      bool         `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`

@@ -39,7 +39,7 @@ func LeastConnections(lanes int) int {
 	return leastAppend(lanes) + limits + access + read + history + leastGeneral + unpooled
 }
 
-// DefaultConnections returns the number of connections for good throughput: 20 with two lanes.
+// DefaultConnections returns the number of connections for good throughput: 20 with one or two lanes.
 func DefaultConnections(lanes int) int { return LeastConnections(lanes) + 5 }
 
 // room is the number of connections that the role may open to its database.
