@@ -99,8 +99,8 @@ func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Record
 	return nil
 }
 
-// Append appends events in one transaction, with the inline projections, and notifies all processes. It is for programs
-// that append rarely; a service runs eventlog.Wake.Notify.
+// Append appends events in one transaction, with the inline projections, and notifies all processes. It is for rare
+// appends; see eventlog.QueueNotification.
 func Append(ctx context.Context, db interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }, recorded ...events.Recorded,

@@ -77,8 +77,9 @@ const notifyInterval = 50 * time.Millisecond
 
 const notifySQL = `SELECT pg_notify($1, $2)`
 
-// QueueNotification adds the notification of all processes to a batch that appends. It is for programs that append
-// rarely; a service runs Notify.
+// QueueNotification adds the notification of all processes to a batch that appends. It is for rare appends, such as
+// those of staff: the commit of a notification holds a lock that all notifying transactions share. Frequent appends
+// call Signal.
 func QueueNotification(batch *pgx.Batch) { batch.Queue(notifySQL, AppendedChannel, "") }
 
 // Notify forwards the signals of this process to other processes until ctx ends: the first at once, later ones at most
