@@ -134,7 +134,7 @@ func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) err
 	config, wake := pool.Config().ConnConfig, eventlog.NewWake()
 	relaying := relay.Config{Database: config, Conn: conn, Replicas: c.Replicas, Wake: wake, Logger: logger}
 	if c.PublicURL != "" {
-		u, err := parsePublicURL(c.PublicURL)
+		u, err := parsePublicURL("--public-url", c.PublicURL)
 		if err != nil {
 			return err
 		}

@@ -62,7 +62,8 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // minRequestTimeout leaves enough time for a commit.
 const minRequestTimeout = 100 * time.Millisecond
 
-// Validate sets the defaults that depend on the machine, and refuses values out of range; kong calls it.
+// Validate sets the defaults that depend on the machine, trims addresses, and refuses values out of range; kong calls
+// it.
 func (c *serveCommand) Validate() error {
 	if c.Lanes < 0 {
 		return errors.New("--lanes must not be negative")
@@ -93,8 +94,9 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
-	for _, u := range c.Successors {
-		if err := requireHTTP("--successor", u); err != nil {
+	for i, u := range c.Successors {
+		var err error
+		if c.Successors[i], err = parsePublicURL("--successor", u.String()); err != nil {
 			return err
 		}
 	}

@@ -201,17 +201,17 @@ func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 		}
 		return &url.URL{Scheme: "http", Host: address}, nil
 	}
-	return parsePublicURL(flag)
+	return parsePublicURL("--public-url", flag)
 }
 
-// parsePublicURL returns the URL of --public-url, without slashes at its end.
-func parsePublicURL(flag string) (*url.URL, error) {
-	u, err := url.Parse(strings.TrimRight(flag, "/"))
+// parsePublicURL returns the public URL of a service, the value of a flag, without slashes at its end.
+func parsePublicURL(flag, value string) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimRight(value, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("--public-url: %w", err)
+		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", flag)
+		return nil, fmt.Errorf("%s: %q is not an http or https address without query and fragment", flag, u.Redacted())
 	}
 	return u, nil
 }

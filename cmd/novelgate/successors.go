@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
-	"strings"
 	"time"
 
 	"novelgate/events/eventlog"
@@ -43,12 +42,10 @@ func (s *service) addSuccessorWatch(ctx context.Context, c *serveCommand) error 
 		service: s, memory: memory, relay: &c.Relay, client: &http.Client{Timeout: successorTimeout},
 		silent: map[string]bool{},
 	}
-	self := strings.TrimRight(c.PublicURL, "/")
 	// This service does not answer at its own URL before it has started. Later its promoted mirror may answer there.
 	var afterStart []string
 	for _, u := range c.Successors {
-		url := strings.TrimRight(u.String(), "/")
-		if url == self {
+		if url := u.String(); url == s.publicURL.String() {
 			afterStart = append(afterStart, url)
 		} else {
 			w.urls = append(w.urls, url)
