@@ -42,6 +42,12 @@ type analyticsExport struct {
 	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default: standard output)."`
 }
 
+// Help is shown by --help.
+func (*analyticsExport) Help() string {
+	return "With --read-database-url it reads from a standby that has everything committed before the command, and " +
+		"waits for one for up to --read-max-lag. If there is none, it reads from the database itself."
+}
+
 // Validate refuses values out of range; kong calls it.
 func (c *analyticsExport) Validate() error { return c.Standbys.validate() }
 

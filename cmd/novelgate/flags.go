@@ -29,7 +29,7 @@ type CommonFlags struct {
 type DatabaseFlags struct {
 	DatabaseURL string `env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"URL of the PostgreSQL database. It takes precedence over --data-dir. Empty: the embedded PostgreSQL."`
 	DataDir     string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
-	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead."`
+	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead. Not for serve."`
 }
 
 // ProvidePool opens the database on the first call. The comment of run explains the Provide methods.
