@@ -27,7 +27,7 @@ type serveCommand struct {
 	Site      siteFlags `embed:""`
 
 	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
-	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors, at least 2)."`
+	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors)."`
 	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
 	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
 	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes that are open at a time, with up to 15 database connections each; 0: their keys are refused (default: ${default})."`

@@ -44,9 +44,9 @@ type Config struct {
 	Committed  func()        // called after each commit that appended events; must not block
 }
 
-// DefaultLanes is one lane for two processors, but at least two lanes: one gathers a batch while the other commits, and
-// a slow batch does not block all commands. More lanes only make the batches smaller.
-func DefaultLanes() int { return max(2, runtime.NumCPU()/2) }
+// DefaultLanes is one lane for two processors. A second lane for them makes the batches smaller, which costs a quarter
+// more processor time per command at 64 connections; see docs/decisions/0029-one-lane.md.
+func DefaultLanes() int { return max(1, runtime.NumCPU()/2) }
 
 func (c *Config) setDefaults() {
 	c.Lanes = cmp.Or(c.Lanes, DefaultLanes())
