@@ -13,8 +13,9 @@ import (
 	"novelgate/events"
 )
 
-// DefaultLimit is the default maximum number of events that a Tail reads at once.
-const DefaultLimit = 4096
+// DefaultLimit is the default maximum number of events that a Tail reads at once: more than are appended in the pace of
+// its followers at full load, because from the second full read on each projection reads the log by itself.
+const DefaultLimit = 8192
 
 // Time limits of a read and of closing the connection. All followers of a process wait meanwhile.
 const (
