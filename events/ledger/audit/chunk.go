@@ -75,8 +75,8 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		switch {
 		case seal != nil:
 		case c.noEvents, s.event == nil, s.event.Broken != nil:
-			// Consecutive missing entries of an entry bundle are one fault.
-			reported := s.stored == nil && i%ledger.TileWidth > 0 && stored[i-1] == nil
+			// Consecutive missing entries of an entry bundle are one fault, and those of a source without entries none.
+			reported := s.stored == nil && (eventsOnly || i%ledger.TileWidth > 0 && stored[i-1] == nil)
 			c.checkEntry(&s, reported)
 		case eventsOnly:
 			c.checkEvent(&s)

@@ -1,9 +1,13 @@
 package audit_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testdb"
@@ -114,6 +118,32 @@ func TestTamperedEvents(t *testing.T) {
 		wantFaults(t, name+" in a bundle", run(t, audit.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
 			test.want, named)
 		l.Tamper(restore)
+	}
+}
+
+// unreadable is a database with an event that cannot be read.
+type unreadable struct {
+	*audit.Database
+	at int64
+}
+
+func (u unreadable) Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
+	list, err := u.Database.Events(ctx, first, count, size)
+	if i := u.at - first; i >= 0 && i < int64(len(list)) {
+		list[i] = ledger.Event{LogIndex: ledger.NoLogIndex, Broken: errors.New("cut off")}
+	}
+	return list, err
+}
+
+// TestUnreadableEvents: an event that cannot be read is one fault, also at the start of a hash tile. A source without
+// entries misses none.
+func TestUnreadableEvents(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(600)
+	for _, at := range []int64{0, 255, 256, 599} {
+		r := run(t, audit.Config{Source: unreadable{audit.NewDatabase(l.Pool), at}, Keys: l.Keys})
+		wantFaults(t, "an unreadable event", r, fmt.Sprint("broken@", at), false)
 	}
 }
 
