@@ -83,7 +83,7 @@ func (l *live) follow(t testing.TB) {
 
 func (l *live) seal(t testing.TB) {
 	t.Helper()
-	pool := testdb.Must(database.OpenLedger(t.Context(), l.Pool.Config().ConnString()))(t)
+	pool := testdb.Must(database.OpenHistory(t.Context(), l.Pool.Config().ConnString()))(t)
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 	})

@@ -26,7 +26,7 @@ func newPool(t testing.TB) *pgxpool.Pool {
 
 func openPool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
-	pool := testdb.Must(database.OpenLedger(t.Context(), url))(t)
+	pool := testdb.Must(database.OpenHistory(t.Context(), url))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

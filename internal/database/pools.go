@@ -188,11 +188,6 @@ func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true})
 }
 
-// OpenLedger opens a pool with the settings of Pools.General for sealing and signing.
-func OpenLedger(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, options{size: leastGeneral, settings: generalSettings, ping: true})
-}
-
 // historyConnections is the number of pages of the history that are read concurrently.
 const historyConnections = 4
 

@@ -86,8 +86,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	settings := map[string]func(name string) (string, error){}
 	all := pools.Named()
 	for name, open := range map[string]func(context.Context, string) (*pgxpool.Pool, error){
-		"commands'": database.OpenGeneral, "ledger of a command": database.OpenLedger,
-		"history of a command": database.OpenHistory,
+		"commands'": database.OpenGeneral, "history of a command": database.OpenHistory,
 	} {
 		pool := testdb.Must(open(t.Context(), strange))(t)
 		defer pool.Close()
