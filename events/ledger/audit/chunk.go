@@ -287,7 +287,7 @@ func (c *chunk) compare(s *slot) {
 		s.leaf = tlog.RecordHash(s.derived)
 		c.reportTileDifference(s, Event, "the event is not the one that was sealed, and its entry is missing")
 	case s.stored == nil:
-		c.fault(Fault{Part: Entry, Detail: "the entry is missing"}, s.index, nil)
+		c.fault(Fault{Part: Entry, ID: s.event.ID, Source: s.event.Source, Detail: "the entry is missing"}, s.index, nil)
 	case s.sealed():
 		c.reportDifferences(s)
 	case matchesTile:

@@ -50,7 +50,7 @@ func Projection(name string) Part { return Part("projection " + name) }
 type Fault struct {
 	Part     Part   `json:"part"`
 	LogIndex *int64 `json:"logIndex"` // of the event; null for a fault without an event
-	// as in the entry; of a source without entries, and of an extra event, as in the stored event
+	// as in the entry; without an entry, and of an extra event, as in the stored event
 	ID     string `json:"id"`
 	Source string `json:"source"`
 	Count  int64  `json:"count"` // of consecutive events, for missing, truncated and lost; of rows, for projections

@@ -89,6 +89,19 @@ func TestTamperedFiles(t *testing.T) {
 	}
 }
 
+// TestMissingEntries: the event tells whose entry is missing.
+func TestMissingEntries(t *testing.T) {
+	t.Parallel()
+	l := ledgertest.New(t)
+	l.Append(260)
+	dir := export(t, l, 0)
+	if err := os.Remove(filepath.Join(dir, "tile", "entries", "001.p", "4")); err != nil {
+		t.Fatal(err)
+	}
+	wantFaults(t, "an entry bundle", run(t, audit.Config{Source: bundles(t, dir), Keys: l.Keys}),
+		"entry@256 entry@257 entry@258 entry@259", true)
+}
+
 // TestKeyOfAnotherOrigin: a signature counts only if the name of its key is the origin.
 func TestKeyOfAnotherOrigin(t *testing.T) {
 	t.Parallel()
