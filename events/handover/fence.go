@@ -88,7 +88,8 @@ func Fence(ctx context.Context, pool *pgxpool.Pool, promotion uuid.UUID, success
 const lockKeySQL = `hashtextextended('novelgate handover', 0)`
 
 // errBusy means that another process holds the lock.
-var errBusy = fmt.Errorf("%w: another `novelgate handover` is running, or has just ended", ErrRefused)
+var errBusy = fmt.Errorf("%w: another `novelgate handover` or a `novelgate promote` is running, or has just ended",
+	ErrRefused)
 
 // lockTimeoutSQL limits the wait for the lock. There is a wait because the database may notice late that the process
 // that held the lock was killed.

@@ -304,8 +304,8 @@ func TestHandoverRefused(t *testing.T) {
 	// Meanwhile no other command acts; once it was killed, the fence can be lifted.
 	patient := begin(t, origin, "handover", file, "--to", mirror.URL, "--wait", "60s", "--leave-imports")
 	testdb.Eventually(t, "the database is fenced", func() bool { return fenced(t, origin.DatabaseURL) })
-	refused(origin, "another `novelgate handover` is running", "handover", file, "--to", mirror.URL)
-	refused(origin, "another `novelgate handover` is running", "handover", "--undo")
+	refused(origin, "another `novelgate handover` or a `novelgate promote` is running", "handover", file, "--to", mirror.URL)
+	refused(origin, "another `novelgate handover` or a `novelgate promote` is running", "handover", "--undo")
 	patient.kill()
 	origin.MustCLI(t, append([]string{"handover", "--undo"}, filesOf(origin)...)...)
 	release()
