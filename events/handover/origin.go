@@ -150,7 +150,7 @@ func (o *Origin) abort(ctx context.Context, conn *pgx.Conn, f *fence, failed err
 		if err != nil || left == nil || left.promotion != f.promotion {
 			return err // without an error, this fence does not stand
 		}
-		err = o.reopen(ctx, conn, f)
+		err = o.reopen(ctx, conn, f, nil) // f is not complete
 		lifted = err == nil
 		return err
 	}

@@ -47,7 +47,7 @@ func (o *Origin) undo(ctx context.Context, conn *pgx.Conn, token *Token) error {
 			return err
 		}
 	}
-	return o.reopen(ctx, conn, f)
+	return o.reopen(ctx, conn, f, token)
 }
 
 // wantOff fails with ErrReplaced if the service that replaced this one still answers. Unless Force is set, it fails
@@ -98,8 +98,8 @@ func refusesConnections(ctx context.Context, address string) bool {
 const askTimeout = 2 * time.Second
 
 // reopen lifts the fence. It fails if the successor was promoted, and asks the successor just before: see
-// wantNotPromoted. If the handover was complete, reopen also reinstates the memory.
-func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
+// wantNotPromoted. If the handover was complete, reopen needs its token, and also reinstates the memory.
+func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence, token *Token) error {
 	err := liftFence(ctx, conn, f, func() error {
 		asking, cancel := context.WithTimeout(ctx, cmp.Or(o.askTimeout, askTimeout))
 		defer cancel()
@@ -108,8 +108,8 @@ func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence) error {
 		if !f.complete {
 			return nil
 		}
-		err := ledger.Reinstate(o.Memory, f.promotion)
-		if errors.Is(err, fs.ErrNotExist) {
+		err := ledger.Reinstate(o.Memory, token.Memory, f.promotion)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ledger.ErrMemory) {
 			err = fmt.Errorf("%w: run this where the memory of the ledger is: %w", ErrRefused, err)
 		}
 		return err

@@ -16,6 +16,7 @@ import (
 
 	"novelgate/events/handover"
 	"novelgate/events/ledger"
+	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testdb"
 )
 
@@ -312,9 +313,11 @@ func TestUndoWithoutMemory(t *testing.T) {
 	p := newPair(t)
 	token := testdb.Must(p.HandOver(t.Context()))(t)
 	elsewhere := p.operator()
-	elsewhere.Memory = t.TempDir()
-	if err := elsewhere.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) || p.fences(t) != "given" {
-		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	_, another := ledgertest.New(t).Files()
+	for _, elsewhere.Memory = range []string{t.TempDir(), another} {
+		if err := elsewhere.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) || p.fences(t) != "given" {
+			t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+		}
 	}
 	if err := p.Undo(t.Context(), token); err != nil || p.fences(t) != "none" {
 		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))

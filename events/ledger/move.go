@@ -97,17 +97,21 @@ func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error
 	return Signing{Keys: string(keys), Memory: memory, Last: last.Note}, nil
 }
 
-// Reinstate undoes Retire. It fails with ErrMemory if the memory was retired for another promotion, and with
-// fs.ErrNotExist if dir is not a memory. It can be repeated.
-func Reinstate(dir string, promotion uuid.UUID) error {
+// Reinstate undoes Retire of the memory with an id. It fails with ErrMemory if dir is another memory, or was retired
+// for another promotion, and with fs.ErrNotExist if dir is not a memory. It can be repeated.
+func Reinstate(dir string, memory, promotion uuid.UUID) error {
 	found, retired, err := ReadRetirement(dir)
 	if err == nil && !retired {
-		_, err = readMemoryID(dir)
+		found.memory, err = readMemoryID(dir)
 	}
-	if err != nil || !retired {
+	switch {
+	case err != nil:
 		return err
-	}
-	if found.Promotion != promotion {
+	case found.memory != memory:
+		return fmt.Errorf("%w: %s is %s, and %s was handed over", ErrMemory, dir, found.memory, memory)
+	case !retired:
+		return nil
+	case found.Promotion != promotion:
 		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, found.Successor)
 	}
 	if err := createMemoryID(dir, found.memory); err != nil {

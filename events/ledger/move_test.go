@@ -87,13 +87,16 @@ func TestMemoryMoves(t *testing.T) {
 		t.Error("a forged checkpoint is verified")
 	}
 
-	if err := ledger.Reinstate(memory, other.Promotion); !errors.Is(err, ledger.ErrMemory) {
+	if err := ledger.Reinstate(memory, signing.Memory, other.Promotion); !errors.Is(err, ledger.ErrMemory) {
 		t.Errorf("reinstated after another handover: %v", err)
 	}
 	for range 2 {
-		if err := ledger.Reinstate(memory, to.Promotion); err != nil {
+		if err := ledger.Reinstate(memory, signing.Memory, to.Promotion); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := ledger.Reinstate(memory, uuid.New(), to.Promotion); !errors.Is(err, ledger.ErrMemory) {
+		t.Errorf("another memory was reinstated: %v", err)
 	}
 	appendEvents(t, pool, 1)
 	awaitSealed(t, pool)
