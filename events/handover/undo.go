@@ -11,14 +11,17 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/ledger"
 )
 
+var errNoHandover = fmt.Errorf("%w: this database has not handed over", ErrRefused)
+
 // Undo lets the database append again. If the handover is complete, Undo needs its token, which must not be used
 // afterwards. If the database was replaced, Undo needs IgnorePromotion, and the promoted service must be off. Undo
-// fails with ErrRefused while HandOver is under way.
+// fails with ErrRefused while HandOver is under way. With the token, it can be repeated.
 func (o *Origin) Undo(ctx context.Context, token *Token) error {
 	return withLock(ctx, o.Pool, func(conn *pgx.Conn) error { return o.undo(ctx, conn, token) })
 }
@@ -28,8 +31,10 @@ func (o *Origin) undo(ctx context.Context, conn *pgx.Conn, token *Token) error {
 	switch {
 	case err != nil:
 		return err
+	case f == nil && token != nil:
+		return o.wantUndone(ctx, token)
 	case f == nil:
-		return fmt.Errorf("%w: this database has not handed over", ErrRefused)
+		return errNoHandover
 	case f.replaced && !o.IgnorePromotion:
 		return fmt.Errorf("%w: %s. If it was promoted by mistake and is off for good, --ignore-promotion lifts the fence",
 			ErrReplaced, f.successor)
@@ -49,6 +54,30 @@ func (o *Origin) undo(ctx context.Context, conn *pgx.Conn, token *Token) error {
 	}
 	return o.reopen(ctx, conn, f, token)
 }
+
+// wantUndone fails with ErrRefused unless the handover of a token was undone: the memory that was retired signs the
+// ledger of this database again.
+func (o *Origin) wantUndone(ctx context.Context, token *Token) error {
+	id, err := o.identify(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errNoHandover, err)
+	}
+	var memory uuid.UUID
+	if err := o.Pool.QueryRow(ctx, memorySQL, id.Origin).Scan(&memory); err != nil {
+		return fmt.Errorf("read the memory of %s: %w", id.Origin, err)
+	}
+	if memory != token.Memory {
+		return fmt.Errorf("%w: the file is of another ledger", errNoHandover)
+	}
+	if done, err := find(ctx, o.Pool, token.Promotion); err != nil || done != nil {
+		return cmp.Or(err, fmt.Errorf("%w: a mirror was promoted with the file", errNoHandover))
+	}
+	o.Report("The handover was undone before.")
+	return nil
+}
+
+// memorySQL returns the memory that signs for an origin, which is here if identify succeeds. $1: origin.
+const memorySQL = `SELECT memory FROM ledger_memories WHERE origin = $1`
 
 // wantOff fails with ErrReplaced if the service that replaced this one still answers. Unless Force is set, it fails
 // with ErrRefused if that service may still run: only a machine that refuses connections says that it is off.

@@ -324,6 +324,45 @@ func TestUndoWithoutMemory(t *testing.T) {
 	}
 }
 
+// TestUndoAgain: an undo that was killed after its COMMIT is repeated, so that its file is deleted. It is
+// refused where the memory is retired, as when the database was set back, or another one, and at a promoted mirror.
+func TestUndoAgain(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	backup := p.Backup()
+	p.Origin.Pool = p.Ledger.Pool // Backup has opened another one
+	token := testdb.Must(p.HandOver(t.Context()))(t)
+	for _, l := range []*ledgertest.Ledger{backup, ledgertest.New(t)} {
+		other := p.operator()
+		other.Pool = l.Pool
+		other.KeyFile, other.Memory = l.Files()
+		if err := other.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
+			t.Errorf("undone without a fence: %v", err)
+		}
+	}
+	if _, retired, err := ledger.ReadRetirement(p.Memory); !retired || err != nil {
+		t.Errorf("the memory can sign: %v", err)
+	}
+	for range 2 {
+		if err := p.Undo(t.Context(), token); err != nil || p.fences(t) != "none" {
+			t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+		}
+	}
+	if err := p.Undo(t.Context(), nil); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("undone without a file: %v", err)
+	}
+
+	c := newContest(t)
+	if err := c.promote(t); err != nil {
+		t.Fatal(err)
+	}
+	promoted := c.operator()
+	promoted.Pool, promoted.KeyFile, promoted.Memory = c.promoter.Pool, c.promoter.KeyFile, c.promoter.Memory
+	if err := promoted.Undo(t.Context(), c.token); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("undone at the promoted mirror: %v", err)
+	}
+}
+
 // TestUndoOfIncomplete: what a killed handover has left is undone also if the mirror does not say whether it was
 // promoted, unless it accepts commands.
 func TestUndoOfIncomplete(t *testing.T) {
