@@ -340,7 +340,7 @@ func (o *Origin) identify(ctx context.Context) (*ledger.Identity, error) {
 	return id, nil
 }
 
-// successorCheckpoint returns the newest checkpoint that the successor serves.
+// successorCheckpoint returns the checkpoint that the successor serves.
 func (o *Origin) successorCheckpoint(ctx context.Context) (ledger.Checkpoint, error) {
 	signed, err := (&audit.Service{Client: o.Client, URL: o.Successor + "/ledger"}).Checkpoint(ctx)
 	if err != nil {

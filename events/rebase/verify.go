@@ -47,7 +47,7 @@ type treeSource struct {
 	mu   sync.Mutex        // a transaction answers one goroutine at a time
 	key  string            // verifier key of the temporary checkpoint
 	note []byte            // the temporary checkpoint
-	kept map[string][]byte // the newest recorded checkpoint
+	kept map[string][]byte // the served checkpoint
 }
 
 func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error) {
@@ -57,13 +57,13 @@ func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error
 	signed, err := store.Served(ctx)
 	switch {
 	case err == nil:
-		origin, s.kept["the newest checkpoint"] = signed.Origin, signed.Note
+		origin, s.kept["the served checkpoint"] = signed.Origin, signed.Note
 		keys, err := store.VerifierKeys(ctx, signed)
 		if err != nil {
 			return nil, err
 		}
 		if len(keys) == 0 {
-			return nil, fmt.Errorf("%w: the newest checkpoint has no valid signature of a key of its origin", ErrLedger)
+			return nil, fmt.Errorf("%w: the served checkpoint has no valid signature of a key of its origin", ErrLedger)
 		}
 	case !errors.Is(err, ledger.ErrNotFound):
 		return nil, err
