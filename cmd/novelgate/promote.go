@@ -24,7 +24,7 @@ type promoteCommand struct {
 	Origin        string        `name:"ledger-origin" placeholder:"NAME" help:"With --lost-origin: name of the new origin (default: the former one with another end)."`
 	Stopped       bool          `help:"With --lost-origin: promote although the mirror has stopped because the origin delivers another history."`
 	OriginAnswers bool          `help:"With --lost-origin: promote although the origin answers, or its address leads to a mirror. What the origin accepts from then on is lost."`
-	Wait          time.Duration `default:"30s" help:"Longest time until the mirror has all events that were handed over, and then for locks of its tables (default: ${default})."`
+	Wait          time.Duration `default:"30s" help:"Longest time of each wait: for the end of a handover or undo that runs at the origin, for all events that were handed over to arrive and to be sealed, for locks of the tables (default: ${default})."`
 }
 
 // Help is shown by --help.
