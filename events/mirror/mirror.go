@@ -80,7 +80,7 @@ type Mirror struct {
 	follow  eventlog.Follow
 	newest  *ledger.Checkpoint // that the origin has delivered
 	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
-	seen    int64              // entries of the newest checkpoint that saveSeen got
+	seen    ledger.Checkpoint  // newest checkpoint that saveSeen got
 	cleared bool               // clearStop has removed the reason of the last stop
 
 	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted; Collect then returns no metrics

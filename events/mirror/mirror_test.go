@@ -352,6 +352,34 @@ func TestAnOlderCheckpointIsNotTheNewestSeen(t *testing.T) {
 	}
 }
 
+// TestAnOriginUnderANewNameIsTheNewestSeen: the origin was restored with fewer events than the mirror has seen of it,
+// and has a new name.
+func TestAnOriginUnderANewNameIsTheNewestSeen(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(40)
+	backup := o.ledger.Backup()
+	o.ledger.Append(60)
+	o.events = func(list []ledger.Event, first int64) []ledger.Event {
+		if first >= 20 {
+			return nil
+		}
+		return list[:20]
+	}
+	r := follow(t, o, o.ledger.Keys)
+	testdb.Eventually(t, "the mirror has stopped", func() bool { return r.Status().StoppedAt != nil })
+	r.stop()
+	backup.SignAs("ledger.example/second")
+	backup.Append(30)
+	o.change(func(o *origin) { o.events, o.ledger = nil, backup })
+	r = run(t, config(r.pool, o, backup.Keys))
+	r.wantServed(t, 70)
+	s, err := mirror.ReadState(t.Context(), r.pool)
+	if err != nil || s.Seen.Origin != "ledger.example/second" || s.Seen.Tree.N != 70 {
+		t.Errorf("it has seen %+v, %v", s.Seen, err)
+	}
+}
+
 // TestABundleVerifiesNothing: after a bundle, the mirror has not verified what the origin has signed.
 func TestABundleVerifiesNothing(t *testing.T) {
 	t.Parallel()

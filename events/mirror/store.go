@@ -38,9 +38,10 @@ WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins
 	// allowWritesSQL lets the transaction append and erase. Without it, the trigger that closeSQL enables refuses both.
 	allowWritesSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
 	saveEdgeSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
-	// saveSeenSQL stores a checkpoint of the origin, unless one over as many entries is stored. $1: note; $2: its entries,
-	// which the second line of a note has.
-	saveSeenSQL = `UPDATE mirror SET seen = $1 WHERE seen IS NULL OR split_part(seen, E'\n', 2)::bigint < $2`
+	// saveSeenSQL stores a checkpoint of the origin, unless one with the same name and as many entries is stored. $1:
+	// note; $2: its name; $3: its entries. They are the first two lines of a note.
+	saveSeenSQL = `UPDATE mirror SET seen = $1
+WHERE seen IS NULL OR split_part(seen, E'\n', 1) <> $2 OR split_part(seen, E'\n', 2)::bigint < $3`
 	// saveStopSQL stores why the mirror has stopped. $1: reason, $2: log index; both NULL: the mirror continues.
 	saveStopSQL = `UPDATE mirror SET stopped = $1, stopped_at = $2 WHERE (stopped, stopped_at) IS DISTINCT FROM ($1, $2)`
 	stateSQL    = `SELECT origin_url, coalesce(seen, ''), coalesce(stopped, ''), coalesce(stopped_at, 0), tree_size, edge FROM mirror`
@@ -141,15 +142,16 @@ func End(ctx context.Context, tx pgx.Tx, at *State) error {
 }
 
 // saveSeen stores the newest checkpoint of the origin, which may cover events that never arrive. Another replica, or
-// this one before a restart, may have stored a newer one.
+// this one before a restart, may have stored a newer one. After a restore, the origin signs under a new name and may
+// have fewer entries.
 func (m *Mirror) saveSeen(ctx context.Context, c ledger.Checkpoint) error {
-	if c.Tree.N <= m.seen {
+	if c.Origin == m.seen.Origin && c.Tree.N <= m.seen.Tree.N {
 		return nil
 	}
-	if _, err := m.config.Pool.Exec(ctx, saveSeenSQL, string(c.Note), c.Tree.N); err != nil {
+	if _, err := m.config.Pool.Exec(ctx, saveSeenSQL, string(c.Note), c.Origin, c.Tree.N); err != nil {
 		return fmt.Errorf("store the checkpoint of the origin: %w", err)
 	}
-	m.seen = c.Tree.N
+	m.seen = c
 	return nil
 }
 
