@@ -68,11 +68,21 @@ func TestNoRequestWithin(t *testing.T) {
 	for _, url := range []string{
 		"http://a.example", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/#f", "a.example", "",
 		"https://a.example/" + strings.Repeat("x", 2000),
+		"https://a.example/" + words(1900), // more bytes than an index takes
 	} {
 		if status := d.send(t, acme, http.MethodPost, "", fmt.Sprintf(`{"url":%q}`, url), nil); status != http.StatusBadRequest {
 			t.Errorf("%q: status %d", url, status)
 		}
 	}
+}
+
+// words returns n different ideographs of three bytes each, which PostgreSQL does not compress.
+func words(n int) string {
+	text := make([]rune, n)
+	for i := range text {
+		text[i] = rune(0x4e00 + i*7919%20_000)
+	}
+	return string(text)
 }
 
 // TestAddressesThatAreRefused: private addresses are refused when a webhook is created or changed, and never sent to

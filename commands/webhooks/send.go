@@ -17,7 +17,6 @@ import (
 	"strconv"
 	"syscall"
 	"time"
-	"unicode/utf8"
 
 	"code.dny.dev/ssrf"
 )
@@ -30,7 +29,7 @@ const (
 	maxIdle       = 64
 	maxDrain      = 4 << 10 // bytes of an answer that are read, to reuse the connection
 	maxRetryAfter = 24 * time.Hour
-	maxURL        = 2000
+	maxURL        = 2000 // bytes, because an index takes at most 2,704
 )
 
 // Error texts of checkURL.
@@ -127,8 +126,8 @@ func (s *Sender) checkURL(text string) string {
 	u, err := url.Parse(text)
 	wrong := ""
 	switch {
-	case utf8.RuneCountInString(text) > maxURL:
-		return fmt.Sprintf("must have at most %d characters", maxURL)
+	case len(text) > maxURL:
+		return fmt.Sprintf("must have at most %d bytes", maxURL)
 	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.allowHTTP) || u.Hostname() == "" ||
 		u.User != nil || u.Fragment != "":
 		wrong = wantHTTPS
