@@ -1,6 +1,7 @@
 package admin_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
 	"novelgate/internal/httpkit"
@@ -82,6 +84,23 @@ func TestDefectIsNoOutage(t *testing.T) {
 	if logged := d.log.String(); !strings.Contains(logged, "request failed") ||
 		!strings.Contains(logged, "integration.renamed.v1") {
 		t.Errorf("logged: %s", logged)
+	}
+}
+
+// keysOfStaff are the keys while those of integrations cannot be read.
+type keysOfStaff struct{ *access.Keys }
+
+func (keysOfStaff) Authenticate(context.Context, string) (*access.Integration, error) {
+	return nil, fmt.Errorf("find key: %w", io.ErrUnexpectedEOF)
+}
+
+// TestOutageIsNoUnknownKey: a key that cannot be looked up is not called invalid.
+func TestOutageIsNoUnknownKey(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	d.api.Keys = keysOfStaff{d.keys}
+	if a := d.send(t, d.partner, http.MethodGet, "/api/admin/integrations", "", ""); a.code() != "unavailable" {
+		t.Errorf("%d %s", a.status, a.text)
 	}
 }
 

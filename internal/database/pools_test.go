@@ -30,6 +30,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Append, "synchronous_commit", "on"},
 		{pools.Append, "application_name", "novelgate-append"},
 		{pools.Limits, "synchronous_commit", "off"},
+		{pools.Limits, "jit", "off"},
 		{pools.Limits, "application_name", "novelgate-limits"},
 		{pools.Access, "enable_seqscan", "off"},
 		{pools.Access, "application_name", "novelgate-access"},
