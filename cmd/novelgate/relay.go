@@ -125,6 +125,14 @@ type relayRun struct {
 
 // Run relays until ctx ends.
 func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) error {
+	publicURL := ""
+	if c.PublicURL != "" {
+		u, err := parsePublicURL("--public-url", c.PublicURL)
+		if err != nil {
+			return err
+		}
+		publicURL = u.String()
+	}
 	logger := out.logger(slog.Level(c.LogLevel))
 	conn, err := c.connect(ctx, logger, false)
 	if err != nil {
@@ -132,15 +140,9 @@ func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) err
 	}
 	defer conn.Close()
 	config, wake := pool.Config().ConnConfig, eventlog.NewWake()
-	relaying := relay.Config{Database: config, Conn: conn, Replicas: c.Replicas, Wake: wake, Logger: logger}
-	if c.PublicURL != "" {
-		u, err := parsePublicURL("--public-url", c.PublicURL)
-		if err != nil {
-			return err
-		}
-		relaying.PublicURL = u.String()
-	}
-	r, err := relay.New(relaying)
+	r, err := relay.New(relay.Config{
+		Database: config, Conn: conn, Replicas: c.Replicas, Wake: wake, Logger: logger, PublicURL: publicURL,
+	})
 	if err != nil {
 		return err
 	}
