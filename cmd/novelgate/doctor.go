@@ -45,7 +45,7 @@ func checkDisk(dataDir string) database.Finding {
 	case free < fail:
 		f.Status, f.Advice = database.Fail, "free some space: the server stops when it cannot write its WAL"
 	case free < warn:
-		f.Status, f.Advice = database.Warn, "free some space: WAL takes up to max_wal_size, and a comment about 2.6 KB"
+		f.Status, f.Advice = database.Warn, "free some space: WAL takes up to max_wal_size, and a comment about 1.3 KB"
 	}
 	return f
 }
