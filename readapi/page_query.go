@@ -116,7 +116,8 @@ func discussionStatements() map[[2]bool]string {
 	}
 }
 
-// Statement returns the statement that reads the first page of a discussion, and its arguments, for tests.
+// Statement returns the statement that reads the first page of a discussion, and its arguments, for tests and a
+// benchmark.
 func Statement(params DiscussionParams) (sql string, args []any) {
 	q := newPageQuery(params)
 	return q.statement()

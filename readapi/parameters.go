@@ -17,8 +17,7 @@ const (
 )
 
 // novelsCursors are the prefixes of cursors of lists of novels, by order. Other cursors have other prefixes: a digit
-// for the history, other letters for discussions and for lists of staff and
-// partners.
+// for the history and the access log, other letters for discussions and for lists of staff and partners.
 var novelsCursors = map[string]string{ByTitle: "c", ByActivity: "A", ByNewest: "N"}
 
 // ParseCatalogue parses the parameters of a list of novels: sort, q, state, owner, genre, language, cursor, limit. The

@@ -195,6 +195,6 @@ func (p *progressDisplay) line(now time.Time, total int64) string {
 // end clears the bar.
 func (p *progressDisplay) end() {
 	if p.bar != nil {
-		_ = p.bar.Clear() // as above
+		_ = p.bar.Clear() // a bar that fails does not stop the work
 	}
 }

@@ -35,8 +35,8 @@ func (f *standbyFlags) validate() error {
 }
 
 // errPromoted ends the service of a standby when the standby is promoted.
-var errPromoted = errors.New("the database server was promoted: restart this process, which has only served readers, " +
-	"as a full service")
+var errPromoted = errors.New("the database server was promoted: this process has only served readers; restart it, " +
+	"and it is a full service")
 
 // errReadersOnly is why the service of a standby is not ready.
 var errReadersOnly = errors.New("the database server is a standby: this service serves readers only")
