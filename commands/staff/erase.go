@@ -298,7 +298,8 @@ func (e *NotAppliedError) Error() string {
 }
 
 // AwaitErased waits until the asynchronous projections have applied the latest erasure of an author. It fails with a
-// *NotAppliedError when ctx ends first, or when only stopped projections are left.
+// *NotAppliedError when ctx ends first, or when only stopped projections are left. If ctx ends before the database has
+// said once which projections are left, it fails with the error of ctx.
 func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
 	var notApplied *NotAppliedError
 	for {
