@@ -379,12 +379,10 @@ func bodyError(err error, coding string, next int64) error {
 	p, ok := errors.AsType[*problem.Error](err)
 	switch {
 	case ok:
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		p = problem.RequestTimeout().WithCause(err)
-	case coding != "" && !errors.Is(err, io.ErrUnexpectedEOF):
+	case coding != "" && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrDeadlineExceeded):
 		p = problem.MalformedBody("The request body is not valid in its Content-Encoding.").WithCause(err)
 	default:
-		p = problem.MalformedBody("The request body ended early.").WithCause(err)
+		p = httpkit.BrokenBody(err)
 	}
 	c := *p
 	c.Offset = &next

@@ -58,7 +58,7 @@ func (k *Kit) ReadJSON(w http.ResponseWriter, r *http.Request, caller uuid.UUID,
 	case errors.As(err, &tooLarge):
 		return nil, problem.PayloadTooLarge(limit)
 	default:
-		return nil, brokenBody(err)
+		return nil, BrokenBody(err)
 	}
 }
 
@@ -106,11 +106,15 @@ func IsMediaType(sent, want string) bool {
 	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && got == want
 }
 
-// brokenBody returns 408 for a body that arrives too slowly, and otherwise 400: it ended early, or its chunks are
-// malformed.
-func brokenBody(err error) *problem.Error {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+// BrokenBody returns the problem for a body that could not be read: 408 if it arrives too slowly, otherwise 400. In the
+// latter case it ended early, or its chunks are malformed.
+func BrokenBody(err error) *problem.Error {
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		return problem.RequestTimeout().WithCause(err)
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return problem.MalformedBody("The request body ended early.").WithCause(err)
+	default:
+		return problem.MalformedBody("The chunks of the request body (Transfer-Encoding) are malformed.").WithCause(err)
 	}
-	return problem.MalformedBody("The request body ended early.").WithCause(err)
 }

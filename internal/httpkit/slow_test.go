@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,7 +16,7 @@ import (
 	"novelgate/internal/problem"
 )
 
-// TestSlowBody: a body that does not arrive in time is retryable; one that ends early is not.
+// TestSlowBody: a body that does not arrive in time is retryable; one that ends early or has a malformed chunk is not.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	kit := &httpkit.Kit{}
@@ -36,20 +37,25 @@ func TestSlowBody(t *testing.T) {
 		status    int
 		code      problem.Code
 		retryable bool
+		detail    string // a part of it
 	}{
 		"slow": {
-			"Content-Length: 20\r\n\r\nbeginning", false, http.StatusRequestTimeout, problem.CodeRequestTimeout, true,
+			"Content-Length: 20\r\n\r\nbeginning", false, http.StatusRequestTimeout, problem.CodeRequestTimeout, true, "",
 		},
 		"slow, chunked": {
 			"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", false, http.StatusRequestTimeout, problem.CodeRequestTimeout,
-			true,
+			true, "",
 		},
 		"cut": {
-			"Content-Length: 20\r\n\r\nbeginning", true, http.StatusBadRequest, problem.CodeInvalidRequest, false,
+			"Content-Length: 20\r\n\r\nbeginning", true, http.StatusBadRequest, problem.CodeInvalidRequest, false, "ended early",
 		},
 		"cut, chunked": {
 			"Transfer-Encoding: chunked\r\n\r\n9\r\nbeginning\r\n", true, http.StatusBadRequest, problem.CodeInvalidRequest,
-			false,
+			false, "ended early",
+		},
+		"malformed, chunked": {
+			"Transfer-Encoding: chunked\r\n\r\nbeginning\r\n", true, http.StatusBadRequest, problem.CodeInvalidRequest,
+			false, "malformed",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -80,11 +86,13 @@ func TestSlowBody(t *testing.T) {
 			var got struct {
 				Code      problem.Code `json:"code"`
 				Retryable bool         `json:"retryable"`
+				Detail    string       `json:"detail"`
 			}
 			if err := json.UnmarshalRead(response.Body, &got); err != nil {
 				t.Fatal(err)
 			}
-			if response.StatusCode != c.status || got.Code != c.code || got.Retryable != c.retryable {
+			if response.StatusCode != c.status || got.Code != c.code || got.Retryable != c.retryable ||
+				!strings.Contains(got.Detail, c.detail) {
 				t.Errorf("%d %+v", response.StatusCode, got)
 			}
 		})
