@@ -112,6 +112,7 @@ func transport(check rule, through network) *http.Transport {
 	return &http.Transport{
 		DialContext:            (&net.Dialer{Control: control, Timeout: attemptTime, Resolver: through.resolver}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: through.roots},
+		TLSHandshakeTimeout:    attemptTime, // net/http goes on with the handshake when the request has timed out
 		MaxIdleConns:           maxIdle,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        idleTime,

@@ -4,11 +4,14 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -224,5 +227,55 @@ func TestRebinding(t *testing.T) {
 	defer dns.mu.Unlock()
 	if dns.asked == 0 {
 		t.Error("another resolver was used")
+	}
+}
+
+// TestEndpointsThatDoNotEnd: an endpoint that never completes the handshake, its header or its answer holds a request
+// for 15 seconds at most, and no connection afterwards.
+func TestEndpointsThatDoNotEnd(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		scheme, answer string
+		endless        bool // the answer is sent again and again
+		delivered      bool
+	}{
+		"handshake":      {"https", "", false, false},
+		"header":         {"http", "HTTP/1.1 204 No Content\r\nX-Long: ", false, false},
+		"endless header": {"http", "HTTP/1.1 100 Continue\r\n\r\n", true, false},
+		"body":           {"http", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegin", false, true},
+		"endless body":   {"http", "HTTP/1.1 200 OK\r\n\r\n", true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
+			t.Cleanup(func() { _ = listener.Close() })
+			ended := make(chan error, 1)
+			go func() {
+				conn, err := listener.Accept()
+				if err != nil {
+					ended <- err
+					return
+				}
+				defer conn.Close() //nolint:errcheck // it has ended
+				_ = conn.SetDeadline(time.Now().Add(time.Minute))
+				for more := true; more && err == nil; more = c.endless {
+					_, err = io.WriteString(conn, c.answer)
+				}
+				if err == nil {
+					_, err = io.Copy(io.Discard, conn)
+				}
+				ended <- err
+			}()
+			made := d.hook(t, c.scheme+"://"+listener.Addr().String(), "")
+			var o webhooks.Outcome
+			d.send(t, acme, http.MethodPost, "/"+made.ID.String()+"/test", "", &o)
+			if o.Delivered != c.delivered {
+				t.Errorf("%+v", o)
+			}
+			if err := <-ended; errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("the connection: %v", err)
+			}
+		})
 	}
 }

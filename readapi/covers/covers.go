@@ -87,6 +87,7 @@ func newProxy(control func(network, address string, c syscall.RawConn) error, no
 		Timeout: fetchTimeout,
 		Transport: &http.Transport{
 			DialContext:            (&net.Dialer{Control: control, Timeout: fetchTimeout}).DialContext,
+			TLSHandshakeTimeout:    fetchTimeout, // net/http goes on with the handshake when the request has timed out
 			MaxResponseHeaderBytes: maxHeader,
 			MaxIdleConnsPerHost:    1,
 			MaxIdleConns:           maxFetches,

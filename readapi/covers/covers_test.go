@@ -238,6 +238,33 @@ func TestSlowHosts(t *testing.T) {
 	}
 }
 
+// TestHostWithoutTLS: a fetch leaves no connection to a host that never answers.
+func TestHostWithoutTLS(t *testing.T) {
+	t.Parallel()
+	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	ended := make(chan error, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err == nil {
+			_ = conn.SetReadDeadline(time.Now().Add(time.Minute))
+			_, err = io.Copy(io.Discard, conn)
+			_ = conn.Close()
+		}
+		ended <- err
+	}()
+	p := newProxy(func(string, string, syscall.RawConn) error { return nil }, time.Now)
+	if _, err := p.Cover(t.Context(), "https://"+listener.Addr().String()); !errors.Is(err, ErrNoPicture) {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("the connection: %v", err)
+	}
+}
+
 // TestCacheIsBounded by the size of the pictures.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
