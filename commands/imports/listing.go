@@ -60,17 +60,18 @@ func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ..
 		return err
 	}
 	found, err := c.execute(ctx, a.Store.find)
-	switch {
-	case err != nil:
+	if err != nil {
 		return err
-	case found.PurgedAt != nil:
-		return errPurged
 	}
 	if err := l.search(ctx, a.Store, found.ID); err != nil {
 		return err
 	}
 	// Checked after the search: a purge that began meanwhile may have deleted a part of what it looked for.
-	if found.EndedAt != nil && a.Now().Sub(*found.EndedAt) > a.Store.Retention {
+	purged, err := a.Store.mayBePurged(ctx, found.ID)
+	if err != nil {
+		return err
+	}
+	if purged {
 		return errPurged
 	}
 	h := c.w.Header()

@@ -27,6 +27,9 @@ WHERE ended_at < now() - $1::interval AND purged_at IS NULL ORDER BY ended_at LI
     SELECT first_line, line FROM import_waiting WHERE import_id = $1 ORDER BY first_line, line LIMIT $2)`
 	purgePartsSQL = `DELETE FROM import_parts WHERE import_id = $1`
 	purgedSQL     = `UPDATE imports SET purged_at = now() WHERE import_id = $1`
+	// mayBePurgedSQL compares as endedSQL does, by the same clock.
+	mayBePurgedSQL = `SELECT coalesce(purged_at IS NOT NULL OR ended_at < now() - $2::interval, false) FROM imports
+WHERE import_id = $1`
 	// discardWaitingSQL deletes the waiting replies of imports that have ended. $1: number of replies.
 	discardWaitingSQL = `DELETE FROM import_waiting WHERE (import_id, first_line, line) IN (
     SELECT w.import_id, w.first_line, w.line FROM imports AS i JOIN import_waiting AS w USING (import_id)
@@ -74,6 +77,14 @@ func (s *Store) purge(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// mayBePurged reports whether a purge may have deleted lines and results of an import.
+func (s *Store) mayBePurged(ctx context.Context, id uuid.UUID) (purged bool, err error) {
+	if err := s.Pool.QueryRow(ctx, mayBePurgedSQL, id, s.Retention).Scan(&purged); err != nil {
+		return false, fmt.Errorf("look for a purge: %w", err)
+	}
+	return purged, nil
 }
 
 // repeat executes a statement that deletes a batch, until it affects no row.
