@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -222,6 +223,59 @@ func TestReplay(t *testing.T) {
 		t.Fatalf("status %d", status)
 	}
 	e.wantAttempts(t, 15)
+}
+
+// TestReplayAfterTheClockWasSetBack sends everything since a time again, although a later change has an earlier time.
+func TestReplayAfterTheClockWasSetBack(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	stop := d.worker(t, time.Hour)
+	reasons := d.happen(t, 4) // the last one stays as it is: it is the checkpoint of the projection
+	e.wantTaken(t, reasons)
+	stop()
+	d.execute(t, `ALTER TABLE events DISABLE TRIGGER USER`)
+	var since time.Time
+	for n, hour := range []int{9, 12, 10} { // the second change is recorded at twelve, the third at ten
+		at := time.Date(2026, 1, 2, hour, 0, 0, 0, time.UTC)
+		if n == 1 {
+			since = at
+		}
+		d.execute(t, `WITH e AS (
+    UPDATE events SET recorded_at = $2 WHERE event_id = $1 RETURNING transaction_id, position
+)
+UPDATE changes AS c SET recorded_at = $2 FROM e WHERE (c.transaction_id, c.position) = (e.transaction_id, e.position)`,
+			reasons[n], at)
+	}
+	body := fmt.Sprintf(`{"since":%q}`, since.Format(time.RFC3339))
+	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/replay", body, nil); status != http.StatusOK {
+		t.Fatalf("status %d", status)
+	}
+	d.worker(t, time.Hour)
+	testdb.Eventually(t, "three are sent again", func() bool { return len(e.took()) == len(reasons)+3 })
+	if got := e.took()[len(reasons):]; !slices.Equal(got, reasons[1:]) {
+		t.Errorf("took %v", got)
+	}
+}
+
+// TestReplaySkipsNothing: changes that wait are sent, also those before the time of a replay.
+func TestReplaySkipsNothing(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	want := d.happen(t, 3)
+	testdb.Eventually(t, "all changes are in the feed", func() bool { return d.show(t, w.ID).Waiting == 3 })
+	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/replay", `{"since":"2100-01-01T00:00:00Z"}`,
+		nil); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	if waiting := d.show(t, w.ID).Waiting; waiting != 3 {
+		t.Errorf("%d changes wait", waiting)
+	}
+	d.worker(t, time.Hour)
+	e.wantTaken(t, want)
 }
 
 // TestWhoMayDoWhat: a partner cannot use other partners' webhooks, has at most ten, and cannot undo decisions of staff.

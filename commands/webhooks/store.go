@@ -237,13 +237,26 @@ func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap t
 	return w.Webhook, shown, err
 }
 
-// replaySQL sets the position to the last change before a time, and cancels the retries of changes after that position.
-const replaySQL = `WITH p AS (
-    SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
-    WHERE w.webhook_id = $1 AND c.recorded_at < $3 ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
+// replaySQL sets the position back before the first change since a time, and cancels the retries of changes after that
+// position. If no such change was attempted yet, the position stays: changes that wait are not skipped. The search for
+// the first change starts at the beginning, because the log is not in the order of recorded_at: transactions overlap,
+// and clocks are set back.
+const replaySQL = `WITH f AS (
+    SELECT c.transaction_id, c.position FROM webhooks AS w JOIN changes AS c USING (integration_id)
+    WHERE w.webhook_id = $1 AND c.recorded_at >= $3 AND (c.transaction_id, c.position) <= (w.transaction_id, w.position)
+    ORDER BY c.transaction_id, c.position LIMIT 1
+), p AS (
+    SELECT coalesce(b.transaction_id, '0') AS transaction_id, coalesce(b.position, 0) AS position, b.recorded_at
+    FROM f LEFT JOIN LATERAL (
+        SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
+        WHERE w.webhook_id = $1 AND (c.transaction_id, c.position) < (f.transaction_id, f.position)
+        ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
+    ) AS b ON true
 ), w AS (
-    UPDATE webhooks SET transaction_id = coalesce((SELECT transaction_id FROM p), '0'),
-        position = coalesce((SELECT position FROM p), 0), event_recorded_at = (SELECT recorded_at FROM p), holder = NULL
+    UPDATE webhooks AS w SET transaction_id = coalesce((SELECT transaction_id FROM p), w.transaction_id),
+        position = coalesce((SELECT position FROM p), w.position), holder = NULL,
+        event_recorded_at = CASE WHEN EXISTS (SELECT FROM p) THEN (SELECT recorded_at FROM p)
+            ELSE w.event_recorded_at END
     WHERE webhook_id = $1 AND integration_id = $2
     RETURNING *
 ), a AS (
