@@ -190,6 +190,11 @@ func (a *API) serveAdmitted(
 			var cancel context.CancelFunc
 			ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), a.Timeout-before.Sub(in.receivedAt))
 			defer cancel()
+			caller, err := a.authenticate(ctx, in.request) // the key may have been revoked meanwhile
+			if err != nil {
+				return nil, err
+			}
+			in.Integration = caller
 		}
 	}
 	if err := enabled(in.Integration); err != nil {

@@ -154,6 +154,10 @@ func (a *API) handler(rt route) http.Handler {
 		c := &call{caller: caller}
 		c.body, c.bodyErr = a.ReadJSON(w, r, uuid.Nil, maxBody) // uuid.Nil: the caller is not an integration
 		defer a.ReleaseBody(uuid.Nil, c.body)
+		if _, err := a.authenticate(r); err != nil { // the key may have been revoked while the body arrived
+			a.Fail(w, r, err)
+			return
+		}
 		a.StaffReaders.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			c.Request = r
 			a.serve(r.Context(), w, c, rt)

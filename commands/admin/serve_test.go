@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"novelgate/aggregates/principal"
 	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
@@ -17,6 +19,45 @@ import (
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
+
+// revokingBody is a body that arrives after the key of its request is revoked.
+type revokingBody struct {
+	io.Reader
+	revoke func()
+}
+
+func (b revokingBody) Read(p []byte) (int, error) {
+	b.revoke()
+	return b.Reader.Read(p)
+}
+
+// TestRevocationDuringABody: the key is revoked while the body arrives. Nothing is done.
+func TestRevocationDuringABody(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	key, secret, err := d.staff.IssueUserKey(t.Context(), principal.Staff, "mia", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := revokingBody{strings.NewReader(`{"name":"Reader"}`), sync.OnceFunc(func() {
+		testdb.Must(d.staff.RevokeUserKey(t.Context(), key.ID, "leaked"))(t)
+		d.keys.Forget()
+	})}
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/admin/integrations", body)
+	for name, value := range map[string]string{
+		"Authorization": "Bearer " + secret.Reveal(), "Content-Type": "application/json", "Idempotency-Key": "k",
+	} {
+		r.Header.Set(name, value)
+	}
+	w := httptest.NewRecorder()
+	d.handler.ServeHTTP(w, r)
+	if w.Code != http.StatusUnauthorized {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	if n := len(d.get(t, "/api/admin/integrations").items(t)); n != 1 {
+		t.Errorf("%d integrations", n)
+	}
+}
 
 // TestMismatches repeats every POST: with another form of the same command, and with another command.
 func TestMismatches(t *testing.T) {

@@ -26,6 +26,7 @@ import (
 type Partners interface {
 	Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
 		caller *access.Integration, leave func(), err error)
+	StillAdmitted(ctx context.Context, r *http.Request) error
 }
 
 // API serves the imports of partners.
@@ -320,7 +321,10 @@ func (a *API) spool(c *call, i Import, offset int64, coding string) (int64, erro
 		}
 		// One time-out for each chunk: the client may be slow.
 		ctx, cancel := a.WithTimeout(c.r.Context())
-		stored, err := a.Store.append(ctx, i.ID, &chunk, p)
+		stored, err := false, a.Partners.StillAdmitted(ctx, c.r) // the key may have been revoked meanwhile
+		if err == nil {
+			stored, err = a.Store.append(ctx, i.ID, &chunk, p)
+		}
 		cancel()
 		if err != nil {
 			return 0, err

@@ -25,11 +25,22 @@ import (
 )
 
 // partner is the integration of all requests.
-type partner struct{ access.Integration }
+type partner struct {
+	access.Integration
+	revoked func() bool // tells whether the key is revoked; nil: it is not
+}
 
 // Admit implements imports.Partners.
 func (p *partner) Admit(context.Context, http.ResponseWriter, *http.Request) (*access.Integration, func(), error) {
 	return &p.Integration, func() {}, nil
+}
+
+// StillAdmitted implements imports.Partners.
+func (p *partner) StillAdmitted(context.Context, *http.Request) error {
+	if p.revoked != nil && p.revoked() {
+		return problem.Unauthorized("The API key is not valid.")
+	}
+	return nil
 }
 
 // Status implements imports.Limits.
@@ -39,7 +50,13 @@ func (*partner) Status(uuid.UUID, ratelimit.Operation, int) ratelimit.Decision {
 
 // handler returns the routes of imports for an integration.
 func (f *fixture) handler(integration uuid.UUID) http.Handler {
-	p := &partner{access.Integration{IntegrationID: integration, Enabled: true, CanImport: true}}
+	return f.handlerOf(&partner{
+		Integration: access.Integration{IntegrationID: integration, Enabled: true, CanImport: true},
+	})
+}
+
+// handlerOf returns the routes of imports for a partner.
+func (f *fixture) handlerOf(p *partner) http.Handler {
 	api := &imports.API{
 		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: f.worker.Now, Timeout: time.Minute},
 		Partners: p, Limits: p, Store: f.worker.Store, Wake: func() {},
@@ -85,6 +102,26 @@ func TestMemoryOfAPart(t *testing.T) {
 		if status := <-first; status != http.StatusBadRequest {
 			t.Errorf("%q: %d, want 400", coding, status)
 		}
+	}
+}
+
+// TestRevocationDuringAPart: the key is revoked while a part arrives. The rest of the part is not stored.
+func TestRevocationDuringAPart(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	integration := f.integration(t)
+	id := testdb.Must(f.worker.Store.Open(t.Context(), integration))(t)
+	chunks := 0
+	handler := f.handlerOf(&partner{
+		Integration: access.Integration{IntegrationID: integration, Enabled: true, CanImport: true},
+		revoked:     func() bool { chunks++; return chunks > 1 },
+	})
+	answer := put(t, handler, id, 0, "", strings.NewReader(strings.Repeat("x\n", 3_000)))
+	if answer.Code != http.StatusUnauthorized {
+		t.Errorf("%d %s", answer.Code, answer.Body)
+	}
+	if i, err := f.worker.Store.Find(t.Context(), integration, id); err != nil || i.Lines != 1_000 {
+		t.Errorf("%d lines, %v", i.Lines, err)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 type Partners interface {
 	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
 		leave func(), err error)
+	StillAdmitted(ctx context.Context, r *http.Request) error
 }
 
 // API lets partners manage their webhooks.
@@ -91,6 +92,10 @@ func (a *API) serve(
 			return err
 		}
 		defer a.ReleaseBody(integration, body)
+		// The key may have been revoked while the body arrived.
+		if err := a.Partners.StillAdmitted(ctx, r); err != nil {
+			return err
+		}
 		if err := c.body.Parse(body, members); err != nil {
 			return err
 		}

@@ -76,6 +76,8 @@ func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.R
 	return uuid.MustParse(key), func() {}, err
 }
 
+func (partners) StillAdmitted(context.Context, *http.Request) error { return nil }
+
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	pool := testdb.Pool(t, testdb.New(t))
