@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,6 +22,7 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
@@ -304,6 +307,51 @@ func TestRefusedLinesAreRetried(t *testing.T) {
 WHERE event_type = 'novel.updated.v1' ORDER BY stream_id, stream_version DESC`)
 	if want := slices.Repeat([]string{fmt.Sprintf("Version %d.", versions-1)}, titles); !slices.Equal(synopses, want) {
 		t.Errorf("synopses %q", synopses)
+	}
+}
+
+// TestLiveCommandsWithTheKeysOfAnImport: live requests have the keys of an import, at the same moment. Each comment is
+// stored once, and one of both has created it.
+func TestLiveCommandsWithTheKeysOfAnImport(t *testing.T) {
+	t.Parallel()
+	const lines = 300
+	f := setup(t)
+	integration := f.integration(t)
+	var text strings.Builder
+	for n := range lines {
+		text.WriteString(comment(fmt.Sprint(n), "", "c"))
+	}
+	id := f.spool(t, integration, text.String())
+	post := testdb.Must(request.DecodePost([]byte(`{"uuid":"u","username":"n","novel":"N","content":"c"}`), time.Now()))(t)
+	caller := committer.Caller{
+		IntegrationID: integration, KeyID: uuid.New(), CanCreateNovels: true, Unlimited: true, RequestID: "live",
+	}
+	var live sync.WaitGroup
+	var created, replayed atomic.Int64
+	for n := range lines {
+		live.Go(func() {
+			got, err := f.Execute(t.Context(), committer.NewImportPost(caller, fmt.Sprint(n), &post))
+			switch {
+			case err != nil:
+				t.Errorf("%d: %v", n, err)
+			case got.Mismatch:
+				t.Errorf("%d is another command", n)
+			case got.Replayed:
+				replayed.Add(1)
+			default:
+				created.Add(1)
+			}
+		})
+	}
+	f.visit(t)
+	live.Wait()
+	f.finish(t)
+	i, err := f.worker.Store.Find(t.Context(), integration, id)
+	if err != nil || i.Created != replayed.Load() || i.Replayed != created.Load() || i.Created+i.Replayed != lines {
+		t.Errorf("%d created and %d replayed live; import %+v, %v", created.Load(), replayed.Load(), i, err)
+	}
+	if stored := len(f.parents(t, integration)); stored != lines {
+		t.Errorf("%d comments are stored", stored)
 	}
 }
 

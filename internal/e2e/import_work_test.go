@@ -205,6 +205,26 @@ func TestCancelledImportStops(t *testing.T) {
 	}
 }
 
+// TestImportOutlivesItsKey: the lines of an import are executed although its API key is revoked. Another one of the
+// integration completes it.
+func TestImportOutlivesItsKey(t *testing.T) {
+	t.Parallel()
+	databaseURL := testdb.New(t)
+	s := Start(t, databaseURL)
+	p := s.NewImporter(t, Fields{"linesPerMinute": 1})
+	title := Unique("Outlived")
+	i := p.OpenImport(t)
+	i.Put(t, PostLine(t, "first", Comment(title))+PostLine(t, "second", Comment(title)))
+	i.await(t, "the limit is reached", func(now BulkImport) bool { return now.Created == 1 })
+	s.RevokeKey(t, p.KeyID)
+	p.APIKey = s.IssueKey(t, p.IntegrationID).APIKey
+	s.Integration(t, "limit", p.IntegrationID, "--lines-per-minute", "1000")
+	execute(t, databaseURL, `UPDATE imports SET resume_at = '-infinity'`)
+	if ended := i.Finish(t); ended.Created != 2 {
+		t.Errorf("import %+v", ended)
+	}
+}
+
 // TestErasureReachesTheSpool erases an author whose lines wait, have failed or are not processed yet.
 func TestErasureReachesTheSpool(t *testing.T) {
 	t.Parallel()
