@@ -143,13 +143,15 @@ func (w *Worker) purge(ctx context.Context) {
 type visit struct {
 	id, integration, holder uuid.UUID
 	url                     string
-	types                   []string
+	types                   []string // see wants
 	secrets                 [][]byte
 	position                events.Position // see Outbox in doc.go
 	failures                int             // consecutive
 	succeededAt             *time.Time      // last success; nil without one
 	inLog                   bool            // the log has the event at the position
 }
+
+func (v *visit) wants(kind string) bool { return v.types == nil || slices.Contains(v.types, kind) }
 
 // claim leases a webhook; nil when there is none.
 func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
@@ -267,11 +269,12 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 		if err != nil {
 			return false, err
 		}
-		if len(found) == 0 || found[0].Position != r.Position || !found[0].OccurredAt.Equal(r.RecordedAt) {
-			// The log has lost the change.
+		if len(found) == 0 || found[0].Position != r.Position || !found[0].OccurredAt.Equal(r.RecordedAt) ||
+			!v.wants(found[0].Type) {
+			// The log has lost the change, or its partner has changed the types.
 			if _, err := w.Store.Pool.Exec(ctx, `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $2
     AND position = $3`, v.id, r.Position.TransactionID, r.Position.Ordinal); err != nil {
-				return false, fmt.Errorf("delete the retry of a lost change: %w", err)
+				return false, fmt.Errorf("delete the retry of a lost or unwanted change: %w", err)
 			}
 			continue
 		}
@@ -291,7 +294,7 @@ func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err e
 	var skipped *Message // last of the preceding changes that the webhook does not want
 	for i := range found {
 		m := &found[i]
-		if v.types != nil && !slices.Contains(v.types, m.Type) {
+		if !v.wants(m.Type) {
 			skipped = m
 			continue
 		}

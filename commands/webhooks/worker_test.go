@@ -303,6 +303,29 @@ func TestEndpointsAreDisabled(t *testing.T) {
 	}
 }
 
+// TestUnwantedRetries: a change whose type the partner no longer wants is not sent again.
+func TestUnwantedRetries(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusUnprocessableEntity) })
+	w := d.hook(t, e.URL, "")
+	d.happen(t, 2)
+	d.worker(t, time.Hour)
+	testdb.Eventually(t, "both are to be sent again", func() bool { return d.show(t, w.ID).Retrying == 2 })
+	if status := d.send(t, acme, http.MethodPatch, "/"+w.ID.String(), `{"types":["novel.approved"]}`,
+		nil); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	d.execute(t, `UPDATE webhook_attempts SET next_at = now()`)
+	testdb.Eventually(t, "one is left", func() bool { return d.show(t, w.ID).Retrying == 1 })
+	e.wantAttempts(t, 3)
+	var page attempts
+	d.send(t, acme, http.MethodGet, "/"+w.ID.String()+"/attempts", "", &page)
+	if len(page.Items) != 1 || page.Items[0].Type != "novel.approved" {
+		t.Errorf("%+v", page.Items)
+	}
+}
+
 // TestRetryAfter: an endpoint gets nothing during the requested pause.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
@@ -382,6 +405,40 @@ func TestALostLease(t *testing.T) {
 		var n int
 		err := d.pool.QueryRow(context.Background(), `SELECT sum(attempts) FROM webhook_attempts`).Scan(&n)
 		return err == nil && n == 1
+	})
+}
+
+// TestRotationDuringAnAttempt: the change is sent again, signed with the new secret, and one outcome is saved.
+func TestRotationDuringAnAttempt(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	release := make(chan struct{})
+	e := newEndpoint(t, func(_ http.ResponseWriter, attempt int) {
+		if attempt == 1 {
+			<-release
+		}
+	})
+	w := d.hook(t, e.URL, "")
+	e.trust(w.Secret)
+	d.worker(t, time.Hour)
+	want := d.happen(t, 1)
+	e.wantAttempts(t, 1)
+	var rotated secretive
+	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/rotate", `{"overlapSeconds":0}`,
+		&rotated); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	e.trust(rotated.Secret)
+	e.wantAttempts(t, 2)
+	close(release)
+	testdb.Eventually(t, "both have ended", func() bool { return len(e.took()) == 2 })
+	if got := slices.Compact(e.took()); !slices.Equal(got, want) {
+		t.Errorf("took %v", got)
+	}
+	var page attempts
+	testdb.Eventually(t, "one outcome is saved", func() bool {
+		d.send(t, acme, http.MethodGet, "/"+w.ID.String()+"/attempts", "", &page)
+		return len(page.Items) == 1 && page.Items[0].State == webhooks.Delivered && page.Items[0].Attempts == 1
 	})
 }
 
