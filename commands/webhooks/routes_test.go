@@ -190,7 +190,7 @@ func TestRevocationDuringABody(t *testing.T) {
 	}
 }
 
-// TestRotation: both secrets sign until the overlap ends. Secrets are not shown again.
+// TestRotation: both secrets sign until the overlap ends or a second rotation. Secrets are not shown again.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
@@ -207,8 +207,14 @@ func TestRotation(t *testing.T) {
 	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered || *o.Status != http.StatusNoContent {
 		t.Errorf("%+v", o)
 	}
+	var third secretive
+	d.send(t, acme, http.MethodPost, path+"/rotate", `{"overlapSeconds":3600}`, &third)
+	e.trust(second.Secret, third.Secret)
+	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered {
+		t.Errorf("%+v", o)
+	}
 	d.execute(t, `UPDATE webhooks SET previous_until = now()`)
-	e.trust(second.Secret)
+	e.trust(third.Secret)
 	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered {
 		t.Errorf("%+v", o)
 	}
