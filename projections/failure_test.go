@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -340,4 +342,42 @@ func TestPoisonInABacklog(t *testing.T) {
 	if at := *status(t, pool, "sick").FailedAt; !strings.HasSuffix(at, "/7777") {
 		t.Errorf("failed at %s", at)
 	}
+}
+
+// TestWaitingProjectionStopsNoOther: projections that wait in a large chunk, as for a lock, take all turns,
+// and another projection applies the log meanwhile.
+func TestWaitingProjectionStopsNoOther(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	config := pool.Config()
+	turns := max(1, runtime.NumCPU()/2)
+	config.MaxConns = int32(turns + 4)
+	wide := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+	t.Cleanup(wide.Close)
+	released := make(chan struct{})
+	wait := func(context.Context, database.Execer) error { <-released; return nil }
+	other := newCounting(t, pool, "other")
+	all := []projections.Projection{other}
+	for i := range turns {
+		all = append(all, allergic{newCounting(t, pool, fmt.Sprint("waiting", i)), wait, new(atomic.Bool)})
+	}
+	large := comments(seeded(7), "large", 200)
+	large[100] = comment(seeded(8), poisonKey)
+	append1(t, pool, large...)
+	stop := run(t, projections.Config{Pool: wide, Projections: all})
+	testdb.Eventually(t, "the other projection has applied the log", func() bool {
+		return len(other.applied(t, pool)) == len(large)
+	})
+	for _, waiting := range all[1:] {
+		if n := count(t, pool, "applied_"+waiting.Name()); n > 0 {
+			t.Errorf("%s has applied %d events without waiting", waiting.Name(), n)
+		}
+	}
+	close(released)
+	testdb.Eventually(t, "all have applied the log", func() bool {
+		return !slices.ContainsFunc(all, func(p projections.Projection) bool {
+			return count(t, pool, "applied_"+p.Name()) != len(large)
+		})
+	})
+	stop()
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/semaphore"
@@ -20,6 +21,10 @@ const (
 	catchUpAfter = 2
 	// minCopied is the minimum number of events whose rows are copied, because a copy takes two more round trips.
 	minCopied = 50
+	// minTurn is the minimum number of events of a chunk that waits for a turn.
+	minTurn = 50
+	// maxTurnWait limits this wait, because a projection may wait long for a lock.
+	maxTurnWait = 250 * time.Millisecond
 	// defaultPatience is the number of consecutive ambiguous errors before an event is blamed: a quarter of an hour.
 	defaultPatience = 200
 )
@@ -30,6 +35,7 @@ type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool
 	extra      *semaphore.Weighted // connections for catch-ups
+	turns      *semaphore.Weighted // to apply large chunks
 	tail       *eventlog.Tail
 	wake       *eventlog.Wake
 	logger     *slog.Logger
@@ -134,6 +140,9 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 // handle applies as much of a chunk as possible.
 func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	ctx = context.WithoutCancel(ctx) // it completes a transaction that has begun, even if the subscriber closes
+	if len(chunk.Events) >= minTurn {
+		defer f.takeTurn(ctx)()
+	}
 	p := part{identity: chunk.Identity, start: chunk.Start, end: chunk.End, events: chunk.Events}
 	at := p.start
 	copied, err := f.copyRows(ctx, p)
@@ -148,6 +157,17 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	}
 	f.countAmbiguous(ctx, at, err)
 	return err
+}
+
+// takeTurn waits for a turn, at most maxTurnWait, and returns the function that ends it. All projections read at about
+// the same time; one after another, they leave a processor to the commands.
+func (f *follower) takeTurn(ctx context.Context) (end func()) {
+	ctx, cancel := context.WithTimeout(ctx, maxTurnWait)
+	defer cancel()
+	if f.turns.Acquire(ctx, 1) != nil {
+		return func() {}
+	}
+	return func() { f.turns.Release(1) }
 }
 
 // copyRows applies a part of a Bulk projection by copying rows, which costs less than applying events. If it returns

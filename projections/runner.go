@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -49,6 +50,9 @@ type Config struct {
 // Each event is applied exactly once, in log order: the transaction that applies a batch locks the checkpoint, requires
 // it at the start of the batch, and moves it to the end. If a batch comes again after it was committed, by a redelivery
 // or in another replica, the checkpoint is no longer at its start, and the batch is dropped.
+//
+// One projection for every two processors applies a large chunk at a time, so that the commands keep processors. A
+// projection that waits, such as for a lock, does not stop the others: none waits for its turn longer than 250 ms.
 //
 // Replicas may run the same projections. One applies, the others stand by; see eventlog.Follow.
 //
@@ -122,11 +126,13 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	var pending atomic.Int64 // projections that have not read their checkpoint yet
 	pending.Store(int64(len(r.config.Projections)))
+	turns := semaphore.NewWeighted(int64(max(1, runtime.NumCPU()/2)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
-			projection: projection, pool: r.config.Pool, extra: r.config.Extra, tail: tail, patience: r.config.Patience,
-			logger: r.config.Logger.With(slog.String("projection", projection.Name())),
-			wake:   r.config.Wake,
+			projection: projection, pool: r.config.Pool, extra: r.config.Extra, turns: turns, tail: tail,
+			patience: r.config.Patience,
+			logger:   r.config.Logger.With(slog.String("projection", projection.Name())),
+			wake:     r.config.Wake,
 			begun: sync.OnceFunc(func() {
 				if pending.Add(-1) == 0 {
 					close(r.running)
