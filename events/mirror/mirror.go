@@ -230,6 +230,7 @@ func (m *Mirror) adopt(ctx context.Context) error {
 	}
 	if adopted {
 		m.pending = nil
+		m.seen = ledger.Checkpoint{} // its name may be new: saveSeen stores it now
 	}
 	return err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -374,8 +375,34 @@ func TestAnOriginUnderANewNameIsTheNewestSeen(t *testing.T) {
 	o.change(func(o *origin) { o.events, o.ledger = nil, backup })
 	r = run(t, config(r.pool, o, backup.Keys))
 	r.wantServed(t, 70)
+	testdb.Eventually(t, "the mirror has seen the new name", func() bool {
+		s := testdb.Must(mirror.ReadState(t.Context(), r.pool))(t)
+		return s.Seen.Origin == "ledger.example/second" && s.Seen.Tree.N == 70
+	})
+}
+
+// TestANewNameOfAnotherHistoryIsNotTheNewestSeen: the origin was restored with fewer events than the mirror has, and
+// has a new name. The mirror stops, and still says what was signed under the name of its history.
+func TestANewNameOfAnotherHistoryIsNotTheNewestSeen(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(40)
+	backup := o.ledger.Backup()
+	o.ledger.Append(40)
+	r := follow(t, o, o.ledger.Keys)
+	r.wantServed(t, 80)
+	o.change(func(o *origin) { o.events = func([]ledger.Event, int64) []ledger.Event { return nil } })
+	o.ledger.Append(20)
+	r.wantStopped(t, 80, 80)
+	r.stop()
+	keys := slices.Clone(o.ledger.Keys)
+	backup.SignAs("ledger.example/second")
+	backup.Append(30)
+	o.change(func(o *origin) { o.events, o.ledger = nil, backup })
+	r = run(t, config(r.pool, o, append(keys, backup.Keys...)))
+	r.wantStopped(t, 40, 80)
 	s, err := mirror.ReadState(t.Context(), r.pool)
-	if err != nil || s.Seen.Origin != "ledger.example/second" || s.Seen.Tree.N != 70 {
+	if err != nil || s.Seen.Origin == "ledger.example/second" || s.Seen.Tree.N != 100 {
 		t.Errorf("it has seen %+v, %v", s.Seen, err)
 	}
 }

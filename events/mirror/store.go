@@ -38,10 +38,12 @@ WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins
 	// allowWritesSQL lets the transaction append and erase. Without it, the trigger that closeSQL enables refuses both.
 	allowWritesSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
 	saveEdgeSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
-	// saveSeenSQL stores a checkpoint of the origin, unless one with the same name and as many entries is stored. $1:
-	// note; $2: its name; $3: its entries. They are the first two lines of a note.
+	// saveSeenSQL stores a checkpoint of the origin, unless one with the same name and as many entries is stored. It
+	// replaces one with another name only if the mirror has adopted the new name: until then its log may not be that of
+	// the new name. $1: note; $2: its name; $3: its entries. They are the first two lines of a note.
 	saveSeenSQL = `UPDATE mirror SET seen = $1
-WHERE seen IS NULL OR split_part(seen, E'\n', 1) <> $2 OR split_part(seen, E'\n', 2)::bigint < $3`
+WHERE seen IS NULL OR CASE WHEN split_part(seen, E'\n', 1) = $2 THEN split_part(seen, E'\n', 2)::bigint < $3
+    ELSE $2 = (SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1) END`
 	// saveStopSQL stores why the mirror has stopped. $1: reason, $2: log index; both NULL: the mirror continues.
 	saveStopSQL = `UPDATE mirror SET stopped = $1, stopped_at = $2 WHERE (stopped, stopped_at) IS DISTINCT FROM ($1, $2)`
 	stateSQL    = `SELECT origin_url, coalesce(seen, ''), coalesce(stopped, ''), coalesce(stopped_at, 0), tree_size, edge FROM mirror`
@@ -143,7 +145,7 @@ func End(ctx context.Context, tx pgx.Tx, at *State) error {
 
 // saveSeen stores the newest checkpoint of the origin, which may cover events that never arrive. Another replica, or
 // this one before a restart, may have stored a newer one. After a restore, the origin signs under a new name and may
-// have fewer entries.
+// have fewer entries: see saveSeenSQL.
 func (m *Mirror) saveSeen(ctx context.Context, c ledger.Checkpoint) error {
 	if c.Origin == m.seen.Origin && c.Tree.N <= m.seen.Tree.N {
 		return nil
