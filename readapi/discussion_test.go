@@ -281,6 +281,7 @@ func bigDiscussion(t testing.TB, w *world) []uuid.UUID {
 
 func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	w := newWorld(t)
 	all := bigDiscussion(t, w)
 	w.project(t)

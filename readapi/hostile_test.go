@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 )
 
 // hostileTitles are texts that a page must show unchanged, except for characters that HTML forbids.
@@ -33,6 +34,7 @@ func username(text string) string {
 
 func TestHostileTextIsText(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	w := newWorld(t)
 	for i, content := range hostile {
 		word := hostileTitles[i%len(hostileTitles)]

@@ -136,6 +136,7 @@ func TestBundleIsPrivate(t *testing.T) {
 // TestExportThatFails: a failed export leaves no complete manifest, and the same call continues.
 func TestExportThatFails(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	l := ledgertest.New(t)
 	l.Append(20_000)
 	once := filepath.Join(t.TempDir(), "once")

@@ -25,6 +25,7 @@ var firstWords = regexp.MustCompile(`\A(.*),"personal":"(?:[^"\\]|\\.)*"`)
 // TestTamperedFiles edits files of a bundle. Verify names the fault, and the independent verifier fails, too.
 func TestTamperedFiles(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	l := ledgertest.New(t)
 	l.Append(4700)
 	dir := export(t, l, 0)

@@ -211,6 +211,7 @@ func TestSealsInTheMiddle(t *testing.T) {
 // checkpoints.
 func TestRewrittenHistory(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	l := ledgertest.New(t)
 	kept := map[string][]byte{}
 	for _, n := range []int{1000, 3000, 500} {

@@ -56,6 +56,7 @@ func TestErasedEventsVerify(t *testing.T) {
 // TestContinuedBundles: a bundle that continues another one verifies alone and together with it.
 func TestContinuedBundles(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	l := ledgertest.New(t)
 	const size = 5000
 	const begin = size / 4096 * 4096 // of the chunk in which the older one ends
