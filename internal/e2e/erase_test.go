@@ -196,6 +196,7 @@ func interruptRebuild(t *testing.T, databaseURL string) {
 // nothing in tables and statistics.
 func TestVacuumAfterErasure(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	s, p := writtenAndAnalysed(t, Fields{"uuid": "neighbour", "username": neighboursWord, "content": "text"},
 		Fields{"uuid": "another", "username": "Another", "content": "text"})
 	tables := func() []string {
@@ -243,6 +244,7 @@ func TestVacuumAfterErasure(t *testing.T) {
 // table without them.
 func TestVacuumOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	another := plantedUUID + "/another"
 	s, p := writtenAndAnalysed(t, Fields{"uuid": another, "username": plantedName, "content": plantedWords})
 	for _, erase := range [][]string{{another}, {plantedUUID, "--vacuum"}} {

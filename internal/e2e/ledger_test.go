@@ -264,6 +264,7 @@ func TestExportAndVerify(t *testing.T) {
 // was not verified.
 func TestVerifyContinuingBundle(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	l := ledgertest.New(t)
 	l.Append(5000)
 	dir := t.TempDir()

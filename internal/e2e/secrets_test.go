@@ -33,6 +33,7 @@ const (
 // they must not be.
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	database := testdb.New(t)
 	proxy := NewProxy(t, database)
 	s := Start(t, proxy.URL, "--log-level", "debug", "--request-timeout", "10s")

@@ -10,6 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"novelgate/internal/testdb"
 )
 
 // staffPosts returns every POST for staff in docs/openapi.yaml.
@@ -39,6 +41,7 @@ func eachStaffPost(t *testing.T, test func(t *testing.T, s *Service, ada *Person
 
 func TestEveryCommandOfStaffNeedsAKey(t *testing.T) {
 	t.Parallel()
+	testdb.SkipShort(t)
 	s := Shared(t)
 	f := newFixture(t, s.NewStaff(t))
 	before := f.state(t)
