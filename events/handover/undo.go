@@ -127,7 +127,8 @@ func refusesConnections(ctx context.Context, address string) bool {
 const askTimeout = 2 * time.Second
 
 // reopen lifts the fence. It fails if the successor was promoted, and asks the successor just before: see
-// wantNotPromoted. If the handover was complete, reopen needs its token, and also reinstates the memory.
+// wantNotPromoted. If the handover was complete, reopen needs its token, and also reinstates the memory and, if there
+// is no key file, the keys.
 func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence, token *Token) error {
 	err := liftFence(ctx, conn, f, func() error {
 		asking, cancel := context.WithTimeout(ctx, cmp.Or(o.askTimeout, askTimeout))
@@ -137,7 +138,7 @@ func (o *Origin) reopen(ctx context.Context, conn *pgx.Conn, f *fence, token *To
 		if !f.complete {
 			return nil
 		}
-		err := ledger.Reinstate(o.Memory, token.Memory, f.promotion)
+		err := token.signing().Reinstate(o.KeyFile, o.Memory, f.promotion)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, ledger.ErrMemory) {
 			err = fmt.Errorf("%w: run this where the memory of the ledger is: %w", ErrRefused, err)
 		}

@@ -1,10 +1,13 @@
 package handover_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -321,6 +324,34 @@ func TestUndoWithoutMemory(t *testing.T) {
 	}
 	if err := p.Undo(t.Context(), token); err != nil || p.fences(t) != "none" {
 		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+}
+
+// TestUndoWithoutKeys: if the key file was deleted after the handover, an undo writes it again. The file of the
+// handover has the only keys then, and is deleted.
+func TestUndoWithoutKeys(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	keys := testdb.Must(os.ReadFile(p.KeyFile))(t)
+	token := testdb.Must(p.HandOver(t.Context()))(t)
+	if err := os.Remove(p.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	elsewhere := p.operator()
+	elsewhere.Memory = t.TempDir()
+	if err := elsewhere.Undo(t.Context(), token); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("undone without the memory: %v", err)
+	}
+	if _, err := os.Stat(p.KeyFile); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a refused undo has written keys: %v", err)
+	}
+	for range 2 {
+		if err := p.Undo(t.Context(), token); err != nil {
+			t.Errorf("undone: %v", err)
+		}
+	}
+	if got, err := os.ReadFile(p.KeyFile); err != nil || !bytes.Equal(got, keys) {
+		t.Errorf("the key file is not the former one: %v", err)
 	}
 }
 

@@ -97,9 +97,10 @@ func Retire(keyFile, dir string, last Checkpoint, to Retirement) (Signing, error
 	return Signing{Keys: string(keys), Memory: memory, Last: last.Note}, nil
 }
 
-// Reinstate undoes Retire of the memory with an id. It fails with ErrMemory if dir is another memory, or was retired
-// for another promotion, and with fs.ErrNotExist if dir is not a memory. It can be repeated.
-func Reinstate(dir string, memory, promotion uuid.UUID) error {
+// Reinstate undoes Retire, and stores the keys if there is no key file: the file of the handover, which is deleted
+// then, may be the only one that has them. It fails with ErrMemory if dir is another memory, or was retired for another
+// promotion, and with fs.ErrNotExist if dir is not a memory. It can be repeated.
+func (s *Signing) Reinstate(keyFile, dir string, promotion uuid.UUID) error {
 	found, retired, err := ReadRetirement(dir)
 	if err == nil && !retired {
 		found.memory, err = readMemoryID(dir)
@@ -107,17 +108,26 @@ func Reinstate(dir string, memory, promotion uuid.UUID) error {
 	switch {
 	case err != nil:
 		return err
-	case found.memory != memory:
-		return fmt.Errorf("%w: %s is %s, and %s was handed over", ErrMemory, dir, found.memory, memory)
-	case !retired:
-		return nil
-	case found.Promotion != promotion:
+	case found.memory != s.Memory:
+		return fmt.Errorf("%w: %s is %s, and %s was handed over", ErrMemory, dir, found.memory, s.Memory)
+	case retired && found.Promotion != promotion:
 		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, found.Successor)
 	}
-	if err := createMemoryID(dir, found.memory); err != nil {
-		return err
+	if _, err = os.Stat(keyFile); errors.Is(err, fs.ErrNotExist) {
+		if err = makeLedgerDir(filepath.Dir(keyFile)); err == nil {
+			err = createFile(keyFile, []byte(s.Keys), keyFileMode)
+		}
 	}
-	return removeFile(filepath.Join(dir, retiredFile))
+	if err == nil {
+		err = createMemoryID(dir, s.Memory)
+	}
+	if err == nil {
+		err = removeFile(filepath.Join(dir, retiredFile))
+	}
+	if err != nil {
+		return fmt.Errorf("reinstate the memory of the ledger: %w", err)
+	}
+	return nil
 }
 
 // removeFile removes a file, if it exists. When it returns, the file is gone from the disk.

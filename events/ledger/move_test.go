@@ -87,15 +87,16 @@ func TestMemoryMoves(t *testing.T) {
 		t.Error("a forged checkpoint is verified")
 	}
 
-	if err := ledger.Reinstate(memory, signing.Memory, other.Promotion); !errors.Is(err, ledger.ErrMemory) {
+	if err := signing.Reinstate(key, memory, other.Promotion); !errors.Is(err, ledger.ErrMemory) {
 		t.Errorf("reinstated after another handover: %v", err)
 	}
 	for range 2 {
-		if err := ledger.Reinstate(memory, signing.Memory, to.Promotion); err != nil {
+		if err := signing.Reinstate(key, memory, to.Promotion); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := ledger.Reinstate(memory, uuid.New(), to.Promotion); !errors.Is(err, ledger.ErrMemory) {
+	another := ledger.Signing{Keys: signing.Keys, Memory: uuid.New(), Last: last.Note}
+	if err := another.Reinstate(key, memory, to.Promotion); !errors.Is(err, ledger.ErrMemory) {
 		t.Errorf("another memory was reinstated: %v", err)
 	}
 	appendEvents(t, pool, 1)
