@@ -222,6 +222,11 @@ func (o *Origin) resume(ctx context.Context, f *fence) error {
 	if err := o.wantNotPromoted(ctx, f); err != nil {
 		return err
 	}
+	if f.complete { // claim replaces a file with the token, which has the only keys if there is no key file
+		if _, err := ledger.LoadKeys(o.KeyFile); err != nil {
+			return fmt.Errorf("%w: run this where the key and the memory of the ledger are: %w", ErrRefused, err)
+		}
+	}
 	if err := o.claim(f); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -324,6 +325,21 @@ func TestUndoWithoutMemory(t *testing.T) {
 	}
 	if err := p.Undo(t.Context(), token); err != nil || p.fences(t) != "none" {
 		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+}
+
+// TestHandoverAgainWithoutKeys: a complete handover whose key file was deleted does not replace its file, which has the
+// only keys then.
+func TestHandoverAgainWithoutKeys(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	testdb.Must(p.HandOver(t.Context()))(t)
+	if err := os.Remove(p.KeyFile); err != nil {
+		t.Fatal(err)
+	}
+	p.Claim = func(uuid.UUID) error { t.Error("the file is replaced"); return nil }
+	if _, err := p.HandOver(t.Context()); !errors.Is(err, handover.ErrRefused) {
+		t.Errorf("handed over again: %v", err)
 	}
 }
 
