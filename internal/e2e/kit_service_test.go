@@ -176,14 +176,15 @@ var patient = []string{"--request-timeout", "30s"}
 // publicURL is the prefix of URLs in answers of all replicas.
 const publicURL = "https://platform.example"
 
-// Start runs the service on a database whose server may lose commits, with long time-outs for a busy machine, and waits
-// until it listens. The service is stopped when the test ends. It may have a mirror: see mirrored.
+// Start runs the service on a database whose server may lose commits, with two lanes and long time-outs for a busy
+// machine, and waits until it listens. The service is stopped when the test ends. It may have a mirror: see mirrored.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	withMirror := mirrored(t) && !slices.Contains(flags, "--mirror")
 	standby := readFromStandby(t, databaseURL)
-	s := start(t, slices.Concat([]string{"--database-url", databaseURL, "--allow-unsafe-durability"}, patient, standby,
-		flags)...)
+	s := start(t, slices.Concat([]string{
+		"--database-url", databaseURL, "--allow-unsafe-durability", "--lanes", "2",
+	}, patient, standby, flags)...)
 	s.DatabaseURL = databaseURL
 	if standby != nil {
 		wantStandby(t, s, "1")
