@@ -349,11 +349,15 @@ func TestFewComments(t *testing.T) {
 	}})
 	w.comment(t, novel, reply(top))
 	w.comment(t, novel, reply(top))
+	w.comment(t, w.novel(t, "Lines", nil), events.PostImported{Comment: &events.Comment{
+		ExternalUUID: "u", Username: "n", Content: strings.Repeat("lighthouse ", 17) + "of the keeper\nand his cat",
+	}})
 	w.project(t)
 	for _, want := range []struct{ path, has, lacks string }{
 		{"/novels/empty", "Author unknown", "Unknown"},
 		{"/novels/small", "by <bdi>Ida Verne</bdi>", "Author unknown"},
 		{"/novels/small", "lighthouse…", "lighth…"},
+		{"/novels/lines", "of the keeper…", "of the…"}, // 200 characters, then the line ends
 		{"/novels/empty/discussion", "There are no comments yet.", "Oldest first"},
 		{"/novels/empty/discussion?chapter=1", "There are no comments on this chapter.", "<h2"},
 		{"/novels/small/discussion", "1 comment, with 2 replies", "<details"},

@@ -17,7 +17,7 @@ import (
 type Post struct {
 	ID         uuid.UUID
 	ParentID   uuid.NullUUID // the comment that it replies to
-	RootID     uuid.NullUUID // the top-level comment of its thread
+	RootID     uuid.NullUUID // the top-level comment above it; null for a top-level comment
 	Depth      int           // 0 for a top-level comment
 	Chapter    string        // decimal number; "" for a comment on the novel as a whole
 	WrittenAt  time.Time     // UTC
@@ -27,8 +27,8 @@ type Post struct {
 	Content    string // "" when hidden or erased
 	Author     Author // zero when hidden or erased
 
-	authorID uuid.NullUUID
-	cut      bool // its text does not fit on the page
+	authorID uuid.NullUUID // of the partner's user whose name is shown; null for a member, or when hidden or erased
+	cut      bool          // read without its text: the texts up to it exceed PageBytes
 }
 
 // Author is the member of the host platform, or the user of a partner platform, to whom a comment is attributed.
@@ -38,8 +38,8 @@ type Author struct {
 	Platform string
 }
 
-// show sets the fields of a comment that its readers may see. Missing texts are NULL. While the read model of authors
-// has no name, the name is the username in the comment.
+// show sets the fields of a comment that its readers may see. An argument without a value is NULL. While the read model
+// of authors has no name, the name is the username in the comment.
 func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {
 	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !stored.valid

@@ -43,6 +43,7 @@ const (
 	cardMargin              = 72
 	coverWidth, coverHeight = 280, 420
 	letterSize, siteSize    = 200, 40
+	capHeight               = letterSize * 7 / 10 // of a capital of letterSize
 	accentHeight            = 16
 )
 
@@ -58,7 +59,7 @@ const cachedCards = 128
 
 // cards handles GET /card.png and GET /novels/{slug}/card.png.
 func (p *Pages) cards() http.Handler {
-	// Like p.Kit, with another limit.
+	// The kit of the pages, with the limit of CardReaders.
 	kit := httpkit.Kit{
 		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Standbys: p.Standbys, Problems: p.Problems,
 		Readers: p.CardReaders,
@@ -89,7 +90,7 @@ func (p *Pages) cards() http.Handler {
 		}, nil
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "public, max-age=86400")
+		w.Header().Set("Cache-Control", "public, max-age=86400") // refuse replaces it
 		rendered.ServeHTTP(w, r)
 	})
 }
@@ -111,11 +112,11 @@ func (p *Pages) preview(slug, title, coverURL string) preview {
 		return preview{Address: cover}
 	}
 	c := p.card(title)
-	path := p.Addresses.Start()
+	page := p.Addresses.Start()
 	if slug != "" {
-		path += "novels/" + url.PathEscape(slug) + "/"
+		page += "novels/" + url.PathEscape(slug) + "/"
 	}
-	return preview{path + "card.png?v=" + shortDigest(fmt.Appendf(nil, "%q", c)), true}
+	return preview{page + "card.png?v=" + shortDigest(fmt.Appendf(nil, "%q", c)), true}
 }
 
 var cardFont = sync.OnceValue(func() *opentype.Font {
@@ -128,10 +129,10 @@ var cardFont = sync.OnceValue(func() *opentype.Font {
 
 // drawable returns a text in one line; "" if the font cannot draw one of its characters.
 func drawable(text string) string {
-	text = strings.Join(strings.Fields(norm.NFC.String(plain(text))), " ")
+	text = strings.Join(strings.Fields(norm.NFC.String(withoutBidi(text))), " ")
 	for _, r := range text {
 		index, err := cardFont().GlyphIndex(nil, r)
-		if err != nil || index == 0 || !unicode.In(r, unicode.Latin, unicode.Greek, unicode.Cyrillic, unicode.Common) {
+		if err != nil || index == 0 {
 			return ""
 		}
 	}
@@ -153,7 +154,7 @@ func (c card) draw() image.Image {
 		draw.Draw(picture, r, image.NewUniform(with), image.Point{}, draw.Src)
 	}
 	colour, onColour := accentColours(c.accent)
-	if c.title == "" { // as on the card of the platform
+	if c.title == "" {
 		fill(picture.Bounds(), colour)
 		drawTitle(picture, onColour, cardMargin, c.site)
 		return picture
@@ -166,7 +167,7 @@ func (c card) draw() image.Image {
 	fill(cover, colour)
 	face, letter := cardFace(letterSize), firstLetter(c.title)
 	x := cover.Min.X + (coverWidth-font.MeasureString(face, letter).Ceil())/2
-	drawText(picture, face, onColour, x, cover.Min.Y+(coverHeight+letterSize*7/10)/2, letter)
+	drawText(picture, face, onColour, x, cover.Min.Y+(coverHeight+capHeight)/2, letter)
 
 	left := cover.Max.X + cardMargin
 	drawTitle(picture, color.Gray{0x1c}, left, c.title)
@@ -212,26 +213,41 @@ func wrap(face font.Face, text string, width, maxLines int) (lines []string, who
 	fits := func(s string) bool { return font.MeasureString(face, s).Ceil() <= width }
 	rest := []rune(text)
 	for len(rest) > 0 {
-		end, space := 1, 0 // at least one character
-		for end < len(rest) && fits(string(rest[:end+1])) {
-			if end++; rest[end-1] == ' ' {
-				space = end
-			}
-		}
-		if end < len(rest) && rest[end] != ' ' && space > 0 {
-			end = space
-		}
+		end := lineEnd(rest, fits)
 		line := strings.TrimSpace(string(rest[:end]))
-		if rest = []rune(strings.TrimSpace(string(rest[end:]))); len(lines) == maxLines-1 && len(rest) > 0 {
-			cut := []rune(line)
-			for len(cut) > 0 && !fits(string(cut)+"…") {
-				cut = cut[:len(cut)-1]
-			}
-			return append(lines, string(cut)+"…"), false
+		rest = []rune(strings.TrimSpace(string(rest[end:])))
+		if len(lines) == maxLines-1 && len(rest) > 0 {
+			return append(lines, withEllipsis(line, fits)), false
 		}
 		lines = append(lines, line)
 	}
 	return lines, true
+}
+
+// lineEnd returns the number of characters in the first line of a text: as many as fit, at least one, and no part of a
+// word after the first.
+func lineEnd(text []rune, fits func(string) bool) int {
+	end, afterSpace := 1, 0
+	for end < len(text) && fits(string(text[:end+1])) {
+		end++
+		if text[end-1] == ' ' {
+			afterSpace = end
+		}
+	}
+	breaksWord := end < len(text) && text[end] != ' '
+	if breaksWord && afterSpace > 0 {
+		return afterSpace
+	}
+	return end
+}
+
+// withEllipsis returns as many characters of a line as fit with an ellipsis, and the ellipsis.
+func withEllipsis(line string, fits func(string) bool) string {
+	cut := []rune(line)
+	for len(cut) > 0 && !fits(string(cut)+"…") {
+		cut = cut[:len(cut)-1]
+	}
+	return string(cut) + "…"
 }
 
 // accentColours returns the operator's colour, by default that of links, and the colour of text on it: black or white,

@@ -7,12 +7,12 @@ import (
 	"unicode/utf8"
 )
 
-// characterFilter replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
+// controlFilter replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
 // characters that HTML and XML 1.0 allow. A Write must not end within a character. The filter takes 0.05 ms for a page
 // of 40 kB.
-type characterFilter struct{ w io.Writer }
+type controlFilter struct{ w io.Writer }
 
-func (f characterFilter) Write(b []byte) (int, error) {
+func (f controlFilter) Write(b []byte) (int, error) {
 	allowed := b
 	for _, r := range string(b) { // the compiler makes no copy
 		if forbidden(r) {
@@ -41,9 +41,9 @@ func forbidden(r rune) bool {
 	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe)
 }
 
-// plain removes the characters that change the direction of text. It is for places without markup that isolates the
+// withoutBidi removes the controls that change the direction of text. It is for places without markup that isolates the
 // text, such as the title of a window or a link preview.
-func plain(text string) string {
+func withoutBidi(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
 			return -1

@@ -33,12 +33,13 @@ type discussionBody struct {
 	writer commentWriter
 }
 
-// Comments renders the comments. They are rendered only while the template runs, so that waiting pages hold the
+// Comments renders the comments. The template calls it, so that a page that waits for its turn to be rendered holds the
 // comments and not their HTML, which takes much more memory.
 func (b *discussionBody) Comments() template.HTML { return b.writer.page(b.page) }
 
-// RangeText says which top-level comments the page shows, and of how many. If their numbers are unknown, it says only
-// how many comments there are. It is "" on pages of replies, on pages of a past time, and without comments.
+// RangeText says which top-level comments the page shows, and of how many. If their place is unknown, it says only how
+// many comments there are. It is "" on pages of replies, on pages of a past time, whose counts are 0, and without
+// comments.
 func (b *discussionBody) RangeText() string {
 	top, first, shown := b.page.TopLevelCount(), b.page.FirstPlace, len(b.page.TopLevelComments)
 	switch {
@@ -112,15 +113,14 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	return d, nil
 }
 
-// setCanonical sets the canonical address. For a link to a comment it also sets the description, to an excerpt of the
-// comment. Links to a top-level comment and to its replies share one canonical address, with the parameter post. Pages
-// of further replies have their own, with under and the cursor. The first page of a discussion keeps the address
-// without parameters.
+// setCanonical adds the parameters that select the comments of the page to the canonical address: post, under or
+// chapter, and on a further page the cursor. Links to a top-level comment and to its replies share one address. So do
+// the first pages in either order. For a link to a comment it also sets the description, to an excerpt of the comment.
 func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.DiscussionParams) {
 	query := url.Values{}
 	switch {
 	case params.Post.Valid:
-		if len(page.TopLevelComments) > 0 {
+		if len(page.TopLevelComments) > 0 { // the page begins with the one of params.Post
 			query.Set("post", page.TopLevelComments[0].ID.String())
 		}
 		if text := contentOf(page, params.Post.UUID); text != "" {

@@ -48,7 +48,7 @@ type atomEntry struct {
 // entry returns a comment on a novel as an entry of a feed.
 func (p *Pages) entry(slug, title string, post *readapi.Post) atomEntry {
 	return atomEntry{
-		ID: "urn:uuid:" + post.ID.String(), Title: plain(nameOf(post) + " on " + title),
+		ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + title),
 		Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: post.Content,
 		Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
 	}
@@ -57,7 +57,7 @@ func (p *Pages) entry(slug, title string, post *readapi.Post) atomEntry {
 // feed returns the feed of a page. The entries begin with the newest one.
 func (p *Pages) feed(title, page, self string, entries []atomEntry) atomFeed {
 	f := atomFeed{
-		ID: page, Title: plain(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Entries: entries,
+		ID: page, Title: withoutBidi(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Entries: entries,
 		Links: []atomLink{{"alternate", page}, {"self", self}},
 	}
 	if len(entries) > 0 {
@@ -69,7 +69,7 @@ func (p *Pages) feed(title, page, self string, entries []atomEntry) atomFeed {
 // feedEntries is the maximum number of comments in a feed.
 const feedEntries = 20
 
-// latestFeed handles GET /feed.atom: the latest comments, one of each novel.
+// latestFeed handles GET /feed.atom: the latest comments, one of each novel. Latest leaves out hidden and erased ones.
 func (p *Pages) latestFeed(ctx context.Context, _ *http.Request) (any, error) {
 	latest, err := p.Reader.Latest(ctx, feedEntries)
 	if err != nil {
@@ -82,7 +82,7 @@ func (p *Pages) latestFeed(ctx context.Context, _ *http.Request) (any, error) {
 	return p.feed("Latest comments on "+p.siteName(), p.Addresses.Start(), p.Addresses.Start()+"feed.atom", entries), nil
 }
 
-// novelFeed handles GET /novels/{slug}/feed.atom: the latest top-level comments.
+// novelFeed handles GET /novels/{slug}/feed.atom: the latest top-level comments that are neither hidden nor erased.
 func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
 	slug := mux.Vars(r)["slug"]
 	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: slug, Newest: true, Limit: feedEntries})
@@ -100,17 +100,18 @@ func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
 }
 
 type sitemapIndex struct {
-	XMLName xml.Name      `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 sitemapindex"`
-	Parts   []sitemapPart `xml:"sitemap"`
-}
-
-type sitemapPart struct {
-	Location string `xml:"loc"`
+	XMLName xml.Name   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 sitemapindex"`
+	Parts   []location `xml:"sitemap"`
 }
 
 type sitemap struct {
-	XMLName xml.Name      `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 urlset"`
-	Pages   []sitemapPart `xml:"url"`
+	XMLName xml.Name   `xml:"http://www.sitemaps.org/schemas/sitemap/0.9 urlset"`
+	Pages   []location `xml:"url"`
+}
+
+// location is the address of a part of the sitemap, or of a page.
+type location struct {
+	Address string `xml:"loc"`
 }
 
 // sitemaps handles GET /sitemap.xml. There is one part for each first byte of the identifiers of novels. Parts without
@@ -126,7 +127,7 @@ func (p *Pages) sitemaps(ctx context.Context, _ *http.Request) (any, error) {
 	}
 	var index sitemapIndex
 	for _, part := range parts {
-		index.Parts = append(index.Parts, sitemapPart{fmt.Sprintf("%ssitemaps/%d", p.Addresses.Start(), part)})
+		index.Parts = append(index.Parts, location{fmt.Sprintf("%ssitemaps/%d", p.Addresses.Start(), part)})
 	}
 	return index, nil
 }
@@ -143,10 +144,10 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 	}
 	var s sitemap
 	if part == 0 {
-		s.Pages = []sitemapPart{{p.Addresses.Start()}, {p.Addresses.Novels()}}
+		s.Pages = []location{{p.Addresses.Start()}, {p.Addresses.Novels()}}
 	}
 	for _, slug := range slugs {
-		s.Pages = append(s.Pages, sitemapPart{p.Addresses.Novel(slug)}, sitemapPart{p.Addresses.Discussion(slug)})
+		s.Pages = append(s.Pages, location{p.Addresses.Novel(slug)}, location{p.Addresses.Discussion(slug)})
 	}
 	if len(s.Pages) == 0 {
 		return nil, readapi.ErrNotFound
@@ -158,14 +159,17 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
 	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		document, err := read(ctx, r)
+		if err != nil {
+			return nil, err
+		}
 		return func(w io.Writer) error {
 			encoded, err := xml.Marshal(document)
 			if err != nil {
 				return fmt.Errorf("encode %s: %w", contentType, err)
 			}
-			_, err = characterFilter{w}.Write(append([]byte(xml.Header), encoded...))
+			_, err = controlFilter{w}.Write(append([]byte(xml.Header), encoded...))
 			return err
-		}, err
+		}, nil
 	}, p.refuse)
 }
 

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// withParameter returns an address with one parameter changed; "" removes it.
+// withParameter returns a path with the parameters of query, of which one is set; an empty value removes it.
 func withParameter(path string, query url.Values, name, value string) string {
 	changed := url.Values{}
 	maps.Copy(changed, query)

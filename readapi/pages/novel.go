@@ -22,7 +22,8 @@ type novelView struct {
 
 	By                   string // the author; "" for an unknown one
 	Path, DiscussionPath string
-	Lang, LanguageName   string // of the title
+	Lang                 string // of the title: the attribute lang
+	LanguageName         string
 	LanguagePath         string // of the list of novels in this language
 	OwnerPath            string // of the list of novels of the same platform
 	Genres               []choice
@@ -103,7 +104,7 @@ var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed",
 type novelBody struct {
 	novelView
 
-	AsOf         *moment
+	AsOf         *moment // nil: now
 	Chapters     []bar
 	MoreChapters bool
 	Latest       []remark
@@ -135,6 +136,7 @@ func (p *Pages) addDiscussion(ctx context.Context, body *novelBody) error {
 		})
 	}
 	body.MoreChapters = len(chapters) >= readapi.ChaptersShown
+	// Twice as many, because hidden and erased ones are left out.
 	newest := readapi.DiscussionParams{Slug: body.Slug, Newest: true, Limit: 2 * newestComments}
 	page, err := p.Reader.Discussion(ctx, newest)
 	if err != nil {
@@ -173,39 +175,42 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (*
 	}, nil
 }
 
-// lang returns the lang attribute for text in the original language: a canonical tag (BCP 47) such as en for eng, or ""
-// for an unknown language. A partner may use any text as the name of a language.
-func lang(original string) string {
-	tag, err := language.Parse(original)
+// lang returns the attribute lang for text in a language: a canonical tag (BCP 47) such as en for eng, or "" for an
+// unknown language. A partner may use any text as the name of a language.
+func lang(name string) string {
+	tag, err := language.Parse(name)
 	if err != nil || tag == language.Und {
 		return ""
 	}
 	return tag.String()
 }
 
-// languageName returns the English name of the original language if it is a language tag (English for en), otherwise
-// the partner's text.
-func languageName(original string) string {
-	tag, err := language.Parse(original)
+// languageName returns the English name of a language if the partner's name for it is a tag (English for en), otherwise
+// the partner's name.
+func languageName(name string) string {
+	tag, err := language.Parse(name)
 	if err != nil || tag == language.Und {
-		return original
+		return name
 	}
-	return cmp.Or(display.English.Tags().Name(tag), original)
+	return cmp.Or(display.English.Tags().Name(tag), name)
 }
 
 // excerptLength is the maximum length of an excerpt, in characters.
 const excerptLength = 200
 
-// excerpt returns the beginning of a text, cut between words if possible.
+// excerpt returns the beginning of a text. It is cut between words, unless that takes off a quarter: a text may be
+// without spaces.
 func excerpt(text string) string {
+	const spaces = " \n"
 	n := 0
 	for i := range text {
 		if n == excerptLength {
 			begin := text[:i]
-			if space := strings.LastIndexAny(begin, " \n"); space > len(begin)*3/4 && text[i] != ' ' {
+			inWord := strings.IndexByte(spaces, text[i]) < 0
+			if space := strings.LastIndexAny(begin, spaces); inWord && space > len(begin)*3/4 {
 				begin = begin[:space]
 			}
-			return strings.TrimRight(begin, " \n.,") + "…"
+			return strings.TrimRight(begin, spaces+".,") + "…"
 		}
 		n++
 	}

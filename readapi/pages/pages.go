@@ -129,7 +129,10 @@ const htmlType = "text/html; charset=utf-8"
 func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
 	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
 		d, err := read(ctx, r)
-		return func(w io.Writer) error { return p.render(w, d) }, err
+		if err != nil {
+			return nil, err
+		}
+		return func(w io.Writer) error { return p.render(w, d) }, nil
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.setPolicies(w.Header())
@@ -210,7 +213,7 @@ func parseTemplates(names ...string) map[string]*template.Template {
 
 // render writes a page.
 func (p *Pages) render(w io.Writer, d *document) error {
-	d.Title, d.Description = plain(d.Title), plain(d.Description)
+	d.Title, d.Description = withoutBidi(d.Title), withoutBidi(d.Description)
 	d.Site = p.Site
 	d.Site.Name = p.siteName()
 	if p.Site.Accent != "" {
@@ -223,7 +226,7 @@ func (p *Pages) render(w io.Writer, d *document) error {
 		d.Image = p.preview("", "", "")
 	}
 	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
-	if err := templates[d.Template].Execute(characterFilter{w}, d); err != nil {
+	if err := templates[d.Template].Execute(controlFilter{w}, d); err != nil {
 		return fmt.Errorf("render %s: %w", d.Template, err)
 	}
 	return nil
