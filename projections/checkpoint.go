@@ -171,7 +171,7 @@ var (
 	errStopped = fmt.Errorf("%w: the projection has stopped", eventlog.ErrBlocked)
 )
 
-// poisonError is an error of applying events that a retry would not fix.
+// poisonError is an error of applying events that a retry would not fix: one of the events is to blame.
 type poisonError struct{ error }
 
 func (e poisonError) Unwrap() error { return e.error }

@@ -344,21 +344,21 @@ func TestPoisonInABacklog(t *testing.T) {
 	}
 }
 
-// TestWaitingProjectionStopsNoOther: projections that wait in a large chunk, as for a lock, take all turns,
+// TestWaitingProjectionStopsNoOther: projections that wait in a large chunk, as for a lock, take all slots,
 // and another projection applies the log meanwhile.
 func TestWaitingProjectionStopsNoOther(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	config := pool.Config()
-	turns := max(1, runtime.NumCPU()/2)
-	config.MaxConns = int32(turns + 4)
+	slots := max(1, runtime.NumCPU()/2)
+	config.MaxConns = int32(slots + 4)
 	wide := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(wide.Close)
 	released := make(chan struct{})
 	wait := func(context.Context, database.Execer) error { <-released; return nil }
 	other := newCounting(t, pool, "other")
 	all := []projections.Projection{other}
-	for i := range turns {
+	for i := range slots {
 		all = append(all, allergic{newCounting(t, pool, fmt.Sprint("waiting", i)), wait, new(atomic.Bool)})
 	}
 	large := comments(seeded(7), "large", 200)

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// recordAfter is the number of consecutive ambiguous errors (see ambiguousError) at which one is logged and recorded.
+	// recordAfter is the number of ambiguous errors (see follower.ambiguousErrors) at which one is logged and recorded.
 	recordAfter = 3
 	// catchUpAfter is the number of consecutive full chunks after which a catch-up starts.
 	catchUpAfter = 2
 	// minCopied is the minimum number of events whose rows are copied, because a copy takes two more round trips.
 	minCopied = 50
-	// minTurn is the minimum number of events of a chunk that waits for a turn.
-	minTurn = 50
-	// maxTurnWait limits this wait, because a projection may wait long for a lock.
-	maxTurnWait = 250 * time.Millisecond
-	// defaultPatience is the number of consecutive ambiguous errors before an event is blamed: a quarter of an hour.
+	// minSlot is the minimum number of events of a chunk that waits for a slot.
+	minSlot = 50
+	// maxSlotWait limits this wait, because projections that have the slots may wait long for locks.
+	maxSlotWait = 250 * time.Millisecond
+	// defaultPatience is the number of ambiguous errors before an event is blamed: a quarter of an hour.
 	defaultPatience = 200
 )
 
@@ -35,7 +35,7 @@ type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool
 	extra      *semaphore.Weighted // connections for catch-ups
-	turns      *semaphore.Weighted // to apply large chunks
+	slots      *semaphore.Weighted // to apply large chunks
 	tail       *eventlog.Tail
 	wake       *eventlog.Wake
 	logger     *slog.Logger
@@ -45,7 +45,7 @@ type follower struct {
 	position        events.Position   // up to which the log is applied
 	identity        eventlog.Identity // of that log
 	otherGeneration bool              // the live tables are of another generation, and this is logged
-	ambiguousErrors int               // consecutive ones
+	ambiguousErrors int               // see ambiguousError; since the last success, ErrStandby or ErrBlocked
 	fullChunks      int               // consecutive ones
 	loader          Loader            // of a Bulk projection; a new one in each turn, which ends at the first failed part
 	smallUpTo       events.Position   // end of the chunk at which a catch-up stopped: up to it, apply small batches
@@ -80,11 +80,13 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 	})
 }
 
-// catchUpIfFar starts a catch-up after catchUpAfter full chunks, if a connection is free for it.
+// catchUpIfFar runs a catch-up, to its end, after catchUpAfter full chunks, if a connection is free for it.
 func (f *follower) catchUpIfFar(ctx context.Context, full bool) {
-	if f.fullChunks++; !full {
+	if !full {
 		f.fullChunks = 0
+		return
 	}
+	f.fullChunks++
 	if f.fullChunks >= catchUpAfter && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
 		f.catchUp(ctx)
 		f.extra.Release(1)
@@ -92,7 +94,8 @@ func (f *follower) catchUpIfFar(ctx context.Context, full bool) {
 	}
 }
 
-// load begins a turn at the checkpoint. It fails with eventlog.ErrBlocked if the projection must not continue.
+// load begins a turn at the checkpoint. It fails with errGeneration or errStopped, which wrap eventlog.ErrBlocked, if
+// the projection must not continue.
 func (f *follower) load(ctx context.Context) error {
 	c, err := loadCheckpoint(ctx, f.pool, f.projection)
 	if err != nil {
@@ -118,7 +121,7 @@ func (f *follower) load(ctx context.Context) error {
 			slog.Any("before", f.identity), slog.Any("now", c.identity), slog.Any("position", c.position))
 	}
 	f.position, f.identity, f.loader = c.position, c.identity, nil
-	f.tail.Forget()
+	f.tail.Forget() // an operator may have repaired an event that is in the cache
 	return nil
 }
 
@@ -137,14 +140,15 @@ func (f *follower) diverge(ctx context.Context, c checkpoint) error {
 	return errStopped
 }
 
-// handle applies as much of a chunk as possible.
+// handle applies the events of a chunk: by copying rows, if that is possible, otherwise with apply. Then it stops or
+// blocks the projection if the next event cannot be decoded.
 func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	ctx = context.WithoutCancel(ctx) // it completes a transaction that has begun, even if the subscriber closes
-	if len(chunk.Events) >= minTurn {
-		defer f.takeTurn(ctx)()
+	if len(chunk.Events) >= minSlot {
+		defer f.takeSlot(ctx)()
 	}
 	p := part{identity: chunk.Identity, start: chunk.Start, end: chunk.End, events: chunk.Events}
-	at := p.start
+	at := p.start // up to where the log is applied
 	copied, err := f.copyRows(ctx, p)
 	switch {
 	case copied:
@@ -159,19 +163,21 @@ func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	return err
 }
 
-// takeTurn waits for a turn, at most maxTurnWait, and returns the function that ends it. All projections read at about
-// the same time; one after another, they leave a processor to the commands.
-func (f *follower) takeTurn(ctx context.Context) (end func()) {
-	ctx, cancel := context.WithTimeout(ctx, maxTurnWait)
+// takeSlot waits for a slot, at most maxSlotWait, and returns the function that releases it. All projections read at
+// about the same time. The slots limit how many of them apply large chunks at a time, so that the commands keep
+// processors.
+func (f *follower) takeSlot(ctx context.Context) (release func()) {
+	ctx, cancel := context.WithTimeout(ctx, maxSlotWait)
 	defer cancel()
-	if f.turns.Acquire(ctx, 1) != nil {
+	if f.slots.Acquire(ctx, 1) != nil {
 		return func() {}
 	}
-	return func() { f.turns.Release(1) }
+	return func() { f.slots.Release(1) }
 }
 
 // copyRows applies a part of a Bulk projection by copying rows, which costs less than applying events. If it returns
-// false and no error, apply must apply the part: it is too small to copy, or an event may have caused a failure.
+// false and no error, apply must apply the part: the projection is no Bulk, the part is too small, a catch-up stopped
+// in it, or an event may be at fault, which apply finds.
 func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) {
 	bulk, ok := f.projection.(Bulk)
 	if !ok || len(p.events) < minCopied || p.start.Compare(f.smallUpTo) < 0 {
@@ -181,28 +187,27 @@ func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) 
 		f.loader = bulk.NewLoader()
 	}
 	rows, rest, err := loadRows(f.loader, p.events)
-	if err == nil {
-		p.events, p.rows = rest, rows
-		if err = commitPart(ctx, f.pool, f.projection, p); err == nil {
-			return true, nil
-		}
+	if err != nil {
+		return false, nil //nolint:nilerr // apply finds the event at fault
 	}
-	if rows == nil || isPoison(err) || isAmbiguous(err) {
+	p.events, p.rows = rest, rows
+	err = commitPart(ctx, f.pool, f.projection, p)
+	if isPoison(err) || isAmbiguous(err) {
 		return false, nil
 	}
-	return false, err
+	return err == nil, err
 }
 
-// countAmbiguous counts consecutive ambiguous errors. It logs the one with number recordAfter, and records it for
-// `novelgate projection list`.
+// countAmbiguous counts ambiguous errors. A success, ErrStandby and ErrBlocked reset the count; other errors leave it.
+// The error with number recordAfter is logged, and recorded for `novelgate projection list`.
 func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err error) {
-	switch {
-	case isAmbiguous(err):
-		f.ambiguousErrors++
-	case err == nil, errors.Is(err, eventlog.ErrStandby), errors.Is(err, eventlog.ErrBlocked):
-		f.ambiguousErrors = 0
+	if !isAmbiguous(err) {
+		if err == nil || errors.Is(err, eventlog.ErrStandby) || errors.Is(err, eventlog.ErrBlocked) {
+			f.ambiguousErrors = 0
+		}
+		return
 	}
-	if f.ambiguousErrors != recordAfter || !isAmbiguous(err) {
+	if f.ambiguousErrors++; f.ambiguousErrors != recordAfter {
 		return
 	}
 	f.logger.ErrorContext(ctx, "Projection retries after an error of unknown cause", slog.Any("error", err))
@@ -212,8 +217,9 @@ func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err e
 	}
 }
 
-// apply applies a part and returns the position up to which it succeeded. If an event cannot be applied, the projection
-// applies the earlier ones and stops. An event is blamed for ambiguous errors only after f.patience of them.
+// apply applies a part and returns the position up to which it succeeded. If events are to blame for a failure, it
+// applies one half of the part and then the other, and so on down to the event at fault, where it stops the projection.
+// It blames events for an ambiguous error only after f.patience of them.
 func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 	if p.start == p.end {
 		return p.start, nil

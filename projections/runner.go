@@ -38,8 +38,8 @@ type Config struct {
 	Tail *eventlog.Tail
 	// Limit is the maximum number of events in one transaction, if Tail is not set. Default: eventlog.DefaultLimit.
 	Limit int
-	// Patience is the number of consecutive ambiguous errors, whose cause is the event or the database, after which the
-	// event is blamed. Default: 200, which takes a quarter of an hour.
+	// Patience is the number of ambiguous errors, whose cause is the event or the database, after which the event is
+	// blamed. A success resets their count. Default: 200, which takes a quarter of an hour.
 	Patience int
 	// Logger gets errors. Default: slog.Default.
 	Logger *slog.Logger
@@ -52,7 +52,7 @@ type Config struct {
 // or in another replica, the checkpoint is no longer at its start, and the batch is dropped.
 //
 // One projection for every two processors applies a large chunk at a time, so that the commands keep processors. A
-// projection that waits, such as for a lock, does not stop the others: none waits for its turn longer than 250 ms.
+// projection that waits, such as for a lock, does not stop the others: none waits for the others longer than 250 ms.
 //
 // Replicas may run the same projections. One applies, the others stand by; see eventlog.Follow.
 //
@@ -126,10 +126,10 @@ func (r *Runner) Run(ctx context.Context) error {
 	}
 	var pending atomic.Int64 // projections that have not read their checkpoint yet
 	pending.Store(int64(len(r.config.Projections)))
-	turns := semaphore.NewWeighted(int64(max(1, runtime.NumCPU()/2)))
+	slots := semaphore.NewWeighted(int64(max(1, runtime.NumCPU()/2)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
-			projection: projection, pool: r.config.Pool, extra: r.config.Extra, turns: turns, tail: tail,
+			projection: projection, pool: r.config.Pool, extra: r.config.Extra, slots: slots, tail: tail,
 			patience: r.config.Patience,
 			logger:   r.config.Logger.With(slog.String("projection", projection.Name())),
 			wake:     r.config.Wake,
