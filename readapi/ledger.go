@@ -95,7 +95,7 @@ func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 	if err != nil {
 		return file{}, err
 	}
-	keys, err := l.Store.VerifierKeys(ctx, c)
+	keys, err := l.Store.SignersOf(ctx, c)
 	return text([]byte(strings.Join(keys, "\n") + "\n")), err
 }
 

@@ -105,7 +105,7 @@ func (m *Mirror) verify(ctx context.Context, token *Token) (ledger.Checkpoint, e
 	if err != nil {
 		return ledger.Checkpoint{}, err
 	}
-	known, err := ledger.NewStore(m.Pool).VerifierKeys(ctx, last)
+	known, err := ledger.NewStore(m.Pool).SignersOf(ctx, last)
 	if err != nil {
 		return ledger.Checkpoint{}, err
 	}
@@ -328,7 +328,7 @@ func (m *Mirror) lostPromotion(
 		p.KnownEntries = max(p.KnownEntries, at.Seen.Tree.N)
 	}
 	for _, c := range known {
-		keys, err := store.VerifierKeys(ctx, c)
+		keys, err := store.SignersOf(ctx, c)
 		if err != nil {
 			return nil, err
 		}

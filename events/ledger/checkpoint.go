@@ -200,9 +200,9 @@ func (s *Store) Before(ctx context.Context, origin string, size int64) (Checkpoi
 // keysSQL finds the public keys of an origin, the oldest first.
 const keysSQL = `SELECT verifier_key FROM ledger_keys WHERE origin = $1 ORDER BY first_used_at, verifier_key`
 
-// VerifierKeys returns the public keys that have signed a checkpoint, of those that the ledger has recorded for its
+// SignersOf returns the public keys that have signed a checkpoint, of those that the ledger has recorded for its
 // origin, in the form of C2SP signed-note.
-func (s *Store) VerifierKeys(ctx context.Context, c Checkpoint) ([]string, error) {
+func (s *Store) SignersOf(ctx context.Context, c Checkpoint) ([]string, error) {
 	rows, _ := s.db.Query(ctx, keysSQL, c.Origin) // CollectRows returns its error
 	all, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {

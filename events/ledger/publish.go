@@ -160,7 +160,7 @@ func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
 	if !ok {
 		return -1, nil
 	}
-	keys, err := d.store.VerifierKeys(ctx, c)
+	keys, err := d.store.SignersOf(ctx, c)
 	if err != nil {
 		return 0, err
 	}

@@ -313,7 +313,7 @@ func TestKeyRotation(t *testing.T) {
 				t.Errorf("with key %s: %v", key, err)
 			}
 		}
-		keys := testdb.Must(store.VerifierKeys(t.Context(), c))(t)
+		keys := testdb.Must(store.SignersOf(t.Context(), c))(t)
 		if diff := cmp.Diff(want, keys); diff != "" {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}

@@ -100,7 +100,7 @@ func ReadStatus(ctx context.Context, db database.Querier) (Status, error) {
 	st.UnsealedEvents = min(st.UnsealedEvents, LagLimit)
 	st.VerifierKeys = []string{}
 	if signed != nil {
-		keys, err := NewStore(db).VerifierKeys(ctx, Checkpoint{Origin: *st.Origin, Note: []byte(*signed)})
+		keys, err := NewStore(db).SignersOf(ctx, Checkpoint{Origin: *st.Origin, Note: []byte(*signed)})
 		if err != nil {
 			return Status{}, err
 		}

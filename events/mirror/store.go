@@ -38,9 +38,9 @@ WHERE NOT EXISTS (SELECT FROM events) AND NOT EXISTS (SELECT FROM ledger_origins
 	// allowWritesSQL lets the transaction append and erase. Without it, the trigger that closeSQL enables refuses both.
 	allowWritesSQL = `SELECT set_config('novelgate.mirror', 'on', true)`
 	saveEdgeSQL    = `UPDATE mirror SET tree_size = $1, edge = $2, applied_at = statement_timestamp()`
-	// saveSeenSQL stores a checkpoint of the origin, unless one with the same name and as many entries is stored. It
-	// replaces one with another name only if the mirror has adopted the new name: until then its log may not be that of
-	// the new name. $1: note; $2: its name; $3: its entries. They are the first two lines of a note.
+	// saveSeenSQL stores a checkpoint of the origin, unless one with the same name and at least as many entries is stored.
+	// It replaces one with another name only if the mirror has adopted the new name: until then its log may not be that
+	// of the new name. $1: note; $2: its first line, the name; $3: its second line, the number of entries.
 	saveSeenSQL = `UPDATE mirror SET seen = $1
 WHERE seen IS NULL OR CASE WHEN split_part(seen, E'\n', 1) = $2 THEN split_part(seen, E'\n', 2)::bigint < $3
     ELSE $2 = (SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1) END`
@@ -70,10 +70,14 @@ func Begin(ctx context.Context, pool *pgxpool.Pool, originURL string) error {
 		if _, err := tx.Exec(ctx, beginSQL, originURL); err != nil {
 			return err
 		}
-		if now, err := Origin(ctx, tx); err != nil || now == "" {
-			return errors.Join(ErrInUse, err)
+		now, err := Origin(ctx, tx)
+		if err != nil {
+			return err
 		}
-		_, err := tx.Exec(ctx, closeSQL)
+		if now == "" {
+			return ErrInUse
+		}
+		_, err = tx.Exec(ctx, closeSQL)
 		return err
 	})
 	if err != nil {
@@ -125,13 +129,13 @@ func ReadState(ctx context.Context, db database.Querier) (*State, error) {
 }
 
 // End makes the database of a mirror one that accepts appends, in the transaction of a promotion. It fails if the
-// mirror has applied events since at was read.
-func End(ctx context.Context, tx pgx.Tx, at *State) error {
+// mirror has applied events since expected was read.
+func End(ctx context.Context, tx pgx.Tx, expected *State) error {
 	found, err := scanEdge(tx.QueryRow(ctx, edgeSQL+` FOR UPDATE`))
 	if err != nil {
 		return err
 	}
-	if found.Size() != at.Edge.Size() || found.Root() != at.Edge.Root() {
+	if found.Size() != expected.Edge.Size() || found.Root() != expected.Edge.Root() {
 		return errMoved
 	}
 	if _, err := tx.Exec(ctx, endSQL); err != nil {
@@ -143,9 +147,9 @@ func End(ctx context.Context, tx pgx.Tx, at *State) error {
 	return nil
 }
 
-// saveSeen stores the newest checkpoint of the origin, which may cover events that never arrive. Another replica, or
-// this one before a restart, may have stored a newer one. After a restore, the origin signs under a new name and may
-// have fewer entries: see saveSeenSQL.
+// saveSeen stores the newest checkpoint of the origin, unless the database has a newer one of the same name: another
+// replica, or this one before a restart, may have stored it. After a restore, the origin signs under a new name and may
+// have fewer entries: see saveSeenSQL. The events that a checkpoint covers may never arrive.
 func (m *Mirror) saveSeen(ctx context.Context, c ledger.Checkpoint) error {
 	if c.Origin == m.seen.Origin && c.Tree.N <= m.seen.Tree.N {
 		return nil
@@ -210,7 +214,7 @@ func scanEdge(row pgx.Row) (*ledger.Edge, error) {
 	var size int64
 	var nodes []byte
 	if err := row.Scan(&size, &nodes); err != nil {
-		return ledger.NewEdge(), fmt.Errorf("read how far the mirror is: %w", err)
+		return ledger.NewEdge(), fmt.Errorf("read the edge of the mirrored tree: %w", err)
 	}
 	return ledger.OpenEdge(size, nodes)
 }
@@ -223,7 +227,7 @@ func (m *Mirror) apply(ctx context.Context, edge *ledger.Edge, b *batch) error {
 	err := pgx.BeginFunc(ctx, m.config.Pool, func(tx pgx.Tx) error {
 		found, err := scanEdge(tx.QueryRow(ctx, lockEdgeSQL))
 		if errors.Is(err, pgx.ErrNoRows) || err == nil && (found.Size() != edge.Size() || found.Root() != edge.Root()) {
-			return fmt.Errorf("%w: it mirrors", eventlog.ErrStandby)
+			return fmt.Errorf("%w: it applies the events of the origin", eventlog.ErrStandby)
 		}
 		if err != nil {
 			return err

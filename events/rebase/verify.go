@@ -1,6 +1,7 @@
 package rebase
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -15,8 +16,8 @@ import (
 	"novelgate/internal/database"
 )
 
-// verify hashes all sealed events as stored, compares the result with the tree and with the newest signed checkpoint,
-// and returns the root; "" without sealed events.
+// verify hashes all sealed events as stored, compares the result with the tree and with the served checkpoint, and
+// returns the root; "" without sealed events.
 func (w *work) verify(ctx context.Context, phase string) (root string, err error) {
 	if w.report.Sealed == 0 {
 		return "", nil
@@ -52,27 +53,40 @@ type treeSource struct {
 
 func newTreeSource(ctx context.Context, db database.Querier) (*treeSource, error) {
 	s := &treeSource{Database: audit.NewDatabase(db), kept: map[string][]byte{}}
-	origin := "novelgate/rebase"
 	store := ledger.NewStore(db)
-	signed, err := store.Served(ctx)
-	switch {
-	case err == nil:
-		origin, s.kept["the served checkpoint"] = signed.Origin, signed.Note
-		keys, err := store.VerifierKeys(ctx, signed)
-		if err != nil {
-			return nil, err
-		}
-		if len(keys) == 0 {
-			return nil, fmt.Errorf("%w: the served checkpoint has no valid signature of a key of its origin", ErrLedger)
-		}
-	case !errors.Is(err, ledger.ErrNotFound):
+	served, err := readServed(ctx, store)
+	if err != nil {
 		return nil, err
+	}
+	if served.Note != nil {
+		s.kept["the served checkpoint"] = served.Note
 	}
 	tree, err := store.Tree(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s, s.sign(ledger.Checkpoint{Origin: origin, Tree: tree})
+	return s, s.sign(ledger.Checkpoint{Origin: cmp.Or(served.Origin, "novelgate/rebase"), Tree: tree})
+}
+
+// readServed returns the served checkpoint; the zero Checkpoint if its origin has signed none yet. It verifies the
+// signatures, because an audit does not verify those of kept checkpoints.
+func readServed(ctx context.Context, store *ledger.Store) (ledger.Checkpoint, error) {
+	served, err := store.Served(ctx)
+	if errors.Is(err, ledger.ErrNotFound) {
+		return ledger.Checkpoint{}, nil
+	}
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	signers, err := store.SignersOf(ctx, served)
+	if err != nil {
+		return ledger.Checkpoint{}, err
+	}
+	if len(signers) == 0 {
+		return ledger.Checkpoint{}, fmt.Errorf("%w: the served checkpoint has no valid signature of a key of its origin",
+			ErrLedger)
+	}
+	return served, nil
 }
 
 // sign sets the temporary checkpoint, signed with a new key.

@@ -49,7 +49,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 	if err != nil {
 		return Manifest{}, fmt.Errorf("export: %w", err)
 	}
-	keys, err := store.VerifierKeys(ctx, checkpoint)
+	keys, err := store.SignersOf(ctx, checkpoint)
 	if err != nil {
 		return Manifest{}, fmt.Errorf("export: %w", err)
 	}

@@ -62,7 +62,7 @@ func (d *Database) Keys(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return d.store.VerifierKeys(ctx, c)
+	return d.store.SignersOf(ctx, c)
 }
 
 // Tile implements Source.
