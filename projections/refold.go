@@ -40,8 +40,8 @@ ORDER BY t.state = 'free', e.transaction_id, e.position`
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`
 )
 
-// RefoldTitles folds the keys of title_lookup again if other Unicode tables than those of this program made them.
-// Otherwise some titles could not be found. It locks the table against writers.
+// RefoldTitles folds the titles of title_lookup again if they were folded with other Unicode tables than those of this
+// program. Otherwise some titles could not be found. It locks the table against writers.
 func RefoldTitles(ctx context.Context, db database.Beginner) (merges []Merge, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 		var built string

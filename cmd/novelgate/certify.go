@@ -20,7 +20,7 @@ type certifyCommand struct {
 	Report string `placeholder:"FILE" help:"Write the result as JSON to this file."`
 }
 
-// errNotCertified means that the partner's program did not survive every simulated fault. Run prints which.
+// errNotCertified means that the partner's program did not survive every simulated fault.
 var errNotCertified = errors.New("not certified: not all faults were survived")
 
 var faultColumns = columns[client.Fault]{
@@ -38,7 +38,8 @@ func (c *certifyCommand) Validate() error {
 	return nil
 }
 
-// Run prints the result of each fault.
+// Run prints the result of each fault, and writes it to the file Report. It fails with errNotCertified if a fault was
+// not survived.
 func (c *certifyCommand) Run(ctx context.Context, out *output) error {
 	partner, err := client.New(c.URL, c.Key)
 	if err != nil {

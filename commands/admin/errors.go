@@ -50,8 +50,8 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, staff.ErrReasonRequired), errors.Is(err, staff.ErrReasonInvalid):
 		return invalid("reason", err)
 	case errors.Is(err, staff.ErrTitleInvalid):
-		return invalid("novel", err)
-	case errors.Is(err, staff.ErrNotSettled):
+		return invalid("novel", err) // the member with the title
+	case errors.Is(err, staff.ErrNotSettled): // an erasure that continues when it is repeated
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:
 		return nil

@@ -24,7 +24,7 @@ const (
 	resultChunks = 200
 )
 
-// errPurged refuses requests for the lines or results of an import that is purged, or may be purged at present.
+// errPurged refuses to list lines or results of an import whose purge has ended or may be running.
 var errPurged = problem.Gone().WithDetail(
 	"The lines and the results of this import were deleted some time after its end.")
 
@@ -38,9 +38,9 @@ func (a *API) failed(ctx context.Context, c *call) error {
 	return a.sendLines(ctx, c, true, "after", "limit")
 }
 
-// sendLines sends the page of NDJSON that starts after the line in the parameter "after": outcomes with a status and a
-// warning, or, with failed, the failed lines. The header Next-After has the parameter "after" of the next page; the
-// last page has none.
+// sendLines sends a page of NDJSON: the outcomes that match the parameters status and warning, or, with failed, the
+// failed lines. The page starts after the line whose number is the parameter after. The header Next-After has the value
+// of after for the next page; the last page lacks the header.
 func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ...string) error {
 	q, err := httpkit.ReadStrictQuery(c.r.URL, parameters...)
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ..
 	}
 	l := &listing{failed: failed, limit: q.Limit(defaultResults, maxResults)}
 	if after := number(q, "after"); after != nil {
-		l.last = *after
+		l.after = *after
 	}
 	l.status = Status(q.OneOf("status", string(Created), string(Updated), string(Unchanged), string(Replayed),
 		string(Failed)))
@@ -59,7 +59,7 @@ func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ..
 	if err := q.Err(); err != nil {
 		return err
 	}
-	found, err := c.execute(ctx, a.Store.find)
+	found, err := c.onImport(ctx, a.Store.find)
 	if err != nil {
 		return err
 	}
@@ -77,8 +77,8 @@ func (a *API) sendLines(ctx context.Context, c *call, failed bool, parameters ..
 	h := c.w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
-	if l.more {
-		h.Set("Next-After", strconv.FormatInt(l.last, 10))
+	if l.next > 0 {
+		h.Set("Next-After", strconv.FormatInt(l.next, 10))
 	}
 	c.w.WriteHeader(http.StatusOK)
 	_, _ = c.w.Write(l.page) // an error means that the client closed the connection
@@ -91,61 +91,73 @@ type listing struct {
 	status  Status  // "" for every outcome
 	warning Warning // "" for outcomes with and without warnings
 	limit   int     // of lines
+	after   int64   // the page starts after the line with this number
 
 	page  []byte
 	count int   // of lines in the page
-	last  int64 // number of the last line in the page, or in the searched chunks
-	more  bool  // another page follows
+	last  int64 // number of the last line in the page
+	next  int64 // after of the next page; 0 on the last page
 }
 
-// search fills the page with lines after l.last.
+// search fills the page.
 func (l *listing) search(ctx context.Context, store *Store, id uuid.UUID) error {
-	after, from := l.last, l.last-chunkLines+1 // a chunk that begins before from ends at l.last or before
-	var searched int64
+	f := chunkFilter{
+		after: l.after, minBefore: l.after - chunkLines + 1, // a chunk with fewer lines before it ends at l.after or before
+		onlyFailed: l.status == Failed, withLines: l.failed,
+	}
+	var searched int64 // number of the last line in the searched chunks
 	for range resultChunks {
-		c, err := store.nextListed(ctx, id, after, from, l.failed, l.status == Failed)
+		c, err := store.nextListed(ctx, id, f)
 		if err != nil || c == nil {
 			return err
 		}
-		if err := l.add(c, after); err != nil || l.more {
-			return err
-		}
-		from, searched = c.first+1, c.first+c.lines
-	}
-	l.more, l.last = true, searched
-	return nil
-}
-
-// add adds the lines of a chunk after a line, until the page is full.
-func (l *listing) add(c *listedChunk, after int64) error {
-	lines, err := unpackLines(c.body)
-	if err != nil {
-		return err
-	}
-	results, err := unpackLines(c.results)
-	if err != nil {
-		return err
-	}
-	for _, picked := range results {
-		r, err := decodeResult(picked)
+		full, err := l.add(c)
 		if err != nil {
 			return err
 		}
-		if r.Line <= after || !l.selects(&r) {
+		if full {
+			l.next = l.last
+			return nil
+		}
+		f.minBefore, searched = c.before+1, c.before+c.count
+	}
+	l.next = searched
+	return nil
+}
+
+// add adds lines of a chunk. It reports whether the page is full before the last of them.
+func (l *listing) add(c *listedChunk) (full bool, err error) {
+	lines, err := unpackLines(c.lines)
+	if err != nil {
+		return false, err
+	}
+	results, err := unpackLines(c.results)
+	if err != nil {
+		return false, err
+	}
+	for _, result := range results {
+		r, err := decodeResult(result)
+		if err != nil {
+			return false, err
+		}
+		if r.Line <= l.after || !l.selects(&r) {
 			continue
 		}
+		line := result
 		if l.failed {
-			if picked = lines[r.Line-c.first-1]; !correctable(picked) {
+			line = lines[r.Line-c.before-1]
+			if !correctable(line) {
 				continue
 			}
 		}
-		if l.more = l.count == l.limit || len(l.page) > resultBytes; l.more {
-			return nil
+		if l.count == l.limit || len(l.page) > resultBytes {
+			return true, nil
 		}
-		l.page = append(append(l.page, picked...), '\n')
-		l.count, l.last = l.count+1, r.Line
+		l.page = append(append(l.page, line...), '\n')
+		l.count++
+		l.last = r.Line
 	}
-	return nil
+	return false, nil
 }
 
 // selects reports whether an outcome has the status and the warning of the listing.

@@ -203,7 +203,7 @@ type action func(ctx context.Context, integration, id uuid.UUID) (Import, error)
 
 // respond executes an action on the import in the path, and sends the import.
 func (a *API) respond(ctx context.Context, c *call, do action) error {
-	found, err := c.execute(ctx, do)
+	found, err := c.onImport(ctx, do)
 	if err != nil {
 		return err
 	}
@@ -211,8 +211,8 @@ func (a *API) respond(ctx context.Context, c *call, do action) error {
 	return httpkit.SendJSON(c.w, http.StatusOK, found)
 }
 
-// execute executes an action on the import in the path.
-func (c *call) execute(ctx context.Context, do action) (Import, error) {
+// onImport executes an action on the import in the path.
+func (c *call) onImport(ctx context.Context, do action) (Import, error) {
 	id, err := httpkit.PathID(c.r, "importId")
 	if err != nil {
 		return Import{}, err
@@ -287,7 +287,7 @@ func (a *API) destination(ctx context.Context, c *call) (found Import, offset in
 	if err := q.Err(); err != nil {
 		return found, 0, err
 	}
-	found, err = c.execute(ctx, a.Store.find)
+	found, err = c.onImport(ctx, a.Store.find)
 	switch {
 	case err != nil:
 	case found.State != Open:

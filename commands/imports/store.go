@@ -302,21 +302,29 @@ func (s *Store) findPart(ctx context.Context, id uuid.UUID, offset int64) (lines
 
 // listedChunk is a chunk for a listing.
 type listedChunk struct {
-	first, lines  int64
-	body, results []byte
+	before         int64  // lines of the import before the chunk
+	count          int64  // lines of the chunk
+	lines, results []byte // packed
 }
 
-const listedSQL = `SELECT first_line, lines, CASE WHEN $3 THEN body ELSE '' END, results FROM import_chunks
-WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $5 AND (NOT $4 OR failed > 0)
+// chunkFilter selects chunks for a listing.
+type chunkFilter struct {
+	after      int64 // with a line number above this
+	minBefore  int64 // with at least as many lines before the chunk
+	onlyFailed bool  // with a failed line
+	withLines  bool  // returned with its lines
+}
+
+// $1: import; $2 to $5: the chunkFilter. first_line is the number of lines before the chunk.
+const listedSQL = `SELECT first_line, lines, CASE WHEN $5 THEN body ELSE '' END, results FROM import_chunks
+WHERE import_id = $1 AND first_line + lines > $2 AND first_line >= $3 AND (NOT $4 OR failed > 0)
 ORDER BY first_line LIMIT 1`
 
-// nextListed returns the first chunk with first_line at least from and a line number above after; nil if there is none.
-// With failed, it skips chunks without failed lines. Without body, the chunk lacks its lines.
-func (s *Store) nextListed(
-	ctx context.Context, id uuid.UUID, after, from int64, body, failed bool,
-) (*listedChunk, error) {
+// nextListed returns the first selected chunk of an import; nil if there is none.
+func (s *Store) nextListed(ctx context.Context, id uuid.UUID, f chunkFilter) (*listedChunk, error) {
 	var c listedChunk
-	err := s.Pool.QueryRow(ctx, listedSQL, id, after, body, failed, from).Scan(&c.first, &c.lines, &c.body, &c.results)
+	err := s.Pool.QueryRow(ctx, listedSQL, id, f.after, f.minBefore, f.onlyFailed, f.withLines).
+		Scan(&c.before, &c.count, &c.lines, &c.results)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return nil, nil

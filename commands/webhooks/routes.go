@@ -17,7 +17,8 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// Partners admits requests of partners: a *commands.API. If err is nil, the caller must call leave.
+// Partners admits requests of partners: a *commands.API. stream is false: no answer of this package is a stream. If err
+// is nil, the caller must call leave.
 type Partners interface {
 	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
 		leave func(), err error)
@@ -73,8 +74,8 @@ type call struct {
 const maxBody = 32 << 10
 
 // serve answers a request. Checks run in this order: API key (401), limits of queries (429), disabled integration
-// (403), media type (415), size (413), JSON of the body (400), path (404), members of the body or parameters (400),
-// webhook (404), its state (409).
+// (403), media type (415), size (413), key and integration again after a body (401, 403), JSON of the body (400), path
+// (404), members of the body or parameters (400), webhook (404), its state (409).
 func (a *API) serve(
 	w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error, members []string,
 ) error {
@@ -122,7 +123,7 @@ type withSecret struct {
 	Secret string `json:"secret"`
 }
 
-// url reads the address of an endpoint.
+// url reads and checks the member url: the address of an endpoint.
 func (a *API) url(c *call, required bool) (string, bool) {
 	text, ok := c.body.Text("url", required)
 	if ok {
@@ -133,7 +134,7 @@ func (a *API) url(c *call, required bool) (string, bool) {
 	return text, ok
 }
 
-// types reads kinds of change.
+// types reads the member types: kinds of change. It is optional and may be null; both give nil.
 func (c *call) types() (types []string) {
 	kinds := events.ChangeKinds()
 	c.body.Texts("types", false, 1, len(kinds), func(field, text string) {
@@ -179,7 +180,7 @@ func (a *API) show(ctx context.Context, c *call) error {
 
 // change handles PATCH /api/integrations/webhooks/{webhookId}.
 func (a *API) change(ctx context.Context, c *call) error {
-	var to change
+	var to settingsPatch
 	if address, ok := a.url(c, false); ok {
 		to.url = &address
 	}
@@ -254,9 +255,9 @@ func (a *API) test(ctx context.Context, c *call) error {
 	if err != nil {
 		return fmt.Errorf("encode test: %w", err)
 	}
-	// A writer without deadlines (a recorder in a test) is never slow.
+	// The endpoint may take longer than ctx and the usual write deadline. A recorder in a test has no deadlines.
 	_ = http.NewResponseController(c.w).SetWriteDeadline(a.Now().Add(attemptTime + testAnswer))
-	//nolint:contextcheck // the endpoint gets more time than other requests
+	//nolint:contextcheck // ctx may end before the endpoint must answer
 	return c.answer(http.StatusOK, a.Sender.send(c.r.Context(), address, id, body, secrets...), nil)
 }
 

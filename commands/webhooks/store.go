@@ -152,8 +152,8 @@ func (s *Store) create(
 	return w.Webhook, shown, err
 }
 
-// change is a change of settings by a partner; nil: unchanged.
-type change struct {
+// settingsPatch is a change of the settings of a webhook; nil: unchanged.
+type settingsPatch struct {
 	url      *string
 	types    []string
 	allTypes bool
@@ -185,10 +185,10 @@ SELECT ` + columns + ` FROM w`
 // uniqueViolation is the SQLSTATE for an address that another webhook of the integration has.
 const uniqueViolation = "23505"
 
-// change changes a webhook of an integration.
-func (s *Store) change(ctx context.Context, integration, id uuid.UUID, c change) (Webhook, error) {
-	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, c.url, c.types, c.allTypes,
-		c.enabled)
+// change changes the settings of a webhook of an integration.
+func (s *Store) change(ctx context.Context, integration, id uuid.UUID, to settingsPatch) (Webhook, error) {
+	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, to.url, to.types, to.allTypes,
+		to.enabled)
 	if errors.Is(err, ErrNotFound) {
 		if _, err = s.Find(ctx, integration, id); err == nil { // it exists, so staff have disabled it
 			err = errByStaff

@@ -24,19 +24,23 @@ func writeCSV(ctx context.Context, tx pgx.Tx, view View, out io.Writer, report p
 	return tag.RowsAffected(), nil
 }
 
-// rowWriter counts rows. The server sends each row as one message (PostgreSQL protocol, COPY operations), and each
-// message arrives in one Write.
+// rowWriter writes and counts rows. The server sends each row as one message (PostgreSQL protocol, COPY operations),
+// and each message arrives in one Write.
 type rowWriter struct {
 	out      io.Writer
 	report   progress
-	messages int64 // the first is the header
+	messages int64 // written; the first is the header
 }
 
 // Write implements io.Writer.
 func (w *rowWriter) Write(message []byte) (int, error) {
-	if w.messages > 0 {
-		w.report(w.messages, false)
+	n, err := w.out.Write(message)
+	if err != nil {
+		return n, err
 	}
 	w.messages++
-	return w.out.Write(message)
+	if rows := w.messages - 1; rows > 0 {
+		w.report(rows, false)
+	}
+	return n, nil
 }

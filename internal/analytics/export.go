@@ -73,8 +73,8 @@ func (e Export) Run(ctx context.Context, db database.Beginner, out io.Writer) (r
 // progressEvery is the number of rows between two calls of Progress.
 const progressEvery = 1000
 
-// progress gets the number of rows written so far, after each row and, with last, after all rows.
-type progress func(rows int64, last bool)
+// progress gets the number of rows written so far: after each row and, with all, after all rows.
+type progress func(rows int64, all bool)
 
 // newProgress counts the rows of the view, if Progress is set, and returns the function that calls it.
 func (e Export) newProgress(ctx context.Context, tx pgx.Tx, view View) (progress, error) {
@@ -85,8 +85,8 @@ func (e Export) newProgress(ctx context.Context, tx pgx.Tx, view View) (progress
 	if err := tx.QueryRow(ctx, "SELECT count(*) FROM "+view.table()).Scan(&total); err != nil {
 		return nil, fmt.Errorf("count rows of %s: %w", view.Name, err)
 	}
-	return func(rows int64, last bool) {
-		if last || rows%progressEvery == 0 {
+	return func(rows int64, all bool) {
+		if all || rows%progressEvery == 0 {
 			e.Progress(rows, total)
 		}
 	}, nil

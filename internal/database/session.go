@@ -35,17 +35,17 @@ var sessionSettings = map[string]string{
 }
 
 // durableSQL is the synchronous_commit of every session whose settings do not set another one: the operator's value,
-// but on instead of off or local. So an acknowledged command survives a crash, and a failover to a synchronous standby,
-// even if a lower value is set for the role or the database while the service runs. remote_write may stay: the commit
-// waits for the local disk, and the standby has the WAL unless its machine crashes at the same time.
+// but "on" instead of "off" or "local". So an acknowledged command survives a crash, and a failover to a synchronous
+// standby, even if a lower value is set for the role or the database while the service runs. "remote_write" may stay:
+// the commit waits for the local disk, and the standby has the WAL unless its machine crashes at the same time.
 const durableSQL = `CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
     ELSE pg_catalog.current_setting('synchronous_commit') END`
 
 // ParseConfig returns the configuration for connections to a database. Every connection of the program is made with it,
 // or with a copy. A session gets sessionSettings and durableSQL, then settings, and both ends detect a silent peer.
 //
-// The settings are sent in one round trip after the start of a session. As start-up parameters, poolers would refuse
-// unknown ones.
+// The settings are sent in one round trip after the start of a session, because poolers refuse start-up parameters that
+// they do not know.
 func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
@@ -54,14 +54,16 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 	conn := config.ConnConfig
 	noticeSilence(conn)
 	all := maps.Clone(sessionSettings)
-	for name, value := range serverSilence {
+	for name, value := range serverKeepalives {
 		if _, chosen := conn.RuntimeParams[name]; !chosen {
 			all[name] = value
 		}
 	}
 	maps.Copy(all, settings)
-	conn.RuntimeParams[applicationName] = all[applicationName] // poolers accept it
-	delete(all, applicationName)
+	if name, chosen := all[applicationName]; chosen {
+		conn.RuntimeParams[applicationName] = name // poolers accept it
+		delete(all, applicationName)
+	}
 	set := setSQL(all)
 	conn.AfterConnect = func(ctx context.Context, session *pgconn.PgConn) error {
 		// connect_timeout does not cover this step. A server that goes silent now must not keep a place in the pool.

@@ -117,6 +117,18 @@ func TestEverySessionIsPinned(t *testing.T) {
 	}
 }
 
+// TestApplicationName: the name in the settings replaces that in the URL, which stays without one.
+func TestApplicationName(t *testing.T) {
+	t.Parallel()
+	const url = "postgres://ada@db.example.com/novelgate?application_name=mine"
+	for want, settings := range map[string]map[string]string{"mine": nil, "pool": {"application_name": "pool"}} {
+		config := testdb.Must(database.ParseConfig(url, settings))(t)
+		if got := config.ConnConfig.RuntimeParams["application_name"]; got != want {
+			t.Errorf("application_name is %q with the settings %v", got, settings)
+		}
+	}
+}
+
 // TestReadOnlySessionsAreLeft: a session that began while the database was read-only is closed after a failed write.
 func TestReadOnlySessionsAreLeft(t *testing.T) {
 	t.Parallel()

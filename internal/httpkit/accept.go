@@ -30,7 +30,7 @@ func AcceptsByName(r *http.Request, mediaType string) bool {
 const named = 3
 
 // mostSpecific finds the most specific media range in an Accept header that matches a media type. It returns the
-// specificity, 0 if no range matches, and whether the range accepts the type.
+// specificity, 0 if no range matches, and whether the range accepts the type. A missing or malformed weight is 1.
 func mostSpecific(header, mediaType string) (specificity int, accepted bool) {
 	kind, _, _ := strings.Cut(mediaType, "/")
 	for part := range strings.SplitSeq(header, ",") {
@@ -40,8 +40,8 @@ func mostSpecific(header, mediaType string) (specificity int, accepted bool) {
 		}
 		found := map[string]int{mediaType: named, kind + "/*": 2, "*/*": 1}[mediaRange]
 		if found > specificity {
-			weight, err := strconv.ParseFloat(parameters["q"], 64)
-			specificity, accepted = found, err != nil || weight > 0
+			weight, weightErr := strconv.ParseFloat(parameters["q"], 64)
+			specificity, accepted = found, weightErr != nil || weight > 0
 		}
 	}
 	return specificity, accepted

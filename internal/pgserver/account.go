@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// account is the user of the server process.
+// account is the user that runs the server and owns its data.
 type account struct {
 	name     string
 	uid, gid int
@@ -68,8 +68,8 @@ func (a account) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(a.uid), Gid: uint32(a.gid)} //nolint:gosec // ids of the system fit
 }
 
-// own makes the account the owner of path.
-func (a account) own(path string) error {
+// chown makes the account the owner of path.
+func (a account) chown(path string) error {
 	if !a.drop {
 		return nil
 	}
@@ -84,7 +84,7 @@ func (a account) own(path string) error {
 func (a account) privateDir(path string) error {
 	err := os.Mkdir(path, 0o700)
 	if err == nil {
-		return a.own(path)
+		return a.chown(path)
 	}
 	if !errors.Is(err, fs.ErrExist) {
 		return fmt.Errorf("make private directory: %w", err)
@@ -100,22 +100,22 @@ func (a account) privateDir(path string) error {
 	if err := os.Chmod(path, 0o700); err != nil { //nolint:gosec // a directory needs its x bit
 		return fmt.Errorf("protect private directory: %w", err)
 	}
-	return a.own(path)
+	return a.chown(path)
 }
 
 // ensureReach makes sure that the account can run the programs and enter the data directory. It tries by running a
 // program there: only this takes access control lists and mounts into account. If directories of root block the path (a
 // data directory below /root, or below one made by mktemp), the account gets the right to pass through them, and no
 // other right.
-func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) error {
-	if !who.drop {
+func ensureReach(ctx context.Context, cfg Config, owner account, bin binaries) error {
+	if !owner.drop {
 		return nil
 	}
-	if err := ensurePassage(ctx, cfg, who, bin, "/", bin.dir); err != nil {
-		return fmt.Errorf("user %s cannot run %s: %w", who.name, bin.postgres(), err)
+	if err := ensurePassage(ctx, cfg, owner, bin, "/", bin.dir); err != nil {
+		return fmt.Errorf("user %s cannot run %s: %w", owner.name, bin.postgres(), err)
 	}
-	if err := ensurePassage(ctx, cfg, who, bin, cfg.DataDir, cfg.DataDir); err != nil {
-		return fmt.Errorf("user %s, as whom root runs PostgreSQL, cannot enter the data directory %s: %w", who.name,
+	if err := ensurePassage(ctx, cfg, owner, bin, cfg.DataDir, cfg.DataDir); err != nil {
+		return fmt.Errorf("user %s, as whom root runs PostgreSQL, cannot enter the data directory %s: %w", owner.name,
 			cfg.DataDir, err)
 	}
 	return nil
@@ -123,8 +123,8 @@ func ensureReach(ctx context.Context, cfg Config, who account, bin binaries) err
 
 // ensurePassage tries to run a program in dir. If that is not permitted, it lets the account pass through the
 // directories down to path, and tries again.
-func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, dir, path string) error {
-	runVersion := func() error { return run(command(ctx, who, dir, bin.postgres(), "--version")) }
+func ensurePassage(ctx context.Context, cfg Config, owner account, bin binaries, dir, path string) error {
+	runVersion := func() error { return run(command(ctx, owner, dir, bin.postgres(), "--version")) }
 	failure := runVersion()
 	if failure == nil || !errors.Is(failure, os.ErrPermission) {
 		return failure
@@ -134,34 +134,34 @@ func ensurePassage(ctx context.Context, cfg Config, who account, bin binaries, d
 		if err != nil {
 			return errors.Join(failure, err)
 		}
-		if enterable(who, info) {
+		if enterable(owner, info) {
 			continue
 		}
 		blocked := fmt.Sprintf("%s has mode %04o", ancestor, info.Mode().Perm())
 		if stat, ok := info.Sys().(*syscall.Stat_t); !ok || int(stat.Uid) != os.Geteuid() {
 			return fmt.Errorf("%s: %w", blocked, failure)
 		}
-		if err := grantPassage(ancestor, who.uid); err != nil {
-			return fmt.Errorf("%s, and user %s cannot be let through (%w): %w", blocked, who.name, err, failure)
+		if err := grantPassage(ancestor, owner.uid); err != nil {
+			return fmt.Errorf("%s, and user %s cannot be let through (%w): %w", blocked, owner.name, err, failure)
 		}
 		cfg.Logger.WarnContext(ctx, "let the user of PostgreSQL pass through a directory", slog.String("directory", ancestor),
-			slog.String("user", who.name))
+			slog.String("user", owner.name))
 	}
 	return runVersion()
 }
 
 // enterable reports whether the mode bits let the account enter a directory. It does not read access control lists:
 // with one, the group bits are its mask, not the rights of the group.
-func enterable(who account, info os.FileInfo) bool {
+func enterable(owner account, info os.FileInfo) bool {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return true
 	}
 	bit := os.FileMode(0o001)
 	switch {
-	case int(stat.Uid) == who.uid:
+	case int(stat.Uid) == owner.uid:
 		bit = 0o100
-	case int(stat.Gid) == who.gid:
+	case int(stat.Gid) == owner.gid:
 		bit = 0o010
 	}
 	return info.Mode().Perm()&bit != 0

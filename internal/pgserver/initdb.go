@@ -15,22 +15,22 @@ import (
 )
 
 // initCluster runs initdb in a temporary directory, and renames the directory. Call it under the lock.
-func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, who account) error {
+func initCluster(ctx context.Context, cfg Config, l layout, bin binaries, owner account) error {
 	cfg.Logger.InfoContext(ctx, "creating a PostgreSQL data directory", slog.String("directory", l.cluster(bin.major)),
-		slog.String("user", who.name))
+		slog.String("user", owner.name))
 	temp, err := os.MkdirTemp(l.dir, filepath.Base(l.cluster(bin.major))+".init-*")
 	if err != nil {
 		return fmt.Errorf("make directory for initdb: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(temp) }() // renamed already, unless something failed
-	if err := who.own(temp); err != nil {
+	if err := owner.chown(temp); err != nil {
 		return err
 	}
 	args := []string{"--pgdata=" + temp, "--username=" + superuser, "--auth=trust", "--encoding=UTF8", "--locale=C"}
 	if cfg.Settings["fsync"] == "off" {
 		args = append(args, "--no-sync")
 	}
-	if err := run(command(ctx, who, temp, bin.initdb(), args...)); err != nil {
+	if err := run(command(ctx, owner, temp, bin.initdb(), args...)); err != nil {
 		return err
 	}
 	if err := os.Rename(temp, l.cluster(bin.major)); err != nil {

@@ -47,12 +47,12 @@ func (p process) stop(ctx context.Context, timeout time.Duration) error {
 
 // command returns a command that runs a program of PostgreSQL in dir as an account. The end of ctx interrupts it, so
 // that it cleans up.
-func command(ctx context.Context, who account, dir, program string, args ...string) *exec.Cmd {
+func command(ctx context.Context, owner account, dir, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // chosen by findBinaries
 	cmd.Dir = dir
 	cmd.Env = childEnv()
 	cmd.SysProcAttr = child.Attributes(syscall.SIGINT) // a Ctrl-C, which would stop a server too early, does not reach it
-	cmd.SysProcAttr.Credential = who.credential()
+	cmd.SysProcAttr.Credential = owner.credential()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd

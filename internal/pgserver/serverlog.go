@@ -18,8 +18,8 @@ const (
 	tailSize    = 16 << 10 // bytes that are read for an error message
 )
 
-// This process rotates the log, because PostgreSQL's logging_collector does not limit it: after rotation by size the
-// new file has a new name; only rotation by age replaces an older file.
+// Novelgate rotates the log itself, because PostgreSQL's logging_collector cannot limit the total size: after a
+// rotation by size the new file has a new name, and only a rotation by age replaces an older file.
 
 // openLog opens the log for appending. It returns the size of the log, so that the error of a failed start can quote
 // the new lines.
@@ -33,7 +33,7 @@ func openLog(path string, owner account) (file *os.File, size int64, err error) 
 	}
 	info, err := file.Stat()
 	if err == nil {
-		err = owner.own(path)
+		err = owner.chown(path)
 	}
 	if err != nil {
 		return nil, 0, errors.Join(fmt.Errorf("prepare server log: %w", err), file.Close())
@@ -42,7 +42,7 @@ func openLog(path string, owner account) (file *os.File, size int64, err error) 
 }
 
 // watchLog rotates the log while the server runs.
-func (s *Server) watchLog(ctx context.Context, who account) {
+func (s *Server) watchLog(ctx context.Context, owner account) {
 	tick := time.NewTicker(s.cfg.logInterval)
 	defer tick.Stop()
 	for {
@@ -51,7 +51,7 @@ func (s *Server) watchLog(ctx context.Context, who account) {
 			return
 		case <-tick.C:
 		}
-		if err := rotateLog(s.layout.log(), who); err != nil {
+		if err := rotateLog(s.layout.log(), owner); err != nil {
 			s.cfg.Logger.WarnContext(ctx, "cannot rotate the log of the embedded PostgreSQL", slog.Any("error", err))
 		}
 	}
@@ -95,11 +95,11 @@ func saveLog(path string, log io.Reader, owner account) error {
 		return err
 	}
 	_, err = io.Copy(file, log)
-	return errors.Join(err, file.Close(), owner.own(path))
+	return errors.Join(err, file.Close(), owner.chown(path))
 }
 
-// tailLog returns the last lines of the log after its first size bytes, or the error of reading it.
-func tailLog(path string, size int64) string {
+// tailLog returns the last lines of the log from an offset on, or the error of reading it.
+func tailLog(path string, offset int64) string {
 	file, err := os.Open(path)
 	if err != nil {
 		return err.Error()
@@ -109,7 +109,7 @@ func tailLog(path string, size int64) string {
 	if err != nil {
 		return err.Error()
 	}
-	content, err := io.ReadAll(io.NewSectionReader(file, max(size, info.Size()-tailSize), tailSize))
+	content, err := io.ReadAll(io.NewSectionReader(file, max(offset, info.Size()-tailSize), tailSize))
 	if err != nil {
 		return err.Error()
 	}

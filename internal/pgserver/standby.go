@@ -51,7 +51,7 @@ func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
 		return fmt.Errorf("%s has data already", to.dir)
 	}
 	from := s.layout.cluster(majors[0])
-	who, err := chooseAccount(from)
+	owner, err := chooseAccount(from)
 	if err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
 	if _, err := conn.Exec(ctx, `SELECT pg_backup_start('standby', true)`); err != nil {
 		return fmt.Errorf("start the backup: %w", err)
 	}
-	if err := who.copyCluster(ctx, temp, from); err != nil {
+	if err := owner.copyCluster(ctx, temp, from); err != nil {
 		return err
 	}
 	var label string
@@ -75,10 +75,10 @@ func (s *Server) copyTo(ctx context.Context, conn *pgx.Conn, to layout) error {
 		return fmt.Errorf("stop the backup: %w", err)
 	}
 	err = errors.Join(
-		who.appendTo(filepath.Join(temp, "backup_label"), label),
-		who.appendTo(filepath.Join(temp, "standby.signal"), ""),
+		owner.appendTo(filepath.Join(temp, "backup_label"), label),
+		owner.appendTo(filepath.Join(temp, "standby.signal"), ""),
 		// The URL has no apostrophe, because its parts are escaped.
-		who.appendTo(filepath.Join(temp, "postgresql.auto.conf"), "\nprimary_conninfo = '"+s.url+"'\n"),
+		owner.appendTo(filepath.Join(temp, "postgresql.auto.conf"), "\nprimary_conninfo = '"+s.url+"'\n"),
 	)
 	if err != nil {
 		return err
@@ -106,14 +106,14 @@ func (a account) copyCluster(ctx context.Context, to, from string) error {
 		case err != nil || relErr != nil || ctx.Err() != nil:
 			return errors.Join(err, relErr, ctx.Err())
 		case name == ".":
-			return a.own(to)
+			return a.chown(to)
 		case entry.IsDir() && slices.Contains(notCopied, filepath.Dir(name)):
 			return filepath.SkipDir // PostgreSQL makes those in pg_wal again
 		case entry.IsDir():
 			if err := os.Mkdir(filepath.Join(to, name), 0o700); err != nil {
 				return fmt.Errorf("make directory: %w", err)
 			}
-			return a.own(filepath.Join(to, name))
+			return a.chown(filepath.Join(to, name))
 		case slices.Contains(notCopied, name), slices.Contains(notCopied, filepath.Dir(name)),
 			strings.HasPrefix(entry.Name(), "pgsql_tmp"), !entry.Type().IsRegular():
 			return nil
@@ -139,7 +139,7 @@ func (a account) copyFile(to, from string) error {
 	if _, err := io.Copy(target, source); err != nil {
 		return errors.Join(fmt.Errorf("copy file: %w", err), target.Close())
 	}
-	return errors.Join(target.Close(), a.own(to))
+	return errors.Join(target.Close(), a.chown(to))
 }
 
 // appendTo appends text to a file of the copy, and creates the file if needed.
@@ -149,5 +149,5 @@ func (a account) appendTo(path, text string) error {
 		return fmt.Errorf("open file of the copy: %w", err)
 	}
 	_, err = file.WriteString(text)
-	return errors.Join(err, file.Close(), a.own(path))
+	return errors.Join(err, file.Close(), a.chown(path))
 }

@@ -98,37 +98,37 @@ func startOwned(ctx context.Context, cfg Config, l layout, lock *os.File) (*Serv
 	if err != nil {
 		return nil, err
 	}
-	who, err := chooseAccount(l.cluster(bin.major))
+	owner, err := chooseAccount(l.cluster(bin.major))
 	if err != nil {
 		return nil, err
 	}
-	if err := errors.Join(who.own(l.lock()), ensureReach(ctx, cfg, who, bin)); err != nil {
+	if err := errors.Join(owner.chown(l.lock()), ensureReach(ctx, cfg, owner, bin)); err != nil {
 		return nil, err
 	}
 	if want == 0 {
-		if err := initCluster(ctx, cfg, l, bin, who); err != nil {
+		if err := initCluster(ctx, cfg, l, bin, owner); err != nil {
 			return nil, err
 		}
 	}
 	server := &Server{cfg: cfg, layout: l, lock: lock, fresh: want == 0}
-	if err := who.privateDir(l.socketDir()); err != nil {
+	if err := owner.privateDir(l.socketDir()); err != nil {
 		return nil, err
 	}
 	if err := awaitPredecessor(ctx, cfg, l.cluster(bin.major), l.socketDir()); err != nil {
 		return nil, err
 	}
-	if err := server.launchAfterBackends(ctx, bin, who); err != nil {
+	if err := server.launchAfterBackends(ctx, bin, owner); err != nil {
 		return nil, err
 	}
-	server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), who) }) // ctx only limits the start
+	server.watch.Go(func() { server.watchLog(context.WithoutCancel(ctx), owner) }) // ctx only limits the start
 	return server, nil
 }
 
 // launchAfterBackends launches the server once no backend of an earlier one runs. Until then PostgreSQL refuses to
 // start, and changes no data.
-func (s *Server) launchAfterBackends(ctx context.Context, bin binaries, who account) error {
+func (s *Server) launchAfterBackends(ctx context.Context, bin binaries, owner account) error {
 	for {
-		err := s.launch(ctx, bin, who)
+		err := s.launch(ctx, bin, owner)
 		if !errors.Is(err, errOldBackends) {
 			return err
 		}
@@ -150,18 +150,18 @@ const (
 )
 
 // launch starts the child and waits until it accepts connections.
-func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
+func (s *Server) launch(ctx context.Context, bin binaries, owner account) error {
 	cluster := s.layout.cluster(bin.major)
-	log, size, err := openLog(s.layout.log(), who)
+	log, size, err := openLog(s.layout.log(), owner)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = log.Close() }() // the child has its own copy
 	// PostgreSQL may have been built without lz4.
-	hasLZ4 := run(command(ctx, who, cluster, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c",
+	hasLZ4 := run(command(ctx, owner, cluster, bin.postgres(), "-C", "wal_compression", "-D", cluster, "-c",
 		"wal_compression=lz4")) == nil
 	args := serverArgs(s.cfg, cluster, s.layout.socketDir(), hasLZ4)
-	cmd := command(context.WithoutCancel(ctx), who, cluster, bin.postgres(), args...) // Stop ends it, not a context
+	cmd := command(context.WithoutCancel(ctx), owner, cluster, bin.postgres(), args...) // Stop ends it, not a context
 	cmd.Stdout, cmd.Stderr = log, log
 	if s.process.Process, err = child.Start(cmd); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (s *Server) launch(ctx context.Context, bin binaries, who account) error {
 		return errors.Join(fmt.Errorf("%w; the log %s ends with:\n%s", err, s.layout.log(), output), stopErr)
 	}
 	s.cfg.Logger.InfoContext(ctx, "embedded PostgreSQL is ready", slog.String("directory", cluster),
-		slog.String("programs", bin.dir), slog.String("user", who.name), slog.Int("pid", s.process.PID()))
+		slog.String("programs", bin.dir), slog.String("user", owner.name), slog.Int("pid", s.process.PID()))
 	return nil
 }
 

@@ -9,7 +9,7 @@
 // JOINER and U+FEFF are not white space.
 //
 // x/text inserts U+034F into runs of more than 30 combining marks (the Stream-Safe Text Format of UAX #15). Only inside
-// such runs may two canonically equivalent spellings have different keys.
+// such runs may two canonically equivalent spellings have different folded titles.
 package title
 
 import (
@@ -22,8 +22,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Fold returns the look-up key of a title: Clean, NFD, full case folding, NFC. Fold(Fold(s)) equals Fold(s). An ASCII
-// title that is its own key is returned unchanged, without an allocation. Invalid UTF-8 becomes U+FFFD.
+// Fold returns the folded title, under which a title is looked up: Clean, NFD, full case folding, NFC. Fold(Fold(s))
+// equals Fold(s). An ASCII title that is folded already is returned without allocation. Invalid UTF-8 becomes U+FFFD.
 func Fold(s string) string {
 	switch scanASCII(s) {
 	case asciiFolded:
@@ -41,7 +41,7 @@ type asciiScan int
 const (
 	notASCII    asciiScan = iota
 	asciiMixed            // ASCII with capitals, or white space to clean
-	asciiFolded           // ASCII that is its own key
+	asciiFolded           // ASCII that is folded already
 )
 
 func scanASCII(s string) asciiScan {

@@ -228,7 +228,7 @@ func FuzzFold(f *testing.F) {
 }
 
 // TestTableHash pins the hash for each version of the Unicode tables. A failure
-// means that stored look-up keys may no longer match: every database refolds its
+// means that stored folded titles may no longer match: every database refolds its
 // titles once when the new version starts. If that is intended, pin the new hash.
 func TestTableHash(t *testing.T) {
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// algorithm is the version of Fold. Increase it when Fold changes for a title but not for any single code point:
-// TableHash covers code points one by one.
+// algorithm is the version of Fold. TableHash folds code points one by one: increase algorithm when Fold changes only
+// for titles of several code points.
 const algorithm = 1
 
 // chunk is the number of code points that TableHash folds at a time.
@@ -23,9 +23,9 @@ const chunk = 1024
 // syllables (composed by arithmetic, not by table) and private use.
 var spans = [...][2]rune{{0, 0x33FF}, {0xA000, 0xABFF}, {0xF900, 0x1FFFF}, {0x2F800, 0x2FA1F}}
 
-// TableHash returns a hexadecimal digest that changes when Fold may give another key for some title: it covers the
-// versions of all Unicode tables in use, the corrections to them, and the key of every code point that has a
-// decomposition or a case folding. The hash is stored with the keys that were made under it. The first call takes some
+// TableHash returns a hexadecimal digest that changes when Fold may change a folded title. It covers algorithm, the
+// versions of all Unicode tables in use, swaps, and the result of Fold for every code point that has a decomposition or
+// a case folding. The database stores the hash under which its titles were folded. The first call takes some
 // milliseconds; later calls return the same value.
 func TableHash() string { return tableHash() }
 
