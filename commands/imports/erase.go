@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -46,8 +47,12 @@ const leasePause = 50 * time.Millisecond
 // EraseLines erases the lines of an author from the spool and returns their number. It leases each chunk with such
 // lines, and a worker executes no line of a chunk that it does not lease (see submitTime). So when it returns, each of
 // the author's lines that were spooled before the call is erased or was executed, and then its comment is on record.
-func EraseLines(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string) (int, error) {
+// EraseLines calls found once, before it erases the first line, and erases none if found fails.
+func EraseLines(
+	ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, externalUUID string, found func() error,
+) (int, error) {
 	erased, holder := 0, uuid.New()
+	found = sync.OnceValue(found)
 	var id uuid.UUID
 	first := int64(-1)
 	type spooled struct {
@@ -69,6 +74,9 @@ func EraseLines(ctx context.Context, pool *pgxpool.Pool, integration uuid.UUID, 
 			}
 			if !slices.ContainsFunc(lines, func(line []byte) bool { return isBy(line, externalUUID) }) {
 				continue
+			}
+			if err := found(); err != nil {
+				return erased, err
 			}
 			n, err := eraseFrom(ctx, pool, holder, c.ID, c.First, externalUUID)
 			if err != nil {

@@ -9,6 +9,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
+func noRecord() error { return nil }
+
 // TestErasureOfLinesThatWillFail: a line whose author cannot be read is erased if it contains the identifier. Novels,
 // and comments of others that quote it, stay.
 func TestErasureOfLinesThatWillFail(t *testing.T) {
@@ -23,7 +25,8 @@ func TestErasureOfLinesThatWillFail(t *testing.T) {
 		`{"operation":"novels","idempotencyKey":"n","body":{"novel":"N","synopsis":"gone"}}`+"\n"+
 			comment("gone", "", "gone")+"\n")
 	for _, want := range []int{3, 0} {
-		if erased, err := imports.EraseLines(t.Context(), f.pool, integration, "gone"); erased != want || err != nil {
+		erased, err := imports.EraseLines(t.Context(), f.pool, integration, "gone", noRecord)
+		if erased != want || err != nil {
 			t.Errorf("%d lines erased, %v, want %d", erased, err, want)
 		}
 	}
@@ -40,7 +43,7 @@ func TestErasureOfPurgedLines(t *testing.T) {
 	testdb.Exec(t, purging, `DELETE FROM import_chunks`)
 	ended := make(chan error, 1)
 	go func() {
-		erased, err := imports.EraseLines(t.Context(), f.pool, integration, "u")
+		erased, err := imports.EraseLines(t.Context(), f.pool, integration, "u", noRecord)
 		if err == nil && erased != 0 {
 			err = fmt.Errorf("%d lines erased", erased)
 		}
@@ -66,7 +69,7 @@ func TestErasureThatLosesItsLease(t *testing.T) {
 	f.spool(t, integration, comment("k", "", "c"))
 	testdb.Exec(t, f.pool, `CREATE FUNCTION lose() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END'`)
 	testdb.Exec(t, f.pool, `CREATE TRIGGER lose BEFORE UPDATE OF body ON import_chunks FOR EACH ROW EXECUTE FUNCTION lose()`)
-	if erased, err := imports.EraseLines(t.Context(), f.pool, integration, "u"); err == nil {
+	if erased, err := imports.EraseLines(t.Context(), f.pool, integration, "u", noRecord); err == nil {
 		t.Errorf("%d lines erased without an error", erased)
 	}
 }

@@ -48,18 +48,20 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
-	// Erase the lines of imports first: lines that are already stored are in the log, and the others are never stored.
-	lines, err := imports.EraseLines(ctx, s.Pool, name.IntegrationID, name.ExternalUUID)
-	if err != nil {
-		return Erasure{}, err
-	}
 	// The log loses content before it has AuthorErased. Meanwhile the tables must not be compared with the log.
 	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
 	if err != nil {
 		return Erasure{}, err
 	}
 	defer withdraw()
-	done, err := eraser{s, name}.eraseEvents(ctx, ref, reason, lines)
+	// Erase the lines of imports first: lines that are already stored are in the log, and the others are never stored.
+	e := eraser{s, name}
+	lines, err := imports.EraseLines(ctx, s.Pool, name.IntegrationID, name.ExternalUUID,
+		func() error { return e.recordLines(ctx, ref, reason) })
+	if err != nil {
+		return Erasure{}, err
+	}
+	done, err := e.eraseEvents(ctx, ref, reason)
 	done.Lines = lines
 	if err == nil && done.ErasedAt.IsZero() { // neither an earlier erasure nor anything to erase
 		return Erasure{}, ErrNoSuchAuthor
@@ -73,38 +75,51 @@ type eraser struct {
 	name AuthorName
 }
 
-// eraseEvents erases the author's events. It records AuthorErased if there are any, or if lines of imports were erased.
-// It erases the comments in the table posts before it records AuthorErased, because the projection posts clears their
-// author when it applies that event. Afterwards complete erases the comments that posts had not applied yet.
-func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string, lines int) (Erasure, error) {
-	// Complete interrupted erasures first, so that find does not find the comments that are left: the events of these
-	// erasures have counted them.
-	done, err := e.complete(ctx)
-	if err != nil {
-		return Erasure{}, err
+// recordLines records AuthorErased before lines of imports are erased, if the log has nothing to erase: afterwards
+// nothing shows whose lines they were, so a repetition after an interruption would find no author.
+func (e eraser) recordLines(ctx context.Context, ref events.AuthorRef, reason string) error {
+	_, found, err := e.completeAndFind(ctx)
+	if err != nil || !found.nothing() {
+		return err
 	}
-	found, err := e.find(ctx)
-	if err != nil {
-		return Erasure{}, err
-	}
-	if found.nothing() && lines == 0 {
-		return done, nil
+	return e.record(ctx, ref, reason, found)
+}
+
+// eraseEvents erases the author's events, and records AuthorErased unless there are none. It erases the comments in the
+// table posts before it records AuthorErased, because the projection posts clears their author when it applies that
+// event. Afterwards complete erases the comments that posts had not applied yet.
+func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
+	done, found, err := e.completeAndFind(ctx)
+	if err != nil || found.nothing() {
+		return done, err
 	}
 	if err := e.erase(ctx, found.projected); err != nil {
 		return Erasure{}, err
 	}
-	comments := len(found.projected) + len(found.rest)
-	err = decideOn(ctx, e.Staff, stream{events.AuthorStream, e.name.id()},
-		func(history []events.Recorded) author.Author { return author.Fold(ref, history) },
-		func(a author.Author) ([]events.Event, error) {
-			return a.Erase(reason, comments, found.decisions, found.searched)
-		})
-	if err != nil {
+	if err := e.record(ctx, ref, reason, found); err != nil {
 		return Erasure{}, err
 	}
 	done, err = e.complete(ctx)
-	done.Comments, done.Decisions = comments, found.decisions
+	done.Comments, done.Decisions = found.comments(), found.decisions
 	return done, err
+}
+
+// completeAndFind completes interrupted erasures, and then finds what to erase: otherwise it would find the comments
+// that are left, which the events of these erasures have counted.
+func (e eraser) completeAndFind(ctx context.Context) (done Erasure, found findings, err error) {
+	if done, err = e.complete(ctx); err == nil {
+		found, err = e.find(ctx)
+	}
+	return done, found, err
+}
+
+// record records AuthorErased.
+func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string, found findings) error {
+	return decideOn(ctx, e.Staff, stream{events.AuthorStream, e.name.id()},
+		func(history []events.Recorded) author.Author { return author.Fold(ref, history) },
+		func(a author.Author) ([]events.Event, error) {
+			return a.Erase(reason, found.comments(), found.decisions, found.searched)
+		})
 }
 
 // findings has the data of an author to erase.
@@ -116,7 +131,9 @@ type findings struct {
 	decided   bool            // the table author_decisions has data of the author
 }
 
-func (f findings) nothing() bool { return len(f.projected)+len(f.rest) == 0 && !f.decided }
+func (f findings) comments() int { return len(f.projected) + len(f.rest) }
+
+func (f findings) nothing() bool { return f.comments() == 0 && !f.decided }
 
 var (
 	//go:embed erase_posts.sql

@@ -109,7 +109,8 @@ func TestEraseAuthor(t *testing.T) {
 	l.wantForgotten(t, l.name.ExternalUUID+"|content of reply|member-2")
 }
 
-// TestEraseAuthorOfLines: the erasure of an author of whom there are only lines of bulk imports is in the history.
+// TestEraseAuthorOfLines: the erasure of an author of whom there are only lines of bulk imports is in the history, also
+// after an interruption.
 func TestEraseAuthorOfLines(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
@@ -121,6 +122,14 @@ func TestEraseAuthorOfLines(t *testing.T) {
 )
 INSERT INTO import_chunks (import_id, first_line, lines, turn, unsettled, ordered, body)
 SELECT import_id, 0, 1, 0, 1, false, $2 FROM i`, l.name.IntegrationID, encoder.EncodeAll([]byte(line+"\n"), nil))
+	testdb.Exec(t, l.Pool, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    RAISE disk_full; END $$`)
+	testdb.Exec(t, l.Pool, `CREATE TRIGGER full_disk BEFORE INSERT ON events
+    FOR EACH STATEMENT EXECUTE FUNCTION full_disk()`)
+	if _, err := l.EraseAuthor(t.Context(), l.name, "interrupted"); err == nil {
+		t.Error("the erasure is not recorded")
+	}
+	testdb.Exec(t, l.Pool, `DROP TRIGGER full_disk ON events`)
 	id := events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID)
 	erased := testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
 	history := testdb.Must(eventlog.ReadStream(t.Context(), l.Pool, events.AuthorStream, id, 0))(t)
