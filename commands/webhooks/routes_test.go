@@ -210,11 +210,13 @@ func TestRotation(t *testing.T) {
 	var third secretive
 	d.send(t, acme, http.MethodPost, path+"/rotate", `{"overlapSeconds":3600}`, &third)
 	e.trust(second.Secret, third.Secret)
+	e.distrust(first.Secret)
 	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered {
 		t.Errorf("%+v", o)
 	}
 	d.execute(t, `UPDATE webhooks SET previous_until = now()`)
 	e.trust(third.Secret)
+	e.distrust(first.Secret, second.Secret)
 	if d.send(t, acme, http.MethodPost, path+"/test", "", &o); !o.Delivered {
 		t.Errorf("%+v", o)
 	}

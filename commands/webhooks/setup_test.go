@@ -210,6 +210,7 @@ type endpoint struct {
 
 	mu      sync.Mutex
 	secrets []string
+	ended   []string
 	answer  func(w http.ResponseWriter, attempt int) // attempt counts the attempts of a message from 1; nil: 204
 	ids     map[string]int
 	taken   []string // reasons of the messages answered with 2xx
@@ -229,6 +230,13 @@ func (e *endpoint) trust(secrets ...string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.secrets = secrets
+}
+
+// distrust sets secrets that must verify no message.
+func (e *endpoint) distrust(secrets ...string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ended = secrets
 }
 
 func (e *endpoint) behave(answer func(w http.ResponseWriter, attempt int)) {
@@ -253,13 +261,13 @@ func (e *endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	e.mu.Lock()
-	for _, secret := range e.secrets {
+	for _, secret := range slices.Concat(e.secrets, e.ended) {
 		verifier, err := reference.NewWebhook(secret)
 		if err == nil {
 			err = verifier.Verify(body, r.Header)
 		}
-		if err != nil {
-			e.t.Errorf("not verified: %v\n%v\n%s", err, r.Header, body)
+		if want := slices.Contains(e.secrets, secret); want != (err == nil) {
+			e.t.Errorf("verified by %s: %t, want %t: %v\n%v\n%s", secret, err == nil, want, err, r.Header, body)
 		}
 	}
 	var message struct {

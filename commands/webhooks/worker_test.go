@@ -442,6 +442,31 @@ func TestRotationDuringAnAttempt(t *testing.T) {
 	})
 }
 
+// TestChangesDuringAnOverlap: both secrets sign changes until the overlap ends, then the new one alone.
+func TestChangesDuringAnOverlap(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	var rotated secretive
+	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/rotate", `{"overlapSeconds":3600}`,
+		&rotated); status != http.StatusOK {
+		t.Errorf("status %d", status)
+	}
+	e.trust(w.Secret, rotated.Secret)
+	d.worker(t, time.Hour)
+	want := d.happen(t, 1)
+	e.wantTaken(t, want)
+	// Otherwise the next change could be sent in the same visit, which keeps its secrets.
+	testdb.Eventually(t, "the visit has ended", func() bool {
+		return testdb.Value[bool](t, d.pool, `SELECT holder IS NULL FROM webhooks`)
+	})
+	d.execute(t, `UPDATE webhooks SET previous_until = now()`)
+	e.trust(rotated.Secret)
+	e.distrust(w.Secret)
+	e.wantTaken(t, append(want, d.happen(t, 1)...))
+}
+
 // TestALogThatIsSetBack: a webhook with a lost position continues from an earlier one. Retries of lost changes are
 // deleted.
 func TestALogThatIsSetBack(t *testing.T) {
