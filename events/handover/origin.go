@@ -177,7 +177,7 @@ func (o *Origin) withNewLock(ctx context.Context, do func(conn *pgx.Conn) error)
 
 // begin fences the database, or returns the fence of an earlier call.
 func (o *Origin) begin(ctx context.Context, conn *pgx.Conn) (*fence, error) {
-	f, err := readFence(ctx, o.Pool)
+	f, err := o.readFence(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -208,6 +208,18 @@ func (o *Origin) begin(ctx context.Context, conn *pgx.Conn) (*fence, error) {
 		return nil, o.abort(ctx, conn, f, err) // a COMMIT that was interrupted may have succeeded
 	}
 	o.Report("Commands are refused from now on.")
+	return f, nil
+}
+
+// readFence reads the fence; nil without one. A handover for which the memory is retired was complete, also if the
+// database does not know this after a failover to an asynchronous standby.
+func (o *Origin) readFence(ctx context.Context) (*fence, error) {
+	f, err := readFence(ctx, o.Pool)
+	if err != nil || f == nil || f.replaced {
+		return f, err
+	}
+	r, retired, _ := ledger.ReadRetirement(o.Memory) // a memory that cannot be read says nothing
+	f.complete = f.complete || retired && r.Promotion == f.promotion
 	return f, nil
 }
 

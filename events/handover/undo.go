@@ -27,7 +27,7 @@ func (o *Origin) Undo(ctx context.Context, token *Token) error {
 }
 
 func (o *Origin) undo(ctx context.Context, conn *pgx.Conn, token *Token) error {
-	f, err := readFence(ctx, o.Pool)
+	f, err := o.readFence(ctx)
 	switch {
 	case err != nil:
 		return err
@@ -51,6 +51,8 @@ func (o *Origin) undo(ctx context.Context, conn *pgx.Conn, token *Token) error {
 		if err := o.wantOff(ctx, f); err != nil {
 			return err
 		}
+	} else if token != nil {
+		f.complete = true // see readFence
 	}
 	return o.reopen(ctx, conn, f, token)
 }

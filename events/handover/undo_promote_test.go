@@ -328,6 +328,41 @@ func TestUndoWithoutMemory(t *testing.T) {
 	}
 }
 
+// TestUndoAfterAFailover: a failover to an asynchronous standby has lost that the handover was complete. The retired
+// memory and the token still show it.
+func TestUndoAfterAFailover(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	token := testdb.Must(p.HandOver(t.Context()))(t)
+	failOver := func() { p.Exec(`UPDATE handover SET given_at = NULL`) }
+	failOver()
+	elsewhere := p.operator()
+	elsewhere.Memory = t.TempDir()
+	for what, undo := range map[string]func() error{
+		"without the token":  func() error { return p.Undo(t.Context(), nil) },
+		"without the memory": func() error { return elsewhere.Undo(t.Context(), token) },
+		"without the mirror": func() error {
+			p.away.Store(true)
+			defer p.away.Store(false)
+			return p.Undo(t.Context(), token)
+		},
+	} {
+		if err := undo(); !errors.Is(err, handover.ErrRefused) || p.fences(t) != "fenced" {
+			t.Errorf("undone %s: %v; the origin: %s", what, err, p.fences(t))
+		}
+	}
+	if _, err := p.HandOver(t.Context()); err != nil || p.fences(t) != "given" {
+		t.Errorf("handed over again: %v; the origin: %s", err, p.fences(t))
+	}
+	failOver()
+	if err := p.Undo(t.Context(), token); err != nil || p.fences(t) != "none" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+	if _, retired, err := ledger.ReadRetirement(p.Memory); retired || err != nil {
+		t.Errorf("the memory is retired: %v", err)
+	}
+}
+
 // TestHandoverAgainWithoutKeys: a complete handover whose key file was deleted does not replace its file, which has the
 // only keys then.
 func TestHandoverAgainWithoutKeys(t *testing.T) {
