@@ -115,7 +115,7 @@ func (r *titleRow) add(recorded events.Recorded) {
 		r.state = "approved"
 	case events.NovelRejected:
 		r.state = "rejected"
-	default: // no event of this stream
+	default: // changes only the version
 	}
 }
 

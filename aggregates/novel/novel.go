@@ -94,7 +94,7 @@ func (n Novel) Apply(event events.Event) Novel {
 		n.Title, n.Slug, n.State, n.OwnerID = e.Title, e.Slug, Rejected, nil
 	case events.NovelUnbarred:
 		n.State = Free
-	default: // no event of this stream
+	default: // changes only the version
 	}
 	return n
 }

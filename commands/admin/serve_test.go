@@ -59,7 +59,7 @@ func TestRevocationDuringABody(t *testing.T) {
 	}
 }
 
-// TestMismatches repeats every POST: with another form of the same command, and with another command.
+// TestMismatches repeats each kind of POST: with another form of the same command, and with another command.
 func TestMismatches(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/docs"
+	"novelgate/events"
 	problems "novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
@@ -57,6 +58,18 @@ func TestDescriptionListsEveryStatusAndCode(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("statuses of %s (-want +got)\n%s", path, diff)
 		}
+	}
+}
+
+func TestDescriptionListsEveryKindOfChange(t *testing.T) {
+	t.Parallel()
+	doc := testdb.Must(openapi3.NewLoader().LoadFromData(docs.OpenAPI))(t)
+	var listed []string
+	for _, kind := range doc.Components.Schemas["ChangeType"].Value.Enum {
+		listed = append(listed, fmt.Sprint(kind))
+	}
+	if diff := cmp.Diff(events.ChangeKinds(), listed); diff != "" {
+		t.Errorf("kinds of change (-service +described)\n%s", diff)
 	}
 }
 

@@ -207,7 +207,9 @@ func (r *row) data(event events.Event) any {
 		return author(e.AuthorRef, e.Reason)
 	case events.AuthorErased:
 		return author(events.AuthorRef{}, e.Reason)
-	default: // the partner may see the whole event
+	case events.ImportCompleted, events.KeyExpiring: // the partner may see the whole event
 		return e
+	default: // an event of which partners are notified needs a case
+		return struct{}{}
 	}
 }
