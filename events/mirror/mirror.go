@@ -80,7 +80,7 @@ type Mirror struct {
 	follow  eventlog.Follow
 	newest  *ledger.Checkpoint // that the origin has delivered
 	pending *ledger.Checkpoint // newest checkpoint whose events are all applied; nil when it is served
-	seen    ledger.Checkpoint  // newest checkpoint that saveSeen got
+	seen    ledger.Checkpoint  // newest checkpoint that is stored, as far as is known
 	cleared bool               // clearStop has removed the reason of the last stop
 
 	ended  atomic.Bool // Run has returned, for instance because the mirror was promoted; Collect then returns no metrics
@@ -230,7 +230,6 @@ func (m *Mirror) adopt(ctx context.Context) error {
 	}
 	if adopted {
 		m.pending = nil
-		m.seen = ledger.Checkpoint{} // its name may be new: saveSeen stores it now
 	}
 	return err
 }

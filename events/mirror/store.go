@@ -154,10 +154,13 @@ func (m *Mirror) saveSeen(ctx context.Context, c ledger.Checkpoint) error {
 	if c.Origin == m.seen.Origin && c.Tree.N <= m.seen.Tree.N {
 		return nil
 	}
-	if _, err := m.config.Pool.Exec(ctx, saveSeenSQL, string(c.Note), c.Origin, c.Tree.N); err != nil {
+	tag, err := m.config.Pool.Exec(ctx, saveSeenSQL, string(c.Note), c.Origin, c.Tree.N)
+	if err != nil {
 		return fmt.Errorf("store the checkpoint of the origin: %w", err)
 	}
-	m.seen = c
+	if tag.RowsAffected() > 0 || c.Origin == m.seen.Origin {
+		m.seen = c
+	}
 	return nil
 }
 
@@ -175,7 +178,8 @@ func (m *Mirror) saveStop(ctx context.Context, stopped *StoppedError) error {
 	return nil
 }
 
-// resume reads the edge of the mirrored tree, and sets the stored progress of mirror and origin in the status.
+// resume reads the edge of the mirrored tree and the newest checkpoint seen, and sets the stored progress of mirror and
+// origin in the status.
 func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
 	at, err := ReadState(ctx, m.config.Pool)
 	if err == nil && at == nil {
@@ -183,6 +187,9 @@ func (m *Mirror) resume(ctx context.Context) (*ledger.Edge, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if at.Seen != nil {
+		m.seen = *at.Seen
 	}
 	m.changeStatus(func(s *Status) {
 		s.Entries = at.Edge.Size()
