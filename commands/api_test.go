@@ -60,36 +60,49 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestRevocationDuringASlowBody: the key is revoked while the body arrives. Nothing is stored.
+// TestRevocationDuringASlowBody: what the key may do ends while the body arrives. Nothing is stored.
 func TestRevocationDuringASlowBody(t *testing.T) {
 	t.Parallel()
-	f := newFake()
-	var arrived atomic.Bool
-	f.authenticate = func(context.Context) error {
-		if arrived.Load() {
-			return access.ErrUnknown
-		}
-		return nil
-	}
-	now := func() time.Time {
-		if arrived.Load() {
-			return time.Unix(1, 0)
-		}
-		return time.Unix(0, 0)
-	}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, postPath, readerFunc(func(p []byte) (int, error) {
-		arrived.Store(true)
-		return copy(p, postBody), io.EOF
-	}))
-	for name, value := range map[string]string{
-		"Authorization": "Bearer key", "Content-Type": "application/json", "Idempotency-Key": "k",
+	for name, test := range map[string]struct {
+		end    func(f *fake) error
+		status int
+	}{
+		"key":         {func(*fake) error { return access.ErrUnknown }, http.StatusUnauthorized},
+		"integration": {func(f *fake) error { f.integration.Enabled = false; return nil }, http.StatusForbidden},
+		"capability":  {func(f *fake) error { f.integration.CanPost = false; return nil }, http.StatusForbidden},
 	} {
-		r.Header.Set(name, value)
-	}
-	w := httptest.NewRecorder()
-	routes(newAPI(f, time.Minute, now)).ServeHTTP(w, r)
-	if w.Code != http.StatusUnauthorized || f.calls.Load() != 0 {
-		t.Errorf("%d %s, %d calls of the committer", w.Code, w.Body, f.calls.Load())
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFake()
+			var arrived atomic.Bool
+			f.authenticate = func(context.Context) error {
+				if arrived.Load() {
+					return test.end(f)
+				}
+				return nil
+			}
+			now := func() time.Time {
+				if arrived.Load() {
+					return time.Unix(1, 0)
+				}
+				return time.Unix(0, 0)
+			}
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, postPath,
+				readerFunc(func(p []byte) (int, error) {
+					arrived.Store(true)
+					return copy(p, postBody), io.EOF
+				}))
+			for name, value := range map[string]string{
+				"Authorization": "Bearer key", "Content-Type": "application/json", "Idempotency-Key": "k",
+			} {
+				r.Header.Set(name, value)
+			}
+			w := httptest.NewRecorder()
+			routes(newAPI(f, time.Minute, now)).ServeHTTP(w, r)
+			if w.Code != test.status || f.calls.Load() != 0 {
+				t.Errorf("%d %s, %d calls of the committer", w.Code, w.Body, f.calls.Load())
+			}
+		})
 	}
 }
 

@@ -54,7 +54,7 @@ func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Integration,
 			return nil, err
 		}
 	}
-	return &f.integration, nil
+	return new(f.integration), nil // a copy: a later change is not seen without another call
 }
 
 func (f *fake) Execute(ctx context.Context, cmd *committer.Command) (committer.Result, error) {
