@@ -141,8 +141,13 @@ func TestAnEndpointThatIsAway(t *testing.T) {
 func TestAMessageIsGivenUp(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
+	e := newEndpoint(t, nil)
+	w := d.hook(t, e.URL, "")
+	stop := d.worker(t, time.Millisecond, time.Millisecond)
+	before := d.happen(t, 1)
+	e.wantTaken(t, before) // does not count: it is accepted before the first attempt at the other one
 	looked := make(chan struct{})
-	e := newEndpoint(t, func(w http.ResponseWriter, attempt int) {
+	e.behave(func(w http.ResponseWriter, attempt int) {
 		if attempt > 5 {
 			<-looked // at 20 failures in a row the endpoint would rest
 			return
@@ -151,15 +156,13 @@ func TestAMessageIsGivenUp(t *testing.T) {
 	})
 	accept := sync.OnceFunc(func() { close(looked) })
 	t.Cleanup(accept)
-	w := d.hook(t, e.URL, "")
 	broken := d.happen(t, 1)
-	stop := d.worker(t, time.Millisecond, time.Millisecond)
-	testdb.Eventually(t, "it is tried more often than there are waits", func() bool { return e.attempts() > 5 })
+	testdb.Eventually(t, "it is tried more often than there are waits", func() bool { return e.attempts() > 6 })
 	if shown := d.show(t, w.ID); shown.Retrying != 1 {
 		t.Errorf("%+v", shown)
 	}
 	accept()
-	e.wantTaken(t, broken)
+	e.wantTaken(t, append(before, broken...))
 	testdb.Eventually(t, "its outcome is saved", func() bool { return d.show(t, w.ID).Retrying == 0 })
 	stop()
 
