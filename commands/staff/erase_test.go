@@ -267,6 +267,22 @@ func TestErasureCountsOnce(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
+// TestErasureSparesLaterDecisions: a decision after an erasure stays on record until the next erasure, which counts it.
+func TestErasureSparesLaterDecisions(t *testing.T) {
+	t.Parallel()
+	l := &live{Staff: setup(t)}
+	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
+	for n, decide := range []func(context.Context, staff.AuthorName, string) (staff.Author, error){
+		l.BlockAuthor, l.UnblockAuthor, l.BlockAuthor,
+	} {
+		testdb.Must(decide(t.Context(), l.name, "why"))(t)
+		if erased, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil || erased.Decisions != 1 {
+			t.Errorf("erasure %d: %+v, %v", n+1, erased, err)
+		}
+	}
+	l.wantForgotten(t, l.name.ExternalUUID)
+}
+
 // TestEraseBeforeTheSeal: an event that is erased before it is sealed gets its original entry.
 func TestEraseBeforeTheSeal(t *testing.T) {
 	t.Parallel()
