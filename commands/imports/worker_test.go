@@ -230,6 +230,31 @@ func TestInterruptedFinalRound(t *testing.T) {
 	}
 }
 
+// TestRepliesOfAnOpenImport wait however many rounds pass without progress, because their parents may still be uploaded.
+func TestRepliesOfAnOpenImport(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	integration := f.integration(t)
+	id := f.spool(t, integration, comment("child", "parent", "c"))
+	testdb.Exec(t, f.pool, `UPDATE imports SET state = 'open'`)
+	for range 10 {
+		testdb.Exec(t, f.pool, `UPDATE imports SET advanced_at = '-infinity'`) // the pause between rounds has passed
+		f.visit(t)
+	}
+	if rounds := testdb.Value[int](t, f.pool, `SELECT round FROM imports`); rounds < 3 {
+		t.Errorf("%d rounds", rounds)
+	}
+	if stored := f.parents(t, integration); len(stored) > 0 {
+		t.Errorf("stored while the import is open: %v", stored)
+	}
+	f.spool(t, integration, comment("parent", "", "c"))
+	testdb.Exec(t, f.pool, `UPDATE imports SET state = 'processing' WHERE import_id = $1`, id)
+	f.finish(t)
+	if diff := cmp.Diff(map[string]string{"child": "parent", "parent": ""}, f.parents(t, integration)); diff != "" {
+		t.Errorf("parents (-want +got)\n%s", diff)
+	}
+}
+
 // TestIdleChunksTakeTurns: an import whose chunks only wait delays another one by no more than a visit for each of its
 // visits.
 func TestIdleChunksTakeTurns(t *testing.T) {
