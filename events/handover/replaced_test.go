@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -166,5 +167,30 @@ func TestFenceWhileOthersAsk(t *testing.T) {
 	}
 	if got := p.fences(t); got != "replaced" {
 		t.Errorf("afterwards: %s", got)
+	}
+}
+
+// TestFenceRefusesWrites of all that the successor continues, whoever writes: the service, or replication.
+func TestFenceRefusesWrites(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	if err := handover.Fence(t.Context(), p.Ledger.Pool, uuid.New(), "https://successor.example"); err != nil {
+		t.Fatal(err)
+	}
+	for _, role := range []string{"origin", "replica"} {
+		for _, write := range []string{
+			`INSERT INTO events DEFAULT VALUES`, `SELECT erase_author_events(gen_random_uuid(), 'u', '{}')`,
+			`INSERT INTO imports DEFAULT VALUES`, `UPDATE imports SET lines = lines`,
+			`INSERT INTO import_chunks DEFAULT VALUES`,
+			`INSERT INTO webhooks DEFAULT VALUES`, `UPDATE webhooks SET url = url`, `DELETE FROM webhooks`,
+		} {
+			tx := testdb.Begin(t, p.Ledger.Pool)
+			testdb.Exec(t, tx, `SET LOCAL session_replication_role = `+role)
+			_, err := tx.Exec(t.Context(), write)
+			if err == nil || !strings.Contains(err.Error(), "replaced by https://successor.example") {
+				t.Errorf("%s as %s: %v", write, role, err)
+			}
+			_ = tx.Rollback(t.Context()) // a failure shows in the next one
+		}
 	}
 }
