@@ -75,7 +75,9 @@ func TestModelsFollowTheLog(t *testing.T) {
 	if diff := modelsDiff(t, pool, log, modelTables()...); diff != "" {
 		t.Error(diff)
 	}
-	rows, err := pool.Query(t.Context(), `SELECT concat_ws(' ', day, integration_id, novel_id), authors FROM analytics.daily_facts WHERE authors > 0
+	analyst := testdb.Begin(t, pool)
+	testdb.Exec(t, analyst, `SET LOCAL TimeZone = 'Pacific/Kiritimati'`) // days are those of UTC all the same
+	rows, err := analyst.Query(t.Context(), `SELECT concat_ws(' ', day, integration_id, novel_id), authors FROM analytics.daily_facts WHERE authors > 0
 		UNION ALL SELECT concat_ws(' ', day, integration_id, novel_id), count(*) FROM analytics.daily_authors GROUP BY 1
 		UNION ALL SELECT thread_id::text, participants FROM analytics.thread_activity WHERE participants > 0
 		UNION ALL SELECT integration_id::text, authors FROM analytics.integration_activity WHERE authors > 0`)
