@@ -463,3 +463,19 @@ func TestUndoOfIncomplete(t *testing.T) {
 		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
 	}
 }
+
+// TestUndoOfCompletedMeanwhile: a handover that has lost its lock completes while an undo asks the mirror. It stays.
+func TestUndoOfCompletedMeanwhile(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	testdb.Exec(t, p.Ledger.Pool, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
+		VALUES (gen_random_uuid(), $1, false, now())`, overloaded(t, func() (int, map[string]string) {
+		if _, err := p.Ledger.Pool.Exec(t.Context(), `UPDATE handover SET given_at = now()`); err != nil {
+			t.Error(err)
+		}
+		return http.StatusMisdirectedRequest, map[string]string{"code": "misdirected"}
+	}))
+	if err := p.Undo(t.Context(), nil); !errors.Is(err, handover.ErrRefused) || p.fences(t) != "given" {
+		t.Errorf("undone: %v; the origin: %s", err, p.fences(t))
+	}
+}
