@@ -230,7 +230,7 @@ func TestInterruptedFinalRound(t *testing.T) {
 	}
 }
 
-// TestRepliesOfAnOpenImport wait however many rounds pass without progress, because their parents may still be uploaded.
+// TestRepliesOfAnOpenImport wait however many rounds pass without progress: their parents may still be uploaded.
 func TestRepliesOfAnOpenImport(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -252,6 +252,50 @@ func TestRepliesOfAnOpenImport(t *testing.T) {
 	f.finish(t)
 	if diff := cmp.Diff(map[string]string{"child": "parent", "parent": ""}, f.parents(t, integration)); diff != "" {
 		t.Errorf("parents (-want +got)\n%s", diff)
+	}
+}
+
+// TestChunksAwaitUpserts: in the first round, a chunk with upserts waits for all earlier chunks, and later chunks wait
+// for it.
+func TestChunksAwaitUpserts(t *testing.T) {
+	t.Parallel()
+	upsert := `{"operation":"novels","idempotencyKey":"upsert","body":{"novel":"N"}}` + "\n"
+	for name, chunks := range map[string][]string{
+		"an upsert before a comment": {upsert, comment("comment", "", "c")},
+		"an upsert behind a comment": {comment("comment", "", "c"), upsert},
+		"an upsert before an upsert": {upsert, strings.Replace(upsert, `"upsert"`, `"another"`, 1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := setup(t)
+			f.spool(t, f.integration(t), chunks...)
+			testdb.Exec(t, f.pool, `UPDATE import_chunks SET holder = gen_random_uuid(), leased_until = 'infinity'
+    WHERE first_line = 0`)
+			if f.visit(t) {
+				t.Error("the second chunk was visited before the first one, which another worker has leased")
+			}
+			f.finish(t)
+		})
+	}
+}
+
+// TestALostLease: a worker that has lost its lease saves no outcome. The next visit finds it.
+func TestALostLease(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	f.spool(t, f.integration(t), comment("k", "", "c"))
+	f.take = func() error {
+		testdb.Exec(t, f.pool, `UPDATE import_chunks SET holder = gen_random_uuid(), leased_until = 'infinity'`)
+		return nil
+	}
+	f.visit(t)
+	const outcomes = `SELECT created + replayed FROM imports`
+	if n := testdb.Value[int](t, f.pool, outcomes); n != 0 {
+		t.Errorf("%d outcomes are saved without the lease", n)
+	}
+	f.finish(t)
+	if n := testdb.Value[int](t, f.pool, outcomes); n != 1 {
+		t.Errorf("%d outcomes of one line", n)
 	}
 }
 
