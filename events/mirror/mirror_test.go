@@ -31,6 +31,9 @@ func TestMirrorStops(t *testing.T) {
 		"tampered data": {44, func(o *origin) {
 			o.events = at(44, func(list []ledger.Event, i int) []ledger.Event { list[i].Data = []byte(`{}`); return list })
 		}},
+		"tampered data in a part of what is signed": {44, func(o *origin) {
+			o.events = at(44, func(list []ledger.Event, i int) []ledger.Event { list[i].Data = []byte(`{}`); return list[:i+1] })
+		}},
 		"tampered text": {46, func(o *origin) {
 			o.events = at(46, func(list []ledger.Event, i int) []ledger.Event {
 				list[i].Personal = bytes.Replace(list[i].Personal, []byte("words"), []byte("Words"), 1)
