@@ -293,6 +293,10 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 		return value[int](t, primary.url(), `SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'`) == 1
 	})
 	testdb.Eventually(t, "a comment is accepted", func() bool { return send("k-0") < 300 })
+	testdb.Eventually(t, "all is signed", func() bool {
+		return value[bool](t, primary.url(), `SELECT coalesce(max(tree_size), 0) = (SELECT count(*) FROM events)
+			FROM ledger_checkpoints`)
+	})
 	standby.cut(t)
 	testdb.Eventually(t, "a comment is on the primary only", func() bool {
 		status := send("k-1")
@@ -321,6 +325,13 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 		}
 	}
 	ask(http.StatusServiceUnavailable)
+	// Nor is it signed: the ledger's memory must not have what a failover would lose, so the signer waits before it
+	// stores a checkpoint there and then in the database.
+	testdb.Eventually(t, "the signer waits for the standby", func() bool {
+		return value[bool](t, primary.url(), `SELECT coalesce(bool_or(query LIKE '%pg_logical_emit_message%')
+			AND NOT bool_or(query LIKE '%INTO ledger_checkpoints%'), false)
+			FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+	})
 	execute(t, primary.url(), `ALTER SYSTEM SET synchronous_standby_names = ''`, `SELECT pg_reload_conf()`)
 	testdb.Eventually(t, "the retry is answered", func() bool { return send("k-1") == 200 })
 	ask(http.StatusOK)
