@@ -1,6 +1,7 @@
 package webhooks_test
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -259,6 +260,9 @@ func TestEndpointsThatDoNotEnd(t *testing.T) {
 				}
 				defer conn.Close() //nolint:errcheck // it has ended
 				_ = conn.SetDeadline(time.Now().Add(time.Minute))
+				if c.scheme == "http" { // an answer before the request would be an error of its own
+					_, err = http.ReadRequest(bufio.NewReader(conn))
+				}
 				for more := true; more && err == nil; more = c.endless {
 					_, err = io.WriteString(conn, c.answer)
 				}
