@@ -379,16 +379,22 @@ FROM webhooks, generate_series(1, 60) AS n`, slow.URL)
 	}
 }
 
+// newHeldEndpoint returns an endpoint that answers the first request after release is closed.
+func newHeldEndpoint(t *testing.T) (e *endpoint, release chan struct{}) {
+	t.Helper()
+	release = make(chan struct{})
+	return newEndpoint(t, func(_ http.ResponseWriter, attempt int) {
+		if attempt == 1 {
+			<-release
+		}
+	}), release
+}
+
 // TestALostLease: a visit beyond its lease saves nothing, and its changes are sent again.
 func TestALostLease(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	release := make(chan struct{})
-	e := newEndpoint(t, func(_ http.ResponseWriter, attempt int) {
-		if attempt == 1 {
-			<-release
-		}
-	})
+	e, release := newHeldEndpoint(t)
 	w := d.hook(t, e.URL, "")
 	d.worker(t, time.Hour)
 	want := d.happen(t, 1)
@@ -415,12 +421,7 @@ func TestALostLease(t *testing.T) {
 func TestRotationDuringAnAttempt(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
-	release := make(chan struct{})
-	e := newEndpoint(t, func(_ http.ResponseWriter, attempt int) {
-		if attempt == 1 {
-			<-release
-		}
-	})
+	e, release := newHeldEndpoint(t)
 	w := d.hook(t, e.URL, "")
 	e.trust(w.Secret)
 	d.worker(t, time.Hour)

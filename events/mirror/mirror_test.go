@@ -331,14 +331,9 @@ func TestOnlyTheMirrorAppends(t *testing.T) {
 	own.Append(1) // which is not refused
 }
 
-// TestAnOlderCheckpointIsNotTheNewestSeen: after a restart, an older checkpoint of the origin does not replace the
-// newest that the mirror has seen.
-func TestAnOlderCheckpointIsNotTheNewestSeen(t *testing.T) {
-	t.Parallel()
-	o := &origin{ledger: ledgertest.New(t)}
-	o.ledger.Append(40)
-	old := testdb.Must(o.source().Checkpoint(t.Context()))(t)
-	o.ledger.Append(60)
+// stoppedAt20 returns a mirror that was ended after it had stopped, because the origin delivered 20 of its events.
+func stoppedAt20(t *testing.T, o *origin) *replica {
+	t.Helper()
 	o.events = func(list []ledger.Event, first int64) []ledger.Event {
 		if first >= 20 {
 			return nil
@@ -348,6 +343,18 @@ func TestAnOlderCheckpointIsNotTheNewestSeen(t *testing.T) {
 	r := follow(t, o, o.ledger.Keys)
 	testdb.Eventually(t, "the mirror has stopped", func() bool { return r.Status().StoppedAt != nil })
 	r.stop()
+	return r
+}
+
+// TestAnOlderCheckpointIsNotTheNewestSeen: after a restart, an older checkpoint of the origin does not replace the
+// newest that the mirror has seen.
+func TestAnOlderCheckpointIsNotTheNewestSeen(t *testing.T) {
+	t.Parallel()
+	o := &origin{ledger: ledgertest.New(t)}
+	o.ledger.Append(40)
+	old := testdb.Must(o.source().Checkpoint(t.Context()))(t)
+	o.ledger.Append(60)
+	r := stoppedAt20(t, o)
 	o.change(func(o *origin) { o.events, o.checkpoint = nil, func([]byte) []byte { return old } })
 	r = run(t, config(r.pool, o, o.ledger.Keys))
 	r.wantServed(t, 40)
@@ -364,15 +371,7 @@ func TestAnOriginUnderANewNameIsTheNewestSeen(t *testing.T) {
 	o.ledger.Append(40)
 	backup := o.ledger.Backup()
 	o.ledger.Append(60)
-	o.events = func(list []ledger.Event, first int64) []ledger.Event {
-		if first >= 20 {
-			return nil
-		}
-		return list[:20]
-	}
-	r := follow(t, o, o.ledger.Keys)
-	testdb.Eventually(t, "the mirror has stopped", func() bool { return r.Status().StoppedAt != nil })
-	r.stop()
+	r := stoppedAt20(t, o)
 	backup.SignAs("ledger.example/second")
 	backup.Append(30)
 	o.change(func(o *origin) { o.events, o.ledger = nil, backup })
