@@ -44,7 +44,7 @@ type Config struct {
 	Committed  func()        // called after each commit that appended events; must not block
 }
 
-// DefaultLanes is one lane for two processors. A second lane for them makes the batches smaller, which costs a quarter
+// DefaultLanes is one lane for two processors. A second lane for them makes the batches smaller, which costs a fifth
 // more processor time per command at 64 connections; see docs/decisions/0029-one-lane.md.
 func DefaultLanes() int { return max(1, runtime.NumCPU()/2) }
 
