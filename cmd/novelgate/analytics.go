@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/analytics"
-	"novelgate/internal/database"
 )
 
 type analyticsCommand struct {
@@ -35,7 +34,6 @@ var viewColumns = columns[analytics.View]{
 
 type analyticsExport struct {
 	DatabaseFlags
-	Standbys standbyFlags `embed:""`
 
 	View   string `required:"" help:"Name of the view, as analytics views shows it."`
 	Format string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
@@ -44,20 +42,12 @@ type analyticsExport struct {
 
 // Help is shown by --help.
 func (*analyticsExport) Help() string {
-	return "With --read-database-url it reads from a standby that has everything committed before the command, and " +
-		"waits for one for up to --read-max-lag. If there is none, it reads from the database itself."
+	return "--database-url may lead to a hot standby; the view is then as old as what the standby has replayed."
 }
 
-// Validate refuses values out of range; kong calls it.
-func (c *analyticsExport) Validate() error { return c.Standbys.validate() }
-
-func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources, now clock) error {
+func (c *analyticsExport) Run(ctx context.Context, s streams, pool *pgxpool.Pool) error {
 	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(s.stdout) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
-	}
-	pool, err := c.source(ctx, s, open, now)
-	if err != nil {
-		return err
 	}
 	export := analytics.Export{
 		View: c.View, Format: analytics.Format(c.Format),
@@ -72,7 +62,7 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources, n
 		return err
 	}
 	var rows int64
-	err = replaceFile(c.Output, func(file io.Writer) (err error) {
+	err := replaceFile(c.Output, func(file io.Writer) (err error) {
 		rows, err = export.Run(ctx, pool, file)
 		return err
 	})
@@ -80,25 +70,6 @@ func (c *analyticsExport) Run(ctx context.Context, s streams, open *resources, n
 		fmt.Fprintf(s.stdout, "%s: %d rows\n", c.Output, rows)
 	}
 	return err
-}
-
-// source opens a standby that has replayed everything committed before the call; it waits for one for up to
-// --read-max-lag. Without one it opens the database itself.
-func (c *analyticsExport) source(ctx context.Context, s streams, open *resources, now clock) (*pgxpool.Pool, error) {
-	pool, err := c.ProvidePool(ctx, open)
-	if err != nil || c.Standbys.URL == "" || c.Sandbox != "" {
-		return pool, err
-	}
-	standby, err := database.OpenReplayed(ctx, c.Standbys.URL, pool, c.Standbys.MaxLag, now)
-	if errors.Is(err, database.ErrNoStandby) {
-		fmt.Fprintf(s.stderr, "reading from the database itself: %v\n", err)
-		return pool, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	open.closeLater(standby.Close)
-	return standby, nil
 }
 
 // replaceFile replaces the file at path by what write writes, once that is complete.

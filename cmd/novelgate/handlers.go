@@ -50,7 +50,7 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 	s.collectors = append(s.collectors, readers, staff)
 	return &httpkit.Kit{
 		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now,
-		Readers: readers, StaffReaders: staff, Standbys: s.standbys,
+		Readers: readers, StaffReaders: staff,
 		Problems: []func(error) *problem.Error{
 			s.handedOver, commands.Problem, admin.Problem, readapi.Problem, history.Problem,
 			changes.Problem,
@@ -69,9 +69,6 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	covers := httpkit.NewReadLimit("covers", coverRequests, 0, kit.Timeout)
 	s.collectors = append(s.collectors, requests, outcomes, historyStreams, changeStreams, cards, covers)
 	reader := &readapi.Reader{DB: pools.Read}
-	if s.standbys != nil {
-		reader.DB = s.standbys
-	}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
 	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit), s.originOnly(kit))

@@ -36,10 +36,9 @@ type serveCommand struct {
 
 	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Maximum number of connections to the database (default: 18, and one for each lane, but at least 20)."`
 
-	AllowUnsafeDurability bool         `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
-	PauseProjections      bool         `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
-	PauseLedger           bool         `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish the ledger in this process."`
-	Standbys              standbyFlags `embed:""`
+	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
+	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
+	PauseLedger           bool `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish the ledger in this process."`
 
 	Ledger     LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay      RelayFlags  `embed:""`
@@ -100,7 +99,7 @@ func (c *serveCommand) Validate() error {
 			return err
 		}
 	}
-	return errors.Join(c.Site.validate(), c.Standbys.validate(), c.Ledger.validate(), c.Relay.validate(),
+	return errors.Join(c.Site.validate(), c.Ledger.validate(), c.Relay.validate(),
 		c.Mirror.validate(&c.Ledger, &c.Relay))
 }
 
@@ -130,7 +129,6 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	if err := s.wire(ctx, c); err != nil {
 		return err
 	}
-	defer s.standbys.Close()
 	return s.run(ctx, out)
 }
 

@@ -48,8 +48,7 @@ type service struct {
 	wake      *eventlog.Wake
 	tail      *eventlog.Tail // nil without projections
 	roles     *roles
-	standbys  *database.Standbys // nil without --read-database-url
-	mirror    *mirror.Mirror     // nil unless the database was a mirror at the start
+	mirror    *mirror.Mirror // nil unless the database was a mirror at the start
 	keys      *access.Keys
 	limiter   *ratelimit.Limiter
 	committer *committer.Committer
@@ -140,10 +139,7 @@ func (s *service) addPrimaryWork(ctx context.Context, c *serveCommand) error {
 			}
 		}
 	}
-	if err := s.addRelay(ctx, &c.Relay); err != nil {
-		return err
-	}
-	return s.addStandbys(ctx, &c.Standbys)
+	return s.addRelay(ctx, &c.Relay)
 }
 
 // addProjections adds the asynchronous projections, and the rebuilds after an upgrade.

@@ -18,42 +18,12 @@ import (
 	"novelgate/migrations"
 )
 
-// standbyFlags name the hot standbys that readers read from.
-type standbyFlags struct {
-	URL    string        `name:"read-database-url" env:"NOVELGATE_READ_DATABASE_URL" placeholder:"URL" help:"Hot standbys of the database, one host or several, to read from."`
-	MaxLag time.Duration `name:"read-max-lag" env:"NOVELGATE_READ_MAX_LAG" default:"10s" help:"Longest time that a standby may be behind; beyond it the database itself is read (default: ${default})."`
-}
-
-// minMaxLag leaves time for four checks of a standby.
-const minMaxLag = time.Second
-
-func (f *standbyFlags) validate() error {
-	if f.MaxLag < minMaxLag {
-		return fmt.Errorf("--read-max-lag must be at least %v", minMaxLag)
-	}
-	return nil
-}
-
 // errPromoted ends the service of a standby when the standby is promoted.
 var errPromoted = errors.New("the database server was promoted: this process has only served readers; restart it, " +
 	"and it is a full service")
 
 // errReadersOnly is why the service of a standby is not ready.
 var errReadersOnly = errors.New("the database server is a standby: this service serves readers only")
-
-// addStandbys opens the standbys from which readers read.
-func (s *service) addStandbys(ctx context.Context, f *standbyFlags) (err error) {
-	if f.URL == "" {
-		return nil
-	}
-	s.standbys, err = database.OpenStandbys(ctx, f.URL, s.db.pools, f.MaxLag, s.now, s.logger)
-	if err != nil {
-		return err
-	}
-	s.background = append(s.background, s.standbys.Watch)
-	s.collectors = append(s.collectors, s.standbys)
-	return nil
-}
 
 // serveReadersOnly makes the service serve only readers, after open has failed with database.ErrStandby. It checks that
 // the database of the standby can serve them.

@@ -40,7 +40,7 @@ func (c *cluster) start() error {
 	origin, primary := "http://"+c.address(replicaPort), c.databases[0].URL()
 	for i, name := range []string{"replica-1", "replica-2"} {
 		if err := c.serve(name, replicaPort+2*i, nil, "--data-dir", c.path("service"), "--public-url", origin,
-			"--database-url", primary, "--read-database-url", c.databases[1].URL(), "--relay", nats); err != nil {
+			"--database-url", primary, "--relay", nats); err != nil {
 			return err
 		}
 	}

@@ -4,8 +4,8 @@
 //	make run-cluster ARGS='--data-dir DIR'          # the next start finds what is stored there
 //	make run-cluster ARGS='--port 9000'             # the ports are 9000 to 9011
 //
-// The parts are a primary PostgreSQL and a hot standby, three NATS servers, two replicas of the service (which read
-// from the standby and relay to NATS), and a mirror with a PostgreSQL of its own. Each is a process. When one of them
+// The parts are a primary PostgreSQL and a hot standby, three NATS servers, two replicas of the service (which relay
+// to NATS), and a mirror with a PostgreSQL of its own. Each is a process. When one of them
 // ends, the command stops the others and exits with code 1; only the PostgreSQL of the mirror is restarted.
 package main
 

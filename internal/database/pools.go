@@ -1,5 +1,5 @@
-// Package database connects to PostgreSQL: connection pools with session settings for their work, hot standbys for
-// readers, and notifications. It checks servers before they are used, and finds out when they fail.
+// Package database connects to PostgreSQL: connection pools with session settings for their work, and notifications. It
+// checks servers before they are used, and finds out when they fail.
 package database
 
 import (
@@ -222,16 +222,12 @@ type options struct {
 	scarce    bool       // close idle connections soon
 	onFull    func()     // called when the server has no connection left for this pool
 	timelines *timelines // shared by all pools of the process; nil: accept any server
-	only      string     // the host and port of the URL to connect to; "" for all of them
 }
 
 func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	config, err := ParseConfig(url, o.settings)
 	if err != nil {
 		return nil, err
-	}
-	if o.only != "" {
-		keepHost(&config.ConnConfig.Config, o.only)
 	}
 	config.MaxConns = int32(o.size) //nolint:gosec // a handful
 	if o.keep {

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -159,4 +160,67 @@ func TestSchemaOfAStandby(t *testing.T) {
 		!strings.Contains(out.Stderr, "the database server is a standby: connect to the primary") {
 		t.Errorf("migrate: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
 	}
+}
+
+// TestExportFromAStandby: an export from a standby has what the standby has replayed, also without the primary.
+func TestExportFromAStandby(t *testing.T) {
+	t.Parallel()
+	primary, standby := startPair(t)
+	for range 3 {
+		newPartner(t, primary.url())
+	}
+	primary.awaitStandby(t, standby)
+	primary.crash(t)
+	for format, want := range map[string]string{"csv": "integration_id,", "parquet": "PAR1"} {
+		out := MustCLI(t, standby.url(), "analytics", "export", "--view", "integrations", "--format", format)
+		if !strings.HasPrefix(out.Stdout, want) || format == "csv" && strings.Count(out.Stdout, "\n") != 1+3 {
+			t.Errorf("three integrations as %s\n%s", format, out.Stdout)
+		}
+	}
+}
+
+// startPair starts a primary with an empty log and a standby of it.
+func startPair(t *testing.T) (primary, standby *server) {
+	t.Helper()
+	primary = startServer(t, nil)
+	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
+		t.Fatal(out.Stderr)
+	}
+	return primary, startStandby(t, primary)
+}
+
+// newestOn reads the page with the newest comment.
+func newestOn(t *testing.T, r *Service) string {
+	t.Helper()
+	response := r.Send(t, Request{Method: http.MethodGet, Path: "/api/novels/standby/discussion?sort=newest&limit=1"})
+	if response.Status != http.StatusOK {
+		t.Errorf("a reader gets %d\n%s", response.Status, response.Body)
+	}
+	return string(response.Body)
+}
+
+// remark is the body of a comment that is written now.
+func remark(key string) []byte {
+	body := comment("Standby", "reader", key)
+	body["content"] = remarkText(key)
+	delete(body, "timestamp")
+	return encode(body)
+}
+
+func remarkText(key string) string { return fmt.Sprint("This is the ", key, " comment.") }
+
+// remarkOn imports a comment, follows its link at once, and returns its text.
+func remarkOn(t *testing.T, p *Partner, r *Service, key string) string {
+	t.Helper()
+	text := remarkText(key)
+	sent := p.send(t, r.URL, PostsPath, key, remark(key), false)
+	if sent.status != http.StatusCreated {
+		t.Fatalf("a comment is answered with %d %v\n%s", sent.status, sent.err, sent.body)
+	}
+	link := testdb.Must(url.Parse(sent.header.Get("Location")))(t)
+	page := r.Send(t, Request{Method: http.MethodGet, Path: link.RequestURI()})
+	if page.Status != http.StatusOK || !strings.Contains(string(page.Body), text) {
+		t.Errorf("the link of the comment is answered with %d\n%s", page.Status, page.Body)
+	}
+	return text
 }

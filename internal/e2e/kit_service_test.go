@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"slices"
@@ -181,14 +180,10 @@ const publicURL = "https://platform.example"
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	withMirror := mirrored(t) && !slices.Contains(flags, "--mirror")
-	standby := readFromStandby(t, databaseURL)
 	s := start(t, slices.Concat([]string{
 		"--database-url", databaseURL, "--allow-unsafe-durability", "--lanes", "2",
-	}, patient, standby, flags)...)
+	}, patient, flags)...)
 	s.DatabaseURL = databaseURL
-	if standby != nil {
-		wantStandby(t, s, "1")
-	}
 	t.Cleanup(func() {
 		if !s.killed {
 			s.Stop(t)
@@ -198,22 +193,6 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 		s.addMirror(t, flags)
 	}
 	return s
-}
-
-// readFromStandby returns the flags to read a database from the hot standby NOVELGATE_TEST_READ_DATABASE_URL of the
-// server of tests; none without one.
-func readFromStandby(t testing.TB, databaseURL string) []string {
-	t.Helper()
-	standby, err := url.Parse(os.Getenv("NOVELGATE_TEST_READ_DATABASE_URL"))
-	if err != nil || standby.Host+standby.RawQuery == "" {
-		return nil
-	}
-	database, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatalf("parse database URL: %v", err)
-	}
-	standby.Path = database.Path
-	return []string{"--read-database-url", standby.String(), "--read-max-lag", patience.String()}
 }
 
 // serve starts a service of a chaos test, with default settings except the addresses, and waits until it listens. It is

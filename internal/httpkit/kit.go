@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
 
@@ -29,8 +28,6 @@ type Kit struct {
 	Readers *ReadLimit
 	// StaffReaders limits the concurrent requests of staff and auditors, except their streams; nil: no limit.
 	StaffReaders *ReadLimit
-	// Standbys answer readers instead of the primary, if possible; nil: there are none.
-	Standbys *database.Standbys
 	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error

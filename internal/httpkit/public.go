@@ -40,7 +40,7 @@ func (k *Kit) Rendered(contentType string, read ReadFunc, refuse Refusal) http.H
 	return k.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := k.WithTimeout(r.Context())
 		defer cancel()
-		render, err := k.read(ctx, r, read)
+		render, err := read(ctx, r)
 		if err != nil {
 			refuse(w, r, err)
 			return
@@ -53,22 +53,6 @@ func (k *Kit) Rendered(contentType string, read ReadFunc, refuse Refusal) http.H
 		}
 		Send(w, r, contentType, buffer.Bytes())
 	}), refuse)
-}
-
-// read reads from a standby, if one may be used, and from the primary if that fails for any reason: a standby may go
-// down, cancel a statement for its recovery, or lack a row that the client has just written. The standby gets half of
-// the time.
-func (k *Kit) read(ctx context.Context, r *http.Request, read ReadFunc) (RenderFunc, error) {
-	if standby, count, ok := k.Standbys.Choose(ctx); ok {
-		standby, cancel := context.WithTimeout(standby, k.Timeout/2)
-		render, err := read(standby, r)
-		cancel()
-		count(err == nil)
-		if err == nil {
-			return render, nil
-		}
-	}
-	return read(ctx, r)
 }
 
 // maxPooled is the maximum capacity of a buffer that is reused. A few larger ones, reused for small answers, would take

@@ -13,10 +13,6 @@
 // identifies the event before it. Every page checks, on its own connection, that the log still has this event, and that
 // settled events are still settled.
 //
-// # Standbys
-//
-// Full pages may come from hot standbys, under rules that make them the pages of the primary; see Reader.UseStandbys.
-//
 // # Bounded work
 //
 // A page is one batch of short statements. A filter without an index examines at most 20,000 rows of the log; the page

@@ -64,7 +64,6 @@ func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
 	if err != nil {
 		return err
 	}
-	reader.UseStandbys(a.Standbys, a.Timeout/2)
 	if o.Lines {
 		return a.lines(w, rd, o, reader)
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,10 +29,6 @@ type Reader struct {
 	end    *Cursor // from Filter.Before: position of the first event after the range
 
 	maxScanned int // the constant maxScanned, except in tests
-
-	// See UseStandbys.
-	standbys *database.Standbys
-	patience time.Duration
 }
 
 // Page is a page of events that match a filter.
@@ -152,15 +147,8 @@ func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, 
 
 // Page returns up to limit events after a cursor and below the horizon, fewer when they are large or rarely match the
 // filter. It fails with ErrCursorMismatch when the cursor or the horizon comes from another log, or from before this
-// one was set back. Without standbys it runs as one batch.
+// one was set back. It runs as one batch.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
-	if page, ok := r.standbyPage(ctx, after, horizon, limit); ok {
-		return page, nil
-	}
-	return r.page(ctx, r.db, after, horizon, limit)
-}
-
-func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon Horizon, limit int) (Page, error) {
 	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statements(after, horizon, limit)
 	var sealed int64
@@ -188,7 +176,7 @@ func (r *Reader) page(ctx context.Context, db database.DB, after Cursor, horizon
 			return err
 		})
 	}
-	switch err := db.SendBatch(ctx, &batch).Close(); {
+	switch err := r.db.SendBatch(ctx, &batch).Close(); {
 	case errors.Is(err, ErrCursorMismatch):
 		return Page{}, ErrCursorMismatch
 	case err != nil:

@@ -61,7 +61,7 @@ const cachedCards = 128
 func (p *Pages) cards() http.Handler {
 	// The kit of the pages, with the limit of CardReaders.
 	kit := httpkit.Kit{
-		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Standbys: p.Standbys, Problems: p.Problems,
+		Logger: p.Logger, Timeout: p.Timeout, Now: p.Now, Problems: p.Problems,
 		Readers: p.CardReaders,
 	}
 	cache, _ := lru.New[card, []byte](cachedCards) // it fails only for a negative size
