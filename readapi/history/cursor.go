@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -34,12 +33,9 @@ type Cursor struct {
 
 	digest digest
 	count  int64 // 0: unknown
-	// moved is the number of frozen events (events.Frozen) in the log when a cursor without a digest was given. It is 0
-	// if the event of the cursor was frozen itself, because its position no longer changes.
-	moved int32
 }
 
-// digest identifies an event, also after erasure. It is zero in cursors from before there were digests.
+// digest identifies an event, also after erasure.
 type digest [8]byte
 
 // ScanBytes reads a digest from a row.
@@ -77,19 +73,13 @@ func (c Cursor) String() string {
 		return ""
 	}
 	text := c.Position.String()
-	switch {
-	case c.digest != digest{}:
-		if c.count > 0 {
-			text += "/" + strconv.FormatInt(c.count, 10)
-		}
-		text += "#" + string(c.digest[:])
-	case c.moved > 0:
-		text += "/" + strconv.FormatInt(int64(c.moved), 10)
+	if c.count > 0 {
+		text += "/" + strconv.FormatInt(c.count, 10)
 	}
-	return httpkit.EncodeCursor("", text)
+	return httpkit.EncodeCursor("", text+"#"+string(c.digest[:]))
 }
 
-// ParseCursor parses the result of String. It accepts cursors of older versions, without a count or a digest.
+// ParseCursor parses the result of String.
 func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
@@ -98,12 +88,12 @@ func ParseCursor(text string) (Cursor, error) {
 	if !ok {
 		return Cursor{}, ErrCursor
 	}
-	place, sum, hasDigest := strings.Cut(decoded, "#")
+	place, sum, _ := strings.Cut(decoded, "#")
 	numbers := strings.Split(place, "/")
-	if len(numbers) < 2 || len(numbers) > 3 {
+	if len(numbers) < 2 || len(numbers) > 3 || len(sum) != len(digest{}) {
 		return Cursor{}, ErrCursor
 	}
-	var c Cursor
+	c := Cursor{digest: digest([]byte(sum))}
 	var err error
 	if c.TransactionID, err = strconv.ParseUint(numbers[0], 10, 64); err != nil {
 		return Cursor{}, ErrCursor
@@ -113,20 +103,10 @@ func ParseCursor(text string) (Cursor, error) {
 		return Cursor{}, ErrCursor
 	}
 	c.Ordinal = int32(ordinal)
-	switch {
-	case hasDigest && len(sum) == len(c.digest):
-		copy(c.digest[:], sum)
-		if len(numbers) == 3 {
-			if c.count, err = strconv.ParseInt(numbers[2], 10, 64); err != nil {
-				return Cursor{}, ErrCursor
-			}
-		}
-	case len(numbers) == 3 && c.TransactionID > events.Frozen:
-		moved, err := strconv.ParseInt(numbers[2], 10, 32)
-		if err != nil {
+	if len(numbers) == 3 {
+		if c.count, err = strconv.ParseInt(numbers[2], 10, 64); err != nil {
 			return Cursor{}, ErrCursor
 		}
-		c.moved = int32(moved)
 	}
 	if c.String() != text {
 		return Cursor{}, ErrCursor
@@ -140,14 +120,13 @@ var CursorSQL = `e.transaction_id, e.position, ` + digestSQL + `, ` + countOrZer
 // Fields returns scan targets for the columns of CursorSQL. A scan makes c the cursor after the event of the row.
 func (c *Cursor) Fields() []any { return []any{&c.TransactionID, &c.Ordinal, &c.digest, &c.count} }
 
-// Event returns 16 hexadecimal digits that identify the last event before the cursor, also in the log of a mirror. They
-// are zeros if the cursor has no digest.
+// Event returns 16 hexadecimal digits that identify the last event before the cursor.
 func (c Cursor) Event() string { return hex.EncodeToString(c.digest[:]) }
 
 // QueueCheck makes a batch fail with ErrCursorMismatch unless, as far as the digest and the number of events show, the
 // cursor comes from this log and all earlier events are still there.
 func (c Cursor) QueueCheck(batch *pgx.Batch) {
-	batch.Queue(checkCountSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
+	batch.Queue(checkSQL, c.TransactionID, c.Ordinal).QueryRow(func(row pgx.Row) error {
 		_, _, err := c.check(Horizon{}, row)
 		return err
 	})
@@ -163,15 +142,11 @@ type Horizon struct {
 // Cursor returns the cursor after all settled events.
 func (h Horizon) Cursor() Cursor { return h.end }
 
-// checkSQL begins a statement that reads the oldest running transaction, the number of frozen events, the digest of the
-// event at a position, and the number of sealed events. $1, $2: transaction and ordinal.
-const checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()), ` + movedSQL + `,
-       (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), ` + sealedSQL + `, `
-
-var checkCountSQL = checkSQL + countSQL("$1::xid8", "$2::integer")
-
-// movedSQL counts the frozen events (events.Frozen). Their ordinals are 0, 1, 2, … without gaps.
-const movedSQL = `coalesce((SELECT m.position + 1 FROM events AS m WHERE m.transaction_id = '2' ORDER BY m.position DESC LIMIT 1), 0)`
+// checkSQL reads the oldest running transaction, the digest of the event at a position, the number of sealed events,
+// and the number of events up to the position. $1, $2: transaction and ordinal.
+var checkSQL = `SELECT pg_snapshot_xmin(pg_current_snapshot()),
+       (SELECT ` + digestSQL + ` FROM events AS e WHERE e.transaction_id = $1 AND e.position = $2), ` +
+	sealedSQL + `, ` + countSQL("$1::xid8", "$2::integer")
 
 // maxCounted is the maximum number of unsealed events that countSQL adds up.
 const maxCounted = 5000
@@ -194,33 +169,19 @@ FROM (SELECT) AS one LEFT JOIN LATERAL (SELECT * FROM ledger_seals AS s WHERE s.
 // sealedSQL is the number of sealed events.
 const sealedSQL = `coalesce((SELECT s.first_log_index + s.event_count FROM ledger_seals AS s ORDER BY s.first_log_index DESC LIMIT 1), 0)`
 
-// check scans the row of checkCountSQL. It fails with ErrCursorMismatch unless, as far as digest and number show,
-// cursor and horizon come from this log and all events before the cursor are still there. It returns the number of
-// events up to the cursor, nil if unknown, and the number of sealed events.
+// check scans the row of checkSQL. It fails with ErrCursorMismatch unless, as far as digest and number show, cursor and
+// horizon come from this log and all events before the cursor are still there. It returns the number of events up to
+// the cursor, nil if unknown, and the number of sealed events.
 func (c Cursor) check(horizon Horizon, row pgx.Row) (count *int64, sealed int64, err error) {
 	var xmin uint64
-	var moved int32
 	var found []byte
-	if err := row.Scan(&xmin, &moved, &found, &sealed, &count); err != nil {
+	if err := row.Scan(&xmin, &found, &sealed, &count); err != nil {
 		return nil, 0, fmt.Errorf("check cursor: %w", err)
 	}
-	var sound bool
-	switch {
-	case xmin < horizon.xmin || c.TransactionID >= xmin:
-		sound = false // the transaction ids were set back, or the cursor is of another log
-	case c == Cursor{}:
-		sound = true
-	case c.digest != digest{}:
-		sound = bytes.Equal(found, c.digest[:]) && (c.count == 0 || count == nil || *count == c.count)
-	// The other cases are cursors without a digest.
-	case c.TransactionID > events.Frozen && c.moved != moved:
-		sound = false // the log has moved, which changed positions
-	case c.Ordinal == math.MaxInt32: // after all events that had settled at that time
-		sound = true
-	default:
-		sound = found != nil
-	}
-	if !sound {
+	setBack := xmin < horizon.xmin || c.TransactionID >= xmin // the transaction ids, or the cursor is of another log
+	other := c != Cursor{} && !bytes.Equal(found, c.digest[:])
+	lost := c.count > 0 && count != nil && *count != c.count
+	if setBack || other || lost {
 		return nil, 0, ErrCursorMismatch
 	}
 	return count, sealed, nil

@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 	"time"
@@ -58,37 +57,30 @@ func wantIDs(t testing.TB, pool *pgxpool.Pool, cursor string, limit int, want ..
 	return page.Next.String()
 }
 
-// TestCursorsAndMoves: a cursor that a move has invalidated is refused, whatever transaction ids the new cluster has; a
-// cursor of events that had moved before stays valid.
+// TestCursorsAndMoves: a cursor that a move has invalidated is refused, even if the new cluster has used its
+// transaction id; a cursor of events that had moved before stays valid.
 func TestCursorsAndMoves(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
 	store(t, pool, post("a"), post("b"))
 	first := wantIDs(t, pool, "", 1, "a")
 	transaction := read(t, pool)[0].Position.TransactionID
-	oldForm := withoutDigest(t, first, 0)
-	end := wantIDs(t, pool, oldForm, 9, "b")
-	oldEnd := base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%d/%d", transaction, math.MaxInt32))
-	wantIDs(t, pool, oldEnd, 9)
+	end := wantIDs(t, pool, first, 9, "b")
 
 	move(t, pool)
 	storeAt(t, pool, transaction, post("c"))
 	store(t, pool, post("d"))
-	for _, cursor := range []string{first, end, oldForm, oldEnd} {
+	for _, cursor := range []string{first, end} {
 		wantElsewhere(t, pool, cursor, cursor)
 	}
 	amongTheMoved := wantIDs(t, pool, "", 1, "a")
 	behindThem := wantIDs(t, pool, amongTheMoved, 2, "b", "c")
 	wantIDs(t, pool, behindThem, 9, "d")
-	wantIDs(t, pool, withoutDigest(t, behindThem, 2), 9, "d")
 
 	move(t, pool)
 	store(t, pool, post("e"))
 	wantIDs(t, pool, amongTheMoved, 9, "b", "c", "d", "e")
-	wantIDs(t, pool, withoutDigest(t, amongTheMoved, 0), 9, "b", "c", "d", "e")
-	for _, cursor := range []string{behindThem, withoutDigest(t, behindThem, 2)} {
-		wantElsewhere(t, pool, cursor, cursor)
-	}
+	wantElsewhere(t, pool, "the end before the move", behindThem)
 }
 
 // TestCursorsKnowWhatIsInFrontOfThem: an event that was committed after another one, but has the earlier position, is
@@ -130,8 +122,8 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 			if kept["stream"] != kept["c"] || kept["after"] != kept["c"] {
 				t.Errorf("cursors behind one event: %v", kept)
 			}
-			old := withoutCount(t, kept["c"])
-			for _, cursor := range []string{kept["c"], old} {
+			uncounted := withoutCount(t, kept["c"])
+			for _, cursor := range []string{kept["c"], uncounted} {
 				wantIDs(t, pool, cursor, 9)
 			}
 
@@ -146,7 +138,7 @@ func TestCursorsKnowWhatIsInFrontOfThem(t *testing.T) {
 				wantElsewhere(t, pool, name, kept[name])
 			}
 			wantIDs(t, pool, kept["a"], 9, "b", "c")
-			wantIDs(t, pool, old, 9) // from before counts: the loss cannot be detected
+			wantIDs(t, pool, uncounted, 9) // too many events were not sealed: the loss cannot be detected
 		})
 	}
 }
@@ -156,7 +148,7 @@ func readFiltered(t testing.TB, pool *pgxpool.Pool, filter history.Filter) []his
 	return testdb.Must(all(t.Context(), pool, filter, 100, 100))(t)
 }
 
-// withoutCount returns a cursor in the old form without count.
+// withoutCount returns a cursor as it is while too many events are not sealed.
 func withoutCount(t testing.TB, cursor string) string {
 	t.Helper()
 	text := testdb.Must(base64.RawURLEncoding.DecodeString(cursor))(t)
@@ -166,21 +158,6 @@ func withoutCount(t testing.TB, cursor string) string {
 		t.Fatalf("cursor without a count: %q", text)
 	}
 	return base64.RawURLEncoding.EncodeToString(fmt.Appendf(nil, "%s/%s#%s", numbers[0], numbers[1], sum))
-}
-
-// withoutDigest returns a cursor in the old form without digest, with the number of moved events.
-func withoutDigest(t testing.TB, cursor string, moved int) string {
-	t.Helper()
-	text := testdb.Must(base64.RawURLEncoding.DecodeString(cursor))(t)
-	place, _, ok := bytes.Cut(text, []byte("#"))
-	if !ok {
-		t.Fatalf("cursor without a digest: %q", text)
-	}
-	place = bytes.Join(bytes.Split(place, []byte("/"))[:2], []byte("/"))
-	if moved > 0 {
-		place = fmt.Appendf(place, "/%d", moved)
-	}
-	return base64.RawURLEncoding.EncodeToString(place)
 }
 
 // read returns all events.
@@ -249,9 +226,6 @@ func TestCursorsOfALogThatWasSetBack(t *testing.T) {
 	for _, name := range []string{"c", "d", "again", "end", "now", "examined in vain"} {
 		wantElsewhere(t, restored, name, kept[name])
 	}
-	// Cursors without digest: only the existence of an event can be checked.
-	wantIDs(t, restored, withoutDigest(t, kept["b"], 0), 9, "x", "again", "y")
-	wantElsewhere(t, restored, "d, old form", withoutDigest(t, kept["d"], 0))
 }
 
 // lastExamined returns the cursor of a page that has examined one event and found none.
@@ -319,8 +293,7 @@ func TestCursorsOfEvents(t *testing.T) {
 	check("moved")
 }
 
-// TestLogIndexes: sealed events have their log index, and no others have one, after a cursor of any form and with any
-// filter.
+// TestLogIndexes: sealed events have their log index, and no others have one, after any cursor and with any filter.
 func TestLogIndexes(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
@@ -331,9 +304,7 @@ func TestLogIndexes(t *testing.T) {
 	list := read(t, pool)
 	stream := uuid.NullUUID{UUID: list[3].StreamID, Valid: true}
 	second := list[1].Cursor().String()
-	oldEnd := base64.RawURLEncoding.EncodeToString(
-		fmt.Appendf(nil, "%d/%d", list[1].Position.TransactionID, math.MaxInt32))
-	for _, cursor := range []string{"", second, withoutCount(t, second), withoutDigest(t, second, 0), oldEnd} {
+	for _, cursor := range []string{"", second, withoutCount(t, second)} {
 		for name, filter := range map[string]history.Filter{
 			"none": {}, "type": {Type: "post.imported.v1"}, "stream": {Stream: stream},
 			"after": {After: new(int64(0))}, "before": {Before: new(int64(4))},
@@ -359,24 +330,21 @@ func TestCursorAhead(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
 	store(t, pool, post("a"))
-	// In cursors without digest, this ordinal meant the end of the settled events.
-	for _, place := range []string{"4000000000000/0", "4000000000000/2147483647"} {
-		ahead := base64.RawURLEncoding.EncodeToString([]byte(place))
-		wantElsewhere(t, pool, place, ahead)
-	}
+	wantElsewhere(t, pool, "all", base64.RawURLEncoding.EncodeToString([]byte("4000000000000/0#12345678")))
 }
 
 func TestParseCursor(t *testing.T) {
 	t.Parallel()
 	for text, sound := range map[string]bool{
-		"7/0": true, "7/3/5": true, "2/3": true, "18446744073709551615/2147483647/2147483647": true,
-		"7": false, "7/": false, "/7": false, "7/0/0": false, "7/0/": false, "7/0/x": false, "7/0/-1": false,
-		"7/0/1/1": false, "2/3/5": false,
-		"+7/0": false, "07/0": false, "7/2147483648": false, "7/0/2147483648": false, "0/0": false,
-		"7/0#12345678": true, "2/3#12345678": true, "7/0#########": true, "7/0#1234567": false, "7/0#123456789": false,
-		"7/0#": false, "7/0/5#12345678": true, "7/0/05#12345678": false, "7/0/0#12345678": false,
-		"7/0/-5#12345678": false, "7/0/5/6#12345678": false,
-		"7/0#\x00\x00\x00\x00\x00\x00\x00\x00": false, "7#12345678": false,
+		"7/0#12345678": true, "2/3#12345678": true, "7/0#########": true, "7/0/5#12345678": true,
+		"18446744073709551615/2147483647/9223372036854775807#12345678": true,
+		"18446744073709551616/0#12345678":                              false, "7/2147483648#12345678": false,
+		"7/0/9223372036854775808#12345678": false,
+		"7/0":                              false, "7/0/5": false, "7/0#": false,
+		"7/0#1234567": false, "7/0#123456789": false,
+		"7#12345678": false, "7/#12345678": false, "/7#12345678": false, "7/0/#12345678": false, "7/0/x#12345678": false,
+		"7/0/05#12345678": false, "7/0/0#12345678": false, "7/0/-5#12345678": false, "7/0/5/6#12345678": false,
+		"+7/0#12345678": false, "07/0#12345678": false, "0/0#12345678": false,
 	} {
 		encoded := base64.RawURLEncoding.EncodeToString([]byte(text))
 		cursor, err := history.ParseCursor(encoded)

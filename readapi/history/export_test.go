@@ -1,7 +1,7 @@
 package history
 
 // CheckSQL is the statement that checks a cursor. $1, $2: transaction and ordinal.
-var CheckSQL = checkCountSQL
+var CheckSQL = checkSQL
 
 // SetMaxScanned makes pages end after fewer rows.
 func (r *Reader) SetMaxScanned(n int) { r.maxScanned = n }

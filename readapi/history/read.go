@@ -153,7 +153,7 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	st := r.statements(after, horizon, limit)
 	var sealed int64
 	var batch pgx.Batch
-	batch.Queue(checkCountSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) (err error) {
+	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) (err error) {
 		var count *int64
 		count, sealed, err = after.check(horizon, row)
 		st.setBase(after, count)
