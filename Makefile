@@ -25,12 +25,6 @@ help: ## List the targets.
 run: build ## Build and run the service. Flags: make run ARGS='--listen 127.0.0.1:8080'
 	@exec ./bin/novelgate serve $(ARGS)
 
-.PHONY: run-cluster
-run-cluster: build ## Run two replicas, a standby, NATS and a mirror on this machine. Flags: make run-cluster ARGS='--port 9000'
-	@# Not with go run, which fails after a Ctrl-C.
-	@$(GOBUILD) -o bin/cluster ./internal/cluster
-	@exec ./bin/cluster $(ARGS)
-
 .PHONY: build
 build: ## Build bin/novelgate.
 	@mkdir -p bin

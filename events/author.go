@@ -129,17 +129,15 @@ type AuthorErased struct {
 func (AuthorErased) Type() string { return "author.erased.v1" }
 func (AuthorErased) isEvent()     {}
 
-// SearchedAt returns where the search for remaining comments must begin; at is the position of this event.
-//
-// The result is the zero position, so that the whole log before the event is searched, in two cases:
-//   - The event was moved to another cluster. Stored events never change, so Searched is a position of the old one.
-//   - Searched is not before the event, so it is a position in another log, for example that of the origin of a mirror.
+// SearchedAt returns where the search for remaining comments must begin; at is the position of this event. If the event
+// was moved to another cluster, this is the zero position, so that the whole log before the event is searched: stored
+// events never change, so Searched is a position of the old cluster.
 func (e AuthorErased) SearchedAt(at Position) (Position, error) {
 	searched, err := ParsePosition(e.Searched)
 	if err != nil {
 		return Position{}, err
 	}
-	if at.TransactionID <= Frozen || searched.Compare(at) >= 0 {
+	if at.TransactionID <= Frozen {
 		return Position{}, nil
 	}
 	return searched, nil

@@ -1,5 +1,4 @@
--- The lines of an integration in the spool are limited. Those that are spooled now are not counted, because a database that was handed
--- over refuses updates of imports.
+-- The lines of an integration in the spool are limited. Those that are spooled now are not counted.
 
 -- +goose Up
 ALTER TABLE imports ADD COLUMN spooled bigint NOT NULL DEFAULT 0;

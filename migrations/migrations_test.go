@@ -11,8 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 
 	"novelgate/internal/testdb"
 	"novelgate/migrations"
@@ -88,29 +86,6 @@ func TestApplyFails(t *testing.T) {
 		if err := migrations.Up(t.Context(), url); err == nil {
 			t.Errorf("%s: no error", name)
 		}
-	}
-}
-
-// TestReplacedDatabaseIsMigrated: a database that refuses writes, because another service continues its log, is
-// migrated all the same.
-func TestReplacedDatabaseIsMigrated(t *testing.T) {
-	t.Parallel()
-	const promotion = 37 // the step that made the triggers
-	url := testdb.NewEmpty(t)
-	db := stdlib.OpenDB(*testdb.Must(pgx.ParseConfig(url))(t))
-	defer db.Close() //nolint:errcheck // the test has what it needs
-	provider := testdb.Must(goose.NewProvider(goose.DialectPostgres, db, os.DirFS(".")))(t)
-	if _, err := provider.UpTo(t.Context(), promotion); err != nil {
-		t.Fatal(err)
-	}
-	conn := connect(t, url)
-	execute(t, conn, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
-VALUES (gen_random_uuid(), '', true, now())`)
-	for _, table := range []string{"events", "imports", "import_chunks", "webhooks"} {
-		execute(t, conn, `ALTER TABLE `+table+` ENABLE ALWAYS TRIGGER handed_over`)
-	}
-	if err := migrations.Up(t.Context(), url); err != nil {
-		t.Error(err)
 	}
 }
 

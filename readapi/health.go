@@ -23,12 +23,6 @@ type Health struct {
 	// Projections returns the state of each projection for /readyz. A failed projection does not make the process unready,
 	// because commands still work. Nil: not shown.
 	Projections func(ctx context.Context) (any, error)
-	// Mirror returns the state of a mirror for /readyz. A mirror that has stopped is ready, because it serves what it has
-	// verified. Nil: not shown.
-	Mirror func() any
-	// HandedOver returns the service that continues the log of this one, for /readyz; nil if none does. A service that
-	// has handed over or was replaced is ready, because it serves readers. If HandedOver is nil, it is not shown.
-	HandedOver func() any
 }
 
 // Register adds the health routes to router.
@@ -43,8 +37,6 @@ type healthResponse struct {
 
 	Probes      map[string]string `json:"probes,omitempty"` // failed probes with their errors
 	Projections any               `json:"projections,omitempty"`
-	Mirror      any               `json:"mirror,omitempty"`
-	HandedOver  any               `json:"handedOver,omitempty"`
 }
 
 // live handles GET /healthz: the process serves requests.
@@ -79,12 +71,6 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 			list = "unknown: it could not be read"
 		}
 		response.Projections = list
-	}
-	if h.Mirror != nil {
-		response.Mirror = h.Mirror()
-	}
-	if h.HandedOver != nil {
-		response.HandedOver = h.HandedOver()
 	}
 	writeHealth(w, http.StatusOK, response)
 }

@@ -7,13 +7,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/gorilla/mux"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"novelgate/events/handover"
 	"novelgate/events/ledger"
-	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
@@ -32,7 +29,6 @@ type Ledger struct {
 	*httpkit.Kit
 
 	Store *ledger.Store
-	DB    database.Querier
 }
 
 // Register adds the routes of the ledger to router.
@@ -46,7 +42,6 @@ func (l *Ledger) Register(router *mux.Router) {
 		"/key":            {l.key, unsigned},
 		"/proof":          {l.proof, "No checkpoint covers this log index yet."},
 		"/tile/{tile:.+}": {l.tile, "The tree has no such tile yet."},
-		"/origins":        {l.origins, ""},
 	} {
 		router.Handle(ledgerPath+path, l.handler(route.read, route.missing)).Methods(http.MethodGet, http.MethodHead)
 	}
@@ -114,17 +109,6 @@ func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 	}
 	proof, err := l.Store.Proof(ctx, *index)
 	return text(proof), err
-}
-
-// origins handles GET /ledger/origins: the names of the ledger, and the promotions of mirrors.
-func (l *Ledger) origins(ctx context.Context, _ *http.Request) (file, error) {
-	published, err := handover.Publish(ctx, l.DB)
-	if err != nil {
-		return file{}, err
-	}
-	content, err := json.Marshal(published)
-	// A handover and a promotion that ask each other must not get an earlier answer.
-	return file{"application/json", "no-store", content}, err
 }
 
 // tile handles GET /ledger/tile/{L}/{N}[.p/{W}] and GET /ledger/tile/entries/{N}[.p/{W}].

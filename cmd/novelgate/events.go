@@ -31,7 +31,6 @@ type eventsCommand struct {
 	Diff      eventsDiff      `cmd:"" help:"Show the changes of a novel, a thread or an integration between two points."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
 	Verify    eventsVerify    `cmd:"" help:"Verify the history of a bundle, a database or a running service."`
-	Lost      eventsLost      `cmd:"" help:"List the events of this database that the promoted service lacks."`
 	Rebase    eventsRebase    `cmd:"" help:"Make a history readable that was restored into another PostgreSQL cluster."`
 	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
 }

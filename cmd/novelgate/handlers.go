@@ -52,8 +52,7 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now,
 		Readers: readers, StaffReaders: staff,
 		Problems: []func(error) *problem.Error{
-			s.handedOver, commands.Problem, admin.Problem, readapi.Problem, history.Problem,
-			changes.Problem,
+			commands.Problem, admin.Problem, readapi.Problem, history.Problem, changes.Problem,
 		},
 	}
 }
@@ -71,7 +70,7 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	reader := &readapi.Reader{DB: pools.Read}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
-	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit), s.originOnly(kit))
+	router.Use(requests.Middleware, kit.RecoverPanics, s.readersOnly(kit))
 	s.partners = &commands.API{
 		Kit: kit, Keys: s.keys, Committer: s.committer, Limiter: s.limiter, DB: pools.Read,
 		Outcomes: outcomes, Addresses: addresses,
@@ -97,7 +96,7 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 		s.health(),
 		&readapi.API{Kit: kit, Reader: reader, Addresses: addresses},
 		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.
-		&readapi.Ledger{Kit: kit, Store: ledger.NewStore(pools.Read), DB: pools.Read},
+		&readapi.Ledger{Kit: kit, Store: ledger.NewStore(pools.Read)},
 	} {
 		api.Register(router)
 	}
@@ -132,7 +131,6 @@ func (s *service) opsHandler() http.Handler {
 	router := mux.NewRouter()
 	health := s.health()
 	health.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.db.pools.General) }
-	health.Mirror, health.HandedOver = s.mirrorStatus, s.handoverStatus
 	health.Register(router)
 	router.Handle("/metrics",
 		promhttp.HandlerFor(registry, promhttp.HandlerOpts{Registry: registry, EnableOpenMetrics: true}))
@@ -152,15 +150,10 @@ func (s *service) registry() *prometheus.Registry {
 		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
 	})
 	info.Set(1)
-	appends := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "novelgate_appends",
-		Help: "1 while this service accepts commands; 0 at a mirror, on a standby, and once another service continues " +
-			"its log.",
-	}, func() float64 { return database.BoolValue(s.acceptsCommands()) })
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(s.collectors...)
 	registry.MustRegister(
-		info, appends,
+		info,
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		database.NewPoolCollector(s.db.pools),

@@ -127,9 +127,6 @@ func (c *integrationCreate) Run(ctx context.Context, out *output, now clock, s *
 	var made createdIntegration
 	var err error
 	if c.NewSandbox {
-		if err := requireOrigin(ctx, s.Pool, "create sandboxes there"); err != nil {
-			return fmt.Errorf("create sandbox: %w", err)
-		}
 		err = sandbox.Create(ctx, s.Pool, func(url, name string) error {
 			return withStaff(ctx, url, now, func(s *staff.Staff) (err error) {
 				s.Sandbox = name // its database still has a temporary name

@@ -15,7 +15,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/pgserver"
 )
@@ -91,9 +90,6 @@ func requireParentDir(flag, path string) error {
 
 // Run adds a key for the current origin.
 func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
-	if err := requireOrigin(ctx, pool, "it signs nothing, and novelgate promote brings a key"); err != nil {
-		return err
-	}
 	status, err := ledger.ReadStatus(ctx, pool)
 	if err != nil {
 		return err
@@ -205,39 +201,14 @@ func (f *LedgerFlags) validateWitnesses() error {
 	return nil
 }
 
-// addLedger adds sealing, signing and publishing to the background work. A service that accepts no commands only seals;
-// after a promotion it also signs and publishes.
+// addLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
+// seals and publishes.
 func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
 	pool := s.db.pools.General
 	sealer := ledger.NewSealer(ledger.SealerConfig{
 		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})
 	s.background = append(s.background, sealer.Run)
-	if s.roles.last().Appends() {
-		signing, err := s.signLedger(ctx, flags, dataDir)
-		if err != nil {
-			return err
-		}
-		s.asOrigin = append(s.asOrigin, signing...)
-		return nil
-	}
-	s.asOrigin = append(s.asOrigin, func(ctx context.Context) {
-		signing, err := s.signLedger(ctx, flags, dataDir)
-		for err != nil && eventlog.Sleep(ctx, time.Second) {
-			s.logger.ErrorContext(ctx, "the ledger is not signed", slog.Any("error", err))
-			signing, err = s.signLedger(ctx, flags, dataDir)
-		}
-		runAll(ctx, signing)
-	})
-	return nil
-}
-
-// signLedger returns the background work that signs and publishes. A replica that cannot sign logs the reason and only
-// publishes.
-func (s *service) signLedger(
-	ctx context.Context, flags *LedgerFlags, dataDir string,
-) (work []func(context.Context), err error) {
-	pool := s.db.pools.General
 	file, memory := flags.files(dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
 		Origin: flags.Origin, KeyFile: file, Memory: memory,
@@ -245,7 +216,7 @@ func (s *service) signLedger(
 		OriginPrefix: s.publicURL.Host + s.publicURL.Path + "/ledger",
 	})
 	if err != nil {
-		return nil, fmt.Errorf("start the ledger: %w", err)
+		return fmt.Errorf("start the ledger: %w", err)
 	}
 	if id.Started && id.Previous != "" {
 		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin),
@@ -258,15 +229,16 @@ func (s *service) signLedger(
 		Pool: pool, Identity: id, Metrics: s.ledgerMetrics, Logger: s.logger,
 	})
 	if err == nil {
-		work = append(work, signer.Run)
+		s.background = append(s.background, signer.Run)
 	} else {
 		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
 	}
 	publishers, err := s.ledgerPublishers(flags, id.Origin)
 	if err != nil {
-		return nil, fmt.Errorf("start the ledger: %w", err)
+		return fmt.Errorf("start the ledger: %w", err)
 	}
-	return append(work, publishers...), nil
+	s.background = append(s.background, publishers...)
+	return nil
 }
 
 // witnessPause is the maximum interval between attempts to get a cosignature. While a new checkpoint lacks the quorum,

@@ -51,8 +51,6 @@ type program struct {
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
 	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show its lag."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
-	Handover    handoverCommand    `cmd:"" help:"Hand over to a mirror: stop commands, and write the file for promote."`
-	Promote     promoteCommand     `cmd:"" help:"Promote a mirror: it accepts commands from now on."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server (exit code 1 if a check fails)."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 

@@ -55,11 +55,7 @@ func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 		AllowUnsafeDurability: c.AllowUnsafeDurability, PauseLedger: true,
 	}
 	settings.Site.Covers = "none" // otherwise the hosts of covers get requests
-	maxOpen := c.Sandboxes
-	if main.roles.last().Mirrors != "" {
-		maxOpen = 0 // sandboxes are at the origin
-	}
-	return &sandboxes{main: main, kit: kit, settings: settings, maxOpen: maxOpen, open: map[string]*openSandbox{}}
+	return &sandboxes{main: main, kit: kit, settings: settings, maxOpen: c.Sandboxes, open: map[string]*openSandbox{}}
 }
 
 // route sends requests with a valid key of a sandbox to its service, and those without one to next. It answers itself

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
@@ -40,11 +39,9 @@ type serveCommand struct {
 	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
 	PauseLedger           bool `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish the ledger in this process."`
 
-	Ledger     LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
-	Relay      RelayFlags  `embed:""`
-	Mirror     mirrorFlags `embed:""`
-	Successors []*url.URL  `name:"successor" env:"NOVELGATE_SUCCESSOR" placeholder:"URL" help:"Public URL of a mirror that may be promoted, or of this service, if a promoted mirror will take over this URL. After a promotion this service accepts no more commands. Repeatable."`
-	LogLevel   logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
+	Ledger   LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+	Relay    RelayFlags  `embed:""`
+	LogLevel logLevel    `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
 // logLevel is the lowest level that is logged.
@@ -93,14 +90,7 @@ func (c *serveCommand) Validate() error {
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
-	for i, u := range c.Successors {
-		var err error
-		if c.Successors[i], err = parsePublicURL("--successor", u.String()); err != nil {
-			return err
-		}
-	}
-	return errors.Join(c.Site.validate(), c.Ledger.validate(), c.Relay.validate(),
-		c.Mirror.validate(&c.Ledger, &c.Relay))
+	return errors.Join(c.Site.validate(), c.Ledger.validate(), c.Relay.validate())
 }
 
 // Run serves until a signal or a fatal error.

@@ -27,7 +27,6 @@ import (
 	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
-	"novelgate/events/mirror"
 	"novelgate/events/relay"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
@@ -47,8 +46,6 @@ type service struct {
 
 	wake      *eventlog.Wake
 	tail      *eventlog.Tail // nil without projections
-	roles     *roles
-	mirror    *mirror.Mirror // nil unless the database was a mirror at the start
 	keys      *access.Keys
 	limiter   *ratelimit.Limiter
 	committer *committer.Committer
@@ -59,8 +56,6 @@ type service struct {
 
 	background []func(context.Context)       // work until the service ends
 	critical   []func(context.Context) error // work until the service ends; its error ends the service
-	asOrigin   []func(context.Context)       // work while commands are accepted
-	asMirror   []func(context.Context)       // work while the database is a mirror
 
 	collectors    []prometheus.Collector // of the parts; nobody reads those of a sandbox
 	ledgerMetrics *ledger.Metrics
@@ -86,19 +81,14 @@ func (s *service) listen(ctx context.Context, c *serveCommand) (err error) {
 
 // wire creates all parts. What may fail comes before addCommands, which starts the lanes of the committer: an error
 // leaves no lane running.
-func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
+func (s *service) wire(ctx context.Context, c *serveCommand) error {
 	s.wake = eventlog.NewWake()
-	s.roles = &roles{db: s.db.pools.General, now: s.now}
 	s.ledgerMetrics, s.relayMetrics = ledger.NewMetrics(), relay.NewMetrics()
 	s.collectors = append(s.collectors, s.ledgerMetrics, s.relayMetrics)
 	s.background = append(s.background, s.db.watch)
 	if s.db.isStandby {
 		s.critical = append(s.critical, s.db.awaitPromotion)
-		err = s.roles.read(ctx)
-	} else {
-		err = s.addPrimaryWork(ctx, c)
-	}
-	if err != nil {
+	} else if err := s.addPrimaryWork(ctx, c); err != nil {
 		return err
 	}
 	kit := s.newKit(c)
@@ -118,17 +108,7 @@ func (s *service) wire(ctx context.Context, c *serveCommand) (err error) {
 
 // addPrimaryWork adds the background work of a service on a primary, as opposed to a standby.
 func (s *service) addPrimaryWork(ctx context.Context, c *serveCommand) error {
-	s.background = append(s.background, s.notify, s.forgetKeys, s.followRole)
-	if err := s.addMirror(ctx, &c.Mirror); err != nil {
-		return err
-	}
-	if err := s.roles.read(ctx); err != nil {
-		return err
-	}
-	s.asOrigin = append(s.asOrigin, s.saveUsageRegularly, s.announce)
-	if err := s.addSuccessorWatch(ctx, c); err != nil {
-		return err
-	}
+	s.background = append(s.background, s.notify, s.forgetKeys, s.saveUsageRegularly, s.announce)
 	if !c.PauseProjections {
 		if err := s.addProjections(); err != nil {
 			return err
@@ -179,13 +159,11 @@ func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	s.imports.Now, s.imports.Logger, s.imports.Metrics = s.now, s.logger, imports.NewMetrics()
 	s.imports.Addresses, s.imports.Problem = httpkit.NewAddresses(s.publicURL), kit.Problem
 	s.webhooks = newWebhooks(s, &c.Webhooks)
-	s.asOrigin = append(s.asOrigin, s.imports.Run, s.webhooks.Run)
+	if !s.db.isStandby {
+		s.background = append(s.background, s.imports.Run, s.webhooks.Run)
+	}
 	s.collectors = append(s.collectors, metrics, queued, s.imports.Metrics, s.webhooks.Metrics)
 }
-
-// acceptsCommands reports whether the service accepts commands: it is no standby and no mirror, and no other service
-// continues its log.
-func (s *service) acceptsCommands() bool { return !s.db.isStandby && s.roles.last().Appends() }
 
 // publicURL returns the prefix of the URLs in responses.
 func publicURL(flag string, listening net.Addr) (*url.URL, error) {
@@ -197,17 +175,12 @@ func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 		}
 		return &url.URL{Scheme: "http", Host: address}, nil
 	}
-	return parsePublicURL("--public-url", flag)
-}
-
-// parsePublicURL returns the public URL of a service, the value of a flag, without slashes at its end.
-func parsePublicURL(flag, value string) (*url.URL, error) {
-	u, err := url.Parse(strings.TrimRight(value, "/"))
+	u, err := url.Parse(strings.TrimRight(flag, "/"))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, fmt.Errorf("--public-url: %w", err)
 	}
 	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("%s: %q is not an http or https address without query and fragment", flag, u.Redacted())
+		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", u.Redacted())
 	}
 	return u, nil
 }
@@ -261,7 +234,7 @@ func (s *service) run(ctx context.Context, out streams) error {
 
 	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", s.publicListener.Addr())
 	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", s.opsListener.Addr())
-	if s.acceptsCommands() {
+	if !s.db.isStandby {
 		s.welcome(ctx, out)
 	}
 
@@ -309,7 +282,7 @@ func (s *service) drain(ctx context.Context) {
 func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
 	s.limiter.Close()
-	if s.acceptsCommands() {
+	if !s.db.isStandby {
 		s.saveUsage(ctx)
 	}
 }

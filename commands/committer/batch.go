@@ -206,9 +206,6 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 				return b.giveUp(err)
 			}
 		default:
-			if eventlog.IsHandedOver(err) {
-				return b.giveUp(err)
-			}
 			return err
 		}
 		// Jitter, so that two replicas that collided do not collide again.

@@ -345,29 +345,3 @@ func TestUnencodableCommand(t *testing.T) {
 	}
 	checkTruth(t, r.db)
 }
-
-// TestHandedOver: a database that another service continues refuses every command as a whole batch, for a retry there.
-// A command on record is still answered with its result.
-func TestHandedOver(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	cached(t, r, p, "Title")
-	first := r.must(t, p.post("a", "Title"))
-	testdb.Exec(t, r.db, `INSERT INTO handover (promotion_id, successor_url, replaced, fenced_at)
-		VALUES (gen_random_uuid(), 'https://next.example', false, now());
-		ALTER TABLE events ENABLE ALWAYS TRIGGER handed_over`)
-	stale := r.counter("novelgate_committer_stale_caches_total")
-	for _, title := range []string{"Title", "Another title"} {
-		r.want(t, committer.ErrUnavailable, p.post("b "+title, title))
-	}
-	if n := r.counter("novelgate_committer_stale_caches_total"); n != stale {
-		t.Errorf("the fence counts as %d stale caches", n-stale)
-	}
-	again := r.must(t, p.post("a", "Title"))
-	if !again.Replayed || again.PostID != first.PostID {
-		t.Errorf("the retry is answered with %v, the first one with %v", again, first)
-	}
-	testdb.Exec(t, r.db, `DELETE FROM handover; ALTER TABLE events DISABLE TRIGGER handed_over`)
-	r.must(t, p.post("b Title", "Title"))
-	checkTruth(t, r.db)
-}

@@ -184,23 +184,20 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 
 // skipped returns the comments of the author that staff made the projection posts skip.
 func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
-	posts, err := skippedPosts(ctx, e.Pool, e.name.IntegrationID)
-	if err != nil || len(posts) == 0 {
+	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
+	if err != nil {
 		return nil, err
 	}
-	return e.comments(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
-}
-
-// skippedPosts returns the comments of an integration that staff made the projection posts skip.
-func skippedPosts(ctx context.Context, db database.Querier, integrationID uuid.UUID) ([]uuid.UUID, error) {
-	deliveries, err := projections.Skipped(ctx, db, projections.Posts{}.Name())
-	posts := make([]uuid.UUID, 0, len(deliveries))
+	var posts []uuid.UUID // of all authors of the integration
 	for delivery := range deliveries {
-		if delivery.Source == events.PostsSource(integrationID) {
-			posts = append(posts, events.PostID(integrationID, delivery.ID))
+		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
+			posts = append(posts, events.PostID(e.name.IntegrationID, delivery.ID))
 		}
 	}
-	return posts, err
+	if len(posts) == 0 {
+		return nil, nil
+	}
+	return e.comments(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
 }
 
 // scan reads the log between two positions and returns the comments of the author.

@@ -1,4 +1,4 @@
-// Package cloudevent renders events of the log as CloudEvents 1.0, and parses them.
+// Package cloudevent renders events of the log as CloudEvents 1.0.
 package cloudevent
 
 import (

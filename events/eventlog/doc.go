@@ -24,7 +24,7 @@
 // # Following the log
 //
 // Projections, the sealer of the ledger, the relay, and streams of auditors and partners follow the log with one loop,
-// Follow. A mirror follows the log of its origin with it. They differ in what they read and in how they apply it.
+// Follow. They differ in what they read and in how they apply it.
 //
 //   - Start. A turn begins with the stored progress of the follower, a position, and the identity of the log. No
 //     progress is only in memory, so after a failed turn the next one simply starts again.

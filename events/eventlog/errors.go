@@ -19,12 +19,6 @@ const (
 	lockNotAvailable     = "55P03"
 )
 
-// handedOver is the SQLSTATE with which a fenced database refuses an append, because another service continues its log.
-const handedOver = "NG002"
-
-// IsHandedOver reports whether the database refuses all appends, because another service continues the log.
-func IsHandedOver(err error) bool { return sqlState(err) == handedOver }
-
 // IsConflict reports whether err means that another writer was faster: read again and decide again, in a new
 // transaction.
 func IsConflict(err error) bool {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sort"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -50,24 +49,6 @@ func (c Checkpoint) SignedBy(verifierKey string) (bool, error) {
 	}
 	_, err = note.Open(c.Note, note.VerifierList(verifier))
 	return err == nil && verifier.Name() == c.Origin, nil
-}
-
-// ErrSigner is returned for a checkpoint that none of the keys has signed.
-var ErrSigner = errors.New("no given key has signed the checkpoint")
-
-// OpenCheckpoint parses a note. It fails with ErrSigner unless one of the keys has signed it under the name of the
-// origin.
-func OpenCheckpoint(signed []byte, keys []string) (Checkpoint, error) {
-	c, err := ParseCheckpoint(signed)
-	if err != nil {
-		return Checkpoint{}, fmt.Errorf("%w: %w", ErrSigner, err)
-	}
-	for _, key := range keys {
-		if ok, err := c.SignedBy(key); ok || err != nil {
-			return c, err
-		}
-	}
-	return Checkpoint{}, fmt.Errorf("%w: it covers %d entries of %s", ErrSigner, c.Tree.N, c.Origin)
 }
 
 // Body returns the signed text.
@@ -270,20 +251,4 @@ func Extends(grown, older tlog.Tree, hashes tlog.HashReader) error {
 		return fmt.Errorf("%w: its first %d entries are not those that were signed: %w", ErrForked, older.N, err)
 	}
 	return nil
-}
-
-// CommonEntries returns the number of entries that two trees have in common before the first difference. It is a binary
-// search that compares the roots of both trees at the same sizes.
-func CommonEntries(a, b tlog.Tree, hashesOfA, hashesOfB tlog.HashReader) (int64, error) {
-	var failed error
-	index := sort.Search(int(min(a.N, b.N)), func(i int) bool {
-		rootOfA, err := tlog.TreeHash(int64(i)+1, hashesOfA)
-		rootOfB, otherErr := tlog.TreeHash(int64(i)+1, hashesOfB)
-		failed = errors.Join(failed, err, otherErr)
-		return rootOfA != rootOfB
-	})
-	if failed != nil {
-		return 0, fmt.Errorf("find the first entry that differs: %w", failed)
-	}
-	return int64(index), nil
 }

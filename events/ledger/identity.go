@@ -202,8 +202,8 @@ func (id *Identity) checkMemory(f *facts, keyFile string) (reason error) {
 
 // memoryOfOldKey creates the memory for a key made by a version without memories, from the file KEY.checkpoint of that
 // version. It does so only if neither the key nor the origin has a memory yet, and the file has a checkpoint of the
-// origin that is not behind the database. All other memories are created with the key, by
-// `novelgate ledger new-memory`, or by a promotion.
+// origin that is not behind the database. All other memories are created with the key, or by
+// `novelgate ledger new-memory`.
 func (id *Identity) memoryOfOldKey(f facts, keyFile string) (uuid.UUID, error) {
 	old, ok, err := readNote(keyFile + ".checkpoint")
 	if err != nil {

@@ -134,22 +134,11 @@ func AddKey(file, memoryDir, origin string) (verifierKey string, err error) {
 }
 
 // NewMemory creates a memory for keys whose memory is lost, and adds its id to the key file. It cannot sign origins
-// that are bound to another memory. It fails with fs.ErrExist if a memory exists, and with ErrMemory if the memory was
-// handed over.
+// that are bound to another memory. It fails with fs.ErrExist if a memory exists.
 func NewMemory(file, memoryDir string) error {
-	if r, retired, err := ReadRetirement(memoryDir); err != nil {
-		return err
-	} else if retired {
-		return fmt.Errorf("%w: it was handed over to %s", ErrMemory, r.Successor)
-	}
 	if _, err := LoadKeys(file); err != nil {
 		return err
 	}
-	return newMemory(file, memoryDir)
-}
-
-// newMemory creates a memory and adds its id to the key file. It fails with fs.ErrExist if a memory exists.
-func newMemory(file, memoryDir string) error {
 	if _, err := readMemoryID(memoryDir); !errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(fmt.Errorf("make a memory of the ledger: %s: %w", memoryDir, fs.ErrExist), err)
 	}

@@ -18,8 +18,8 @@ import (
 	"novelgate/internal/osfile"
 )
 
-// ErrMemory is returned for a memory that must not sign: it is damaged, belongs to another origin or key, lacks a
-// signed checkpoint, or was handed over.
+// ErrMemory is returned for a memory that must not sign: it is damaged, belongs to another origin or key, or lacks a
+// signed checkpoint.
 var ErrMemory = errors.New("the memory of the ledger must not sign")
 
 // ErrLocked means that another process signs with the memory.

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -46,20 +45,6 @@ type Edge struct{ nodes *compact.Range }
 
 // NewEdge returns the edge of an empty tree.
 func NewEdge() *Edge { return &Edge{nodes: rfc6962.NewEmptyRange(0)} }
-
-// OpenEdge returns the edge of a tree of this size, from the result of Nodes. It fails with ErrDamaged if the number of
-// hashes does not fit the size.
-func OpenEdge(size int64, nodes []byte) (*Edge, error) {
-	hashes := slices.Collect(slices.Chunk(nodes, tlog.HashSize))
-	r, err := rfc6962.NewRange(0, uint64(size), hashes) //nolint:gosec // never negative
-	if err != nil || len(nodes)%tlog.HashSize != 0 {
-		return nil, fmt.Errorf("%w: %d bytes are not the edge of %d entries", ErrDamaged, len(nodes), size)
-	}
-	return &Edge{nodes: r}, nil
-}
-
-// Nodes returns the roots of the complete subtrees that make up the tree, 32 bytes each.
-func (e *Edge) Nodes() []byte { return bytes.Join(e.nodes.Hashes(), nil) }
 
 // Size is the number of leaves.
 func (e *Edge) Size() int64 { return int64(e.nodes.End()) } //nolint:gosec // far below 2^63

@@ -92,18 +92,4 @@ func TestDocumentedPermissions(t *testing.T) {
 		}
 		testdb.Eventually(t, user+" may not publish events", func() bool { return isDenied(forged) })
 	}
-
-	// A mirror reads both streams, and asks for what is deleted.
-	personal, err := b.js.Stream(t.Context(), relay.PersonalStreamName(ledgertest.Origin))
-	if err == nil {
-		err = personal.SecureDeleteMsg(t.Context(), 2)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	mirrors, _ := as("mirror", nats.CustomInboxPrefix("_INBOX_mirror"))
-	list := b.read(b.source(mirrors), 0, 4, 4)
-	if len(list) != 4 || list[0].Personal == nil || list[1].Personal != nil {
-		t.Errorf("a mirror reads %v", list)
-	}
 }

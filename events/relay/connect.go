@@ -22,10 +22,6 @@ type Connection struct {
 	Certificate, Key string
 	// Once makes Connect fail if no server answers. Otherwise the connection keeps trying.
 	Once bool
-	// Name is the name of the connection at the servers. Default: novelgate relay.
-	Name string
-	// Inbox is the prefix of the subjects of answers. Default: _INBOX.
-	Inbox string
 	// Logger gets lost connections and other errors of NATS. Default: slog.Default.
 	Logger *slog.Logger
 }
@@ -35,7 +31,7 @@ func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 	logger := cmp.Or(c.Logger, slog.Default())
 	const reconnectWait = 500 * time.Millisecond
 	options := []nats.Option{
-		nats.Name(cmp.Or(c.Name, "novelgate relay")), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
+		nats.Name("novelgate relay"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
 		nats.RetryOnFailedConnect(!c.Once),
 		// No buffer: the relay reads unsent events from the log again. A failover could lose a buffered event from the log
 		// before it is sent.
@@ -48,9 +44,6 @@ func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 		nats.ErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
 			logger.WarnContext(ctx, "NATS reports an error", slog.Any("error", err))
 		}),
-	}
-	if c.Inbox != "" {
-		options = append(options, nats.CustomInboxPrefix(c.Inbox))
 	}
 	if c.Credentials != "" {
 		options = append(options, nats.UserCredentials(c.Credentials))

@@ -31,11 +31,4 @@
 //
 // One relay of a database is active: it holds an advisory lock on the connection with which it reads. The others try
 // to get the lock three or four times a second.
-//
-// # Mirrors
-//
-// A Source reads the streams for a mirror, see events/mirror. The leaf of an event is computed from the CloudEvent (the
-// payload in the main stream), the fingerprint (a header there), the personal part (the payload in the personal stream)
-// and the salt (a header there). For an erased event, the mirror takes the digest of the personal part from the public
-// entries of the origin's ledger.
 package relay

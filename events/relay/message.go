@@ -22,9 +22,6 @@ import (
 const (
 	// LeafHeader has the leaf of the event in the Merkle tree, in base64.
 	LeafHeader = "Novelgate-Leaf"
-	// FingerprintHeader has the fingerprint of the command in base64url, "" for none. With it and the personal part, the
-	// CloudEvent has all that the leaf is computed from.
-	FingerprintHeader = "Novelgate-Fingerprint"
 	// SaltHeader has the salt (UUID) of a personal part: the entry of the ledger has SHA-256(salt ‖ personal).
 	SaltHeader = "Novelgate-Salt"
 )
@@ -42,8 +39,6 @@ type message struct {
 	leaf    string
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
-
-	fingerprint string
 }
 
 // set sets all fields for an event, except the subject.
@@ -54,9 +49,6 @@ func (m *message) set(row *eventlog.Row, index int64) error {
 	}
 	leaf := tlog.RecordHash(entry)
 	m.row, m.index, m.leaf = row, index, base64.StdEncoding.EncodeToString(leaf[:])
-	if row.Metadata.Fingerprint != (events.Fingerprint{}) {
-		m.fingerprint = row.Metadata.Fingerprint.String()
-	}
 	m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{LogIndex: &m.index})
 	return err
 }
@@ -65,9 +57,7 @@ func (m *message) set(row *eventlog.Row, index int64) error {
 func (m *message) erases() bool { return strings.HasPrefix(m.row.Type, erasedPrefix) }
 
 func (m *message) mainPart() *nats.Msg {
-	return &nats.Msg{Data: m.event, Header: nats.Header{
-		"Content-Type": {cloudevent.MediaType}, FingerprintHeader: {m.fingerprint},
-	}}
+	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {cloudevent.MediaType}}}
 }
 
 func (m *message) personalPart() *nats.Msg {

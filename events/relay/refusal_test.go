@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	dto "github.com/prometheus/client_model/go"
@@ -273,75 +272,4 @@ func TestNewOrigin(t *testing.T) {
 	if m, err := consumer.Next(); err != nil || m.Subject() == "" {
 		t.Errorf("the former stream does not deliver: %v", err)
 	}
-}
-
-// TestPromotion: after the promotion of a mirror, the streams of both origins say so. A relay of a database that does
-// not know the promotion publishes nothing.
-func TestPromotion(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	b.appendSealed(comments(10)...)
-	b.relayOnce()
-	conn, _ := b.nats.Connect()
-	if p, err := relay.FindPromotion(t.Context(), conn, ledgertest.Origin); p != nil || err != nil {
-		t.Errorf("before the promotion: %v %v", p, err)
-	}
-	old := b.Backup()
-	const next = "ledger.example/next"
-	// Under the same origin.
-	handedOver := promote(b.Ledger, ledgertest.Origin, 0)
-	stop := b.start(b.Ledger, 1, nil)
-	b.wantMarked(handedOver, ledgertest.Origin)
-	stop()
-	b.refuses(old, "another service was promoted")
-
-	// Under another one.
-	lost := promote(b.Ledger, next, time.Second)
-	b.SignAs(next)
-	b.appendSealed(comments(5)...)
-	stop = b.start(b.Ledger, 1, nil)
-	testdb.Eventually(t, "the new stream has the whole log", func() bool { return b.last(relay.StreamName(next)) == 15 })
-	b.wantMarked(lost, ledgertest.Origin, next)
-	stop()
-	b.refuses(old, "another service was promoted")
-}
-
-// promote records a promotion in the database of a ledger, and returns its id.
-func promote(of *ledgertest.Ledger, next string, after time.Duration) uuid.UUID {
-	id := uuid.New()
-	of.Exec(`INSERT INTO promotions (promotion_id, origin, next_origin, tree_size, root_hash, known_size, promoted_at)
-		SELECT $1, $2, $3, tree_size, root_hash, tree_size, now() + $4::interval FROM ledger_state`, id, ledgertest.Origin,
-		next, after)
-	return id
-}
-
-// wantMarked waits until the streams of origins have a promotion.
-func (b *bundle) wantMarked(id uuid.UUID, origins ...string) {
-	b.t.Helper()
-	conn, _ := b.nats.Connect()
-	for _, origin := range origins {
-		testdb.Eventually(b.t, "the stream of "+origin+" is marked", func() bool {
-			p, err := relay.FindPromotion(b.t.Context(), conn, origin)
-			return err == nil && p != nil && p.ID == id
-		})
-	}
-}
-
-// TestLaterPromotion: of two mirrors that were promoted, the later one publishes, although it does not know the earlier
-// promotion.
-func TestLaterPromotion(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	b.appendSealed(comments(10)...)
-	b.relayOnce()
-	later := b.Backup()
-	earlier := promote(b.Ledger, ledgertest.Origin, 0)
-	stop := b.start(b.Ledger, 1, nil)
-	b.wantMarked(earlier, ledgertest.Origin)
-	stop()
-	second := promote(later, ledgertest.Origin, time.Hour)
-	stop = b.start(later, 1, nil)
-	b.wantMarked(second, ledgertest.Origin)
-	stop()
-	b.refuses(b.Ledger, "another service was promoted")
 }

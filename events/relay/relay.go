@@ -31,8 +31,6 @@ type Config struct {
 	Database *pgx.ConnConfig
 	// Conn is a connection to NATS; see Connect. Required.
 	Conn *nats.Conn
-	// PublicURL is the public URL of the service, for the metadata of the streams after a promotion. Default: unknown.
-	PublicURL string
 	// Replicas is the number of servers that store a new stream. Default: DefaultReplicas.
 	Replicas int
 	// Tail reads the newest events for all followers of a process. Default: the relay reads them itself.

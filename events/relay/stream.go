@@ -6,17 +6,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/google/uuid"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
-	"novelgate/events/handover"
 	"novelgate/events/ledger"
 )
 
@@ -26,88 +22,8 @@ const (
 	PersonalPrefix = "novelgate.personal.v1."
 )
 
-// Keys in the metadata of a stream: its origin; id and time of the latest promotion of the service that publishes; the
-// public URL of this service.
-const (
-	originMetadata    = "novelgate-origin"
-	promotionMetadata = "novelgate-promotion"
-	timeMetadata      = "novelgate-promoted-at"
-	urlMetadata       = "novelgate-promoted-url"
-)
-
-// Promotion is the promotion of a mirror that publishes to the streams since then.
-type Promotion struct {
-	ID  uuid.UUID
-	At  time.Time // zero if unknown
-	URL string    // public URL of the promoted service; "" if unknown
-}
-
-// Replaces reports whether the promotion replaces a log with the known promotions; false for nil. See
-// handover.Successor.
-func (p *Promotion) Replaces(known []handover.Promotion) bool {
-	return p != nil && handover.Successor(known, []handover.Promotion{{ID: p.ID, PromotedAt: p.At}}) != nil
-}
-
-// FindPromotion reads the promotion in the metadata of the main stream of an origin; nil without a promotion or a
-// stream.
-func FindPromotion(ctx context.Context, conn *nats.Conn, origin string) (*Promotion, error) {
-	js, err := jetstream.New(conn)
-	if err != nil {
-		return nil, fmt.Errorf("use JetStream: %w", err)
-	}
-	found, err := js.Stream(ctx, StreamName(origin))
-	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("open stream %s: %w", StreamName(origin), err)
-	}
-	return promotionOf(&found.CachedInfo().Config)
-}
-
-// promotionOf reads the promotion in the metadata of a stream; nil without one.
-func promotionOf(config *jetstream.StreamConfig) (*Promotion, error) {
-	id, at := config.Metadata[promotionMetadata], config.Metadata[timeMetadata]
-	if id == "" {
-		return nil, nil
-	}
-	p := Promotion{URL: config.Metadata[urlMetadata]}
-	var err error
-	if p.ID, err = uuid.Parse(id); err == nil && at != "" {
-		p.At, err = time.Parse(time.RFC3339Nano, at)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("promotion in the metadata of %s: %w", config.Name, err)
-	}
-	return &p, nil
-}
-
-// mark writes the latest promotion of this database into the configuration of a stream, and reports whether that
-// changed it. The caller sends the configuration to the servers. mark fails with a RefusedError if the promotion in the
-// configuration replaces this database: another service continues the log.
-func (r *Relay) mark(ctx context.Context, config *jetstream.StreamConfig) (changed bool, err error) {
-	found, err := promotionOf(config)
-	if err != nil {
-		return false, err
-	}
-	known, err := handover.Known(ctx, r.db)
-	if err != nil {
-		return false, err
-	}
-	if found.Replaces(known) {
-		return false, &RefusedError{
-			Stream: config.Name, LogIndex: -1, reason: fmt.Sprintf("another service was promoted (%s) and publishes", found.URL),
-		}
-	}
-	last, err := handover.Latest(ctx, r.db)
-	if err != nil || last == nil || found != nil && found.ID == last.ID {
-		return false, err
-	}
-	config.Metadata = maps.Clone(config.Metadata)
-	config.Metadata[promotionMetadata], config.Metadata[urlMetadata] = last.ID.String(), r.config.PublicURL
-	config.Metadata[timeMetadata] = last.PromotedAt.Format(time.RFC3339Nano)
-	return true, nil
-}
+// originMetadata is the key of the origin in the metadata of a stream.
+const originMetadata = "novelgate-origin"
 
 // StreamName returns the name of the main stream of an origin. It has a hash of the origin, because origins have
 // characters that stream names must not have.
@@ -146,8 +62,7 @@ type stream struct {
 func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a sequence
 
 // open opens a stream of the current origin, or creates it, and reads its last sequence. It fails with a RefusedError
-// if its configuration is unsuitable (see differs), if another service continues the log (see mark), or if a stream of
-// another ledger has its subjects (see retire).
+// if its configuration is unsuitable (see differs), or if a stream of another ledger has its subjects (see retire).
 func (r *Relay) open(
 	ctx context.Context, configure func(origin string) jetstream.StreamConfig, sealed ledger.Sealed,
 ) (*stream, error) {
@@ -166,18 +81,8 @@ func (r *Relay) open(
 		return nil, fmt.Errorf("open stream %s: %w", want.Name, err)
 	}
 	info := found.CachedInfo()
-	marked := info.Config
-	changed, err := r.mark(ctx, &marked)
-	if err != nil {
-		return nil, err
-	}
 	if reason := differs(&info.Config, &want); reason != "" {
 		return nil, &RefusedError{Stream: want.Name, LogIndex: -1, reason: reason}
-	}
-	if changed {
-		if found, err = r.js.UpdateStream(ctx, marked); err != nil {
-			return nil, fmt.Errorf("mark stream %s: %w", want.Name, err)
-		}
 	}
 	return &stream{
 		Stream: found, name: want.Name, prefix: strings.TrimSuffix(want.Subjects[0], ">"), last: info.State.LastSeq,
@@ -224,9 +129,6 @@ func (r *Relay) retire(
 			return &RefusedError{
 				Stream: name, LogIndex: -1, reason: fmt.Sprintf("it takes %s and belongs to %q", subjects, origin),
 			}
-		}
-		if _, err := r.mark(ctx, &config); err != nil {
-			return err
 		}
 		config.Subjects = []string{name}
 		if _, err := r.js.UpdateStream(ctx, config); err != nil {

@@ -10,9 +10,6 @@
 //	go run ./internal/bench projections                      # how fast projections read the log
 //	go run ./internal/bench import --lines 1000000           # bulk import, alone and beside live comments
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
-//	go run ./internal/bench cells                            # how evenly several logs would share the comments
-//	go run ./internal/bench relay --sustain 10m              # what a relay costs, and how far it and a mirror are behind
-//	go run ./internal/bench mirror                           # how long a new mirror takes, and what it costs its origin
 //	go run ./internal/bench pages --titles 10000             # each kind of page, on a small and a large database
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
@@ -42,12 +39,8 @@ type program struct {
 	Projections projectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
 	Read        readCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
 	Growth      growthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
-	Cells       cellsCommand       `cmd:"" help:"Simulate how evenly comments spread when novels are split over independent logs by title."`
 	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
 	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
-	Relay       relayCommand       `cmd:"" help:"Measure the cost of a relay to NATS, and the delay of comments to the stream and to a mirror."`
-	Mirror      mirrorCommand      `cmd:"" help:"Measure how long a new mirror takes, and the cost of comments beside it."`
-	NATS        natsCommand        `cmd:"" hidden:"" help:"Run a NATS server."`
 	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Run the handler that readers are compared with."`
 	Peer        peerCommand        `cmd:"" hidden:"" help:"Run the CRUD peer."`
 	Load        loadCommand        `cmd:"" hidden:"" help:"Run the load generator."`

@@ -235,11 +235,6 @@ func (h *host) try(t *testing.T, v variant, name string) {
 	set(v.statements)
 	if v.refused != "" {
 		wantOneSentence(t, service, fill(v.refused))
-		if v.pooled != "" {
-			if out := RunCLI(t, service, "handover", "--undo"); out.Stderr != v.refused+"\n" {
-				t.Errorf("a handover is undone: %s", out.Stderr)
-			}
-		}
 		if v.then == nil {
 			return
 		}

@@ -50,7 +50,7 @@ func TestErasedForGood(t *testing.T) {
 	ada.Put(t, author+"/member", Fields{"memberId": plantedMember}).WantJSON(t, 200, &struct{}{})
 	page := "/novels/" + strings.ReplaceAll(strings.ToLower(title), " ", "-") + "/discussion"
 	testdb.Eventually(t, "the page shows all comments", func() bool {
-		status, shown := Get(t, s.ReadURL+page)
+		status, shown := Get(t, s.URL+page)
 		shown = structuredData.ReplaceAllString(shown, "") // which repeats the comments
 		return status == 200 && strings.Count(shown, plantedWords) == len(posts) && strings.Contains(shown, neighboursWord) &&
 			strings.Contains(shown, plantedMember)
@@ -72,14 +72,14 @@ func TestErasedForGood(t *testing.T) {
 	wantErased := func(when string) {
 		t.Helper()
 		testdb.Eventually(t, "the page shows, "+when+", that the comments are erased", func() bool {
-			status, shown := Get(t, s.ReadURL+page)
+			status, shown := Get(t, s.URL+page)
 			return status == 200 && strings.Count(shown, "This comment was erased.") == len(posts) &&
 				strings.Contains(shown, neighboursWord) &&
 				!strings.Contains(shown, plantedWords) && !strings.Contains(shown, plantedName) &&
 				!strings.Contains(shown, plantedMember)
 		})
 		for _, id := range posts {
-			if status, shown := Get(t, s.ReadURL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
+			if status, shown := Get(t, s.URL+page+"?post="+id); status != 200 || !strings.Contains(shown, `id="post-`+id+`"`) {
 				t.Errorf("%s: the address of a comment answers %d", when, status)
 			}
 		}

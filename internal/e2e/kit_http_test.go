@@ -81,11 +81,7 @@ func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, er
 	if r.Chunked {
 		body = struct{ io.Reader }{body} // hides the length
 	}
-	address := s.URL
-	if r.forReaders() {
-		address = s.ReadURL
-	}
-	request, err := http.NewRequestWithContext(ctx, r.Method, address+r.Path, body)
+	request, err := http.NewRequestWithContext(ctx, r.Method, s.URL+r.Path, body)
 	if err != nil {
 		return nil, fmt.Errorf("make HTTP request: %w", err)
 	}

@@ -40,12 +40,6 @@ func launch(t testing.TB, args ...string) *process {
 // killed, and its standard error must not contain a secret.
 func launchProgram(t testing.TB, program string, args ...string) *process {
 	t.Helper()
-	return launchProgramTo(t, nil, program, args...)
-}
-
-// launchProgramTo is launchProgram with another standard output; nil: it is captured.
-func launchProgramTo(t testing.TB, stdout *os.File, program string, args ...string) *process {
-	t.Helper()
 	p := &process{
 		cmd:    exec.CommandContext(context.Background(), program, args...),
 		stdout: &Capture{}, stderr: &Capture{}, exited: make(chan struct{}),
@@ -56,9 +50,6 @@ func launchProgramTo(t testing.TB, stdout *os.File, program string, args ...stri
 		}
 	}
 	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
-	if stdout != nil {
-		p.cmd.Stdout = stdout
-	}
 	if err := p.cmd.Start(); err != nil {
 		t.Fatalf("start novelgate %s: %v", strings.Join(args, " "), err)
 	}
@@ -149,10 +140,8 @@ func lastLines(text string, n int) string {
 type Service struct {
 	*process           // nil for a service that was not started here
 	URL         string // of --listen, without a trailing slash
-	ReadURL     string // of what serves readers: URL, or a way to the mirror
 	OpsURL      string // of --ops-listen, likewise
 	DatabaseURL string
-	mirror      *Service // that serves the readers; nil: the service does
 
 	registrar sync.Once // guards registers
 	registers *Person   // who registers partners
@@ -162,7 +151,7 @@ type Service struct {
 
 // Attach returns a client of a running service.
 func Attach(url string) *Service {
-	return &Service{URL: url, ReadURL: url, http: &http.Client{
+	return &Service{URL: url, http: &http.Client{
 		Transport:     &http.Transport{MaxIdleConnsPerHost: 64, ExpectContinueTimeout: patience},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // there are none
 		Timeout:       patience,
@@ -176,10 +165,9 @@ var patient = []string{"--request-timeout", "30s"}
 const publicURL = "https://platform.example"
 
 // Start runs the service on a database whose server may lose commits, with two lanes and long time-outs for a busy
-// machine, and waits until it listens. The service is stopped when the test ends. It may have a mirror: see mirrored.
+// machine, and waits until it listens. The service is stopped when the test ends.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
-	withMirror := mirrored(t) && !slices.Contains(flags, "--mirror")
 	s := start(t, slices.Concat([]string{
 		"--database-url", databaseURL, "--allow-unsafe-durability", "--lanes", "2",
 	}, patient, flags)...)
@@ -189,9 +177,6 @@ func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 			s.Stop(t)
 		}
 	})
-	if withMirror {
-		s.addMirror(t, flags)
-	}
 	return s
 }
 
@@ -226,7 +211,6 @@ func start(t testing.TB, flags ...string) *Service {
 		"serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--data-dir", dir,
 	}, flags)...)
 	s.URL = strings.TrimRight(s.line(t, "Novelgate is listening on "), "/")
-	s.ReadURL = s.URL
 	s.OpsURL = strings.TrimRight(s.line(t, "Operations (metrics, health, pprof) on "), "/")
 	return s
 }
@@ -276,9 +260,9 @@ func (s *Service) metrics(t testing.TB) string {
 	return body
 }
 
-// leases are the services that tests share: without a mirror, and with one. The first test starts a service and the
-// last one stops it, so that nothing outlives the tests, also when only one of them runs.
-var leases [2]lease
+// shared is the lease of the service that tests share. The first test starts the service and the last one stops it, so
+// that nothing outlives the tests, also when only one of them runs.
+var shared lease
 
 type lease struct {
 	mu      sync.Mutex
@@ -291,10 +275,7 @@ type lease struct {
 // their own integrations, unique titles, and very high limits.
 func Shared(t testing.TB) *Service {
 	t.Helper()
-	lease := &leases[0]
-	if mirrored(t) {
-		lease = &leases[1]
-	}
+	lease := &shared
 	lease.mu.Lock()
 	defer lease.mu.Unlock()
 	if lease.users == 0 {
@@ -356,16 +337,21 @@ func awaitSealed(t testing.TB, databaseURL string) {
 	})
 }
 
-// Projected polls the analytics tables, of the mirror if there is one, until the query returns a row, and scans it into
-// into. It waits long: other tests' transactions in the same PostgreSQL delay projections.
+// awaitSigned waits until the ledger covers the events that are there now.
+func awaitSigned(t testing.TB, s *Service) {
+	t.Helper()
+	events := value[int64](t, s.DatabaseURL, `SELECT count(*) FROM events`)
+	testdb.Eventually(t, "the ledger is signed", func() bool {
+		return value[int64](t, s.DatabaseURL, `SELECT coalesce(max(tree_size), 0) FROM ledger_checkpoints`) >= events
+	})
+}
+
+// Projected polls the analytics tables until the query returns a row, and scans it into into. It waits long: other
+// tests' transactions in the same PostgreSQL delay projections.
 func (s *Service) Projected(t testing.TB, into []any, query string, args ...any) {
 	t.Helper()
 	ctx := context.Background()
-	readers := s
-	if s.mirror != nil {
-		readers = s.mirror
-	}
-	connection := testdb.Connect(t, readers.DatabaseURL)
+	connection := testdb.Connect(t, s.DatabaseURL)
 	testdb.Eventually(t, query, func() bool {
 		err := connection.QueryRow(ctx, query, args...).Scan(into...)
 		switch {

@@ -57,7 +57,7 @@ func TestLedger(t *testing.T) {
 	if err := p.Unmarshal(s.Send(t, Request{Path: "/ledger/proof?logIndex=1"}).Body); err != nil {
 		t.Fatal(err)
 	}
-	code, bundle := Get(t, s.ReadURL+"/ledger/tile/entries/000.p/2")
+	code, bundle := Get(t, s.URL+"/ledger/tile/entries/000.p/2")
 	if code != http.StatusOK {
 		t.Fatalf("entries: %d", code)
 	}
@@ -115,11 +115,11 @@ func TestLedgerWitnesses(t *testing.T) {
 	awaitSealed(t, s.DatabaseURL)
 	var text string
 	testdb.Eventually(t, "two witnesses have cosigned", func() bool {
-		_, text = Get(t, s.ReadURL+"/ledger/checkpoint")
+		_, text = Get(t, s.URL+"/ledger/checkpoint")
 		return strings.Contains(text, "— one ") && strings.Contains(text, "— two ")
 	})
 	testdb.Eventually(t, "the proof is cosigned", func() bool { // not before the witnesses have the newest checkpoint
-		_, proof := Get(t, s.ReadURL+"/ledger/proof?logIndex=0")
+		_, proof := Get(t, s.URL+"/ledger/proof?logIndex=0")
 		return strings.Contains(proof, "— two ")
 	})
 	size := fmt.Sprintf(`novelgate_ledger_witness_size_entries{target="%s"} %d`, witnesses[0].URL,
@@ -138,7 +138,7 @@ func TestLedgerWitnesses(t *testing.T) {
 		}
 		return s.CLI(t, append([]string{"events", "verify", "--policy", file}, args...)...)
 	}
-	for _, args := range [][]string{{"--url", s.ReadURL}, {"--no-projections"}} {
+	for _, args := range [][]string{{"--url", s.URL}, {"--no-projections"}} {
 		out := verify("group g 2 one two three\nquorum g\n", args...)
 		if out.Code != 0 || !strings.Contains(out.Stdout, witnesses[1].VerifierKey) {
 			t.Errorf("%v: two of three ended with %d\n%s%s", args, out.Code, out.Stdout, out.Stderr)
@@ -147,7 +147,7 @@ func TestLedgerWitnesses(t *testing.T) {
 			t.Errorf("%v: the third one ended with %d\n%s%s", args, out.Code, out.Stdout, out.Stderr)
 		}
 	}
-	if out := verify("quorum four\n", "--url", s.ReadURL); out.Code == 0 || !strings.Contains(out.Stderr, "line 5") {
+	if out := verify("quorum four\n", "--url", s.URL); out.Code == 0 || !strings.Contains(out.Stderr, "line 5") {
 		t.Errorf("an unknown witness ended with %d: %s", out.Code, out.Stderr)
 	}
 	s.Refused(t, append([]string{"serve", "--ledger-witness", "ftp://example.com"}, flags[2:4]...)...)
@@ -171,7 +171,7 @@ func TestLedgerOfTwoReplicas(t *testing.T) {
 		t.Errorf("the first one does not sign:\n%s", first.said())
 	}
 	testdb.Eventually(t, "the second one serves what the first one signs", func() bool {
-		code, _ := Get(t, second.ReadURL+"/ledger/checkpoint")
+		code, _ := Get(t, second.URL+"/ledger/checkpoint")
 		return code == http.StatusOK
 	})
 	file := filepath.Join(t.TempDir(), "ledger.key")
@@ -200,7 +200,7 @@ func TestExportAndVerify(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{dir},
-		{"--url", s.ReadURL},
+		{"--url", s.URL},
 		{"--database"},
 		{},
 		{dir, "--against", filepath.Join(dir, "checkpoint")},
@@ -218,7 +218,7 @@ func TestExportAndVerify(t *testing.T) {
 		!strings.Contains(out.Stdout, "novelgate events verify") || !strings.Contains(out.Stdout, `"projections":"true"`) {
 		t.Errorf("the access log does not have it:\n%s", out.Stdout)
 	}
-	s.Refused(t, "events", "verify", dir, "--url", s.ReadURL)
+	s.Refused(t, "events", "verify", dir, "--url", s.URL)
 	s.Refused(t, "events", "verify", dir, "--key", "no key")
 	noKeys := filepath.Join(t.TempDir(), "keys") // without a key to trust
 	if err := os.WriteFile(noKeys, []byte("\n"), 0o600); err != nil {

@@ -8,6 +8,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == natsCommand {
+		os.Exit(runNATS(os.Args[2:]))
+	}
 	code := testdb.Run(m)
 	if err := removeBinaries(); err != nil {
 		panic(err)

@@ -55,7 +55,6 @@ var routeClasses = map[string]struct {
 	"GET /accent.css":                   {forAll, nil},
 	"GET /ledger/checkpoint":            {forAll, nil},
 	"GET /ledger/key":                   {forAll, nil},
-	"GET /ledger/origins":               {forAll, nil},
 	"GET /ledger/proof":                 {forAll, nil},
 	"GET /ledger/tile/{tile}":           {forAll, nil},
 

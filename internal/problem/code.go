@@ -30,7 +30,6 @@ const (
 	CodeConflict              Code = "conflict"
 	CodeOffsetMismatch        Code = "offset_mismatch"
 	CodeImportClosed          Code = "import_closed"
-	CodeMisdirected           Code = "misdirected"
 	CodeInternal              Code = "internal"
 )
 
@@ -65,7 +64,6 @@ var kinds = [...]kind{
 	{CodeConflict, http.StatusConflict, "Conflict", false},
 	{CodeOffsetMismatch, http.StatusConflict, "Conflict", false},
 	{CodeImportClosed, http.StatusConflict, "Conflict", false},
-	{CodeMisdirected, http.StatusMisdirectedRequest, "Misdirected Request", false},
 	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
 }
 

@@ -32,7 +32,6 @@ type Error struct {
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
 	Offset     *int64        // offset of the next part, when a part of an import is refused
-	Origin     string        // where to send the request, for misdirected, and for unavailable after a handover
 
 	cause error // for logs and errors.Is; never rendered
 }
@@ -159,19 +158,6 @@ func Unavailable(retryAfter time.Duration) *Error {
 	}
 }
 
-// HandedOver means that another service takes over. successor is its URL, "" if it is unknown.
-func HandedOver(successor string, retryAfter time.Duration) *Error {
-	e := Unavailable(retryAfter)
-	e.Origin = successor
-	at := ""
-	if successor != "" {
-		at = " at " + successor
-	}
-	e.Detail = "Another service takes over" + at + ". Repeat the request after the time in Retry-After, with the same " +
-		"Idempotency-Key if it has one."
-	return e
-}
-
 // ReadersOnly is the Unavailable of a service that only serves readers, until its database server is promoted.
 func ReadersOnly(retryAfter time.Duration) *Error {
 	return Unavailable(retryAfter).WithDetail("The database of this service is a standby, so it only serves readers. " +
@@ -224,15 +210,6 @@ func OffsetMismatch(expected int64) *Error {
 // ImportClosed means that an import accepts no more lines, or can no longer be completed or cancelled.
 func ImportClosed(state string) *Error {
 	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
-}
-
-// Misdirected means that this is a mirror, which serves only readers and auditors. Its origin is the service at this
-// URL.
-func Misdirected(origin string) *Error {
-	return &Error{
-		Code: CodeMisdirected, Origin: origin,
-		Detail: "This is a mirror. Send the request to " + origin + ".",
-	}
 }
 
 // Internal is a 500. The client does not see the cause.
@@ -315,7 +292,6 @@ type body struct {
 	Errors    []FieldError `json:"errors,omitempty"`
 
 	ExpectedOffset *int64 `json:"expectedOffset,omitzero"` // of the next part of an import
-	Origin         string `json:"origin,omitzero"`         // of a mirror, or the service that takes over
 }
 
 // JSON returns the body of a response to the request with this id.
@@ -323,7 +299,7 @@ func (e *Error) JSON(requestID string) []byte {
 	k := e.Code.kind()
 	out := body{
 		Type: "about:blank", Title: k.title, Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
-		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset, Origin: e.Origin,
+		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset,
 	}
 	if len(e.Fields) > 0 {
 		out.Field = e.Fields[0].Field

@@ -4,8 +4,6 @@ import (
 	"context"
 	"net/http"
 
-	"novelgate/events/ledger"
-	"novelgate/events/ledger/audit"
 	"novelgate/internal/httpkit"
 )
 
@@ -37,9 +35,6 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 	}
 	emit := func(list []Event) error {
 		return out.Write(len(list), func(buffer []byte, i int) ([]byte, error) {
-			if o.stored {
-				return appendStored(buffer, &list[i])
-			}
 			return AppendCloudEvent(buffer, &list[i])
 		})
 	}
@@ -47,13 +42,4 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 	return out.Run(rd.client.Context(), func(ctx context.Context) error {
 		return s.Run(ctx, o.Cursor, emit, out.KeepAlive)
 	})
-}
-
-// appendStored appends an event as a line of a bundle, which has all data of the event's entry in the ledger.
-func appendStored(buffer []byte, e *Event) ([]byte, error) {
-	stored := ledger.Event{Row: e.Row, LogIndex: ledger.NoLogIndex}
-	if e.LogIndex != nil {
-		stored.LogIndex = *e.LogIndex
-	}
-	return audit.AppendEvent(buffer, &stored)
 }

@@ -54,7 +54,6 @@ func ParseRange(r *http.Request, q *httpkit.Query) Range {
 type options struct {
 	Range
 	filter Filter
-	stored bool // send lines of bundles instead of CloudEvents
 }
 
 // parse parses the parameters of a request for events.
@@ -67,11 +66,6 @@ func parse(rd *readRequest) (*options, error) {
 			Type: q.Text("type"), Integration: q.ID("integration"), Novel: q.ID("novel"), Correlation: q.Text("correlation"),
 			From: q.Time("from"), To: q.Time("to"),
 		},
-	}
-	if q.Given("form") {
-		if o.stored = q.Text("form") == "stored"; !o.stored || !o.Lines {
-			q.Refuse("form", "must be stored, with Accept: "+httpkit.LineMediaType)
-		}
 	}
 	if o.Follow && (o.filter.Before != nil || o.filter.To != nil) {
 		q.Refuse("follow", "does not end: it cannot be combined with before or to")

@@ -206,8 +206,8 @@ var errEncoding = errors.New("is not valid UTF-8")
 // timeFormat has microseconds, the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
-// AppendEvent appends an event as JSON without line ends, as in a line of a bundle: the stored bytes, without decoding.
-func AppendEvent(dst []byte, e *ledger.Event) ([]byte, error) {
+// appendEvent appends an event as JSON without line ends, as in a line of a bundle: the stored bytes, without decoding.
+func appendEvent(dst []byte, e *ledger.Event) ([]byte, error) {
 	dst = append(dst, '{')
 	if e.LogIndex != ledger.NoLogIndex {
 		dst = append(strconv.AppendInt(append(dst, `"logIndex":`...), e.LogIndex, 10), ',')

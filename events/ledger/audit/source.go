@@ -15,7 +15,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// Source is a source of history: a database, bundles, a running service, or the streams of a relay.
+// Source is a source of history: a database, bundles, or a running service.
 type Source interface {
 	// Checkpoint returns the signed note of a checkpoint, and Keys its verifier keys.
 	Checkpoint(ctx context.Context) ([]byte, error)

@@ -139,7 +139,7 @@ func (w *chunkWriter) writeEvents(ctx context.Context, path string, first int64,
 		return w.writeTile(tlog.Tile{L: entryBundles, N: n, W: int(next - n*ledger.TileWidth)}, entries)
 	}
 	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
-		if w.line, err = AppendEvent(w.line[:0], e); err != nil {
+		if w.line, err = appendEvent(w.line[:0], e); err != nil {
 			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
 		}
 		if _, err := w.out.Write(append(w.line, '\n')); err != nil {

@@ -60,9 +60,6 @@ func (l *Ledger) SignAs(origin string) {
 	l.restart()
 }
 
-// Files returns the key file and the memory.
-func (l *Ledger) Files() (key, memory string) { return l.keyFile, l.id.Memory }
-
 // restart replaces the signer by one that has signed nothing yet.
 func (l *Ledger) restart() {
 	l.t.Helper()
