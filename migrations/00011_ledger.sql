@@ -91,6 +91,7 @@ CREATE TRIGGER ledger_state_stays BEFORE DELETE OR TRUNCATE ON ledger_state FOR 
 CREATE TABLE ledger_origins (
     ordinal    integer     NOT NULL PRIMARY KEY CHECK (ordinal > 0),
     origin     text        NOT NULL UNIQUE CHECK (origin <> ''),
+    signer     uuid        NOT NULL,
     tree_size  bigint      NOT NULL CHECK (tree_size >= 0),
     started_at timestamptz NOT NULL
 );
@@ -98,6 +99,7 @@ CREATE TABLE ledger_origins (
 COMMENT ON TABLE ledger_origins IS 'Names under which the ledger has been signed; the highest ordinal is the current one. A new one is started, and recorded here, for instance after a restore that lost signed events.';
 COMMENT ON COLUMN ledger_origins.ordinal IS '1, 2, 3, …';
 COMMENT ON COLUMN ledger_origins.origin IS 'Origin line of the checkpoints.';
+COMMENT ON COLUMN ledger_origins.signer IS 'Id of the signer directory, in its file id. Without it the origin cannot be signed any more.';
 COMMENT ON COLUMN ledger_origins.tree_size IS 'Entries in the tree when the origin was started.';
 COMMENT ON COLUMN ledger_origins.started_at IS 'When the origin was started.';
 

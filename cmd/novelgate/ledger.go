@@ -21,9 +21,7 @@ import (
 
 type ledgerCommand struct {
 	Status ledgerStatus `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
-	NewKey ledgerNewKey `cmd:"" help:"Add a private key to the key file and print its public key."`
-
-	NewMemory ledgerNewMemory `cmd:"" help:"Create a memory for new origins, after the old one is lost."`
+	NewKey ledgerNewKey `cmd:"" help:"Add a private key to the signer directory and print its public key."`
 }
 
 type ledgerStatus struct{ CommonFlags }
@@ -52,7 +50,7 @@ func statusRows(s *ledger.Status) [][]any {
 		{"unsealed events", unsealed},
 		{"lag seconds", fmt.Sprintf("%.3f", s.LagSeconds)},
 		{"origin", orDash(s.Origin)},
-		{"signed through memory", orDash(s.Memory)},
+		{"signer", orDash(s.Signer)},
 		{"checkpoint", checkpoint},
 	}
 	for _, key := range s.VerifierKeys {
@@ -63,22 +61,13 @@ func statusRows(s *ledger.Status) [][]any {
 
 type ledgerNewKey struct {
 	CommonFlags
-	Ledger SigningFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+	Ledger SignerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 }
 
 // Help is shown by --help.
-func (*ledgerNewKey) Help() string {
-	return "All keys of the file sign. The file is created if it does not exist, together with a memory."
-}
+func (*ledgerNewKey) Help() string { return "All keys of the signer directory sign." }
 
-// Validate refuses a path whose directory does not exist, so that a typing error does not create keys in a wrong place.
-// Only the data directory is created. kong calls it.
-func (c *ledgerNewKey) Validate() error {
-	return errors.Join(requireParentDir("--ledger-key", c.Ledger.Key),
-		requireParentDir("--ledger-memory", c.Ledger.Memory))
-}
-
-// requireParentDir refuses a path whose directory does not exist. It accepts "".
+// requireParentDir refuses a path whose directory does not exist, for instance a misspelt one. It accepts "".
 func requireParentDir(flag, path string) error {
 	if dir := filepath.Dir(path); path != "" {
 		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -97,65 +86,34 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 	if status.Origin == nil {
 		return errors.New("the ledger has no origin yet: start `novelgate serve` first")
 	}
-	file, memory := c.Ledger.files(c.DataDir)
-	key, err := ledger.AddKey(file, memory, *status.Origin)
+	directory := c.Ledger.directory(c.DataDir)
+	key, err := directory.AddKey(*status.Origin)
 	if err != nil {
 		return err
 	}
 	added := struct {
 		File        string `json:"file"`
 		VerifierKey string `json:"verifierKey"`
-	}{file, key}
+	}{directory.KeyFile(), key}
 	return out.print(added, func() {
 		fmt.Fprintln(out.stdout, key)
-		fmt.Fprintln(out.stderr, "The private key is in", file+". Replicas sign with it after a restart.")
+		fmt.Fprintln(out.stderr, "The private key is in", directory.KeyFile()+". Replicas sign with it after a restart.")
 	})
 }
 
-type ledgerNewMemory struct {
-	DataDir string       `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
-	Ledger  SigningFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+// SignerFlags locate the signer directory of the ledger. They have the prefix --ledger-.
+type SignerFlags struct {
+	Signer string `env:"SIGNER" placeholder:"DIR" help:"Signer directory: the private keys of the ledger and its newest signed note. Replicas may share it; never use a copy of it (default: signer in the data directory, made at the first start)."`
 }
 
-// Help is shown by --help.
-func (*ledgerNewMemory) Help() string {
-	return "The command adds a line with the name of the memory to the file of the private keys."
-}
-
-// Validate refuses a path whose directory does not exist. kong calls it.
-func (c *ledgerNewMemory) Validate() error {
-	return requireParentDir("--ledger-memory", c.Ledger.Memory)
-}
-
-func (c *ledgerNewMemory) Run(s streams) error {
-	file, memory := c.Ledger.files(c.DataDir)
-	if err := ledger.NewMemory(file, memory); err != nil {
-		return err
-	}
-	fmt.Fprintln(s.stdout, memory)
-	fmt.Fprintln(s.stderr,
-		"Start `novelgate serve` with --ledger-origin and a name that was never used: the origins of the lost memory "+
-			"are not signed any more.")
-	return nil
-}
-
-// SigningFlags locate the private keys and the memory of the ledger. They have the prefix --ledger-.
-type SigningFlags struct {
-	Key    string `env:"KEY" placeholder:"FILE" help:"File of the private keys that sign the ledger, the same for all replicas (default: ledger.key in the data directory, created at the first start)."`
-	Memory string `env:"MEMORY" placeholder:"DIR" help:"Directory outside the database for the newest signed checkpoint. Replicas may share it. Never sign with a copy of it (default: beside the keys, FILE.memory)."`
-}
-
-// files returns the file of the private keys and the directory of the memory: those of the flags, or the defaults.
-func (f SigningFlags) files(dataDir string) (key, memory string) {
-	key = cmp.Or(f.Key, filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "ledger.key"))
-	return key, cmp.Or(f.Memory, ledger.DefaultMemory(key))
+func (f SignerFlags) directory(dataDir string) ledger.Directory {
+	return ledger.Directory(cmp.Or(f.Signer, filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "signer")))
 }
 
 // LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix --ledger-.
 type LedgerFlags struct {
-	SigningFlags
+	SignerFlags
 	Origin        string     `env:"ORIGIN" placeholder:"NAME" help:"Name that signs the ledger. Another name starts a new origin (default: the current one; at first the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
-	PublishDir    string     `env:"PUBLISH_DIR" type:"existingdir" placeholder:"DIR" help:"Directory for a copy of every checkpoint, without checkpoints of another origin or history."`
 	PublishURL    *url.URL   `env:"PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
 	PublishMethod string     `env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"Method for --ledger-publish-url: POST or PUT (default: ${default})."`
 	Witness       []*url.URL `env:"WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
@@ -171,13 +129,7 @@ func (f *LedgerFlags) validate() error {
 	if err := f.validateWitnesses(); err != nil {
 		return err
 	}
-	if f.Key != "" {
-		// serve creates a key only in the default place: a wrong path must not become a new identity.
-		if _, err := os.Stat(f.Key); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("--ledger-key: %s does not exist; `novelgate ledger new-key` creates it", f.Key)
-		}
-	}
-	return requireParentDir("--ledger-memory", f.Memory)
+	return requireParentDir("--ledger-signer", f.Signer)
 }
 
 func (f *LedgerFlags) validateWitnesses() error {
@@ -209,9 +161,9 @@ func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir str
 		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
 	})
 	s.background = append(s.background, sealer.Run)
-	file, memory := flags.files(dataDir)
+	directory := flags.directory(dataDir)
 	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
-		Origin: flags.Origin, KeyFile: file, Memory: memory,
+		Origin: flags.Origin, Directory: directory,
 		// The address without its scheme, as C2SP tlog-tiles recommends.
 		OriginPrefix: s.publicURL.Host + s.publicURL.Path + "/ledger",
 	})
@@ -222,8 +174,8 @@ func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir str
 		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin),
 			slog.String("previous", id.Previous))
 	}
-	if ledger.ReadableByOthers(file) {
-		s.logger.WarnContext(ctx, "others can read the private key of the ledger", slog.String("file", file))
+	if directory.KeysAreExposed() {
+		s.logger.WarnContext(ctx, "others can read the private keys of the ledger", slog.String("file", directory.KeyFile()))
 	}
 	signer, err := ledger.NewSigner(ledger.SignerConfig{
 		Pool: pool, Identity: id, Metrics: s.ledgerMetrics, Logger: s.logger,
@@ -245,7 +197,7 @@ func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir str
 // it is held back for up to ten seconds: a witness that answers again must cosign it within this time.
 const witnessPause = 4 * time.Second
 
-// ledgerPublishers returns the background work that copies checkpoints to the directory, the endpoint and witnesses.
+// ledgerPublishers returns the background work that sends checkpoints to the endpoint and the witnesses.
 func (s *service) ledgerPublishers(flags *LedgerFlags, origin string) (work []func(context.Context), err error) {
 	pool := s.db.pools.General
 	publish := func(target ledger.Target, maxInterval time.Duration) {
@@ -253,9 +205,6 @@ func (s *service) ledgerPublishers(flags *LedgerFlags, origin string) (work []fu
 			Pool: pool, Origin: origin, Target: target, MaxInterval: maxInterval, Metrics: s.ledgerMetrics, Logger: s.logger,
 		})
 		work = append(work, publisher.Run)
-	}
-	if flags.PublishDir != "" {
-		publish(ledger.NewDirectory(pool, flags.PublishDir), ledger.DefaultMaxInterval)
 	}
 	if flags.PublishURL != nil {
 		publish(ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL), ledger.DefaultMaxInterval)

@@ -217,16 +217,6 @@ func (s *Store) Tree(ctx context.Context) (tlog.Tree, error) {
 	return tlog.Tree{N: now.size, Hash: now.root}, err
 }
 
-// checkExtends fails with ErrForked unless the current tree extends that of a checkpoint. The caller has read the
-// checkpoint before, so a tree that is smaller has lost entries.
-func (s *Store) checkExtends(ctx context.Context, c Checkpoint) error {
-	grown, err := s.Tree(ctx)
-	if err != nil {
-		return err
-	}
-	return Extends(grown, c.Tree, s.Hashes(ctx, grown))
-}
-
 // ErrForked is returned for a tree that does not extend one that was signed.
 var ErrForked = errors.New("the ledger does not extend what was signed before")
 

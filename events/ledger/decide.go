@@ -9,62 +9,36 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// facts are all inputs of the decision to sign: the contents of the memory, read while it is locked, and then one
-// snapshot of the database.
+// facts are all inputs of the decision to sign: the contents of the signer directory, read while it is locked, and then
+// one snapshot of the database.
 type facts struct {
-	memory     uuid.UUID     // memory of this replica
-	keyMemory  uuid.NullUUID // memory that the key file names; none: the key is older than memories
-	bound      uuid.NullUUID // memory that the database binds to the origin
-	remembered *tlog.Tree    // newest checkpoint of the origin in the memory
-	last       *tlog.Tree    // newest checkpoint of the origin in the database
-	lastAge    time.Duration // since it was signed
-	known      *tlog.Tree    // newest checkpoint of the origin that this process has seen in the memory
-	tree       tlog.Tree     // the sealed tree
-	unsealed   bool          // the log has more events than the tree
+	directory uuid.UUID     // id of the locked signer directory
+	signer    uuid.NullUUID // id of the signer directory of the origin; none: the database does not know the origin
+	noted     *tlog.Tree    // newest note of the origin in the directory
+	last      *tlog.Tree    // newest checkpoint of the origin in the database
+	lastAge   time.Duration // since it was signed
+	known     *tlog.Tree    // newest note of the origin that this process has seen in the directory
+	tree      tlog.Tree     // the sealed tree
+	unsealed  bool          // the log has more events than the tree
 }
 
-// checkBinding fails with ErrMemory if the memory must not sign for the origin: the key names another memory, the
-// database binds the origin to another memory, or it binds it to none and this memory lacks its newest checkpoint.
-func (f *facts) checkBinding() error {
-	switch {
-	case f.keyMemory.Valid && f.keyMemory.UUID != f.memory:
-		return fmt.Errorf("%w: the key belongs to the memory %s, and this one is %s",
-			ErrMemory, f.keyMemory.UUID, f.memory)
-	case f.bound.Valid && f.bound.UUID != f.memory:
-		return fmt.Errorf("%w: the memory %s signs for this origin, and this one is %s",
-			ErrMemory, f.bound.UUID, f.memory)
-	case f.bound.Valid || f.last == nil:
-		return nil
-	case f.remembered == nil:
-		return fmt.Errorf("%w: it has no checkpoint of this origin, and %d entries were signed", ErrMemory, f.last.N)
-	case f.remembered.N < f.last.N || f.remembered.N == f.last.N && f.remembered.Hash != f.last.Hash:
-		return fmt.Errorf("%w: its newest checkpoint covers %d entries and is not that of the database, which covers %d",
-			ErrMemory, f.remembered.N, f.last.N)
-	}
-	return nil
-}
-
-// decide reports whether to sign the tree now. It fails with ErrMemory for a memory that must not sign, with ErrForked
-// for a tree that does not extend the signed ones, and with other errors of extends. extends fails with ErrForked
-// unless the tree extends older, which is not larger.
+// decide reports whether to sign the tree now. It fails with ErrDirectory for a directory that must not sign, with
+// ErrForked for a tree that does not extend the signed ones, and with other errors of extends. extends fails with
+// ErrForked unless the tree extends older, which is not larger.
 func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err error) {
-	if err := f.checkBinding(); err != nil {
-		return false, err
+	if !f.signer.Valid || f.signer.UUID != f.directory {
+		return false, otherDirectory(f.directory, f.signer)
 	}
-	if !f.bound.Valid {
-		return false, fmt.Errorf("%w: the database has no memory for this origin; restart this replica to record this one",
-			ErrMemory)
-	}
-	// A checkpoint is stored in the memory before the database, so the memory of the origin is never behind.
-	if f.last != nil && (f.remembered == nil || f.remembered.N < f.last.N) {
-		remembered := int64(0)
-		if f.remembered != nil {
-			remembered = f.remembered.N
+	// A note is stored in the directory before the database, so the directory of the origin is never behind.
+	if f.last != nil && (f.noted == nil || f.noted.N < f.last.N) {
+		noted := int64(0)
+		if f.noted != nil {
+			noted = f.noted.N
 		}
 		return false, fmt.Errorf("%w: it knows of %d signed entries, and the database of %d: it is a copy, or was restored "+
-			"from one; use the original, or start a new origin", ErrMemory, remembered, f.last.N)
+			"from one; use the original, or start a new origin", ErrDirectory, noted, f.last.N)
 	}
-	for _, older := range []*tlog.Tree{f.known, f.remembered, f.last} {
+	for _, older := range []*tlog.Tree{f.known, f.noted, f.last} {
 		switch {
 		case older == nil:
 		case older.N <= f.tree.N:
@@ -82,5 +56,13 @@ func (f *facts) decide(extends func(older tlog.Tree) error) (sign bool, err erro
 	return f.last == nil || f.last.N != f.tree.N, nil
 }
 
+// otherDirectory is the error of a directory that is not the one of the origin.
+func otherDirectory(directory uuid.UUID, signer uuid.NullUUID) error {
+	if !signer.Valid {
+		return fmt.Errorf("%w: the database does not have the origin; restart this replica to start it again", ErrDirectory)
+	}
+	return fmt.Errorf("%w: it is %s, and %s signs this origin", ErrDirectory, directory, signer.UUID)
+}
+
 // refused reports whether signing needs an operator to continue.
-func refused(err error) bool { return errors.Is(err, ErrForked) || errors.Is(err, ErrMemory) }
+func refused(err error) bool { return errors.Is(err, ErrForked) || errors.Is(err, ErrDirectory) }

@@ -12,15 +12,15 @@ import (
 	"novelgate/events/ledger"
 )
 
-// A model of replicas, files of memories, and two databases, the second of which is an earlier state of the first one,
+// A model of replicas, signer directories, and two databases, the second of which is an earlier state of the first one,
 // promoted or restored beside it. A breadth-first search visits all states. The decision is the signer's own code.
 
 const (
-	modelReplicas = 3
-	modelFiles    = 3
-	mostEvents    = 2 // maximum of a log
-	mostSetBack   = 2 // maximum number of losses
-	none          = uint8(255)
+	modelReplicas    = 3
+	modelDirectories = 3
+	mostEvents       = 2 // maximum of a log
+	mostSetBack      = 2 // maximum number of losses
+	none             = uint8(255)
 )
 
 // history is a log or a prefix of one: a number for each sequence of events. An event is named after the number of
@@ -60,19 +60,18 @@ type modelDatabase struct {
 	log    history
 	sealed uint8   // sealed events
 	last   history // newest checkpoint
-	bound  uint8   // memory of the origin
 	event  uint8   // name of the next event
 }
 
 // Steps of a signature.
 const (
-	idle       = uint8(iota)
-	hasSigned  // signed, and stored nowhere
-	isInMemory // or, with a planted fault, in the database
+	idle      = uint8(iota)
+	hasSigned // signed, and stored nowhere
+	isNoted   // or, with a planted fault, in the database
 )
 
-// modelReplica is zero between signatures: a signer's only state is its memory, and it may connect to either database
-// each time.
+// modelReplica is zero between signatures: a signer's only state is its directory, and it may connect to either
+// database each time.
 type modelReplica struct {
 	database uint8
 	phase    uint8
@@ -85,30 +84,24 @@ type modelState struct {
 	promoted  bool          // the second database exists
 	saved     modelDatabase // state of a standby or a backup
 	setBack   uint8
-	files     [modelFiles]history // newest checkpoint in each file of a memory
+	noted     [modelDirectories]history // newest note in each directory
 	replicas  [modelReplicas]modelReplica
 	served    history // largest published checkpoint
 }
 
-// model describes the replicas, and a planted fault.
+// model describes the replicas, and a planted fault. Directory 0 is the one that the origin names.
 type model struct {
-	file      [modelReplicas]uint8 // of each replica's memory, or none
-	id        [modelFiles]uint8    // of the memory in a file
-	keyMemory uint8                // of the key; none: the key is older than memories
-	unbound   bool                 // databases have no memory bound at first
-	events    int                  // maximum of a log
-	losses    uint8                // maximum number of restores and promotions
-	copies    bool                 // file 1 is replaced by a copy of file 0 at any time
-	oldCopy   bool                 // file 1 is a copy of file 0 that is older than any state of the databases
+	directory [modelReplicas]uint8    // of each replica, or none
+	id        [modelDirectories]uint8 // of each directory: a copy has the id of the original
+	events    int                     // maximum of a log
+	losses    uint8                   // maximum number of restores and promotions
+	copies    bool                    // directory 1 is replaced by a copy of directory 0 at any time
+	oldCopy   bool                    // directory 1 is a copy of directory 0 that is older than any state of the databases
 
-	ignoreMemory, ignoreLast, ignoreBinding, insertFirst, eager bool // planted faults
+	ignoreNote, ignoreLast, ignoreID, insertFirst, eager bool // planted faults
 }
 
-func memoryID(n uint8) uuid.UUID { return uuid.UUID{n + 1} }
-
-func nullMemory(n uint8) uuid.NullUUID {
-	return uuid.NullUUID{UUID: memoryID(n), Valid: n != none}
-}
+func directoryID(n uint8) uuid.UUID { return uuid.UUID{n + 1} }
 
 // modelRun is the result of a search.
 type modelRun struct {
@@ -118,21 +111,21 @@ type modelRun struct {
 	fork    string // steps to two conflicting checkpoints
 }
 
-// facts returns the facts of a replica with a file and a database.
-func (m *model) facts(s *modelState, d *modelDatabase, file uint8) ledger.Facts {
+// facts returns the facts of a replica with a directory and a database.
+func (m *model) facts(s *modelState, d *modelDatabase, directory uint8) ledger.Facts {
 	f := ledger.Facts{
-		Memory: memoryID(m.id[file]), KeyMemory: nullMemory(m.keyMemory), Bound: nullMemory(d.bound),
-		Remembered: modelTree(s.files[file]), Last: modelTree(d.last),
+		Directory: directoryID(m.id[directory]), Signer: uuid.NullUUID{UUID: directoryID(m.id[0]), Valid: true},
+		Noted: modelTree(s.noted[directory]), Last: modelTree(d.last),
 		Tree: *modelTree(front(d.log, int(d.sealed))), Unsealed: int(d.sealed) < size(d.log),
 	}
-	if m.ignoreMemory {
-		f.Remembered = f.Last
+	if m.ignoreNote {
+		f.Noted = f.Last
 	}
 	if m.ignoreLast {
 		f.Last = nil
 	}
-	if m.ignoreBinding {
-		f.Bound, f.KeyMemory = uuid.NullUUID{UUID: f.Memory, Valid: true}, uuid.NullUUID{}
+	if m.ignoreID {
+		f.Signer.UUID = f.Directory
 	}
 	if m.eager {
 		f.Unsealed = false
@@ -149,14 +142,11 @@ type modelStep struct {
 // explore visits all states until two checkpoints conflict.
 func (m *model) explore(t *testing.T) (run modelRun) {
 	t.Helper()
-	first := modelState{served: none, files: [modelFiles]history{none, none, none}}
-	first.databases[0] = modelDatabase{last: none, bound: m.id[0]}
-	if m.unbound {
-		first.databases[0].bound = none
-	}
+	first := modelState{served: none, noted: [modelDirectories]history{none, none, none}}
+	first.databases[0] = modelDatabase{last: none}
 	if m.oldCopy {
 		signed, d := historyNumber["a"], &first.databases[0]
-		first.files[0], first.files[1], first.served = signed, historyNumber[""], signed
+		first.noted[0], first.noted[1], first.served = signed, historyNumber[""], signed
 		d.log, d.sealed, d.last = signed, 1, signed
 	}
 	first.saved = first.databases[0]
@@ -192,7 +182,7 @@ func (m *model) explore(t *testing.T) (run modelRun) {
 func (m *model) sort(s *modelState) {
 	for range modelReplicas {
 		for i := 1; i < modelReplicas; i++ {
-			if a, b := &s.replicas[i-1], &s.replicas[i]; m.file[i-1] == m.file[i] && a.order() < b.order() {
+			if a, b := &s.replicas[i-1], &s.replicas[i]; m.directory[i-1] == m.directory[i] && a.order() < b.order() {
 				*a, *b = *b, *a
 			}
 		}
@@ -231,10 +221,10 @@ func (m *model) steps(
 		run.setBack++
 		to(next, "promote", 1)
 	}
-	if m.copies && s.files[1] != s.files[0] {
+	if m.copies && s.noted[1] != s.noted[0] {
 		next := *s
-		next.files[1] = s.files[0]
-		to(next, "copy memory", 0)
+		next.noted[1] = s.noted[0]
+		to(next, "copy directory", 0)
 	}
 	for i := range s.replicas {
 		m.replicaSteps(t, s, i, run, to, fork)
@@ -289,8 +279,8 @@ func (m *model) replicaSteps(
 	t *testing.T, s *modelState, i int, run *modelRun, to func(modelState, string, int), fork func(string),
 ) {
 	t.Helper()
-	r, file := s.replicas[i], m.file[i]
-	if file == none {
+	r, directory := s.replicas[i], m.directory[i]
+	if directory == none {
 		return
 	}
 	change := func(next modelState, r modelReplica, what string) {
@@ -300,7 +290,7 @@ func (m *model) replicaSteps(
 	insert := func(after modelReplica) {
 		next := *s
 		d := &next.databases[r.database]
-		if d.last != r.previous || d.bound != m.id[file] && !m.ignoreBinding {
+		if d.last != r.previous {
 			change(next, modelReplica{}, "refused by the database: replica")
 			return
 		}
@@ -314,13 +304,13 @@ func (m *model) replicaSteps(
 		}
 		change(next, after, "insert from replica")
 	}
-	remember := func(after modelReplica) {
+	store := func(after modelReplica) {
 		next := *s
-		next.files[file] = r.next
-		change(next, after, "remember in replica")
+		next.noted[directory] = r.next
+		change(next, after, "store note of replica")
 	}
 	further := r
-	further.phase = isInMemory
+	further.phase = isNoted
 	switch r.phase {
 	case idle:
 		for database := range s.databases {
@@ -333,11 +323,11 @@ func (m *model) replicaSteps(
 		if m.insertFirst {
 			insert(further)
 		} else {
-			remember(further)
+			store(further)
 		}
-	case isInMemory:
+	case isNoted:
 		if m.insertFirst {
-			remember(modelReplica{})
+			store(modelReplica{})
 		} else {
 			insert(modelReplica{})
 		}
@@ -345,21 +335,16 @@ func (m *model) replicaSteps(
 	change(*s, modelReplica{}, "kill replica")
 }
 
-// start is a step of a replica between signatures: it binds its memory, as at its start, or signs.
+// start is a step of a replica between signatures.
 func (m *model) start(
 	t *testing.T, s *modelState, i, database int, run *modelRun, change func(modelState, modelReplica, string),
 ) {
 	t.Helper()
-	d, file := &s.databases[database], m.file[i]
-	f := m.facts(s, d, file)
-	if !f.Bound.Valid && f.CheckBinding() == nil {
-		next := *s
-		next.databases[database].bound = m.id[file]
-		change(next, modelReplica{}, "bind to memory of replica")
-	}
+	d, directory := &s.databases[database], m.directory[i]
+	f := m.facts(s, d, directory)
 	for j := range s.replicas {
-		if j != i && m.file[j] == file && s.replicas[j].phase != idle {
-			return // the memory is locked
+		if j != i && m.directory[j] == directory && s.replicas[j].phase != idle {
+			return // the directory is locked
 		}
 	}
 	tree := front(d.log, int(d.sealed))
@@ -372,14 +357,14 @@ func (m *model) start(
 	switch {
 	case errors.Is(err, ledger.ErrForked):
 		run.forked++
-		if isFront(s.files[file], d.log) && (d.last == none || isFront(d.last, d.log)) && !m.ignoreMemory {
+		if isFront(s.noted[directory], d.log) && (d.last == none || isFront(d.last, d.log)) && !m.ignoreNote {
 			run.accused++
 		}
-	case errors.Is(err, ledger.ErrMemory):
+	case errors.Is(err, ledger.ErrDirectory):
 		run.refused++
 	case err != nil:
 		t.Error(err)
-	case !sign && f.Unsealed && f.Remembered != nil && f.Remembered.N > f.Tree.N:
+	case !sign && f.Unsealed && f.Noted != nil && f.Noted.N > f.Tree.N:
 		run.waited++
 	case sign:
 		run.signed++
@@ -388,29 +373,27 @@ func (m *model) start(
 	}
 }
 
-// Replicas by file, and files by memory.
+// Directories of replicas, and ids of directories.
 var (
-	allShare   = [modelReplicas]uint8{0, 0, 0}
-	oneHas     = [modelReplicas]uint8{0, none, none}
-	allTheirs  = [modelReplicas]uint8{0, 1, 2}
-	different  = [modelFiles]uint8{0, 1, 2}
-	sameMemory = [modelFiles]uint8{0, 0, 0}
-	oneCopied  = [modelReplicas]uint8{0, 1, none}
+	allShare  = [modelReplicas]uint8{0, 0, 0}
+	oneHas    = [modelReplicas]uint8{0, none, none}
+	allTheirs = [modelReplicas]uint8{0, 1, 2}
+	oneCopied = [modelReplicas]uint8{0, 1, none}
+	different = [modelDirectories]uint8{0, 1, 2}
+	sameID    = [modelDirectories]uint8{0, 0, 0}
 )
 
 // TestNoTwoCheckpointsDisagree: no order of crashes, restores and promotions leads to two conflicting checkpoints,
-// whether replicas share a memory, have their own, or none, and whether databases know the memory at first. A copied
-// memory does not sign what the database shows that it has missed. No log is accused of a loss without one. Two events
-// are enough: to lose a signed one and to sign another one in its place.
+// whether replicas share a signer directory, have their own, or none. A copied directory does not sign what the
+// database shows that it has missed. No log is accused of a loss without one. Two events are enough: to lose a signed
+// one and to sign another one in its place.
 func TestNoTwoCheckpointsDisagree(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]model{
-		"a memory is shared":                    {file: allShare, id: different, losses: 1},
-		"a memory is shared, and not known yet": {file: allShare, id: different, losses: 1, unbound: true},
-		"one replica has the memory":            {file: oneHas, id: different, losses: 1, unbound: true, keyMemory: none},
-		"each has a memory":                     {file: allTheirs, id: different, losses: 1, unbound: true},
-		"each has a memory, the key is old":     {file: allTheirs, id: different, losses: 1, keyMemory: none},
-		"one replica has an old copy":           {file: oneCopied, id: sameMemory, losses: 2, oldCopy: true},
+		"a directory is shared":         {directory: allShare, id: different, losses: 1},
+		"one replica has the directory": {directory: oneHas, id: different, losses: 1},
+		"each has a directory":          {directory: allTheirs, id: different, losses: 1},
+		"one replica has an old copy":   {directory: oneCopied, id: sameID, losses: 2, oldCopy: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -424,17 +407,17 @@ func TestNoTwoCheckpointsDisagree(t *testing.T) {
 				t.Errorf("%d times a log was said to have lost what it has", run.accused)
 			}
 			met := run.signed > 0 && run.forked > 0 && run.setBack > 0
-			if !met || run.waited == 0 && !m.oldCopy || run.refused == 0 && m.file[1] == 1 {
+			if !met || run.waited == 0 && !m.oldCopy || run.refused == 0 && m.directory[1] == 1 {
 				t.Error("the search has not met what it looks for")
 			}
 		})
 	}
 }
 
-// TestCopiedMemories: unless a database is set back, copies of a memory sign one after the other, or not at all.
-func TestCopiedMemories(t *testing.T) {
+// TestCopiedDirectories: unless a database is set back, copies of a directory sign one after the other, or not at all.
+func TestCopiedDirectories(t *testing.T) {
 	t.Parallel()
-	m := model{file: oneCopied, id: sameMemory, copies: true, events: 2}
+	m := model{directory: oneCopied, id: sameID, copies: true, events: 2}
 	if run := m.explore(t); run.fork != "" || run.accused > 0 || run.refused == 0 {
 		t.Errorf("%+v", run)
 	}
@@ -444,12 +427,11 @@ func TestCopiedMemories(t *testing.T) {
 func TestModelFindsForks(t *testing.T) {
 	t.Parallel()
 	for name, m := range map[string]model{
-		"the memory is not looked at":                  {file: allShare, id: different, ignoreMemory: true},
-		"the memory is written after the database":     {file: allShare, id: different, insertFirst: true},
-		"each replica signs through a memory it has":   {file: allTheirs, id: different, ignoreBinding: true},
-		"the database's checkpoint is not looked at":   {file: oneCopied, id: sameMemory, oldCopy: true, ignoreLast: true},
-		"a copy has seen what the database then loses": {file: oneCopied, id: sameMemory, copies: true},
-		"an old key, and nothing bound to a memory":    {file: allTheirs, id: different, unbound: true, keyMemory: none},
+		"the note is not looked at":                    {directory: allShare, id: different, ignoreNote: true},
+		"the note is written after the database":       {directory: allShare, id: different, insertFirst: true},
+		"each replica signs with any directory":        {directory: allTheirs, id: different, ignoreID: true},
+		"the database's checkpoint is not looked at":   {directory: oneCopied, id: sameID, oldCopy: true, ignoreLast: true},
+		"a copy has seen what the database then loses": {directory: oneCopied, id: sameID, copies: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -467,7 +449,7 @@ func TestModelFindsForks(t *testing.T) {
 // loss.
 func TestModelFindsFalseAccusations(t *testing.T) {
 	t.Parallel()
-	m := model{file: allShare, id: different, events: 2, eager: true}
+	m := model{directory: allShare, id: different, events: 2, eager: true}
 	if run := m.explore(t); run.accused == 0 {
 		t.Errorf("%+v", run)
 	}

@@ -17,12 +17,10 @@
 //   - The stored tree only grows. A seal is one transaction that locks the row of ledger_state, and fails unless this
 //     row has the tree on which the seal builds. The database refuses a tree that shrinks or has two roots at one
 //     size.
-//   - All checkpoints of an origin are signed through one memory outside of the database. A checkpoint is stored in
-//     the memory first, so the memory knows every checkpoint that may be public.
+//   - All checkpoints of an origin are signed by the holder of one signer directory, which the origin names. A note is
+//     on disk there first, so the directory knows every checkpoint that may be public.
 //   - A checkpoint is signed only over a committed tree, and only if that tree provably extends the last checkpoint in
-//     the database and the one in the memory.
-//   - Checkpoints that were published in a directory are evidence: none is replaced, and each new one provably extends
-//     the newest one.
+//     the database and the last note in the directory.
 //   - A cosignature is stored only if it verifies with the witness's key for exactly that checkpoint.
 //
 // # Failure

@@ -73,8 +73,8 @@ func LoggedFailures(outcomes []error) (logged []int) {
 	return logged
 }
 
-// CreateFile writes a file that is not there yet.
-func CreateFile(file string, data []byte) error { return createFile(file, data, keyFileMode) }
+// CreateFile writes a file unless it exists.
+func CreateFile(file string, data []byte) error { return createFile(file, data) }
 
 // LinkOrRename gives a file a new name.
 var LinkOrRename = linkOrRename
@@ -84,32 +84,25 @@ func (s *Sealer) SetPoll(poll time.Duration) { s.follow.Poll = poll }
 
 // Facts are the inputs of a signer's decision.
 type Facts struct {
-	Memory           uuid.UUID
-	KeyMemory, Bound uuid.NullUUID
-	Remembered, Last *tlog.Tree
-	Tree             tlog.Tree
-	Unsealed         bool
+	Directory   uuid.UUID
+	Signer      uuid.NullUUID
+	Noted, Last *tlog.Tree
+	Tree        tlog.Tree
+	Unsealed    bool
 }
-
-func (f Facts) facts() *facts {
-	return &facts{
-		memory: f.Memory, keyMemory: f.KeyMemory, bound: f.Bound,
-		remembered: f.Remembered, last: f.Last, tree: f.Tree, unsealed: f.Unsealed,
-	}
-}
-
-// CheckBinding fails with ErrMemory if the memory must not sign for the origin.
-func (f Facts) CheckBinding() error { return f.facts().checkBinding() }
 
 // Decide reports whether to sign.
 func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) {
-	return f.facts().decide(extends)
+	all := facts{
+		directory: f.Directory, signer: f.Signer, noted: f.Noted, last: f.Last, tree: f.Tree, unsealed: f.Unsealed,
+	}
+	return all.decide(extends)
 }
 
-// SignAndDie does the first steps of Sign, like a process that is killed before the memory or the database has the
+// SignAndDie does the first steps of Sign, like a process that is killed before the directory or the database has the
 // checkpoint. It fails if there is nothing to sign.
-func (s *Signer) SignAndDie(ctx context.Context, remembered bool) error {
-	return s.signUntil(ctx, remembered, func(*pgxpool.Conn, *signedCheckpoint) error { return nil })
+func (s *Signer) SignAndDie(ctx context.Context, noted bool) error {
+	return s.signUntil(ctx, noted, func(*pgxpool.Conn, *signedCheckpoint) error { return nil })
 }
 
 // SignBeside is Sign that calls meanwhile before the database has the checkpoint.
@@ -121,9 +114,9 @@ func (s *Signer) SignBeside(ctx context.Context, meanwhile func()) error {
 }
 
 func (s *Signer) signUntil(
-	ctx context.Context, remembered bool, end func(*pgxpool.Conn, *signedCheckpoint) error,
+	ctx context.Context, noted bool, end func(*pgxpool.Conn, *signedCheckpoint) error,
 ) error {
-	memory, unlock, err := lockMemory(s.config.Identity.Memory)
+	directory, unlock, err := s.config.Identity.Directory.lock()
 	if err != nil {
 		return err
 	}
@@ -133,12 +126,12 @@ func (s *Signer) signUntil(
 		return err
 	}
 	defer conn.Release()
-	next, err := s.signNext(ctx, conn, memory)
+	next, err := s.signNext(ctx, conn, directory)
 	if err == nil && next == nil {
 		err = errors.New("there is nothing to sign")
 	}
-	if err == nil && remembered {
-		err = s.storeInMemory(next)
+	if err == nil && noted {
+		err = s.storeInDirectory(next)
 	}
 	if err != nil {
 		return err
@@ -146,8 +139,8 @@ func (s *Signer) signUntil(
 	return end(conn, next)
 }
 
-// LockMemory locks a memory until unlock.
-func LockMemory(dir string) (unlock func(), err error) {
-	_, unlock, err = lockMemory(dir)
+// Lock locks the directory until unlock.
+func (d Directory) Lock() (unlock func(), err error) {
+	_, unlock, err = d.lock()
 	return unlock, err
 }

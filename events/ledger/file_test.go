@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,8 +12,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestCreatedFilesStay: of several concurrent calls that create a file with different contents, one succeeds, and the
-// file keeps its content.
+// TestCreatedFilesStay: of several concurrent calls that create a file with different contents, one writes it, and it
+// keeps its content.
 func TestCreatedFilesStay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -25,14 +26,18 @@ func TestCreatedFilesStay(t *testing.T) {
 			wg.Go(func() { failed[i] = ledger.CreateFile(file, []byte(strconv.Itoa(i))) })
 		}
 		wg.Wait()
+		if err := errors.Join(failed[:]...); err != nil {
+			t.Fatal(err)
+		}
 		text := testdb.Must(os.ReadFile(file))(t)
-		for i, err := range failed {
-			if wrote := string(text) == strconv.Itoa(i); wrote != (err == nil) {
-				t.Errorf("writer %d of %q: %v", i, text, err)
-			}
+		if err := ledger.CreateFile(file, []byte("later")); err != nil {
+			t.Fatal(err)
+		}
+		if again := testdb.Must(os.ReadFile(file))(t); string(again) != string(text) || len(text) != 1 {
+			t.Errorf("%q, and then %q", text, again)
 		}
 	}
-	if all := files(t, dir); len(all) != rounds {
+	if all := testdb.Must(os.ReadDir(dir))(t); len(all) != rounds {
 		t.Errorf("%d files are left, want %d", len(all), rounds)
 	}
 }

@@ -46,12 +46,13 @@ func NewMetrics() *Metrics {
 		}),
 		signer: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signer",
-			Help: "1 while this process can sign: it has the key and a usable memory of the ledger. 0 while it only seals " +
+			Help: "1 while this process can sign: it has the signer directory of the origin. 0 while it only seals " +
 				"and serves.",
 		}),
 		signingRefused: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_signing_refused",
-			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its memory must not sign.",
+			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its signer directory " +
+				"must not sign.",
 		}),
 		publishingRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_publishing_refused",

@@ -10,15 +10,12 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 )
 
 // ErrOtherHistory is returned for a target with content of another ledger. That content is evidence: nothing is
@@ -130,96 +127,6 @@ func (p *Publisher) Publish(ctx context.Context) error {
 			return nil
 		}
 	}
-}
-
-// Directory is a Target: the file `checkpoint` is the newest one, and `checkpoints/…` has one file for each, named by
-// its size like tile paths (x001/x234/067 is 1,234,067 entries). It has one origin and one history, so it shows if the
-// database has another origin or history.
-type Directory struct {
-	store *Store
-	path  string
-}
-
-// NewDirectory returns a target that writes into an existing directory and compares it with the ledger in db.
-func NewDirectory(db database.Querier, path string) *Directory {
-	return &Directory{store: NewStore(db), path: path}
-}
-
-// String implements Target.
-func (d *Directory) String() string { return d.path }
-
-func (d *Directory) newest() string { return filepath.Join(d.path, "checkpoint") }
-
-// Last implements Target. It fails with ErrOtherHistory if the newest checkpoint in the directory is not one of the
-// current ledger, and with ErrForked, too, if it belongs to another history of the same origin.
-func (d *Directory) Last(ctx context.Context, origin string) (int64, error) {
-	c, ok, err := d.readNewest(origin)
-	if err != nil {
-		return 0, err
-	}
-	if !ok {
-		return -1, nil
-	}
-	keys, err := d.store.SignersOf(ctx, c)
-	if err != nil {
-		return 0, err
-	}
-	if len(keys) == 0 {
-		return 0, fmt.Errorf("%w: %s bears no signature of a key that the ledger has used: find out who wrote it, or name "+
-			"another directory with --ledger-publish-dir",
-			ErrOtherHistory, d.newest())
-	}
-	err = d.store.checkExtends(ctx, c)
-	if errors.Is(err, ErrForked) {
-		return 0, fmt.Errorf("%w: %s: %w: start a new origin with --ledger-origin and another --ledger-publish-dir, and "+
-			"say why in public",
-			ErrOtherHistory, d.newest(), err)
-	}
-	if err != nil {
-		return 0, fmt.Errorf("compare with %s: %w", d.newest(), err)
-	}
-	return c.Tree.N, nil
-}
-
-// readNewest reads the newest checkpoint; ok is false if there is none. It fails with ErrOtherHistory if it has
-// another origin.
-func (d *Directory) readNewest(origin string) (c Checkpoint, ok bool, err error) {
-	c, ok, err = readNote(d.newest())
-	if err == nil && ok && c.Origin != origin {
-		err = fmt.Errorf("%w: %s is of the origin %s, and the ledger is signed as %s: give it a directory of its own with "+
-			"--ledger-publish-dir",
-			ErrOtherHistory, d.newest(), c.Origin, origin)
-	}
-	return c, ok, err
-}
-
-// Take implements Target. It fails with ErrOtherHistory if the directory has a different checkpoint of that size, or
-// one of another origin.
-func (d *Directory) Take(_ context.Context, c Checkpoint) error {
-	newest, ok, err := d.readNewest(c.Origin)
-	if err != nil {
-		return err
-	}
-	const fileMode, dirMode = 0o644, 0o755
-	file := filepath.Join(d.path, "checkpoints", filepath.FromSlash(NumberPath(c.Tree.N)))
-	if err := os.MkdirAll(filepath.Dir(file), dirMode); err != nil {
-		return fmt.Errorf("make directory of checkpoints: %w", err)
-	}
-	err = createFile(file, c.Note, fileMode)
-	if errors.Is(err, errOtherContent) {
-		return fmt.Errorf("%w: %w: find out of which history it is, and name another directory with --ledger-publish-dir",
-			ErrOtherHistory, err)
-	}
-	if err != nil {
-		return err
-	}
-	// Another replica may have published a newer one. If it does so after readNewest, this older one replaces it until
-	// the next check for new checkpoints.
-	if ok && newest.Tree.N >= c.Tree.N {
-		return nil
-	}
-	// Last, so that after a crash the next call repeats both writes.
-	return writeFile(d.newest(), c.Note, fileMode)
 }
 
 // publishTimeout limits one request.

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -47,41 +45,6 @@ func signedLedger(t testing.TB) (*pgxpool.Pool, *ledger.Signer) {
 		sign(t, signer)
 	}
 	return pool, signer
-}
-
-func TestPublishToDirectory(t *testing.T) {
-	t.Parallel()
-	pool, signer := signedLedger(t)
-	dir := t.TempDir()
-	publish := func() {
-		t.Helper()
-		if err := newPublisher(t, pool, ledger.NewDirectory(pool, dir)).Publish(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	publish()
-	for file, size := range map[string]int64{
-		"checkpoint": 1400, "checkpoints/000": 0, "checkpoints/007": 7, "checkpoints/x001/400": 1400,
-	} {
-		text := testdb.Must(os.ReadFile(filepath.Join(dir, file)))(t)
-		if tree := openNote(t, text, signer.Keys()...); tree.N != size {
-			t.Errorf("%s is about %d entries", file, tree.N)
-		}
-	}
-	// Existing files are not written again; new ones are.
-	if err := os.Remove(filepath.Join(dir, "checkpoints/007")); err != nil {
-		t.Fatal(err)
-	}
-	appendEvents(t, pool, 1)
-	awaitSealed(t, pool)
-	sign(t, signer)
-	publish()
-	if _, err := os.Stat(filepath.Join(dir, "checkpoints/x001/401")); err != nil {
-		t.Error(err)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "checkpoints/007")); err == nil {
-		t.Error("an old checkpoint was published again")
-	}
 }
 
 // TestPublishToEndpoint: the endpoint fails at first, and gets every checkpoint in the end, in order.

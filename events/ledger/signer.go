@@ -25,9 +25,9 @@ const defaultInterval = time.Second
 type SignerConfig struct {
 	// Pool must have one connection for the signer. Required.
 	Pool *pgxpool.Pool
-	// Identity has the keys and the memory of the origin. Required.
+	// Identity has the keys and the signer directory of the origin. Required.
 	Identity *Identity
-	// Interval is the time between two checkpoints of all replicas that share the memory. Default: 1 s.
+	// Interval is the time between two checkpoints of all replicas that share the directory. Default: 1 s.
 	Interval time.Duration
 	// Metrics count signatures, and say whether the signer signs or refuses to. Default: new, unregistered ones.
 	Metrics *Metrics
@@ -35,13 +35,12 @@ type SignerConfig struct {
 	Logger *slog.Logger
 }
 
-// Signer signs checkpoints over sealed entries. Each origin has one memory outside of the database, which replicas may
-// share. The signing replica locks the memory, and stores each checkpoint first there and then in the database, which
-// serves it.
+// Signer signs checkpoints over sealed entries. Each origin has one signer directory, which replicas may share. The
+// signing replica locks it, and stores each note first there and then in the database, which serves it.
 type Signer struct {
 	config SignerConfig
 	store  *Store
-	// known is the newest checkpoint that this process has seen in the memory. It detects a memory that was set back
+	// known is the newest note that this process has seen in the directory. It detects a directory that was set back
 	// together with the database.
 	known *tlog.Tree
 	// apart is the minimum age of the checkpoint of another replica when Run signs the next one.
@@ -73,7 +72,7 @@ func (s *Signer) Run(ctx context.Context) {
 		}
 		if !errors.Is(err, ErrLocked) { // otherwise another replica signs, and this one checked nothing
 			s.config.Metrics.signingRefused.Set(database.BoolValue(refused(err)))
-			s.config.Metrics.signer.Set(database.BoolValue(!errors.Is(err, ErrMemory) && !errors.Is(err, fs.ErrNotExist)))
+			s.config.Metrics.signer.Set(database.BoolValue(!errors.Is(err, ErrDirectory) && !errors.Is(err, fs.ErrNotExist)))
 			if failed.due(err) {
 				s.report(ctx, err)
 			}
@@ -92,21 +91,21 @@ func (s *Signer) report(ctx context.Context, err error) {
 	case errors.Is(err, ErrForked):
 		s.config.Logger.ErrorContext(ctx, "The ledger is not signed any more: start a new origin with --ledger-origin, "+
 			"and say why in public", slog.Any("error", err))
-	case errors.Is(err, ErrMemory):
+	case errors.Is(err, ErrDirectory):
 		s.config.Logger.ErrorContext(ctx, "This replica does not sign the ledger any more",
-			slog.String("memory", s.config.Identity.Memory), slog.Any("error", err))
+			slog.String("directory", string(s.config.Identity.Directory)), slog.Any("error", err))
 	default:
 		s.config.Logger.WarnContext(ctx, "Signing a checkpoint failed; trying again", slog.Any("error", err))
 	}
 }
 
-// factsSQL reads, in one snapshot, the committed tree, the memory and the last checkpoint of an origin, if any, with
-// its age, and whether the log has more events than the tree. $1: origin.
-const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, m.memory, c.tree_size, c.root_hash,
+// factsSQL reads, in one snapshot, the committed tree, the signer directory and the last checkpoint of an origin, if
+// any, with its age, and whether the log has more events than the tree. $1: origin.
+const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, o.signer, c.tree_size, c.root_hash,
        coalesce(statement_timestamp() - c.signed_at, '0'),
        EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
 FROM ledger_state AS s
-LEFT JOIN ledger_memories AS m ON m.origin = $1
+LEFT JOIN ledger_origins AS o ON o.origin = $1
 LEFT JOIN LATERAL (
     SELECT tree_size, root_hash, signed_at FROM ledger_checkpoints WHERE origin = $1 ORDER BY tree_size DESC LIMIT 1
 ) AS c ON true`
@@ -115,7 +114,7 @@ LEFT JOIN LATERAL (
 func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) error {
 	var last *int64
 	var lastRoot []byte
-	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.bound, &last, &lastRoot, &f.lastAge, &f.unsealed)
+	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.signer, &last, &lastRoot, &f.lastAge, &f.unsealed)
 	if err != nil {
 		return err
 	}
@@ -127,34 +126,34 @@ func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin st
 	return nil
 }
 
-// readMemory adds the data of a memory about an origin to the facts.
-func (f *facts) readMemory(dir, origin string) error {
-	c, ok, err := readRemembered(dir, origin)
+// readDirectory adds the newest note of an origin to the facts.
+func (f *facts) readDirectory(d Directory, origin string) error {
+	c, ok, err := d.signed(origin)
 	if ok {
-		f.remembered = &c.Tree
+		f.noted = &c.Tree
 	}
 	return err
 }
 
 // insertCheckpointSQL stores a checkpoint after the previous one, unless the database has lost the tree in a failover.
 // synchronous_commit must be on: with this row, all that the checkpoint covers is on disk.
-const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
-SELECT $1, $2, $3, $4, $5, $6, statement_timestamp()
+const insertCheckpointSQL = `INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
+SELECT $1, $2, $3, $4, $5, statement_timestamp()
 WHERE EXISTS (SELECT FROM ledger_state WHERE tree_size >= $2)`
 
 var errSetBack = errors.New("the ledger was set back while a checkpoint was signed")
 
-// signTimeout limits one signature, so that a database that does not answer does not block the memory for other
+// signTimeout limits one signature, so that a database that does not answer does not block the directory for other
 // replicas.
 const signTimeout = time.Minute
 
 // Sign signs a checkpoint if the tree has grown since the last one, or there is none. It fails with ErrForked if the
-// tree does not extend the signed one, with ErrMemory if the memory must not sign, and with ErrLocked while another
-// process signs.
+// tree does not extend the signed one, with ErrDirectory if the directory must not sign, and with ErrLocked while
+// another process signs.
 func (s *Signer) Sign(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, signTimeout)
 	defer cancel()
-	memory, unlock, err := lockMemory(s.config.Identity.Memory)
+	directory, unlock, err := s.config.Identity.Directory.lock()
 	if err != nil {
 		return err
 	}
@@ -166,28 +165,27 @@ func (s *Signer) Sign(ctx context.Context) error {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
-	next, err := s.signNext(ctx, conn, memory)
+	next, err := s.signNext(ctx, conn, directory)
 	if err != nil || next == nil {
 		return err
 	}
-	if err := s.storeInMemory(next); err != nil {
+	if err := s.storeInDirectory(next); err != nil {
 		return err
 	}
 	return s.insert(ctx, conn, next)
 }
 
-// signedCheckpoint is a checkpoint that is stored first in the memory, then in the database.
+// signedCheckpoint is a checkpoint that is stored first in the directory, then in the database.
 type signedCheckpoint struct {
 	Checkpoint
-	memory   uuid.UUID
 	previous *int64 // size of the previous checkpoint; nil for the first one
 }
 
 // signNext returns the next checkpoint, signed but not stored; nil if there is nothing to sign.
-func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.UUID) (*signedCheckpoint, error) {
+func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, directory uuid.UUID) (*signedCheckpoint, error) {
 	id := s.config.Identity
-	f := facts{memory: memory, keyMemory: id.keyMemory, known: s.known}
-	if err := f.readMemory(id.Memory, id.Origin); err != nil {
+	f := facts{directory: directory, known: s.known}
+	if err := f.readDirectory(id.Directory, id.Origin); err != nil {
 		return nil, err
 	}
 	if err := f.readDatabase(ctx, conn, id.Origin); err != nil {
@@ -198,20 +196,20 @@ func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.U
 	if err != nil {
 		return nil, err
 	}
-	if r := f.remembered; r != nil && r.N <= f.tree.N && (s.known == nil || r.N > s.known.N) {
+	if r := f.noted; r != nil && r.N <= f.tree.N && (s.known == nil || r.N > s.known.N) {
 		s.known = r // decide has checked that the tree extends it
 	}
-	// Replicas that share the memory together sign as often as one: see servedSQL. The age is negative after the clock of
-	// the database was set back.
+	// Replicas that share the directory together sign as often as one: see servedSQL. The age is negative after the clock
+	// of the database was set back.
 	tooSoon := f.last != nil && (f.known == nil || f.known.N < f.last.N) && f.lastAge >= 0 && f.lastAge < s.apart
 	if !ready || tooSoon {
 		return nil, nil
 	}
-	// The memory must not have a tree that a failover to a synchronous standby would lose.
+	// The directory must not have a tree that a failover to a synchronous standby would lose.
 	if err := eventlog.AwaitReplicated(ctx, conn); err != nil {
 		return nil, err
 	}
-	next := &signedCheckpoint{memory: memory, Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
+	next := &signedCheckpoint{Checkpoint: Checkpoint{Origin: id.Origin, Tree: f.tree}}
 	if f.last != nil {
 		next.previous = &f.last.N
 	}
@@ -221,19 +219,19 @@ func (s *Signer) signNext(ctx context.Context, conn *pgxpool.Conn, memory uuid.U
 	return next, nil
 }
 
-// storeInMemory stores a checkpoint in the memory, which no restore of the database changes.
-func (s *Signer) storeInMemory(next *signedCheckpoint) error {
-	if err := remember(s.config.Identity.Memory, next.Checkpoint); err != nil {
-		return fmt.Errorf("store the checkpoint in the memory: %w", err)
+// storeInDirectory stores a checkpoint in the directory, which no restore of the database changes.
+func (s *Signer) storeInDirectory(next *signedCheckpoint) error {
+	if err := s.config.Identity.Directory.store(next.Checkpoint); err != nil {
+		return fmt.Errorf("store the checkpoint in the signer directory: %w", err)
 	}
 	s.known = &next.Tree
 	return nil
 }
 
-// insert stores a checkpoint in the database. The memory has it already.
+// insert stores a checkpoint in the database. The directory has it already.
 func (s *Signer) insert(ctx context.Context, conn *pgxpool.Conn, next *signedCheckpoint) error {
 	tag, err := conn.Exec(ctx, insertCheckpointSQL,
-		next.Origin, next.Tree.N, next.previous, next.Tree.Hash[:], string(next.Note), next.memory)
+		next.Origin, next.Tree.N, next.previous, next.Tree.Hash[:], string(next.Note))
 	if eventlog.IsConflict(err) {
 		return nil // the next attempt reads the new state
 	}

@@ -31,8 +31,8 @@ func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *
 	if config.Origin == "" {
 		config.Origin = testOrigin
 	}
-	if config.KeyFile == "" {
-		config.KeyFile = filepath.Join(t.TempDir(), "ledger.key")
+	if config.Directory == "" {
+		config.Directory = newDirectory(t)
 	}
 	id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)
 	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler)})
@@ -179,8 +179,8 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 		"behind one that is none": {30, 25, "previous"},
 	} {
 		_, err := pool.Exec(t.Context(),
-			`INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, memory, signed_at)
-			SELECT origin, $2, $3, sha256('x'), 'n', memory, now() FROM ledger_memories WHERE origin = $1`,
+			`INSERT INTO ledger_checkpoints (origin, tree_size, previous_size, root_hash, note, signed_at)
+			VALUES ($1, $2, $3, sha256('x'), 'n', now())`,
 			testOrigin, c.size, c.previous)
 		var pgErr *pgconn.PgError
 		if !errors.As(err, &pgErr) || pgErr.ConstraintName != "ledger_checkpoints_"+c.constraint {
@@ -231,7 +231,9 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	dir := t.TempDir()
-	config := ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: filepath.Join(dir, "new", "ledger.key")}
+	config := ledger.IdentityConfig{
+		OriginPrefix: testOrigin, Directory: ledger.Directory(filepath.Join(dir, "new", "signer")),
+	}
 	var log string
 	if err := pool.QueryRow(t.Context(), `SELECT id FROM log_identity`).Scan(&log); err != nil {
 		t.Fatal(err)
@@ -242,7 +244,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 		!strings.HasPrefix(first.VerifierKeys[0], origin+"+") {
 		t.Fatalf("first start: %+v, %v", first, err)
 	}
-	info, err := os.Stat(config.KeyFile)
+	info, err := os.Stat(config.Directory.KeyFile())
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("key file: %v, %v", info, err)
 	}
@@ -254,16 +256,16 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	if diff := cmp.Diff(first.VerifierKeys, second.VerifierKeys); diff != "" {
 		t.Errorf("keys (-first +second):\n%s", diff)
 	}
-	config.KeyFile = filepath.Join(dir, "other", "ledger.key")
+	config.Directory = ledger.Directory(filepath.Join(dir, "other", "signer"))
 	other, err := ledger.Identify(t.Context(), pool, config)
 	if err != nil || len(other.VerifierKeys) != 0 || other.Reason == nil {
-		t.Fatalf("a replica without the key: %+v, %v", other, err)
+		t.Fatalf("a replica without the directory: %+v, %v", other, err)
 	}
-	if _, err := os.Stat(config.KeyFile); err == nil {
+	if _, err := os.Stat(config.Directory.KeyFile()); err == nil {
 		t.Error("a second key was made")
 	}
 	if _, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: other}); err == nil {
-		t.Error("a replica without the key signs")
+		t.Error("a replica without the directory signs")
 	}
 }
 
@@ -276,9 +278,9 @@ func TestReplicasStartTogether(t *testing.T) {
 	var mu sync.Mutex
 	able := 0
 	for range 4 {
-		file := filepath.Join(t.TempDir(), "ledger.key")
+		directory := newDirectory(t)
 		wg.Go(func() {
-			id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: file})
+			id, err := ledger.Identify(t.Context(), pool, ledger.IdentityConfig{OriginPrefix: testOrigin, Directory: directory})
 			if err != nil {
 				t.Error(err)
 				return
@@ -298,13 +300,13 @@ func TestKeyRotation(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	store := ledger.NewStore(pool)
-	file := filepath.Join(t.TempDir(), "ledger.key")
+	directory := newDirectory(t)
 	startSealer(t, ledger.SealerConfig{Pool: pool})
 	step := func(want ...string) {
 		t.Helper()
 		appendEvents(t, pool, 1)
 		awaitSealed(t, pool)
-		signer := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file})
+		signer := newSigner(t, pool, ledger.IdentityConfig{Directory: directory})
 		sign(t, signer)
 		c := latest(t, pool)
 		for _, key := range want {
@@ -318,14 +320,14 @@ func TestKeyRotation(t *testing.T) {
 			t.Errorf("keys (-want +got):\n%s", diff)
 		}
 	}
-	before := newSigner(t, pool, ledger.IdentityConfig{KeyFile: file}).Keys()[0]
+	before := newSigner(t, pool, ledger.IdentityConfig{Directory: directory}).Keys()[0]
 	step(before)
-	after := testdb.Must(ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin))(t)
+	after := testdb.Must(directory.AddKey(testOrigin))(t)
 	step(before, after)
-	text := testdb.Must(os.ReadFile(file))(t)
-	lines := strings.SplitAfter(string(text), "\n") // the memory, the first key, the second one
-	lines[1] = "# the first one has retired\n\n"
-	if err := os.WriteFile(file, []byte(strings.Join(lines, "")), 0o600); err != nil {
+	text := testdb.Must(os.ReadFile(directory.KeyFile()))(t)
+	lines := strings.SplitAfter(string(text), "\n") // the first key, the second one
+	lines[0] = "# the first one has retired\n\n"
+	if err := os.WriteFile(directory.KeyFile(), []byte(strings.Join(lines, "")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	step(after)
@@ -334,15 +336,15 @@ func TestKeyRotation(t *testing.T) {
 // TestKeyFileIsPrivate: only the owner can read a new key file, and a readable one is detected.
 func TestKeyFileIsPrivate(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join(t.TempDir(), "ledger.key")
-	testdb.Must(ledger.AddKey(file, ledger.DefaultMemory(file), testOrigin))(t)
-	if ledger.ReadableByOthers(file) {
+	directory := newDirectory(t)
+	newSigner(t, newPool(t), ledger.IdentityConfig{Directory: directory})
+	if directory.KeysAreExposed() {
 		t.Error("others can read a new file")
 	}
-	if err := os.Chmod(file, 0o640); err != nil {
+	if err := os.Chmod(directory.KeyFile(), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if !ledger.ReadableByOthers(file) {
+	if !directory.KeysAreExposed() {
 		t.Error("nobody notices that the group can read the file")
 	}
 }
@@ -350,30 +352,31 @@ func TestKeyFileIsPrivate(t *testing.T) {
 func TestIdentifyRefuses(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	dir := t.TempDir()
-	broken := filepath.Join(dir, "broken.key")
+	withKeys := func(text string) ledger.Directory {
+		d := ledger.Directory(t.TempDir())
+		if err := os.WriteFile(d.KeyFile(), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
 	secret := "PRIVATE+KEY+x+00000000+c2VjcmV0"
-	if err := os.WriteFile(broken, []byte(secret+"\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	empty := filepath.Join(dir, "empty.key")
-	if err := os.WriteFile(empty, []byte("# nothing\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		config ledger.IdentityConfig
 		want   error
 	}{
-		"a file that is no key": {ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: broken}, ledger.ErrKeyFile},
-		"a file without a key":  {ledger.IdentityConfig{OriginPrefix: testOrigin, KeyFile: empty}, ledger.ErrKeyFile},
-		"an origin with space": {
-			ledger.IdentityConfig{Origin: "a b", OriginPrefix: testOrigin, KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
+		"a file that is no key": {
+			ledger.IdentityConfig{OriginPrefix: testOrigin, Directory: withKeys(secret + "\n")}, ledger.ErrKeyFile,
 		},
-		"an origin with plus": {
-			ledger.IdentityConfig{OriginPrefix: "a+b", KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin,
+		"a file without a key": {
+			ledger.IdentityConfig{OriginPrefix: testOrigin, Directory: withKeys("# nothing\n")}, ledger.ErrKeyFile,
 		},
-		"no origin": {ledger.IdentityConfig{KeyFile: filepath.Join(dir, "k")}, ledger.ErrOrigin},
+		"an origin with space": {ledger.IdentityConfig{Origin: "a b", OriginPrefix: testOrigin}, ledger.ErrOrigin},
+		"an origin with plus":  {ledger.IdentityConfig{OriginPrefix: "a+b"}, ledger.ErrOrigin},
+		"no origin":            {ledger.IdentityConfig{}, ledger.ErrOrigin},
 	} {
+		if c.config.Directory == "" {
+			c.config.Directory = newDirectory(t)
+		}
 		_, err := ledger.Identify(t.Context(), pool, c.config)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %v", name, err)

@@ -78,7 +78,7 @@ type Status struct {
 	LagSeconds     float64    `json:"lagSeconds"`           // age of the oldest event that is not in the tree, settled or not; 0 without any
 	Error          *string    `json:"error"`                // why sealing does not continue
 	Origin         *string    `json:"origin"`               // null before a replica has started
-	Memory         *string    `json:"memory"`               // id of the memory that signs for the origin; null without one
+	Signer         *string    `json:"signer"`               // id of the signer directory of the origin; null without an origin
 	CheckpointSize *int64     `json:"checkpointSize"`       // signed entries; null before the first checkpoint
 	CheckpointAge  *float64   `json:"checkpointAgeSeconds"` // seconds since it was signed
 	SignedAt       *time.Time `json:"signedAt"`
@@ -91,7 +91,7 @@ func ReadStatus(ctx context.Context, db database.Querier) (Status, error) {
 	var signed *string
 	s, err := scanState(db.QueryRow(ctx, statusSQL, LagLimit+1), &st.SealedAt, &st.Error, &st.UnsealedEvents,
 		&st.LagSeconds,
-		&st.Origin, &st.Memory, &st.CheckpointSize, &st.SignedAt, &st.CheckpointAge, &signed)
+		&st.Origin, &st.Signer, &st.CheckpointSize, &st.SignedAt, &st.CheckpointAge, &signed)
 	if err != nil {
 		return Status{}, fmt.Errorf("status of the ledger: %w", err)
 	}

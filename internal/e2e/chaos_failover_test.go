@@ -143,13 +143,13 @@ func (a *auditor) largest() (uint64, []byte) {
 }
 
 // TestFailoverForksNoLedger: an asynchronous standby that lacks signed events is promoted. Two replicas share the
-// memory of the ledger, or only one has it. Neither signs another history, and the checkpoints of an auditor show what
+// signer directory of the ledger, or only one has it. Neither signs another history, and the checkpoints of an auditor show what
 // was lost.
 func TestFailoverForksNoLedger(t *testing.T) {
 	t.Parallel()
 	for round := range failovers(t, 2) {
-		memory := []string{"shared", "one"}[round%2]
-		t.Run(fmt.Sprint(memory, round), func(t *testing.T) { failOver(t, memory == "shared") })
+		directory := []string{"shared", "one"}[round%2]
+		t.Run(fmt.Sprint(directory, round), func(t *testing.T) { failOver(t, directory == "shared") })
 	}
 }
 
@@ -157,18 +157,13 @@ func failOver(t *testing.T, shared bool) {
 	t.Helper()
 	primary := startServer(t, nil)
 	first, second := t.TempDir(), t.TempDir()
-	key := filepath.Join(first, "ledger.key")
-	before := serve(t, primary.url(), "--data-dir", first) // creates the key, the memory and the schema
+	before := serve(t, primary.url(), "--data-dir", first) // makes the signer directory and the schema
 	standby := startStandby(t, primary)
 	before.kill()
 	both := primaryOf(t, primary, standby) + "&connect_timeout=30" // all connect at once on a busy machine
-	copied := testdb.Must(os.ReadFile(key))(t)
-	if err := os.WriteFile(filepath.Join(second, "ledger.key"), copied, 0o600); err != nil {
-		t.Fatal(err)
-	}
 	flags := []string{"--data-dir", second}
 	if shared {
-		flags = append(flags, "--ledger-memory", key+".memory")
+		flags = append(flags, "--ledger-signer", filepath.Join(first, "signer"))
 	}
 	replicas := []*Service{serve(t, both, "--data-dir", first), serve(t, both, flags...)}
 
@@ -325,7 +320,7 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 		}
 	}
 	ask(http.StatusServiceUnavailable)
-	// Nor is it signed: the ledger's memory must not have what a failover would lose, so the signer waits before it
+	// Nor is it signed: the signer directory must not have what a failover would lose, so the signer waits before it
 	// stores a checkpoint there and then in the database.
 	testdb.Eventually(t, "the signer waits for the standby", func() bool {
 		return value[bool](t, primary.url(), `SELECT coalesce(bool_or(query LIKE '%pg_logical_emit_message%')

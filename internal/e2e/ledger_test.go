@@ -3,12 +3,17 @@ package e2e_test
 import (
 	"bufio"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/transparency-dev/formats/proof"
@@ -34,8 +39,14 @@ func ledgerStatus(t *testing.T, s *Service) ledger.Status {
 // TestLedger signs appended events with the operator's name and key, and publishes the checkpoint.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	published := t.TempDir()
-	s := Start(t, testdb.New(t), "--ledger-origin", "ledger.example/novels", "--ledger-publish-dir", published)
+	var published atomic.Value
+	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if text, err := io.ReadAll(r.Body); err == nil {
+			published.Store(string(text))
+		}
+	}))
+	t.Cleanup(endpoint.Close)
+	s := Start(t, testdb.New(t), "--ledger-origin", "ledger.example/novels", "--ledger-publish-url", endpoint.URL)
 	for _, name := range []string{"one", "two", "three"} {
 		s.MustCLI(t, "integration", "create", name)
 	}
@@ -79,15 +90,13 @@ func TestLedger(t *testing.T) {
 		s.Send(t, Request{Path: "/ledger/proof?" + query}).WantInvalid(t, field)
 	}
 	testdb.Eventually(t, "the checkpoint is published", func() bool {
-		copied, err := os.ReadFile(filepath.Join(published, "checkpoint"))
-		return err == nil && string(copied) == string(text)
+		return published.Load() == string(text)
 	})
 	code, metrics := Get(t, s.OpsURL+"/metrics")
 	if code != http.StatusOK || !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") ||
-		!strings.Contains(metrics, `novelgate_ledger_publishing_refused{target="`+published+`"} 0`) {
+		!strings.Contains(metrics, `novelgate_ledger_publishing_refused{target="`+endpoint.URL+`"} 0`) {
 		t.Errorf("/metrics: %d", code)
 	}
-	s.Refused(t, "serve", "--ledger-key", filepath.Join(published, "none"))
 	s.Refused(t, "serve", "--ledger-publish-url", "ftp://example.com")
 }
 
@@ -157,32 +166,82 @@ func TestLedgerWitnesses(t *testing.T) {
 	s.Refused(t, append([]string{"serve"}, append(flags, flags[:4]...)...)...)
 }
 
-// TestLedgerOfTwoReplicas: the one without the key seals and serves, and reports why it does not sign. A new key joins
-// the old one.
-func TestLedgerOfTwoReplicas(t *testing.T) {
+// TestSignerDirectories: replicas that share the signer directory sign in turns; one without it does not sign, and one
+// with a copy of it does not once the original has signed more. After its loss only a new origin is signed. A new key
+// joins the old one.
+func TestSignerDirectories(t *testing.T) {
 	t.Parallel()
 	database := testdb.New(t)
-	first := Start(t, database)
-	second := Start(t, database)
-	testdb.Eventually(t, "the second one says that it does not sign", func() bool {
-		return strings.Contains(second.said(), "does not sign")
-	})
-	if strings.Contains(first.said(), "does not sign") {
-		t.Errorf("the first one does not sign:\n%s", first.said())
+	directory := filepath.Join(t.TempDir(), "signer")
+	sharing := []string{"--ledger-signer", directory}
+	signs := func(s *Service, want string) {
+		t.Helper()
+		testdb.Eventually(t, "novelgate_ledger_signer is "+want, func() bool {
+			return strings.Contains(s.metrics(t), "\nnovelgate_ledger_signer "+want+"\n")
+		})
 	}
-	testdb.Eventually(t, "the second one serves what the first one signs", func() bool {
-		code, _ := Get(t, second.URL+"/ledger/checkpoint")
-		return code == http.StatusOK
+	first, second, third := Start(t, database, sharing...), Start(t, database, sharing...), Start(t, database)
+	signs(first, "1")
+	signs(second, "1")
+	signs(third, "0")
+	if said := third.said(); !strings.Contains(said, "does not sign") || !strings.Contains(said, "start a new origin") {
+		t.Errorf("the replica without the directory says:\n%s", said)
+	}
+	signed := func(s *Service) (size int64) {
+		t.Helper()
+		s.MustCLI(t, "integration", "create", Unique("integration"))
+		total := value[int64](t, database, `SELECT count(*) FROM events`)
+		testdb.Eventually(t, fmt.Sprint(total, " events are signed"), func() bool {
+			status := ledgerStatus(t, s)
+			return status.CheckpointSize != nil && *status.CheckpointSize >= total
+		})
+		return total
+	}
+	signed(third)
+	first.Stop(t)
+	signed(third)
+
+	copied := filepath.Join(t.TempDir(), "copy")
+	if err := os.CopyFS(copied, os.DirFS(directory)); err != nil {
+		t.Fatal(err)
+	}
+	signed(third)
+	withCopy := Start(t, database, "--ledger-signer", copied)
+	testdb.Eventually(t, "the copy is refused", func() bool {
+		return strings.Contains(withCopy.metrics(t), "\nnovelgate_ledger_signing_refused 1\n") &&
+			strings.Contains(withCopy.said(), "it is a copy")
 	})
-	file := filepath.Join(t.TempDir(), "ledger.key")
-	out := first.CLI(t, "ledger", "new-key", "--ledger-key", file)
-	origin := *ledgerStatus(t, first).Origin
+	signs(withCopy, "0")
+	withCopy.Stop(t)
+
+	out := second.CLI(t, append([]string{"ledger", "new-key"}, sharing...)...)
+	origin := *ledgerStatus(t, second).Origin
 	if out.Code != 0 || !strings.HasPrefix(out.Stdout, origin+"+") {
 		t.Fatalf("new-key ended with %d: %s %s", out.Code, out.Stdout, out.Stderr)
 	}
-	if keys, err := ledger.LoadKeys(file); err != nil || len(keys) != 1 {
-		t.Errorf("%d keys, %v", len(keys), err)
+	second.Stop(t)
+	second = Start(t, database, sharing...)
+	signed(third)
+	if keys := ledgerStatus(t, third).VerifierKeys; len(keys) != 2 {
+		t.Errorf("keys: %v", keys)
 	}
+	second.Stop(t)
+
+	if err := os.RemoveAll(directory); err != nil {
+		t.Fatal(err)
+	}
+	lost := Start(t, database, sharing...)
+	signs(lost, "0")
+	lost.Stop(t)
+	if _, err := os.Stat(directory); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("another directory was made: %v", err)
+	}
+	next := Start(t, database, append(sharing, "--ledger-origin", "ledger.example/next")...)
+	signs(next, "1")
+	testdb.Eventually(t, "the new origin is signed", func() bool {
+		_, text := Get(t, third.URL+"/ledger/checkpoint")
+		return strings.HasPrefix(text, "ledger.example/next\n")
+	})
 }
 
 // TestExportAndVerify: an exported bundle, the database and the running service verify; a changed byte does not.

@@ -153,7 +153,7 @@ func TestWrongUsage(t *testing.T) {
 		{"projection rebuild posts --workers=0", "--workers: must be 1 or more"},
 		{"projection rebuild posts --workers=-1", "--workers: must be 1 or more"},
 
-		{"ledger new-key --ledger-key /nowhere/at/all/key", "--ledger-key: there is no directory /nowhere/at/all"},
+		{"serve --ledger-signer /nowhere/at/all/signer", "--ledger-signer: there is no directory /nowhere/at/all"},
 		{"events list --from yesterday", "--from: must be a time with its zone, such as 2026-01-31T12:00:00Z"},
 		{"serve --log-level loud", "--log-level: must be debug, info, warn or error"},
 		{"novel list --state paused", `--state must be one of "pending","approved"`},

@@ -21,19 +21,19 @@ const Origin = "ledger.example/test"
 
 // Ledger is a test database with a key. Call Sign to seal and sign.
 type Ledger struct {
-	Pool    *pgxpool.Pool
-	URL     string
-	Keys    []string // verifier keys
-	t       testing.TB
-	keyFile string
-	id      *ledger.Identity
-	signer  *ledger.Signer
+	Pool      *pgxpool.Pool
+	URL       string
+	Keys      []string // verifier keys
+	t         testing.TB
+	directory ledger.Directory
+	id        *ledger.Identity
+	signer    *ledger.Signer
 }
 
 // New returns an empty ledger.
 func New(t testing.TB) *Ledger {
 	t.Helper()
-	l := &Ledger{t: t, URL: testdb.New(t), keyFile: filepath.Join(t.TempDir(), "ledger.key")}
+	l := &Ledger{t: t, URL: testdb.New(t), directory: ledger.Directory(filepath.Join(t.TempDir(), "signer"))}
 	l.open()
 	l.SignAs(Origin)
 	return l
@@ -52,7 +52,7 @@ func (l *Ledger) open() {
 func (l *Ledger) SignAs(origin string) {
 	l.t.Helper()
 	var err error
-	config := ledger.IdentityConfig{Origin: origin, KeyFile: l.keyFile}
+	config := ledger.IdentityConfig{Origin: origin, Directory: l.directory}
 	if l.id, err = ledger.Identify(l.t.Context(), l.Pool, config); err != nil {
 		l.t.Fatal(err)
 	}
@@ -69,11 +69,11 @@ func (l *Ledger) restart() {
 	}
 }
 
-// Backup returns a copy of the ledger in another database, without later events. Both sign with one key and one memory.
+// Backup returns a copy of the ledger in another database, without later events. Both have one signer directory.
 func (l *Ledger) Backup() *Ledger {
 	l.t.Helper()
 	l.Pool.Close() // PostgreSQL copies only a database without connections
-	backup := &Ledger{t: l.t, URL: testdb.Copy(l.t, l.URL), keyFile: l.keyFile}
+	backup := &Ledger{t: l.t, URL: testdb.Copy(l.t, l.URL), directory: l.directory}
 	for _, opened := range []*Ledger{l, backup} {
 		opened.open()
 		opened.SignAs(l.id.Origin)
@@ -81,14 +81,14 @@ func (l *Ledger) Backup() *Ledger {
 	return backup
 }
 
-// Forget removes the checkpoints of the memory and restarts the signer, as a forging operator could.
+// Forget removes the notes of the signer directory and restarts the signer, as a forging operator could.
 func (l *Ledger) Forget() {
 	l.t.Helper()
-	remembered, err := filepath.Glob(filepath.Join(l.id.Memory, "*.checkpoint"))
-	if err != nil || len(remembered) == 0 {
-		l.t.Fatalf("%d checkpoints are remembered, %v", len(remembered), err)
+	notes, err := filepath.Glob(filepath.Join(string(l.directory), "*.checkpoint"))
+	if err != nil || len(notes) == 0 {
+		l.t.Fatalf("%d notes, %v", len(notes), err)
 	}
-	for _, file := range remembered {
+	for _, file := range notes {
 		if err := os.Remove(file); err != nil {
 			l.t.Fatal(err)
 		}
