@@ -18,8 +18,8 @@ import (
 
 var (
 	binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "novelgate-e2e-") })
-	binary   = sync.OnceValues(func() (string, error) { return build("novelgate", serviceProgram, raceDetector) })
-	plain    = sync.OnceValues(func() (string, error) { return build("plain/novelgate", serviceProgram, false) })
+	binary   = sync.OnceValues(func() (string, error) { return build("novelgate", raceDetector) })
+	plain    = sync.OnceValues(func() (string, error) { return build("plain/novelgate", false) })
 )
 
 // Binary returns the path of cmd/novelgate, built once per test process. It has the race detector if the tests have it,
@@ -61,10 +61,8 @@ func removeBinaries() error {
 	return nil
 }
 
-const serviceProgram = "novelgate/cmd/novelgate"
-
-// build builds a program.
-func build(name, program string, race bool) (path string, err error) {
+// build builds cmd/novelgate.
+func build(name string, race bool) (path string, err error) {
 	dir, err := binaries()
 	if err != nil {
 		return "", err
@@ -77,7 +75,7 @@ func build(name, program string, race bool) (path string, err error) {
 	if os.Getenv("GOCOVERDIR") != "" {
 		args = append(args, "-cover", "-coverpkg=novelgate/...")
 	}
-	args = append(args, program)
+	args = append(args, "novelgate/cmd/novelgate")
 	out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("run go build: %w\n%s", err, out)

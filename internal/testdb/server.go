@@ -290,25 +290,6 @@ func makeServerDir(prefix string) (string, error) {
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
-	_, url := newServer(t, pgserver.Start, settings)
-	return url
-}
-
-// NewPair starts such a server, and a hot standby that streams from it. The standby has the database as it is after
-// prepare.
-func NewPair(t testing.TB, prepare func(url string)) (primary, standby string) {
-	t.Helper()
-	settings := map[string]string{"autovacuum": "off"} // its transactions would keep events from settling
-	server, primary := newServer(t, pgserver.Start, settings)
-	prepare(primary)
-	_, standby = newServer(t, server.StartStandby, settings)
-	return primary, standby
-}
-
-func newServer(
-	t testing.TB, start func(context.Context, pgserver.Config) (*pgserver.Server, error), settings map[string]string,
-) (server *pgserver.Server, url string) {
-	t.Helper()
 	dir, err := makeServerDir("novelgate-server-")
 	if err != nil {
 		t.Fatalf("testdb: %v", err)
@@ -316,7 +297,7 @@ func newServer(
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
-	server, err = start(t.Context(), pgserver.Config{
+	server, err := pgserver.Start(t.Context(), pgserver.Config{
 		DataDir: dir, Settings: all, StopTimeout: SettleTimeout, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -327,8 +308,9 @@ func newServer(
 			t.Errorf("testdb: stop the server: %v", err)
 		}
 	})
-	if url, err = withConnectTimeout(server.URL()); err != nil {
+	url, err := withConnectTimeout(server.URL())
+	if err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
-	return server, url
+	return url
 }
