@@ -143,8 +143,8 @@ func (a *auditor) largest() (uint64, []byte) {
 }
 
 // TestFailoverForksNoLedger: an asynchronous standby that lacks signed events is promoted. Two replicas share the
-// signer directory of the ledger, or only one has it. Neither signs another history, and the checkpoints of an auditor show what
-// was lost.
+// signer directory of the ledger, or only one has it. Neither signs another history, and the checkpoints of an auditor
+// show what was lost.
 func TestFailoverForksNoLedger(t *testing.T) {
 	t.Parallel()
 	for round := range failovers(t, 2) {
