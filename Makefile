@@ -25,6 +25,12 @@ help: ## List the targets.
 run: build ## Build and run the service. Flags: make run ARGS='--listen 127.0.0.1:8080'
 	@exec ./bin/novelgate serve $(ARGS)
 
+.PHONY: run-cluster
+run-cluster: build ## Run deploy/cluster on this machine: Patroni, etcd, HAProxy, NATS, services. Flags: make run-cluster ARGS='--data-dir DIR'
+	@# Not with go run, which fails after a Ctrl-C.
+	@$(GOBUILD) -o bin/cluster ./internal/cluster/main
+	@exec ./bin/cluster $(ARGS)
+
 .PHONY: build
 build: ## Build bin/novelgate.
 	@mkdir -p bin

@@ -118,7 +118,7 @@ func TestGeneratedTypesInTheGuide(t *testing.T) {
 		return strings.Contains(said, "novel.rejected")
 	})
 
-	port := strconv.Itoa(freePorts(t))
+	port := strconv.Itoa(testdb.ReservePort(t))
 	hook := p.NewWebhook(t, "http://127.0.0.1:"+port)
 	for secret, want := range map[string]string{
 		"whsec_" + base64.StdEncoding.EncodeToString(make([]byte, 32)): `"status":401`,
