@@ -14,8 +14,9 @@
 //
 // Each replica has a worker. It leases a webhook: the row has the holder and a deadline, and no transaction stays open.
 // Each outcome is saved with one statement that fails when the lease is lost. When a partner changes a webhook, its
-// lease ends, and so does the visit. If a worker is killed between a request and its save, the change is sent again
-// with the same webhook-id: delivery is at least once.
+// lease ends, and so does the visit: the worker checks the lease after each read and with each save, so at most one
+// request still follows the old settings. If a worker is killed between a request and its save, the change is sent
+// again with the same webhook-id: delivery is at least once.
 //
 // Endpoints whose last attempt was slow have their own limit, so they do not delay the others.
 //

@@ -80,7 +80,13 @@ func (partners) StillAdmitted(context.Context, *http.Request) error { return nil
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	pool := testdb.Pool(t, testdb.New(t))
+	return newFixtureOn(t, testdb.New(t))
+}
+
+// newFixtureOn returns a fixture on an empty database with the schema.
+func newFixtureOn(t *testing.T, url string) *fixture {
+	t.Helper()
+	pool := testdb.Pool(t, url)
 	d := &fixture{pool: pool, wake: eventlog.NewWake(), version: 1}
 	for name, id := range map[string]uuid.UUID{"acme": acme, "other": other} {
 		d.append(t, events.Recorded{
@@ -129,18 +135,24 @@ func (d *fixture) append(t testing.TB, recorded ...events.Recorded) {
 	d.wake.Signal()
 }
 
-// happen makes n changes of acme, with consecutive numbers as reasons.
+// change returns the next change of acme, with a consecutive number as its reason.
+func (d *fixture) change() (change events.Recorded, reason string) {
+	d.version++
+	reason = fmt.Sprint(d.version)
+	return events.Recorded{
+		StreamType: events.NovelStream, StreamID: events.NovelID("n"), StreamVersion: d.version, ID: reason,
+		Source: "staff", Event: []events.Event{
+			events.NovelApproved{Reason: reason}, events.NovelRejected{Reason: reason},
+		}[d.version%2],
+	}, reason
+}
+
+// happen makes n changes of acme.
 func (d *fixture) happen(t testing.TB, n int) (reasons []string) {
 	t.Helper()
 	for range n {
-		d.version++
-		reason := fmt.Sprint(d.version)
-		d.append(t, events.Recorded{
-			StreamType: events.NovelStream, StreamID: events.NovelID("n"), StreamVersion: d.version, ID: reason,
-			Source: "staff", Event: []events.Event{
-				events.NovelApproved{Reason: reason}, events.NovelRejected{Reason: reason},
-			}[d.version%2],
-		})
+		change, reason := d.change()
+		d.append(t, change)
 		reasons = append(reasons, reason)
 	}
 	return reasons
@@ -149,11 +161,52 @@ func (d *fixture) happen(t testing.TB, n int) (reasons []string) {
 // worker starts a worker with these waits between attempts.
 func (d *fixture) worker(t testing.TB, retries ...time.Duration) (stop func()) {
 	t.Helper()
+	return d.workerOn(t, feed{&changes.Feed{DB: d.pool}}, retries...)
+}
+
+// workerOn starts a worker that reads from a feed.
+func (d *fixture) workerOn(t testing.TB, from webhooks.Feed, retries ...time.Duration) (stop func()) {
+	t.Helper()
 	w := &webhooks.Worker{
-		Store: d.api.Store, Feed: feed{&changes.Feed{DB: d.pool}}, Sender: d.api.Sender, Retries: retries,
-		Logger: slog.New(slog.DiscardHandler), Metrics: webhooks.NewMetrics(),
+		Store: d.api.Store, Feed: from, Sender: d.api.Sender, Retries: retries, Logger: slog.New(slog.DiscardHandler),
+		Metrics: webhooks.NewMetrics(),
 	}
 	return run(t, w.Run)
+}
+
+// pausedFeed is a feed whose first read that finds changes pauses, or with before its first read. A receive from step
+// waits until the pause begins, a second one ends it.
+type pausedFeed struct {
+	webhooks.Feed
+	before bool
+	once   sync.Once
+	step   chan struct{}
+}
+
+func (d *fixture) pausedFeed(before bool) *pausedFeed {
+	return &pausedFeed{Feed: feed{&changes.Feed{DB: d.pool}}, before: before, step: make(chan struct{})}
+}
+
+// Read implements webhooks.Feed.
+func (f *pausedFeed) Read(
+	ctx context.Context, of uuid.UUID, after events.Position, limit int,
+) (list []webhooks.Message, err error) {
+	if f.before {
+		f.once.Do(func() { f.pause(ctx) })
+	}
+	if list, err = f.Feed.Read(ctx, of, after, limit); len(list) > 0 {
+		f.once.Do(func() { f.pause(ctx) })
+	}
+	return list, err
+}
+
+func (f *pausedFeed) pause(ctx context.Context) {
+	for range 2 {
+		select {
+		case f.step <- struct{}{}:
+		case <-ctx.Done():
+		}
+	}
 }
 
 // send sends a request of a partner and decodes the answer.

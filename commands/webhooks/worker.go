@@ -265,16 +265,15 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 	for _, r := range due {
 		before := r.Position
 		before.Ordinal--
-		found, err := w.Feed.Read(ctx, v.integration, before, 1)
+		found, err := w.read(ctx, v, before, 1)
 		if err != nil {
 			return false, err
 		}
 		if len(found) == 0 || found[0].Position != r.Position || !found[0].OccurredAt.Equal(r.RecordedAt) ||
 			!v.wants(found[0].Type) {
 			// The log has lost the change, or its partner has changed the types.
-			if _, err := w.Store.Pool.Exec(ctx, `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $2
-    AND position = $3`, v.id, r.Position.TransactionID, r.Position.Ordinal); err != nil {
-				return false, fmt.Errorf("delete the retry of a lost or unwanted change: %w", err)
+			if err := w.forget(ctx, v, r.Position); err != nil {
+				return false, err
 			}
 			continue
 		}
@@ -285,9 +284,43 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 	return len(due) == retriesPerRead, nil
 }
 
+const forgetSQL = `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $3 AND position = $4
+    AND EXISTS (SELECT FROM webhooks WHERE webhook_id = $1 AND holder = $2)`
+
+// forget deletes a retry. Without the lease it deletes nothing: the partner may just have asked for its type again.
+func (w *Worker) forget(ctx context.Context, v *visit, at events.Position) error {
+	tag, err := w.Store.Pool.Exec(ctx, forgetSQL, v.id, v.holder, at.TransactionID, at.Ordinal)
+	if err != nil {
+		return fmt.Errorf("delete the retry of a lost or unwanted change: %w", err)
+	}
+	if tag.RowsAffected() == 0 {
+		return errLeaseLost
+	}
+	return nil
+}
+
+const holdsSQL = `SELECT EXISTS (SELECT FROM webhooks WHERE webhook_id = $1 AND holder = $2 AND leased_until > now())`
+
+// read reads changes to send, and then checks the lease: the settings of the webhook may have changed since the visit
+// read them. From the second attempt at changes of one read on, the save of the attempt before has checked it.
+func (w *Worker) read(ctx context.Context, v *visit, after events.Position, limit int) ([]Message, error) {
+	found, err := w.Feed.Read(ctx, v.integration, after, limit)
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	var holds bool
+	if err := w.Store.Pool.QueryRow(ctx, holdsSQL, v.id, v.holder).Scan(&holds); err != nil {
+		return nil, fmt.Errorf("check the lease: %w", err)
+	}
+	if !holds {
+		return nil, errLeaseLost
+	}
+	return found, nil
+}
+
 // advance sends new changes. It reports whether there may be more.
 func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err error) {
-	found, err := w.Feed.Read(ctx, v.integration, v.position, changesPerRead)
+	found, err := w.read(ctx, v, v.position, changesPerRead)
 	if err != nil {
 		return false, err
 	}

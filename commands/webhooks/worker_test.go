@@ -284,14 +284,19 @@ func TestEndpointsAreDisabled(t *testing.T) {
 			e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(answer) })
 			w := d.hook(t, e.URL, "")
 			reasons := d.happen(t, 2)
-			d.worker(t, 50*time.Millisecond)
+			d.worker(t, time.Hour)
 			if want == "failing" {
-				testdb.Eventually(t, "it fails", func() bool { return d.show(t, w.ID).FailingSince != nil })
-				const failingFor = `UPDATE webhooks SET failures = 0, rest_until = now(), failing_since = now() - interval `
-				d.execute(t, failingFor+`'119 hours'`)
-				n := e.attempts()
-				testdb.Eventually(t, "it goes on", func() bool { return e.attempts() > n+2 })
-				d.execute(t, failingFor+`'121 hours'`)
+				testdb.Eventually(t, "both fail", func() bool { return d.show(t, w.ID).Retrying == 2 })
+				const retryAfter = `WITH w AS (UPDATE webhooks SET failing_since = now() - $1::interval)
+    UPDATE webhook_attempts SET next_at = now()`
+				d.execute(t, retryAfter, 119*time.Hour)
+				testdb.Eventually(t, "both fail again", func() bool {
+					return testdb.Value[int](t, d.pool, `SELECT count(*) FROM webhook_attempts WHERE attempts = 2`) == 2
+				})
+				if !d.show(t, w.ID).Enabled {
+					t.Error("it is disabled before five days of failures")
+				}
+				d.execute(t, retryAfter, 121*time.Hour)
 			}
 			testdb.Eventually(t, "it is disabled", func() bool { return !d.show(t, w.ID).Enabled })
 			if shown := d.show(t, w.ID); *shown.Disabled != want || shown.DisabledAt == nil {
@@ -326,6 +331,50 @@ func TestUnwantedRetries(t *testing.T) {
 	d.send(t, acme, http.MethodGet, "/"+w.ID.String()+"/attempts", "", &page)
 	if len(page.Items) != 1 || page.Items[0].Type != "novel.approved" {
 		t.Errorf("%+v", page.Items)
+	}
+}
+
+// TestTypesChangeDuringARead: a visit that has read a due retry, and whose webhook gets other types then, sends and
+// deletes nothing. The next visit follows the new types.
+func TestTypesChangeDuringARead(t *testing.T) {
+	t.Parallel()
+	const rejected, approved = `["novel.rejected"]`, `["novel.approved"]`
+	for name, test := range map[string]struct {
+		before, after string // types
+		sent          int
+	}{
+		"no longer wanted": {approved, rejected, 0},
+		"wanted again":     {rejected, approved, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			e := newEndpoint(t, func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusUnprocessableEntity) })
+			w := d.hook(t, e.URL, "")
+			stop := d.worker(t, time.Hour)
+			d.happen(t, 1) // novel.approved
+			testdb.Eventually(t, "it fails", func() bool { return d.show(t, w.ID).Retrying == 1 })
+			stop()
+			change := func(types string) {
+				t.Helper()
+				if status := d.send(t, acme, http.MethodPatch, "/"+w.ID.String(), `{"types":`+types+`}`,
+					nil); status != http.StatusOK {
+					t.Errorf("status %d", status)
+				}
+			}
+			change(test.before)
+			d.execute(t, `UPDATE webhook_attempts SET next_at = now()`)
+			e.behave(nil)
+			paused := d.pausedFeed(false)
+			d.workerOn(t, paused, time.Hour)
+			<-paused.step
+			change(test.after)
+			<-paused.step
+			testdb.Eventually(t, "the next visit has ended", func() bool { return d.show(t, w.ID).Retrying == 0 })
+			if n := len(e.took()); n != test.sent {
+				t.Errorf("sent %d times, want %d", n, test.sent)
+			}
+		})
 	}
 }
 
@@ -427,12 +476,14 @@ func TestRotationDuringAnAttempt(t *testing.T) {
 	d.worker(t, time.Hour)
 	want := d.happen(t, 1)
 	e.wantAttempts(t, 1)
+	d.execute(t, `UPDATE webhooks SET rest_until = 'infinity'`) // until the endpoint has the new secret
 	var rotated secretive
 	if status := d.send(t, acme, http.MethodPost, "/"+w.ID.String()+"/rotate", `{"overlapSeconds":0}`,
 		&rotated); status != http.StatusOK {
 		t.Errorf("status %d", status)
 	}
 	e.trust(rotated.Secret)
+	d.execute(t, `UPDATE webhooks SET rest_until = now()`)
 	e.wantAttempts(t, 2)
 	close(release)
 	testdb.Eventually(t, "both have ended", func() bool { return len(e.took()) == 2 })
