@@ -10,6 +10,9 @@
 // waits, and only if the endpoint has accepted another one since its first attempt: an endpoint that was down gets all
 // changes, unless it refuses them again after a first success.
 //
+// Nothing is sent that a failover to a synchronous standby would lose: the feed waits until the standby has what it
+// read.
+//
 // # Workers
 //
 // Each replica has a worker. It leases a webhook: the row has the holder and a deadline, and no transaction stays open.

@@ -30,7 +30,8 @@ type Message struct {
 
 // Feed reads the changes of partners.
 type Feed interface {
-	// Read returns up to limit changes of an integration after a position, in log order.
+	// Read returns up to limit changes of an integration after a position, in log order, and only those that survive a
+	// failover to a synchronous standby.
 	Read(ctx context.Context, integration uuid.UUID, after events.Position, limit int) ([]Message, error)
 }
 
@@ -302,7 +303,8 @@ func (w *Worker) forget(ctx context.Context, v *visit, at events.Position) error
 const holdsSQL = `SELECT EXISTS (SELECT FROM webhooks WHERE webhook_id = $1 AND holder = $2 AND leased_until > now())`
 
 // read reads changes to send, and then checks the lease: the settings of the webhook may have changed since the visit
-// read them. From the second attempt at changes of one read on, the save of the attempt before has checked it.
+// read them, which is long ago if the read has waited for a standby. From the second attempt at changes of one read on,
+// the save of the attempt before has checked it.
 func (w *Worker) read(ctx context.Context, v *visit, after events.Position, limit int) ([]Message, error) {
 	found, err := w.Feed.Read(ctx, v.integration, after, limit)
 	if err != nil || len(found) == 0 {

@@ -11,10 +11,13 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/internal/testdb"
+	"novelgate/migrations"
+	"novelgate/projections"
 )
 
 // wantTaken waits until an endpoint has accepted these messages, in any order.
@@ -376,6 +379,40 @@ func TestTypesChangeDuringARead(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestChangesWaitForTheSynchronousStandby: a change that only the primary has, because the wait of its commit was
+// cancelled, is not sent before the standby has it.
+func TestChangesWaitForTheSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	url, standby := testdb.NewSynchronousPair(t, func(url string) {
+		if err := migrations.Up(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	})
+	d := newFixtureOn(t, url)
+	e := newEndpoint(t, nil)
+	d.hook(t, e.URL, `,"types":["novel.rejected"]`)
+	paused := d.pausedFeed(true)
+	d.workerOn(t, paused, time.Hour)
+	d.happen(t, 1) // an unwanted change, so that there is something to read
+	<-paused.step  // the lease is on the standby
+	standby.Cut(t)
+	change, reason := d.change()
+	standby.Unreplicated(t, func(conn *pgx.Conn) error { return projections.Append(t.Context(), conn, change) })
+	d.wake.Signal()
+	testdb.Eventually(t, "both changes are in the feed", func() bool {
+		return testdb.Value[int](t, d.pool, `SELECT count(*) FROM changes`) == 2
+	})
+	<-paused.step
+	testdb.Eventually(t, "the worker waits for the standby", func() bool {
+		if e.attempts() > 0 {
+			t.Fatal("a change is sent that a failover would lose")
+		}
+		return standby.Waiting(t) > 0
+	})
+	standby.Return(t)
+	e.wantTaken(t, []string{reason})
 }
 
 // TestRetryAfter: an endpoint gets nothing during the requested pause.

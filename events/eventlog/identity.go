@@ -95,3 +95,10 @@ func AwaitReplicated(ctx context.Context, conn database.Execer) error {
 // statements have read survives a failover to a synchronous standby. The batch must be a transaction of its own, which
 // may be read-only.
 func QueueReplicated(batch *pgx.Batch) { batch.Queue(replicatedSQL) }
+
+// ReplicatedSQL is AwaitReplicated as an expression for the select list of a statement that polls. If the statement
+// returns a row, its transaction ends without an error only if all data that it has read survives a failover to a
+// synchronous standby. Without a row nothing is given out, and nothing waits: PostgreSQL evaluates the subquery for the
+// first row. Its value has no meaning. Without a standby it costs 2 µs. The statement, or the batch that it is part of,
+// must be a transaction of its own, which may be read-only.
+const ReplicatedSQL = `(` + replicatedSQL + `)`

@@ -311,6 +311,7 @@ func TestReplaysWaitForTheSynchronousStandby(t *testing.T) {
 		for _, query := range []struct{ method, path, body string }{
 			{http.MethodGet, deliveries + "k-1?operation=posts", ""},
 			{http.MethodPost, deliveries + "reconcile", `{"operation":"posts","idempotencyKeys":["k-1"]}`},
+			{http.MethodGet, "/api/integrations/changes", ""}, // has the discussion that k-0 has opened
 		} {
 			if got := r.Send(t, Request{
 				Method: query.method, Path: query.path, Bearer: p.APIKey, ContentType: "application/json", Body: []byte(query.body),

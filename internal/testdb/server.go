@@ -290,6 +290,14 @@ func makeServerDir(prefix string) (string, error) {
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
+	_, url := newServer(t, pgserver.Start, settings)
+	return url
+}
+
+func newServer(
+	t testing.TB, start func(context.Context, pgserver.Config) (*pgserver.Server, error), settings map[string]string,
+) (server *pgserver.Server, url string) {
+	t.Helper()
 	dir, err := makeServerDir("novelgate-server-")
 	if err != nil {
 		t.Fatalf("testdb: %v", err)
@@ -297,7 +305,7 @@ func NewServer(t testing.TB, settings map[string]string) string {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
-	server, err := pgserver.Start(t.Context(), pgserver.Config{
+	server, err = start(t.Context(), pgserver.Config{
 		DataDir: dir, Settings: all, StopTimeout: SettleTimeout, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
@@ -308,9 +316,8 @@ func NewServer(t testing.TB, settings map[string]string) string {
 			t.Errorf("testdb: stop the server: %v", err)
 		}
 	})
-	url, err := withConnectTimeout(server.URL())
-	if err != nil {
+	if url, err = withConnectTimeout(server.URL()); err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
-	return url
+	return server, url
 }

@@ -74,7 +74,13 @@ type desk struct {
 
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	pool := testdb.Pool(t, testdb.New(t))
+	return newDeskOn(t, testdb.New(t))
+}
+
+// newDeskOn returns a desk on an empty database with the schema.
+func newDeskOn(t *testing.T, url string) *desk {
+	t.Helper()
+	pool := testdb.Pool(t, url)
 	d := &desk{
 		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:ada", Now: time.Now}, wake: eventlog.NewWake(),
 	}

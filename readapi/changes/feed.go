@@ -4,6 +4,9 @@
 // The projection changes lists the events that concern each partner, in log order. The feed reads their contents from
 // the log, so it shows no personal data of an erased author. Cursors are those of package history: a reader that
 // continues from its last cursor gets every change once, and a cursor from before the log was set back is refused.
+//
+// Partners act on changes, so nothing is given out that a failover to a synchronous standby would lose: a page with
+// changes, and the cursor of the present, wait until the standby has them.
 package changes
 
 import (
@@ -18,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/readapi/history"
 )
@@ -57,7 +61,8 @@ type Query struct {
 var (
 	//go:embed feed.sql
 	feedTemplate string
-	feedSQL      = strings.Replace(feedTemplate, "/* cursor */", history.CursorSQL, 1)
+	feedSQL      = strings.NewReplacer("/* cursor */", history.CursorSQL, "/* replicated */",
+		eventlog.ReplicatedSQL).Replace(feedTemplate)
 )
 
 // soundSQL reports whether the log has the event that the projection applied last.
@@ -68,8 +73,8 @@ FROM projections AS p WHERE p.name = 'changes'), true)`
 // pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
-// Page reads a page in one round trip. It fails with ErrDiverged, or with history.ErrCursorMismatch when the cursor is
-// of another log or of a lost part of this one.
+// Page reads a page in one round trip, and returns changes when the synchronous standby has them. It fails with
+// ErrDiverged, or with history.ErrCursorMismatch when the cursor is of another log or of a lost part of this one.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	var batch pgx.Batch
 	q.After.QueueCheck(&batch)
@@ -111,10 +116,17 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 	return page, nil
 }
 
-// Now returns the cursor after all settled events.
+// Now returns the cursor after all settled events. It waits until the synchronous standby has them: after a failover
+// that loses them, the cursor would be refused.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
-	horizon, err := history.ReadHorizon(ctx, f.DB)
-	return horizon.Cursor(), err
+	var horizon history.Horizon
+	var batch pgx.Batch
+	horizon.Queue(&batch)
+	eventlog.QueueReplicated(&batch)
+	if err := f.DB.SendBatch(ctx, &batch).Close(); err != nil {
+		return history.Cursor{}, fmt.Errorf("read the end of the feed: %w", err)
+	}
+	return horizon.Cursor(), nil
 }
 
 // row has the columns of feed.sql that complete the data of the event.
@@ -132,7 +144,7 @@ func scan(rows pgx.Rows) (c Change, size int, err error) {
 	if err := rows.Scan(append([]any{
 		&c.Type, &c.OccurredAt, &r.stream, &stored.Type, &stored.Data, &stored.Personal, &r.key, &r.thread, &r.novelID,
 		&r.slug, &r.title,
-	}, c.Place.Fields()...)...); err != nil {
+	}, append(c.Place.Fields(), nil)...)...); err != nil { // nil: eventlog.ReplicatedSQL
 		return c, 0, fmt.Errorf("read change: %w", err)
 	}
 	event, err := events.Decode(stored)

@@ -2,7 +2,7 @@
 -- maximum number. The event must be the one that the projection applied: after a failover another one may have its position. o: first
 -- event of a comment; n: creation of the novel.
 SELECT c.kind, e.recorded_at, e.stream_id, e.event_type, e.data, e.personal, o.event_id, o.data ->> 'threadId',
-       n.stream_id, n.data ->> 'slug', n.data ->> 'title', /* cursor */
+       n.stream_id, n.data ->> 'slug', n.data ->> 'title', /* cursor */, /* replicated */
 FROM (
     SELECT transaction_id, position, recorded_at, kind FROM changes
     WHERE integration_id = $1 AND (transaction_id, position) > ($2, $3) AND ($4::text[] IS NULL OR kind = ANY ($4))

@@ -109,11 +109,18 @@ func (r *Reader) Horizon(ctx context.Context) (Horizon, error) { return ReadHori
 // ReadHorizon returns the current horizon of a database.
 func ReadHorizon(ctx context.Context, db database.DB) (Horizon, error) {
 	var h Horizon
-	if err := db.QueryRow(ctx, horizonSQL).Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal,
-		&h.end.digest, &h.end.count); err != nil {
+	if err := h.scan(db.QueryRow(ctx, horizonSQL)); err != nil {
 		return Horizon{}, fmt.Errorf("read horizon: %w", err)
 	}
 	return h, nil
+}
+
+// Queue adds a statement to a batch that sets h to the current horizon.
+func (h *Horizon) Queue(batch *pgx.Batch) { batch.Queue(horizonSQL).QueryRow(h.scan) }
+
+// scan scans the row of horizonSQL.
+func (h *Horizon) scan(row pgx.Row) error {
+	return row.Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal, &h.end.digest, &h.end.count)
 }
 
 // pageBytes is the size of the event data at which a page is full.

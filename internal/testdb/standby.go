@@ -1,0 +1,85 @@
+package testdb
+
+import (
+	"context"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/pgserver"
+)
+
+// Standby is a synchronous hot standby: commits of its primary wait until it has them.
+type Standby struct {
+	primary, standby *pgx.Conn
+	source           string // its primary_conninfo
+}
+
+// NewSynchronousPair starts a server that belongs only to this test, and a synchronous standby. The standby has the
+// database as it is after prepare.
+func NewSynchronousPair(t testing.TB, prepare func(url string)) (primary string, s *Standby) {
+	t.Helper()
+	settings := map[string]string{"autovacuum": "off"} // its transactions would keep events from settling
+	server, primary := newServer(t, pgserver.Start, settings)
+	prepare(primary)
+	_, standby := newServer(t, server.StartStandby, settings)
+	s = &Standby{primary: Connect(t, primary), standby: Connect(t, standby)}
+	s.source = Value[string](t, s.standby, `SHOW primary_conninfo`)
+	Exec(t, s.primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
+	Exec(t, s.primary, `SELECT pg_reload_conf()`)
+	s.await(t, true)
+	Exec(t, s.primary, `CHECKPOINT`) // commits wait once the checkpointer has read the setting, too
+	return primary, s
+}
+
+// Cut ends the replication. Commits of the primary wait from now on.
+func (s *Standby) Cut(t testing.TB) { t.Helper(); s.follow(t, ""); s.await(t, false) }
+
+// Return resumes the replication, and with it all commits that wait.
+func (s *Standby) Return(t testing.TB) { t.Helper(); s.follow(t, s.source); s.await(t, true) }
+
+func (s *Standby) follow(t testing.TB, source string) {
+	t.Helper()
+	var set string
+	if err := s.standby.QueryRow(context.Background(), `SELECT format('ALTER SYSTEM SET primary_conninfo = %L', $1::text)`,
+		source).Scan(&set); err != nil {
+		t.Fatalf("quote the address of the primary: %v", err)
+	}
+	Exec(t, s.standby, set)
+	Exec(t, s.standby, `SELECT pg_reload_conf()`)
+}
+
+// await waits until the primary has a synchronous standby, or none.
+func (s *Standby) await(t testing.TB, there bool) {
+	t.Helper()
+	Eventually(t, "the standby follows the primary, or no longer", func() bool {
+		return there == Value[bool](t, s.primary, `SELECT EXISTS (SELECT FROM pg_stat_replication WHERE sync_state = 'sync')`)
+	})
+}
+
+// Waiting returns the number of the primary's connections whose transaction waits for the standby.
+func (s *Standby) Waiting(t testing.TB) int {
+	t.Helper()
+	return Value[int](t, s.primary, `SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'`)
+}
+
+// Unreplicated runs a transaction that commits while the standby is cut, and cancels its wait, as a time-out of a
+// client does. The primary then shows what the transaction wrote, and a failover would lose it.
+func (s *Standby) Unreplicated(t testing.TB, transaction func(conn *pgx.Conn) error) {
+	t.Helper()
+	conn, err := pgx.ConnectConfig(context.Background(), s.primary.Config())
+	if err != nil {
+		t.Fatalf("connect: %v", err)
+	}
+	ended := make(chan error)
+	go func() { ended <- transaction(conn) }()
+	pid := conn.PgConn().PID()
+	Eventually(t, "the commit waits for the standby", func() bool {
+		return Value[bool](t, s.primary, `SELECT wait_event IS NOT DISTINCT FROM 'SyncRep' FROM pg_stat_activity WHERE pid = $1`, pid)
+	})
+	Exec(t, s.primary, `SELECT pg_cancel_backend($1)`, pid)
+	if err := <-ended; err != nil {
+		t.Fatalf("a transaction whose wait for the standby is cancelled: %v", err)
+	}
+	_ = conn.Close(context.Background())
+}
