@@ -13,6 +13,11 @@
 // identifies the event before it. Every page checks, on its own connection, that the log still has this event, and that
 // settled events are still settled.
 //
+// # Synchronous standbys
+//
+// A commit whose wait for the synchronous standby is cancelled becomes visible, and a failover loses it. So no event
+// and no cursor leaves the database before that standby has the event.
+//
 // # Bounded work
 //
 // A page is one batch of short statements. A filter without an index examines at most 20,000 rows of the log; the page

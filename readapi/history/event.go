@@ -41,7 +41,8 @@ var eventColumns = eventlog.Columns + ", " + countOrZeroSQL + ", " + sealedSQL
 
 var eventSQL = "SELECT " + eventColumns + "\nFROM events AS e WHERE e.transaction_id = $1 AND e.position = $2"
 
-// At returns the event with a log index; ErrNotFound when there is none.
+// At returns the event with a log index; ErrNotFound when there is none. Like Version and Page it waits for the
+// synchronous standby.
 func At(ctx context.Context, db database.DB, index int64) (Event, error) {
 	position, err := locate(ctx, db, index)
 	if errors.Is(err, ErrBeyond) {
@@ -77,14 +78,19 @@ func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int)
 	return readEvent(ctx, db, versionSQL, stream, version)
 }
 
-func readEvent(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow returns its error
-	e, err := pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Event, error) {
-		var r eventlog.Row
-		var count, sealed int64
-		err := r.Scan(row, &count, &sealed)
-		return newEvent(&r, count, sealed), err
+func readEvent(ctx context.Context, db database.DB, sql string, args ...any) (e Event, err error) {
+	var batch pgx.Batch
+	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
+		e, err = pgx.CollectExactlyOneRow(rows, func(row pgx.CollectableRow) (Event, error) {
+			var r eventlog.Row
+			var count, sealed int64
+			err := r.Scan(row, &count, &sealed)
+			return newEvent(&r, count, sealed), err
+		})
+		return err
 	})
+	eventlog.QueueReplicated(&batch)
+	err = db.SendBatch(ctx, &batch).Close()
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Event{}, ErrNotFound
 	}

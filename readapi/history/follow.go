@@ -1,6 +1,7 @@
 package history
 
 import (
+	"cmp"
 	"context"
 	"time"
 
@@ -10,6 +11,8 @@ import (
 const (
 	pace = 5 * time.Millisecond   // longest pause after a read that found events
 	poll = 400 * time.Millisecond // longest time between two reads
+
+	defaultPatience = 15 * time.Second
 )
 
 // streamPage is the maximum number of events that a stream holds in memory.
@@ -21,6 +24,9 @@ type Stream struct {
 	Limit  int            // number of events after which the stream ends; 0: no limit
 	Follow bool           // continue at the end of the log
 	Wake   *eventlog.Wake // signals appends; nil: the log is read every 400 ms
+	// Patience is the longest time for a page; default 15 s. Without a limit, streams that wait for the synchronous
+	// standby would keep the connections of the history, and would not notice a shutdown.
+	Patience time.Duration
 }
 
 // Run calls emit with the events after a cursor, page by page, in short transactions. It calls idle between pages and
@@ -51,8 +57,8 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 		if err != nil {
 			return eventlog.Span{}, err
 		}
-		// The horizon has changed if it moved on, or if the log was set back.
-		if w.begun && horizon.xmin == w.horizon.xmin {
+		// Not xmin: the wait of a page for the synchronous standby moves that on.
+		if w.begun && horizon.end == w.horizon.end {
 			return eventlog.Span{Settled: horizon.settled}, w.idle()
 		}
 		w.horizon, w.begun = horizon, true
@@ -61,7 +67,7 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if w.Limit > 0 {
 		limit = min(limit, w.left)
 	}
-	page, err := w.Reader.Page(ctx, w.after, w.horizon, limit)
+	page, err := w.page(ctx, limit)
 	if err != nil {
 		return eventlog.Span{}, err
 	}
@@ -82,4 +88,10 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 		return eventlog.Span{}, eventlog.ErrEnd
 	}
 	return eventlog.Span{Read: page.Examined, Full: w.more, Settled: w.horizon.settled}, nil
+}
+
+func (w *walk) page(ctx context.Context, limit int) (Page, error) {
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(w.Patience, defaultPatience))
+	defer cancel()
+	return w.Reader.Page(ctx, w.after, w.horizon, limit)
 }

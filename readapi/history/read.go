@@ -29,6 +29,9 @@ type Reader struct {
 	end    *Cursor // from Filter.Before: position of the first event after the range
 
 	maxScanned int // the constant maxScanned, except in tests
+
+	// Everything below this horizon survives a failover to a synchronous standby; 0: unknown.
+	replicated uint64
 }
 
 // Page is a page of events that match a filter.
@@ -154,7 +157,7 @@ func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, 
 
 // Page returns up to limit events after a cursor and below the horizon, fewer when they are large or rarely match the
 // filter. It fails with ErrCursorMismatch when the cursor or the horizon comes from another log, or from before this
-// one was set back. It runs as one batch.
+// one was set back. It runs as one batch, which waits for the synchronous standby: see eventlog.AwaitReplicated.
 func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
 	page, cut := Page{Next: horizon.Cursor()}, false
 	st := r.statements(after, horizon, limit)
@@ -183,12 +186,17 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 			return err
 		})
 	}
+	// A standby that has everything below the horizon has all further pages below it, too.
+	if r.replicated < horizon.xmin {
+		eventlog.QueueReplicated(&batch)
+	}
 	switch err := r.db.SendBatch(ctx, &batch).Close(); {
 	case errors.Is(err, ErrCursorMismatch):
 		return Page{}, ErrCursorMismatch
 	case err != nil:
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
+	r.replicated = max(r.replicated, horizon.xmin)
 	if n := len(page.Events); n == limit || cut {
 		page.Next, page.More = page.Events[n-1].Cursor(), true
 	}

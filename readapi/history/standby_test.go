@@ -1,0 +1,176 @@
+package history_test
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/testdb"
+	"novelgate/migrations"
+	"novelgate/readapi/history"
+)
+
+// newPair returns the URL of an empty log whose commits wait for a standby.
+func newPair(t *testing.T) (url string, standby *testdb.Standby) {
+	t.Helper()
+	return testdb.NewSynchronousPair(t, func(url string) {
+		if err := migrations.Up(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// storeUnreplicated appends an event that only the primary has, because the wait of its commit is cancelled, and seals
+// it in the same way.
+func storeUnreplicated(t *testing.T, standby *testdb.Standby, r row) {
+	t.Helper()
+	standby.Unreplicated(t, func(conn *pgx.Conn) error {
+		return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return insert(t.Context(), tx, []row{r}) })
+	})
+	standby.Unreplicated(t, func(conn *pgx.Conn) error {
+		_, err := conn.Exec(t.Context(), sealSQL)
+		return err
+	})
+}
+
+// TestReadsWaitForTheSynchronousStandby: no read returns an event that only the primary has, nor a cursor after it,
+// before the standby has it.
+func TestReadsWaitForTheSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	url, standby := newPair(t)
+	pool, lost := openURL(t, url), post("lost")
+	store(t, pool, post("a"))
+	seal(t, pool)
+	standby.Cut(t)
+	storeUnreplicated(t, standby, lost)
+	settle(t, pool)
+
+	type answer struct {
+		name string
+		ids  []string
+		err  error
+	}
+	reads := map[string]func(pool *pgxpool.Pool) ([]string, error){
+		"a page": func(pool *pgxpool.Pool) ([]string, error) {
+			page, err := pageOf(t.Context(), pool, history.Filter{}, "", 9, 0)
+			return idsOf(page.Events), err
+		},
+		"a page without a match, but with a cursor": func(pool *pgxpool.Pool) ([]string, error) {
+			page, err := pageOf(t.Context(), pool, history.Filter{Type: "none"}, "", 9, 0)
+			return idsOf(page.Events), err
+		},
+		"a log index": func(pool *pgxpool.Pool) ([]string, error) {
+			e, err := history.At(t.Context(), pool, 1)
+			return []string{e.ID}, err
+		},
+		"a version": func(pool *pgxpool.Pool) ([]string, error) {
+			e, err := history.Version(t.Context(), pool, lost.stream, 1)
+			return []string{e.ID}, err
+		},
+	}
+	want := map[string][]string{
+		"a page": {"a", "lost"}, "a page without a match, but with a cursor": {}, "a log index": {"lost"},
+		"a version": {"lost"},
+	}
+	answers := make(chan answer, len(reads))
+	for name, read := range reads {
+		testdb.Background(t, func(context.Context) {
+			ids, err := read(pool)
+			answers <- answer{name, ids, err}
+		})
+	}
+	testdb.Eventually(t, "all reads wait for the standby", func() bool {
+		if len(answers) > 0 {
+			t.Fatalf("answered while the standby is away: %+v", <-answers)
+		}
+		return standby.Waiting(t) == len(reads)
+	})
+	standby.Return(t)
+	got := map[string][]string{}
+	for range reads {
+		a := <-answers
+		if a.err != nil {
+			t.Errorf("%s: %v", a.name, a.err)
+		}
+		got[a.name] = a.ids
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("once the standby is back (-want +got):\n%s", diff)
+	}
+}
+
+// idsOf returns the ids of events.
+func idsOf(list []history.Event) []string {
+	ids := make([]string, len(list))
+	for i := range list {
+		ids[i] = list[i].ID
+	}
+	return ids
+}
+
+// TestOneWaitForManyPages: the standby has all pages below a horizon once it has one of them.
+func TestOneWaitForManyPages(t *testing.T) {
+	t.Parallel()
+	url, standby := newPair(t)
+	pool := openURL(t, url)
+	store(t, pool, post("a"), post("b"))
+	settle(t, pool)
+	reader := newReader(t, pool)
+	horizon := testdb.Must(reader.Horizon(t.Context()))(t)
+	page := testdb.Must(reader.Page(t.Context(), history.Cursor{}, horizon, 1))(t)
+	standby.Cut(t)
+	page = testdb.Must(reader.Page(t.Context(), page.Next, horizon, 1))(t)
+	if diff := cmp.Diff([]string{"b"}, idsOf(page.Events)); diff != "" {
+		t.Errorf("the second page (-want +got):\n%s", diff)
+	}
+}
+
+// TestStreamsAndTheSynchronousStandby: a stream that has nothing to send does not wait for the standby, and one that
+// has an event that only the primary has does. When it loses patience, it ends and keeps no connection.
+func TestStreamsAndTheSynchronousStandby(t *testing.T) {
+	t.Parallel()
+	url, standby := newPair(t)
+	pool := openURL(t, url)
+	store(t, pool, post("a"))
+	settle(t, pool)
+	var idle atomic.Int64
+	sent, ended := make(chan []history.Event, 9), make(chan error, 2)
+	follow := func(after history.Cursor, patience time.Duration) {
+		stream := &history.Stream{Reader: newReader(t, pool), Follow: true, Patience: patience}
+		testdb.Background(t, func(ctx context.Context) {
+			ended <- stream.Run(ctx, after, func(list []history.Event) error {
+				sent <- list
+				return nil
+			}, func() error {
+				idle.Add(1)
+				return nil
+			})
+		})
+	}
+	follow(history.Cursor{}, time.Hour)
+	first := <-sent
+	standby.Cut(t)
+	idle.Store(0)
+	testdb.Eventually(t, "the stream reads the log without a wait", func() bool { return idle.Load() > 3 })
+
+	storeUnreplicated(t, standby, post("lost"))
+	testdb.Eventually(t, "the stream waits for the standby", func() bool { return standby.Waiting(t) == 1 })
+	follow(first[0].Cursor(), 100*time.Millisecond)
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a stream without patience ends with %v", err)
+	}
+	testdb.Eventually(t, "its connection is free", func() bool { return standby.Waiting(t) == 1 })
+	if len(sent) > 0 {
+		t.Errorf("sent while the standby is away: %v", idsOf(<-sent))
+	}
+	standby.Return(t)
+	if diff := cmp.Diff([]string{"lost"}, idsOf(<-sent)); diff != "" {
+		t.Errorf("once the standby is back (-want +got):\n%s", diff)
+	}
+}
