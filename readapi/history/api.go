@@ -36,7 +36,7 @@ type API struct {
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
 	filters := []string{
-		"after", "before", "type", "integration", "novel", "correlation", "from", "to", "cursor", "limit", "follow", "form",
+		"after", "before", "type", "integration", "novel", "correlation", "from", "to", "cursor", "limit", "follow",
 	}
 	for _, route := range []struct {
 		path       string
