@@ -41,6 +41,13 @@ test: ## Run all tests. They bring their own PostgreSQL.
 	@# internal/e2e builds the program, so the test cache does not see that its code has changed.
 	go test -count=1 -timeout 20m ./...
 
+# Rounds of faults in make chaos; each has every fault once.
+ROUNDS ?= 1
+
+.PHONY: chaos
+chaos: ## Break deploy/cluster under load, ROUNDS times with each fault (needs what make run-cluster needs). More: make chaos ROUNDS=20
+	ROUNDS=$(ROUNDS) go test -count=1 -tags chaos -timeout 12h -run 'TestChaosOfACluster|TestRunCluster' -v ./internal/e2e
+
 .PHONY: race
 race: ## Run the tests under the race detector (needs a C compiler).
 	@# With -short tests of chaos are skipped, which measure how fast things recover, and long ones: the detector slows everything down.

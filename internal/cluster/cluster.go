@@ -20,11 +20,15 @@ import (
 	"novelgate/deploy"
 )
 
-// The machines: three for etcd, PostgreSQL and NATS, one for HAProxy, two for replicas of the service, one for readers.
+// The machines. On N1, N2 and N3 run etcd, PostgreSQL and NATS.
 const (
-	N1, N2, N3 = "n1", "n2", "n3"
-	Proxy      = "proxy"
-	R1, R2, R3 = "r1", "r2", "r3"
+	N1    = "n1"
+	N2    = "n2"
+	N3    = "n3"
+	Proxy = "proxy" // HAProxy
+	R1    = "r1"    // a replica of the service
+	R2    = "r2"    // likewise
+	R3    = "r3"    // serves readers
 )
 
 // Databases are the machines with a PostgreSQL.
@@ -40,9 +44,9 @@ type Config struct {
 	Novelgate string   // the program
 	NATS      []string // a command that runs a NATS server, without the name of its configuration file
 
-	// Patroni gets more variables of the environment on a machine, and HAProxy other values of placeholders. Tests cut
-	// machines off by these. Optional.
-	Patroni func(machine string) []string
+	// Env returns more variables of the environment for a process, and HAProxy has other values for the placeholders in
+	// its file. Tests cut machines off by these. Optional.
+	Env     func(machine, name string) []string
 	HAProxy map[string]string
 
 	// Log gets a line when a process ends. Optional.
@@ -60,6 +64,7 @@ type Cluster struct {
 	programs programs
 	parts    []*Part
 	running  sync.WaitGroup
+	orphans  func() // waits no longer for adopted processes; nil before the start
 }
 
 // Start starts all parts, and returns when commands and readers are served and a standby is synchronous. Call Stop also
@@ -79,7 +84,7 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	case err == nil:
 		c.Password = string(text)
 	case errors.Is(err, os.ErrNotExist):
-		if err := os.WriteFile(file, []byte(c.Password), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(c.Password), 0o600); err != nil { //nolint:gosec // the caller's directory
 			return c, fmt.Errorf("save the password: %w", err)
 		}
 	default:
@@ -92,7 +97,10 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 	for machine := range hosts {
 		c.values[strings.ToUpper(machine)] = c.Address(machine)
 	}
-	if err := c.start(); err != nil {
+	if c.orphans, err = adoptOrphans(); err != nil {
+		return c, err
+	}
+	if err := c.start(); err != nil { //nolint:contextcheck // parts run until Stop
 		return c, err
 	}
 	return c, c.awaitHealthy(ctx)
@@ -101,11 +109,11 @@ func Start(ctx context.Context, config Config) (*Cluster, error) {
 // start starts all parts. Those that need others fail and are restarted until these are there.
 func (c *Cluster) start() error {
 	for _, machine := range Databases {
-		patroni := c.file(machine, "patroni.yml")
+		nats := slices.Clone(c.NATS)
 		if err := errors.Join(
 			c.launch(machine, "etcd", "etcd.env", c.programs.etcd),
-			c.launch(machine, "nats", "nats.conf", c.NATS[0], slices.Concat(c.NATS[1:], []string{c.file(machine, "nats.conf")})...),
-			c.launch(machine, "patroni", "patroni.yml", c.programs.patroni, patroni),
+			c.launch(machine, "nats", "nats.conf", nats[0], append(nats[1:], c.file(machine, "nats.conf"))...),
+			c.launch(machine, "patroni", "patroni.yml", c.programs.patroni, c.file(machine, "patroni.yml")),
 		); err != nil {
 			return err
 		}
@@ -182,9 +190,9 @@ func (c *Cluster) launch(machine, name, file, program string, args ...string) er
 	part := &Part{cluster: c, machine: machine, Name: machine + "-" + name, program: program, args: args, env: baseEnv()}
 	if name == "patroni" {
 		part.as = c.programs.as
-		if c.Patroni != nil {
-			part.env = append(part.env, c.Patroni(machine)...)
-		}
+	}
+	if c.Env != nil {
+		part.env = append(part.env, c.Env(machine, name)...)
 	}
 	if strings.HasSuffix(file, ".env") {
 		for line := range strings.Lines(content) {
@@ -233,6 +241,9 @@ func (c *Cluster) Stop() {
 		}
 	}
 	c.running.Wait()
+	if c.orphans != nil {
+		c.orphans()
+	}
 }
 
 // Postmaster returns the process id of the PostgreSQL on a machine, 0 if none runs.

@@ -45,8 +45,8 @@ func Role(members []Member, role string) string {
 	return ""
 }
 
-// Healthy returns nil if every Patroni sees a primary and two standbys, one of them synchronous, and all services answer.
-// Otherwise it says what is missing.
+// Healthy returns nil if every Patroni sees a primary and two standbys, one of them synchronous, and all services
+// answer. Otherwise it says what is missing.
 func (c *Cluster) Healthy(ctx context.Context) error {
 	for _, machine := range Databases {
 		members, err := c.Members(ctx, machine)

@@ -63,7 +63,7 @@ func (p *Part) run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
 	}
-	defer log.Close() //nolint:errcheck // the process has its own copy
+	defer log.Close()                         //nolint:errcheck // the process has its own copy
 	cmd := exec.Command(p.program, p.args...) //nolint:gosec,noctx // stopped below, in two steps
 	cmd.Dir, cmd.Env = filepath.Join(p.cluster.Dir, p.machine), p.env
 	cmd.Stdout, cmd.Stderr = log, log
@@ -124,8 +124,8 @@ func findPrograms(ctx context.Context) (found programs, err error) {
 		return path
 	}
 	found.etcd, found.patroni, found.haproxy = look("etcd"), look("patroni"), look("haproxy")
-	//nolint:gosec // a constant
-	if out, importErr := exec.CommandContext(ctx, "/usr/bin/python3", "-c", "import etcd").CombinedOutput(); importErr != nil {
+	out, importErr := exec.CommandContext(ctx, "/usr/bin/python3", "-c", "import etcd").CombinedOutput()
+	if importErr != nil {
 		err = errors.Join(err, fmt.Errorf("python3 -c 'import etcd': %s", lastLine(out)))
 	}
 	var postgresErr error

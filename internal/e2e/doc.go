@@ -17,6 +17,9 @@
 //   - While the database is down, each request gets 503 within two seconds; afterwards everything recovers by itself.
 //   - Logs, metrics and errors contain no API key and no word of a comment.
 //
+// make chaos, with the build tag chaos, breaks the whole installation of deploy/cluster: PostgreSQL under Patroni,
+// etcd, HAProxy, NATS and replicas of the service.
+//
 // The chaos tests that measure time run one after another. All others run in parallel after them. make race runs the
 // tests with -short, which skips chaos tests and long scenarios: see testdb.SkipShort.
 //

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// Programs returns the directory of an installed PostgreSQL with the tools of a cluster, which the packages on npm lack,
-// and the user to run its programs as: nil for the user of this process, otherwise this process is root.
+// Programs returns the directory of an installed PostgreSQL with the tools of a cluster, which the packages on npm
+// lack, and the user to run its programs as: nil for the user of this process, otherwise this process is root.
 func Programs(ctx context.Context) (dir string, as *syscall.Credential, err error) {
 	cfg, err := Config{}.withDefaults()
 	if err != nil {
