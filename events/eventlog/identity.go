@@ -75,8 +75,10 @@ func Identify(ctx context.Context, q database.Querier) (Identity, error) {
 }
 
 // replicatedSQL writes a message into the write-ahead log. Its commit waits until the synchronous standby has
-// everything before the message.
-const replicatedSQL = `SELECT pg_logical_emit_message(true, 'novelgate', '') WHERE current_setting('synchronous_standby_names') <> ''`
+// everything before the message. The transaction id is never null; on a standby, such as a primary that was demoted, it
+// fails with the SQLSTATE of an unavailable database, which the message would not.
+const replicatedSQL = `SELECT pg_logical_emit_message(pg_current_xact_id() IS NOT NULL, 'novelgate', '')
+WHERE current_setting('synchronous_standby_names') <> ''`
 
 // AwaitReplicated returns when all data that a connection has read survives a failover to a synchronous standby.
 // Without one it returns at once.

@@ -11,6 +11,8 @@ import (
 
 // Standby is a synchronous hot standby: commits of its primary wait until it has them.
 type Standby struct {
+	URL string
+
 	primary, standby *pgx.Conn
 	source           string // its primary_conninfo
 }
@@ -23,7 +25,7 @@ func NewSynchronousPair(t testing.TB, prepare func(url string)) (primary string,
 	server, primary := newServer(t, pgserver.Start, settings)
 	prepare(primary)
 	_, standby := newServer(t, server.StartStandby, settings)
-	s = &Standby{primary: Connect(t, primary), standby: Connect(t, standby)}
+	s = &Standby{URL: standby, primary: Connect(t, primary), standby: Connect(t, standby)}
 	s.source = Value[string](t, s.standby, `SHOW primary_conninfo`)
 	Exec(t, s.primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
 	Exec(t, s.primary, `SELECT pg_reload_conf()`)
