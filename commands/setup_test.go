@@ -25,6 +25,7 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/staff"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -178,7 +179,8 @@ func newService(t *testing.T) *service {
 	limiter := ratelimit.New(pools.Limits, time.Now)
 	t.Cleanup(limiter.Close)
 	committed := committer.New(committer.Config{
-		Pool: pools.Append, Limiter: limiter, Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute,
+		Pool: pools.Append, Limiter: limiter, Breaker: &eventlog.Breaker{Pool: pools.General, Logger: logger},
+		Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute,
 		Committed: func() {},
 	})
 	t.Cleanup(committed.Close)

@@ -4,11 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -46,64 +45,42 @@ SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_
 WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
 )
 
-// skipAttempts is the maximum number of attempts to skip an event while other writers cause conflicts.
-const skipAttempts = 10
-
 // Skip makes a failed projection continue after the event at which it stopped. It records the skip, its actor and the
 // reason in the log, in the transaction that moves the checkpoint past this event. A rebuild skips the same event. It
 // fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
 func Skip(
-	ctx context.Context, db database.Beginner, name, actor, reason string,
-) (events.ProjectionEventSkipped, error) {
+	ctx context.Context, pool *pgxpool.Pool, name, actor, reason string,
+) (skipped events.ProjectionEventSkipped, err error) {
 	if reason == "" {
-		return events.ProjectionEventSkipped{}, ErrNoReason
+		return skipped, ErrNoReason
 	}
-	var err error
-	for attempt := range skipAttempts {
-		if attempt > 0 {
-			// Jitter, so that two writers do not collide again.
-			if !eventlog.Sleep(ctx, rand.N(10*time.Millisecond)) { //nolint:gosec // not a secret
-				return events.ProjectionEventSkipped{}, ctx.Err()
-			}
+	err = eventlog.Under(ctx, pool, func(tx pgx.Tx) error {
+		var at events.Position
+		if skipped, at, err = failedEvent(ctx, tx, name); err != nil {
+			return err
 		}
-		var skipped events.ProjectionEventSkipped
-		if skipped, err = skip(ctx, db, name, actor, reason); err == nil || !eventlog.IsConflict(err) {
-			return skipped, wrap(err, "skip")
+		skipped.Reason = reason
+		stream := events.ProjectionID(name)
+		version := 0
+		if err := tx.QueryRow(ctx, lastVersionSQL, stream).Scan(&version); err != nil {
+			return fmt.Errorf("read version of projection stream: %w", err)
 		}
-	}
-	return events.ProjectionEventSkipped{}, fmt.Errorf("skip: gave up after %d conflicts: %w", skipAttempts, err)
-}
-
-func skip(
-	ctx context.Context, db database.Beginner, name, actor, reason string,
-) (events.ProjectionEventSkipped, error) {
-	skipped, at, err := failedEvent(ctx, db, name)
-	if err != nil {
-		return skipped, err
-	}
-	skipped.Reason = reason
-	stream := events.ProjectionID(name)
-	version := 0
-	if err := db.QueryRow(ctx, lastVersionSQL, stream).Scan(&version); err != nil {
-		return skipped, fmt.Errorf("read version of projection stream: %w", err)
-	}
-	commandID := uuid.Must(uuid.NewV7()).String()
-	recorded := events.Recorded{
-		StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID,
-		Source: "staff/projections/" + name, Event: skipped,
-		Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
-	}
-	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
-		if err := Append(ctx, tx, recorded); err != nil {
+		commandID := uuid.Must(uuid.NewV7()).String()
+		err := Append(ctx, tx, events.Recorded{
+			StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID,
+			Source: "staff/projections/" + name, Event: skipped,
+			Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
+		})
+		if err != nil {
 			return err
 		}
 		tag, err := tx.Exec(ctx, skipSQL, name, at.TransactionID, at.Ordinal)
-		if err == nil && tag.RowsAffected() == 0 {
+		if err == nil && tag.RowsAffected() == 0 { // a replica has retried the projection meanwhile
 			err = ErrNotFailed
 		}
 		return wrap(err, "move checkpoint")
 	})
-	return skipped, err
+	return skipped, wrap(err, "skip")
 }
 
 // failedEvent returns the event at which a projection stopped, as a skip records it without its reason, and its

@@ -148,7 +148,8 @@ func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	s.keys = access.New(pools.Access, s.now)
 	s.limiter = ratelimit.New(pools.Limits, s.now)
 	s.committer = committer.New(committer.Config{
-		Pool: pools.Append, Limiter: s.limiter, Logger: s.logger, Metrics: metrics, Lanes: c.Lanes,
+		Pool: pools.Append, Limiter: s.limiter, Breaker: &eventlog.Breaker{Pool: pools.Limits, Logger: s.logger},
+		Logger: s.logger, Metrics: metrics, Lanes: c.Lanes,
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
 	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -25,7 +23,8 @@ type attemptResult int
 const (
 	committed   attemptResult = iota
 	conflicted                // another writer was faster
-	locked                    // another session held a lock longer than lock_timeout
+	busy                      // a lock time-out before it got the lock of the log
+	locked                    // another session held another lock longer than lock_timeout
 	unreachable               // the connection to the database failed
 	lost                      // the transaction was sent and its outcome is unknown
 	failed                    // the database or this program refused it; a repetition fails too
@@ -55,6 +54,7 @@ func (b *batch) attempt(
 			}
 		}
 	}()
+	defer b.config.Breaker.Watch(ctx)()
 	err = execute(ctx, conn, st, jobs)
 	if err == nil && !st.sent { // the standby may not have acknowledged the transaction of an earlier delivery yet
 		err = eventlog.AwaitReplicated(ctx, conn)
@@ -99,8 +99,8 @@ func (b *batch) plainPath(ctx context.Context, conn *pgxpool.Conn, st *state, jo
 	return b.send(ctx, conn, st, statements)
 }
 
-// lockedPath is plainPath in an explicit transaction that first takes advisory locks on the titles. These locks assign
-// no transaction id, so the append is still the first write.
+// lockedPath is plainPath in an explicit transaction that takes the lock of the log before it reads. So its decisions
+// are exact.
 func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
 	tx, err := conn.Begin(ctx)
 	if err != nil {
@@ -108,8 +108,10 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 	}
 	// Within ctx, because a server that does not answer must not block the lane for longer.
 	defer tx.Rollback(ctx) //nolint:errcheck // after a commit there is nothing to roll back
-	if err := lockTitles(ctx, tx, jobs); err != nil {
-		return err
+	lock := &pgx.Batch{}
+	st.held = eventlog.Lock(lock)
+	if err := tx.SendBatch(ctx, lock).Close(); err != nil {
+		return fmt.Errorf("lock the log: %w", err)
 	}
 	statements, err := b.prepare(ctx, tx, st, jobs)
 	if err != nil || statements == nil {
@@ -124,34 +126,6 @@ func (b *batch) lockedPath(ctx context.Context, conn *pgxpool.Conn, st *state, j
 		return fmt.Errorf("commit: %w", err)
 	}
 	b.config.Metrics.commitSeconds.Observe(time.Since(start).Seconds())
-	return nil
-}
-
-// Writers that retry on one contended title queue for its advisory lock. Each holds it for less than the time-out of
-// queueTimeoutSQL. The statements after it wait for row locks as long as those of the other paths. SET … TO DEFAULT
-// would restore the unlimited default of the server, not the value of the session.
-const (
-	queueTimeoutSQL = `SET LOCAL lock_timeout = '500ms'`
-	rowTimeoutSQL   = `SET LOCAL lock_timeout = '` + database.AppendLockTimeout + `'`
-	lockTitlesSQL   = `SELECT pg_advisory_xact_lock(n) FROM unnest($1::bigint[]) AS n`
-)
-
-// lockTitles takes advisory locks on the titles of jobs, always in the same order, so that two batches do not deadlock.
-func lockTitles(ctx context.Context, tx pgx.Tx, jobs []*job) error {
-	numbers := make([]int64, 0, len(jobs))
-	for _, j := range jobs {
-		hash := fnv.New64a()
-		hash.Write([]byte(j.FoldedTitle))
-		numbers = append(numbers, int64(hash.Sum64())) //nolint:gosec // any 64 bits are a valid lock number
-	}
-	slices.Sort(numbers)
-	statements := &pgx.Batch{}
-	statements.Queue(queueTimeoutSQL)
-	statements.Queue(lockTitlesSQL, slices.Compact(numbers))
-	statements.Queue(rowTimeoutSQL)
-	if err := tx.SendBatch(ctx, statements).Close(); err != nil {
-		return fmt.Errorf("lock titles: %w", err)
-	}
 	return nil
 }
 
@@ -172,14 +146,17 @@ func (b *batch) prepare(ctx context.Context, db database.DB, st *state, jobs []*
 	return st.writes(ctx)
 }
 
-// shortTimeoutSQL replaces database.AppendLockTimeout once a batch has met a lock, so that a batch with many locks is
-// split before the time of its other commands is up.
+// shortTimeoutSQL replaces the time-out for other locks than that of the log once a batch has met one, so that a batch
+// with many locks is split before the time of its other commands is up.
 const shortTimeoutSQL = `SELECT set_config('lock_timeout', '1ms', true)`
 
-// writes returns the statements that append the decided events and update the inline projections. The append comes
-// first.
+// writes returns the statements that append the decided events and update the inline projections, under the lock of the
+// log.
 func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	statements := &pgx.Batch{}
+	if st.held == nil {
+		st.held = eventlog.Lock(statements)
+	}
 	if st.metLock {
 		statements.Queue(shortTimeoutSQL)
 	}
@@ -213,6 +190,8 @@ func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) attempt
 	case errors.As(err, &refused) && refused.SeverityUnlocalized == "ERROR":
 		// The server answered and has rolled back.
 		switch {
+		case st.held != nil && !*st.held && eventlog.IsLocked(err):
+			return busy
 		case eventlog.IsLocked(err):
 			return locked
 		case eventlog.IsConflict(err):

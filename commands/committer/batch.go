@@ -199,6 +199,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 				}
 				return err
 			}
+		case busy: // until the time of the batch is up
 		case lost:
 			b.lost[st.id] = st.spent
 		case unreachable:

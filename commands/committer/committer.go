@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/ratelimit"
+	"novelgate/events/eventlog"
 )
 
 // Limiter limits the creations and updates of novels: a *ratelimit.Limiter.
@@ -30,6 +31,8 @@ type Limiter interface {
 type Config struct {
 	Pool    *pgxpool.Pool // the Append pool of internal/database; at least Lanes connections
 	Limiter Limiter
+	// Breaker ends a stopped holder of the lock of the log. It needs another pool: Pool has no connection to spare.
+	Breaker *eventlog.Breaker
 	Logger  *slog.Logger
 	Metrics *Metrics
 

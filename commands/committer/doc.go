@@ -23,17 +23,17 @@
 // After any failure on the fast path, such as a duplicate key or a stale cache, the batch takes the plain path.
 //
 // A conflict means that another lane or replica was faster and nothing was written: the batch is read and decided
-// again, from the second attempt on with advisory locks on its titles. After three conflicts, or when the database or
+// again, from the second attempt on under the lock of the log. After three conflicts, or when the database or
 // this program refuses the batch, it is split in halves, each with its own transaction. Splitting continues until only
 // commands that fail on their own return errors, and all others have succeeded. While the database is unreachable, the
 // batch is not split: it is tried again as a whole, and in the end fails as a whole with ErrUnavailable.
 //
-// For a lock of another session a lane waits at most lock_timeout, which is longer for an advisory lock. The commands
-// that need the lock are set apart, and all others are committed. If rows of titles are locked, one statement finds
-// them, and the upserts of these titles are set apart. For other locks (of a creation or a key that another session has
-// not committed) the batch is split, between titles and, on a title with a thread, between keys, until only commands
-// that need one lock are left. Commands that were set apart are retried between the following batches, each time for at
-// most one lock_timeout on each path. After their deadline they fail with ErrUnavailable.
+// For a lock of another session a lane waits at most lock_timeout, which is longer for the lock of the log. The
+// commands that need the lock are set apart, and all others are committed. If rows of titles are locked, one statement
+// finds them, and the upserts of these titles are set apart. For other locks (of a creation or a key that another
+// session has not committed) the batch is split, between titles and, on a title with a thread, between keys, until only
+// commands that need one lock are left. Commands that were set apart are retried between the following batches, each
+// time for at most one lock_timeout on each path. After their deadline they fail with ErrUnavailable.
 //
 // When the answer to a commit is lost, the keys are read again. Every attempt has its own batch id in the metadata of
 // its events, so the batch recognises events of its own attempts. The first command with such a key is answered as the

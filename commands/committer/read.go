@@ -35,6 +35,7 @@ type state struct {
 	id      uuid.UUID       // in the metadata of every event
 	server  database.Server // of the attempt's connection
 	spent   map[window]int  // permits that the attempt uses
+	held    *bool           // the attempt has the lock of the log; nil: it does not wait for it yet
 	sent    bool            // the commit was sent
 	retried bool            // a comment of the batch is a retry
 	metLock bool            // the batch has met a lock: see shortTimeoutSQL

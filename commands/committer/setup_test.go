@@ -22,6 +22,7 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/internal/title"
@@ -52,7 +53,8 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 	t.Helper()
 	r := &replica{url: url, db: testdb.Pool(t, url), permits: &purse{}, metrics: committer.NewMetrics()}
 	config := committer.Config{
-		Limiter: r.permits, Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
+		Limiter: r.permits, Breaker: &eventlog.Breaker{Pool: r.db, Logger: slog.New(slog.DiscardHandler)},
+		Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },
 	}
 	for _, option := range options {

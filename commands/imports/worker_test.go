@@ -23,6 +23,7 @@ import (
 	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
@@ -48,7 +49,9 @@ func setup(t *testing.T) *fixture {
 	t.Cleanup(pools.Close)
 	f := &fixture{pool: pools.General}
 	f.Committer = committer.New(committer.Config{
-		Pool: pools.Append, Limiter: f, Logger: slog.New(slog.DiscardHandler), Lanes: lanes, Timeout: time.Minute,
+		Pool: pools.Append, Limiter: f,
+		Breaker: &eventlog.Breaker{Pool: pools.General, Logger: slog.New(slog.DiscardHandler)},
+		Logger:  slog.New(slog.DiscardHandler), Lanes: lanes, Timeout: time.Minute,
 	})
 	t.Cleanup(f.Close)
 	f.worker = imports.NewWorker(&imports.Store{Pool: pools.General, Retention: time.Hour})

@@ -122,14 +122,16 @@ const integrationVersionSQL = `SELECT stream_version FROM integrations WHERE int
 // announceImport appends the end of an import, and marks the import as announced. The decision only needs the version
 // of the integration. It is read from the projection, because the stream is long: it has an event for each import.
 func (s *Staff) announceImport(ctx context.Context, integration uuid.UUID, completed events.ImportCompleted) error {
-	err := execute(ctx, s, stream{events.IntegrationStream, integration}, func() (principal.Integration, int, error) {
+	st := stream{events.IntegrationStream, integration}
+	err := s.execute(ctx, st, func(db database.Querier) (int, []events.Event, error) {
 		i := principal.Integration{ID: integration}
-		err := s.Pool.QueryRow(ctx, integrationVersionSQL, integration).Scan(&i.Version)
+		err := db.QueryRow(ctx, integrationVersionSQL, integration).Scan(&i.Version)
 		if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-			return i, 0, fmt.Errorf("read the version of an integration: %w", err)
+			return 0, nil, fmt.Errorf("read the version of an integration: %w", err)
 		}
-		return i, i.Version, nil
-	}, func(i principal.Integration) ([]events.Event, error) { return i.CompleteImport(completed) })
+		decided, err := i.CompleteImport(completed)
+		return i.Version, decided, err
+	})
 	var replayed *ReplayedError
 	if err != nil && !errors.As(err, &replayed) {
 		return err

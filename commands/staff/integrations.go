@@ -60,7 +60,8 @@ func (s *Staff) CopyIntegrations(ctx context.Context, from *Staff) error {
 		if err != nil {
 			return fmt.Errorf("read integration: %w", err)
 		}
-		if err := s.append(ctx, history); err != nil {
+		err = eventlog.Under(ctx, s.Pool, func(tx pgx.Tx) error { return s.append(ctx, tx, history) })
+		if err != nil {
 			return err
 		}
 	}

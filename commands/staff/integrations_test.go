@@ -3,6 +3,7 @@ package staff_test
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
+	"novelgate/projections"
 )
 
 func TestCreateIntegration(t *testing.T) {
@@ -148,14 +150,29 @@ func TestRename(t *testing.T) {
 	}
 }
 
-// TestNamesAreGivenInTurn: transactions that name integrations wait for each other.
-func TestNamesAreGivenInTurn(t *testing.T) {
+// TestDecisionsAreTakenInTurn: a decision waits for the lock of the log, and is taken on what the holder has appended.
+func TestDecisionsAreTakenInTurn(t *testing.T) {
 	t.Parallel()
 	b := withIntegrations(t, "One")
-	naming := testdb.Begin(t, b.staff.Pool)
-	testdb.Exec(t, naming, `SELECT pg_advisory_xact_lock(5282390713694157)`)
+	locked, release, held := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	tell := sync.OnceFunc(func() { close(locked) }) // on a busy machine the holder may be ended and try again
+	go func() {
+		held <- eventlog.Under(context.Background(), b.staff.Pool, func(tx pgx.Tx) error {
+			tell()
+			<-release
+			history, err := eventlog.ReadStream(context.Background(), tx, events.IntegrationStream, b.ids[0], 0)
+			if err != nil {
+				return err
+			}
+			renamed := history[0]
+			renamed.StreamVersion, renamed.ID = len(history)+1, uuid.NewString()
+			renamed.Event, renamed.Metadata = events.IntegrationRenamed{Name: "Two"}, events.Metadata{Actor: "staff:test"}
+			return projections.Append(context.Background(), tx, renamed)
+		})
+	}()
+	<-locked
 	ended := make(chan error, 1)
-	go func() { ended <- b.rename(b.ids[0], "Two") }()
+	go func() { ended <- b.rename(b.ids[0], "Three") }()
 	testdb.Eventually(t, "the command waits", func() (waits bool) {
 		err := b.staff.Pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT FROM pg_locks
 			WHERE locktype = 'advisory' AND NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`).Scan(&waits)
@@ -164,11 +181,12 @@ func TestNamesAreGivenInTurn(t *testing.T) {
 	if len(ended) > 0 {
 		t.Fatalf("the command has not waited: %v", <-ended)
 	}
-	if err := naming.Rollback(t.Context()); err != nil {
+	close(release)
+	if err := errors.Join(<-held, <-ended); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
+	if found, err := b.staff.Integration(t.Context(), "Three"); err != nil || found.ID != b.ids[0] {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 

@@ -28,12 +28,12 @@ var (
 // PublishNovel makes a title canonical and sets fields of the novel, in one transaction. It creates an unknown novel
 // and takes over a partner's novel. The fields must be valid.
 func (s *Staff) PublishNovel(ctx context.Context, spelling string, fields novel.Fields, reason string) (Novel, error) {
-	return s.moderateTitle(ctx, spelling, checkReason(reason), s.publish(ctx, fields, reason))
+	return s.moderateTitle(ctx, spelling, checkReason(reason), publish(fields, reason))
 }
 
 // PublishByID publishes the novel with an id; ErrNoSuchNovel when there is none.
 func (s *Staff) PublishByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	return s.moderateID(ctx, id, checkReason(reason), s.publish(ctx, novel.Fields{}, reason))
+	return s.moderateID(ctx, id, checkReason(reason), publish(novel.Fields{}, reason))
 }
 
 // ApproveNovel approves a pending or rejected novel. A barred title becomes free. It fails with ErrNovelNotFound when
@@ -49,37 +49,33 @@ func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (N
 
 // RejectNovel rejects a pending or approved novel, or bars a title without a novel.
 func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel, error) {
-	return s.moderateTitle(ctx, spelling, requireReason(reason), s.reject(ctx, reason))
+	return s.moderateTitle(ctx, spelling, requireReason(reason), reject(reason))
 }
 
 // RejectByID rejects the novel with an id, or bars a free title; ErrNoSuchNovel when there is none.
 func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	return s.moderateID(ctx, id, requireReason(reason), s.reject(ctx, reason))
+	return s.moderateID(ctx, id, requireReason(reason), reject(reason))
 }
 
 // EditNovel changes fields of a canonical novel. The fields must be valid. It fails with a *novel.EditError on a novel
 // that is not canonical.
 func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
 	return s.moderateID(ctx, id, checkReason(reason),
-		func(n novel.Novel, _ string) ([]events.Event, error) { return asList(n.Edit(fields, reason)) })
+		func(n novel.Novel, _, _ string) ([]events.Event, error) { return asList(n.Edit(fields, reason)) })
 }
 
 // novelDecision decides on a novel. spelling is the title as the command spells it, or the novel's title if the command
-// names an id.
-type novelDecision func(n novel.Novel, spelling string) ([]events.Event, error)
+// names an id. slug is free for a novel that has none.
+type novelDecision func(n novel.Novel, spelling, slug string) ([]events.Event, error)
 
-func (s *Staff) publish(ctx context.Context, fields novel.Fields, reason string) novelDecision {
-	return func(n novel.Novel, spelling string) ([]events.Event, error) {
-		slug, err := s.freeSlug(ctx, n, spelling)
-		if err != nil {
-			return nil, err
-		}
+func publish(fields novel.Fields, reason string) novelDecision {
+	return func(n novel.Novel, spelling, slug string) ([]events.Event, error) {
 		return n.Publish(novel.Publication{Title: spelling, Slug: slug, Fields: fields, Reason: reason})
 	}
 }
 
 func approve(reason string) novelDecision {
-	return func(n novel.Novel, spelling string) ([]events.Event, error) {
+	return func(n novel.Novel, spelling, _ string) ([]events.Event, error) {
 		if n.Version == 0 {
 			return nil, fmt.Errorf("%w: %q", ErrNovelNotFound, spelling)
 		}
@@ -87,14 +83,10 @@ func approve(reason string) novelDecision {
 	}
 }
 
-func (s *Staff) reject(ctx context.Context, reason string) novelDecision {
-	return func(n novel.Novel, spelling string) ([]events.Event, error) {
+func reject(reason string) novelDecision {
+	return func(n novel.Novel, spelling, slug string) ([]events.Event, error) {
 		if n.Exists() {
 			return asList(n.Reject(reason))
-		}
-		slug, err := s.freeSlug(ctx, n, spelling)
-		if err != nil {
-			return nil, err
 		}
 		return asList(n.Bar(spelling, slug, reason))
 	}
@@ -126,17 +118,16 @@ func (s *Staff) moderateTitle(
 	case err != nil:
 		return Novel{}, fmt.Errorf("look up title: %w", err)
 	}
-	return s.moderate(ctx, id, reasonErr,
-		func(n novel.Novel) ([]events.Event, error) { return decide(n, spelling) })
+	return s.moderate(ctx, id, reasonErr, spelling, decide)
 }
 
 // moderateID executes a decision on the novel with an id.
 func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, reasonErr error, decide novelDecision) (Novel, error) {
-	return s.moderate(ctx, id, reasonErr, func(n novel.Novel) ([]events.Event, error) {
+	return s.moderate(ctx, id, reasonErr, "", func(n novel.Novel, _, slug string) ([]events.Event, error) {
 		if n.Version == 0 {
 			return nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)
 		}
-		return decide(n, n.Title)
+		return decide(n, n.Title, slug)
 	})
 }
 
@@ -144,15 +135,23 @@ func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, reasonErr error, d
 // reason, is not nil, it fails with that. It decides on the projection, like partners' commands, because the stream is
 // long: it has an event for each update.
 func (s *Staff) moderate(
-	ctx context.Context, id uuid.UUID, reasonErr error, decide func(novel.Novel) ([]events.Event, error),
+	ctx context.Context, id uuid.UUID, reasonErr error, spelling string, decide novelDecision,
 ) (Novel, error) {
 	if reasonErr != nil {
 		return Novel{}, reasonErr
 	}
-	err := execute(ctx, s, stream{events.NovelStream, id}, func() (novel.Novel, int, error) {
-		n, err := s.novelState(ctx, id)
-		return n, n.Version, err
-	}, decide)
+	err := s.execute(ctx, stream{events.NovelStream, id}, func(db database.Querier) (int, []events.Event, error) {
+		n, err := novelState(ctx, db, id)
+		if err != nil {
+			return 0, nil, err
+		}
+		slug, err := freeSlug(ctx, db, n, spelling)
+		if err != nil {
+			return 0, nil, err
+		}
+		decided, err := decide(n, spelling, slug)
+		return n.Version, decided, err
+	})
 	if err != nil {
 		return Novel{}, err
 	}
@@ -162,10 +161,10 @@ func (s *Staff) moderate(
 const novelStateSQL = `SELECT slug, title, state, owner_id, stream_version, details FROM title_lookup WHERE novel_id = $1`
 
 // novelState returns the state of a novel for decisions, with version 0 when there is none.
-func (s *Staff) novelState(ctx context.Context, id uuid.UUID) (novel.Novel, error) {
+func novelState(ctx context.Context, db database.Querier, id uuid.UUID) (novel.Novel, error) {
 	n := novel.Novel{ID: id}
 	var encoded []byte
-	err := s.Pool.QueryRow(ctx, novelStateSQL, id).Scan(&n.Slug, &n.Title, &n.State, &n.OwnerID, &n.Version, &encoded)
+	err := db.QueryRow(ctx, novelStateSQL, id).Scan(&n.Slug, &n.Title, &n.State, &n.OwnerID, &n.Version, &encoded)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return n, nil
 	}
@@ -179,12 +178,12 @@ func (s *Staff) novelState(ctx context.Context, id uuid.UUID) (novel.Novel, erro
 }
 
 // freeSlug picks the slug for the first event of a title. It returns "" when the title already has a slug.
-func (s *Staff) freeSlug(ctx context.Context, n novel.Novel, spelling string) (string, error) {
+func freeSlug(ctx context.Context, db database.Querier, n novel.Novel, spelling string) (string, error) {
 	if n.Slug != "" {
 		return "", nil
 	}
 	candidates := novel.SlugCandidates(title.Slug(spelling), n.ID)
-	found, err := database.Collect(ctx, s.Pool, "slugs", pgx.RowTo[string],
+	found, err := database.Collect(ctx, db, "slugs", pgx.RowTo[string],
 		`SELECT slug FROM title_lookup WHERE slug = ANY ($1::text[])`, candidates)
 	if err != nil {
 		return "", err

@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -88,63 +86,50 @@ func decideOn[A any](
 	ctx context.Context, s *Staff, st stream, fold func(history []events.Recorded) A,
 	decide func(A) ([]events.Event, error),
 ) error {
-	return execute(ctx, s, st, func() (A, int, error) {
-		history, err := eventlog.ReadStream(ctx, s.Pool, st.kind, st.id, 0)
-		return fold(history), len(history), err
-	}, decide)
+	return s.execute(ctx, st, func(db database.Querier) (int, []events.Event, error) {
+		history, err := eventlog.ReadStream(ctx, db, st.kind, st.id, 0)
+		if err != nil {
+			return 0, nil, err
+		}
+		decided, err := decide(fold(history))
+		return len(history), decided, err
+	})
 }
 
-// maxAttempts limits the attempts to decide and append a command that has conflicts.
-const maxAttempts = 10
-
-// execute reads an aggregate and its version, decides, and appends the decided events. It repeats all steps after a
-// conflict.
-func execute[A any](
-	ctx context.Context, s *Staff, st stream, read func() (aggregate A, version int, err error),
-	decide func(A) ([]events.Event, error),
+// execute takes the lock of the log, decides, and appends the decided events. decide reads only through db, and returns
+// the version of the stream that it has read.
+func (s *Staff) execute(
+	ctx context.Context, st stream,
+	decide func(db database.Querier) (version int, decided []events.Event, err error),
 ) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
 	if s.Delivery != nil {
 		commandID = s.Delivery.Key
 	}
-	var conflict error
-	for attempt := range maxAttempts {
-		if attempt > 0 {
-			// Jitter, so that two writers do not collide again.
-			time.Sleep(time.Duration(rand.Int64N(int64(10 * time.Millisecond)))) //nolint:gosec // not a secret
-		}
-		// Read the aggregate before the delivery. If the same command commits in between, replayed finds its delivery. In
-		// the other order, the command would be decided on a state that already has its own outcome, and refused.
-		aggregate, version, err := read()
-		if err != nil {
+	return eventlog.Under(ctx, s.Pool, func(tx pgx.Tx) error {
+		if err := s.replayed(ctx, tx); err != nil {
 			return err
 		}
-		if err := s.replayed(ctx); err != nil {
-			return err
-		}
-		decided, err := decide(aggregate)
+		version, decided, err := decide(tx)
 		if err != nil || len(decided) == 0 {
 			return err
 		}
-		if conflict = s.append(ctx, s.record(st, version, commandID, decided)); !eventlog.IsConflict(conflict) {
-			return conflict
-		}
-	}
-	return fmt.Errorf("gave up after %d conflicts: %w", maxAttempts, conflict)
+		return s.append(ctx, tx, s.record(st, version, commandID, decided))
+	})
 }
 
 const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
 WHERE event_id = $1 AND event_source = $2 AND integration_id IS NULL AND (stream_type <> 'post' OR stream_version > 1)`
 
 // replayed fails with a ReplayedError when the delivery is on record.
-func (s *Staff) replayed(ctx context.Context) error {
+func (s *Staff) replayed(ctx context.Context, db database.Querier) error {
 	if s.Delivery == nil {
 		return nil
 	}
 	found := &ReplayedError{}
 	var stored events.Stored
 	var salt, fingerprint uuid.NullUUID
-	err := s.Pool.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
+	err := db.QueryRow(ctx, findDeliverySQL, s.Delivery.Key, s.Delivery.Source).Scan(&found.StreamID, &stored.Type,
 		&stored.Data, &salt, &fingerprint)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -189,24 +174,16 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 // notifyAccessSQL notifies every replica that an integration, a staff user or a key has changed.
 const notifyAccessSQL = `SELECT pg_notify($1, '')`
 
-// lockNamesSQL serialises the transactions that name an integration. Otherwise, in the order of the log, a transaction
-// that reuses a name could come before the transaction that releases it, and a rebuild of the table would fail. The
-// lock assigns no transaction id, so the append is still the first write.
-const lockNamesSQL = `SELECT pg_advisory_xact_lock(5282390713694157)`
-
 // append appends events. It fails with ErrNameTaken when the name of an integration is taken.
-func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
+func (s *Staff) append(ctx context.Context, tx pgx.Tx, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
-	if slices.ContainsFunc(recorded, namesIntegration) {
-		batch.Queue(lockNamesSQL)
-	}
 	if err := projections.QueueAppend(ctx, batch, recorded); err != nil {
 		return err
 	}
 	if kind := recorded[0].StreamType; kind == events.IntegrationStream || kind == events.PersonStream {
 		batch.Queue(notifyAccessSQL, access.Channel)
 	}
-	err := s.Pool.SendBatch(ctx, batch).Close()
+	err := tx.SendBatch(ctx, batch).Close()
 	var refused *pgconn.PgError
 	switch {
 	case err == nil:
@@ -215,15 +192,6 @@ func (s *Staff) append(ctx context.Context, recorded []events.Recorded) error {
 		return ErrNameTaken
 	default:
 		return fmt.Errorf("append: %w", err)
-	}
-}
-
-func namesIntegration(recorded events.Recorded) bool {
-	switch recorded.Event.(type) {
-	case events.IntegrationRegistered, events.IntegrationRenamed:
-		return true
-	default:
-		return false
 	}
 }
 

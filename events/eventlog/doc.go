@@ -14,6 +14,11 @@
 // insert into events, and a retry is always a new transaction: the version on which the insert builds was committed
 // before the transaction got its id.
 //
+// # Lock
+//
+// A transaction that appends takes the lock of the log first and holds it to its end: see Lock and Under. What is read
+// after the lock stays true until the commit. A Breaker ends a holder whose client is stopped.
+//
 // # Conflicts
 //
 // Two writers that decided on the same state collide on events_stream_key: UNIQUE (stream_id, stream_version). So do

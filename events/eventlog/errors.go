@@ -59,7 +59,8 @@ func IsUnavailable(err error) bool {
 		"58": // system error
 		return true
 	}
-	return code == "25006" // read-only: a standby, or a primary that was demoted
+	return code == idleInTransaction ||
+		code == "25006" // read-only: a standby, or a primary that was demoted
 }
 
 // BlamesData reports whether an error of a write is caused by the data: the database refused a value, a constraint is

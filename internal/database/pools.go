@@ -35,9 +35,16 @@ type Pools struct {
 	probes singleflight.Group
 }
 
-// AppendLockTimeout is how long a statement of the committer waits for a lock. A writer that waits longer for another
-// one decides again; see events/eventlog.
-const AppendLockTimeout = "20ms"
+// LockLimits limit a transaction under the lock of the log: a pause of its client, a statement, and from PostgreSQL 17
+// on the whole transaction. Together they keep a stopped or slow client from stopping all others.
+var LockLimits = map[string]string{
+	"idle_in_transaction_session_timeout": "2s",
+	"statement_timeout":                   "5s",
+	"transaction_timeout":                 "5s",
+}
+
+// appendWait is how long a batch of the committer waits for the lock of the log before it is tried again.
+const appendWait = "1s"
 
 // indexScans are for a few fixed statements that must use index scans at every table size. A plan made for an empty
 // table would be a sequential scan, and would be kept while the table grows.
@@ -51,9 +58,9 @@ var indexScans = map[string]string{
 // The session settings of the pools. With the alternatives to index scans off, the generic plan is right at every size,
 // and is made once. Sessions that may read slowly have no tcp_user_timeout.
 var (
-	appendSettings = with(indexScans, map[string]string{
+	appendSettings = with(with(indexScans, LockLimits), map[string]string{
 		"plan_cache_mode":  "force_generic_plan",
-		"lock_timeout":     AppendLockTimeout,
+		"lock_timeout":     appendWait,
 		"tcp_user_timeout": unacknowledgedTimeout,
 		"application_name": "novelgate-append",
 	})

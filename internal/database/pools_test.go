@@ -26,7 +26,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 	}{
 		{pools.Append, "plan_cache_mode", "force_generic_plan"},
 		{pools.Append, "enable_seqscan", "off"},
-		{pools.Append, "lock_timeout", "20ms"},
+		{pools.Append, "lock_timeout", "1s"},
 		{pools.Append, "synchronous_commit", "on"},
 		{pools.Append, "application_name", "novelgate-append"},
 		{pools.Limits, "synchronous_commit", "off"},
