@@ -96,33 +96,37 @@ func TestChaosOfACluster(t *testing.T) {
 	rounds, seed := scaled(t, "ROUNDS", 1), scaled(t, "SEED", rand.IntN(1_000_000))
 	dice := rand.New(rand.NewPCG(uint64(seed), 0))
 	t.Logf("SEED=%d", seed)
-	outages := map[string][]time.Duration{}
+	outages, unread := map[string][]time.Duration{}, map[string][]time.Duration{}
 	for round := range rounds {
-		t.Run(fmt.Sprint("round ", round+1), func(t *testing.T) { breakCluster(t, dice, round, outages) })
+		t.Run(fmt.Sprint("round ", round+1), func(t *testing.T) { breakCluster(t, dice, round, outages, unread) })
 		if t.Failed() {
 			break
 		}
 	}
 	var table strings.Builder
 	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(w, "fault\ttimes\tmedian\tworst\tlimit")
+	_, _ = fmt.Fprintln(w, "fault\ttimes\tmedian\tworst\tlimit\tpages: median\tworst")
 	for _, f := range clusterFaults {
-		if took := outages[f.name]; len(took) > 0 {
+		if took, pages := outages[f.name], unread[f.name]; len(took) > 0 {
 			slices.Sort(took)
-			_, _ = fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.0f s\n", f.name, len(took), took[len(took)/2].Seconds(),
-				took[len(took)-1].Seconds(), f.limit.Seconds())
+			slices.Sort(pages)
+			_, _ = fmt.Fprintf(w, "%s\t%d\t%.1f s\t%.1f s\t%.0f s\t%.1f s\t%.1f s\n", f.name, len(took),
+				took[len(took)/2].Seconds(), took[len(took)-1].Seconds(), f.limit.Seconds(),
+				pages[len(pages)/2].Seconds(), pages[len(pages)-1].Seconds())
 		}
 	}
 	_ = w.Flush() // into memory
-	t.Logf("longest time without an acknowledged command:\n%s", &table)
+	t.Logf("longest time without an acknowledged command, and without a page:\n%s", &table)
 }
 
 // breakCluster starts a cluster and breaks it with each fault.
-func breakCluster(t *testing.T, dice *rand.Rand, round int, outages map[string][]time.Duration) {
+func breakCluster(t *testing.T, dice *rand.Rand, round int, outages, unread map[string][]time.Duration) {
 	h := startCluster(t, round+1)
 	audit, stalls, m := &keptNotes{}, watchStalls(t), newModerated(t, h)
 	replicas := []string{"http://" + h.Address(cluster.R1) + ":8080", "http://" + h.Address(cluster.R2) + ":8080"}
 	audit.fetch(t, replicas...)
+	pages := &pulse{last: time.Now()}
+	pages.read(t, h.URL()+"/")
 	var loads []*load
 	for _, i := range dice.Perm(len(clusterFaults)) {
 		f := clusterFaults[i]
@@ -134,6 +138,7 @@ func breakCluster(t *testing.T, dice *rand.Rand, round int, outages map[string][
 		l.book.await(50)
 		time.Sleep(time.Duration(dice.IntN(2000)) * time.Millisecond) // a random moment
 		p.mark()
+		pages.mark()
 		began := time.Now()
 		heal := f.strike(h, dice)
 		l.book.await(100)
@@ -142,10 +147,10 @@ func breakCluster(t *testing.T, dice *rand.Rand, round int, outages map[string][
 		h.awaitHealthy()
 		l.book.await(100)
 		outage = max(outage, p.since())
-		t.Logf("%s %s: %v without an acknowledged command, healthy after %v; stalls of this process %v",
-			began.Format(time.TimeOnly), f.name, outage.Round(10*time.Millisecond),
-			time.Since(began).Round(100*time.Millisecond), stalls.between(began, time.Now()).Round(10*time.Millisecond))
-		outages[f.name] = append(outages[f.name], outage)
+		t.Logf("%s %s: %v without an acknowledged command, %v without a page, healthy after %v; stalls of this process %v",
+			began.Format(time.TimeOnly), f.name, outage, pages.since(), time.Since(began).Round(100*time.Millisecond),
+			stalls.between(began, time.Now()).Round(10*time.Millisecond))
+		outages[f.name], unread[f.name] = append(outages[f.name], outage), append(unread[f.name], pages.since())
 		if outage > f.limit {
 			t.Errorf("%s: %v without an acknowledged command, the limit is %v", f.name, outage, f.limit)
 		}

@@ -478,34 +478,58 @@ func (m *moderated) wantToldAll(t testing.TB) {
 	}
 }
 
-// pulse measures the longest time without an acknowledged command.
+// pulse measures the longest time without a success.
 type pulse struct {
 	mu      sync.Mutex
 	last    time.Time
 	longest time.Duration
 }
 
+// see sees the answers to commands.
 func (p *pulse) see(a answer) {
-	if !a.succeeded() {
-		return
+	if a.succeeded() {
+		p.beat()
 	}
+}
+
+func (p *pulse) beat() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
 	p.longest, p.last = max(p.longest, now.Sub(p.last)), now
 }
 
-// mark begins a measurement, at the last acknowledged command.
+// mark begins a measurement, at the last success.
 func (p *pulse) mark() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.longest = 0
 }
 
+// since returns the longest time without a success since mark.
 func (p *pulse) since() time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return max(p.longest, time.Since(p.last))
+	return max(p.longest, time.Since(p.last)).Round(10 * time.Millisecond)
+}
+
+// read reads a page continuously, until stop is called.
+func (p *pulse) read(t testing.TB, url string) (stop func()) {
+	client := &http.Client{Timeout: 2 * time.Second}
+	return testdb.Background(t, func(ctx context.Context) {
+		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
+			request := testdb.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody))(t)
+			response, err := client.Do(request)
+			if err != nil {
+				continue
+			}
+			_, err = io.Copy(io.Discard, response.Body)
+			_ = response.Body.Close()
+			if err == nil && response.StatusCode == http.StatusOK {
+				p.beat()
+			}
+		}
+	})
 }
 
 // between returns the sum of the stalls within a period.
