@@ -113,32 +113,15 @@ func (AuthorPostsRestored) Type() string { return "author.posts_restored.v1" }
 func (AuthorPostsRestored) isEvent()     {}
 
 // AuthorErased records the erasure of the author's identity and comments from all earlier events, and from the lines of
-// bulk imports. Comments up to Searched were erased before it was recorded; the remaining ones, and staff actions about
-// the author, are erased right after it. A block stays in force. Later comments of the author are stored as usual.
+// bulk imports: when it is in the log, they are erased. A block stays in force. Later comments of the author are stored
+// as usual.
 type AuthorErased struct {
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Reason        string    `json:"reason"`
 	Comments      int       `json:"comments"`  // number of erased comments
 	Decisions     int       `json:"decisions"` // number of erased staff actions about the author, such as links and blocks
-	// Searched is a position in the log. It belongs to the cluster that recorded the event, and means nothing after a
-	// move to another cluster (see Frozen).
-	Searched string `json:"searched"`
 }
 
 // Type implements Event.
 func (AuthorErased) Type() string { return "author.erased.v1" }
 func (AuthorErased) isEvent()     {}
-
-// SearchedAt returns where the search for remaining comments must begin; at is the position of this event. If the event
-// was moved to another cluster, this is the zero position, so that the whole log before the event is searched: stored
-// events never change, so Searched is a position of the old cluster.
-func (e AuthorErased) SearchedAt(at Position) (Position, error) {
-	searched, err := ParsePosition(e.Searched)
-	if err != nil {
-		return Position{}, err
-	}
-	if at.TransactionID <= Frozen {
-		return Position{}, nil
-	}
-	return searched, nil
-}

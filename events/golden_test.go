@@ -76,7 +76,7 @@ func samples() []events.Event {
 		events.AuthorPostsHidden{AuthorRef: ref, Until: noon, Reason: "spam"},
 		events.AuthorPostsRestored{AuthorRef: ref, Reason: "appeal"},
 		events.AuthorErased{
-			IntegrationID: integrationID, Reason: "asked for it", Comments: 12, Decisions: 3, Searched: "734/2",
+			IntegrationID: integrationID, Reason: "asked for it", Comments: 12, Decisions: 3,
 		},
 		events.PostHidden{Reason: "insult"},
 		events.KeyExpiring{KeyID: id(2), ExpiresAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},

@@ -99,8 +99,8 @@ func QueueInline(ctx context.Context, batch *pgx.Batch, recorded []events.Record
 	return nil
 }
 
-// Append appends events in one transaction, with the inline projections, and notifies all processes. It is for rare
-// appends; see eventlog.QueueNotification.
+// Append appends events in one transaction, under the lock of the log, with the inline projections, and notifies all
+// processes. It is for rare appends; see eventlog.QueueNotification.
 func Append(ctx context.Context, db interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }, recorded ...events.Recorded,
@@ -115,8 +115,9 @@ func Append(ctx context.Context, db interface {
 	return nil
 }
 
-// QueueAppend adds to a batch the statements of Append.
+// QueueAppend adds to a batch the statements of Append, the first of which takes the lock of the log.
 func QueueAppend(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error {
+	eventlog.Lock(batch)
 	if err := eventlog.Queue(batch, recorded); err != nil {
 		return err
 	}

@@ -154,12 +154,11 @@ func (a Author) RestorePosts(reason string) ([]events.Event, error) {
 	return []events.Event{events.AuthorPostsRestored{AuthorRef: a.Ref, Reason: reason}}, nil
 }
 
-// Erase records the erasure of the author's personal data, with the number of erased comments and decisions. Comments
-// up to the position searched were erased before this event. It can be repeated, to erase later comments too.
-func (a Author) Erase(reason string, comments, decisions int, searched events.Position) ([]events.Event, error) {
+// Erase records the erasure of the author's personal data, with the number of erased comments and decisions. It can be
+// repeated, to erase later comments too.
+func (a Author) Erase(reason string, comments, decisions int) ([]events.Event, error) {
 	return []events.Event{events.AuthorErased{
 		IntegrationID: a.Ref.IntegrationID, Reason: reason, Comments: comments, Decisions: decisions,
-		Searched: searched.String(),
 	}}, nil
 }
 

@@ -51,7 +51,7 @@ func Problem(err error) *problem.Error {
 		return invalid("reason", err)
 	case errors.Is(err, staff.ErrTitleInvalid):
 		return invalid("novel", err) // the member with the title
-	case errors.Is(err, staff.ErrNotSettled): // an erasure that continues when it is repeated
+	case errors.Is(err, staff.ErrBusy): // an erasure that continues when it is repeated
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:
 		return nil

@@ -145,10 +145,10 @@ func TestOutageIsNoUnknownKey(t *testing.T) {
 	}
 }
 
-// TestUnsettledErasureIsRetryable: an older transaction may hold more comments of the author.
-func TestUnsettledErasureIsRetryable(t *testing.T) {
+// TestBusyErasureIsRetryable: another erasure of the author may be under way.
+func TestBusyErasureIsRetryable(t *testing.T) {
 	t.Parallel()
-	p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrNotSettled))
+	p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrBusy))
 	if p.Code != problem.CodeUnavailable || p.RetryAfter == 0 {
 		t.Errorf("%+v", p)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
@@ -43,7 +44,9 @@ func comment(integrationID uuid.UUID, external, key string) events.Recorded {
 // appendAll appends events in one transaction.
 func appendAll(t testing.TB, s *staff.Staff, recorded ...events.Recorded) {
 	t.Helper()
-	if err := projections.Append(t.Context(), s.Pool, recorded...); err != nil {
+	if err := eventlog.Under(t.Context(), s.Pool, func(tx pgx.Tx) error {
+		return projections.Append(t.Context(), tx, recorded...)
+	}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,6 +1,7 @@
 package staff
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
@@ -21,10 +22,9 @@ import (
 	"novelgate/projections"
 )
 
-// ErrNotSettled is returned when an older transaction that still runs may append events to erase, or when concurrent
-// erasures of the author conflict. Some events may be erased already; a repetition of the command continues.
-var ErrNotSettled = errors.New(
-	"other transactions are still running and may append or erase the author's data: repeat the command in a moment")
+// ErrBusy is returned when another erasure of the author is under way. Some events may be erased already; a repetition
+// of the command continues.
+var ErrBusy = errors.New("another erasure of the author is under way: repeat the command in a moment")
 
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
@@ -78,62 +78,74 @@ type eraser struct {
 // recordLines records AuthorErased before lines of imports are erased, if the log has nothing to erase: afterwards
 // nothing shows whose lines they were, so a repetition after an interruption would find no author.
 func (e eraser) recordLines(ctx context.Context, ref events.AuthorRef, reason string) error {
-	_, found, err := e.completeAndFind(ctx)
+	found, err := e.find(ctx)
 	if err != nil || !found.nothing() {
 		return err
+	}
+	_, err = e.record(ctx, ref, reason, found)
+	return err
+}
+
+// eraseEvents erases the author's events and records AuthorErased, unless there are none. It erases all comments that
+// it finds first, in many transactions, because the projection posts clears their author when it applies AuthorErased.
+// An interrupted erasure leaves no other trace: a repetition finds the comments in posts again.
+func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
+	found, err := e.find(ctx)
+	if err != nil || found.nothing() {
+		return Erasure{AuthorID: e.name.id(), ErasedAt: found.erasedAt}, err
+	}
+	for batch := range slices.Chunk(found.comments, eraseBatch) {
+		if err := e.erase(ctx, e.Pool, batch); err != nil {
+			return Erasure{}, err
+		}
 	}
 	return e.record(ctx, ref, reason, found)
 }
 
-// eraseEvents erases the author's events, and records AuthorErased unless there are none. It erases the comments in the
-// table posts before it records AuthorErased, because the projection posts clears their author when it applies that
-// event. Afterwards complete erases the comments that posts had not applied yet.
-func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
-	done, found, err := e.completeAndFind(ctx)
-	if err != nil || found.nothing() {
-		return done, err
-	}
-	if err := e.erase(ctx, found.projected); err != nil {
-		return Erasure{}, err
-	}
-	if err := e.record(ctx, ref, reason, found); err != nil {
-		return Erasure{}, err
-	}
-	done, err = e.complete(ctx)
-	done.Comments, done.Decisions = found.comments(), found.decisions
+// record records AuthorErased, and erases in the same transaction the decisions about the author and the comments that
+// came since found. Under the lock no other comment can be appended before the event.
+func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string, found findings) (Erasure, error) {
+	done := Erasure{AuthorID: e.name.id(), Decisions: found.decisions}
+	st := stream{events.AuthorStream, e.name.id()}
+	err := eventlog.Under(ctx, e.Pool, func(tx pgx.Tx) error {
+		if err := e.replayed(ctx, tx); err != nil {
+			return err
+		}
+		history, err := eventlog.ReadStream(ctx, tx, st.kind, st.id, 0)
+		if err != nil {
+			return err
+		}
+		rest, err := e.scan(ctx, tx, found.searched, end)
+		if err != nil {
+			return err
+		}
+		done.Comments = len(found.comments) + len(rest)
+		decided, err := author.Fold(ref, history).Erase(reason, done.Comments, found.decisions)
+		if err != nil || len(decided) == 0 {
+			return err
+		}
+		if err := e.append(ctx, tx, e.Staff.record(st, len(history), e.commandID(), decided)); err != nil {
+			return err
+		}
+		if err := e.erase(ctx, tx, append(rest, st.id)); err != nil {
+			return err
+		}
+		return tx.QueryRow(ctx, erasedAtSQL, st.id).Scan(&done.ErasedAt)
+	})
+	done.ErasedAt = done.ErasedAt.UTC()
 	return done, err
-}
-
-// completeAndFind completes interrupted erasures, and then finds what to erase: otherwise it would find the comments
-// that are left, which the events of these erasures have counted.
-func (e eraser) completeAndFind(ctx context.Context) (done Erasure, found findings, err error) {
-	if done, err = e.complete(ctx); err == nil {
-		found, err = e.find(ctx)
-	}
-	return done, found, err
-}
-
-// record records AuthorErased.
-func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string, found findings) error {
-	return decideOn(ctx, e.Staff, stream{events.AuthorStream, e.name.id()},
-		func(history []events.Recorded) author.Author { return author.Fold(ref, history) },
-		func(a author.Author) ([]events.Event, error) {
-			return a.Erase(reason, found.comments(), found.decisions, found.searched)
-		})
 }
 
 // findings has the data of an author to erase.
 type findings struct {
-	projected []uuid.UUID     // comments in the table posts, and those that staff made the projection posts skip
-	searched  events.Position // projected is complete up to this position
-	rest      []uuid.UUID     // committed comments after searched
+	comments  []uuid.UUID     // with the author's data up to searched
+	searched  events.Position // end of the log when the search began
 	decisions int             // events with personal data in the author's stream
 	decided   bool            // the table author_decisions has data of the author
+	erasedAt  time.Time       // of the latest erasure; zero without one
 }
 
-func (f findings) comments() int { return len(f.projected) + len(f.rest) }
-
-func (f findings) nothing() bool { return f.comments() == 0 && !f.decided }
+func (f findings) nothing() bool { return len(f.comments) == 0 && !f.decided }
 
 var (
 	//go:embed erase_posts.sql
@@ -149,27 +161,37 @@ const (
 	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
 )
 
+// end is after every position of the log.
+var end = events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
+
 // find finds what to erase.
 func (e eraser) find(ctx context.Context) (f findings, err error) {
+	// Appends take turns, so no event can come before what is the end now.
+	if f.searched, err = eventlog.Last(ctx, e.Pool); err != nil {
+		return f, err
+	}
 	// Read the checkpoint before the table, so that the table has all comments up to the checkpoint. A projection that
 	// never ran has no checkpoint.
-	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&f.searched.TransactionID, &f.searched.Ordinal)
+	var projected events.Position
+	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&projected.TransactionID, &projected.Ordinal)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, fmt.Errorf("read the checkpoint of posts: %w", err)
 	}
-	if f.projected, err = e.comments(ctx, erasePostsSQL, e.name.id()); err != nil {
+	if f.comments, err = e.collect(ctx, e.Pool, erasePostsSQL, e.name.id()); err != nil {
 		return f, err
 	}
 	skipped, err := e.skipped(ctx)
 	if err != nil {
 		return f, err
 	}
-	f.projected = append(f.projected, skipped...)
-	end := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
-	if f.rest, err = e.scan(ctx, f.searched, end); err != nil {
+	// Up to the end, not searched: comments that posts has applied meanwhile are in both.
+	rest, err := e.scan(ctx, e.Pool, projected, end)
+	if err != nil {
 		return f, err
 	}
-	f.rest = slices.DeleteFunc(f.rest, func(id uuid.UUID) bool { return slices.Contains(f.projected, id) })
+	f.comments = append(append(f.comments, skipped...), rest...)
+	slices.SortFunc(f.comments, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	f.comments = slices.Compact(f.comments)
 	if err := e.Pool.QueryRow(ctx, eraseDecidedSQL, e.name.id()).Scan(&f.decided); err != nil {
 		return f, fmt.Errorf("read decisions: %w", err)
 	}
@@ -177,6 +199,9 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	for i := range history {
 		if events.Personal(history[i].Event) != nil {
 			f.decisions++
+		}
+		if _, ok := history[i].Event.(events.AuthorErased); ok {
+			f.erasedAt = history[i].RecordedAt.UTC()
 		}
 	}
 	return f, err
@@ -197,106 +222,37 @@ func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
 	if len(posts) == 0 {
 		return nil, nil
 	}
-	return e.comments(ctx, eraseSkippedSQL, posts, e.name.ExternalUUID)
+	return e.collect(ctx, e.Pool, eraseSkippedSQL, posts, e.name.ExternalUUID)
 }
 
-// scan reads the log between two positions and returns the comments of the author.
-func (e eraser) scan(ctx context.Context, after, before events.Position) ([]uuid.UUID, error) {
-	return e.comments(ctx, eraseScanSQL, after.TransactionID, after.Ordinal, before.TransactionID, before.Ordinal,
+// scan reads the log between two positions and returns the comments of the author that are not erased.
+func (e eraser) scan(ctx context.Context, db database.Querier, after, before events.Position) ([]uuid.UUID, error) {
+	return e.collect(ctx, db, eraseScanSQL, after.TransactionID, after.Ordinal, before.TransactionID, before.Ordinal,
 		e.name.IntegrationID, e.name.ExternalUUID)
 }
 
-func (e eraser) comments(ctx context.Context, sql string, args ...any) ([]uuid.UUID, error) {
-	return database.Collect(ctx, e.Pool, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
-}
-
-// complete completes every recorded erasure of the author. Without a recorded erasure, ErasedAt of the result is zero.
-func (e eraser) complete(ctx context.Context) (Erasure, error) {
-	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
-	if err != nil {
-		return Erasure{}, err
-	}
-	done := Erasure{AuthorID: e.name.id()}
-	for i := range history {
-		erased, ok := history[i].Event.(events.AuthorErased)
-		if !ok {
-			continue
-		}
-		done.ErasedAt = history[i].RecordedAt.UTC()
-		searched, err := erased.SearchedAt(history[i].Position)
-		if err != nil {
-			return Erasure{}, fmt.Errorf("read erasure of author %s: %w", e.name.id(), err)
-		}
-		if err := e.awaitSettled(ctx, history[i].Position); err != nil {
-			return Erasure{}, err
-		}
-		left, err := e.scan(ctx, searched, history[i].Position)
-		if err != nil {
-			return Erasure{}, err
-		}
-		authorStream := e.name.id() // has the decisions about the author
-		if err := e.erase(ctx, append(left, authorStream)); err != nil {
-			return Erasure{}, err
-		}
-	}
-	return done, nil
+func (eraser) collect(ctx context.Context, db database.Querier, sql string, args ...any) ([]uuid.UUID, error) {
+	return database.Collect(ctx, db, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
 }
 
 const (
-	eraseBatch = 500                   // streams in one transaction: readers of the log wait for each writing transaction
-	eraseWait  = 10 * time.Second      // how long to wait for older transactions
-	erasePoll  = 20 * time.Millisecond // interval between attempts
+	eraseBatch = 500                   // streams in one transaction
+	erasePoll  = 20 * time.Millisecond // interval between looks at the projections
 
-	eraseSQL   = `SELECT erase_author_events($1, $2, $3)`
-	settledSQL = `SELECT $1::xid8 < pg_snapshot_xmin(pg_current_snapshot())`
+	eraseSQL    = `SELECT erase_author_events($1, $2, $3)`
+	erasedAtSQL = `SELECT recorded_at FROM events WHERE stream_id = $1 ORDER BY stream_version DESC LIMIT 1`
 )
 
-// erase erases the author's data from these streams, eraseBatch streams in each transaction.
-func (e eraser) erase(ctx context.Context, streams []uuid.UUID) error {
-	for batch := range slices.Chunk(streams, eraseBatch) {
-		if err := await(ctx, func() (bool, error) {
-			_, err := e.Pool.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, batch)
-			switch {
-			case err == nil:
-				return true, nil
-			case eventlog.IsConflict(err):
-				return false, nil // a concurrent erasure of the same author may cause a conflict
-			default:
-				return false, fmt.Errorf("erase: %w", err)
-			}
-		}); err != nil {
-			return err
-		}
+// erase erases the author's data from these streams. It fails with ErrBusy if another erasure of the author has them.
+func (e eraser) erase(ctx context.Context, db database.Execer, streams []uuid.UUID) error {
+	_, err := db.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, streams)
+	if eventlog.IsConflict(err) {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	if err != nil {
+		return fmt.Errorf("erase: %w", err)
 	}
 	return nil
-}
-
-// awaitSettled waits until the events before a position are settled.
-func (e eraser) awaitSettled(ctx context.Context, at events.Position) error {
-	return await(ctx, func() (settled bool, err error) {
-		if err := e.Pool.QueryRow(ctx, settledSQL, at.TransactionID).Scan(&settled); err != nil {
-			return false, fmt.Errorf("check whether the log is settled: %w", err)
-		}
-		return settled, nil
-	})
-}
-
-// await calls try until it returns true or fails. After eraseWait, or when ctx ends, it fails with ErrNotSettled.
-func await(ctx context.Context, try func() (bool, error)) error {
-	deadline := time.NewTimer(eraseWait)
-	defer deadline.Stop()
-	for {
-		if done, err := try(); done || err != nil {
-			return err
-		}
-		select {
-		case <-deadline.C:
-			return ErrNotSettled
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ErrNotSettled, ctx.Err())
-		case <-time.After(erasePoll):
-		}
-	}
 }
 
 // authorProjections names the asynchronous projections with data of authors.

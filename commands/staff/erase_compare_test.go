@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/rebase"
 	"novelgate/internal/database"
@@ -206,34 +205,6 @@ func (l *live) compare(p projections.Projection) (rebuild.Comparison, error) {
 		rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
 }
 
-// TestInterruptedErasureMoves: an erasure is interrupted before it reaches the comments that posts did not have, and
-// the log is moved to another cluster. Repeating the command there completes the erasure.
-func TestInterruptedErasureMoves(t *testing.T) {
-	t.Parallel()
-	l := setupLive(t)
-	appendAll(t, l.Staff, l.comments(l.name, "projected", 2)...)
-	l.caughtUp(t)
-	l.stopFollowing()
-	appendAll(t, l.Staff, l.comments(l.name, "behind", 3)...)
-	l.interruptErasure(t)
-	l.stopSealing()
-
-	l.moveToAnotherCluster(t)
-	l.seal(t)
-	l.follow(t)
-	l.caughtUp(t) // posts, too, has applied the erasure: only the event shows that comments are left
-	for _, when := range []string{"repeated", "repeated twice"} {
-		if _, err := l.EraseAuthor(t.Context(), l.name, "asked for it"); err != nil {
-			t.Fatalf("%s: %v", when, err)
-		}
-		l.caughtUp(t)
-		l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-	}
-	if n := l.count(t, `SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`); n != 1 {
-		t.Errorf("%d erasures are on record", n)
-	}
-}
-
 // TestRebasedErasureSparesLaterComments: comments after a moved erasure are kept.
 func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	t.Parallel()
@@ -254,31 +225,6 @@ func TestRebasedErasureSparesLaterComments(t *testing.T) {
 	}
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-}
-
-// interruptErasure interrupts the command when the erasure is on record and waits for an older transaction.
-func (l *live) interruptErasure(t *testing.T) {
-	t.Helper()
-	older := testdb.Begin(t, l.Pool)
-	defer func() { _ = older.Rollback(context.Background()) }()
-	testdb.Exec(t, older, `SELECT pg_current_xact_id()`)
-	ctx, interrupt := context.WithCancel(t.Context())
-	defer interrupt()
-	ended := make(chan error, 1)
-	go func() {
-		_, err := l.EraseAuthor(ctx, l.name, "asked for it")
-		ended <- err
-	}()
-	testdb.Eventually(t, "the erasure is recorded", func() bool {
-		return l.count(t, `SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`) != 0
-	})
-	interrupt()
-	if err := <-ended; !errors.Is(err, staff.ErrNotSettled) && !errors.Is(err, context.Canceled) {
-		t.Fatalf("not interrupted: %v", err)
-	}
-	if n := l.count(t, `SELECT count(*) FROM events WHERE personal ->> 'content' IS NOT NULL`); n != 3 {
-		t.Fatalf("%d comments are left, want 3", n)
-	}
 }
 
 // leaveClusterSQL makes all stored transaction ids as large as those of another cluster, with the triggers of log and

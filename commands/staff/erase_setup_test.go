@@ -43,21 +43,6 @@ func setupLive(t testing.TB) *live {
 	return l
 }
 
-// EraseAuthor erases an author and retries while transactions of other tests delay the log. The counts are those of all
-// attempts.
-func (l *live) EraseAuthor(ctx context.Context, name staff.AuthorName, reason string) (staff.Erasure, error) {
-	var before staff.Erasure
-	for deadline := time.Now().Add(testdb.SettleTimeout); ; {
-		done, err := l.Staff.EraseAuthor(ctx, name, reason)
-		done.Comments += before.Comments
-		done.Decisions += before.Decisions
-		if !errors.Is(err, staff.ErrNotSettled) || ctx.Err() != nil || time.Now().After(deadline) {
-			return done, err
-		}
-		before = done
-	}
-}
-
 func (l *live) follow(t testing.TB) {
 	t.Helper()
 	runner, err := projections.NewRunner(projections.Config{Pool: l.Pool, Logger: slog.New(slog.DiscardHandler)})

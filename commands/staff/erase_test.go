@@ -250,23 +250,6 @@ func TestEraseWithoutTables(t *testing.T) {
 	}
 }
 
-// TestErasureCountsOnce: a command that completes an interrupted erasure does not count its comments again.
-func TestErasureCountsOnce(t *testing.T) {
-	t.Parallel()
-	l := &live{Staff: setup(t)}
-	l.name = staff.AuthorName{IntegrationID: newIntegration(t, l.Staff, "Fan Site"), ExternalUUID: "planted/uuid"}
-	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
-	l.interruptErasure(t)
-	again, err := l.EraseAuthor(t.Context(), l.name, "again")
-	if err != nil || again.Comments != 0 || again.ErasedAt.IsZero() {
-		t.Errorf("%+v, %v", again, err)
-	}
-	if n := l.count(t, `SELECT count(*) FROM events WHERE event_type = 'author.erased.v1'`); n != 1 {
-		t.Errorf("%d erasures are on record, want 1", n)
-	}
-	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-}
-
 // TestErasureSparesLaterDecisions: a decision after an erasure stays on record until the next erasure, which counts it.
 func TestErasureSparesLaterDecisions(t *testing.T) {
 	t.Parallel()
@@ -301,32 +284,48 @@ func TestEraseBeforeTheSeal(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
-// TestEraseWaitsForOlderTransactions: a comment whose transaction began before the erasure, and commits after it was
-// recorded, is erased.
-func TestEraseWaitsForOlderTransactions(t *testing.T) {
+// TestEraseWaitsItsTurn: a comment whose transaction has the lock of the log, and commits after the erasure has begun,
+// is erased and counted.
+func TestEraseWaitsItsTurn(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "before", 1)...)
 	l.caughtUp(t)
-	late := testdb.Begin(t, l.Pool)
+	// The holder of the lock waits for another lock, so it is not ended as stopped.
+	const other = 1
+	blocker, late := testdb.Begin(t, l.Pool), testdb.Begin(t, l.Pool)
+	testdb.Exec(t, blocker, `SELECT pg_advisory_xact_lock($1)`, other)
 	if err := projections.Append(t.Context(), late, l.comments(l.name, "late", 1)...); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
+	appended := make(chan error, 1)
 	go func() {
-		_, err := l.EraseAuthor(t.Context(), l.name, "r")
-		ended <- err
+		_, err := late.Exec(context.Background(), `SELECT set_config('lock_timeout', '0', true)`)
+		if err == nil {
+			_, err = late.Exec(context.Background(), `SELECT pg_advisory_xact_lock($1)`, other)
+		}
+		appended <- errors.Join(err, late.Commit(context.Background()))
 	}()
-	testdb.Eventually(t, "the erasure is recorded and waits", func() bool {
-		return len(ended) > 0 || l.count(t, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
-			AND pid <> pg_backend_pid() AND query LIKE 'SELECT $1::xid8 < pg_snapshot_xmin%'
-			AND EXISTS (SELECT FROM events WHERE event_type = 'author.erased.v1')`) > 0
-	})
-	if err := late.Commit(t.Context()); err != nil {
+	waiting := func(n int) bool {
+		return l.count(t, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == n
+	}
+	testdb.Eventually(t, "the late comment waits", func() bool { return waiting(1) })
+	type result struct {
+		done staff.Erasure
+		err  error
+	}
+	ended := make(chan result, 1)
+	go func() {
+		done, err := l.EraseAuthor(t.Context(), l.name, "r")
+		ended <- result{done, err}
+	}()
+	testdb.Eventually(t, "the erasure waits", func() bool { return len(ended) > 0 || waiting(2) })
+	if err := errors.Join(blocker.Rollback(t.Context()), <-appended); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
+	if got := <-ended; got.err != nil || got.done.Comments != 2 {
+		t.Fatalf("%+v, %v", got.done, got.err)
 	}
 	l.caughtUp(t)
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)

@@ -102,10 +102,7 @@ func (s *Staff) execute(
 	ctx context.Context, st stream,
 	decide func(db database.Querier) (version int, decided []events.Event, err error),
 ) error {
-	commandID := uuid.Must(uuid.NewV7()).String()
-	if s.Delivery != nil {
-		commandID = s.Delivery.Key
-	}
+	commandID := s.commandID()
 	return eventlog.Under(ctx, s.Pool, func(tx pgx.Tx) error {
 		if err := s.replayed(ctx, tx); err != nil {
 			return err
@@ -116,6 +113,14 @@ func (s *Staff) execute(
 		}
 		return s.append(ctx, tx, s.record(st, version, commandID, decided))
 	})
+}
+
+// commandID returns the id of the command's events.
+func (s *Staff) commandID() string {
+	if s.Delivery != nil {
+		return s.Delivery.Key
+	}
+	return uuid.Must(uuid.NewV7()).String()
 }
 
 const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events

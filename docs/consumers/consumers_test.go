@@ -82,7 +82,7 @@ func wantTable(t *testing.T, start consumer) {
 		return testdb.Value[bool](t, pool, `SELECT hidden FROM search_comments WHERE post_id = $1`, hidden.StreamID)
 	})
 	write(t, l.Pool, staffEvent(events.AuthorStream, events.AuthorID(integrationID, "eve"), 1, events.AuthorErased{
-		IntegrationID: integrationID, Reason: "r", Searched: "0/0",
+		IntegrationID: integrationID, Reason: "r",
 	}), comment("bob", "behind it"))
 	awaitWords(t, pool, "behind", 1)
 	awaitWords(t, pool, "dragons", 3)

@@ -54,16 +54,16 @@ func Lock(batch *pgx.Batch) (held *bool) {
 	return held
 }
 
-// Under runs do in a transaction that has the lock of the log, and commits it unless do fails. It tries again when the
-// lock is not free in time, or when the session ends before the commit, for instance because the client was too slow
-// for database.LockLimits: nothing is appended then. It ends a stopped holder, for which it needs another connection of
-// the pool. Under the lock, do uses only the transaction, without savepoints: a rollback to a savepoint may release the
-// lock.
+// Under runs do in a transaction that has the lock of the log, and commits it unless do fails. It tries again when this
+// or another lock is not free in time, or when the session ends before the commit, for instance because the client was
+// too slow for database.LockLimits: nothing is appended then. It ends a stopped holder, for which it needs another
+// connection of the pool. Under the lock, do uses only the transaction, without savepoints: a rollback to a savepoint
+// may release the lock.
 func Under(ctx context.Context, pool *pgxpool.Pool, do func(tx pgx.Tx) error) error {
 	for attempt := 1; ; attempt++ {
-		held, isSure := new(bool), false // isSure: nothing is appended
+		isSure := false // nothing is appended
 		err := pgx.BeginTxFunc(ctx, pool, pgx.TxOptions{IsoLevel: pgx.ReadCommitted}, func(tx pgx.Tx) (err error) {
-			if held, err = takeLock(ctx, pool, tx); err != nil {
+			if err = takeLock(ctx, pool, tx); err != nil {
 				err = fmt.Errorf("lock the log: %w", err)
 			} else {
 				err = do(tx)
@@ -71,7 +71,7 @@ func Under(ctx context.Context, pool *pgxpool.Pool, do func(tx pgx.Tx) error) er
 			isSure = err != nil
 			return err
 		})
-		again := isSure && attempt < underAttempts && (IsAway(err) || !*held && IsLocked(err))
+		again := isSure && attempt < underAttempts && (IsAway(err) || IsLocked(err))
 		if !again || !Sleep(ctx, retryPause) {
 			return err
 		}
@@ -87,7 +87,7 @@ const (
 // idleInTransaction is the SQLSTATE with which the server ends a session whose client pauses for too long.
 const idleInTransaction = "25P03"
 
-func takeLock(ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx) (held *bool, err error) {
+func takeLock(ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx) error {
 	defer (&Breaker{Pool: pool, Logger: slog.Default()}).Watch(ctx)()
 	names, values := []string{"lock_timeout"}, []string{staffWait}
 	for name, value := range database.LockLimits {
@@ -95,8 +95,8 @@ func takeLock(ctx context.Context, pool *pgxpool.Pool, tx pgx.Tx) (held *bool, e
 	}
 	var batch pgx.Batch
 	batch.Queue(setLimitsSQL, names, values)
-	held = Lock(&batch)
-	return held, tx.SendBatch(ctx, &batch).Close()
+	Lock(&batch)
+	return tx.SendBatch(ctx, &batch).Close()
 }
 
 // patience is how long a client waits for the lock of the log before it looks for a stopped holder.

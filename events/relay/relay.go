@@ -290,7 +290,7 @@ func (t *turn) publish(ctx context.Context, list []message) error {
 	}
 	for i := range list {
 		if list[i].erases() {
-			if err := t.eraseFor(ctx, &list[i]); err != nil {
+			if err := t.eraseUpTo(ctx, list[i].index); err != nil {
 				return err
 			}
 		}
