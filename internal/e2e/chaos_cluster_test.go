@@ -89,9 +89,9 @@ func (h *highlyAvailable) switchOver(leader string) {
 }
 
 // TestChaosOfACluster breaks deploy/cluster under load, ROUNDS times with each fault, in a random order and at random
-// moments; SEED repeats them. After each fault nothing that was acknowledged is lost or doubled, the tables equal a
-// replay, all checkpoints that an auditor kept are of one log, and the relay's streams and a webhook have this log and
-// no other. Nothing is repaired by hand.
+// moments; SEED repeats them. SLACK multiplies the limits of outages, for busy machines. After each fault nothing that
+// was acknowledged is lost or doubled, the tables equal a replay, all checkpoints that an auditor kept are of one log,
+// and the relay's streams and a webhook have this log and no other. Nothing is repaired by hand.
 func TestChaosOfACluster(t *testing.T) {
 	rounds, seed := scaled(t, "ROUNDS", 1), scaled(t, "SEED", rand.IntN(1_000_000))
 	dice := rand.New(rand.NewPCG(uint64(seed), 0))
@@ -151,8 +151,8 @@ func breakCluster(t *testing.T, dice *rand.Rand, round int, outages, unread map[
 			began.Format(time.TimeOnly), f.name, outage, pages.since(), time.Since(began).Round(100*time.Millisecond),
 			stalls.between(began, time.Now()).Round(10*time.Millisecond))
 		outages[f.name], unread[f.name] = append(outages[f.name], outage), append(unread[f.name], pages.since())
-		if outage > f.limit {
-			t.Errorf("%s: %v without an acknowledged command, the limit is %v", f.name, outage, f.limit)
+		if limit := f.limit * time.Duration(scaled(t, "SLACK", 1)); outage > limit {
+			t.Errorf("%s: %v without an acknowledged command, the limit is %v", f.name, outage, limit)
 		}
 		moderated()
 		l.stop()
