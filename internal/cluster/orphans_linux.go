@@ -27,6 +27,7 @@ func adoptOrphans() (stop func(), err error) {
 		}
 	}()
 	return func() {
+		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0) // from now on nobody here would wait for them
 		signal.Stop(died)
 		close(died)
 		<-done
