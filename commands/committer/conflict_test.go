@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -33,10 +34,19 @@ type writer interface {
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
 }
 
-// record appends an event of another writer, with the inline projections.
+// record appends an event of another writer, with the inline projections, without the lock of the log: a session in
+// psql, which the committer must survive, too.
 func record(t testing.TB, db writer, recorded events.Recorded) {
 	t.Helper()
-	if err := projections.Append(t.Context(), db, recorded); err != nil {
+	var batch pgx.Batch
+	err := eventlog.Queue(&batch, []events.Recorded{recorded})
+	if err == nil {
+		err = projections.QueueInline(t.Context(), &batch, []events.Recorded{recorded})
+	}
+	if err == nil {
+		err = db.SendBatch(t.Context(), &batch).Close()
+	}
+	if err != nil {
 		t.Fatalf("record %s: %v", recorded.Event.Type(), err)
 	}
 }
