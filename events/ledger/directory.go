@@ -22,7 +22,7 @@ import (
 //
 //   - id: a random UUID, written once. The database records it with each origin that the directory signs. The signing
 //     process locks this file.
-//   - key: the private keys, see LoadKeys.
+//   - key: the private keys, one on each line.
 //   - ORIGIN.checkpoint, for each origin: the newest note that was signed, written before the note is public.
 //
 // Replicas may share it. A copy of it must not sign: the copy does not know what the original signs.

@@ -107,41 +107,38 @@ func (id *Identity) determine(ctx context.Context, tx pgx.Tx, config IdentityCon
 		return fmt.Errorf("%w: %s was followed by %s; choose a name that was never used", ErrOldOrigin, id.Origin,
 			id.Previous)
 	}
-	keys, reason := id.openDirectory(isNew, &signer)
+	directory, keys, reason := id.openDirectory(isNew, signer)
 	if errors.Is(reason, ErrKeyFile) {
 		return reason
 	}
 	id.Reason = reason // for instance a read-only directory, with which the service must start; then there are no keys
 	if id.Started = isNew && reason == nil; id.Started {
-		if _, err := tx.Exec(ctx, startOriginSQL, id.Origin, signer); err != nil {
+		if _, err := tx.Exec(ctx, startOriginSQL, id.Origin, directory); err != nil {
 			return fmt.Errorf("start origin: %w", err)
 		}
 	}
 	return id.recordKeys(ctx, tx, keys)
 }
 
-// openDirectory returns the keys of the directory. It makes the directory for a new origin, and sets signer to its id;
-// if the transaction fails later, the next start finds the files. For another origin it fails with ErrDirectory unless
-// signer is the directory's id.
-func (id *Identity) openDirectory(isNew bool, signer *uuid.NullUUID) ([]key, error) {
+// openDirectory returns the id and the keys of the directory. It makes the directory for a new origin; if the
+// transaction fails later, the next start finds the files. For another origin it fails with ErrDirectory unless signer
+// is the id.
+func (id *Identity) openDirectory(isNew bool, signer uuid.NullUUID) (directory uuid.UUID, keys []key, err error) {
 	if isNew {
-		directory, err := id.Directory.ensure(id.Origin)
-		if err != nil {
-			return nil, err
-		}
-		*signer = uuid.NullUUID{UUID: directory, Valid: true}
+		directory, err = id.Directory.ensure(id.Origin)
+	} else {
+		directory, err = id.Directory.readID()
 	}
-	directory, err := id.Directory.readID()
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("%w: %s is none, and %s signs this origin; share that one, let the replica that has it "+
-			"sign, or, if it is lost, start a new origin", ErrDirectory, id.Directory, signer.UUID)
-	case err != nil:
-		return nil, err
-	case signer.UUID != directory:
-		return nil, otherDirectory(directory, *signer)
+	case !isNew && errors.Is(err, fs.ErrNotExist):
+		err = fmt.Errorf("%w: %s is none, and %s signs this origin; share that one, let the replica that has it sign, or, "+
+			"if it is lost, start a new origin", ErrDirectory, id.Directory, signer.UUID)
+	case err == nil && !isNew && signer.UUID != directory:
+		err = otherDirectory(directory, signer)
+	case err == nil:
+		keys, err = id.Directory.keys()
 	}
-	return id.Directory.keys()
+	return directory, keys, err
 }
 
 func (id *Identity) recordKeys(ctx context.Context, tx pgx.Tx, keys []key) error {
