@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -107,26 +106,19 @@ func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason st
 func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string, found findings) (Erasure, error) {
 	done := Erasure{AuthorID: e.name.id(), Decisions: found.decisions}
 	st := stream{events.AuthorStream, e.name.id()}
-	err := eventlog.Under(ctx, e.Pool, func(tx pgx.Tx) error {
-		if err := e.replayed(ctx, tx); err != nil {
-			return err
+	var rest []uuid.UUID // comments since found
+	err := e.executeThen(ctx, st, func(db database.Querier) (_ int, _ []events.Event, err error) {
+		if rest, err = e.scan(ctx, db, found.searched); err != nil {
+			return 0, nil, err
 		}
-		history, err := eventlog.ReadStream(ctx, tx, st.kind, st.id, 0)
+		history, err := eventlog.ReadStream(ctx, db, st.kind, st.id, 0)
 		if err != nil {
-			return err
-		}
-		rest, err := e.scan(ctx, tx, found.searched, end)
-		if err != nil {
-			return err
+			return 0, nil, err
 		}
 		done.Comments = len(found.comments) + len(rest)
 		decided, err := author.Fold(ref, history).Erase(reason, done.Comments, found.decisions)
-		if err != nil || len(decided) == 0 {
-			return err
-		}
-		if err := e.append(ctx, tx, e.Staff.record(st, len(history), e.commandID(), decided)); err != nil {
-			return err
-		}
+		return len(history), decided, err
+	}, func(tx pgx.Tx) error {
 		if err := e.erase(ctx, tx, append(rest, st.id)); err != nil {
 			return err
 		}
@@ -161,9 +153,6 @@ const (
 	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
 )
 
-// end is after every position of the log.
-var end = events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
-
 // find finds what to erase.
 func (e eraser) find(ctx context.Context) (f findings, err error) {
 	// Appends take turns, so no event can come before what is the end now.
@@ -184,8 +173,8 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	if err != nil {
 		return f, err
 	}
-	// Up to the end, not searched: comments that posts has applied meanwhile are in both.
-	rest, err := e.scan(ctx, e.Pool, projected, end)
+	// Comments that posts has applied meanwhile are in both.
+	rest, err := e.scan(ctx, e.Pool, projected)
 	if err != nil {
 		return f, err
 	}
@@ -225,10 +214,9 @@ func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
 	return e.collect(ctx, e.Pool, eraseSkippedSQL, posts, e.name.ExternalUUID)
 }
 
-// scan reads the log between two positions and returns the comments of the author that are not erased.
-func (e eraser) scan(ctx context.Context, db database.Querier, after, before events.Position) ([]uuid.UUID, error) {
-	return e.collect(ctx, db, eraseScanSQL, after.TransactionID, after.Ordinal, before.TransactionID, before.Ordinal,
-		e.name.IntegrationID, e.name.ExternalUUID)
+// scan reads the log after a position and returns the comments of the author that are not erased.
+func (e eraser) scan(ctx context.Context, db database.Querier, after events.Position) ([]uuid.UUID, error) {
+	return e.collect(ctx, db, eraseScanSQL, after.TransactionID, after.Ordinal, e.name.IntegrationID, e.name.ExternalUUID)
 }
 
 func (eraser) collect(ctx context.Context, db database.Querier, sql string, args ...any) ([]uuid.UUID, error) {

@@ -96,13 +96,20 @@ func decideOn[A any](
 	})
 }
 
-// execute takes the lock of the log, decides, and appends the decided events. decide reads only through db, and returns
-// the version of the stream that it has read.
-func (s *Staff) execute(
-	ctx context.Context, st stream,
-	decide func(db database.Querier) (version int, decided []events.Event, err error),
-) error {
-	commandID := s.commandID()
+// decision reads an aggregate through db, and returns the version of its stream and the decided events.
+type decision func(db database.Querier) (version int, decided []events.Event, err error)
+
+// execute takes the lock of the log, decides, and appends the decided events.
+func (s *Staff) execute(ctx context.Context, st stream, decide decision) error {
+	return s.executeThen(ctx, st, decide, func(pgx.Tx) error { return nil })
+}
+
+// executeThen is execute, and calls then in the same transaction after it has appended something.
+func (s *Staff) executeThen(ctx context.Context, st stream, decide decision, then func(tx pgx.Tx) error) error {
+	commandID := uuid.Must(uuid.NewV7()).String()
+	if s.Delivery != nil {
+		commandID = s.Delivery.Key
+	}
 	return eventlog.Under(ctx, s.Pool, func(tx pgx.Tx) error {
 		if err := s.replayed(ctx, tx); err != nil {
 			return err
@@ -111,16 +118,11 @@ func (s *Staff) execute(
 		if err != nil || len(decided) == 0 {
 			return err
 		}
-		return s.append(ctx, tx, s.record(st, version, commandID, decided))
+		if err := s.append(ctx, tx, s.record(st, version, commandID, decided)); err != nil {
+			return err
+		}
+		return then(tx)
 	})
-}
-
-// commandID returns the id of the command's events.
-func (s *Staff) commandID() string {
-	if s.Delivery != nil {
-		return s.Delivery.Key
-	}
-	return uuid.Must(uuid.NewV7()).String()
 }
 
 const findDeliverySQL = `SELECT stream_id, event_type, data, salt, fingerprint FROM events
