@@ -53,19 +53,15 @@ func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
 		return inspect(ctx, explicit, want)
 	}
-	var unusable []error
-	for _, dir := range candidates(ctx, cfg) {
-		bin, err := inspect(ctx, dir, want)
-		if err == nil {
-			return bin, nil
-		}
-		unusable = append(unusable, err)
+	bin, ok, unusable := firstUsable(ctx, candidates(ctx, cfg), want)
+	if ok {
+		return bin, nil
 	}
 	bin, err := installBinaries(ctx, cfg, want)
 	if err == nil {
 		return bin, nil
 	}
-	reasons := errors.Join(append(unusable, err)...)
+	reasons := errors.Join(unusable, err)
 	wanted, sentinel := fmt.Sprintf("%d or newer", minMajor), ErrNoBinaries
 	switch {
 	case want == 0:
@@ -76,6 +72,27 @@ func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
 	}
 	return binaries{}, fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, reasons,
 		installCommand(want))
+}
+
+// firstUsable returns the first programs that inspect accepts and that have these further tools beside them, or why
+// each directory is unusable.
+func firstUsable(
+	ctx context.Context, dirs []string, want int, tools ...string,
+) (bin binaries, ok bool, reasons error) {
+	var unusable []error
+	for _, dir := range dirs {
+		bin, err := inspect(ctx, dir, want)
+		for _, tool := range tools {
+			if err == nil && !isExecutable(filepath.Join(dir, tool)) {
+				err = fmt.Errorf("%s has no %s", dir, tool)
+			}
+		}
+		if err == nil {
+			return bin, true, nil
+		}
+		unusable = append(unusable, err)
+	}
+	return binaries{}, false, errors.Join(unusable...)
 }
 
 // candidates returns the directories with an executable postgres, in the order of preference.

@@ -3,8 +3,6 @@ package pgserver
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"syscall"
 )
 
@@ -19,20 +17,10 @@ func Programs(ctx context.Context) (dir string, as *syscall.Credential, err erro
 	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
 		dirs = []string{explicit}
 	}
-	var unusable []error
-	for _, dir := range dirs {
-		_, err := inspect(ctx, dir, 0)
-		for _, tool := range []string{"pg_basebackup", "pg_rewind", "psql"} {
-			if err == nil && !isExecutable(filepath.Join(dir, tool)) {
-				err = fmt.Errorf("%s has no %s", dir, tool)
-			}
-		}
-		if err != nil {
-			unusable = append(unusable, err)
-			continue
-		}
-		owner, err := chooseAccount("")
-		return dir, owner.credential(), err
+	bin, ok, reasons := firstUsable(ctx, dirs, 0, "pg_basebackup", "pg_rewind", "psql")
+	if !ok {
+		return "", nil, errors.Join(ErrNoBinaries, reasons)
 	}
-	return "", nil, fmt.Errorf("%w: %w", ErrNoBinaries, errors.Join(unusable...))
+	owner, err := chooseAccount("")
+	return bin.dir, owner.credential(), err
 }
