@@ -16,7 +16,6 @@ import (
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/internal/testdb"
-	"novelgate/migrations"
 	"novelgate/projections"
 )
 
@@ -385,11 +384,7 @@ func TestTypesChangeDuringARead(t *testing.T) {
 // cancelled, is not sent before the standby has it.
 func TestChangesWaitForTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	url, standby := testdb.NewSynchronousPair(t, func(url string) {
-		if err := migrations.Up(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-	})
+	url, standby := testdb.NewSynchronousPair(t)
 	d := newFixtureOn(t, url)
 	e := newEndpoint(t, nil)
 	d.hook(t, e.URL, `,"types":["novel.rejected"]`)

@@ -67,7 +67,7 @@ func TestRestoredLogIsAnother(t *testing.T) {
 // TestAwaitReplicatedOnAStandby: a primary that was demoted counts as unavailable, so a client tries again.
 func TestAwaitReplicatedOnAStandby(t *testing.T) {
 	t.Parallel()
-	_, s := testdb.NewSynchronousPair(t, func(string) {})
+	_, s := testdb.NewSynchronousPair(t)
 	standby := testdb.Connect(t, s.URL)
 	testdb.Exec(t, standby, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
 	testdb.Exec(t, standby, `SELECT pg_reload_conf()`)

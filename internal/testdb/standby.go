@@ -7,6 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/pgserver"
+	"novelgate/migrations"
 )
 
 // Standby is a synchronous hot standby: commits of its primary wait until it has them.
@@ -17,13 +18,14 @@ type Standby struct {
 	source           string // its primary_conninfo
 }
 
-// NewSynchronousPair starts a server that belongs only to this test, and a synchronous standby. The standby has the
-// database as it is after prepare.
-func NewSynchronousPair(t testing.TB, prepare func(url string)) (primary string, s *Standby) {
+// NewSynchronousPair starts a server that belongs only to this test, with the schema, and a synchronous standby.
+func NewSynchronousPair(t testing.TB) (primary string, s *Standby) {
 	t.Helper()
 	settings := map[string]string{"autovacuum": "off"} // its transactions would keep events from settling
 	server, primary := newServer(t, pgserver.Start, settings)
-	prepare(primary)
+	if err := migrations.Up(t.Context(), primary); err != nil {
+		t.Fatal(err)
+	}
 	_, standby := newServer(t, server.StartStandby, settings)
 	s = &Standby{URL: standby, primary: Connect(t, primary), standby: Connect(t, standby)}
 	s.source = Value[string](t, s.standby, `SHOW primary_conninfo`)

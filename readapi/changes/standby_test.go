@@ -9,7 +9,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/testdb"
-	"novelgate/migrations"
 	"novelgate/projections"
 	"novelgate/readapi/changes"
 	"novelgate/readapi/history"
@@ -19,11 +18,7 @@ import (
 // cancelled, is not given out before the standby has it, and no cursor behind it. An empty page does not wait.
 func TestTheFeedWaitsForTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	url, standby := testdb.NewSynchronousPair(t, func(url string) {
-		if err := migrations.Up(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-	})
+	url, standby := testdb.NewSynchronousPair(t)
 	d := newDeskOn(t, url)
 	d.append(t, novelOf(acme, "genji"))
 	d.caughtUp(t) // the projections have begun, which waits for the standby

@@ -12,19 +12,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/testdb"
-	"novelgate/migrations"
 	"novelgate/readapi/history"
 )
-
-// newPair returns the URL of an empty log whose commits wait for a standby.
-func newPair(t *testing.T) (url string, standby *testdb.Standby) {
-	t.Helper()
-	return testdb.NewSynchronousPair(t, func(url string) {
-		if err := migrations.Up(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
 
 // storeUnreplicated appends an event that only the primary has, because the wait of its commit is cancelled, and seals
 // it in the same way.
@@ -43,7 +32,7 @@ func storeUnreplicated(t *testing.T, standby *testdb.Standby, r row) {
 // before the standby has it.
 func TestReadsWaitForTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	url, standby := newPair(t)
+	url, standby := testdb.NewSynchronousPair(t)
 	pool, lost := openURL(t, url), post("lost")
 	store(t, pool, post("a"))
 	seal(t, pool)
@@ -117,7 +106,7 @@ func idsOf(list []history.Event) []string {
 // TestOneWaitForManyPages: the standby has all pages below a horizon once it has one of them.
 func TestOneWaitForManyPages(t *testing.T) {
 	t.Parallel()
-	url, standby := newPair(t)
+	url, standby := testdb.NewSynchronousPair(t)
 	pool := openURL(t, url)
 	store(t, pool, post("a"), post("b"))
 	settle(t, pool)
@@ -135,7 +124,7 @@ func TestOneWaitForManyPages(t *testing.T) {
 // has an event that only the primary has does. When it loses patience, it ends and keeps no connection.
 func TestStreamsAndTheSynchronousStandby(t *testing.T) {
 	t.Parallel()
-	url, standby := newPair(t)
+	url, standby := testdb.NewSynchronousPair(t)
 	pool := openURL(t, url)
 	store(t, pool, post("a"))
 	settle(t, pool)
