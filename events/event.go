@@ -9,11 +9,9 @@
 package events
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -66,37 +64,13 @@ type personalDecoder interface {
 	personalTarget() any
 }
 
-// Position is the place of an event in the log. Events are ordered by the transaction that appended them, then by their
-// ordinal in it. The zero Position is before every event.
-type Position struct {
-	TransactionID uint64
-	Ordinal       int32
-}
-
-// Frozen is the transaction id of events that have moved to another cluster (see events/rebase). It is PostgreSQL's
-// FrozenTransactionId, which is older than every real transaction.
-const Frozen = 2
-
-// Compare orders two positions as the log does.
-func (p Position) Compare(other Position) int {
-	return cmp.Or(cmp.Compare(p.TransactionID, other.TransactionID), cmp.Compare(p.Ordinal, other.Ordinal))
-}
-
-// String renders a position as "transaction/ordinal".
-func (p Position) String() string { return fmt.Sprintf("%d/%d", p.TransactionID, p.Ordinal) }
-
-// ParsePosition parses the form that String renders.
-func ParsePosition(text string) (Position, error) {
-	var p Position
-	if _, err := fmt.Sscanf(text, "%d/%d", &p.TransactionID, &p.Ordinal); err != nil || p.String() != text {
-		return Position{}, fmt.Errorf("%q is no position in the log", text)
-	}
-	return p, nil
-}
+// Position is a place between events of the log: the number of events before it. The event with log index i is between
+// the positions i and i+1. The zero Position is the start of the log.
+type Position int64
 
 // Recorded is an event together with its envelope.
 type Recorded struct {
-	Position      Position // zero until the event was read back from the log
+	LogIndex      int64 // 0, 1, 2, … in the log; zero until the event was read back
 	StreamType    string
 	StreamID      uuid.UUID
 	StreamVersion int    // 1, 2, 3, … without gaps in a stream
@@ -108,6 +82,9 @@ type Recorded struct {
 	RecordedAt    time.Time // zero until read back from the log
 }
 
+// End returns the position after the event.
+func (r *Recorded) End() Position { return Position(r.LogIndex + 1) }
+
 // Metadata says who caused an event, and with which request.
 type Metadata struct {
 	Actor     string    `json:"actor"`               // "integration:<id>", "staff:<name>" or "service"
@@ -117,7 +94,7 @@ type Metadata struct {
 	Correlation string `json:"correlation,omitempty"`
 	// on side effects: source of the command's own event
 	Causation   string      `json:"causation,omitempty"`
-	Batch       uuid.UUID   `json:"batch"`                 // the batch of commands that was committed together
+	Batch       uuid.UUID   `json:"batch"`                 // random id of the append, set by eventlog.Queue
 	Fingerprint Fingerprint `json:"fingerprint,omitzero"`  // of the normalised command, keyed with the salt
 	TraceParent string      `json:"traceparent,omitempty"` // W3C trace context of the request
 }

@@ -3,10 +3,9 @@
 -- +goose Up
 CREATE TABLE events (
     -- Columns of fixed width first, to avoid padding.
-    transaction_id xid8        NOT NULL DEFAULT pg_current_xact_id(),
-    position       integer     NOT NULL CHECK (position >= 0),
-    stream_version integer     NOT NULL CHECK (stream_version > 0),
+    log_index      bigint      NOT NULL PRIMARY KEY CHECK (log_index >= 0),
     recorded_at    timestamptz NOT NULL DEFAULT statement_timestamp(),
+    stream_version integer     NOT NULL CHECK (stream_version > 0),
     stream_id      uuid        NOT NULL,
     batch_id       uuid        NOT NULL,
     integration_id uuid,
@@ -25,7 +24,6 @@ CREATE TABLE events (
     data           json        NOT NULL,
     personal       json,
     personal_digest bytea,
-    CONSTRAINT events_pkey PRIMARY KEY (transaction_id, position),
     CONSTRAINT events_stream_key UNIQUE (stream_id, stream_version),
     CONSTRAINT events_digest_of_erased CHECK (personal_digest IS NULL
         OR personal IS NULL AND salt IS NULL AND length(personal_digest) = 33),
@@ -41,9 +39,8 @@ CREATE UNIQUE INDEX events_id_key ON events (event_id, event_source, integration
     WHERE stream_type <> 'post' OR stream_version > 1;
 COMMENT ON INDEX events_id_key IS 'One event for each key and source. For comments events_stream_key ensures this, because their stream_id derives from integration and key.';
 
-COMMENT ON TABLE events IS 'Append-only event log. Readers see rows below pg_snapshot_xmin(pg_current_snapshot()), ordered by (transaction_id, position).';
-COMMENT ON COLUMN events.transaction_id IS 'Transaction that appended the event: first part of the log order.';
-COMMENT ON COLUMN events.position IS 'Ordinal in decision order inside its transaction, from 0: second part of the log order.';
+COMMENT ON TABLE events IS 'Append-only event log, ordered by log_index.';
+COMMENT ON COLUMN events.log_index IS 'Place in the log: 0, 1, 2, … without gaps, in the order of commits. Also the leaf index in the ledger.';
 COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post, integration.';
 COMMENT ON COLUMN events.stream_id IS 'Identifier of the aggregate.';
 COMMENT ON COLUMN events.stream_version IS 'Version of the aggregate after this event: 1, 2, 3, … without gaps.';
@@ -56,7 +53,7 @@ COMMENT ON COLUMN events.personal IS 'Personal data; may be erased.';
 COMMENT ON COLUMN events.personal_digest IS 'Of an erased event: the digest of its personal data in the ledger, a byte 1 and SHA-256 of salt and personal, or a byte 2 and SHA-256 of personal if there was no salt.';
 COMMENT ON COLUMN events.salt IS 'Random bytes in the fingerprint. Without them, after erasure, nobody can test guesses against the fingerprint.';
 COMMENT ON COLUMN events.fingerprint IS '128 bits of SHA-256 over salt and normalised command, as a uuid, the most compact type.';
-COMMENT ON COLUMN events.batch_id IS 'Batch of commands that was committed together.';
+COMMENT ON COLUMN events.batch_id IS 'Random id of the append. An event with a log index and a batch id is in two copies of a log only if both have the same events before it.';
 COMMENT ON COLUMN events.key_id IS 'API key of the integration.';
 COMMENT ON COLUMN events.request_id IS 'X-Request-Id of the command.';
 COMMENT ON COLUMN events.actor IS 'Actor, such as staff:ada; NULL for the integration itself.';
@@ -66,7 +63,7 @@ COMMENT ON COLUMN events.traceparent IS 'W3C trace context of the request.';
 COMMENT ON COLUMN events.recorded_at IS 'Start of the inserting statement, on the clock of the database.';
 
 CREATE VIEW event_log AS
-SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id,
+SELECT log_index, stream_type, stream_id, stream_version, event_id,
        CASE WHEN integration_id IS NULL THEN event_source ELSE 'integrations/' || integration_id || '/' || event_source END AS event_source,
        event_type, data, personal, salt,
        ('{' || concat_ws(',',
@@ -80,7 +77,7 @@ FROM events;
 
 COMMENT ON VIEW event_log IS 'The event log for human readers: with complete sources, and the metadata as one JSON object.';
 
--- Rows never change, so vacuum freezes them once, early. The visibility map makes counting the lag of projections cheap.
+-- Rows never change, so vacuum freezes them once, early.
 ALTER TABLE events SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- +goose StatementBegin

@@ -4,30 +4,6 @@
 ALTER TABLE projections ADD COLUMN unknown_type text;
 COMMENT ON COLUMN projections.unknown_type IS 'Type of the event after the checkpoint if the running replicas do not know it: the projection waits for a newer replica.';
 
--- A function, so that it has its own plan: inside a larger query the planner overestimates its cost and compiles the query (JIT).
--- +goose StatementBegin
-CREATE FUNCTION projection_lag(
-    p_transaction_id xid8,
-    p_position       integer,
-    p_most           integer,
-    OUT events       bigint,
-    OUT seconds      double precision
-) LANGUAGE sql STABLE SET jit = off AS $$
-    SELECT
-        (SELECT count(*) FROM (
-            SELECT FROM events AS e
-            WHERE (e.transaction_id, e.position) > (p_transaction_id, p_position)
-              AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-            ORDER BY e.transaction_id, e.position LIMIT p_most) AS behind),
-        coalesce((
-            SELECT greatest(extract(epoch FROM statement_timestamp() - e.recorded_at), 0) FROM events AS e
-            WHERE (e.transaction_id, e.position) > (p_transaction_id, p_position)
-              AND e.transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-            ORDER BY e.transaction_id, e.position LIMIT 1), 0)
-$$;
--- +goose StatementEnd
-COMMENT ON FUNCTION projection_lag IS 'Settled events after a position in the log, counted up to p_most, and the age of the oldest one; 0 when there are none.';
-
 -- One row per comment. The text is only in the event, which readers join by (stream_id, stream_version) = (post_id, 1): storing it
 -- again would double the size of a comment. Columns of fixed width first, to avoid padding.
 CREATE TABLE posts (
@@ -87,14 +63,13 @@ COMMENT ON FUNCTION posts_of_authors IS 'The comments of some authors in posts, 
 
 -- Most batches update authors in place: free room on the page avoids index updates.
 CREATE TABLE authors (
-    author_id                   uuid        NOT NULL,
-    integration_id              uuid        NOT NULL,
-    external_uuid               text        NOT NULL,
-    display_name                text        NOT NULL,
-    display_name_at             timestamptz NOT NULL,
-    display_name_transaction_id xid8        NOT NULL,
-    display_name_position       integer     NOT NULL,
-    first_seen_at               timestamptz NOT NULL,
+    author_id              uuid        NOT NULL,
+    integration_id         uuid        NOT NULL,
+    external_uuid          text        NOT NULL,
+    display_name           text        NOT NULL,
+    display_name_at        timestamptz NOT NULL,
+    display_name_log_index bigint      NOT NULL,
+    first_seen_at          timestamptz NOT NULL,
     CONSTRAINT authors_pkey PRIMARY KEY (author_id)
 ) WITH (fillfactor = 70);
 
@@ -102,7 +77,7 @@ COMMENT ON TABLE authors IS 'Projection: one row per partner''s user who has com
 COMMENT ON COLUMN authors.external_uuid IS 'The partner''s identifier of the user.';
 COMMENT ON COLUMN authors.display_name IS 'User name on the comment with the latest written_at; of several, on the latest in the log.';
 COMMENT ON COLUMN authors.display_name_at IS 'When that comment was written.';
-COMMENT ON COLUMN authors.display_name_transaction_id IS 'Position of that comment in the log, with display_name_position.';
+COMMENT ON COLUMN authors.display_name_log_index IS 'Place of that comment in the log.';
 COMMENT ON COLUMN authors.first_seen_at IS 'When the first comment of the author was received, however old it was then.';
 
 CREATE SCHEMA analytics;
@@ -113,5 +88,4 @@ DROP SCHEMA analytics CASCADE;
 DROP TABLE authors;
 DROP FUNCTION posts_of_authors;
 DROP TABLE posts;
-DROP FUNCTION projection_lag;
 ALTER TABLE projections DROP COLUMN unknown_type;

@@ -1,4 +1,4 @@
--- The ledger: a Merkle tree (RFC 6962) over the settled event log, in the layout of C2SP tlog-tiles. See docs/ledger.md.
+-- The ledger: a Merkle tree (RFC 6962) over the event log, in the layout of C2SP tlog-tiles. See docs/ledger.md.
 
 -- +goose Up
 -- +goose StatementBegin
@@ -11,17 +11,6 @@ END
 $$;
 -- +goose StatementEnd
 COMMENT ON FUNCTION ledger_is_append_only IS 'Refuses every change of rows of the ledger.';
-
-CREATE TABLE ledger_seals (
-    transaction_id  xid8    NOT NULL PRIMARY KEY,
-    first_log_index bigint  NOT NULL UNIQUE CHECK (first_log_index >= 0),
-    event_count     integer NOT NULL CHECK (event_count > 0)
-);
-
-COMMENT ON TABLE ledger_seals IS 'Log indexes of the transactions of the event log. The log index of an event is first_log_index + position.';
-COMMENT ON COLUMN ledger_seals.transaction_id IS 'Transaction that appended the events.';
-COMMENT ON COLUMN ledger_seals.first_log_index IS 'Log index of the event at position 0.';
-COMMENT ON COLUMN ledger_seals.event_count IS 'Number of events that the transaction appended. An event is sealed once its log index is below ledger_state.tree_size: the last events of a very large transaction follow shortly after this row.';
 
 CREATE TABLE ledger_tiles (
     level      smallint NOT NULL CHECK (level BETWEEN 0 AND 7),
@@ -40,8 +29,6 @@ CREATE TABLE ledger_state (
     the_only       boolean     NOT NULL PRIMARY KEY DEFAULT true CHECK (the_only),
     tree_size      bigint      NOT NULL CHECK (tree_size >= 0),
     root_hash      bytea       NOT NULL CHECK (length(root_hash) = 32),
-    transaction_id xid8        NOT NULL,
-    position       integer     NOT NULL,
     sealed_at      timestamptz NOT NULL,
     error          text,
     error_at       timestamptz,
@@ -51,40 +38,30 @@ CREATE TABLE ledger_state (
 COMMENT ON TABLE ledger_state IS 'Checkpoint of the sealer, one row: the progress of the ledger. The active sealer locks the row.';
 COMMENT ON COLUMN ledger_state.tree_size IS 'Number of entries: all log indexes below it are sealed.';
 COMMENT ON COLUMN ledger_state.root_hash IS 'Merkle tree hash of those entries.';
-COMMENT ON COLUMN ledger_state.transaction_id IS 'With position: the last sealed event, in log order.';
-COMMENT ON COLUMN ledger_state.position IS 'See transaction_id.';
 COMMENT ON COLUMN ledger_state.sealed_at IS 'When the last event was sealed.';
 COMMENT ON COLUMN ledger_state.error IS 'Error that stops the sealer; NULL without one. It retries every few seconds.';
 COMMENT ON COLUMN ledger_state.error_at IS 'Time of its last attempt.';
 
 -- The root of the empty tree is the SHA-256 of the empty string.
-INSERT INTO ledger_state (tree_size, root_hash, transaction_id, position, sealed_at)
-VALUES (0, sha256(''), '0', -1, statement_timestamp());
+INSERT INTO ledger_state (tree_size, root_hash, sealed_at) VALUES (0, sha256(''), statement_timestamp());
 
 -- +goose StatementBegin
 CREATE FUNCTION ledger_state_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$
-DECLARE
-    sealed bigint;
 BEGIN
-    IF NEW.tree_size = OLD.tree_size THEN
-        IF (NEW.root_hash, NEW.transaction_id, NEW.position) IS DISTINCT FROM (OLD.root_hash, OLD.transaction_id, OLD.position) THEN
-            RAISE EXCEPTION 'the ledger of % entries has another root or end already', OLD.tree_size USING ERRCODE = 'restrict_violation';
-        END IF;
-        RETURN NEW;
-    END IF;
-    IF NEW.tree_size < OLD.tree_size OR (NEW.transaction_id, NEW.position) <= (OLD.transaction_id, OLD.position) THEN
+    IF NEW.tree_size < OLD.tree_size THEN
         RAISE EXCEPTION 'the ledger only grows: from % entries it cannot go to %', OLD.tree_size, NEW.tree_size USING ERRCODE = 'restrict_violation';
     END IF;
-    SELECT first_log_index + NEW.position + 1 INTO sealed FROM ledger_seals
-    WHERE transaction_id = NEW.transaction_id AND NEW.position < event_count;
-    IF sealed IS DISTINCT FROM NEW.tree_size THEN
-        RAISE EXCEPTION 'the last of % entries is not the event at %/%', NEW.tree_size, NEW.transaction_id, NEW.position USING ERRCODE = 'restrict_violation';
+    IF NEW.tree_size = OLD.tree_size AND NEW.root_hash IS DISTINCT FROM OLD.root_hash THEN
+        RAISE EXCEPTION 'the ledger of % entries has another root already', OLD.tree_size USING ERRCODE = 'restrict_violation';
+    END IF;
+    IF NEW.tree_size > OLD.tree_size AND NOT EXISTS (SELECT FROM events WHERE log_index = NEW.tree_size - 1) THEN
+        RAISE EXCEPTION 'the log has no event for the last of % entries', NEW.tree_size USING ERRCODE = 'restrict_violation';
     END IF;
     RETURN NEW;
 END
 $$;
 -- +goose StatementEnd
-COMMENT ON FUNCTION ledger_state_only_grows IS 'Refuses a tree that shrinks, that has two roots at one size, or whose size does not match the log index of its last event.';
+COMMENT ON FUNCTION ledger_state_only_grows IS 'Refuses a tree that shrinks, that has two roots at one size, or that is larger than the log.';
 CREATE TRIGGER ledger_state_only_grows BEFORE UPDATE ON ledger_state FOR EACH ROW EXECUTE FUNCTION ledger_state_only_grows();
 CREATE TRIGGER ledger_state_stays BEFORE DELETE OR TRUNCATE ON ledger_state FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 
@@ -150,13 +127,11 @@ COMMENT ON COLUMN ledger_publications.origin IS 'Origin of the last checkpoint t
 COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint that the endpoint accepted.';
 COMMENT ON COLUMN ledger_publications.published_at IS 'When the endpoint accepted it.';
 
-CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_seals FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_tiles FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_origins FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_keys FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 -- ALWAYS: also with session_replication_role = replica.
-ALTER TABLE ledger_seals ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_tiles ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_origins ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_keys ENABLE ALWAYS TRIGGER ledger_append_only;
@@ -165,7 +140,6 @@ ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
 ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_stays;
 
 -- Rows never change, so vacuum freezes them once, early.
-ALTER TABLE ledger_seals SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 ALTER TABLE ledger_tiles SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- +goose Down
@@ -175,6 +149,5 @@ DROP TABLE ledger_keys;
 DROP TABLE ledger_origins;
 DROP TABLE ledger_state;
 DROP TABLE ledger_tiles;
-DROP TABLE ledger_seals;
 DROP FUNCTION ledger_state_only_grows();
 DROP FUNCTION ledger_is_append_only();

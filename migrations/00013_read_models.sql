@@ -34,13 +34,13 @@ COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that 
 -- The counters below are one projection, activity: the same events change all of them, so the events are read once, and the counters
 -- always agree. A row is updated in place while its page has room (HOT), because no index has a counter.
 CREATE TABLE activity_applied (
-    one_row        boolean NOT NULL DEFAULT true CHECK (one_row),
-    transaction_id xid8    NOT NULL,
-    position       integer NOT NULL,
+    one_row  boolean NOT NULL DEFAULT true CHECK (one_row),
+    position bigint  NOT NULL,
     CONSTRAINT activity_applied_pkey PRIMARY KEY (one_row)
 ) WITH (fillfactor = 10);
 
-COMMENT ON TABLE activity_applied IS 'Projection activity: the last event that its tables have counted. Earlier events are not counted again.';
+COMMENT ON TABLE activity_applied IS 'Projection activity: how far its tables have counted the log.';
+COMMENT ON COLUMN activity_applied.position IS 'Events with a smaller log_index are not counted again.';
 
 CREATE TABLE daily_facts (
     day            date    NOT NULL,
@@ -188,30 +188,20 @@ COMMENT ON COLUMN analytics.integrations.can_post IS 'Whether it may import comm
 COMMENT ON COLUMN analytics.integrations.review IS 'Whether its new novels wait for staff.';
 COMMENT ON COLUMN analytics.integrations.registered_at IS 'When the integration was registered.';
 
--- Not with projection_lag: a function in a view runs with the rights of the user who queries the view, and analysts have no rights on
--- events.
 CREATE VIEW analytics.freshness AS
-SELECT p.name AS projection, p.generation, p.state, p.transaction_id::text || '/' || p.position AS position,
-       behind.events AS lag_events,
+SELECT p.name AS projection, p.generation, p.state, p.position,
+       (SELECT coalesce(max(e.log_index) + 1, 0) FROM events AS e) - p.position AS lag_events,
        coalesce(greatest(extract(epoch FROM statement_timestamp() - oldest.recorded_at), 0), 0)::double precision AS lag_seconds,
        least(coalesce(oldest.recorded_at, statement_timestamp()), statement_timestamp()) AS as_of
 FROM projections AS p
-CROSS JOIN LATERAL (
-    SELECT count(*) AS events
-    FROM (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (p.transaction_id, p.position)
-          ORDER BY e.transaction_id, e.position LIMIT 100000) AS counted
-) AS behind
-LEFT JOIN LATERAL (
-    SELECT e.recorded_at FROM events AS e WHERE (e.transaction_id, e.position) > (p.transaction_id, p.position)
-    ORDER BY e.transaction_id, e.position LIMIT 1
-) AS oldest ON true;
+LEFT JOIN events AS oldest ON oldest.log_index = p.position;
 
 COMMENT ON VIEW analytics.freshness IS 'One row per projection: the lag of the views that depend on it. The description of each view names its projection.';
 COMMENT ON COLUMN analytics.freshness.projection IS 'Name of the projection.';
 COMMENT ON COLUMN analytics.freshness.generation IS 'Generation of the code that built its tables; a program with a later one rebuilds them.';
 COMMENT ON COLUMN analytics.freshness.state IS 'running or failed. failed: stopped at an event that it cannot apply, until an operator intervenes.';
-COMMENT ON COLUMN analytics.freshness.position IS 'Last applied event, as transaction/ordinal in the event log; 0/0 before the first.';
-COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet, at most 100000.';
+COMMENT ON COLUMN analytics.freshness.position IS 'Number of applied events: those with a smaller log_index.';
+COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded and not applied yet.';
 COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of these events; 0 without any.';
 COMMENT ON COLUMN analytics.freshness.as_of IS 'Everything committed before this time is in the views. Transactions that were running at this time are not, and may have an earlier received_at.';
 

@@ -16,11 +16,11 @@ BEGIN
        OR coalesce(OLD.integration_id::text, OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
        OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
        OR NEW.personal_digest IS DISTINCT FROM personal_digest(OLD.salt, OLD.personal)
-       OR (OLD.transaction_id, OLD.position, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
+       OR (OLD.log_index, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
            OLD.fingerprint, OLD.stream_type, OLD.event_type, OLD.event_source, OLD.event_id, OLD.request_id,
            OLD.actor, OLD.correlation, OLD.causation, OLD.traceparent, OLD.data::text)
           IS DISTINCT FROM
-          (NEW.transaction_id, NEW.position, NEW.stream_version, NEW.recorded_at, NEW.stream_id, NEW.batch_id, NEW.integration_id, NEW.key_id,
+          (NEW.log_index, NEW.stream_version, NEW.recorded_at, NEW.stream_id, NEW.batch_id, NEW.integration_id, NEW.key_id,
            NEW.fingerprint, NEW.stream_type, NEW.event_type, NEW.event_source, NEW.event_id, NEW.request_id,
            NEW.actor, NEW.correlation, NEW.causation, NEW.traceparent, NEW.data::text)
     THEN

@@ -6,9 +6,9 @@
 SET client_min_messages = warning;
 DROP INDEX CONCURRENTLY IF EXISTS events_novel_decisions;
 RESET client_min_messages;
-CREATE INDEX CONCURRENTLY events_novel_decisions ON events (transaction_id)
+CREATE INDEX CONCURRENTLY events_novel_decisions ON events (log_index)
     WHERE stream_type = 'novel' AND event_type <> 'novel.updated.v1';
-COMMENT ON INDEX events_novel_decisions IS 'Events of novels that may change the novel of a title, by transaction; an update of a novel does not.';
+COMMENT ON INDEX events_novel_decisions IS 'Events of novels that may change the novel of a title, in log order; an update of a novel does not.';
 
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION refuse_memory() RETURNS void LANGUAGE plpgsql AS $$

@@ -14,9 +14,7 @@ CREATE TABLE webhooks (
     disabled_at       timestamptz,
     disabled_reason   text,
     disabled_by       text,
-    transaction_id    xid8        NOT NULL,
-    position          integer     NOT NULL,
-    event_recorded_at timestamptz,
+    position          bigint      NOT NULL CHECK (position >= 0),
     failures          integer     NOT NULL DEFAULT 0,
     failing_since     timestamptz,
     rest_until        timestamptz NOT NULL DEFAULT '-infinity',
@@ -38,9 +36,7 @@ COMMENT ON COLUMN webhooks.disabled IS 'Why nothing is sent: switched off by the
 COMMENT ON COLUMN webhooks.disabled_at IS 'When it was disabled.';
 COMMENT ON COLUMN webhooks.disabled_reason IS 'Reason given by staff.';
 COMMENT ON COLUMN webhooks.disabled_by IS 'Actor who disabled it, such as staff:ada.';
-COMMENT ON COLUMN webhooks.transaction_id IS 'Position in the log up to which changes have been attempted, first part.';
-COMMENT ON COLUMN webhooks.position IS 'Position in the log up to which changes have been attempted, second part.';
-COMMENT ON COLUMN webhooks.event_recorded_at IS 'When the event at this position was recorded. Shows whether the log still has it. NULL at the beginning of the log.';
+COMMENT ON COLUMN webhooks.position IS 'Changes with a smaller log_index have been attempted.';
 COMMENT ON COLUMN webhooks.failures IS 'Failed attempts since the last success.';
 COMMENT ON COLUMN webhooks.failing_since IS 'First of these failed attempts.';
 COMMENT ON COLUMN webhooks.rest_until IS 'No change is sent before this time: the endpoint fails, or has asked for a pause (Retry-After).';
@@ -51,9 +47,7 @@ COMMENT ON COLUMN webhooks.leased_until IS 'Then any worker may take the webhook
 
 CREATE TABLE webhook_attempts (
     webhook_id     uuid        NOT NULL REFERENCES webhooks ON DELETE CASCADE,
-    transaction_id xid8        NOT NULL,
-    position       integer     NOT NULL,
-    recorded_at    timestamptz NOT NULL,
+    log_index      bigint      NOT NULL,
     message_id     text        NOT NULL,
     kind           text        NOT NULL,
     attempts       integer     NOT NULL,
@@ -64,14 +58,12 @@ CREATE TABLE webhook_attempts (
     status         integer,
     error          text,
     milliseconds   integer     NOT NULL,
-    CONSTRAINT webhook_attempts_pkey PRIMARY KEY (webhook_id, transaction_id, position)
+    CONSTRAINT webhook_attempts_pkey PRIMARY KEY (webhook_id, log_index)
 );
 CREATE INDEX webhook_attempts_due ON webhook_attempts (webhook_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX webhook_attempts_old ON webhook_attempts (last_at) WHERE next_at IS NULL;
 COMMENT ON TABLE webhook_attempts IS 'Changes that were sent to a webhook: those to retry, and all others of the last days.';
-COMMENT ON COLUMN webhook_attempts.transaction_id IS 'Position of the change in the log, first part.';
-COMMENT ON COLUMN webhook_attempts.position IS 'Position of the change in the log, second part.';
-COMMENT ON COLUMN webhook_attempts.recorded_at IS 'When the event was recorded. Shows whether the log still has it.';
+COMMENT ON COLUMN webhook_attempts.log_index IS 'The event of the change.';
 COMMENT ON COLUMN webhook_attempts.message_id IS 'Id of the change in the feed.';
 COMMENT ON COLUMN webhook_attempts.kind IS 'Kind of change.';
 COMMENT ON COLUMN webhook_attempts.attempts IS 'Attempts so far.';

@@ -6,7 +6,7 @@
 SET client_min_messages = warning;
 DROP INDEX CONCURRENTLY IF EXISTS events_erased;
 RESET client_min_messages;
-CREATE INDEX CONCURRENTLY events_erased ON events (transaction_id, position) WHERE personal_digest IS NOT NULL;
+CREATE INDEX CONCURRENTLY events_erased ON events (log_index) WHERE personal_digest IS NOT NULL;
 COMMENT ON INDEX events_erased IS 'Events whose personal part was erased. Appends add nothing to it.';
 
 -- +goose Down

@@ -78,9 +78,6 @@ func (db *databaseServer) open(ctx context.Context, lanes, connections int, allo
 	for _, notice := range migrated.Notices {
 		db.logger.WarnContext(ctx, "a migration skipped a step", slog.String("notice", notice))
 	}
-	if err := database.CheckLog(ctx, db.pools.General); err != nil {
-		return fmt.Errorf("check the database: %w", err)
-	}
 	merges, err := projections.RefoldTitles(ctx, db.pools.General)
 	if err != nil {
 		return err

@@ -32,9 +32,6 @@ func (db *databaseServer) serveReadersOnly(ctx context.Context) error {
 	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {
 		return fmt.Errorf("check the standby: %w", err)
 	}
-	if err := database.CheckLog(ctx, db.pools.General); err != nil {
-		return fmt.Errorf("check the standby: %w", err)
-	}
 	db.logger.WarnContext(ctx, "The database server is a standby: only readers are served. Commands, staff, partners and "+
 		"auditors get 503. When it is promoted, this process ends with exit code 1, so that it is started again.")
 	return nil

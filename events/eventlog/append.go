@@ -1,15 +1,12 @@
 package eventlog
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
 	_ "embed"
 	"errors"
 	"fmt"
-	"slices"
 
 	watersql "github.com/ThreeDotsLabs/watermill-sql/v3/pkg/sql"
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -24,9 +21,9 @@ import (
 // ErrLostAppend is returned when the database accepted an append but stored a different number of rows.
 var ErrLostAppend = errors.New("append stored another number of events than were sent")
 
-// Queue adds the statement that appends the events, in the order given, to a batch. The batch runs as one
-// transaction and its first write must be this statement. The envelope's Position and RecordedAt are ignored: the
-// database assigns them.
+// Queue adds the statement that appends the events, in the order given, to a batch, after that of Lock. It sets the
+// Metadata.Batch of all events to a new id: each attempt to append has its own, so an event with a log index and a batch
+// id identifies everything before it. The envelope's LogIndex and RecordedAt are ignored: the database assigns them.
 func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
 	_, err := QueueMeasured(batch, recorded)
 	return err
@@ -39,14 +36,16 @@ const rowBytes = 450
 func QueueMeasured(batch *pgx.Batch, recorded []events.Recorded) (bytes []int, err error) {
 	stored := make([]events.Stored, len(recorded))
 	bytes = make([]int, len(recorded))
+	id := uuid.New()
 	for i := range recorded {
+		recorded[i].Metadata.Batch = id
 		if stored[i], err = events.Encode(recorded[i].Event); err != nil {
 			return nil, err
 		}
 		bytes[i] = len(stored[i].Data) + len(stored[i].Personal) + rowBytes
 	}
 	publisher, err := watersql.NewPublisher(batchExecutor{batch: batch, rows: int64(len(stored))},
-		watersql.PublisherConfig{SchemaAdapter: appendSchema{recorded: recorded, stored: stored}}, nil)
+		watersql.PublisherConfig{SchemaAdapter: appendSchema{id: id, recorded: recorded, stored: stored}}, nil)
 	if err != nil {
 		return nil, fmt.Errorf("create publisher: %w", err)
 	}
@@ -85,28 +84,19 @@ var appendSQL string
 type appendSchema struct {
 	watersql.SchemaAdapter
 
+	id       uuid.UUID // of the append
 	recorded []events.Recorded
 	stored   []events.Stored
 }
 
-// InsertQuery returns one statement that inserts all events. Their rows are sorted by stream and version, so that
-// writers that share streams do not deadlock; the column position keeps the order given.
+// InsertQuery returns one statement that inserts all events.
 func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, error) {
-	order := make([]int, len(s.recorded))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(a, b int) int {
-		x, y := &s.recorded[a], &s.recorded[b]
-		return cmp.Or(bytes.Compare(x.StreamID[:], y.StreamID[:]), cmp.Compare(x.StreamVersion, y.StreamVersion))
-	})
-
-	count := len(order)
+	count := len(s.recorded)
 	var (
-		positions, versions  = make([]int32, count), make([]int32, count)
+		versions             = make([]int32, count)
 		streamTypes, ids     = make([]string, count), make([]string, count)
 		sources, types       = make([]string, count), make([]string, count)
-		streamIDs, batches   = make([]uuid.UUID, count), make([]uuid.UUID, count)
+		streamIDs            = make([]uuid.UUID, count)
 		data, personal       = make([][]byte, count), make([][]byte, count) // nil is NULL
 		integrations, salts  = make(uuids, count), make(uuids, count)
 		keys, fingerprints   = make(uuids, count), make(uuids, count)
@@ -114,26 +104,25 @@ func (s appendSchema) InsertQuery(string, message.Messages) (watersql.Query, err
 		correlations, causes = make(texts, count), make(texts, count)
 		traces               = make(texts, count)
 	)
-	for row, i := range order {
+	for i := range s.recorded {
 		r, m := &s.recorded[i], &s.recorded[i].Metadata
 		integration, path := events.SplitSource(r.Source)
-		positions[row] = int32(i)              //nolint:gosec // a batch has far fewer than 2^31 events
-		versions[row] = int32(r.StreamVersion) //nolint:gosec // after an overflow it is negative, which the table refuses
-		streamTypes[row], streamIDs[row] = r.StreamType, r.StreamID
-		ids[row], sources[row], types[row] = r.ID, path, s.stored[i].Type
-		data[row], personal[row] = s.stored[i].Data, s.stored[i].Personal
-		integrations[row] = pgtype.UUID{Bytes: integration.UUID, Valid: integration.Valid}
-		salts[row] = pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid}
-		batches[row], keys[row], fingerprints[row] = m.Batch, nullable(m.KeyID), nullable(m.Fingerprint)
-		requests[row], traces[row] = text(m.RequestID), text(m.TraceParent)
-		actors[row] = text(storedActor(m.Actor, integration))
-		correlations[row], causes[row] = text(m.Correlation), text(m.Causation)
+		versions[i] = int32(r.StreamVersion) //nolint:gosec // after an overflow it is negative, which the table refuses
+		streamTypes[i], streamIDs[i] = r.StreamType, r.StreamID
+		ids[i], sources[i], types[i] = r.ID, path, s.stored[i].Type
+		data[i], personal[i] = s.stored[i].Data, s.stored[i].Personal
+		integrations[i] = pgtype.UUID{Bytes: integration.UUID, Valid: integration.Valid}
+		salts[i] = pgtype.UUID{Bytes: r.Salt.UUID, Valid: r.Salt.Valid}
+		keys[i], fingerprints[i] = nullable(m.KeyID), nullable(m.Fingerprint)
+		requests[i], traces[i] = text(m.RequestID), text(m.TraceParent)
+		actors[i] = text(storedActor(m.Actor, integration))
+		correlations[i], causes[i] = text(m.Correlation), text(m.Causation)
 	}
 	return watersql.Query{
 		Query: appendSQL,
 		Args: []any{
-			positions, streamTypes, streamIDs, versions, ids, integrations, sources, types, data, personal, salts,
-			batches, keys, fingerprints, requests, actors, correlations, causes, traces,
+			count, s.id, streamTypes, streamIDs, versions, ids, integrations, sources, types, data, personal, salts,
+			keys, fingerprints, requests, actors, correlations, causes, traces,
 		},
 	}, nil
 }

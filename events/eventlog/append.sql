@@ -1,9 +1,9 @@
--- Appends events. $1: ordinals in decision order; the rows come sorted by (stream_id, stream_version), so that
--- writers that share streams wait for each other in one order and do not deadlock. The arrays are unnested in the select
--- list, row by row; as a table function they would be materialised first.
-INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt,
-    batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent)
-SELECT unnest($1::integer[]), unnest($2::text[]), unnest($3::uuid[]), unnest($4::integer[]), unnest($5::text[]), unnest($6::uuid[]),
-       unnest($7::text[]), unnest($8::text[]), unnest($9::json[]), unnest($10::json[]), unnest($11::uuid[]),
+-- Appends events after the last one, under the lock of the log: without it, the primary key refuses a second writer. $1: their number,
+-- $2: id of the append. The arrays are unnested in the select list, row by row; as a table function they would be materialised first.
+INSERT INTO events (log_index, batch_id, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data,
+    personal, salt, key_id, fingerprint, request_id, actor, correlation, causation, traceparent)
+SELECT log.next + generate_series(0, $1::integer - 1), $2::uuid, unnest($3::text[]), unnest($4::uuid[]), unnest($5::integer[]),
+       unnest($6::text[]), unnest($7::uuid[]), unnest($8::text[]), unnest($9::text[]), unnest($10::json[]), unnest($11::json[]),
        unnest($12::uuid[]), unnest($13::uuid[]), unnest($14::uuid[]), unnest($15::text[]), unnest($16::text[]), unnest($17::text[]),
        unnest($18::text[]), unnest($19::text[])
+FROM (SELECT coalesce(max(log_index) + 1, 0) AS next FROM events) AS log

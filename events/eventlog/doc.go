@@ -3,21 +3,20 @@
 //
 // # Order
 //
-// Events are ordered by (transaction_id, position): the transaction that appended them, then the ordinal inside it. A
-// reader in log order only sees transactions below pg_snapshot_xmin(pg_current_snapshot()). Every transaction with a
-// smaller id has ended, so no event can appear before a position that a reader has passed. Ordering by a sequence would
-// lose events that commit late.
-//
-// After a move to another cluster (see events/rebase) all earlier events have the transaction id events.Frozen.
-//
-// Log order must be version order in every stream. So an appending transaction reads first, its first write is the
-// insert into events, and a retry is always a new transaction: the version on which the insert builds was committed
-// before the transaction got its id.
-//
-// # Lock
+// The log has one order: log_index 0, 1, 2, …, without gaps, in the order of commits. It is the primary key of the
+// table. Every snapshot has exactly the indexes 0 … n-1, so a reader reads on from the last index that it has seen, and
+// nothing can appear before it.
 //
 // A transaction that appends takes the lock of the log first and holds it to its end: see Lock and Under. What is read
-// after the lock stays true until the commit. A Breaker ends a holder whose client is stopped.
+// after the lock stays true until the commit. A Breaker ends a holder whose client is stopped. A writer that ignores the
+// lock fails on the primary key.
+//
+// # Positions
+//
+// A position in the same database is a number, events.Position. It moves with the log in one write-ahead log, through
+// every failover and restore. A position elsewhere is a Mark: whoever continues from it reads the event before it, too,
+// and if this is absent or another one, starts from what is stored, or refuses. A transaction that stores what was
+// computed from events checks the mark of their end (see HasMarkSQL), and that the stored position is where they began.
 //
 // # Conflicts
 //
@@ -31,17 +30,15 @@
 // Projections, the sealer of the ledger, the relay, and streams of auditors and partners follow the log with one loop,
 // Follow. They differ in what they read and in how they apply it.
 //
-//   - Start. A turn begins with the stored progress of the follower, a position, and the identity of the log. No
-//     progress is only in memory, so after a failed turn the next one simply starts again.
-//   - Reading. ReadRows and ReadChunk read settled events with one statement, which also returns the identity of the
-//     log and whether a running transaction hides events. A FetchSize limits each read by events and by bytes.
-//     Projections, sealer and relay read through a Tail, which reads and decodes the newest rows once for all of them.
-//     A follower that is far behind reads by itself: a projection with ReadAhead, the sealer with ReadRows.
+//   - Start. A turn begins with the stored progress of the follower, a position. No progress is only in memory, so
+//     after a failed turn the next one simply starts again.
+//   - Reading. ReadRows and ReadChunk read with one statement and check that the indexes follow one another. A
+//     FetchSize limits each read by events and by bytes. Projections, sealer and relay read through a Tail, which reads
+//     and decodes the newest rows once for all of them. A follower that is far behind reads by itself.
 //   - Pacing. After a full read the next one follows at once. After n events it follows n × 2 ms later at the
 //     earliest, up to Pace, so that reads under load are few and large.
 //   - Wake-up. A signal of Wake ends the wait: this process has committed an append, or a NOTIFY reports one of
-//     another process. Without a signal the log is read once a second. While a running transaction hides events, its
-//     end gives no signal, so reads repeat after 1, 2, 4 … ms.
+//     another process. Without a signal the log is read once a second.
 //   - Replicas. One is active, without an election. The transaction that stores progress locks the row of the
 //     position, or fails, and compares the stored position with the one after which the events were read. A replica
 //     that does not get the lock, or finds another position, ends the turn with ErrStandby. It checks the position
@@ -50,10 +47,9 @@
 //   - Errors. Any other error ends the turn, too. The next turn follows after 50 ms, then twice that, up to 5 s; after
 //     ErrBlocked, which staff or a replica of another version must resolve, every second. From the third consecutive
 //     failure on, warnings are logged.
-//   - Identity. ReadRows and a Tail fail with ErrOtherLog, before they return an event, if the log is not that of the
-//     position. The transaction that stores progress compares the identity, too. The next turn starts from the
-//     progress stored in the new log. A stream of an auditor checks its cursor, which has a digest of the last event,
-//     with each read, and ends if the log does not match.
+//   - Another log. Reads fail with ErrOtherLog if the log does not have the mark from which they go on. The
+//     transaction that stores progress checks the mark of the end. The next turn starts from the progress stored in the
+//     log that it finds.
 //
 // The Subscriber makes a follower a Watermill Subscriber: one message is one chunk.
 package eventlog

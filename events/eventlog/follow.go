@@ -13,16 +13,14 @@ import (
 
 // Waits of a Follow.
 const (
-	defaultPace     = 250 * time.Millisecond
-	defaultPoll     = time.Second
-	pacePerEvent    = 2 * time.Millisecond  // of a read that was not full
-	firstHiddenWait = time.Millisecond      // first wait while a running transaction hides events; doubles up to Poll
-	maxDebounce     = 16 * time.Millisecond // longest time to ignore signals while a running transaction hides events
-	firstRetry      = 50 * time.Millisecond // first wait after a failed turn; doubles up to maxRetry
-	maxRetry        = 5 * time.Second
-	standbyWait     = 250 * time.Millisecond // between two checks of the active replica's position
-	blockedWait     = time.Second
-	quietFailures   = 2 // consecutive failures without a warning in the log
+	defaultPace   = 250 * time.Millisecond
+	defaultPoll   = time.Second
+	pacePerEvent  = 2 * time.Millisecond  // of a read that was not full
+	firstRetry    = 50 * time.Millisecond // first wait after a failed turn; doubles up to maxRetry
+	maxRetry      = 5 * time.Second
+	standbyWait   = 250 * time.Millisecond // between two checks of the active replica's position
+	blockedWait   = time.Second
+	quietFailures = 2 // consecutive failures without a warning in the log
 )
 
 var (
@@ -124,16 +122,11 @@ func (f *Follow) Each(ctx context.Context, read func(context.Context) (Span, err
 type pacer struct {
 	pace, poll time.Duration
 	signals    <-chan struct{}
-	hidden     time.Duration // latest wait for hidden events; 0 after a signal, events or a settled read
-	debounce   time.Duration // time to ignore signals; grows like hidden up to maxDebounce, but signals do not reset it
 }
 
 // wait returns when the next read is due. found is the result of the latest read; paced fires when the pace since the
 // start of that read has passed.
 func (p *pacer) wait(ctx context.Context, found Span, paced <-chan time.Time) {
-	if found.Read > 0 || found.Full || found.Settled {
-		p.hidden, p.debounce = 0, 0
-	}
 	if found.Full {
 		return
 	}
@@ -145,20 +138,10 @@ func (p *pacer) wait(ctx context.Context, found Span, paced <-chan time.Time) {
 		case <-ctx.Done():
 		}
 	}
-	next := p.poll
-	if !found.Settled {
-		// While an older transaction runs, each append sends a signal although its events are hidden. So ignore signals
-		// for a while.
-		Sleep(ctx, p.debounce)
-		p.hidden = min(max(firstHiddenWait, 2*p.hidden), p.poll)
-		p.debounce = min(max(firstHiddenWait, 2*p.debounce), p.poll, maxDebounce)
-		next = p.hidden
-	}
-	timer := time.NewTimer(next)
+	timer := time.NewTimer(p.poll)
 	defer timer.Stop()
 	select {
 	case <-p.signals:
-		p.hidden = 0
 	case <-timer.C:
 	case <-ctx.Done():
 	}

@@ -25,7 +25,7 @@ FROM events WHERE ` + streamOfTypeSQL + ` ORDER BY stream_version DESC LIMIT $3`
 // event: all events of a stream have the same type, and a long stream of another type would take long to read.
 const streamOfTypeSQL = `stream_id = $1 AND (SELECT f.stream_type FROM events f WHERE f.stream_id = $1 AND f.stream_version = 1) = $2`
 
-// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first, settled or not. An
+// ReadStream returns the events of one aggregate with a version above afterVersion, oldest first. An
 // unknown stream, or one of another type, has no events. Do not use it for a novel: partners may make its stream long.
 func ReadStream(
 	ctx context.Context, q database.Querier, streamType string, id uuid.UUID, afterVersion int,
@@ -60,11 +60,11 @@ func readStream(
 	return recorded, nil
 }
 
-// ReadAfter returns up to limit settled events after a position, in log order, without their metadata.
-func ReadAfter(ctx context.Context, q database.Querier, after events.Position, limit int) ([]events.Recorded, error) {
+// ReadFrom returns up to limit events from a position on, in log order.
+func ReadFrom(ctx context.Context, q database.Querier, from events.Position, limit int) ([]events.Recorded, error) {
 	recorded := []events.Recorded{}
 	for full := true; full && len(recorded) < limit; {
-		chunk, err := ReadChunk(ctx, q, after, NewFetchSize(limit-len(recorded)), nil)
+		chunk, err := ReadChunk(ctx, q, Mark{Position: from}, NewFetchSize(limit-len(recorded)), nil)
 		if err != nil {
 			return nil, err
 		}
@@ -72,7 +72,7 @@ func ReadAfter(ctx context.Context, q database.Querier, after events.Position, l
 			return nil, chunk.Undecodable[0]
 		}
 		recorded = append(recorded, chunk.Events...)
-		after, full = chunk.End, chunk.Full
+		from, full = chunk.End.Position, chunk.Full
 	}
 	return recorded, nil
 }

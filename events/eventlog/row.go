@@ -17,34 +17,28 @@ import (
 )
 
 // Columns are the columns of the table events that a Row scans, in this order.
-const Columns = eventColumns + `,
-       batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent, personal_digest`
+const Columns = `log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data,
+       personal, salt, recorded_at, batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent,
+       personal_digest`
 
-// columnsWithoutMetadata are Columns for readers that need neither the metadata nor the digest.
-const columnsWithoutMetadata = eventColumns + `,
-       NULL::uuid, NULL::uuid, NULL::uuid, NULL::text, NULL::text, NULL::text, NULL::text, NULL::text, NULL::bytea`
-
-const eventColumns = `transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
-       event_type, data, personal, salt, recorded_at`
-
-const columnCount = 22
+const columnCount = 21
 
 // Row is a row of the table events, with its data not decoded.
 type Row struct {
-	Position      events.Position
+	LogIndex      int64
 	StreamType    string
 	StreamID      uuid.UUID
 	StreamVersion int
 	ID            string
 	Source        string
 	Type          string
-	Data          []byte          // JSON
-	Personal      []byte          // JSON; nil when the event has no personal part or it was erased
-	Salt          uuid.NullUUID   // erased together with Personal
-	RecordedAt    time.Time       // to the microsecond
-	Metadata      events.Metadata // zero when it was not selected
+	Data          []byte        // JSON
+	Personal      []byte        // JSON; nil when the event has no personal part or it was erased
+	Salt          uuid.NullUUID // erased together with Personal
+	RecordedAt    time.Time     // to the microsecond
+	Metadata      events.Metadata
 	// PersonalDigest is the part of the ledger's entry that stands for Personal: one byte for the form, and the digest
-	// (see ledger.Entry). An erasure stores it; nil when the event was not erased or the column was not selected.
+	// (see ledger.Entry). An erasure stores it; nil when the event was not erased.
 	PersonalDigest []byte
 
 	integration uuid.NullUUID // of the source
@@ -101,27 +95,31 @@ func (r *Row) Scan(row pgx.CollectableRow, more ...any) error {
 
 // set decodes the raw values of Columns.
 func (r *Row) set(v [][]byte) error {
-	// transaction_id, position, stream_id, stream_version and recorded_at
-	if len(v[0]) != 8 || len(v[1]) != 4 || !isUUID(v[3]) || len(v[4]) != 4 || len(v[12]) != 8 {
+	// log_index, stream_id, stream_version, recorded_at and batch_id
+	if len(v) != columnCount || len(v[0]) != 8 || !isUUID(v[2]) || len(v[3]) != 4 || len(v[11]) != 8 || !isUUID(v[12]) {
 		return errRow
 	}
-	for _, i := range [...]int{6, 11, 13, 14, 15} { // integration_id, salt, batch_id, key_id, fingerprint
+	for _, i := range [...]int{5, 10, 13, 14} { // integration_id, salt, key_id, fingerprint
 		if v[i] != nil && !isUUID(v[i]) {
 			return errRow
 		}
 	}
-	r.Position.TransactionID = binary.BigEndian.Uint64(v[0])
-	r.Position.Ordinal = int32(binary.BigEndian.Uint32(v[1])) //nolint:gosec // the column is an integer
-	r.StreamType = reuse(r.StreamType, v[2])
-	r.StreamID = uuid.UUID(v[3])
-	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[4]))) //nolint:gosec // the column is an integer
-	r.ID, r.Type = reuse(r.ID, v[5]), reuse(r.Type, v[8])
-	r.setSource(nullUUID(v[6]), v[7])
-	r.Data, r.Personal, r.Salt = v[9], v[10], nullUUID(v[11])
-	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[12])) + postgresEpoch) //nolint:gosec // the column is a timestamp
-	r.setMetadata(v[13:21])
-	r.PersonalDigest = v[21]
+	r.LogIndex = int64(binary.BigEndian.Uint64(v[0])) //nolint:gosec // the column is a bigint
+	r.StreamType = reuse(r.StreamType, v[1])
+	r.StreamID = uuid.UUID(v[2])
+	r.StreamVersion = int(int32(binary.BigEndian.Uint32(v[3]))) //nolint:gosec // the column is an integer
+	r.ID, r.Type = reuse(r.ID, v[4]), reuse(r.Type, v[7])
+	r.setSource(nullUUID(v[5]), v[6])
+	r.Data, r.Personal, r.Salt = v[8], v[9], nullUUID(v[10])
+	r.RecordedAt = time.UnixMicro(int64(binary.BigEndian.Uint64(v[11])) + postgresEpoch) //nolint:gosec // the column is a timestamp
+	r.setMetadata(v[12:20])
+	r.PersonalDigest = v[20]
 	return nil
+}
+
+// mark returns the mark after the event.
+func (r *Row) mark() Mark {
+	return Mark{Position: events.Position(r.LogIndex + 1), Batch: r.Metadata.Batch}
 }
 
 // setSource sets the source, unless it equals that of the previous row, and the actor of the integration.
@@ -136,13 +134,9 @@ func (r *Row) setSource(integration uuid.NullUUID, path []byte) {
 	}
 }
 
-// setMetadata decodes the columns of the metadata, which are all NULL when they were not selected.
+// setMetadata decodes the columns of the metadata.
 func (r *Row) setMetadata(v [][]byte) {
 	before := r.Metadata
-	r.Metadata = events.Metadata{}
-	if v[0] == nil {
-		return
-	}
 	r.Metadata = events.Metadata{
 		Actor: r.actor, Batch: uuid.UUID(v[0]), KeyID: nullUUID(v[1]).UUID,
 		Fingerprint: events.Fingerprint(nullUUID(v[2]).UUID), RequestID: reuse(before.RequestID, v[3]),
@@ -183,8 +177,8 @@ func (r *Row) Clone() Row {
 // size is the number of stored bytes of data and personal.
 func (r *Row) size() int { return len(r.Data) + len(r.Personal) }
 
-// Decode returns the event, upcast to its current version, with its metadata if that was selected. It fails with an
-// UndecodableError when the event cannot be decoded.
+// Decode returns the event, upcast to its current version. It fails with an UndecodableError when the event cannot be
+// decoded.
 func (r *Row) Decode() (events.Recorded, error) {
 	recorded, undecodable := r.decode()
 	if undecodable != nil {
@@ -195,8 +189,8 @@ func (r *Row) Decode() (events.Recorded, error) {
 
 func (r *Row) decode() (events.Recorded, *UndecodableError) {
 	recorded := events.Recorded{
-		Position: r.Position, StreamType: r.StreamType, StreamID: r.StreamID, StreamVersion: r.StreamVersion,
-		ID: r.ID, Source: r.Source, Salt: r.Salt, RecordedAt: r.RecordedAt,
+		LogIndex: r.LogIndex, StreamType: r.StreamType, StreamID: r.StreamID, StreamVersion: r.StreamVersion,
+		ID: r.ID, Source: r.Source, Salt: r.Salt, Metadata: r.Metadata, RecordedAt: r.RecordedAt,
 	}
 	integration, _ := events.SplitSource(r.Source)
 	event, err := events.Decode(events.Stored{
@@ -205,19 +199,19 @@ func (r *Row) decode() (events.Recorded, *UndecodableError) {
 	if err != nil {
 		return events.Recorded{}, &UndecodableError{Recorded: recorded, Type: r.Type, err: err}
 	}
-	recorded.Event, recorded.Metadata = event, r.Metadata
+	recorded.Event = event
 	return recorded, nil
 }
 
 // UndecodableError identifies a stored event that cannot be decoded.
 type UndecodableError struct {
-	Recorded events.Recorded // without Event and Metadata
+	Recorded events.Recorded // without Event
 	Type     string
 	err      error
 }
 
 func (e *UndecodableError) Error() string {
-	return fmt.Sprintf("event %s (version %d of %s %s): %v", e.Recorded.Position, e.Recorded.StreamVersion,
+	return fmt.Sprintf("event %d (version %d of %s %s): %v", e.Recorded.LogIndex, e.Recorded.StreamVersion,
 		e.Recorded.StreamType, e.Recorded.StreamID, e.err)
 }
 

@@ -24,11 +24,11 @@ const (
 )
 
 // Tail caches the newest part of the log for all followers of a process: the rows, for ledger and relay, and the events
-// decoded from them, for projections. It reads over one connection. The cache is valid while the identity of the log
-// stays the same: settled events do not change, except for erasures, and no event appears between two of them.
+// decoded from them, for projections. It reads over one connection. Events do not change, except for erasures; before it
+// adds what was appended, it checks that the log still has the last cached event.
 //
 // One follower reads at a time. The next one waits and finds the result in the cache. A slow follower gets all cached
-// events after its position in one chunk.
+// events from its position on in one chunk.
 type Tail struct {
 	config *pgx.ConnConfig
 	fetch  *FetchSize
@@ -67,69 +67,74 @@ func (t *Tail) Forget() {
 	t.cache = nil
 }
 
-// Read returns the settled events after a position. It keeps those whose stream type is in streamTypes (nil keeps all).
-// The chunk ends before the first event that cannot be decoded, which is then in Undecodable. Read fails with
-// ErrOtherLog if the log has another identity than expected.
-func (t *Tail) Read(
-	ctx context.Context, after events.Position, expected Identity, streamTypes []string,
-) (Chunk, error) {
+// Read returns the events from a mark on. It keeps those whose stream type is in streamTypes (nil keeps all). The chunk
+// ends before the first event that cannot be decoded, which is then in Undecodable. Its errors are those of ReadRows.
+func (t *Tail) Read(ctx context.Context, from Mark, streamTypes []string) (Chunk, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.windowAfter(ctx, after, expected)
+	w, err := t.windowFrom(ctx, from)
 	if err != nil {
 		return Chunk{}, err
 	}
 	w.decode()
-	return w.from(after, streamTypes), nil
+	return w.from(from, streamTypes), nil
 }
 
-// ReadRows returns the rows of the settled events after a position, with their metadata. It fails with ErrOtherLog if
-// the log has another identity than expected.
-func (t *Tail) ReadRows(ctx context.Context, after events.Position, expected Identity) (Span, []Row, error) {
+// ReadRows returns the rows of the events from a mark on. Its errors are those of the function ReadRows.
+func (t *Tail) ReadRows(ctx context.Context, from Mark) (Span, []Row, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	w, err := t.windowAfter(ctx, after, expected)
+	w, err := t.windowFrom(ctx, from)
 	if err != nil {
 		return Span{}, nil, err
 	}
-	first := sort.Search(len(w.rows), func(i int) bool { return w.rows[i].Position.Compare(after) > 0 })
-	span, rows := w.Span, w.rows[first:]
-	span.Start, span.Read = after, len(rows)
+	span, rows := w.Span, w.rows[from.Position-w.Start:]
+	span.Start, span.Read = from.Position, len(rows)
 	return span, rows[:len(rows):len(rows)], nil
 }
 
-// windowAfter returns a window that contains the rows after a position: the cached one, or else one that it reads.
-func (t *Tail) windowAfter(ctx context.Context, after events.Position, expected Identity) (*window, error) {
+// windowFrom returns a window that starts at a mark or before it and goes on to the end of the log, or is full.
+func (t *Tail) windowFrom(ctx context.Context, from Mark) (*window, error) {
 	w := t.cache
-	if w != nil && w.Identity == expected && after.Compare(w.Start) >= 0 && after.Compare(w.End) < 0 {
-		w.Settled = false // unknown: later appends may be missing, and their wake-up may have been consumed
+	if w == nil || !w.has(from) {
+		read, err := t.read(ctx, from)
+		if err == nil && read.Read > 0 && (w == nil || read.End.Position > w.End.Position) {
+			t.cache = read
+		}
+		return read, err
+	}
+	if from.Position < w.End.Position && w.Full {
 		return w, nil
 	}
-	read, err := t.read(ctx, after, expected)
-	switch {
-	case err != nil:
-		t.disconnect(ctx)
+	read, err := t.read(ctx, w.End)
+	if err != nil {
+		t.cache = nil // after ErrOtherLog it is wrong
 		return nil, err
-	case w != nil && w.Identity == expected && after == w.End: // the continuation of the cached window
-		w.append(read, t.fetch.maxEvents)
-		return w, nil
-	case read.Read > 0 && (w == nil || w.Identity != expected || read.End.Compare(w.End) > 0): // newer than the cache
-		t.cache = read
 	}
-	return read, nil
+	w.append(read, t.fetch.maxEvents)
+	if !w.has(from) { // it was dropped
+		return t.read(ctx, from)
+	}
+	return w, nil
 }
 
-func (t *Tail) read(ctx context.Context, after events.Position, expected Identity) (w *window, err error) {
+// read returns a window that starts at a mark.
+func (t *Tail) read(ctx context.Context, from Mark) (w *window, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
+	defer func() {
+		if err != nil {
+			t.disconnect(ctx)
+		}
+	}()
 	if t.conn == nil || t.conn.IsClosed() {
 		if t.conn, err = Connect(ctx, t.config); err != nil {
 			return nil, err
 		}
 	}
-	w = &window{}
+	w = &window{before: from}
 	w.rows = make([]Row, 0, t.fetch.lastCount+1)
-	w.Span, err = ReadRows(ctx, t.conn, after, expected, t.fetch, func(row *Row) error {
+	w.Span, err = ReadRows(ctx, t.conn, from, t.fetch, func(row *Row) error {
 		w.bytes += row.size()
 		w.rows = append(w.rows, row.Clone())
 		return nil
@@ -141,9 +146,22 @@ func (t *Tail) read(ctx context.Context, after events.Position, expected Identit
 type window struct {
 	Chunk
 
+	before  Mark // at Start
 	rows    []Row
 	bytes   int // of the rows
 	decoded int // rows
+}
+
+// has reports whether a mark is in the window or at its end.
+func (w *window) has(m Mark) bool {
+	if m.Position < w.Start || m.Position > w.End.Position {
+		return false
+	}
+	before := w.before
+	if m.Position > w.Start {
+		before = w.rows[m.Position-w.Start-1].mark()
+	}
+	return !m.known() || m == before
 }
 
 // append adds the next part of the log to the window. It drops the oldest rows above the limits of a read, but none of
@@ -151,7 +169,7 @@ type window struct {
 func (w *window) append(next *window, maxEvents int) {
 	w.rows = append(w.rows, next.rows...)
 	w.bytes += next.bytes
-	w.End, w.Full, w.Settled = next.End, next.Full, next.Settled
+	w.End, w.Full = next.End, next.Full
 	excess := 0 // number of rows to drop
 	for left := len(w.rows); left > maxEvents || enoughBytes(w.bytes) && left > len(next.rows); left-- {
 		w.bytes -= w.rows[excess].size()
@@ -160,11 +178,12 @@ func (w *window) append(next *window, maxEvents int) {
 	if excess == 0 {
 		return
 	}
-	w.Start = w.rows[excess-1].Position
+	w.before = w.rows[excess-1].mark()
+	w.Start = w.before.Position
 	w.rows, w.decoded = w.rows[excess:], max(0, w.decoded-excess)
-	w.Events = w.Events[indexAfter(w.Events, w.Start):]
+	w.Events = w.Events[indexFrom(w.Events, w.Start):]
 	w.Undecodable = slices.DeleteFunc(slices.Clone(w.Undecodable),
-		func(e *UndecodableError) bool { return e.Recorded.Position.Compare(w.Start) <= 0 })
+		func(e *UndecodableError) bool { return e.Recorded.LogIndex < int64(w.Start) })
 }
 
 // decode decodes the rows that are not decoded yet.
@@ -177,39 +196,35 @@ func (w *window) decode() {
 	}
 }
 
-// indexAfter returns the index of the first event after a position.
-func indexAfter(list []events.Recorded, p events.Position) int {
-	return sort.Search(len(list), func(i int) bool { return list[i].Position.Compare(p) > 0 })
+// indexFrom returns the index of the first event at or after a position.
+func indexFrom(list []events.Recorded, p events.Position) int {
+	return sort.Search(len(list), func(i int) bool { return list[i].LogIndex >= int64(p) })
 }
 
-// from returns the part of a chunk after start, up to the first event that cannot be decoded. It keeps the events whose
-// stream type is in streamTypes (nil keeps all).
-func (c *Chunk) from(start events.Position, streamTypes []string) Chunk {
-	part := *c
-	part.Start, part.Undecodable = start, nil
-	part.Events = c.Events[indexAfter(c.Events, start):]
-	for _, bad := range c.Undecodable {
-		at := bad.Recorded.Position
-		if at.Compare(start) <= 0 || !includes(streamTypes, bad.Recorded.StreamType) {
+// from returns the part of a window from a mark on, up to the first event that cannot be decoded. It keeps the events
+// whose stream type is in streamTypes (nil keeps all).
+func (w *window) from(start Mark, streamTypes []string) Chunk {
+	part := w.Chunk
+	part.Start, part.Undecodable = start.Position, nil
+	part.Events = w.Events[indexFrom(w.Events, part.Start):]
+	for _, bad := range w.Undecodable {
+		at := bad.Recorded.LogIndex
+		if at < int64(part.Start) || !includes(streamTypes, bad.Recorded.StreamType) {
 			continue
 		}
-		part.cut(indexAfter(part.Events, at))
+		part.Events = part.Events[:indexFrom(part.Events, events.Position(at))]
+		part.End, part.Full = start, false
+		if at > int64(part.Start) {
+			part.End = w.rows[at-1-int64(w.Start)].mark()
+		}
 		part.Undecodable = []*UndecodableError{bad}
 		break
 	}
 	part.Events = part.Events[:len(part.Events):len(part.Events)]
-	part.Read = len(part.Events)
+	part.Read = int(part.End.Position - part.Start)
 	if streamTypes != nil {
 		part.Events = slices.DeleteFunc(slices.Clone(part.Events),
 			func(e events.Recorded) bool { return !includes(streamTypes, e.StreamType) })
 	}
 	return part
-}
-
-// cut keeps the first n events. The chunk ends with the last of them.
-func (c *Chunk) cut(n int) {
-	c.Events, c.End, c.Full = c.Events[:n], c.Start, false
-	if n > 0 {
-		c.End = c.Events[n-1].Position
-	}
 }

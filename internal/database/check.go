@@ -16,17 +16,14 @@ const minVersion = 150000
 var (
 	ErrTooOld     = errors.New("the database server is too old: PostgreSQL 15 or newer is needed")
 	ErrNotDurable = errors.New("the database may lose acknowledged commands")
-	ErrRestored   = errors.New("the event log carries transaction ids from the future: it was restored from a logical " +
-		"dump into another cluster; `novelgate events rebase` makes it readable here")
-	ErrEncoding = errors.New("the database does not store UTF8")
-	ErrStandby  = errors.New("the database server is a standby: connect to the primary")
-	ErrReadOnly = errors.New(
+	ErrEncoding   = errors.New("the database does not store UTF8")
+	ErrStandby    = errors.New("the database server is a standby: connect to the primary")
+	ErrReadOnly   = errors.New(
 		"the database is read-only: default_transaction_read_only is on for the server, the database or the role")
 	ErrPooled = errors.New(
 		"a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
 	ErrOtherSchema = errors.New("the tables are not in schema public")
-	// ErrOldForm means that a table has the form of an unreleased version: the log with metadata in JSON, entries of the
-	// ledger in a table, or texts in posts.
+	// ErrOldForm means that the log has the form of an unreleased version.
 	ErrOldForm = errors.New("the database was made by an unreleased version that stored events in another form: this " +
 		"version does not change it; `novelgate events export` of the version that made it exports the history")
 	ErrNoRight = errors.New("the role of the service lacks a right")
@@ -42,9 +39,7 @@ const serverSQL = `SELECT current_setting('server_version_num')::int, current_se
 const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
        to_regclass('public.events') IS NOT NULL
            AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('public.events')
-               AND attname = 'personal_digest' AND NOT attisdropped)
-           OR EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('public.posts')
-               AND attname = 'content' AND NOT attisdropped),
+               AND attname = 'log_index' AND NOT attisdropped),
        coalesce((SELECT min(n.nspname) FROM pg_namespace AS n
                  WHERE n.nspname <> 'public' AND EXISTS (SELECT FROM pg_class AS c WHERE c.relnamespace = n.oid
                      AND c.relname = 'events')
@@ -53,11 +48,6 @@ const schemaSQL = `SELECT to_regclass('public.events') IS NOT NULL,
        coalesce(has_schema_privilege(to_regnamespace('public')::oid, 'CREATE'), false),
        has_database_privilege(current_database(), 'CREATE'),
        current_user, current_database()`
-
-// restoredSQL returns whether the newest event has a transaction id that this cluster has not assigned yet. Readers
-// would not see such an event, and later events would be ordered before it.
-const restoredSQL = `SELECT coalesce((SELECT transaction_id FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1)
-       >= pg_snapshot_xmax(pg_current_snapshot()), false)`
 
 // CheckServer refuses a server that is too old (ErrTooOld) or a standby (ErrStandby), a database with another encoding
 // than UTF8 (ErrEncoding), a read-only one (ErrReadOnly), and, unless allowUnsafe, settings without durable commits
@@ -153,17 +143,4 @@ func CheckSessions(ctx context.Context, pool *pgxpool.Pool) error {
 		return fmt.Errorf("look for a pooler: %w", err)
 	}
 	return err
-}
-
-// CheckLog refuses a migrated database with events whose transaction ids are in the future of this cluster
-// (ErrRestored).
-func CheckLog(ctx context.Context, db Querier) error {
-	var restored bool
-	if err := db.QueryRow(ctx, restoredSQL).Scan(&restored); err != nil {
-		return fmt.Errorf("check the order of the log: %w", err)
-	}
-	if restored {
-		return ErrRestored
-	}
-	return nil
 }

@@ -84,22 +84,3 @@ func TestCheckServerSeesThePoolsOwnSettings(t *testing.T) {
 		t.Errorf("got %v, want ErrNotDurable", err)
 	}
 }
-
-func TestCheckLog(t *testing.T) {
-	t.Parallel()
-	const insert = `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		SELECT coalesce($1::xid8, pg_current_xact_id()), 0, 'novel', gen_random_uuid(), 1, gen_random_uuid()::text, 's', 'novel.created.v1', '{}', 'test', gen_random_uuid()`
-	pools := open(t)
-	if err := database.CheckLog(t.Context(), pools.General); err != nil {
-		t.Errorf("an empty log: %v", err)
-	}
-	testdb.Exec(t, pools.General, insert, nil)
-	if err := database.CheckLog(t.Context(), pools.General); err != nil {
-		t.Errorf("a log of this server: %v", err)
-	}
-	// As after a dump from a server with much larger transaction ids.
-	testdb.Exec(t, pools.General, insert, "4000000000000")
-	if err := database.CheckLog(t.Context(), pools.General); !errors.Is(err, database.ErrRestored) {
-		t.Errorf("a log of another server: %v, want ErrRestored", err)
-	}
-}

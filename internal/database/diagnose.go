@@ -95,9 +95,6 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		refusal("sessions", "each connection has a session", sessions),
 		finding("schema", "tables in schema public", !migrated, Warn, "there are none yet: `novelgate serve` or `novelgate migrate` creates them"),
 	}
-	if migrated {
-		all = append(all, refusal("log", "transaction ids of this cluster", CheckLog(ctx, pool)))
-	}
 	open := time.Duration(oldest * float64(time.Second)).Round(time.Second)
 	all = append(all,
 		diagnoseRoom(ctx, pool),

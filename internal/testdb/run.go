@@ -125,35 +125,12 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-const settledSQL = `SELECT coalesce(max(transaction_id) < pg_snapshot_xmin(pg_current_snapshot()), true) FROM events`
-
-// AwaitSettled waits until readers of the log see all appended events, which transactions of other tests on the server
-// may delay. It fails after SettleTimeout.
-func AwaitSettled(ctx context.Context, db interface {
-	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
-},
-) error {
-	ctx, cancel := context.WithTimeout(ctx, SettleTimeout)
-	defer cancel()
-	wait := time.Millisecond
-	for settled := false; !settled; wait = min(2*wait, 20*time.Millisecond) {
-		if err := db.QueryRow(ctx, settledSQL).Scan(&settled); err != nil {
-			return fmt.Errorf("wait for the log to settle: %w", err)
-		}
-		if !settled {
-			time.Sleep(wait)
-		}
-	}
-	return nil
-}
-
-// Lose removes the events that match an SQL condition from the log, as a failover to a lagging standby does, and gives
-// the log another identity.
+// Lose removes the first event that matches an SQL condition and all events after it, as a failover to a lagging standby
+// does.
 func Lose(t testing.TB, db Execer, condition string) {
 	t.Helper()
-	const alter = `ALTER TABLE events DISABLE TRIGGER USER; ALTER TABLE log_identity DISABLE TRIGGER USER; `
-	tag, err := db.Exec(context.Background(),
-		alter+`UPDATE log_identity SET id = gen_random_uuid(); DELETE FROM events WHERE `+condition)
+	tag, err := db.Exec(context.Background(), `ALTER TABLE events DISABLE TRIGGER USER;
+		DELETE FROM events WHERE log_index >= (SELECT min(log_index) FROM events WHERE `+condition+`)`)
 	if err != nil {
 		t.Fatalf("lose events: %v", err)
 	}
