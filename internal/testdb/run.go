@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 )
 
@@ -104,8 +103,8 @@ func SkipShort(t testing.TB) {
 	}
 }
 
-// SettleTimeout limits waits for the end of all transactions on the server, for example until events are projected or
-// sealed. Other tests have long transactions: filling a table takes up to a minute on a busy machine.
+// SettleTimeout limits waits, for example until events are projected or sealed. On a busy machine, filling a table in
+// another test takes up to a minute.
 const SettleTimeout = 3 * time.Minute
 
 // Eventually polls until ok returns true. It fails the test after SettleTimeout. Between two calls it waits at least as

@@ -21,12 +21,11 @@ type Standby struct {
 // NewSynchronousPair starts a server that belongs only to this test, with the schema, and a synchronous standby.
 func NewSynchronousPair(t testing.TB) (primary string, s *Standby) {
 	t.Helper()
-	settings := map[string]string{"autovacuum": "off"} // its transactions would keep events from settling
-	server, primary := newServer(t, pgserver.Start, settings)
+	server, primary := newServer(t, pgserver.Start, nil)
 	if err := migrations.Up(t.Context(), primary); err != nil {
 		t.Fatal(err)
 	}
-	_, standby := newServer(t, server.StartStandby, settings)
+	_, standby := newServer(t, server.StartStandby, nil)
 	s = &Standby{URL: standby, primary: Connect(t, primary), standby: Connect(t, standby)}
 	s.source = Value[string](t, s.standby, `SHOW primary_conninfo`)
 	Exec(t, s.primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
