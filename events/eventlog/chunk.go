@@ -45,8 +45,8 @@ func ReadRows(
 	return span, nil
 }
 
-// errGap means that an index is missing or out of order: somebody has changed the table without the lock of the log.
-var errGap = errors.New("the log is damaged: indexes of events are not consecutive")
+// ErrGap means that an index is missing or out of order: somebody has changed the table without the lock of the log.
+var ErrGap = errors.New("the log is damaged: indexes of events are not consecutive")
 
 func readRows(
 	ctx context.Context, q database.Querier, from Mark, fetch *FetchSize, each func(*Row) error,
@@ -73,7 +73,7 @@ func readRows(
 			return Span{}, err
 		}
 		if row.LogIndex != int64(span.End.Position) {
-			return Span{}, fmt.Errorf("%w: %d instead of %d", errGap, row.LogIndex, span.End.Position)
+			return Span{}, fmt.Errorf("%w: %d instead of %d", ErrGap, row.LogIndex, span.End.Position)
 		}
 		if err := each(&row); err != nil {
 			return Span{}, err
