@@ -86,7 +86,7 @@ func samples() []events.Event {
 		events.PostRestored{Reason: "misread"},
 		events.ProjectionEventSkipped{
 			Projection: "posts", EventID: "comment-1", EventSource: "integrations/1/posts", EventType: "post.imported.v1",
-			Position: "734/2",
+			LogIndex: 734,
 			Reason:   "damaged by <hand>",
 		},
 	}

@@ -77,24 +77,6 @@ func TestSplitSource(t *testing.T) {
 	}
 }
 
-func TestPositionsCompareAsTheLogDoes(t *testing.T) {
-	t.Parallel()
-	ascending := []events.Position{{}, {0, 1}, {1, 0}, {1, 1}, {1, 1 << 30}, {2, 0}, {1 << 63, 0}, {1 << 63, 1}}
-	for i, a := range ascending {
-		for j, b := range ascending {
-			want := 0
-			if i < j {
-				want = -1
-			} else if i > j {
-				want = 1
-			}
-			if got := a.Compare(b); got != want {
-				t.Errorf("%s compared with %s: %d, want %d", a, b, got, want)
-			}
-		}
-	}
-}
-
 func TestDiffers(t *testing.T) {
 	t.Parallel()
 	salt := uuid.NullUUID{UUID: id(1), Valid: true}

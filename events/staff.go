@@ -40,8 +40,7 @@ type ProjectionEventSkipped struct {
 	EventID     string `json:"eventId"`
 	EventSource string `json:"eventSource"` // (eventId, eventSource) identifies the event
 	EventType   string `json:"eventType"`
-	// position of the event at the time of the skip, as "transaction/ordinal"; a restore may change it
-	Position string `json:"position"`
+	LogIndex    int64  `json:"logIndex"`
 	// Reason is given by staff. The error is not recorded: it may quote personal data, which could not be erased here.
 	Reason string `json:"reason"`
 }

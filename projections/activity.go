@@ -60,7 +60,7 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	for i := range batch {
 		counted.add(&batch[i])
 	}
-	if counted.first == (events.Position{}) {
+	if counted.end == 0 {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, activitySQL, counted.arguments()...); err != nil {
@@ -71,7 +71,8 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 
 // activityCount has the counts of a batch of events.
 type activityCount struct {
-	first, last  events.Position // of the counted events; zero when there are none
+	first        int64           // log index of the first counted event
+	end          events.Position // after the last one; zero when there is none
 	days         map[dayOfNovel]*dayCount
 	threads      map[uuid.UUID]*threadCount
 	chapters     map[chapterOfThread]*chapterCount
@@ -124,10 +125,10 @@ func (c *activityCount) add(recorded *events.Recorded) {
 	default: // not counted
 		return
 	}
-	if c.first == (events.Position{}) {
-		c.first = recorded.Position
+	if c.end == 0 {
+		c.first = recorded.LogIndex
 	}
-	c.last = recorded.Position
+	c.end = recorded.End()
 }
 
 // integrationAndDay returns the two counts to which an event of a novel adds; nil for an action of staff.
@@ -218,9 +219,7 @@ func latest(a, b time.Time) time.Time {
 // arguments returns the parameters of activitySQL. Rows are in the order of their keys, so that neighbours in an index
 // are updated together.
 func (c *activityCount) arguments() []any {
-	first := pgtype.Uint64{Uint64: c.first.TransactionID, Valid: true}
-	last := pgtype.Uint64{Uint64: c.last.TransactionID, Valid: true}
-	return slices.Concat([]any{first, c.first.Ordinal, last, c.last.Ordinal},
+	return slices.Concat([]any{c.first, c.end},
 		c.dayArguments(), c.threadArguments(), c.integrationArguments(), c.chapterArguments(), c.novelArguments())
 }
 

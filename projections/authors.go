@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
@@ -48,8 +47,7 @@ func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 		if err := upsertAuthors(ctx, tx, batch[begin:i]); err != nil {
 			return err
 		}
-		at := batch[i].Position
-		if _, err := tx.Exec(ctx, eraseAuthorSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
+		if _, err := tx.Exec(ctx, eraseAuthorSQL, batch[i].StreamID, batch[i].LogIndex); err != nil {
 			return fmt.Errorf("erase author: %w", err)
 		}
 		begin = i + 1
@@ -57,10 +55,8 @@ func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 	return upsertAuthors(ctx, tx, batch[begin:])
 }
 
-// eraseAuthorSQL keeps the row of an author who commented after the erasure. $1: author; $2, $3: position of the
-// erasure.
-const eraseAuthorSQL = `DELETE FROM authors
-WHERE author_id = $1 AND (display_name_transaction_id, display_name_position) < ($2::xid8, $3::integer)`
+// eraseAuthorSQL keeps the row of an author who commented after the erasure. $1: author; $2: log index of the erasure.
+const eraseAuthorSQL = `DELETE FROM authors WHERE author_id = $1 AND display_name_log_index < $2`
 
 func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	authors := foldAuthors(batch)
@@ -71,17 +67,15 @@ func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recor
 		ids, integrations = make(uuidColumn, len(authors)), make(uuidColumn, len(authors))
 		external, names   = make([]string, len(authors)), make([]string, len(authors))
 		writtenAt, seenAt = make(timeColumn, len(authors)), make(timeColumn, len(authors))
-		transactions      = make(pgtype.FlatArray[pgtype.Uint64], len(authors))
-		positions         = make([]int32, len(authors))
+		indexes           = make([]int64, len(authors))
 	)
 	for i, a := range authors {
 		ids[i], integrations[i] = pgUUID(a.id), pgUUID(a.integrationID)
 		external[i], names[i] = a.comment.ExternalUUID, a.comment.Username
 		writtenAt[i], seenAt[i] = a.writtenAt, a.firstSeenAt
-		transactions[i] = pgtype.Uint64{Uint64: a.position.TransactionID, Valid: true}
-		positions[i] = a.position.Ordinal
+		indexes[i] = a.logIndex
 	}
-	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, transactions, positions,
+	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, indexes,
 		seenAt); err != nil {
 		return fmt.Errorf("upsert authors: %w", err)
 	}
@@ -94,7 +88,7 @@ type author struct {
 	integrationID uuid.UUID
 	comment       *events.Comment // the latest by writtenAt
 	writtenAt     time.Time       // of comment
-	position      events.Position // of comment
+	logIndex      int64           // of comment
 	firstSeenAt   time.Time
 }
 
@@ -116,8 +110,8 @@ func foldAuthors(batch []events.Recorded) []*author {
 			byID[id] = a
 			authors = append(authors, a)
 		}
-		if !known || cmp.Or(e.WrittenAt.Compare(a.writtenAt), recorded.Position.Compare(a.position)) > 0 {
-			a.comment, a.writtenAt, a.position = e.Comment, e.WrittenAt, recorded.Position
+		if !known || cmp.Or(e.WrittenAt.Compare(a.writtenAt), cmp.Compare(recorded.LogIndex, a.logIndex)) > 0 {
+			a.comment, a.writtenAt, a.logIndex = e.Comment, e.WrittenAt, recorded.LogIndex
 		}
 	}
 	slices.SortFunc(authors, func(a, b *author) int { return compareIDs(a.id, b.id) })

@@ -16,9 +16,8 @@ import (
 
 // States of a projection.
 const (
-	Running  = "running"
-	Failed   = "failed"   // stopped before an event that it cannot apply, until Retry, Skip or a rebuild
-	Diverged = "diverged" // its checkpoint is at an event that is not in the log, until a rebuild
+	Running = "running"
+	Failed  = "failed" // stopped before an event that it cannot apply, until Retry, Skip or a rebuild
 )
 
 // ErrUnknownProjection is returned for a name without a projection, or without a checkpoint.
@@ -29,29 +28,20 @@ type checkpoint struct {
 	generation int
 	position   events.Position
 	state      string
-	identity   eventlog.Identity // of the log, when the row was read
-	inLog      bool              // the log has the event at the position
 }
 
-const createCheckpointSQL = `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at)
-VALUES ($1, $2, '0', 0, 'running', statement_timestamp()) ON CONFLICT (name) DO NOTHING`
+const createCheckpointSQL = `INSERT INTO projections (name, generation, position, state, updated_at)
+VALUES ($1, $2, 0, 'running', statement_timestamp()) ON CONFLICT (name) DO NOTHING`
 
-const readCheckpointSQL = `SELECT generation, transaction_id, position, state, ` + eventlog.IdentitySQL + `, ` + inLogSQL + `
-FROM projections AS p WHERE name = $1`
-
-// inLogSQL reports whether the log has the event of a checkpoint, and not another one at its position.
-const inLogSQL = `(p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
-    WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at))`
+const readCheckpointSQL = `SELECT generation, position, state FROM projections WHERE name = $1`
 
 // loadCheckpoint returns the checkpoint of a projection. It creates a missing one.
-func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) (checkpoint, error) {
+func loadCheckpoint(ctx context.Context, db database.DB, projection Projection) (c checkpoint, err error) {
 	if err := CreateCheckpoint(ctx, db, projection); err != nil {
 		return checkpoint{}, err
 	}
-	var inLog bool
-	c, err := scanCheckpoint(db.QueryRow(ctx, readCheckpointSQL, projection.Name()), &inLog)
-	c.inLog = inLog
-	return c, err
+	err = db.QueryRow(ctx, readCheckpointSQL, projection.Name()).Scan(&c.generation, &c.position, &c.state)
+	return c, wrap(err, "read checkpoint")
 }
 
 // CreateCheckpoint creates the checkpoint of a projection that has never run, at the beginning of the log.
@@ -73,64 +63,35 @@ func wrap(err error, doing string) error {
 	return nil
 }
 
-// scanCheckpoint scans a row that starts with the first five columns of readCheckpointSQL.
-func scanCheckpoint(row pgx.Row, more ...any) (checkpoint, error) {
-	var c checkpoint
-	dest := append([]any{&c.generation, &c.position.TransactionID, &c.position.Ordinal, &c.state, &c.identity}, more...)
-	if err := row.Scan(dest...); err != nil {
-		return checkpoint{}, fmt.Errorf("read checkpoint: %w", err)
-	}
-	return c, nil
-}
-
-const (
-	// checkpointSQL also makes the commit not wait for the disk: the events of a lost transaction are applied again.
-	checkpointSQL = `SELECT generation, transaction_id, position, state, ` + eventlog.IdentitySQL + `, set_config('synchronous_commit', 'off', true)
-FROM projections WHERE name = $1`
-	skipLocked = ` FOR NO KEY UPDATE SKIP LOCKED`
-
-	// lockCheckpointSQL returns nothing when another session has the lock.
-	lockCheckpointSQL = checkpointSQL + skipLocked
-
-	// Each transaction of a catch-up begins with a shared advisory lock, long before it locks the checkpoint. Otherwise
-	// another replica would find the checkpoint unlocked and write the same rows.
-	lockCatchUpSQL = `SELECT pg_advisory_xact_lock_shared(hashtextextended('novelgate catch up ' || $1, 0))`
-
-	// lockIdleCheckpointSQL also returns nothing while a catch-up writes chunks.
-	lockIdleCheckpointSQL = checkpointSQL +
-		` AND pg_try_advisory_xact_lock(hashtextextended('novelgate catch up ' || $1, 0))` + skipLocked
-)
+// lockCheckpointSQL returns nothing when another session has the lock. Its commit does not wait for the disk: the events
+// of a lost transaction are applied again. $2, $3: mark of the end of the events that are to be applied.
+var lockCheckpointSQL = `SELECT generation, position, state, ` + eventlog.HasMarkSQL("$2::bigint", "$3::uuid") + `,
+    set_config('synchronous_commit', 'off', true)
+FROM projections WHERE name = $1 FOR NO KEY UPDATE SKIP LOCKED`
 
 const saveCheckpointSQL = `UPDATE projections
-SET transaction_id = $2, position = $3, error = NULL, unknown_type = NULL, updated_at = statement_timestamp() WHERE name = $1`
+SET position = $2, error = NULL, unknown_type = NULL, updated_at = statement_timestamp() WHERE name = $1`
 
-// failSQL stops a projection. $2, $3: its checkpoint, $4, $5: the event that it cannot apply, $6: error, $7:
-// generation, $8: identity of the log.
-const failSQL = `UPDATE projections
-SET state = 'failed', failed_transaction_id = $4, failed_position = $5, error = $6, unknown_type = NULL,
-    updated_at = statement_timestamp()
-WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND generation = $7 AND ` + eventlog.IdentitySQL + ` = $8`
+// failSQL stops a projection. $2: its checkpoint, $3: log index of the event that it cannot apply, $4: error, $5:
+// generation, $6: batch of this event.
+var failSQL = `UPDATE projections
+SET state = 'failed', failed_log_index = $3, error = $4, unknown_type = NULL, updated_at = statement_timestamp()
+WHERE name = $1 AND position = $2 AND state = 'running' AND generation = $5 AND ` +
+	eventlog.HasMarkSQL("($3::bigint + 1)", "$6::uuid")
 
-// recordUnknownSQL records the unknown event type at which a running projection waits. $2, $3: its checkpoint, $4:
-// event type, $5: generation.
+// recordUnknownSQL records the unknown event type at which a running projection waits. $2: its checkpoint, $3: event
+// type, $4: generation.
 const recordUnknownSQL = `UPDATE projections
-SET unknown_type = $4, updated_at = statement_timestamp()
-WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND unknown_type IS DISTINCT FROM $4 AND generation = $5`
+SET unknown_type = $3, updated_at = statement_timestamp()
+WHERE name = $1 AND position = $2 AND state = 'running' AND unknown_type IS DISTINCT FROM $3 AND generation = $4`
 
-// recordRetrySQL records the error that a running projection retries. $2, $3: its checkpoint, $4: error.
+// recordRetrySQL records the error that a running projection retries. $2: its checkpoint, $3: error.
 const recordRetrySQL = `UPDATE projections
-SET error = $4, updated_at = statement_timestamp()
-WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state = 'running' AND error IS DISTINCT FROM $4`
-
-// divergeSQL stops a projection whose checkpoint is not in the log. $2, $3: the checkpoint, $4: error.
-const divergeSQL = `UPDATE projections AS p
-SET state = 'diverged', error = $4, failed_transaction_id = NULL, failed_position = NULL, unknown_type = NULL,
-    updated_at = statement_timestamp()
-WHERE name = $1 AND transaction_id = $2 AND position = $3 AND state <> 'diverged' AND NOT ` + inLogSQL
+SET error = $3, updated_at = statement_timestamp()
+WHERE name = $1 AND position = $2 AND state = 'running' AND error IS DISTINCT FROM $3`
 
 const retrySQL = `UPDATE projections
-SET state = 'running', error = NULL, failed_transaction_id = NULL, failed_position = NULL,
-    updated_at = statement_timestamp()
+SET state = 'running', error = NULL, failed_log_index = NULL, updated_at = statement_timestamp()
 WHERE name = $1 AND state = 'failed'`
 
 // Retry makes a failed projection apply its failed event again, within a second. It fails with ErrUnknownProjection or
@@ -167,7 +128,7 @@ var (
 	errMoved = fmt.Errorf("%w: it has moved the checkpoint", errOtherReplica)
 	// errGeneration means that code of another generation wrote the live tables.
 	errGeneration = fmt.Errorf("%w: the live tables are of another generation", eventlog.ErrBlocked)
-	// errStopped means that the projection has failed, or diverged from the log.
+	// errStopped means that the projection has failed.
 	errStopped = fmt.Errorf("%w: the projection has stopped", eventlog.ErrBlocked)
 )
 
@@ -192,17 +153,16 @@ func isAmbiguous(err error) bool {
 	return ok
 }
 
-// part is a part of the log to apply: the events after start, up to end.
+// part is a part of the log to apply: the events from start to end.
 type part struct {
-	identity   eventlog.Identity // of the log it was read from
-	start, end events.Position
-	rows       []Rows // of events that a loader has turned into rows
-	events     []events.Recorded
+	start  events.Position
+	end    eventlog.Mark
+	events []events.Recorded
 }
 
-// commitPart applies a part and moves the checkpoint to its end, in one transaction. It does so only if the log is the
-// one that the part was read from, and the checkpoint is at the start of the part and of this code's generation.
-// Without rows to copy it takes two round trips.
+// commitPart applies a part and moves the checkpoint to its end, in one transaction, in two round trips. It does so only
+// if the checkpoint is at the start of the part and of this code's generation, and if the log there has the end of the
+// part: otherwise the part was read from a log that was lost meanwhile.
 //
 // After a poisonError the events are to blame; after an ambiguousError, only if retries do not help. After any other
 // error nothing was applied, or the outcome of the commit is unknown: the caller must read the checkpoint.
@@ -210,28 +170,22 @@ func commitPart(ctx context.Context, pool *pgxpool.Pool, projection Projection, 
 	ctx, cancel := context.WithTimeout(ctx, transactionTimeout)
 	defer cancel()
 	// Before the transaction, to keep it short.
-	writes, err := queueWrites(ctx, projection, p.events, p.end)
-	if err != nil {
+	var writes pgx.Batch
+	if err := Apply(ctx, projection, &writes, p.events); err != nil {
 		return poisonError{err}
 	}
+	writes.Queue(saveCheckpointSQL, projection.Name(), p.end.Position)
+	writes.Queue("commit")
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
 	defer release(ctx, conn)
-	if err := lockAt(ctx, conn, lockIdleCheckpointSQL, projection, p.identity, p.start, "begin"); err != nil {
+	if err := beginAt(ctx, conn, projection, p); err != nil {
 		return err
 	}
-	for _, rows := range p.rows {
-		if _, err = conn.CopyFrom(ctx, pgx.Identifier{"public", rows.Table}, rows.Columns, rows.Values); err != nil {
-			break
-		}
-	}
-	if err == nil {
-		err = conn.SendBatch(ctx, writes).Close()
-	}
-	if err != nil {
-		err = fmt.Errorf("apply events after %s: %w", p.start, err)
+	if err := conn.SendBatch(ctx, &writes).Close(); err != nil {
+		err = fmt.Errorf("apply events from %d on: %w", p.start, err)
 		switch {
 		case ctx.Err() != nil || conn.Conn().IsClosed():
 			return err
@@ -245,19 +199,6 @@ func commitPart(ctx context.Context, pool *pgxpool.Pool, projection Projection, 
 	return nil
 }
 
-// queueWrites queues the statements that apply events and move the checkpoint to end, and the commit.
-func queueWrites(
-	ctx context.Context, projection Projection, batch []events.Recorded, end events.Position,
-) (*pgx.Batch, error) {
-	var writes pgx.Batch
-	if err := Apply(ctx, projection, &writes, batch); err != nil {
-		return nil, err
-	}
-	writes.Queue(saveCheckpointSQL, projection.Name(), end.TransactionID, end.Ordinal)
-	writes.Queue("commit")
-	return &writes, nil
-}
-
 // release returns a connection to the pool. It rolls back an open transaction; if this fails, Release closes the
 // connection.
 func release(ctx context.Context, conn *pgxpool.Conn) {
@@ -269,21 +210,13 @@ func release(ctx context.Context, conn *pgxpool.Conn) {
 	conn.Release()
 }
 
-// lockAt locks the checkpoint, which must be at start in this log, until the end of the transaction. It first executes
-// the earlier statements, in the same round trip.
-func lockAt(
-	ctx context.Context, conn *pgxpool.Conn, lockSQL string, projection Projection, identity eventlog.Identity,
-	start events.Position, earlier ...string,
-) error {
+// beginAt begins a transaction and locks the checkpoint, which must be at the start of a part, until its end.
+func beginAt(ctx context.Context, conn *pgxpool.Conn, projection Projection, p part) error {
 	var batch pgx.Batch
-	for _, statement := range earlier {
-		batch.Queue(statement)
-	}
-	found := checkpoint{}
-	batch.Queue(lockSQL, projection.Name()).QueryRow(func(row pgx.Row) (err error) {
-		var setting string
-		found, err = scanCheckpoint(row, &setting)
-		return err
+	batch.Queue("begin")
+	found, inLog := checkpoint{}, false
+	batch.Queue(lockCheckpointSQL, projection.Name(), p.end.Position, p.end.Batch).QueryRow(func(row pgx.Row) error {
+		return row.Scan(&found.generation, &found.position, &found.state, &inLog, nil)
 	})
 	err := conn.SendBatch(ctx, &batch).Close()
 	switch {
@@ -291,14 +224,14 @@ func lockAt(
 		return errOtherReplica
 	case err != nil:
 		return fmt.Errorf("lock checkpoint: %w", err)
-	case found.identity != identity:
-		return eventlog.ErrOtherLog
 	case found.generation != projection.Generation():
 		return errGeneration
 	case found.state != Running:
 		return errStopped
-	case found.position != start:
+	case found.position != p.start:
 		return errMoved
+	case !inLog:
+		return eventlog.ErrOtherLog
 	}
 	return nil
 }

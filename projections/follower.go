@@ -17,10 +17,6 @@ import (
 const (
 	// recordAfter is the number of ambiguous errors (see follower.ambiguousErrors) at which one is logged and recorded.
 	recordAfter = 3
-	// catchUpAfter is the number of consecutive full chunks after which a catch-up starts.
-	catchUpAfter = 2
-	// minCopied is the minimum number of events whose rows are copied, because a copy takes two more round trips.
-	minCopied = 50
 	// minSlot is the minimum number of events of a chunk that waits for a slot.
 	minSlot = 50
 	// maxSlotWait limits this wait, because projections that have the slots may wait long for locks.
@@ -34,7 +30,6 @@ const (
 type follower struct {
 	projection Projection
 	pool       *pgxpool.Pool
-	extra      *semaphore.Weighted // connections for catch-ups
 	slots      *semaphore.Weighted // to apply large chunks
 	tail       *eventlog.Tail
 	wake       *eventlog.Wake
@@ -42,13 +37,9 @@ type follower struct {
 	patience   int
 	begun      func() // called when the checkpoint exists
 
-	position        events.Position   // up to which the log is applied
-	identity        eventlog.Identity // of that log
-	otherGeneration bool              // the live tables are of another generation, and this is logged
-	ambiguousErrors int               // see ambiguousError; since the last success, ErrStandby or ErrBlocked
-	fullChunks      int               // consecutive ones
-	loader          Loader            // of a Bulk projection; a new one in each turn, which ends at the first failed part
-	smallUpTo       events.Position   // end of the chunk at which a catch-up stopped: up to it, apply small batches
+	mark            eventlog.Mark // up to which the log is applied
+	otherGeneration bool          // the live tables are of another generation, and this is logged
+	ambiguousErrors int           // see ambiguousError; since the last success, ErrStandby or ErrBlocked
 }
 
 // run follows the log until ctx ends. It passes chunks to deliver, which calls handle.
@@ -65,33 +56,18 @@ func (f *follower) run(ctx context.Context, deliver func(context.Context, eventl
 			return false, err
 		}
 		err = follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
-			chunk, err := f.tail.Read(ctx, f.position, f.identity, f.projection.Streams())
-			if err != nil || chunk.Start == chunk.End && len(chunk.Undecodable) == 0 {
+			chunk, err := f.tail.Read(ctx, f.mark, f.projection.Streams())
+			if err != nil || chunk.Start == chunk.End.Position && len(chunk.Undecodable) == 0 {
 				return chunk.Span, err
 			}
 			if err := deliver(ctx, chunk); err != nil {
 				return chunk.Span, err
 			}
-			progress, f.position = true, chunk.End
-			f.catchUpIfFar(ctx, chunk.Full)
+			progress, f.mark = true, chunk.End
 			return chunk.Span, nil
 		})
 		return progress, err
 	})
-}
-
-// catchUpIfFar runs a catch-up, to its end, after catchUpAfter full chunks, if a connection is free for it.
-func (f *follower) catchUpIfFar(ctx context.Context, full bool) {
-	if !full {
-		f.fullChunks = 0
-		return
-	}
-	f.fullChunks++
-	if f.fullChunks >= catchUpAfter && f.position.Compare(f.smallUpTo) >= 0 && f.extra.TryAcquire(1) {
-		f.catchUp(ctx)
-		f.extra.Release(1)
-		f.fullChunks = 0
-	}
 }
 
 // load begins a turn at the checkpoint. It fails with errGeneration or errStopped, which wrap eventlog.ErrBlocked, if
@@ -110,54 +86,23 @@ func (f *follower) load(ctx context.Context) error {
 			f.logger.InfoContext(ctx, "The live tables are of another generation than this program; not writing them")
 		}
 		return errGeneration
-	case !c.inLog:
-		return f.diverge(ctx, c)
 	case c.state != Running:
 		return errStopped
 	}
-	if f.identity != c.identity && f.identity != (eventlog.Identity{}) {
-		f.logger.InfoContext(ctx,
-			"The database was restarted or is another one; the projection continues from its checkpoint there",
-			slog.Any("before", f.identity), slog.Any("now", c.identity), slog.Any("position", c.position))
-	}
-	f.position, f.identity, f.loader = c.position, c.identity, nil
+	f.mark = eventlog.Mark{Position: c.position}
 	f.tail.Forget() // an operator may have repaired an event that is in the cache
 	return nil
 }
 
-// diverge stops a projection that has applied an event which is not in the log.
-func (f *follower) diverge(ctx context.Context, c checkpoint) error {
-	cause := fmt.Sprintf("the log does not have event %s, which is the last one that was applied: the log was set back, "+
-		"or is another one", c.position)
-	tag, err := f.pool.Exec(ctx, divergeSQL, f.projection.Name(), c.position.TransactionID, c.position.Ordinal, cause)
-	if err != nil {
-		return fmt.Errorf("stop projection: %w", err)
-	}
-	if tag.RowsAffected() > 0 {
-		f.logger.ErrorContext(ctx, "Projection has diverged from the log and stops until its tables are rebuilt",
-			slog.String("error", cause))
-	}
-	return errStopped
-}
-
-// handle applies the events of a chunk: by copying rows, if that is possible, otherwise with apply. Then it stops or
-// blocks the projection if the next event cannot be decoded.
+// handle applies the events of a chunk. Then it stops or blocks the projection if the next event cannot be decoded.
 func (f *follower) handle(ctx context.Context, chunk eventlog.Chunk) error {
 	ctx = context.WithoutCancel(ctx) // it completes a transaction that has begun, even if the subscriber closes
 	if len(chunk.Events) >= minSlot {
 		defer f.takeSlot(ctx)()
 	}
-	p := part{identity: chunk.Identity, start: chunk.Start, end: chunk.End, events: chunk.Events}
-	at := p.start // up to where the log is applied
-	copied, err := f.copyRows(ctx, p)
-	switch {
-	case copied:
-		at = p.end
-	case err == nil:
-		at, err = f.apply(ctx, p)
-	}
+	at, err := f.apply(ctx, part{start: chunk.Start, end: chunk.End, events: chunk.Events})
 	if err == nil && len(chunk.Undecodable) > 0 {
-		err = f.refuse(ctx, chunk.Identity, at, chunk.Undecodable[0])
+		err = f.refuse(ctx, at, chunk.Undecodable[0])
 	}
 	f.countAmbiguous(ctx, at, err)
 	return err
@@ -175,29 +120,6 @@ func (f *follower) takeSlot(ctx context.Context) (release func()) {
 	return func() { f.slots.Release(1) }
 }
 
-// copyRows applies a part of a Bulk projection by copying rows, which costs less than applying events. If it returns
-// false and no error, apply must apply the part: the projection is no Bulk, the part is too small, a catch-up stopped
-// in it, or an event may be at fault, which apply finds.
-func (f *follower) copyRows(ctx context.Context, p part) (done bool, err error) {
-	bulk, ok := f.projection.(Bulk)
-	if !ok || len(p.events) < minCopied || p.start.Compare(f.smallUpTo) < 0 {
-		return false, nil
-	}
-	if f.loader == nil {
-		f.loader = bulk.NewLoader()
-	}
-	rows, rest, err := loadRows(f.loader, p.events)
-	if err != nil {
-		return false, nil //nolint:nilerr // apply finds the event at fault
-	}
-	p.events, p.rows = rest, rows
-	err = commitPart(ctx, f.pool, f.projection, p)
-	if isPoison(err) || isAmbiguous(err) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 // countAmbiguous counts ambiguous errors. A success, ErrStandby and ErrBlocked reset the count; other errors leave it.
 // The error with number recordAfter is logged, and recorded for `novelgate projection list`.
 func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err error) {
@@ -211,7 +133,7 @@ func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err e
 		return
 	}
 	f.logger.ErrorContext(ctx, "Projection retries after an error of unknown cause", slog.Any("error", err))
-	if _, err := f.pool.Exec(ctx, recordRetrySQL, f.projection.Name(), at.TransactionID, at.Ordinal,
+	if _, err := f.pool.Exec(ctx, recordRetrySQL, f.projection.Name(), at,
 		eventlog.ErrorText(err)); err != nil {
 		f.logger.WarnContext(ctx, "The error of the projection could not be recorded", slog.Any("error", err))
 	}
@@ -221,23 +143,23 @@ func (f *follower) countAmbiguous(ctx context.Context, at events.Position, err e
 // applies one half of the part and then the other, and so on down to the event at fault, where it stops the projection.
 // It blames events for an ambiguous error only after f.patience of them.
 func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
-	if p.start == p.end {
+	if p.start == p.end.Position {
 		return p.start, nil
 	}
 	err := commitPart(ctx, f.pool, f.projection, p)
 	switch {
 	case err == nil:
-		return p.end, nil
+		return p.end.Position, nil
 	case len(p.events) == 0:
 		return p.start, err
 	case !isPoison(err) && (!isAmbiguous(err) || f.ambiguousErrors < f.patience):
 		return p.start, err
 	case len(p.events) == 1:
-		return p.start, f.stop(ctx, p.identity, p.start, p.events[0].Position, err)
+		return p.start, f.stop(ctx, p.start, &p.events[0], err)
 	}
 	half := len(p.events) / 2
 	first, second := p, p
-	first.events, first.end = p.events[:half], p.events[half-1].Position
+	first.events, first.end = p.events[:half], eventlog.MarkAfter(&p.events[half-1])
 	middle, err := f.apply(ctx, first)
 	if err != nil {
 		return middle, err
@@ -248,13 +170,13 @@ func (f *follower) apply(ctx context.Context, p part) (events.Position, error) {
 
 // refuse handles an event that cannot be decoded. If its type is unknown, the projection waits for a newer replica.
 func (f *follower) refuse(
-	ctx context.Context, log eventlog.Identity, start events.Position, undecodable *eventlog.UndecodableError,
+	ctx context.Context, start events.Position, undecodable *eventlog.UndecodableError,
 ) error {
 	if !errors.Is(undecodable, events.ErrUnknownType) {
-		return f.stop(ctx, log, start, undecodable.Recorded.Position, undecodable)
+		return f.stop(ctx, start, &undecodable.Recorded, undecodable)
 	}
-	tag, err := f.pool.Exec(ctx, recordUnknownSQL, f.projection.Name(), start.TransactionID, start.Ordinal,
-		undecodable.Type, f.projection.Generation())
+	tag, err := f.pool.Exec(ctx, recordUnknownSQL, f.projection.Name(), start, undecodable.Type,
+		f.projection.Generation())
 	if err != nil {
 		return fmt.Errorf("record unknown event type: %w", err)
 	}
@@ -265,10 +187,10 @@ func (f *follower) refuse(
 	return fmt.Errorf("%w: %w", eventlog.ErrBlocked, undecodable)
 }
 
-// stop records that the projection, with its checkpoint at start, cannot apply the event at a position.
-func (f *follower) stop(ctx context.Context, log eventlog.Identity, start, at events.Position, cause error) error {
-	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start.TransactionID, start.Ordinal, at.TransactionID,
-		at.Ordinal, eventlog.ErrorText(cause), f.projection.Generation(), log.String())
+// stop records that the projection, with its checkpoint at start, cannot apply an event.
+func (f *follower) stop(ctx context.Context, start events.Position, at *events.Recorded, cause error) error {
+	tag, err := f.pool.Exec(ctx, failSQL, f.projection.Name(), start, at.LogIndex, eventlog.ErrorText(cause),
+		f.projection.Generation(), at.Metadata.Batch)
 	if err != nil {
 		return fmt.Errorf("stop projection: %w", err)
 	}

@@ -5,14 +5,10 @@ import (
 	_ "embed"
 	"fmt"
 	"maps"
-	"math/big"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/events"
@@ -50,7 +46,7 @@ func (Posts) Streams() []string { return []string{events.PostStream, events.Auth
 // Apply implements Projection.
 func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	rows := newPostRows(len(batch))
-	var places places // only of the batch: postsSQL looks up older posts
+	places := make(places, len(batch)) // postsSQL looks up older posts
 	for i := range batch {
 		if e, ok := batch[i].Event.(events.PostImported); ok {
 			row := newPostRow(&batch[i], &e)
@@ -77,8 +73,7 @@ func erasePosts(ctx context.Context, tx database.Execer, batch []events.Recorded
 		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
 			continue
 		}
-		at := batch[i].Position
-		if _, err := tx.Exec(ctx, postsEraseSQL, batch[i].StreamID, at.TransactionID, at.Ordinal); err != nil {
+		if _, err := tx.Exec(ctx, postsEraseSQL, batch[i].StreamID, batch[i].LogIndex); err != nil {
 			return fmt.Errorf("erase posts of an author: %w", err)
 		}
 	}
@@ -116,8 +111,7 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 	return nil
 }
 
-// postRow has the values of a comment. One struct per row is cheaper than a slice per column when rows are copied in
-// another order.
+// postRow has the values of a comment.
 type postRow struct {
 	post, thread, novel, integration, author, parent pgtype.UUID
 	chapter                                          pgtype.Text
@@ -171,100 +165,6 @@ func (r *postRows) add(row *postRow, at place) {
 	r.tops, r.anchors, r.steps = append(r.tops, pgUUID(at.top)), append(r.anchors, at.anchor), append(r.steps, at.steps)
 }
 
-var postColumns = []string{
-	"post_id", "thread_id", "novel_id", "integration_id", "author_id", "parent_post_id", "chapter_number",
-	"content_bytes", "written_at", "recorded_at", "root_post_id", "depth",
-}
-
-// NewLoader implements Bulk.
-func (Posts) NewLoader() Loader { return &postsLoader{} }
-
-type postsLoader struct{ places places }
-
-// loadedPost is a row to copy.
-type loadedPost struct {
-	postRow
-	root   pgtype.UUID
-	depth  int32
-	number pgtype.Numeric // chapter
-}
-
-// Load implements Loader. An import, the first event of its stream, adds one row, unless it is a reply with an ancestor
-// that was not loaded recently: then Apply looks up the place of the reply.
-func (l *postsLoader) Load(batch []events.Recorded) ([]Rows, []events.Recorded, error) {
-	rows := make([]loadedPost, 0, len(batch))
-	var rest []events.Recorded
-	for i := range batch {
-		if e, ok := batch[i].Event.(events.PostImported); ok && batch[i].StreamVersion == 1 {
-			row := loadedPost{postRow: newPostRow(&batch[i], &e)}
-			if at := l.places.add(batch[i].StreamID, row.parent); !at.anchor.Valid {
-				if err := row.complete(at); err != nil {
-					return nil, nil, err
-				}
-				rows = append(rows, row)
-				continue
-			}
-		}
-		if _, erases := batch[i].Event.(events.AuthorErased); erases || batch[i].StreamType == events.PostStream {
-			rest = append(rest, batch[i])
-		}
-	}
-	next, order := make([]any, len(postColumns)), byThread(rows)
-	values := pgx.CopyFromSlice(len(rows), func(i int) ([]any, error) {
-		r := &rows[order[i]]
-		// Pointers, because converting a value to an interface would allocate.
-		next[0], next[1], next[2], next[3] = &r.post, &r.thread, &r.novel, &r.integration
-		next[4], next[5], next[6], next[7] = &r.author, &r.parent, &r.number, &r.length
-		next[8], next[9], next[10], next[11] = &r.written, &r.recorded, &r.root, &r.depth
-		return next, nil
-	})
-	return []Rows{{Table: "posts", Columns: postColumns, Values: values}}, rest, nil
-}
-
-// complete sets the place of the post and the number of its chapter.
-func (p *loadedPost) complete(at place) (err error) {
-	p.root, p.depth = pgtype.UUID{Bytes: at.top, Valid: at.steps > 0}, at.steps
-	if !p.chapter.Valid {
-		return nil
-	}
-	if p.number, err = parseNumeric(p.chapter.String); err != nil {
-		return fmt.Errorf("chapter number of post %s: %w", uuid.UUID(p.post.Bytes), err)
-	}
-	return nil
-}
-
-// byThread returns an order of rows in which those of one thread are adjacent, so that indexes by thread insert into
-// pages that are in memory.
-func byThread(rows []loadedPost) []int {
-	order := make([]int, len(rows))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order,
-		func(a, b int) int { return compareIDs(rows[a].thread.Bytes, rows[b].thread.Bytes) })
-	return order
-}
-
-// parseNumeric reads a JSON number as PostgreSQL does: it keeps all digits after the point.
-func parseNumeric(number string) (pgtype.Numeric, error) {
-	mantissa, exponent, scientific := strings.Cut(strings.ReplaceAll(number, "E", "e"), "e")
-	var power int
-	var err error
-	if scientific {
-		power, err = strconv.Atoi(exponent)
-	}
-	whole, fraction, _ := strings.Cut(mantissa, ".")
-	digits, ok := new(big.Int).SetString(whole+fraction, 10)
-	if !ok || err != nil {
-		return pgtype.Numeric{}, fmt.Errorf("%s is no number", number)
-	}
-	return pgtype.Numeric{Int: digits, Exp: int32(power - len(fraction)), Valid: true}, nil //nolint:gosec // the interface limits exponents
-}
-
-// keepPlaces is the minimum number of latest posts that places remembers; the maximum is twice as many, at about 60
-// bytes each. Most replies are to recent comments.
-const keepPlaces = 100_000
-
 // place is the position of a post in its discussion: the number of steps below top, its highest known ancestor or the
 // post itself. The parent of top is anchor, which is in the table or was never imported; NULL when top is a top-level
 // comment.
@@ -274,24 +174,15 @@ type place struct {
 	steps  int32
 }
 
-// places remembers the places of the latest posts. It relies on the order of the log: a parent precedes its replies.
-type places struct{ latest, earlier map[uuid.UUID]place }
+// places has the places of the posts of a batch. It relies on the order of the log: a parent precedes its replies.
+type places map[uuid.UUID]place
 
 // add returns the place of a post and remembers it.
-func (p *places) add(id uuid.UUID, parent pgtype.UUID) place {
+func (p places) add(id uuid.UUID, parent pgtype.UUID) place {
 	at := place{top: id, anchor: parent}
-	if parent.Valid {
-		above, known := p.latest[parent.Bytes]
-		if !known {
-			above, known = p.earlier[parent.Bytes]
-		}
-		if known {
-			at = place{above.top, above.anchor, above.steps + 1}
-		}
+	if above, known := p[parent.Bytes]; parent.Valid && known {
+		at = place{above.top, above.anchor, above.steps + 1}
 	}
-	if p.latest == nil || len(p.latest) >= keepPlaces {
-		p.earlier, p.latest = p.latest, map[uuid.UUID]place{}
-	}
-	p.latest[id] = at
+	p[id] = at
 	return at
 }

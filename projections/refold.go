@@ -34,7 +34,7 @@ const (
 	// last.
 	titlesByAgeSQL = `SELECT t.novel_id, t.folded_title, t.title
 FROM title_lookup t JOIN events e ON e.stream_id = t.novel_id AND e.stream_version = 1
-ORDER BY t.state = 'free', e.transaction_id, e.position`
+ORDER BY t.state = 'free', e.log_index`
 
 	refoldSQL = `UPDATE title_lookup t SET folded_title = c.folded_title
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`

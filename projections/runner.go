@@ -22,13 +22,9 @@ const closeTimeout = 30 * time.Second
 
 // Config configures a Runner.
 type Config struct {
-	// Pool runs the transactions that apply events: one connection per projection at a time, two for one that catches up
-	// and implements Bulk. Connections outside the pool, with its configuration, read the log: one for all projections,
-	// and one for each projection that catches up. Required.
+	// Pool runs the transactions that apply events: one connection per projection at a time. One connection outside the
+	// pool, with its configuration, reads the log. Required.
 	Pool *pgxpool.Pool
-	// Extra limits how many projections catch up at the same time. Meanwhile one that is far behind and gets no permit
-	// goes on in small steps. Default: no limit.
-	Extra *semaphore.Weighted
 	// Projections follow the log, each at its own pace. Their names are unique. Default: All().
 	Projections []Projection
 	// Wake signals the appends of this process. Run also listens for those of other processes. Default: a new one, which
@@ -86,9 +82,6 @@ func NewRunner(config Config) (*Runner, error) {
 	if config.Patience <= 0 {
 		config.Patience = defaultPatience
 	}
-	if config.Extra == nil {
-		config.Extra = semaphore.NewWeighted(int64(len(config.Projections)))
-	}
 	if config.Wake == nil {
 		config.Wake = eventlog.NewWake()
 	}
@@ -99,7 +92,7 @@ func NewRunner(config Config) (*Runner, error) {
 }
 
 // Running is closed when every projection has read its checkpoint, also if it then does not follow the log: because it
-// has failed or diverged, or because its tables are of another generation.
+// has failed, or because its tables are of another generation.
 func (r *Runner) Running() <-chan struct{} { return r.running }
 
 // Run keeps the projections up to date until ctx ends. Then it completes running transactions and returns nil. While
@@ -129,7 +122,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	slots := semaphore.NewWeighted(int64(max(1, runtime.NumCPU()/2)))
 	for _, projection := range r.config.Projections {
 		f := &follower{
-			projection: projection, pool: r.config.Pool, extra: r.config.Extra, slots: slots, tail: tail,
+			projection: projection, pool: r.config.Pool, slots: slots, tail: tail,
 			patience: r.config.Patience,
 			logger:   r.config.Logger.With(slog.String("projection", projection.Name())),
 			wake:     r.config.Wake,

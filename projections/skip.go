@@ -18,7 +18,6 @@ import (
 var (
 	ErrNotFailed = errors.New("the projection has not failed")
 	ErrNoReason  = errors.New("skipping an event takes a reason")
-	ErrNoEvent   = errors.New("the event at which the projection stopped is no longer in the log: retry the projection")
 )
 
 // Delivery identifies an event in any log: its CloudEvents id and source.
@@ -30,24 +29,23 @@ func DeliveryOf(recorded *events.Recorded) Delivery {
 }
 
 const (
-	// Columns of the envelope only, because data may be unreadable.
-	failedEventSQL = `SELECT p.state, e.transaction_id, e.position, e.event_id, e.integration_id, e.event_source, e.event_type
-FROM projections AS p
-LEFT JOIN events AS e ON (e.transaction_id, e.position) = (p.failed_transaction_id, p.failed_position)
+	// Columns of the envelope only, because data may be unreadable. Without a failed event they are NULL.
+	failedEventSQL = `SELECT p.state, coalesce(e.log_index, 0), coalesce(e.event_id, ''), e.integration_id, coalesce(e.event_source, ''),
+    coalesce(e.event_type, '')
+FROM projections AS p LEFT JOIN events AS e ON e.log_index = p.failed_log_index
 WHERE p.name = $1`
 
 	lastVersionSQL = `SELECT coalesce(max(stream_version), 0) FROM events WHERE stream_id = $1`
 
-	// skipSQL updates no row if the projection no longer stands at the event to skip, $2, $3.
+	// skipSQL updates no row if the projection no longer stands at the event to skip, $2.
 	skipSQL = `UPDATE projections
-SET transaction_id = $2, position = $3, state = 'running', error = NULL, failed_transaction_id = NULL,
-    failed_position = NULL, updated_at = statement_timestamp()
-WHERE name = $1 AND state = 'failed' AND failed_transaction_id = $2 AND failed_position = $3`
+SET position = $2 + 1, state = 'running', error = NULL, failed_log_index = NULL, updated_at = statement_timestamp()
+WHERE name = $1 AND state = 'failed' AND failed_log_index = $2`
 )
 
 // Skip makes a failed projection continue after the event at which it stopped. It records the skip, its actor and the
 // reason in the log, in the transaction that moves the checkpoint past this event. A rebuild skips the same event. It
-// fails with ErrUnknownProjection, ErrNotFailed, ErrNoEvent or ErrNoReason.
+// fails with ErrUnknownProjection, ErrNotFailed or ErrNoReason.
 func Skip(
 	ctx context.Context, pool *pgxpool.Pool, name, actor, reason string,
 ) (skipped events.ProjectionEventSkipped, err error) {
@@ -55,8 +53,7 @@ func Skip(
 		return skipped, ErrNoReason
 	}
 	err = eventlog.Under(ctx, pool, func(tx pgx.Tx) error {
-		var at events.Position
-		if skipped, at, err = failedEvent(ctx, tx, name); err != nil {
+		if skipped, err = failedEvent(ctx, tx, name); err != nil {
 			return err
 		}
 		skipped.Reason = reason
@@ -69,12 +66,12 @@ func Skip(
 		err := Append(ctx, tx, events.Recorded{
 			StreamType: events.ProjectionStream, StreamID: stream, StreamVersion: version + 1, ID: commandID,
 			Source: "staff/projections/" + name, Event: skipped,
-			Metadata: events.Metadata{Actor: actor, Correlation: commandID, Batch: uuid.New()},
+			Metadata: events.Metadata{Actor: actor, Correlation: commandID},
 		})
 		if err != nil {
 			return err
 		}
-		tag, err := tx.Exec(ctx, skipSQL, name, at.TransactionID, at.Ordinal)
+		tag, err := tx.Exec(ctx, skipSQL, name, skipped.LogIndex)
 		if err == nil && tag.RowsAffected() == 0 { // a replica has retried the projection meanwhile
 			err = ErrNotFailed
 		}
@@ -83,36 +80,25 @@ func Skip(
 	return skipped, wrap(err, "skip")
 }
 
-// failedEvent returns the event at which a projection stopped, as a skip records it without its reason, and its
-// position.
-func failedEvent(
-	ctx context.Context, db database.DB, name string,
-) (events.ProjectionEventSkipped, events.Position, error) {
+// failedEvent returns the event at which a projection stopped, as a skip records it without its reason.
+func failedEvent(ctx context.Context, db database.DB, name string) (events.ProjectionEventSkipped, error) {
 	s := events.ProjectionEventSkipped{Projection: name}
 	var state string
-	var id, source, eventType *string
 	var integration uuid.NullUUID
-	var transaction *uint64
-	var ordinal *int32
-	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &transaction, &ordinal, &id, &integration, &source,
-		&eventType)
+	err := db.QueryRow(ctx, failedEventSQL, name).Scan(&state, &s.LogIndex, &s.EventID, &integration, &s.EventSource,
+		&s.EventType)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return s, events.Position{}, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
+		return s, fmt.Errorf("%w: %q", ErrUnknownProjection, name)
 	case err != nil:
-		return s, events.Position{}, fmt.Errorf("find the event: %w", err)
+		return s, fmt.Errorf("find the event: %w", err)
 	case state != Failed:
-		return s, events.Position{}, ErrNotFailed
-	case transaction == nil:
-		return s, events.Position{}, ErrNoEvent
+		return s, ErrNotFailed
 	}
-	s.EventID, s.EventSource, s.EventType = *id, *source, *eventType
 	if integration.Valid {
-		s.EventSource = events.JoinSource(integration.UUID, *source)
+		s.EventSource = events.JoinSource(integration.UUID, s.EventSource)
 	}
-	at := events.Position{TransactionID: *transaction, Ordinal: *ordinal}
-	s.Position = at.String()
-	return s, at, nil
+	return s, nil
 }
 
 // Skipped returns the events that staff have skipped in a projection. A rebuild leaves them out.

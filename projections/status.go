@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/events"
@@ -17,22 +16,17 @@ import (
 //go:embed status.sql
 var statusSQL string
 
-// LagLimit is the maximum number of events that List counts.
-const LagLimit = 100_000
-
 // Status is the status of a projection.
 type Status struct {
-	Name          string  `json:"name"`
-	Generation    int     `json:"generation"`
-	State         string  `json:"state"`         // Running, Failed or Diverged
-	TransactionID uint64  `json:"transactionId"` // with Position: the last applied event; 0 if none
-	Position      int32   `json:"position"`
-	LagEvents     int64   `json:"lagEvents"`       // settled events that are not applied yet, at most LagLimit
-	LagCapped     bool    `json:"lagEventsCapped"` // there are more than LagEvents
-	LagSeconds    float64 `json:"lagSeconds"`      // age of the oldest event that is not applied yet, settled or not; 0 without any
+	Name       string          `json:"name"`
+	Generation int             `json:"generation"`
+	State      string          `json:"state"`      // Running or Failed
+	Position   events.Position `json:"position"`   // number of applied events
+	LagEvents  int64           `json:"lagEvents"`  // events that are not applied yet
+	LagSeconds float64         `json:"lagSeconds"` // age of the oldest event that is not applied yet; 0 without any
 	// why it has stopped or, while running, the error after which it retries
 	Error       *string `json:"error"`
-	FailedAt    *string `json:"failedAt"`         // position of the failed event, as "transaction/ordinal"
+	FailedAt    *int64  `json:"failedLogIndex"`   // the event that it cannot apply
 	UnknownType *string `json:"unknownEventType"` // type of the next event if it waits for a replica that knows the type
 	// UpdatedAt is the time of the last change, except of the lag and the rebuild.
 	UpdatedAt time.Time `json:"updatedAt"`
@@ -43,7 +37,6 @@ type Status struct {
 // RebuildStatus is the progress of a rebuild.
 type RebuildStatus struct {
 	Generation  int       `json:"generation"` // of the code that rebuilds
-	Phase       string    `json:"phase"`      // loading, indexing or following
 	EventsDone  int64     `json:"eventsDone"`
 	EventsTotal int64     `json:"eventsTotal"` // in the log at the start
 	StartedAt   time.Time `json:"startedAt"`
@@ -60,36 +53,21 @@ func (r *RebuildStatus) Share() float64 {
 
 // List returns the status of every asynchronous projection that has ever run, by name.
 func List(ctx context.Context, q database.Querier) ([]Status, error) {
-	rows, err := q.Query(ctx, statusSQL, LagLimit+1)
-	if err != nil {
-		return nil, fmt.Errorf("list projections: %w", err)
-	}
-	list, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Status, error) {
+	list, err := database.Collect(ctx, q, "projections", func(row pgx.CollectableRow) (Status, error) {
 		var s Status
-		var failedTransaction pgtype.Uint64
-		var failedPosition pgtype.Int4
 		var generation *int
-		var phase *string
 		var done, total *int64
 		var started *time.Time
 		var rebuildError *string
-		err := row.Scan(&s.Name, &s.Generation, &s.State, &s.TransactionID, &s.Position, &s.LagEvents, &s.LagSeconds,
-			&s.Error, &failedTransaction, &failedPosition, &s.UnknownType, &s.UpdatedAt,
-			&generation, &phase, &done, &total, &started, &rebuildError)
-		if phase != nil {
+		err := row.Scan(&s.Name, &s.Generation, &s.State, &s.Position, &s.LagEvents, &s.LagSeconds, &s.Error, &s.FailedAt,
+			&s.UnknownType, &s.UpdatedAt, &generation, &done, &total, &started, &rebuildError)
+		if generation != nil {
 			s.Rebuild = &RebuildStatus{
-				Generation: *generation, Phase: *phase, EventsDone: *done, EventsTotal: *total, StartedAt: *started,
-				Error: rebuildError,
+				Generation: *generation, EventsDone: *done, EventsTotal: *total, StartedAt: *started, Error: rebuildError,
 			}
 		}
-		s.LagCapped = s.LagEvents > LagLimit
-		s.LagEvents = min(s.LagEvents, LagLimit)
-		if failedTransaction.Valid {
-			at := events.Position{TransactionID: failedTransaction.Uint64, Ordinal: failedPosition.Int32}
-			s.FailedAt = new(at.String())
-		}
 		return s, err
-	})
+	}, statusSQL)
 	if err != nil {
 		return nil, fmt.Errorf("list projections: %w", err)
 	}
@@ -101,7 +79,7 @@ func List(ctx context.Context, q database.Querier) ([]Status, error) {
 type Collector struct {
 	list *database.ScrapeCache[[]Status]
 
-	up, lagEvents, lagSeconds, failed, diverged, retrying, generation, rebuilt *prometheus.Desc
+	up, lagEvents, lagSeconds, failed, retrying, generation, rebuilt *prometheus.Desc
 }
 
 // NewCollector returns a collector that queries db. clock measures the age of a result.
@@ -110,17 +88,12 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		return prometheus.NewDesc("novelgate_"+name, help, labels, nil)
 	}
 	return &Collector{
-		list: database.NewScrapeCache(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
-		up:   desc("projections_up", "Whether the state of the projections could be read."),
-		lagEvents: desc("projection_lag_events", "Settled events that the projection has not applied yet, at most 100000.",
-			"projection"),
+		list:      database.NewScrapeCache(clock, func(ctx context.Context) ([]Status, error) { return List(ctx, db) }),
+		up:        desc("projections_up", "Whether the state of the projections could be read."),
+		lagEvents: desc("projection_lag_events", "Events that the projection has not applied yet.", "projection"),
 		lagSeconds: desc("projection_lag_seconds",
-			"Age of the oldest event that the projection has not applied yet, settled or not; 0 when there is none.",
-			"projection"),
+			"Age of the oldest event that the projection has not applied yet; 0 when there is none.", "projection"),
 		failed: desc("projection_failed", "1 when the projection has stopped before an event that it cannot apply.",
-			"projection"),
-		diverged: desc("projection_diverged",
-			"1 when the log does not have the last event that the projection has applied, until its tables are rebuilt.",
 			"projection"),
 		retrying: desc("projection_retrying",
 			"1 while the projection retries after an error of unknown cause.", "projection"),
@@ -133,7 +106,7 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(descs chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
-		c.up, c.lagEvents, c.lagSeconds, c.failed, c.diverged, c.retrying, c.generation, c.rebuilt,
+		c.up, c.lagEvents, c.lagSeconds, c.failed, c.retrying, c.generation, c.rebuilt,
 	} {
 		descs <- desc
 	}
@@ -155,7 +128,6 @@ func (c *Collector) Collect(metrics chan<- prometheus.Metric) {
 		gauge(c.lagEvents, float64(s.LagEvents), s.Name)
 		gauge(c.lagSeconds, s.LagSeconds, s.Name)
 		gauge(c.failed, database.BoolValue(s.State == Failed), s.Name)
-		gauge(c.diverged, database.BoolValue(s.State == Diverged), s.Name)
 		gauge(c.retrying, database.BoolValue(s.State == Running && s.Error != nil), s.Name)
 		gauge(c.generation, float64(s.Generation), s.Name)
 		if s.Rebuild != nil {

@@ -164,6 +164,7 @@ func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil {
 		return nil, err
 	}
+	st.id = st.decided[0].Metadata.Batch
 	if err := projections.QueueInline(ctx, statements, st.decided); err != nil {
 		return nil, err
 	}

@@ -29,21 +29,20 @@ const (
 	cachedBlocked  = 4096
 )
 
-// listedChanges limits the changed titles that a check lists. A check that reaches the limit clears the cache of
-// titles. While a transaction stays open, every check lists all changes since it began.
+// listedChanges limits the changed titles that a check lists. A check that reaches the limit clears the cache of titles.
 const listedChanges = 32
 
 // titleCache is the cache of a lane, which lets the fast path read nothing: titles that accept comments, and the
 // threads of the latest comments. A comment never moves to another thread. check_cache.sql finds the titles that may
 // have changed since the last check. See docs/decisions/0013-fast-path.md.
 type titleCache struct {
-	epoch   int64           // see connectionEpoch
-	server  database.Server // of the connection that the lane used last
-	settled uint64          // the cache reflects all transactions before this one
-	version tableVersion
-	titles  lru[string, title]        // by folded title; without Title and Details
-	threads lru[uuid.UUID, uuid.UUID] // of comments, by comment
-	blocked lru[uuid.UUID, struct{}]  // blocked authors; their comments take the plain path
+	epoch    int64           // see connectionEpoch
+	server   database.Server // of the connection that the lane used last
+	position events.Position // the cache reflects all events before it
+	version  tableVersion
+	titles   lru[string, title]        // by folded title; without Title and Details
+	threads  lru[uuid.UUID, uuid.UUID] // of comments, by comment
+	blocked  lru[uuid.UUID, struct{}]  // blocked authors; their comments take the plain path
 }
 
 // tableVersion changes when the rows of title_lookup may have changed without an event.
@@ -78,7 +77,7 @@ func (c *Committer) connectionEpoch(conn *pgconn.PgConn) int64 {
 func (c *titleCache) begin(epoch int64, server database.Server) {
 	if c.epoch != epoch || c.server != server {
 		c.clear()
-		c.epoch, c.server, c.settled = epoch, server, 0
+		c.epoch, c.server, c.position = epoch, server, 0
 	}
 }
 
@@ -90,19 +89,19 @@ func (c *titleCache) clear() {
 // check queues the statement that invalidates the cache. If st.cached lists titles, the statement also fails the
 // transaction when one of them may have changed or one of the authors is blocked.
 func (c *titleCache) check(statements *pgx.Batch, st *state, authors []uuid.UUID) {
-	settled := pgtype.Uint64{Uint64: c.settled, Valid: true}
-	statements.Queue(checkCacheSQL, settled, listedChanges, st.cached, authors, c.version.oid,
+	statements.Queue(checkCacheSQL, c.position, listedChanges, st.cached, authors, c.version.oid,
 		c.version.foldTable).QueryRow(func(row pgx.Row) error {
+		var position events.Position
 		var version tableVersion
-		if err := row.Scan(&settled, &version.oid, &version.foldTable, &st.changed, nil); err != nil {
+		if err := row.Scan(&position, &version.oid, &version.foldTable, &st.changed, nil); err != nil {
 			return err
 		}
-		c.invalidate(settled.Uint64, version, st.changed)
+		c.invalidate(position, version, st.changed)
 		return nil
 	})
 }
 
-func (c *titleCache) invalidate(settled uint64, version tableVersion, changed []string) {
+func (c *titleCache) invalidate(position events.Position, version tableVersion, changed []string) {
 	if version != c.version {
 		c.clear()
 	}
@@ -112,7 +111,7 @@ func (c *titleCache) invalidate(settled uint64, version tableVersion, changed []
 	for _, folded := range changed {
 		c.titles.remove(folded)
 	}
-	c.settled, c.version = settled, version
+	c.position, c.version = position, version
 }
 
 // lookUp fills a state from the cache. It fails with errNotCached if a job is an upsert, its title is not cached, its
@@ -148,7 +147,7 @@ func (c *titleCache) lookUp(st *state, jobs []*job) error {
 }
 
 // addTitle caches a title if its novel is open and has a thread, so that a comment needs no other event. It skips a
-// title that the check has listed, because every check lists it again until its transaction is settled.
+// title that the check has listed.
 func (c *titleCache) addTitle(st *state, folded string, t title) {
 	if !t.novel.Open() || t.threadID == uuid.Nil || len(st.changed) >= listedChanges ||
 		slices.Contains(st.changed, folded) {

@@ -88,7 +88,7 @@ func (st *state) append(
 	salt := uuid.New()
 	metadata := events.Metadata{
 		Actor: events.IntegrationActor(j.Caller.IntegrationID), KeyID: j.Caller.KeyID,
-		RequestID: j.Caller.RequestID, Batch: st.id, TraceParent: j.Caller.TraceParent,
+		RequestID: j.Caller.RequestID, TraceParent: j.Caller.TraceParent,
 	}
 	if source == j.key.source {
 		metadata.Fingerprint = events.FingerprintOf(salt, j.Canonical)

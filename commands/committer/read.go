@@ -32,7 +32,7 @@ var (
 
 // state is the state of one attempt: what was read, and what its own commands have changed.
 type state struct {
-	id      uuid.UUID       // in the metadata of every event
+	id      uuid.UUID       // of the append, in the metadata of every event
 	server  database.Server // of the attempt's connection
 	spent   map[window]int  // permits that the attempt uses
 	held    *bool           // the attempt has the lock of the log; nil: it does not wait for it yet
@@ -57,7 +57,7 @@ type state struct {
 
 func newState(jobs int) *state {
 	return &state{
-		id: uuid.New(), spent: map[window]int{},
+		spent:  map[window]int{},
 		titles: make(map[string]*title, jobs), deliveries: map[deliveryKey]*delivery{},
 		first: make(map[deliveryKey]*job, jobs), blocked: map[uuid.UUID]bool{},
 		parents: make(map[deliveryKey]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),

@@ -21,6 +21,9 @@ func NewFetchSize(maxEvents int) *FetchSize {
 	return &FetchSize{maxEvents: maxEvents, eventSize: largestEvent}
 }
 
+// SetMax changes the maximum number of events.
+func (f *FetchSize) SetMax(events int) { f.maxEvents = events }
+
 // Limit returns how many events to ask the database for.
 func (f *FetchSize) Limit() int { return max(1, min(f.maxEvents, MaxFetchBytes/f.eventSize)) }
 

@@ -17,12 +17,6 @@ import (
 	"novelgate/projections"
 )
 
-// Phases of a comparison in Progress. Its Total is equal to Done, because a comparison does not count the events first.
-const (
-	Replaying = "replaying"
-	Comparing = "comparing"
-)
-
 var (
 	// ErrNotComparable means that the live tables cannot be compared with the log. Reasons: the projection cannot apply
 	// an event, an erasure is unfinished, code of another generation wrote the tables, the checkpoint went back, or a
@@ -32,9 +26,10 @@ var (
 	// as a standby.
 	ErrMayNotCreate = errors.New("no permission to create a schema")
 
-	errCompared  = errors.New("another process is comparing this projection")
-	errStructure = errors.New("the structure of the tables has changed during the comparison: compare again")
-	errErased    = fmt.Errorf("%w: an author was erased, and the projection has not applied the erasure yet: compare "+
+	errCompared    = errors.New("another process is comparing this projection")
+	errInterrupted = errors.New("the replayed tables are gone: the database was restarted: compare again")
+	errStructure   = errors.New("the structure of the tables has changed during the comparison: compare again")
+	errErased      = fmt.Errorf("%w: an author was erased, and the projection has not applied the erasure yet: compare "+
 		"again when `novelgate serve` has run", ErrNotComparable)
 	errErasing = fmt.Errorf("%w: an author is being erased: compare again when `novelgate author erase` has ended",
 		ErrNotComparable)
@@ -42,9 +37,9 @@ var (
 
 // Comparison is the result of comparing the live tables of a projection with a replay of the log.
 type Comparison struct {
-	Name     string `json:"name"`
-	Position string `json:"position"` // of the last event in the live tables and in the replay
-	Events   int    `json:"events"`   // replayed events, of the stream types that the projection reads
+	Name     string          `json:"name"`
+	Position events.Position `json:"position"` // of the live tables and the replay: number of events in them
+	Events   int             `json:"events"`   // replayed events, also of stream types that the projection does not read
 
 	Tables []TableComparison `json:"tables"`
 }
@@ -52,8 +47,8 @@ type Comparison struct {
 // comparison is one run of Compare.
 type comparison struct {
 	*rebuild
-	snapshot string // pg_snapshot in which the live tables were last read
-	result   Comparison
+	end    events.Position // of the log in the snapshot in which the live tables were last read
+	result Comparison
 }
 
 // maxReplays limits the replays up to the position of the live tables before the snapshot. Each leaves fewer events to
@@ -62,10 +57,8 @@ const maxReplays = 4
 
 // Compare replays the log with the code of the projection into tables of a separate schema and compares these with the
 // live ones, row by row, while the live ones are in use. It reads the live tables in one read-only snapshot and replays
-// the log exactly up to their position in that snapshot. It fails with ErrNotComparable or ErrMayNotCreate. It ignores
-// config.Workers.
+// the log exactly up to their position in that snapshot. It fails with ErrNotComparable or ErrMayNotCreate.
 func Compare(ctx context.Context, config Config) (Comparison, error) {
-	config.Workers = 1 // three connections: one for the lock, and two to read and write, or to compare
 	r, err := newRebuild(ctx, config)
 	if err != nil {
 		return Comparison{}, err
@@ -118,7 +111,6 @@ const (
 // create creates empty tables. It first drops those of a crashed process.
 func (c *comparison) create(ctx context.Context) error {
 	tables := c.Projection.Tables()
-	c.record.phase = Replaying
 	return pgx.BeginFunc(ctx, c.pool, func(tx pgx.Tx) (err error) {
 		if c.record.structure, err = structureOf(ctx, tx, tables); err != nil {
 			return err
@@ -129,7 +121,13 @@ func (c *comparison) create(ctx context.Context) error {
 		if err := createTables(ctx, tx, c.Schema(), tables, unlogged); err != nil {
 			return mayNotCreate(err, insufficientPrivilege)
 		}
-		return createIndexes(ctx, tx, c.Schema(), tables, inTransaction)
+		if err := createIndexes(ctx, tx, c.Schema(), tables); err != nil {
+			return err
+		}
+		return execute(ctx, tx, []string{
+			`CREATE UNLOGGED TABLE ` + c.replayedTable() + ` (position bigint NOT NULL)`,
+			`INSERT INTO ` + c.replayedTable() + ` VALUES (0)`,
+		})
 	})
 }
 
@@ -151,35 +149,36 @@ func (c *comparison) drop(ctx context.Context) error {
 	return dropSchema(ctx, c.pool, c.Schema())
 }
 
+// replayedTable is the table with the position of the replayed tables. It is unlogged as they are: a restart of the
+// database empties all of them.
+func (r *rebuild) replayedTable() string {
+	return pgx.Identifier{r.compareSchema, "replayed"}.Sanitize()
+}
+
+// replayed returns the position of the replayed tables.
+func (r *rebuild) replayed(ctx context.Context, tx pgx.Tx) (position events.Position, err error) {
+	err = tx.QueryRow(ctx, `SELECT position FROM `+r.replayedTable()).Scan(&position)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, errInterrupted
+	}
+	if err != nil {
+		return 0, fmt.Errorf("read the position of the replay: %w", err)
+	}
+	return position, nil
+}
+
+func (r *rebuild) queueReplayed(batch *pgx.Batch, position events.Position) {
+	batch.Queue(`UPDATE `+r.replayedTable()+` SET position = $1`, position)
+}
+
 // replayToLive replays the log up to the current position of the live tables.
 func (c *comparison) replayToLive(ctx context.Context) error {
-	conn, err := c.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to replay: %w", err)
-	}
-	defer conn.Release()
-	var end events.Position
-	if projections.IsInline(c.Projection) {
-		end, err = eventlog.LastSettled(ctx, conn)
-	} else {
-		_, end, err = c.checkpoint(ctx, conn)
-	}
+	_, end, err := c.live(ctx, c.pool)
 	if err != nil {
 		return err
 	}
-	return c.replayAsSeen(ctx, conn, end)
+	return c.replay(ctx, end)
 }
-
-// replayAsSeen applies the events that the new tables lack, up to a position, as q sees the log. It leaves out the
-// events that staff have skipped: the transaction that records a skip also moves the live checkpoint past the event.
-func (c *comparison) replayAsSeen(ctx context.Context, q database.Querier, upTo events.Position) error {
-	fetch, streams := eventlog.NewFetchSize(c.ChunkSize), c.Projection.Streams()
-	return c.replay(ctx, func(ctx context.Context, after events.Position) (eventlog.Chunk, error) {
-		return eventlog.ReadRange(ctx, q, eventlog.Range{After: after, UpTo: upTo}, fetch, streams)
-	})
-}
-
-const snapshotSQL = `SELECT pg_current_snapshot()::text`
 
 // compareInSnapshot replays the last events and compares the tables in one snapshot.
 func (c *comparison) compareInSnapshot(ctx context.Context) error {
@@ -188,9 +187,6 @@ func (c *comparison) compareInSnapshot(ctx context.Context) error {
 	err := pgx.BeginTxFunc(ctx, c.pool, snapshot, func(live pgx.Tx) error {
 		if err := c.replayToSnapshot(ctx, live); err != nil {
 			return err
-		}
-		if err := live.QueryRow(ctx, snapshotSQL).Scan(&c.snapshot); err != nil {
-			return fmt.Errorf("read the snapshot: %w", err)
 		}
 		return c.compareTables(ctx, live)
 	})
@@ -218,42 +214,44 @@ func (c *comparison) replayToSnapshot(ctx context.Context, live pgx.Tx) error {
 	if _, err := live.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
-	var end events.Position
-	if projections.IsInline(c.Projection) {
-		// An append writes these tables in the same transaction, so they reflect every visible event, settled or not.
-		if end, err = eventlog.Last(ctx, live); err != nil {
-			return err
-		}
-	} else {
-		var generation int
-		if generation, end, err = c.checkpoint(ctx, live); err != nil {
-			return err
-		}
-		if generation != c.Projection.Generation() {
-			return fmt.Errorf("%w: code of generation %d wrote the tables, and this program has generation %d",
-				ErrNotComparable, generation, c.Projection.Generation())
-		}
-		if end.Compare(c.record.position) < 0 {
-			return fmt.Errorf("%w: the checkpoint went back from %s to %s", ErrNotComparable, c.record.position, end)
-		}
-		if err := c.checkErasuresApplied(ctx, live, end); err != nil {
-			return err
-		}
+	log, err := eventlog.End(ctx, live)
+	if err != nil {
+		return err
 	}
-	c.result.Position = end.String()
-	return c.replayAsSeen(ctx, live, end)
+	c.end = log.Position
+	generation, position, err := c.live(ctx, live)
+	if err != nil {
+		return err
+	}
+	if generation != c.Projection.Generation() {
+		return fmt.Errorf("%w: code of generation %d wrote the tables, and this program has generation %d",
+			ErrNotComparable, generation, c.Projection.Generation())
+	}
+	if position < c.record.position {
+		return fmt.Errorf("%w: the checkpoint went back from %d to %d", ErrNotComparable, c.record.position, position)
+	}
+	if err := c.checkErasuresApplied(ctx, live, position); err != nil {
+		return err
+	}
+	c.result.Position = position
+	return c.replay(ctx, position)
 }
 
-const liveSQL = `SELECT generation, transaction_id, position FROM projections WHERE name = $1`
+const liveSQL = `SELECT generation, position FROM projections WHERE name = $1`
 
-// checkpoint returns the generation and position of the live tables: the beginning if the projection never ran.
-func (c *comparison) checkpoint(ctx context.Context, db database.DB) (generation int, at events.Position, err error) {
-	err = db.QueryRow(ctx, liveSQL, c.Projection.Name()).Scan(&generation, &at.TransactionID, &at.Ordinal)
+// live returns the generation and position of the live tables: the beginning if the projection never ran. An inline
+// projection is always at the end of the log.
+func (c *comparison) live(ctx context.Context, q database.Querier) (generation int, at events.Position, err error) {
+	if projections.IsInline(c.Projection) {
+		end, err := eventlog.End(ctx, q)
+		return c.Projection.Generation(), end.Position, err
+	}
+	err = q.QueryRow(ctx, liveSQL, c.Projection.Name()).Scan(&generation, &at)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return c.Projection.Generation(), events.Position{}, nil
+		return c.Projection.Generation(), 0, nil
 	}
 	if err != nil {
-		return 0, events.Position{}, fmt.Errorf("read checkpoint: %w", err)
+		return 0, 0, fmt.Errorf("read checkpoint: %w", err)
 	}
 	return generation, at, nil
 }
@@ -276,13 +274,8 @@ func (c *comparison) compareAfterErasures(ctx context.Context) error {
 	return err
 }
 
-const (
-	erasedAfterSQL = `SELECT EXISTS (SELECT FROM events WHERE (transaction_id, position) > ($1::xid8, $2::integer) AND event_type = $3)`
-
-	// erasedSinceSQL reports whether a transaction that the snapshot does not show has appended an erasure.
-	erasedSinceSQL = `SELECT EXISTS (SELECT FROM events
-WHERE transaction_id >= pg_snapshot_xmin($1::text::pg_snapshot) AND NOT pg_visible_in_snapshot(transaction_id, $1::text::pg_snapshot) AND event_type = $2)`
-)
+// erasedSQL reports whether an author was erased from a position on.
+const erasedSQL = `SELECT EXISTS (SELECT FROM events WHERE log_index >= $1 AND event_type = $2)`
 
 // checkErasuresApplied fails with errErased when an author was erased after the position of the live tables, which then
 // still have personal data that is no longer in the log.
@@ -291,7 +284,7 @@ func (c *comparison) checkErasuresApplied(ctx context.Context, live pgx.Tx, end 
 		return nil
 	}
 	var erased bool
-	err := live.QueryRow(ctx, erasedAfterSQL, end.TransactionID, end.Ordinal, events.AuthorErased{}.Type()).Scan(&erased)
+	err := live.QueryRow(ctx, erasedSQL, end, events.AuthorErased{}.Type()).Scan(&erased)
 	if err != nil {
 		return fmt.Errorf("look for erasures: %w", err)
 	}
@@ -315,7 +308,7 @@ func (c *comparison) checkNoErasureUnderWay(ctx context.Context) error {
 		return err
 	}
 	if !underWay {
-		if err := c.pool.QueryRow(ctx, erasedSinceSQL, c.snapshot, events.AuthorErased{}.Type()).Scan(&underWay); err != nil {
+		if err := c.pool.QueryRow(ctx, erasedSQL, c.end, events.AuthorErased{}.Type()).Scan(&underWay); err != nil {
 			return fmt.Errorf("look for erasures: %w", err)
 		}
 	}

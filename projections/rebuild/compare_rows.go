@@ -176,8 +176,6 @@ SET LOCAL extra_float_digits = 1; SET LOCAL enable_seqscan = on; SET LOCAL work_
 // compareTables compares the live tables, as the transaction live sees them, with the new ones, which only this process
 // writes.
 func (c *comparison) compareTables(ctx context.Context, live pgx.Tx) error {
-	c.record.phase = Comparing
-	c.advance(0)
 	return pgx.BeginFunc(ctx, c.pool, func(replayed pgx.Tx) error {
 		if err := c.setSearchPath(ctx, replayed); err != nil {
 			return err

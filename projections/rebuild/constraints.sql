@@ -1,4 +1,4 @@
--- Statements that add the constraints of the live tables, $2, that the new ones in schema $1 lack. Keys use their existing indexes.
+-- Statements that add the constraints of the live tables, $2, to the new ones in schema $1. Keys use their existing indexes.
 -- Run it with search_path = pg_catalog.
 SELECT format('ALTER TABLE %I.%I ADD CONSTRAINT %I %s', $1::text, t.relname, c.conname,
               CASE WHEN c.contype IN ('p', 'u') THEN
@@ -9,7 +9,4 @@ FROM pg_constraint AS c
 JOIN pg_class AS t ON t.oid = c.conrelid
 LEFT JOIN pg_class AS x ON x.oid = c.conindid
 WHERE t.relnamespace = 'public'::regnamespace AND t.relname = ANY ($2::text[]) AND c.contype IN ('p', 'u', 'x', 'f')
-  AND NOT EXISTS (
-      SELECT FROM pg_constraint AS built JOIN pg_class AS n ON n.oid = built.conrelid
-      WHERE n.relnamespace = to_regnamespace(quote_ident($1)) AND n.relname = t.relname AND built.conname = c.conname)
 ORDER BY t.relname, c.contype = 'f', c.conname

@@ -3,15 +3,12 @@
 // # Steps
 //
 //	begin    create a schema (such as posts_2) with tables of the same structure as those in public
-//	load     projections.Bulk only: copy the rows that old events add, while the tables have no index
-//	index    build indexes concurrently and add constraints; then apply the old events that do more than add rows
-//	follow   apply the events since the start of the rebuild; without load, all events
-//	switch   one transaction: lock the checkpoint (inline: block appends), apply the last events, exchange the tables,
+//	replay   apply the log from its beginning to its end, chunk by chunk
+//	switch   one transaction: lock the checkpoint (inline: the log), apply the last events, exchange the tables,
 //	         re-create the views, drop the old tables
 //
-// projections.CatchUp applies the events, as it does for live tables. Every writing transaction is short, because the
-// oldest running one holds back all readers of the log. Each stores its position, so an interrupted rebuild continues
-// from there, even after kill -9.
+// Every chunk is read, applied and recorded in one transaction, so an interrupted rebuild continues from its record, even
+// after kill -9 or a failover.
 //
 // # Readers
 //
@@ -38,32 +35,28 @@
 package rebuild
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"strconv"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/projections"
 )
 
-// Phases of a rebuild, as stored. A projection that is not projections.Bulk starts with Following.
-const (
-	Loading   = "loading"
-	Indexing  = "indexing"
-	Following = "following"
-	Finished  = "finished"
-)
+// Connections is the number of connections that a rebuild or a comparison opens: one holds a lock, one replays, and one
+// reads what the other must not see.
+const Connections = 3
+
+// ChunkSize is the default number of events in one transaction.
+const ChunkSize = 10_000
 
 // Reasons why a rebuild does not start or ends early.
 var (
@@ -81,15 +74,9 @@ var (
 type Config struct {
 	// Pool provides the configuration of the connections that the rebuild opens. Required.
 	Pool *pgxpool.Pool
-	// Connections is the number of connections of the rebuild, at least Workers + 2: one holds a lock, one reads. Default:
-	// Workers + 3, so that the throttle need not wait for one.
-	Connections int
 	// Projection is the projection to rebuild. Required. The switch of an inline one blocks appends for a moment.
 	Projection projections.Projection
-	// Workers is the number of concurrent writers, for projections.Bulk only. Default: the number of processors plus one,
-	// because each writer waits for the database at times.
-	Workers int
-	// ChunkSize is the number of events in one transaction. Default: projections.ChunkSize.
+	// ChunkSize is the number of events in one transaction. Default: ChunkSize.
 	ChunkSize int
 	// Now is the clock of the throttle, which slows the rebuild down while clients append. Default: no throttle.
 	Now func() time.Time
@@ -101,11 +88,10 @@ type Config struct {
 	isDue func(context.Context) (bool, error) // asked when the projection is locked; nil: it is due
 }
 
-// Progress is the progress of a rebuild.
+// Progress is the progress of a rebuild or a comparison.
 type Progress struct {
-	Phase string
-	Done  int // events
-	Total int // events in the log at the start, at least Done
+	Done  events.Position // number of events in the new tables
+	Total events.Position // events in the log at the start, at least Done
 }
 
 // Result is the result of a rebuild.
@@ -117,29 +103,23 @@ type Result struct {
 	Events     int    `json:"events"`  // read by this process before the switch
 }
 
-// rebuild is one run. It implements projections.Target.
+// rebuild is one run.
 type rebuild struct {
 	Config
-	pool          *pgxpool.Pool // its own connections
-	builder       uuid.UUID     // this process, in the record
-	record        record
-	resumed       bool
-	skipped       map[projections.Delivery]bool // events to leave out
-	appends       atomic.Int64                  // appends of clients, in events a second
-	tailFetch     *eventlog.FetchSize           // limits the events that the switch itself applies
-	compareSchema string                        // schema of the tables of a comparison; empty in a rebuild
+	pool    *pgxpool.Pool // its own connections
+	builder uuid.UUID     // this process, in the record
+	record  record
+	resumed bool
+	skipped map[projections.Delivery]bool // events to leave out
+	fetch   *eventlog.FetchSize
+	paceEnd events.Position // end of the log when the latest chunk was paced
+	read    int             // events of this run
 
-	logMu    sync.Mutex        // not mu: new connections must not wait for Progress
-	identity eventlog.Identity // of the log from which it reads
-
-	mu   sync.Mutex
-	done int // events of the rebuild so far, including interrupted runs
-	read int // events of this run
+	compareSchema string // schema of the tables of a comparison; empty in a rebuild
 }
 
 // Run rebuilds a projection and switches to the new tables. When it ends early, with an error or because ctx ended, the
-// live tables are unchanged, and the next Run continues if this one has called Progress; after ErrStructure it starts
-// again.
+// live tables are unchanged, and the next Run continues if this one has called Progress.
 func Run(ctx context.Context, config Config) (Result, error) {
 	r, err := newRebuild(ctx, config)
 	if err != nil {
@@ -160,8 +140,6 @@ func Run(ctx context.Context, config Config) (Result, error) {
 			return Result{}, errNotDue
 		}
 	}
-	defer r.watchAppends(ctx)()
-
 	if err := r.build(ctx); err != nil {
 		err = fmt.Errorf("rebuild projection %s: %w", r.Projection.Name(), err)
 		r.recordError(context.WithoutCancel(ctx), err)
@@ -177,57 +155,16 @@ func (r *rebuild) build(ctx context.Context) error {
 	if err := r.begin(ctx); err != nil {
 		return err
 	}
-	r.advance(0) // reports the phase
-	if r.record.phase == Loading {
-		if err := r.replayLog(ctx, r.record.target); err != nil {
-			return err
-		}
-		if err := r.enter(ctx, Indexing); err != nil {
-			return err
-		}
-	}
-	if r.record.phase == Indexing {
-		if err := r.index(ctx); err != nil {
-			return err
-		}
-		if err := r.replay(ctx, r.deferredEvents()); err != nil {
-			return err
-		}
-		if err := r.enter(ctx, Following); err != nil {
-			return err
-		}
-	}
-	if err := r.replayLog(ctx, endOfLog); err != nil {
+	r.report()
+	if err := r.replay(ctx, endOfLog); err != nil {
 		return err
 	}
 	return r.switchOver(ctx)
 }
 
-// index makes the missing indexes, one after another, outside of a transaction.
-func (r *rebuild) index(ctx context.Context) error {
-	conn, err := r.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to make indexes: %w", err)
-	}
-	defer conn.Release()
-	defer conn.Conn().Close(ctx) //nolint:errcheck // it must not be used again, because its settings change
-	if r.busy() {
-		if _, err := conn.Exec(ctx, `SET max_parallel_maintenance_workers = 0`); err != nil {
-			return fmt.Errorf("limit processes that make indexes: %w", err)
-		}
-	}
-	return createIndexes(ctx, conn, r.Schema(), r.Projection.Tables(), concurrently)
-}
-
 func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
-	if config.Workers <= 0 {
-		config.Workers = runtime.GOMAXPROCS(0) + 1
-	}
-	if _, bulk := config.Projection.(projections.Bulk); !bulk {
-		config.Workers = 1
-	}
 	if config.ChunkSize <= 0 {
-		config.ChunkSize = projections.ChunkSize
+		config.ChunkSize = ChunkSize
 	}
 	if config.Progress == nil {
 		config.Progress = func(Progress) {}
@@ -237,10 +174,9 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 	}
 	config.Logger = config.Logger.With(slog.String("projection", config.Projection.Name()))
 	settings := config.Pool.Config()
-	settings.MaxConns = int32(cmp.Or(config.Connections, config.Workers+3)) //nolint:gosec // a small number
+	settings.MaxConns = Connections
 	settings.ConnConfig.RuntimeParams["application_name"] = "novelgate-rebuild"
 	prepare := settings.AfterConnect
-	r := &rebuild{Config: config, builder: uuid.New(), tailFetch: eventlog.NewFetchSize(tailSize)}
 	settings.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if prepare != nil {
 			if err := prepare(ctx, conn); err != nil {
@@ -251,34 +187,13 @@ func newRebuild(ctx context.Context, config Config) (*rebuild, error) {
 		if _, err := conn.Exec(ctx, `SET synchronous_commit = off`); err != nil {
 			return fmt.Errorf("set synchronous_commit: %w", err)
 		}
-		if err := eventlog.SetUpReader(ctx, conn); err != nil {
-			return err
-		}
-		identity, err := eventlog.Identify(ctx, conn)
-		if err != nil {
-			return err
-		}
-		return r.checkLog(identity)
+		return eventlog.SetUpReader(ctx, conn)
 	}
-	var err error
-	if r.pool, err = pgxpool.NewWithConfig(ctx, settings); err != nil {
+	pool, err := pgxpool.NewWithConfig(ctx, settings)
+	if err != nil {
 		return nil, fmt.Errorf("open pool to rebuild: %w", err)
 	}
-	return r, nil
-}
-
-// checkLog fails with eventlog.ErrOtherLog unless identity is that of the first connection: events of one log must not
-// be written into the database of another. The next Run continues from the record in the database that it finds.
-func (r *rebuild) checkLog(identity eventlog.Identity) error {
-	r.logMu.Lock()
-	defer r.logMu.Unlock()
-	if r.identity == (eventlog.Identity{}) {
-		r.identity = identity
-	}
-	if r.identity != identity {
-		return eventlog.ErrOtherLog
-	}
-	return nil
+	return &rebuild{Config: config, pool: pool, builder: uuid.New(), fetch: eventlog.NewFetchSize(config.ChunkSize)}, nil
 }
 
 const (
@@ -320,7 +235,7 @@ func (r *rebuild) lock(ctx context.Context) (unlock func(), err error) {
 	}, nil
 }
 
-// Schema implements projections.Target: the schema of the new tables.
+// Schema returns the schema of the new tables.
 func (r *rebuild) Schema() string {
 	if r.compareSchema != "" {
 		return r.compareSchema
@@ -337,11 +252,7 @@ func (r *rebuild) tablesIn(schema string) []string {
 	return list
 }
 
-// advance adds events to the progress.
-func (r *rebuild) advance(events int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.done += events
-	r.read += events
-	r.Progress(Progress{Phase: r.record.phase, Done: r.done, Total: max(r.record.total, r.done)})
+// report calls Progress.
+func (r *rebuild) report() {
+	r.Progress(Progress{Done: r.record.position, Total: max(r.record.total, r.record.position)})
 }

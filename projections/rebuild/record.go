@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,36 +16,27 @@ import (
 // record is the row of projection_rebuilds.
 type record struct {
 	build, generation int
-	phase, structure  string
-	position          events.Position // up to which events are applied; while Indexing, up to which deferred ones are
-	target            events.Position // end of Loading
-	done, total       int             // events
+	structure         string
+	position          events.Position // of the new tables
+	total             events.Position // end of the log at the start
+	isFinished        bool
 }
 
 const (
-	readRecordSQL = `SELECT build, generation, phase, structure, transaction_id, position, target_transaction_id,
-    target_position, events_done, events_total
+	readRecordSQL = `SELECT build, generation, structure, position, events_total, finished_at IS NOT NULL
 FROM projection_rebuilds WHERE name = $1`
 
 	takeOverSQL = `UPDATE projection_rebuilds SET builder = $2, error = NULL WHERE name = $1`
 
 	deleteRecordSQL = `DELETE FROM projection_rebuilds WHERE name = $1`
 
-	// $9: events in the log.
-	insertRecordSQL = `INSERT INTO projection_rebuilds (name, build, generation, phase, structure, builder, transaction_id, position,
-    target_transaction_id, target_position, events_done, events_total, started_at)
-VALUES ($1, $2, $3, $4, $5, $6, '0', 0, $7, $8, 0, $9, statement_timestamp())`
+	insertRecordSQL = `INSERT INTO projection_rebuilds (name, build, generation, structure, builder, position, events_total, started_at)
+VALUES ($1, $2, $3, $4, $5, 0, $6, statement_timestamp())`
 
-	countEventsSQL = `SELECT count(*) FROM events`
+	// lockRecordSQL finds nothing if another process is the builder. $2: builder.
+	lockRecordSQL = `SELECT position FROM projection_rebuilds WHERE name = $1 AND builder = $2 FOR NO KEY UPDATE`
 
-	// $2, $3: position, $4: number of further events.
-	saveSQL = `UPDATE projection_rebuilds SET transaction_id = $2, position = $3, events_done = events_done + $4 WHERE name = $1`
-
-	enterSQL = `UPDATE projection_rebuilds
-SET phase = $3, transaction_id = $4, position = $5, target_transaction_id = $6, target_position = $7
-WHERE name = $1 AND builder = $2`
-
-	dropRestSQL = `DELETE FROM projection_rebuild_rest WHERE name = $1`
+	saveSQL = `UPDATE projection_rebuilds SET position = $2 WHERE name = $1`
 
 	errorSQL = `UPDATE projection_rebuilds SET error = $3 WHERE name = $1 AND builder = $2`
 )
@@ -70,52 +60,33 @@ func (r *rebuild) begin(ctx context.Context) error {
 		return err
 	}
 	// Continue only if this process would have built the same tables.
-	if found != nil && found.phase != Finished && found.generation == r.Projection.Generation() &&
-		found.structure == structure {
-		if r.resumed, err = r.logHas(ctx, found.position, found.target); err != nil {
-			return err
-		}
-	}
+	r.resumed = found != nil && !found.isFinished && found.generation == r.Projection.Generation() &&
+		found.structure == structure
 	if !r.resumed {
 		return r.start(ctx, found, structure)
 	}
-	r.record, r.done = *found, found.done
+	r.record = *found
 	if _, err := r.pool.Exec(ctx, takeOverSQL, r.Projection.Name(), r.builder); err != nil {
 		return fmt.Errorf("take over: %w", err)
 	}
 	return nil
 }
 
-// logHas reports whether the log, which may have been set back, has events at these positions. The beginning of the log
-// counts as present.
-func (r *rebuild) logHas(ctx context.Context, positions ...events.Position) (bool, error) {
-	slices.SortFunc(positions, events.Position.Compare)
-	positions = slices.DeleteFunc(slices.Compact(positions),
-		func(p events.Position) bool { return p == events.Position{} })
-	found, err := eventlog.ReadAt(ctx, r.pool, positions, eventlog.NewFetchSize(max(1, len(positions))))
-	return found.Read == len(positions), err
-}
-
 // start starts a new rebuild with empty tables, in place of those of an earlier attempt.
-func (r *rebuild) start(ctx context.Context, found *record, structure string) (err error) {
-	rec := &r.record
+func (r *rebuild) start(ctx context.Context, found *record, structure string) error {
 	// Build 1 is the tables that migrations created.
-	*rec = record{build: 2, generation: r.Projection.Generation(), phase: Following, structure: structure}
+	rec := record{build: 2, generation: r.Projection.Generation(), structure: structure}
 	if found != nil {
 		rec.build = found.build
-		if found.phase == Finished {
+		if found.isFinished {
 			rec.build++
 		}
 	}
-	if _, bulk := r.Projection.(projections.Bulk); bulk {
-		rec.phase = Loading
-		if rec.target, err = eventlog.LastSettled(ctx, r.pool); err != nil {
-			return err
-		}
+	end, err := eventlog.End(ctx, r.pool)
+	if err != nil {
+		return err
 	}
-	if err := r.pool.QueryRow(ctx, countEventsSQL).Scan(&rec.total); err != nil {
-		return fmt.Errorf("count events: %w", err)
-	}
+	rec.total, r.record = end.Position, rec
 	if !projections.IsInline(r.Projection) {
 		if err := projections.CreateCheckpoint(ctx, r.pool, r.Projection); err != nil {
 			return err
@@ -125,16 +96,15 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) (e
 		if err := r.dropBuild(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.phase, rec.structure,
-			r.builder, rec.target.TransactionID, rec.target.Ordinal, rec.total)
+		_, err := tx.Exec(ctx, insertRecordSQL, r.Projection.Name(), rec.build, rec.generation, rec.structure, r.builder,
+			rec.total)
 		if err != nil {
 			return fmt.Errorf("record the rebuild: %w", err)
 		}
-		err = createTables(ctx, tx, r.Schema(), r.Projection.Tables(), permanent)
-		if err != nil || rec.phase == Loading {
+		if err := createTables(ctx, tx, r.Schema(), r.Projection.Tables(), permanent); err != nil {
 			return err
 		}
-		return createIndexes(ctx, tx, r.Schema(), r.Projection.Tables(), inTransaction)
+		return createIndexes(ctx, tx, r.Schema(), r.Projection.Tables())
 	})
 }
 
@@ -152,8 +122,8 @@ func (r *rebuild) dropBuild(ctx context.Context, tx pgx.Tx) error {
 
 func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	var f record
-	err := r.pool.QueryRow(ctx, readRecordSQL, r.Projection.Name()).Scan(&f.build, &f.generation, &f.phase, &f.structure,
-		&f.position.TransactionID, &f.position.Ordinal, &f.target.TransactionID, &f.target.Ordinal, &f.done, &f.total)
+	err := r.pool.QueryRow(ctx, readRecordSQL, r.Projection.Name()).Scan(&f.build, &f.generation, &f.structure,
+		&f.position, &f.total, &f.isFinished)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -163,30 +133,29 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	return &f, nil
 }
 
-// enter records the start of Indexing, at the first deferred event, or of Following, at the end of Loading.
-func (r *rebuild) enter(ctx context.Context, phase string) error {
-	next := r.record
-	next.phase, next.position = phase, r.record.target
-	if phase == Indexing {
-		next.target, next.position = r.record.position, events.Position{}
+// lockRecord locks the record until the end of the transaction and returns its position. Only the process that the
+// record names as builder may write.
+func (r *rebuild) lockRecord(ctx context.Context, tx pgx.Tx) (position events.Position, err error) {
+	if r.compareSchema != "" {
+		return r.replayed(ctx, tx)
 	}
-	err := pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
-		tag, err := tx.Exec(ctx, enterSQL, r.Projection.Name(), r.builder, phase, next.position.TransactionID,
-			next.position.Ordinal, next.target.TransactionID, next.target.Ordinal)
-		if err == nil && tag.RowsAffected() == 0 {
-			err = ErrTakenOver
-		}
-		if err == nil && phase == Following {
-			_, err = tx.Exec(ctx, dropRestSQL, r.Projection.Name())
-		}
-		return err
-	})
+	err = tx.QueryRow(ctx, lockRecordSQL, r.Projection.Name(), r.builder).Scan(&position)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, ErrTakenOver
+	}
 	if err != nil {
-		return fmt.Errorf("enter phase %s: %w", phase, err)
+		return 0, fmt.Errorf("lock record: %w", err)
 	}
-	r.record = next
-	r.advance(0)
-	return nil
+	return position, nil
+}
+
+// queueSave queues the statement that records a position.
+func (r *rebuild) queueSave(batch *pgx.Batch, position events.Position) {
+	if r.compareSchema != "" {
+		r.queueReplayed(batch, position)
+		return
+	}
+	batch.Queue(saveSQL, r.Projection.Name(), position)
 }
 
 // recordError stores the error that ended the rebuild, for projection list.
@@ -201,10 +170,9 @@ var ErrNothingToDiscard = errors.New("there is no unfinished rebuild of this pro
 
 // Discarded describes a discarded rebuild.
 type Discarded struct {
-	Name       string `json:"name"`
-	Generation int    `json:"generation"` // of the code that built it
-	Phase      string `json:"phase"`      // last phase
-	EventsDone int    `json:"eventsDone"` // number of events that were read
+	Name       string          `json:"name"`
+	Generation int             `json:"generation"` // of the code that built it
+	EventsDone events.Position `json:"eventsDone"` // number of events that were read
 }
 
 // A killed process no longer holds its advisory lock, but the server may still execute its last statement and hold the
@@ -215,7 +183,7 @@ const discardLockTimeoutSQL = `SET LOCAL lock_timeout = '5s'`
 // starts from the beginning of the log. The live tables stay as they are. It fails with ErrUnderWay while a process
 // runs the rebuild, and with ErrNothingToDiscard.
 func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (Discarded, error) {
-	r, err := newRebuild(ctx, Config{Pool: pool, Projection: projection, Workers: 1})
+	r, err := newRebuild(ctx, Config{Pool: pool, Projection: projection})
 	if err != nil {
 		return Discarded{}, err
 	}
@@ -227,7 +195,7 @@ func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	defer unlock()
 
 	found, err := r.readRecord(ctx)
-	if err == nil && (found == nil || found.phase == Finished) {
+	if err == nil && (found == nil || found.isFinished) {
 		err = ErrNothingToDiscard
 	}
 	if err == nil {
@@ -245,6 +213,5 @@ func Discard(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	if err != nil {
 		return Discarded{}, fmt.Errorf("discard rebuild of projection %s: %w", projection.Name(), err)
 	}
-	return Discarded{Name: projection.Name(), Generation: found.generation, Phase: found.phase, EventsDone: found.done},
-		nil
+	return Discarded{Name: projection.Name(), Generation: found.generation, EventsDone: found.position}, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,43 +21,28 @@ import (
 // load of longer queries that is not enough, so the wait grows from attempt to attempt, but stays below PostgreSQL's
 // deadlock_timeout of a second: in a deadlock the switch fails first.
 const (
-	firstLockWait   = 50 * time.Millisecond // doubles every fourth attempt, up to maxLockWait
-	maxLockWait     = 800 * time.Millisecond
-	firstPause      = 20 * time.Millisecond // between attempts; doubles up to maxPause
-	maxPause        = 2 * time.Second
-	warnAfter       = 8 // attempts before a warning
-	warnHiddenAfter = 3 // attempts with too many unapplied events before a warning
-	vacuumWait      = 3 * time.Second
+	firstLockWait = 50 * time.Millisecond // doubles every fourth attempt, up to maxLockWait
+	maxLockWait   = 800 * time.Millisecond
+	firstPause    = 20 * time.Millisecond // between attempts; doubles up to maxPause
+	maxPause      = 2 * time.Second
+	warnAfter     = 8 // attempts before a warning
+	vacuumWait    = 3 * time.Second
 )
 
-const (
-	tailSize = 1000  // maximum number of events that the switch itself applies
-	scanSize = 10000 // maximum number of events that it reads while it blocks appends; most may be of other stream types
-)
+// tailSize is the maximum number of events that the switch itself applies.
+const tailSize = 2000
 
 var errTooFarBehind = errors.New("the log has grown too much for the switch")
 
 const (
-	lockLiveSQL = `SELECT transaction_id, position, state FROM projections WHERE name = $1 FOR NO KEY UPDATE`
-
-	// behindSQL counts the visible events after ($1, $2), settled or not, but at most $4: first all of them, then those of
-	// the stream types $3, where NULL means all types.
-	behindSQL = `SELECT count(*), count(*) FILTER (WHERE $3::text[] IS NULL OR e.stream_type = ANY ($3)) FROM (
-    SELECT stream_type FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id,
-        position LIMIT $4
-) AS e`
-
-	lockLogSQL = `LOCK TABLE events IN SHARE MODE`
+	lockLiveSQL = `SELECT position FROM projections WHERE name = $1 FOR NO KEY UPDATE`
 
 	switchCheckpointSQL = `UPDATE projections
-SET generation = $2, transaction_id = $3, position = $4, state = 'running', error = NULL, failed_transaction_id = NULL,
-    failed_position = NULL, unknown_type = NULL, updated_at = statement_timestamp()
+SET generation = $2, position = $3, state = 'running', error = NULL, failed_log_index = NULL, unknown_type = NULL,
+    updated_at = statement_timestamp()
 WHERE name = $1`
 
-	finishSQL = `UPDATE projection_rebuilds
-SET phase = 'finished', transaction_id = $3, position = $4, events_done = events_done + $5,
-    finished_at = statement_timestamp(), error = NULL
-WHERE name = $1 AND builder = $2`
+	finishSQL = `UPDATE projection_rebuilds SET finished_at = statement_timestamp(), error = NULL WHERE name = $1`
 )
 
 // switchOver makes the new tables the live ones, once it gets all locks in one attempt.
@@ -64,49 +50,31 @@ func (r *rebuild) switchOver(ctx context.Context) error {
 	if _, err := r.pool.Exec(ctx, `ANALYZE `+strings.Join(r.tablesIn(r.Schema()), ", ")); err != nil {
 		return fmt.Errorf("analyze the new tables: %w", err)
 	}
-	behind := 0  // attempts that failed with errTooFarBehind
-	attempt := 1 // grows when a lock was not free, and with it the next wait for locks
-	for {
-		err := r.checkLag(ctx)
-		if err == nil {
-			err = r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), maxLockWait))
-		}
+	for attempt := 1; ; { // grows when a lock was not free, and with it the next wait for locks
+		err := r.trySwitch(ctx, min(firstLockWait<<min(attempt/4, 10), maxLockWait))
 		_, poisoned := errors.AsType[*PoisonError](err)
 		switch {
 		case err == nil:
 			return nil
-		case errors.Is(err, errTooFarBehind):
-			behind++
-			if projections.IsInline(r.Projection) && !r.pauseForLog(ctx, behind) {
-				return ctx.Err()
-			}
+		case errors.Is(err, errTooFarBehind), poisoned:
+			// replay returns the error of a poisoned event, unless staff have skipped it meanwhile.
 		case eventlog.IsConflict(err) && !eventlog.BlamesData(err):
 			if !r.pauseForLocks(ctx, attempt, err) {
 				return ctx.Err()
 			}
 			attempt++
-		case poisoned: // replayLog returns the same error, unless staff have skipped the event meanwhile
 		default:
-			// One of the last events may be the cause: replayLog finds it.
-			if followErr := r.replayLog(ctx, endOfLog); followErr != nil {
-				return followErr
+			// One of the last events may be the cause: replay finds it.
+			if replayErr := r.replay(ctx, endOfLog); replayErr != nil {
+				return replayErr
 			}
 			return fmt.Errorf("switch: %w", err)
 		}
-		// The live tables have new events.
-		if err := r.replayLog(ctx, endOfLog); err != nil {
+		// The log has new events.
+		if err := r.replay(ctx, endOfLog); err != nil {
 			return err
 		}
 	}
-}
-
-// pauseForLog pauses until the log may have settled. It returns false when ctx has ended.
-func (r *rebuild) pauseForLog(ctx context.Context, behind int) bool {
-	if behind == warnHiddenAfter {
-		r.Logger.WarnContext(ctx, "The switch to the new tables waits for the log to settle: a transaction that is open "+
-			"elsewhere hides a part of it")
-	}
-	return eventlog.Sleep(ctx, watchInterval)
 }
 
 // pauseForLocks lets the sessions pass that wait behind the attempt. It returns false when ctx has ended.
@@ -119,43 +87,31 @@ func (r *rebuild) pauseForLocks(ctx context.Context, attempt int, cause error) b
 	return eventlog.Sleep(ctx, pause/2+rand.N(pause)) //nolint:gosec // not a secret
 }
 
-// checkLag fails with errTooFarBehind if so many events are left that an inline switch would block appends for long.
-// replayLog does not reduce them while a transaction anywhere on the cluster keeps events from settling.
-func (r *rebuild) checkLag(ctx context.Context) error {
-	if !projections.IsInline(r.Projection) {
-		return nil
-	}
-	var all, own int
-	if err := r.pool.QueryRow(ctx, behindSQL, r.record.position.TransactionID, r.record.position.Ordinal,
-		r.Projection.Streams(), scanSize).Scan(&all, &own); err != nil {
-		return fmt.Errorf("count the events that are left: %w", err)
-	}
-	if all >= scanSize || own >= tailSize {
-		return errTooFarBehind
-	}
-	return nil
-}
-
 func (r *rebuild) trySwitch(ctx context.Context, lockWait time.Duration) error {
 	return pgx.BeginFunc(ctx, r.pool, func(tx pgx.Tx) error {
 		if err := r.lockOutVacuum(ctx, tx); err != nil {
 			return err
 		}
+		if projections.IsInline(r.Projection) {
+			var lock pgx.Batch
+			lock.Queue(`SET LOCAL lock_timeout = ` + strconv.Itoa(int(maxLockWait.Milliseconds())))
+			eventlog.Lock(&lock)
+			if err := tx.SendBatch(ctx, &lock).Close(); err != nil {
+				return fmt.Errorf("lock the log: %w", err)
+			}
+		}
 		settings := fmt.Sprintf(`SET LOCAL lock_timeout = %d; SET LOCAL synchronous_commit = on`, lockWait.Milliseconds())
 		if _, err := tx.Exec(ctx, settings); err != nil {
 			return fmt.Errorf("set up the switch: %w", err)
 		}
-		tail, err := r.readTail(ctx, tx)
+		end, err := r.applyTail(ctx, tx)
 		if err != nil {
-			return err
-		}
-		if err := r.applyTail(ctx, tx, &tail); err != nil {
 			return err
 		}
 		if err := r.exchange(ctx, tx); err != nil {
 			return err
 		}
-		return r.finish(ctx, tx, &tail)
+		return r.finish(ctx, tx, end)
 	})
 }
 
@@ -172,81 +128,49 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// readTail blocks the writers of the live tables and returns the events that the new tables lack. It fails with
-// errTooFarBehind if these are too many, or end before the live checkpoint.
-func (r *rebuild) readTail(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
-	if projections.IsInline(r.Projection) {
-		return r.readTailOfLog(ctx, tx)
-	}
+// applyTail applies the events that the new tables lack, and returns their end. The writers of the live tables wait: for
+// the log, or for the checkpoint. It fails with errTooFarBehind if the events are too many.
+func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx) (end events.Position, err error) {
 	var live events.Position
-	var state string
-	if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live.TransactionID, &live.Ordinal,
-		&state); err != nil {
-		return eventlog.Chunk{}, fmt.Errorf("lock checkpoint: %w", err)
-	}
-	tail, err := eventlog.ReadChunk(ctx, tx, r.record.position, r.tailFetch, r.Projection.Streams())
-	// The checkpoint of a diverged projection is not in the log, and may be after the end of the log.
-	if err == nil && (tail.Full || state != projections.Diverged && tail.End.Compare(live) < 0) {
-		err = errTooFarBehind
-	}
-	return tail, err
-}
-
-// readTailOfLog is readTail for inline projections: it blocks appends.
-func (r *rebuild) readTailOfLog(ctx context.Context, tx pgx.Tx) (eventlog.Chunk, error) {
-	if _, err := tx.Exec(ctx, lockLogSQL); err != nil {
-		return eventlog.Chunk{}, fmt.Errorf("block appends: %w", err)
-	}
-	// Every append has committed or waits, so every visible event is settled.
-	last, err := eventlog.Last(ctx, tx)
-	if err != nil {
-		return eventlog.Chunk{}, err
-	}
-	tail, err := eventlog.ReadRange(ctx, tx, eventlog.Range{After: r.record.position, UpTo: last}, r.tailFetch,
-		r.Projection.Streams())
-	if err == nil && tail.Full { // events were appended since checkLag
-		err = errTooFarBehind
-	}
-	return tail, err
-}
-
-// applyTail applies the events that the new tables lack.
-func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
-	r.removeSkipped(tail)
-	if len(tail.Undecodable) > 0 {
-		return poison(&tail.Undecodable[0].Recorded, tail.Undecodable[0])
+	if !projections.IsInline(r.Projection) {
+		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live); err != nil {
+			return 0, fmt.Errorf("lock checkpoint: %w", err)
+		}
 	}
 	if err := r.setSearchPath(ctx, tx); err != nil {
-		return err
+		return 0, err
 	}
-	var writes pgx.Batch
-	if err := projections.Apply(ctx, r.Projection, &writes, tail.Events); err != nil {
-		return err
+	position, err := r.lockRecord(ctx, tx)
+	if err != nil {
+		return 0, err
 	}
-	if err := tx.SendBatch(ctx, &writes).Close(); err != nil {
-		return fmt.Errorf("apply the last %d events: %w", len(tail.Events), err)
+	r.fetch.SetMax(tailSize)
+	tail, err := eventlog.ReadChunk(ctx, tx, eventlog.Mark{Position: position}, r.fetch, r.Projection.Streams())
+	if err != nil {
+		return 0, err
 	}
-	return nil
+	if tail.Full || tail.End.Position < live {
+		return 0, errTooFarBehind
+	}
+	r.removeSkipped(&tail)
+	if len(tail.Undecodable) > 0 {
+		return 0, poison(&tail.Undecodable[0].Recorded, tail.Undecodable[0])
+	}
+	return tail.End.Position, r.write(ctx, tx, &tail)
 }
 
 // finish records the end of the rebuild.
-func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, tail *eventlog.Chunk) error {
+func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, end events.Position) error {
 	if _, err := tx.Exec(ctx, `SET LOCAL search_path = public`); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
-	name, end := r.Projection.Name(), tail.End
 	if !projections.IsInline(r.Projection) {
-		if _, err := tx.Exec(ctx, switchCheckpointSQL, name, r.Projection.Generation(), end.TransactionID,
-			end.Ordinal); err != nil {
+		if _, err := tx.Exec(ctx, switchCheckpointSQL, r.Projection.Name(), r.Projection.Generation(), end); err != nil {
 			return fmt.Errorf("switch checkpoint: %w", err)
 		}
 	}
-	tag, err := tx.Exec(ctx, finishSQL, name, r.builder, end.TransactionID, end.Ordinal, tail.Read)
-	if err != nil {
+	if _, err := tx.Exec(ctx, finishSQL, r.Projection.Name()); err != nil {
 		return fmt.Errorf("record the switch: %w", err)
-	}
-	if tag.RowsAffected() == 0 {
-		return ErrTakenOver
 	}
 	return nil
 }

@@ -45,9 +45,7 @@ func structureOf(ctx context.Context, db pgx.Tx, tables []string) (string, error
 	if found != len(tables) || digest == nil {
 		return "", fmt.Errorf("%d of the tables %v are in schema public", found, tables)
 	}
-	// The prefix names the way in which rebuilds fill the tables. A version of the program that fills them in another way
-	// uses another prefix, so it does not continue an interrupted rebuild, but starts again.
-	return "catch-up " + *digest, nil
+	return *digest, nil
 }
 
 func refuseUnsupported(ctx context.Context, db database.DB, tables []string) error {
@@ -81,56 +79,24 @@ func createTables(ctx context.Context, tx database.DB, schema string, tables []s
 	return execute(ctx, tx, append(statements, options...))
 }
 
-// With only pg_catalog in the search_path, PostgreSQL prints definitions with the schemas of all other names.
-const (
-	qualifySQL        = `SET LOCAL search_path = pg_catalog` // until the end of the transaction
-	qualifySessionSQL = `SET search_path = pg_catalog`       // until the connection is closed
-)
+// qualifySQL makes PostgreSQL print definitions with the schemas of all names, until the end of the transaction.
+const qualifySQL = `SET LOCAL search_path = pg_catalog`
 
-// index is an index that the new tables lack.
-type index struct {
-	name, definition string // definition: the statement that creates it
-	invalid          bool   // an interrupted attempt left an invalid index with this name
-}
-
-// Ways to create indexes. concurrently assigns no transaction id while it builds an index. It needs a connection that
-// is not in a transaction, and changes the settings of this connection.
-const (
-	inTransaction = ` INDEX `
-	concurrently  = ` INDEX CONCURRENTLY `
-)
-
-// createIndexes creates the indexes and constraints that the new tables lack. how is inTransaction or concurrently.
-func createIndexes(ctx context.Context, db database.DB, schema string, tables []string, how string) error {
-	qualify := qualifySQL
-	if how == concurrently {
-		qualify = qualifySessionSQL
-	}
-	if _, err := db.Exec(ctx, qualify); err != nil {
+// createIndexes creates the indexes and constraints of the new tables.
+func createIndexes(ctx context.Context, tx database.DB, schema string, tables []string) error {
+	if _, err := tx.Exec(ctx, qualifySQL); err != nil {
 		return fmt.Errorf("set search_path: %w", err)
 	}
-	rows, _ := db.Query(ctx, indexesSQL, schema, tables) // CollectRows returns its error
-	indexes, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (i index, err error) {
-		return i, row.Scan(&i.name, &i.definition, &i.invalid)
-	})
-	if err != nil {
-		return fmt.Errorf("read indexes: %w", err)
-	}
-	var statements []string
-	for _, i := range indexes {
-		if i.invalid {
-			statements = append(statements, `DROP INDEX `+pgx.Identifier{schema, i.name}.Sanitize())
+	for _, sql := range []string{indexesSQL, constraintsSQL} {
+		statements, err := texts(ctx, tx, sql, schema, tables)
+		if err != nil {
+			return fmt.Errorf("read indexes and constraints: %w", err)
 		}
-		statements = append(statements, strings.Replace(i.definition, inTransaction, how, 1))
+		if err := execute(ctx, tx, statements); err != nil {
+			return err
+		}
 	}
-	if err := execute(ctx, db, statements); err != nil {
-		return err
-	}
-	constraints, err := texts(ctx, db, constraintsSQL, schema, tables)
-	if err != nil {
-		return fmt.Errorf("read constraints: %w", err)
-	}
-	return execute(ctx, db, constraints)
+	return nil
 }
 
 func dropSchema(ctx context.Context, db database.DB, schema string) error {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"golang.org/x/sync/semaphore"
 
 	"novelgate/events/eventlog"
 	"novelgate/projections"
@@ -19,19 +18,14 @@ import (
 const (
 	underWayWait      = 5 * time.Second // while another process rebuilds
 	defaultFailedWait = 30 * time.Second
-	watchWait         = 5 * time.Second // between two checks of Watch
 )
 
-const generationSQL = `SELECT generation, state FROM projections WHERE name = $1`
+const generationSQL = `SELECT generation FROM projections WHERE name = $1`
 
 // UpgradeConfig configures Upgrade.
 type UpgradeConfig struct {
 	// Pool reads the generations, and has the configuration of the connections that a rebuild opens. Required.
 	Pool *pgxpool.Pool
-	// Extra limits connections: a rebuild first acquires a weight of Connections. Default: no limit.
-	Extra *semaphore.Weighted
-	// Connections is Config.Connections.
-	Connections int
 	// Projections are the asynchronous projections to upgrade. Default: projections.All().
 	Projections []projections.Projection
 	// Now is Config.Now.
@@ -42,18 +36,7 @@ type UpgradeConfig struct {
 	Logger *slog.Logger
 }
 
-// Watch calls Upgrade until ctx ends, because a projection may diverge from the log at any time.
-func Watch(ctx context.Context, config UpgradeConfig) {
-	for {
-		Upgrade(ctx, config)
-		if !eventlog.Sleep(ctx, watchWait) {
-			return
-		}
-	}
-}
-
-// Upgrade rebuilds, one after another, the projections with live tables of an earlier generation, and those that have
-// diverged from the log. It returns when there are none, or when ctx ends. A failed rebuild does not stop the others;
+// Upgrade rebuilds, one after another, the projections with live tables of an earlier generation. It returns when there are none, or when ctx ends. A failed rebuild does not stop the others;
 // it is tried again with the remaining ones. One replica rebuilds; the others wait until it has finished or stopped.
 //
 // Upgrade does not touch tables of a later generation: then this program is the older one.
@@ -101,15 +84,17 @@ func (c *UpgradeConfig) upgradeEach(
 // upgrade rebuilds a projection if it is due, and logs the result.
 func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Projection) error {
 	logger := c.Logger.With(slog.String("projection", projection.Name()), slog.Int("generation", projection.Generation()))
-	reason, err := c.isDue(ctx, projection)
-	if err == nil && reason == "" {
+	isDue, err := c.isDue(ctx, projection)
+	if err == nil && !isDue {
 		return nil
 	}
 	var result Result
 	if err == nil {
-		logger.InfoContext(ctx, "Rebuilding the tables of a projection while the old ones are in use",
-			slog.String("reason", reason))
-		result, err = c.run(ctx, projection)
+		logger.InfoContext(ctx, "The code of a projection has changed; rebuilding its tables while the old ones are in use")
+		result, err = Run(ctx, Config{
+			Pool: c.Pool, Projection: projection, Now: c.Now, Logger: c.Logger,
+			isDue: func(ctx context.Context) (bool, error) { return c.isDue(ctx, projection) },
+		})
 	}
 	switch {
 	case err == nil:
@@ -124,38 +109,15 @@ func (c *UpgradeConfig) upgrade(ctx context.Context, projection projections.Proj
 	return err
 }
 
-// run rebuilds a projection once it gets the connections and the lock. It fails with errNotDue when another process has
-// rebuilt it meanwhile.
-func (c *UpgradeConfig) run(ctx context.Context, projection projections.Projection) (Result, error) {
-	if c.Extra != nil {
-		if err := c.Extra.Acquire(ctx, int64(c.Connections)); err != nil {
-			return Result{}, fmt.Errorf("wait for connections: %w", err)
-		}
-		defer c.Extra.Release(int64(c.Connections))
-	}
-	return Run(ctx, Config{
-		Pool: c.Pool, Connections: c.Connections, Projection: projection, Now: c.Now, Logger: c.Logger,
-		Workers: 1, // leaves processors to requests
-		isDue: func(ctx context.Context) (bool, error) {
-			reason, err := c.isDue(ctx, projection)
-			return reason != "", err
-		},
-	})
-}
-
-// isDue returns the reason to rebuild the live tables, "" for none.
-func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (string, error) {
+// isDue reports whether the live tables are of an earlier generation.
+func (c *UpgradeConfig) isDue(ctx context.Context, projection projections.Projection) (bool, error) {
 	var live int
-	var state string
-	err := c.Pool.QueryRow(ctx, generationSQL, projection.Name()).Scan(&live, &state)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows): // the projection has never run
-	case err != nil:
-		return "", fmt.Errorf("read generation: %w", err)
-	case live < projection.Generation():
-		return "its code has changed", nil
-	case live == projection.Generation() && state == projections.Diverged:
-		return "it has diverged from the log", nil
+	err := c.Pool.QueryRow(ctx, generationSQL, projection.Name()).Scan(&live)
+	if errors.Is(err, pgx.ErrNoRows) { // the projection has never run
+		return false, nil
 	}
-	return "", nil
+	if err != nil {
+		return false, fmt.Errorf("read generation: %w", err)
+	}
+	return live < projection.Generation(), nil
 }
