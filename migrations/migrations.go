@@ -121,12 +121,16 @@ var (
 
 const versionSQL = `SELECT coalesce(max(version_id), 0) FROM goose_db_version`
 
-// CheckStandby fails with ErrOlder or ErrNewer unless a standby, which cannot be migrated, has the newest schema.
+// CheckStandby fails with ErrOlder, ErrNewer or database.ErrOldForm unless a standby, which cannot be migrated, has the
+// newest schema.
 func CheckStandby(ctx context.Context, db database.Querier) error {
 	var migrated bool
 	var version int64
 	err := db.QueryRow(ctx, `SELECT to_regclass('public.goose_db_version') IS NOT NULL`).Scan(&migrated)
 	if err == nil && migrated {
+		if err := database.CheckSchema(ctx, db); err != nil {
+			return err
+		}
 		err = db.QueryRow(ctx, versionSQL).Scan(&version)
 	}
 	if err != nil {

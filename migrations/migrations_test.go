@@ -1,6 +1,8 @@
 package migrations_test
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -12,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/migrations"
 )
@@ -74,6 +77,40 @@ func TestReplicasStartTogether(t *testing.T) {
 	}
 	if total != len(steps(t)) {
 		t.Errorf("applied %v, want %d in all", applied, len(steps(t)))
+	}
+}
+
+// TestOldFormIsRefused: a log in the form of an unreleased version is refused, also with a schema version that this
+// version does not know, and nothing in its database changes.
+func TestOldFormIsRefused(t *testing.T) {
+	t.Parallel()
+	const content = `SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+		SELECT format('%s %s %s', c.oid::regclass, a.attname, a.atttypid::regtype) FROM pg_class AS c
+		JOIN pg_attribute AS a ON a.attrelid = c.oid WHERE c.relnamespace = 'public'::regnamespace
+		UNION ALL SELECT n.nspname FROM pg_namespace AS n
+		UNION ALL SELECT p.proname FROM pg_proc AS p WHERE p.pronamespace = 'public'::regnamespace
+		UNION ALL SELECT e::text FROM events AS e
+		UNION ALL SELECT g::text FROM goose_db_version AS g) AS found (line)`
+	for name, version := range map[string]int{"of a few steps": 1, "of all steps": 43, "of unknown steps": 99} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := testdb.NewEmpty(t)
+			conn := connect(t, url)
+			execute(t, conn, fmt.Sprintf(`CREATE TABLE events (transaction_id xid8, position integer, event_id text, personal_digest bytea);
+				INSERT INTO events VALUES ('700', 0, 'kept', NULL);
+				CREATE TABLE goose_db_version (id serial, version_id bigint, is_applied boolean, tstamp timestamp DEFAULT now());
+				INSERT INTO goose_db_version (version_id, is_applied) SELECT n, true FROM generate_series(0, %d) AS n`, version))
+			before := testdb.Value[string](t, conn, content)
+			if err := migrations.Up(t.Context(), url); !errors.Is(err, database.ErrOldForm) {
+				t.Errorf("migrate: %v, want ErrOldForm", err)
+			}
+			if err := migrations.CheckStandby(t.Context(), conn); !errors.Is(err, database.ErrOldForm) {
+				t.Errorf("a standby: %v, want ErrOldForm", err)
+			}
+			if diff := cmp.Diff(before, testdb.Value[string](t, conn, content)); diff != "" {
+				t.Errorf("the database has changed (-before +after):\n%s", diff)
+			}
+		})
 	}
 }
 

@@ -24,8 +24,9 @@ var (
 		"a pooler lets connections share sessions of the database server: set it to session mode, or connect directly")
 	ErrOtherSchema = errors.New("the tables are not in schema public")
 	// ErrOldForm means that the log has the form of an unreleased version.
-	ErrOldForm = errors.New("the database was made by an unreleased version that stored events in another form: this " +
-		"version does not change it; `novelgate events export` of the version that made it exports the history")
+	ErrOldForm = errors.New("the database was made by an unreleased version, whose log has another form: this version " +
+		"does not read or change it; start with an empty database, and keep the history with `novelgate events export` " +
+		"of that version")
 	ErrNoRight = errors.New("the role of the service lacks a right")
 )
 

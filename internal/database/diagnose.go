@@ -49,7 +49,6 @@ const (
 	leastWAL        = 4 << 30          // bytes
 	leastBuffers    = 256 << 20        // bytes
 	leastCheckpoint = 900              // seconds
-	oldTransaction  = time.Minute      // readers of the log wait for the oldest transaction that writes
 	oldAge          = 1_000_000_000    // transactions; the server stops at two thousand million
 	clockWarn       = 2 * time.Second  // difference that shows in timestamps, limits and log messages
 	clockFail       = 60 * time.Second // a fifth of the five minutes that a comment's timestamp may be ahead
@@ -66,8 +65,6 @@ const settingsSQL = `SELECT current_setting('server_version'), current_setting('
        (SELECT reset_val FROM pg_settings WHERE name = 'jit'), to_regclass('public.events') IS NOT NULL,
        pg_size_pretty(pg_database_size(current_database())),
        (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()),
-       coalesce((SELECT extract(epoch FROM max(clock_timestamp() - xact_start)) FROM pg_stat_activity
-                 WHERE backend_xid IS NOT NULL AND pid <> pg_backend_pid()), 0)::float8,
        (SELECT count(*) FROM pg_prepared_xacts),
        coalesce((SELECT string_agg(slot_name, ', ') FROM pg_replication_slots WHERE NOT active), '')`
 
@@ -77,10 +74,8 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 	var version, compression, wal, buffers, checkpoint, durable, standbys, jit, size, slots string
 	var lz4, vacuums, migrated bool
 	var walBytes, buffersBytes, checkpointSeconds, age, prepared int64
-	var oldest float64 // seconds
 	err := pool.QueryRow(ctx, settingsSQL).Scan(&version, &compression, &lz4, &walBytes, &wal, &buffersBytes, &buffers,
-		&checkpointSeconds, &checkpoint, &durable, &standbys, &vacuums, &jit, &migrated, &size, &age, &oldest, &prepared,
-		&slots)
+		&checkpointSeconds, &checkpoint, &durable, &standbys, &vacuums, &jit, &migrated, &size, &age, &prepared, &slots)
 	if err != nil {
 		advice := "name a server that answers, and a role that may connect"
 		if isFull(err) {
@@ -88,15 +83,11 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		}
 		return []Finding{{Check: "connect", Status: Fail, Found: err.Error(), Advice: advice}}
 	}
-	sessions := CheckSessions(ctx, pool)
-	all := []Finding{
+	return []Finding{
 		diagnoseServer(ctx, pool, version),
 		refusal("rights", "the role may create what migrations create", CheckSchema(ctx, pool)),
-		refusal("sessions", "each connection has a session", sessions),
+		refusal("sessions", "each connection has a session", CheckSessions(ctx, pool)),
 		finding("schema", "tables in schema public", !migrated, Warn, "there are none yet: `novelgate serve` or `novelgate migrate` creates them"),
-	}
-	open := time.Duration(oldest * float64(time.Second)).Round(time.Second)
-	all = append(all,
 		diagnoseRoom(ctx, pool),
 		diagnoseClock(ctx, pool, now),
 		finding("synchronous_commit", durable+", synchronous standbys: "+cmp.Or(standbys, "none"), durable == "local", Warn,
@@ -113,16 +104,13 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 			"set autovacuum and track_counts to on: without them plans go wrong, and in the end the server stops"),
 		finding("transaction ids", fmt.Sprintf("%d since the oldest", age), age > oldAge, Warn,
 			"find out why autovacuum does not freeze: a replication slot, a prepared transaction, a session open for days"),
-		finding("open transactions", fmt.Sprintf("the oldest that writes: %v", open), open > oldTransaction, Warn,
-			"end it: all readers of the log wait for the oldest transaction that writes, in any database of the server"),
 		finding("prepared transactions", fmt.Sprint(prepared), prepared > 0, Warn,
-			"commit them or roll them back: they hold back the readers of the log and autovacuum"),
+			"commit them or roll them back: they keep their locks, also that of the log, and hold back autovacuum"),
 		finding("replication slots", cmp.Or(slots, "none without a consumer"), slots != "", Warn,
 			"drop unused slots: the server keeps all WAL for them until its disk is full"),
 		finding("jit", jit+", and off in the service's sessions", false, OK, ""),
 		finding("database size", size, false, OK, ""),
-	)
-	return all
+	}
 }
 
 // diagnoseServer makes the checks of CheckServer. The service starts on a standby, for readers.

@@ -41,7 +41,6 @@ func TestDiagnose(t *testing.T) {
 		"one's own sessions":   {url, 0, "sessions", database.OK, ""},
 		"tables":               {url, 0, "schema", database.OK, ""},
 		"no tables yet":        {empty, 0, "schema", database.Warn, ""},
-		"a log of its own":     {url, 0, "log", database.OK, ""},
 		"the same time":        {url, 0, "clock", database.OK, ""},
 		"another time":         {url, -10 * time.Second, "clock", database.Warn, "10s ahead"},
 		"a very other time":    {url, 5 * time.Minute, "clock", database.Fail, "5m0s behind"},

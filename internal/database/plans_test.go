@@ -33,10 +33,10 @@ var statements = []statement{
 		indexes:   []string{"title_lookup_pkey", "threads_pkey"},
 	},
 	{
-		file: "commands/committer/check_cache.sql", parameters: "xid8, integer, text[], uuid[], oid, text",
-		arguments: "'0', 32, ARRAY['no title'], ARRAY[gen_random_uuid()], to_regclass('title_lookup')::oid, NULL",
+		file: "commands/committer/check_cache.sql", parameters: "bigint, integer, text[], uuid[], oid, text",
+		arguments: "0, 32, ARRAY['no title'], ARRAY[gen_random_uuid()], to_regclass('title_lookup')::oid, NULL",
 		indexes: []string{
-			"events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx",
+			"events_pkey", "events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx",
 		},
 	},
 	{
@@ -116,6 +116,7 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 		// An index-only scan or a bitmap scan is a probe, too.
 		if !strings.Contains(plan, "Index Scan using "+index+" on ") &&
 			!strings.Contains(plan, "Index Only Scan using "+index+" on ") &&
+			!strings.Contains(plan, "Index Only Scan Backward using "+index+" on ") &&
 			!strings.Contains(plan, "Bitmap Index Scan on "+index) {
 			t.Errorf("%s, %s: index %s is not probed:\n%s", s.file, when, index, plan)
 		}
@@ -125,10 +126,10 @@ func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 	t.Helper()
 	for _, statement := range []string{
-		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		 SELECT n, 'thread', gen_random_uuid(), 1, 'key-' || n, 'source', 'thread.opened.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, $1::int) n`,
-		`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		 SELECT n, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, 30) n WHERE $1::int > 0`,
+		`INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		 SELECT n - 1, 'thread', gen_random_uuid(), 1, 'key-' || n, 'source', 'thread.opened.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, $1::int) n`,
+		`INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		 SELECT $1::int + n - 1, 'novel', md5(n::text)::uuid, 1, 'key-' || n, 'novels', 'novel.created.v1', '{}', 'test', gen_random_uuid() FROM generate_series(1, 30) n`,
 		`INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
 		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)

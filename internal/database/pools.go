@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 )
 
@@ -25,9 +24,6 @@ type Pools struct {
 	Read    *pgxpool.Pool // for readers and partners' queries, so that they do not take connections from other work
 	History *pgxpool.Pool // for auditors, separate for the same reason
 	General *pgxpool.Pool // for everything else: projections, ledger, staff
-
-	// Extra are the connections that catch-ups and rebuilds of projections open outside the pools.
-	Extra *semaphore.Weighted
 
 	room   room
 	scarce bool // the server has fewer connections than this process can use
@@ -123,7 +119,7 @@ func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 		return nil, err
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
-	p := &Pools{Extra: semaphore.NewWeighted(ExtraConnections)}
+	p := &Pools{}
 	if p.room, err = measureRoom(ctx, config.ConnConfig); err != nil {
 		return nil, err
 	}

@@ -17,15 +17,12 @@ var ErrTooFewConnections = errors.New("the database server lets this role have t
 // tooManyConnections is the SQLSTATE of a server, a role or a database without free connections.
 const tooManyConnections = "53300"
 
-// Connections outside the pools: one that reads the log, two for LISTEN, and ExtraConnections. Those of a relay and of
-// an erasure are not counted.
+// Connections outside the pools: one that reads the log, two for LISTEN, and three of a rebuild (rebuild.Connections).
+// Those of a relay and of an erasure are not counted.
 const (
 	leastUnpooled = 3
-	unpooled      = leastUnpooled + ExtraConnections
+	unpooled      = leastUnpooled + 3
 )
-
-// ExtraConnections is the number of connections that catch-ups of projections, or one rebuild, open outside the pools.
-const ExtraConnections = 3
 
 // leastGeneral is two connections for the sealer, which reads and stores concurrently, and one for all others.
 const leastGeneral = 3

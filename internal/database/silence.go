@@ -17,8 +17,7 @@ const silenceLimit = 20 * time.Second
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 2}
 
 // serverKeepalives makes the server probe in the same way. Otherwise the sessions of a vanished replica would last for
-// hours, with their locks and with open transactions, which hide later events from readers of the log. Settings in the
-// URL take precedence.
+// hours, with their locks. Settings in the URL take precedence.
 var serverKeepalives = map[string]string{
 	"tcp_keepalives_idle":     "10s",
 	"tcp_keepalives_interval": "5s",
