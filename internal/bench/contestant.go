@@ -173,11 +173,7 @@ func (c *contestant) preload(ctx context.Context, n int) error {
 	return c.checkpoint(ctx)
 }
 
-const caughtUpSQL = `SELECT NOT EXISTS (
-    SELECT FROM projections p
-    WHERE (p.transaction_id, p.position) < (SELECT e.transaction_id, e.position FROM events e
-        ORDER BY e.transaction_id DESC, e.position DESC LIMIT 1)
-)`
+const caughtUpSQL = `SELECT coalesce(min(position), 0) >= (SELECT coalesce(max(log_index) + 1, 0) FROM events) FROM projections`
 
 // awaitProjections waits until the projections have caught up, and returns how long that took.
 func (c *contestant) awaitProjections(ctx context.Context) (time.Duration, error) {

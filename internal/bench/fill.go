@@ -12,23 +12,38 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
-// fillLog appends n comments on novels to the log of a service, by COPY.
+// fillLog appends n comments on novels to the log of a service, by COPY. Log indexes are assigned under the lock of the
+// log, as for every append.
 func (c *contestant) fillLog(ctx context.Context, titles, n int) error {
 	columns := []string{
-		"position", "stream_type", "stream_id", "stream_version", "event_id", "integration_id", "event_source", "event_type",
-		"data", "personal", "salt", "key_id", "request_id", "batch_id", "fingerprint",
+		"log_index", "batch_id", "stream_type", "stream_id", "stream_version", "event_id", "integration_id", "event_source",
+		"event_type", "data", "personal", "salt", "key_id", "request_id", "fingerprint",
 	}
 	_, path := events.SplitSource(events.PostsSource(c.integration))
-	return c.copyRows(ctx, titles, n, "events", columns, func(p *pastComments, position int) ([]any, error) {
+	row := func(p *pastComments) ([]any, error) {
 		key, _, comment := p.next()
 		stored, err := events.Encode(comment)
 		return []any{
-			int32(position), events.PostStream, events.PostID(c.integration, key), int32(1), key, //nolint:gosec // < rowsPerCopy
-			c.integration, path, stored.Type, stored.Data, stored.Personal, uuid.New(), c.integration, uuid.NewString(),
-			uuid.New(), uuid.New(),
+			nil, nil, events.PostStream, events.PostID(c.integration, key), int32(1), key, c.integration, path, stored.Type,
+			stored.Data, stored.Personal, uuid.New(), c.integration, uuid.NewString(), uuid.New(),
 		}, err
+	}
+	return c.copyRows(ctx, titles, n, row, func(ctx context.Context, pool *pgxpool.Pool, rows [][]any) error {
+		return eventlog.Under(ctx, pool, func(tx pgx.Tx) error {
+			end, err := eventlog.End(ctx, tx)
+			if err != nil {
+				return err
+			}
+			batch := uuid.New()
+			for i := range rows {
+				rows[i][0], rows[i][1] = int64(end.Position)+int64(i), batch
+			}
+			_, err = tx.CopyFrom(ctx, pgx.Identifier{"events"}, columns, pgx.CopyFromRows(rows))
+			return err
+		})
 	})
 }
 
@@ -53,19 +68,24 @@ func (c *contestant) fillPeer(ctx context.Context, n int) (err error) {
 		"post_id", "integration_id", "idempotency_key", "thread_id", "parent_post_id", "author_uuid", "username",
 		"chapter_number", "content", "written_at", "received_at",
 	}
-	return c.copyRows(ctx, c.Titles, n, "posts", columns, func(p *pastComments, _ int) ([]any, error) {
+	row := func(p *pastComments) ([]any, error) {
 		key, slug, comment := p.next()
 		chapter, _ := strconv.ParseFloat(string(comment.ChapterNumber), 64) // 0 without a chapter
 		return []any{
 			events.PostID(c.integration, key), c.integration, key, threads[slug], comment.ParentPostID,
 			comment.Comment.ExternalUUID, comment.Comment.Username, chapter, comment.Comment.Content, comment.WrittenAt, p.now,
 		}, nil
+	}
+	return c.copyRows(ctx, c.Titles, n, row, func(ctx context.Context, pool *pgxpool.Pool, rows [][]any) error {
+		_, err := pool.CopyFrom(ctx, pgx.Identifier{"posts"}, columns, pgx.CopyFromRows(rows))
+		return err
 	})
 }
 
-// copyRows copies n rows into a table, with two writers. Its transactions are as large as those of a busy committer.
-func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, columns []string,
-	row func(p *pastComments, position int) ([]any, error),
+// copyRows generates n rows and stores them, with two writers. Its transactions are as large as those of a busy
+// committer.
+func (c *contestant) copyRows(ctx context.Context, titles, n int, row func(p *pastComments) ([]any, error),
+	store func(ctx context.Context, pool *pgxpool.Pool, rows [][]any) error,
 ) error {
 	const writers, rowsPerCopy = 2, 200
 	pool, err := pgxpool.New(ctx, c.databaseURL)
@@ -78,9 +98,15 @@ func (c *contestant) copyRows(ctx context.Context, titles, n int, table string, 
 		group.Go(func() error {
 			p := newPastComments(c.integration, titles, writer, c.Replies)
 			for left := (n + writer) / writers; left > 0; left -= rowsPerCopy {
-				rows := pgx.CopyFromSlice(min(left, rowsPerCopy), func(i int) ([]any, error) { return row(p, i) })
-				if _, err := pool.CopyFrom(ctx, pgx.Identifier{table}, columns, rows); err != nil {
-					return fmt.Errorf("fill %s: %w", table, err)
+				rows := make([][]any, min(left, rowsPerCopy))
+				for i := range rows {
+					var err error
+					if rows[i], err = row(p); err != nil {
+						return fmt.Errorf("generate a comment: %w", err)
+					}
+				}
+				if err := store(ctx, pool, rows); err != nil {
+					return fmt.Errorf("store comments: %w", err)
 				}
 			}
 			return nil

@@ -8,9 +8,9 @@ WITH novel AS (
 ), thread AS (
     INSERT INTO threads (novel_id, thread_id) SELECT novel_id, md5('thread')::uuid FROM novel RETURNING novel_id, thread_id
 ), named AS (
-    INSERT INTO authors (author_id, integration_id, external_uuid, display_name, display_name_at, display_name_transaction_id,
-                         display_name_position, first_seen_at)
-    SELECT md5('author ' || a)::uuid, n.owner_id, 'author ' || a, 'Reader ' || a, timestamptz '2025-01-01', '1', 0, timestamptz '2025-01-01'
+    INSERT INTO authors (author_id, integration_id, external_uuid, display_name, display_name_at, display_name_log_index,
+                         first_seen_at)
+    SELECT md5('author ' || a)::uuid, n.owner_id, 'author ' || a, 'Reader ' || a, timestamptz '2025-01-01', 0, timestamptz '2025-01-01'
     FROM novel n, generate_series(0, 1999) a
 ), written AS (
     SELECT k.n, k.depth, n.novel_id, n.owner_id, t.thread_id, 'post ' || k.n AS key,
@@ -20,10 +20,10 @@ WITH novel AS (
            repeat('It was all there from the start, and nobody saw it. ', 6) AS content
     FROM novel n, thread t, (SELECT n, n % 5 AS depth FROM generate_series(0, $1::integer - 1) n) AS k
 ), logged AS (
-    INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
-    SELECT w.n, 'post', w.post_id, 1, w.key, w.owner_id, 'posts', 'post.imported.v1', '{}',
+    INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, batch_id)
+    SELECT log.next + w.n, 'post', w.post_id, 1, w.key, w.owner_id, 'posts', 'post.imported.v1', '{}',
            json_build_object('uuid', 'author ' || w.n % 2000, 'username', 'Reader ' || w.n % 2000, 'content', w.content), w.post_id
-    FROM written w
+    FROM written w, (SELECT coalesce(max(log_index) + 1, 0) AS next FROM events) AS log
 )
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes, written_at, recorded_at,
                    root_post_id, depth)

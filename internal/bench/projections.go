@@ -12,7 +12,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -21,9 +20,8 @@ import (
 // projectionsCommand is `bench projections`.
 type projectionsCommand struct {
 	testbedFlags
-	Events  int `default:"2000000" help:"Events in the log: comments of about 300 characters."`
-	Rounds  int `default:"1" help:"Rounds, on the same log."`
-	Workers int `default:"0" help:"Concurrent writers of a rebuild (default: one more than processors)."`
+	Events int `default:"2000000" help:"Events in the log: comments of about 300 characters."`
+	Rounds int `default:"1" help:"Rounds, on the same log."`
 }
 
 // Run fills a log and measures how fast it is read and projected.
@@ -49,7 +47,7 @@ func (c *projectionsCommand) Run(ctx context.Context) error {
 		}
 		fmt.Printf("%d events generated in %v\n", c.Events, time.Since(begun).Round(time.Second))
 		for range c.Rounds {
-			if err := c.round(ctx, t, pool); err != nil {
+			if err := measureProjections(ctx, t, pool); err != nil {
 				return err
 			}
 		}
@@ -66,9 +64,9 @@ func execute(ctx context.Context, pool *pgxpool.Pool, statements ...string) erro
 	return nil
 }
 
-// round measures a plain read loop, and then the catch-up and the rebuild of each projection. On a machine with other
+// measureProjections measures a plain read loop, and then the catch-up and the rebuild of each projection. On a machine with other
 // load, processor time is more reliable than speed.
-func (c *projectionsCommand) round(ctx context.Context, t *testbed, pool *pgxpool.Pool) error {
+func measureProjections(ctx context.Context, t *testbed, pool *pgxpool.Pool) error {
 	reset := []string{`DELETE FROM projections`}
 	for _, p := range projections.All() {
 		reset = append(reset, `TRUNCATE `+strings.Join(p.Tables(), ", "))
@@ -108,7 +106,7 @@ func (c *projectionsCommand) round(ctx context.Context, t *testbed, pool *pgxpoo
 			err = measure(p.Name()+" catches up, live", func() (int, error) { return catchUp(ctx, pool, p) })
 		}
 		if err == nil {
-			err = measure(p.Name()+" is rebuilt", func() (int, error) { return c.rebuild(ctx, pool, p) })
+			err = measure(p.Name()+" is rebuilt", func() (int, error) { return rebuildTables(ctx, pool, p) })
 		}
 	}
 	return err
@@ -118,27 +116,20 @@ func (c *projectionsCommand) round(ctx context.Context, t *testbed, pool *pgxpoo
 // catch-up over one connection. It returns the number of events.
 func readLoop(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	const page = 1000
-	const readSQL = `SELECT transaction_id, position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt, recorded_at
-FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3`
+	const readSQL = `SELECT ` + eventlog.Columns + ` FROM events WHERE log_index >= $1 ORDER BY log_index LIMIT $2`
 	conn, err := eventlog.Connect(ctx, pool.Config().ConnConfig)
 	if err != nil {
 		return 0, err
 	}
 	defer conn.Close(ctx) //nolint:errcheck // it only read
-	read := 0
-	for at := (events.Position{}); ; {
-		rows, err := conn.Query(ctx, readSQL, at.TransactionID, at.Ordinal, page)
+	for read := 0; ; {
+		rows, err := conn.Query(ctx, readSQL, read, page)
 		if err != nil {
 			return 0, fmt.Errorf("read: %w", err)
 		}
 		n := 0
 		for rows.Next() {
-			if n++; n == page { // the next page begins after this row
-				if err := rows.Scan(&at.TransactionID, &at.Ordinal,
-					nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil); err != nil {
-					return 0, fmt.Errorf("read: %w", err)
-				}
-			}
+			n++
 		}
 		if rows.Err() != nil {
 			return 0, fmt.Errorf("read: %w", rows.Err())
@@ -157,7 +148,7 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 	if err != nil {
 		return 0, fmt.Errorf("create runner: %w", err)
 	}
-	end, err := eventlog.LastSettled(ctx, pool)
+	end, err := eventlog.End(ctx, pool)
 	if err != nil {
 		return 0, err
 	}
@@ -169,43 +160,20 @@ func catchUp(ctx context.Context, pool *pgxpool.Pool, projection projections.Pro
 		err = errors.Join(err, <-ended)
 	}()
 	// The aggregates return a row also before the projection has a checkpoint.
-	const stateSQL = `SELECT coalesce(max(state), '') = 'failed', coalesce(bool_or((transaction_id, position) >= ($2, $3)), false) FROM projections WHERE name = $1`
+	const stateSQL = `SELECT coalesce(max(state), '') = 'failed', coalesce(bool_or(position >= $2), false) FROM projections WHERE name = $1`
 	for failed, done := false, false; !done; time.Sleep(20 * time.Millisecond) {
-		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.TransactionID, end.Ordinal).Scan(&failed,
-			&done); err != nil {
+		if err := pool.QueryRow(ctx, stateSQL, projection.Name(), end.Position).Scan(&failed, &done); err != nil {
 			return 0, fmt.Errorf("read the state of the projection: %w", err)
 		}
 		if failed {
 			return 0, errors.New("the projection has failed")
 		}
 	}
-	if err := pool.QueryRow(ctx, `SELECT count(*) FROM events`).Scan(&n); err != nil {
-		return 0, fmt.Errorf("count events: %w", err)
-	}
-	return n, nil
+	return int(end.Position), nil
 }
 
-// rebuild rebuilds a projection like novelgate projection rebuild, and prints the time of each phase.
-func (c *projectionsCommand) rebuild(
-	ctx context.Context, pool *pgxpool.Pool, projection projections.Projection,
-) (int, error) {
-	phase, entered := "", time.Now()
-	printPhase := func() {
-		if phase != "" {
-			fmt.Printf("  %s took %v\n", phase, time.Since(entered).Round(time.Millisecond))
-		}
-	}
-	result, err := rebuild.Run(ctx, rebuild.Config{
-		Pool: pool, Projection: projection, Workers: c.Workers, Now: time.Now, Progress: func(p rebuild.Progress) {
-			if p.Phase != phase {
-				printPhase()
-				phase, entered = p.Phase, time.Now()
-			}
-		},
-	})
-	if err != nil {
-		return 0, err
-	}
-	printPhase()
-	return result.Events, nil
+// rebuildTables rebuilds a projection like novelgate projection rebuild. It returns the number of events.
+func rebuildTables(ctx context.Context, pool *pgxpool.Pool, projection projections.Projection) (int, error) {
+	result, err := rebuild.Run(ctx, rebuild.Config{Pool: pool, Projection: projection, Now: time.Now})
+	return result.Events, err
 }
