@@ -31,7 +31,6 @@ type eventsCommand struct {
 	Diff      eventsDiff      `cmd:"" help:"Show the changes of a novel, a thread or an integration between two points."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
 	Verify    eventsVerify    `cmd:"" help:"Verify the history of a bundle, a database or a running service."`
-	Rebase    eventsRebase    `cmd:"" help:"Make a history readable that was restored into another PostgreSQL cluster."`
 	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
 }
 
@@ -229,7 +228,7 @@ type eventsTail struct {
 	EventFilterFlags
 }
 
-// Run prints new events as they settle; --after, --from and --cursor set another start. With --json every line is a
+// Run prints new events; --after, --from and --cursor set another start. With --json every line is a
 // CloudEvent.
 func (c *eventsTail) Run(ctx context.Context, out *output) error {
 	if c.Before != nil || c.To != nil {

@@ -314,5 +314,5 @@ func replayed(c *rebuild.Comparison) string {
 		}
 		tables[i] = fmt.Sprintf("%s %d rows, %s", t.Name, t.ReplayedRows, agrees)
 	}
-	return fmt.Sprintf("%s up to %s: %s", c.Name, c.Position, strings.Join(tables, "; "))
+	return fmt.Sprintf("%s up to position %d: %s", c.Name, c.Position, strings.Join(tables, "; "))
 }

@@ -33,10 +33,7 @@ var projectionColumns = columns[projections.Status]{
 		"PROJECTION", "GENERATION", "STATE", "POSITION", "LAG EVENTS", "LAG SECONDS", "UPDATED", "REBUILD", "TROUBLE",
 	},
 	func(p projections.Status) []any {
-		lag, trouble := fmt.Sprint(p.LagEvents), "-"
-		if p.LagCapped {
-			lag = "over " + lag
-		}
+		trouble := "-"
 		switch {
 		case p.Error != nil:
 			trouble = *p.Error
@@ -47,11 +44,11 @@ var projectionColumns = columns[projections.Status]{
 		}
 		rebuilding := "-"
 		if p.Rebuild != nil {
-			rebuilding = fmt.Sprintf("%s %.0f%%", p.Rebuild.Phase, 100*p.Rebuild.Share())
+			rebuilding = fmt.Sprintf("%.0f%%", 100*p.Rebuild.Share())
 		}
 		return []any{
-			p.Name, p.Generation, p.State, fmt.Sprintf("%d/%d", p.TransactionID, p.Position), lag,
-			fmt.Sprintf("%.3f", p.LagSeconds), formatTime(&p.UpdatedAt), rebuilding, trouble,
+			p.Name, p.Generation, p.State, p.Position, p.LagEvents, fmt.Sprintf("%.3f", p.LagSeconds),
+			formatTime(&p.UpdatedAt), rebuilding, trouble,
 		}
 	},
 }
@@ -69,21 +66,12 @@ func (a RebuildArg) ProvideProjection() (projections.Projection, error) {
 
 type projectionRebuild struct {
 	RebuildArg
-	Workers *int `placeholder:"N" help:"Connections that load the log (default: the number of processors plus one)."`
-	Urgent  bool `help:"Keep full speed while others append; requests may take longer."`
+	Urgent bool `help:"Keep full speed while others append; requests may take longer."`
 }
 
 // Help is shown by --help.
 func (*projectionRebuild) Help() string {
 	return "The live tables stay in use until the rebuilt ones replace them."
-}
-
-// Validate refuses fewer workers than one; kong calls it.
-func (c *projectionRebuild) Validate() error {
-	if c.Workers != nil && *c.Workers < 1 {
-		return errors.New("--workers: must be 1 or more")
-	}
-	return nil
 }
 
 // Run rebuilds a projection and shows the progress.
@@ -94,10 +82,7 @@ func (c *projectionRebuild) Run(
 	progress, begun := &progressDisplay{streams: out.streams, now: now, unit: "events"}, now()
 	config := rebuild.Config{
 		Pool: pool, Projection: projection, Logger: out.logger(slog.LevelInfo),
-		Progress: func(at rebuild.Progress) { progress.show(at.Phase, int64(at.Done), int64(at.Total)) },
-	}
-	if c.Workers != nil {
-		config.Workers = *c.Workers
+		Progress: func(at rebuild.Progress) { progress.show("rebuild", int64(at.Done), int64(at.Total)) },
 	}
 	if !c.Urgent {
 		config.Now = now
@@ -131,8 +116,8 @@ func (c *projectionDiscard) Run(
 	}
 	return out.print(discarded, func() {
 		fmt.Fprintf(out.stdout,
-			"The unfinished rebuild of %s, %s after %d events, is discarded. The live tables have not changed.\n",
-			c.Name, discarded.Phase, discarded.EventsDone)
+			"The unfinished rebuild of %s, after %d events, is discarded. The live tables have not changed.\n",
+			c.Name, discarded.EventsDone)
 	})
 }
 
@@ -162,7 +147,7 @@ func (c *projectionSkip) Run(ctx context.Context, out *output, pool *pgxpool.Poo
 		return err
 	}
 	return out.print(skipped, func() {
-		fmt.Fprintf(out.stdout, "%s goes on without event %s (%s, id %s of %s)\n", c.Name, skipped.Position,
+		fmt.Fprintf(out.stdout, "%s goes on without event %d (%s, id %s of %s)\n", c.Name, skipped.LogIndex,
 			skipped.EventType, printable(skipped.EventID), printable(skipped.EventSource))
 	})
 }

@@ -127,16 +127,14 @@ func (s *service) addProjections() error {
 	pools := s.db.pools
 	s.tail = eventlog.NewTail(pools.General.Config().ConnConfig, 0)
 	runner, err := projections.NewRunner(projections.Config{
-		Pool: pools.General, Extra: pools.Extra, Tail: s.tail, Wake: s.wake, Logger: s.logger,
+		Pool: pools.General, Tail: s.tail, Wake: s.wake, Logger: s.logger,
 	})
 	if err != nil {
 		return err
 	}
 	s.critical = append(s.critical, runner.Run)
 	s.background = append(s.background, func(ctx context.Context) {
-		rebuild.Watch(ctx, rebuild.UpgradeConfig{
-			Pool: pools.General, Extra: pools.Extra, Connections: database.ExtraConnections, Now: s.now, Logger: s.logger,
-		})
+		rebuild.Watch(ctx, rebuild.UpgradeConfig{Pool: pools.General, Now: s.now, Logger: s.logger})
 	})
 	return nil
 }
