@@ -41,9 +41,7 @@ func (Changes) Streams() []string {
 func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	var (
 		integrations, subjects uuidColumn
-		transactions           pgtype.FlatArray[pgtype.Uint64]
-		ordinals               []int32
-		times                  timeColumn
+		indexes                []int64
 		kinds                  []string
 	)
 	for i := range batch {
@@ -54,14 +52,12 @@ func (Changes) Apply(ctx context.Context, tx database.Execer, batch []events.Rec
 		}
 		integration, subject := concerns(recorded)
 		integrations, subjects = append(integrations, integration), append(subjects, subject)
-		transactions = append(transactions, pgtype.Uint64{Uint64: recorded.Position.TransactionID, Valid: true})
-		ordinals, times = append(ordinals, recorded.Position.Ordinal), append(times, recorded.RecordedAt)
-		kinds = append(kinds, kind)
+		indexes, kinds = append(indexes, recorded.LogIndex), append(kinds, kind)
 	}
 	if len(kinds) == 0 {
 		return nil
 	}
-	if _, err := tx.Exec(ctx, changesSQL, integrations, subjects, transactions, ordinals, times, kinds); err != nil {
+	if _, err := tx.Exec(ctx, changesSQL, integrations, subjects, indexes, kinds); err != nil {
 		return fmt.Errorf("add changes: %w", err)
 	}
 	return nil

@@ -8,19 +8,14 @@ import (
 
 type changeRow struct {
 	IntegrationID uuid.UUID `json:"integration_id"`
-	TransactionID string    `json:"transaction_id"`
-	Position      int32     `json:"position"`
-	RecordedAt    *moment   `json:"recorded_at"`
+	LogIndex      int64     `json:"log_index"`
 	Kind          string    `json:"kind"`
 }
 
 // change folds an event into changes. Novels and posts include the event already.
 func (f *Fold) change(r *events.Recorded) {
 	tell := func(integration uuid.UUID, kind string) {
-		f.changes = append(f.changes, changeRow{
-			IntegrationID: integration, TransactionID: transaction(r.Position), Position: r.Position.Ordinal,
-			RecordedAt: at(r.RecordedAt), Kind: kind,
-		})
+		f.changes = append(f.changes, changeRow{IntegrationID: integration, LogIndex: r.LogIndex, Kind: kind})
 	}
 	novel := func(id uuid.UUID, kind string) {
 		if n := f.novels[id]; n != nil && n.CreatedBy != nil {
