@@ -1,7 +1,6 @@
 package eventlog_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +45,7 @@ func (l storedLog) append(t testing.TB, recorded ...events.Recorded) {
 func (l storedLog) tryAppend(t testing.TB, recorded ...events.Recorded) error {
 	t.Helper()
 	var batch pgx.Batch
+	eventlog.Lock(&batch)
 	if err := eventlog.Queue(&batch, recorded); err != nil {
 		t.Fatal(err)
 	}
@@ -84,25 +84,26 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 		Salt: uuid.NullUUID{UUID: uuid.UUID{5}, Valid: true},
 		Metadata: events.Metadata{
 			Actor: events.IntegrationActor(uuid.UUID{9}), KeyID: uuid.UUID{7}, RequestID: `r"\`, Correlation: "c",
-			Causation: "x", Batch: uuid.UUID{6}, Fingerprint: events.Fingerprint{8}, TraceParent: "t",
+			Causation: "x", Fingerprint: events.Fingerprint{8}, TraceParent: "t",
 		},
 	}
 	full.StreamID = events.PostID(uuid.UUID{9}, full.ID)
 	erased := full
 	erased.StreamID, erased.ID, erased.Salt = events.PostID(uuid.UUID{9}, "NULL"), "NULL", uuid.NullUUID{}
-	erased.Metadata = events.Metadata{Actor: "staff:ada", Batch: uuid.UUID{6}}
+	erased.Metadata = events.Metadata{Actor: "staff:ada"}
 	erased.Event = events.PostImported{}
 	zero := erased // an id of zeros is a value: the source must keep it
 	zero.ID, zero.Source = "zero", events.PostsSource(uuid.Nil)
 	zero.StreamID = events.PostID(uuid.Nil, zero.ID)
-	log.append(t, full, erased, zero)
+	all := []events.Recorded{full, erased, zero}
+	log.append(t, all...) // sets their batch
 
 	type stored struct {
 		Type, ID, Source, StreamType, Data, Metadata string
 		Personal                                     *string
 		Salt                                         uuid.NullUUID
 	}
-	for _, recorded := range []events.Recorded{full, erased, zero} {
+	for _, recorded := range all {
 		var got stored
 		err := log.pool.QueryRow(t.Context(), `SELECT event_type, event_id, event_source, stream_type, data::text, metadata::text, personal::text, salt
 			FROM event_log WHERE stream_id = $1`, recorded.StreamID).
@@ -131,40 +132,78 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 	}
 }
 
-// TestPositionsFollowTheDecisions: rows are inserted sorted, so that writers do not deadlock; the log keeps the order
-// of decisions.
-func TestPositionsFollowTheDecisions(t *testing.T) {
+// TestIndexesFollowTheDecisions: indexes are dense over appends, in the order given, whatever else failed in between.
+func TestIndexesFollowTheDecisions(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
-	decided := []events.Recorded{approval(9, 1), approval(3, 1), approval(9, 2), approval(1, 1), approval(3, 2)}
-	log.append(t, decided...)
+	first := []events.Recorded{approval(9, 1), approval(3, 1), approval(9, 2)}
+	log.append(t, first...)
+	if err := log.tryAppend(t, approval(5, 1), approval(9, 2)); !eventlog.IsConflict(err) {
+		t.Fatalf("a version that is taken: %v", err)
+	}
+	second := []events.Recorded{approval(1, 1), approval(3, 2)}
+	log.append(t, second...)
 
-	read := func(order string) []string {
-		rows := testdb.Must(log.pool.Query(t.Context(), `SELECT event_id FROM events ORDER BY `+order))(t)
-		return testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
+	all := testdb.Must(eventlog.ReadFrom(t.Context(), log.pool, 0, 10))(t)
+	decided := slices.Concat(first, second)
+	if len(all) != len(decided) {
+		t.Fatalf("%d events, want %d", len(all), len(decided))
 	}
-	ids := func(list []events.Recorded) []string {
-		var ids []string
-		for _, recorded := range list {
-			ids = append(ids, recorded.ID)
+	for i := range all {
+		if all[i].LogIndex != int64(i) || all[i].ID != decided[i].ID {
+			t.Errorf("event %d is %s at %d, want %s", i, all[i].ID, all[i].LogIndex, decided[i].ID)
 		}
-		return ids
 	}
-	if diff := gocmp.Diff(ids(decided), read("transaction_id, position")); diff != "" {
-		t.Errorf("log order (-decided +stored):\n%s", diff)
+	if one, other := all[0].Metadata.Batch, all[3].Metadata.Batch; one == uuid.Nil || one == other ||
+		one != all[2].Metadata.Batch || one != first[0].Metadata.Batch {
+		t.Errorf("batches %s and %s", one, other)
 	}
-	sorted := slices.Clone(decided)
-	slices.SortFunc(sorted, func(a, b events.Recorded) int {
-		return cmp.Or(cmp.Compare(a.StreamID[0], b.StreamID[0]), cmp.Compare(a.StreamVersion, b.StreamVersion))
+}
+
+// TestEveryAttemptHasItsOwnBatch: an event that is appended again, after the log was set back, is told from the lost one.
+func TestEveryAttemptHasItsOwnBatch(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	recorded := []events.Recorded{approval(1, 1)}
+	log.append(t, recorded...)
+	before := testdb.Must(eventlog.End(t.Context(), log.pool))(t)
+	testdb.Lose(t, log.pool, `true`)
+	log.append(t, recorded...)
+	if after := testdb.Must(eventlog.End(t.Context(), log.pool))(t); after.Position != 1 || after == before {
+		t.Errorf("the end is %s, before it was %s", after, before)
+	}
+}
+
+// TestAWriterWithoutTheLockIsRefused: it computes an index that another transaction has taken.
+func TestAWriterWithoutTheLockIsRefused(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	holder := testdb.Begin(t, log.pool)
+	var batch pgx.Batch
+	eventlog.Lock(&batch)
+	if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := holder.SendBatch(t.Context(), &batch).Close(); err != nil {
+		t.Fatal(err)
+	}
+	refused := make(chan error, 1)
+	go func() {
+		var careless pgx.Batch
+		if err := eventlog.Queue(&careless, []events.Recorded{approval(2, 1)}); err != nil {
+			t.Error(err)
+		}
+		refused <- log.pool.SendBatch(t.Context(), &careless).Close()
+	}()
+	testdb.Eventually(t, "it waits for the index", func() bool {
+		return testdb.Value[int](t, log.pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
+			AND wait_event_type = 'Lock' AND wait_event = 'transactionid'`) == 1
 	})
-	if diff := gocmp.Diff(ids(sorted), read("ctid")); diff != "" {
-		t.Errorf("order of insertion (-sorted +stored):\n%s", diff)
+	if err := holder.Commit(t.Context()); err != nil {
+		t.Fatal(err)
 	}
-	var transactions, first, last int
-	err := log.pool.QueryRow(t.Context(),
-		`SELECT count(DISTINCT transaction_id), min(position), max(position) FROM events`).Scan(&transactions, &first, &last)
-	if err != nil || transactions != 1 || first != 0 || last != len(decided)-1 {
-		t.Errorf("%d transactions, positions %d to %d, %v", transactions, first, last, err)
+	if err := <-refused; !eventlog.IsDuplicate(err) {
+		t.Errorf("got %v, want a duplicate index", err)
 	}
 }
 
@@ -190,6 +229,7 @@ func TestConflictsStoreNothing(t *testing.T) {
 	} {
 		before := log.count(t, "events")
 		var batch pgx.Batch
+		eventlog.Lock(&batch)
 		batch.Queue(`INSERT INTO settings (name, value) VALUES ($1, 'before')`, name+" before")
 		if err := eventlog.Queue(&batch, []events.Recorded{approval(byte(100+before), 1), c.recorded}); err != nil {
 			t.Fatal(err)

@@ -1,7 +1,6 @@
 package eventlog_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -41,11 +40,6 @@ func setupLongLog(t *testing.T) (storedLog, []string) {
 		}
 		log.append(t, recorded...)
 	}
-	testdb.Eventually(t, "the log has settled", func() bool {
-		end := testdb.Must(eventlog.LastSettled(t.Context(), log.pool))(t)
-		last, err := eventlog.Last(t.Context(), log.pool)
-		return err == nil && end == last
-	})
 	return log, all
 }
 
@@ -79,87 +73,31 @@ func wantAll(t *testing.T, got, want []string) {
 func TestReadersHoldOneFetch(t *testing.T) {
 	t.Parallel()
 	log, want := setupLongLog(t)
-	pool := log.pool
-	end := testdb.Must(eventlog.LastSettled(t.Context(), pool))(t)
-	t.Run("ahead", func(t *testing.T) {
-		t.Parallel()
+	end := testdb.Must(eventlog.End(t.Context(), log.pool))(t)
+	readAll := func(t *testing.T, read func(from eventlog.Mark) (eventlog.Chunk, error)) {
+		t.Helper()
 		var got []string
-		chunks, failed := readAhead(t.Context(), log.pool, 10_000)
-		for chunk := range chunks {
-			got = append(got, held(t, chunk.Events)...)
-		}
-		if err := failed(); err != nil {
-			t.Fatal(err)
+		for from := (eventlog.Mark{}); len(got) < len(want); {
+			chunk := testdb.Must(read(from))(t)
+			if chunk.Start != from.Position || chunk.Full != (chunk.End != end) {
+				t.Errorf("the chunk from %s to %s of %s, full: %v", from, chunk.End, end, chunk.Full)
+			}
+			got, from = append(got, held(t, chunk.Events)...), chunk.End
 		}
 		wantAll(t, got, want)
-	})
-	t.Run("rows", func(t *testing.T) {
+	}
+	t.Run("chunks", func(t *testing.T) {
 		t.Parallel()
-		log, err := eventlog.Identify(t.Context(), pool)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var got []string
 		fetch := eventlog.NewFetchSize(10_000)
-		for span := (eventlog.Span{Full: true}); span.Full; {
-			size := 0
-			span, err = eventlog.ReadRows(t.Context(), pool, span.End, log, fetch, func(row *eventlog.Row) error {
-				got, size = append(got, row.ID), size+len(row.Personal)
-				return nil
-			})
-			if most := eventlog.MaxFetchBytes + longText + 1000; err != nil || size > most {
-				t.Fatalf("%d bytes at a time, want %d at most; %v", size, most, err)
-			}
-		}
-		wantAll(t, got, want)
-	})
-	t.Run("a range", func(t *testing.T) {
-		t.Parallel()
-		var got []string
-		fetch := eventlog.NewFetchSize(10_000)
-		for r := (eventlog.Range{UpTo: end}); r.After != r.UpTo; {
-			chunk := testdb.Must(eventlog.ReadRange(t.Context(), log.pool, r, fetch, []string{events.PostStream}))(t)
-			if chunk.Start != r.After || chunk.Full != (chunk.End != end) {
-				t.Errorf("the chunk from %s to %s, full: %v, of one from %s to %s", chunk.Start, chunk.End, chunk.Full, r.After,
-					r.UpTo)
-			}
-			got, r.After = append(got, held(t, chunk.Events)...), chunk.End
-		}
-		wantAll(t, got, want)
-	})
-	t.Run("positions", func(t *testing.T) {
-		t.Parallel()
-		all := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, len(want)))(t)
-		var got []string
-		for fetch := eventlog.NewFetchSize(10_000); len(got) < len(all); {
-			var positions []events.Position
-			for i := len(got); i < min(len(got)+fetch.Limit(), len(all)); i++ {
-				positions = append(positions, all[i].Position)
-			}
-			chunk, err := eventlog.ReadAt(t.Context(), log.pool, positions, fetch)
-			if err != nil || len(chunk.Events) == 0 {
-				t.Fatalf("%d events, %v", len(chunk.Events), err)
-			}
-			got = append(got, held(t, chunk.Events)...)
-			if at := all[len(got)-1].Position; chunk.End != at {
-				t.Fatalf("the chunk ends at %s, want %s", chunk.End, at)
-			}
-		}
-		wantAll(t, got, want)
+		readAll(t, func(from eventlog.Mark) (eventlog.Chunk, error) {
+			return eventlog.ReadChunk(t.Context(), log.pool, from, fetch, []string{events.PostStream})
+		})
 	})
 	t.Run("a tail", func(t *testing.T) {
 		t.Parallel()
-		tail, log := openTail(t, log.pool, 0)
+		tail := openTail(t, log.pool, 0)
 		for range 2 { // from the database, then from the cache
-			var got []string
-			for after := (events.Position{}); len(got) < len(want); {
-				chunk := testdb.Must(tail.Read(t.Context(), after, log, nil))(t)
-				if chunk.Full != (chunk.End != end) {
-					t.Errorf("the chunk up to %s of %s, full: %v", chunk.End, end, chunk.Full)
-				}
-				got, after = append(got, held(t, chunk.Events)...), chunk.End
-			}
-			wantAll(t, got, want)
+			readAll(t, func(from eventlog.Mark) (eventlog.Chunk, error) { return tail.Read(t.Context(), from, nil) })
 		}
 	})
 }
@@ -174,14 +112,11 @@ func TestFetchSizeOfOrdinaryEvents(t *testing.T) {
 		recorded[i] = long(i, 400)
 	}
 	log.append(t, recorded...)
-	log.settle(t, n)
 	var read []int
-	chunks, failed := readAhead(context.Background(), log.pool, size)
-	for chunk := range chunks {
-		read = append(read, chunk.Read)
-	}
-	if err := failed(); err != nil {
-		t.Fatal(err)
+	fetch, from := eventlog.NewFetchSize(size), eventlog.Mark{}
+	for full := true; full; {
+		chunk := testdb.Must(eventlog.ReadChunk(t.Context(), log.pool, from, fetch, nil))(t)
+		read, from, full = append(read, chunk.Read), chunk.End, chunk.Full
 	}
 	if len(read) < 3 || read[0] < 100 || read[1] != size || read[2] != size {
 		t.Errorf("chunks of %v events, want full ones of %d behind the first", read, size)

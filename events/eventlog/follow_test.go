@@ -51,8 +51,7 @@ func reads(t *testing.T, f eventlog.Follow, found []eventlog.Span, signal func(t
 func TestPacing(t *testing.T) {
 	t.Parallel()
 	const ms = time.Millisecond
-	settled, hidden := eventlog.Span{Settled: true}, eventlog.Span{}
-	few, many := eventlog.Span{Settled: true, Read: 3}, eventlog.Span{Settled: true, Read: 500}
+	nothing, few, many := eventlog.Span{}, eventlog.Span{Read: 3}, eventlog.Span{Read: 500}
 	full := eventlog.Span{Read: 9, Full: true}
 	for name, test := range map[string]struct {
 		found  []eventlog.Span
@@ -60,22 +59,16 @@ func TestPacing(t *testing.T) {
 		want   []time.Duration
 	}{
 		"nothing: once a second": {
-			found: []eventlog.Span{settled, settled}, want: []time.Duration{0, 1000 * ms, 2000 * ms},
+			found: []eventlog.Span{nothing, nothing}, want: []time.Duration{0, 1000 * ms, 2000 * ms},
 		},
 		"full reads: without rest": {found: []eventlog.Span{full, full}, want: []time.Duration{0, 0, 0}},
-		"hidden events: soon, then at longer and longer intervals": {
-			found: slices.Repeat([]eventlog.Span{hidden}, 4), want: []time.Duration{0, ms, 4 * ms, 10 * ms, 22 * ms},
-		},
 		"a signal ends the wait": {
-			found:  []eventlog.Span{settled},
+			found:  []eventlog.Span{nothing},
 			signal: func(w *eventlog.Wake, at time.Duration) { signalAt(w, at, 40*ms) }, want: []time.Duration{0, 40 * ms},
 		},
 		"events: a pause for each, whatever is signalled": {
 			found:  []eventlog.Span{few, many},
 			signal: func(w *eventlog.Wake, _ time.Duration) { w.Signal() }, want: []time.Duration{0, 6 * ms, 106 * ms},
-		},
-		"kept events may be followed by others whose signal is gone": {
-			found: []eventlog.Span{{Read: 3}}, want: []time.Duration{0, 7 * ms},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -99,18 +92,6 @@ func signalAt(w *eventlog.Wake, at, moment time.Duration) {
 	if at == moment {
 		w.Signal()
 	}
-}
-
-// TestSignalsOfHiddenEvents: while a transaction hides appended events, their signals do not cause continuous reads.
-func TestSignalsOfHiddenEvents(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		wake := eventlog.NewWake()
-		began := reads(t, eventlog.Follow{Wake: wake}, make([]eventlog.Span, 1000), func(time.Duration) { wake.Signal() })
-		if least := 15 * time.Second; began[1000] < least {
-			t.Errorf("a thousand reads within %v, want %v at least", began[1000], least)
-		}
-	})
 }
 
 // TestTurns: after a failed turn the next one follows after the wait for its error.
@@ -175,7 +156,7 @@ func TestStandby(t *testing.T) {
 		start := time.Now()
 		f := eventlog.Follow{Position: func(context.Context) (events.Position, error) {
 			alive := min(time.Since(start), active)
-			return events.Position{TransactionID: uint64(alive)}, nil
+			return events.Position(alive), nil
 		}}
 		f.Logger = slog.New(slog.DiscardHandler)
 		turns := 0
@@ -201,7 +182,7 @@ func TestFollowTheLog(t *testing.T) {
 	go func() { theirs.Listen(ctx, log.pool.Config().ConnConfig, quiet); ended <- struct{}{} }()
 	go func() { ours.Notify(ctx, log.pool, quiet); ended <- struct{}{} }()
 	defer func() { cancel(); <-ended; <-ended }()
-	tail, identity := openTail(t, log.pool, 4)
+	tail := openTail(t, log.pool, 4)
 
 	const rounds, each = 20, 7
 	var want, got []string
@@ -213,18 +194,18 @@ func TestFollowTheLog(t *testing.T) {
 			ours.Signal()
 		}
 	}()
-	var after events.Position
+	var from eventlog.Mark
 	// With such a long Poll, only signals can wake it.
 	f := eventlog.Follow{Wake: theirs, Poll: testdb.SettleTimeout, Pace: time.Millisecond}
 	err := f.Each(t.Context(), func(ctx context.Context) (eventlog.Span, error) {
-		chunk, err := tail.Read(ctx, after, identity, nil)
+		chunk, err := tail.Read(ctx, from, nil)
 		if err != nil {
 			return chunk.Span, err
 		}
-		if len(chunk.Events) > 4 || chunk.Start != after {
-			t.Errorf("a chunk of %d events behind %s, want at most 4 behind %s", len(chunk.Events), chunk.Start, after)
+		if len(chunk.Events) > 4 || chunk.Start != from.Position {
+			t.Errorf("a chunk of %d events from %d on, want at most 4 from %s on", len(chunk.Events), chunk.Start, from)
 		}
-		got, after = append(got, ids(chunk)...), chunk.End
+		got, from = append(got, ids(chunk)...), chunk.End
 		if len(got) >= rounds*each {
 			return chunk.Span, eventlog.ErrEnd
 		}

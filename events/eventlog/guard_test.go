@@ -25,7 +25,7 @@ func TestLogIsAppendOnly(t *testing.T) {
 	log.append(t, approval(1, 1), approval(1, 2))
 	digest := func() (digest string) {
 		err := log.pool.QueryRow(t.Context(),
-			`SELECT md5(string_agg(e::text, ',' ORDER BY transaction_id, position)) FROM events e`).Scan(&digest)
+			`SELECT md5(string_agg(e::text, ',' ORDER BY log_index)) FROM events e`).Scan(&digest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -44,8 +44,8 @@ func TestLogIsAppendOnly(t *testing.T) {
 			"truncate":         `TRUNCATE events`,
 			"truncate cascade": `TRUNCATE events CASCADE`,
 			"merge":            `MERGE INTO events e USING (SELECT 1) s ON e.stream_version = 99 WHEN MATCHED THEN DELETE`,
-			"upsert": `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
+			"upsert": `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+				SELECT log_index + 100, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
 				    FROM events
 				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`,
 		} {
@@ -73,8 +73,8 @@ func TestLogRefusesACommentWithAnotherID(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	integration := uuid.UUID{9}
-	const insert = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
-		VALUES (0, 'post', $1, 1, 'key', $2, 'posts', 'post.imported.v1', '{}', gen_random_uuid())`
+	const insert = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES ((SELECT coalesce(max(log_index) + 1, 0) FROM events), 'post', $1, 1, 'key', $2, 'posts', 'post.imported.v1', '{}', gen_random_uuid())`
 	for name, c := range map[string]struct {
 		stream      uuid.UUID
 		integration *uuid.UUID

@@ -18,20 +18,6 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// settle waits until the appended events are settled, which any transaction on the server may delay.
-func (l storedLog) settle(t testing.TB, want int) []events.Recorded {
-	t.Helper()
-	var read []events.Recorded
-	testdb.Eventually(t, fmt.Sprint(want, " events have settled"), func() bool {
-		var err error
-		if read, err = eventlog.ReadAfter(t.Context(), l.pool, events.Position{}, want+1); err != nil {
-			t.Fatal(err)
-		}
-		return len(read) >= want
-	})
-	return read
-}
-
 func TestReadStream(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -46,10 +32,10 @@ func TestReadStream(t *testing.T) {
 		t.Fatalf("%d events after version 1, want 2", len(got))
 	}
 	for i, want := range appended[2:] {
-		if got[i].Position.TransactionID == 0 || got[i].Position.Ordinal != int32(i) || got[i].RecordedAt.Before(before) {
-			t.Errorf("read at %s, recorded at %s", got[i].Position, got[i].RecordedAt)
+		if got[i].LogIndex != int64(i+2) || got[i].RecordedAt.Before(before) {
+			t.Errorf("read at %d, recorded at %s", got[i].LogIndex, got[i].RecordedAt)
 		}
-		got[i].Position, got[i].RecordedAt = events.Position{}, time.Time{}
+		got[i].LogIndex, got[i].RecordedAt = 0, time.Time{}
 		if diff := cmp.Diff(want, got[i]); diff != "" {
 			t.Errorf("(-appended +read):\n%s", diff)
 		}
@@ -100,105 +86,85 @@ func TestReadStreamInPart(t *testing.T) {
 	}
 }
 
-// TestReadAfterWaitsForOlderTransactions: an event that commits late must not appear after one that was read.
-func TestReadAfterWaitsForOlderTransactions(t *testing.T) {
+// TestReadersSeeEachEventOnce: writers race, abort and hold their transactions open; every reader sees dense indexes in
+// the order of commits, each event once, also while another transaction of the cluster writes and stays open.
+func TestReadersSeeEachEventOnce(t *testing.T) {
 	t.Parallel()
+	const writers, transactions, readers = 6, 40, 3
 	log := setupLog(t)
-	late := testdb.Begin(t, log.pool)
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := late.SendBatch(t.Context(), &batch).Close(); err != nil {
-		t.Fatal(err)
-	}
-	log.append(t, approval(2, 1)) // began later, is committed earlier
-
-	for range 20 {
-		early := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, events.Position{}, 10))(t)
-		if len(early) > 0 {
-			t.Fatalf("%s was read while an older transaction was open", early[0].ID)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	if stream, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{2}, 0); err != nil ||
-		len(stream) != 1 {
-		t.Errorf("the stream itself: %d events, %v", len(stream), err)
-	}
-	if err := late.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	got := log.settle(t, 2)
-	if len(got) != 2 || got[0].StreamID != (uuid.UUID{1}) || got[1].StreamID != (uuid.UUID{2}) {
-		t.Errorf("read %+v", got)
-	}
-}
-
-// TestReadAfterNeverSkips: writers commit in another order than they begin.
-func TestReadAfterNeverSkips(t *testing.T) {
-	t.Parallel()
-	const writers, transactions = 6, 40
-	log := setupLog(t)
+	open := testdb.Begin(t, log.pool)
+	testdb.Exec(t, open, `INSERT INTO settings (name, value) VALUES ('open', '')`)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
+	defer cancel()
 	var wg sync.WaitGroup
 	for writer := range writers {
 		wg.Go(func() {
 			for n := 1; n <= transactions; n++ {
-				if err := appendSlowly(t.Context(), log, approval(byte(writer+1), n)); err != nil {
+				if err := appendSlowly(ctx, log, approval(byte(writer+1), n)); err != nil {
 					t.Error(err)
 					return
 				}
 			}
 		})
 	}
-	seen := map[string]bool{}
-	versions := map[uuid.UUID]int{}
-	after := events.Position{}
-	deadline := time.Now().Add(testdb.SettleTimeout)
-	for len(seen) < writers*transactions && time.Now().Before(deadline) {
-		page := testdb.Must(eventlog.ReadAfter(t.Context(), log.pool, after, 7))(t)
-		for _, recorded := range page {
-			if recorded.Position.Compare(after) <= 0 || seen[recorded.ID] {
-				t.Fatalf("%s at %s was read after %s", recorded.ID, recorded.Position, after)
+	for reader := range readers {
+		wg.Go(func() {
+			versions := map[uuid.UUID]int{}
+			for at := events.Position(0); at < writers*transactions; {
+				page, err := eventlog.ReadFrom(ctx, log.pool, at, 1+3*reader)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				for i := range page {
+					r := &page[i]
+					if r.LogIndex != int64(at) || r.StreamVersion != versions[r.StreamID]+1 {
+						t.Errorf("version %d of stream %s at %d, after version %d at %d", r.StreamVersion, r.StreamID,
+							r.LogIndex, versions[r.StreamID], at)
+						return
+					}
+					at, versions[r.StreamID] = r.End(), r.StreamVersion
+				}
 			}
-			if recorded.StreamVersion != versions[recorded.StreamID]+1 {
-				t.Fatalf("version %d of stream %s after version %d", recorded.StreamVersion, recorded.StreamID,
-					versions[recorded.StreamID])
-			}
-			after, seen[recorded.ID], versions[recorded.StreamID] = recorded.Position, true, recorded.StreamVersion
-		}
+		})
 	}
 	wg.Wait()
-	if len(seen) != writers*transactions {
-		t.Errorf("%d of %d events were read", len(seen), writers*transactions)
+	if n := log.count(t, "events"); n != writers*transactions {
+		t.Errorf("%d events, want %d", n, writers*transactions)
 	}
 }
 
-// appendSlowly keeps its transaction open for a moment.
+// appendSlowly appends, sometimes only at the second attempt, and keeps its transaction open for a moment.
 func appendSlowly(ctx context.Context, log storedLog, recorded events.Recorded) error {
-	tx, err := log.pool.Begin(ctx)
-	if err != nil {
-		return fmt.Errorf("begin: %w", err)
+	for abort := rand.N(3) == 0; ; abort = false {
+		err := pgx.BeginFunc(ctx, log.pool, func(tx pgx.Tx) error {
+			var batch pgx.Batch
+			eventlog.Lock(&batch)
+			if err := eventlog.Queue(&batch, []events.Recorded{recorded}); err != nil {
+				return err
+			}
+			if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
+				return fmt.Errorf("append: %w", err)
+			}
+			time.Sleep(rand.N(2 * time.Millisecond))
+			if abort {
+				return errAborted
+			}
+			return nil
+		})
+		if !errors.Is(err, errAborted) {
+			return err
+		}
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }()
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, []events.Recorded{recorded}); err != nil {
-		return err
-	}
-	if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-		return fmt.Errorf("append: %w", err)
-	}
-	time.Sleep(rand.N(4 * time.Millisecond))
-	if err := tx.Commit(ctx); err != nil {
-		return fmt.Errorf("commit: %w", err)
-	}
-	return nil
 }
+
+var errAborted = errors.New("aborted")
 
 func TestUndecodableEventIsNamed(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	log.append(t, approval(1, 1))
-	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
 		VALUES (5, 'novel', $1, 2, 'k', 's', 'novel.translated.v1', '{}', 'test', gen_random_uuid())`, uuid.UUID{1})
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +174,7 @@ func TestUndecodableEventIsNamed(t *testing.T) {
 	if !errors.Is(err, events.ErrUnknownType) || !errors.As(err, &undecodable) {
 		t.Fatalf("got %v, %v", got, err)
 	}
-	if undecodable.Type != "novel.translated.v1" || undecodable.Recorded.Position.Ordinal != 5 ||
+	if undecodable.Type != "novel.translated.v1" || undecodable.Recorded.LogIndex != 5 ||
 		undecodable.Recorded.ID != "k" {
 		t.Errorf("named %+v", undecodable)
 	}

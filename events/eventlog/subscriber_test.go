@@ -44,7 +44,7 @@ func TestSubscriber(t *testing.T) {
 	t.Parallel()
 	var chunks []eventlog.Chunk
 	for id := range uint64(4) {
-		chunks = append(chunks, eventlog.Chunk{Span: eventlog.Span{End: events.Position{TransactionID: id}}})
+		chunks = append(chunks, eventlog.Chunk{Span: eventlog.Span{End: eventlog.Mark{Position: events.Position(id)}}})
 	}
 	var handled []eventlog.Chunk
 	errApply := errors.New("apply")
