@@ -68,7 +68,7 @@ func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
 	}
 	w.raw("data", oneLine(e.Data))
 	if w.err != nil {
-		return nil, fmt.Errorf("render event %s: %w", e.Position, w.err)
+		return nil, fmt.Errorf("render event %d: %w", e.LogIndex, w.err)
 	}
 	return append(w.buffer, '}'), nil
 }

@@ -30,9 +30,8 @@ func newActivity() activity {
 }
 
 type appliedRow struct {
-	OneRow        bool   `json:"one_row"`
-	TransactionID string `json:"transaction_id"`
-	Position      int32  `json:"position"`
+	OneRow   bool            `json:"one_row"`
+	Position events.Position `json:"position"`
 }
 
 type dayKey struct {
@@ -116,7 +115,7 @@ func later(a, b moment) moment {
 
 // setApplied records the position up to which events are counted.
 func (a *activity) setApplied(r *events.Recorded) {
-	a.applied[true] = &appliedRow{OneRow: true, TransactionID: transaction(r.Position), Position: r.Position.Ordinal}
+	a.applied[true] = &appliedRow{OneRow: true, Position: r.End()}
 }
 
 func (a *activity) day(when time.Time, integration, novel uuid.UUID) *dailyFactsRow {

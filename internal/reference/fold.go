@@ -15,7 +15,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -152,9 +151,6 @@ func atOrNull(t *time.Time) *moment {
 	}
 	return at(*t)
 }
-
-// transaction returns a transaction id in PostgreSQL's JSON format.
-func transaction(p events.Position) string { return strconv.FormatUint(p.TransactionID, 10) }
 
 // bytesText returns the text of a bytea.
 func bytesText(b []byte) string { return `\x` + hex.EncodeToString(b) }

@@ -19,7 +19,7 @@ var partner = uuid.UUID{7}
 func history(list ...events.Recorded) []events.Recorded {
 	for i := range list {
 		r := &list[i]
-		r.Position = events.Position{TransactionID: 100, Ordinal: int32(i)}
+		r.LogIndex = int64(i)
 		r.RecordedAt = time.Date(2026, 1, 2, 3, i, 0, 500_000_000, time.UTC)
 		r.StreamVersion = max(r.StreamVersion, 1)
 	}

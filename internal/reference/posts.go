@@ -32,14 +32,13 @@ type postRow struct {
 }
 
 type authorRow struct {
-	AuthorID                 uuid.UUID `json:"author_id"`
-	IntegrationID            uuid.UUID `json:"integration_id"`
-	ExternalUUID             string    `json:"external_uuid"`
-	DisplayName              string    `json:"display_name"`
-	DisplayNameAt            *moment   `json:"display_name_at"`
-	DisplayNameTransactionID string    `json:"display_name_transaction_id"`
-	DisplayNamePosition      int32     `json:"display_name_position"`
-	FirstSeenAt              *moment   `json:"first_seen_at"`
+	AuthorID            uuid.UUID `json:"author_id"`
+	IntegrationID       uuid.UUID `json:"integration_id"`
+	ExternalUUID        string    `json:"external_uuid"`
+	DisplayName         string    `json:"display_name"`
+	DisplayNameAt       *moment   `json:"display_name_at"`
+	DisplayNameLogIndex int64     `json:"display_name_log_index"`
+	FirstSeenAt         *moment   `json:"first_seen_at"`
 }
 
 // addPost applies an imported comment to the table posts.
@@ -79,8 +78,7 @@ func (f *Fold) nameAuthor(r *events.Recorded, e events.PostImported) {
 		DisplayNameAt: at(e.WrittenAt),
 	})
 	if !e.WrittenAt.Before(time.Time(*a.DisplayNameAt)) {
-		a.DisplayName, a.DisplayNameAt = e.Comment.Username, at(e.WrittenAt)
-		a.DisplayNameTransactionID, a.DisplayNamePosition = transaction(r.Position), r.Position.Ordinal
+		a.DisplayName, a.DisplayNameAt, a.DisplayNameLogIndex = e.Comment.Username, at(e.WrittenAt), r.LogIndex
 	}
 }
 
