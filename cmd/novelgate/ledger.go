@@ -36,10 +36,7 @@ func (*ledgerStatus) Run(ctx context.Context, out *output, pool *pgxpool.Pool) e
 }
 
 func statusRows(s *ledger.Status) [][]any {
-	unsealed, checkpoint := fmt.Sprint(s.UnsealedEvents), "-"
-	if s.UnsealedCapped {
-		unsealed = "over " + unsealed
-	}
+	checkpoint := "-"
 	if s.CheckpointSize != nil && s.CheckpointAge != nil {
 		checkpoint = fmt.Sprintf("%d entries, signed %.0f s ago", *s.CheckpointSize, *s.CheckpointAge)
 	}
@@ -47,7 +44,7 @@ func statusRows(s *ledger.Status) [][]any {
 		{"LEDGER", ""},
 		{"entries", s.Size},
 		{"root", s.Root},
-		{"unsealed events", unsealed},
+		{"unsealed events", s.UnsealedEvents},
 		{"lag seconds", fmt.Sprintf("%.3f", s.LagSeconds)},
 		{"origin", orDash(s.Origin)},
 		{"signer", orDash(s.Signer)},

@@ -211,12 +211,6 @@ func (s *Store) Extends(ctx context.Context, grown Checkpoint, older []byte) err
 	return Extends(grown.Tree, before.Tree, s.Hashes(ctx, grown.Tree))
 }
 
-// Tree returns the sealed tree.
-func (s *Store) Tree(ctx context.Context) (tlog.Tree, error) {
-	now, err := readState(ctx, s.db)
-	return tlog.Tree{N: now.size, Hash: now.root}, err
-}
-
 // ErrForked is returned for a tree that does not extend one that was signed.
 var ErrForked = errors.New("the ledger does not extend what was signed before")
 

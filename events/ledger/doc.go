@@ -3,20 +3,18 @@
 //
 // # Parts
 //
-// The Sealer reads the settled log in order (see eventlog), gives every event a dense log index, and grows the tree in
-// the layout of C2SP tlog-tiles. The Signer signs checkpoints (C2SP tlog-checkpoint) over sealed sizes. The Publisher
-// sends signed checkpoints to places outside the database, and to each Witness, which cosigns them. Store reads the
-// results: tiles, entry bundles, checkpoints, inclusion proofs.
+// The Sealer follows the log (see eventlog) and grows the tree in the layout of C2SP tlog-tiles. The Signer signs
+// checkpoints (C2SP tlog-checkpoint) over sealed sizes. The Publisher sends signed checkpoints to places outside the
+// database, and to each Witness, which cosigns them. Store reads the results: tiles, entry bundles, checkpoints,
+// inclusion proofs.
 //
 // # Invariants
 //
-//   - Log indexes are 0, 1, 2, … in log order. The log index of an event is that of the first event of its transaction
-//     plus its position.
-//   - A leaf commits to everything in an event except transaction_id and position. It has a digest in place of
-//     personal and salt, so that erasing these two breaks no proof.
+//   - Leaf i is the event with log index i. A leaf commits to everything in its event except the index, which its place
+//     in the tree shows. It has a digest in place of personal and salt, so that erasing these two breaks no proof.
 //   - The stored tree only grows. A seal is one transaction that locks the row of ledger_state, and fails unless this
-//     row has the tree on which the seal builds. The database refuses a tree that shrinks or has two roots at one
-//     size.
+//     row has the tree on which the seal builds, and the log has the last event of the seal. The database refuses a
+//     tree that shrinks or has two roots at one size.
 //   - All checkpoints of an origin are signed by the holder of one signer directory, which the origin names. A note is
 //     on disk there first, so the directory knows every checkpoint that may be public.
 //   - A checkpoint is signed only over a committed tree, and only if that tree provably extends the last checkpoint in

@@ -10,11 +10,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 )
 
-// The statements of EachEvent.
-const (
-	SealsSQL = sealsSQL
-	RowsSQL  = rowsSQL
-)
+// EventsSQL is the statement of Store.Events.
+const EventsSQL = eventsSQL
 
 // Piece is a run of hashes that is stored together.
 type Piece struct {
@@ -54,7 +51,7 @@ func (t *Tree) Reload(read func(tlog.Tile) []byte) error {
 	for i, tile := range tiles {
 		data[i] = read(tile)
 	}
-	reloaded, err := newTree(size, t.tree.Root(), tiles, data)
+	reloaded, err := newTree(t.tree.Tree(), tiles, data)
 	t.tree = reloaded
 	return err
 }

@@ -53,8 +53,9 @@ const (
 	currentOriginSQL = `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`
 	// originStateSQL reads the id of the log, the current origin with its signer directory, and whether the origin $1 is
 	// known.
-	originStateSQL = `SELECT l.id::text, coalesce(o.origin, ''), o.signer, EXISTS (SELECT FROM ledger_origins WHERE origin = $1)
-FROM log_identity AS l LEFT JOIN ledger_origins AS o ON o.origin = (` + currentOriginSQL + `)`
+	originStateSQL = `SELECT log.value, coalesce(o.origin, ''), o.signer, EXISTS (SELECT FROM ledger_origins WHERE origin = $1)
+FROM settings AS log LEFT JOIN ledger_origins AS o ON o.origin = (` + currentOriginSQL + `)
+WHERE log.name = 'log_id'`
 	// startOriginSQL starts an origin. $1: origin, $2: id of its signer directory.
 	startOriginSQL = `INSERT INTO ledger_origins (ordinal, origin, signer, tree_size, started_at)
 SELECT coalesce((SELECT max(ordinal) FROM ledger_origins), 0) + 1, $1, $2, tree_size, statement_timestamp() FROM ledger_state`

@@ -76,7 +76,7 @@ func NewMetrics() *Metrics {
 func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealSeconds.Observe(ended.Sub(began).Seconds())
 	m.waitSeconds.Observe(ended.Sub(b.oldest).Seconds())
-	m.sealedEvents.Add(float64(b.events))
+	m.sealedEvents.Add(float64(b.read.Read))
 }
 
 func (m *Metrics) setPublishingRefused(target string, refused bool) {
@@ -100,10 +100,9 @@ func NewCollector(db database.Querier, clock func() time.Time) *Collector {
 		status:   database.NewScrapeCache(clock, func(ctx context.Context) (Status, error) { return ReadStatus(ctx, db) }),
 		up:       desc("up", "Whether the state of the ledger could be read."),
 		size:     desc("size_entries", "Entries in the Merkle tree."),
-		unsealed: desc("unsealed_events", "Settled events that are not in the tree yet, at most 100000."),
-		lag: desc("lag_seconds",
-			"Age of the oldest event that is not in the tree yet, settled or not; 0 when there is none."),
-		failed: desc("failed", "1 while sealing cannot continue; `novelgate ledger status` says why."),
+		unsealed: desc("unsealed_events", "Events that are not in the tree yet."),
+		lag:      desc("lag_seconds", "Age of the oldest event that is not in the tree yet; 0 when there is none."),
+		failed:   desc("failed", "1 while sealing cannot continue; `novelgate ledger status` says why."),
 		checkpointSize: desc("checkpoint_size_entries",
 			"Entries that the newest checkpoint covers; absent while nothing was signed."),
 		checkpointAge: desc("checkpoint_age_seconds",

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 )
 
 // sealTimeout limits one seal, in case the database does not answer.
@@ -25,17 +24,26 @@ var (
 	errLostRows = errors.New("seal stored another number of rows than were sent")
 )
 
-const insertSealsSQL = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
-SELECT transaction_id, first_log_index, event_count
-FROM unnest($1::xid8[], $2::bigint[], $3::integer[]) AS seal (transaction_id, first_log_index, event_count)`
+// lockStateSQL locks the state, and tells whether it is the tree with size $1 and root $2, and whether the log has the
+// position $3 after the batch $4. It returns no row while another session seals. The transaction can be repeated from
+// the log and gives the same bytes, so its commit need not wait for the disk.
+var lockStateSQL = `SELECT (tree_size, root_hash) = ($1, $2), ` + eventlog.HasMarkSQL("$3::bigint", "$4::uuid") + `,
+    set_config('synchronous_commit', 'off', true)
+FROM ledger_state FOR NO KEY UPDATE SKIP LOCKED`
 
-const insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
+const (
+	insertTilesSQL = `INSERT INTO ledger_tiles (level, first_node, hashes)
 SELECT level, first_node, hashes FROM unnest($1::smallint[], $2::bigint[], $3::bytea[]) AS piece (level, first_node, hashes)`
 
-// seal stores a batch in one transaction, and only if the ledger is at the start of the batch. It takes two round
-// trips. It fails with errOtherSealer if another session has locked or changed the state, and with eventlog.ErrOtherLog
-// if the log is another one. After any other error, nothing was stored or the outcome of the commit is unknown; then
-// the caller reads the state again.
+	// saveStateSQL replaces the tree of size $1 by the one with size $2 and root $3.
+	saveStateSQL = `UPDATE ledger_state
+SET tree_size = $2, root_hash = $3, sealed_at = statement_timestamp(), error = NULL, error_at = NULL WHERE tree_size = $1`
+)
+
+// seal stores a batch in one transaction, and only if the ledger is at the start of the batch and the log has its
+// events. It takes two round trips. It fails with errOtherSealer if another session has locked or changed the state, and
+// with eventlog.ErrOtherLog if the log does not have the events. After any other error, nothing was stored or the outcome
+// of the commit is unknown; then the caller reads the state again.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
 	defer cancel()
@@ -50,48 +58,40 @@ func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 		}
 		conn.Release()
 	}()
-	if err := beginAt(ctx, conn, b.start); err != nil {
+	if err := b.begin(ctx, conn); err != nil {
 		return err
 	}
 	if err := conn.SendBatch(ctx, b.writes()).Close(); err != nil {
-		return fmt.Errorf("seal %d events after %s: %w", b.events, b.start.position, err)
+		return fmt.Errorf("seal %d events from log index %d on: %w", b.read.Read, b.start.N, err)
 	}
 	return nil
 }
 
-// beginAt starts a transaction and locks the state. It fails with errOtherSealer or eventlog.ErrOtherLog unless the
-// state is start.
-func beginAt(ctx context.Context, conn *pgxpool.Conn, start state) error {
+// begin starts the transaction of seal, locks the state and checks it.
+func (b *batch) begin(ctx context.Context, conn *pgxpool.Conn) error {
+	var isStart, hasEnd bool
 	var begin pgx.Batch
 	begin.Queue("begin")
-	var found state
-	begin.Queue(lockStateSQL).QueryRow(func(row pgx.Row) error {
-		var setting string
-		var err error
-		found, err = scanStateAndLog(row, &setting)
-		return err
-	})
+	begin.Queue(lockStateSQL, b.start.N, b.start.Hash[:], b.read.End.Position, b.read.End.Batch).QueryRow(
+		func(row pgx.Row) error { return row.Scan(&isStart, &hasEnd, nil) })
 	err := conn.SendBatch(ctx, &begin).Close()
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errOtherSealer
 	case err != nil:
 		return fmt.Errorf("lock the ledger: %w", err)
-	case found.log != start.log:
-		return eventlog.ErrOtherLog
-	case found != start:
+	case !isStart:
 		return errOtherSealer
+	case !hasEnd:
+		return eventlog.ErrOtherLog
 	}
 	return nil
 }
 
-// writes returns the statements that store a batch, including the commit.
+// writes returns the statements that store the batch, including the commit.
 func (b *batch) writes() *pgx.Batch {
 	var writes pgx.Batch
-	insert := func(rows int, sql string, args ...any) {
-		if rows == 0 {
-			return
-		}
+	write := func(rows int, sql string, args ...any) {
 		writes.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
 			if tag.RowsAffected() != int64(rows) {
 				return fmt.Errorf("%w: %d instead of %d", errLostRows, tag.RowsAffected(), rows)
@@ -99,76 +99,21 @@ func (b *batch) writes() *pgx.Batch {
 			return nil
 		})
 	}
-	insert(len(b.transactions), insertSealsSQL, b.transactions, b.firsts, b.counts)
 	tileLevels, nodes, hashes := make([]int16, len(b.pieces)), make([]int64, len(b.pieces)), make([][]byte, len(b.pieces))
 	for i, p := range b.pieces {
 		tileLevels[i], nodes[i], hashes[i] = int16(p.level), p.first, p.hashes //nolint:gosec // below 8
 	}
-	insert(len(b.pieces), insertTilesSQL, tileLevels, nodes, hashes)
-	insert(1, saveStateSQL, b.end.size, b.end.root[:], b.end.position.TransactionID, b.end.position.Ordinal)
+	write(len(b.pieces), insertTilesSQL, tileLevels, nodes, hashes)
+	write(1, saveStateSQL, b.start.N, b.end.N, b.end.Hash[:])
 	writes.Queue("commit")
 	return &writes
 }
 
-// ErrGap is returned for a transaction whose events are not numbered 0, 1, 2, …: their log indexes would have gaps.
-var ErrGap = errors.New("positions of a transaction have a gap")
-
-// batch is the addition of one seal to the ledger, made from events in log order.
+// batch is the addition of one seal to the tree, made from events in log order. All but start is set when it is
+// complete.
 type batch struct {
-	start, end state
-	events     int
-	oldest     time.Time // recorded_at of the first event
-
-	transactions []uint64 // transactions that begin in the batch
-	firsts       []int64  // log index of the first event of each
-	counts       []int32  // number of events of each
-
-	pieces []piece // new pieces of the tree, once the batch is closed
-	entry  []byte  // buffer for the latest entry
-}
-
-// add appends an event. The batch does not keep its bytes.
-func (b *batch) add(t *tree, e *eventlog.Row) error {
-	at := &b.end.position
-	switch {
-	case e.Position.TransactionID == at.TransactionID && e.Position.Ordinal == at.Ordinal+1:
-		if n := len(b.counts); n > 0 {
-			b.counts[n-1] = e.Position.Ordinal + 1
-		}
-	case e.Position.TransactionID > at.TransactionID && e.Position.Ordinal == 0:
-		b.transactions = append(b.transactions, e.Position.TransactionID)
-		b.firsts = append(b.firsts, t.Size())
-		b.counts = append(b.counts, 1)
-	default:
-		return fmt.Errorf("%w: %s follows %s", ErrGap, e.Position, *at)
-	}
-	*at = e.Position
-	if b.events == 0 {
-		b.oldest = e.RecordedAt
-	}
-	b.events++
-
-	var err error
-	if b.entry, err = AppendEntry(b.entry[:0], e); err != nil {
-		return fmt.Errorf("event %s: %w", *at, err)
-	}
-	return t.add(tlog.RecordHash(b.entry))
-}
-
-// lastPositionSQL finds the end of a transaction. $1: the transaction.
-const lastPositionSQL = `SELECT max(position) FROM events WHERE transaction_id = $1`
-
-// close completes the batch with the new pieces of the tree. A full batch may end within its last transaction. That
-// transaction is settled, so the number of its events is known.
-func (b *batch) close(ctx context.Context, db database.Querier, t *tree, full bool) error {
-	if last := len(b.counts) - 1; full && last >= 0 {
-		var end int32
-		if err := db.QueryRow(ctx, lastPositionSQL, b.transactions[last]).Scan(&end); err != nil {
-			return fmt.Errorf("find the end of transaction %d: %w", b.transactions[last], err)
-		}
-		b.counts[last] = end + 1
-	}
-	b.pieces = t.take()
-	b.end.size, b.end.root = t.Size(), t.Root()
-	return nil
+	start, end tlog.Tree
+	read       eventlog.Span // the events
+	oldest     time.Time     // recorded_at of the first event
+	pieces     []piece       // new pieces of the tree
 }

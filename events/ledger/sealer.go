@@ -44,8 +44,8 @@ type SealerConfig struct {
 	Logger *slog.Logger
 }
 
-// Sealer assigns log indexes to the settled events of the log. Any number may run on one database: one seals, the
-// others stand by; see eventlog.Follow.
+// Sealer grows the tree: leaf i is the event with log index i. Any number may run on one database: one seals, the others
+// stand by; see eventlog.Follow.
 type Sealer struct {
 	config SealerConfig
 	store  *Store
@@ -64,12 +64,13 @@ func NewSealer(config SealerConfig) *Sealer {
 	if config.Clock == nil {
 		config.Clock = func() time.Time { return time.Time{} }
 	}
+	store := NewStore(config.Pool)
 	position := func(ctx context.Context) (events.Position, error) {
-		at, err := readState(ctx, config.Pool)
-		return at.position, err
+		at, err := store.Tree(ctx)
+		return events.Position(at.N), err
 	}
 	return &Sealer{
-		config: config, store: NewStore(config.Pool),
+		config: config, store: store,
 		follow: eventlog.Follow{
 			Wake: config.Wake, Pace: config.Pace, Position: position, Logger: config.Logger.With(slog.String("of", "ledger")),
 		},
@@ -85,11 +86,12 @@ func (s *Sealer) Run(ctx context.Context) {
 // turn seals from the current state until an error. One goroutine reads and hashes ahead while another one stores.
 func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	defer func() { s.reportError(ctx, err) }()
-	at, err := readState(ctx, s.config.Pool)
+	at, err := s.store.Tree(ctx)
 	if err != nil {
 		return false, err
 	}
-	if err := s.checkLastLeaf(ctx, at); err != nil {
+	from, err := s.checkLastLeaf(ctx, at)
+	if err != nil {
 		return false, err
 	}
 	t, err := s.store.loadTree(ctx, at)
@@ -101,7 +103,7 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	batches, readEnded := make(chan *batch, 1), make(chan error, 1)
 	go func() {
 		defer close(batches)
-		readEnded <- s.read(working, t, at, batches)
+		readEnded <- s.read(working, t, from, batches)
 	}()
 	// Batches that were read before an error of reading are sealed, too.
 	for b := range batches {
@@ -119,69 +121,77 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 	return sealed, err
 }
 
-// ErrDiverged is returned for a ledger whose last leaf is not an event of the log: the log was changed or set back, or
-// is another one.
+// ErrDiverged is returned for a ledger whose last leaf is not an event of the log: the log was changed.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf, after which sealing continues.
-func (s *Sealer) checkLastLeaf(ctx context.Context, at state) error {
-	if at.size == 0 {
-		return nil
+// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf. It returns the mark after it, where
+// sealing continues.
+func (s *Sealer) checkLastLeaf(ctx context.Context, at tlog.Tree) (eventlog.Mark, error) {
+	if at.N == 0 {
+		return eventlog.Mark{}, nil
 	}
-	last := at.size - 1
+	last := at.N - 1
 	tile, err := s.store.Tile(ctx,
 		tlog.Tile{H: TileHeight, L: 0, N: last / TileWidth, W: int(last%TileWidth) + 1})
 	if err != nil {
-		return err
+		return eventlog.Mark{}, err
 	}
 	leaf := tlog.Hash(tile[len(tile)-tlog.HashSize:])
-	before := events.Position{TransactionID: at.position.TransactionID, Ordinal: at.position.Ordinal - 1}
 	found := false
-	fetch := eventlog.NewFetchSize(1)
-	_, err = eventlog.ReadRows(ctx, s.config.Pool, before, at.log, fetch, func(row *eventlog.Row) error {
-		entry, err := AppendEntry(nil, row)
-		found = err == nil && row.Position == at.position && tlog.RecordHash(entry) == leaf
-		return nil
-	})
+	span, err := eventlog.ReadRows(ctx, s.config.Pool, eventlog.Mark{Position: events.Position(last)},
+		eventlog.NewFetchSize(1), func(row *eventlog.Row) error {
+			entry, err := AppendEntry(nil, row)
+			found = err == nil && tlog.RecordHash(entry) == leaf
+			return nil
+		})
 	if err == nil && !found {
-		err = fmt.Errorf("%w: log index %d, at %s", ErrDiverged, last, at.position)
+		err = fmt.Errorf("%w: log index %d", ErrDiverged, last)
 	}
-	return err
+	return span.End, err
 }
 
-// read makes batches of the events after a state, and follows the log.
-func (s *Sealer) read(ctx context.Context, t *tree, at state, batches chan<- *batch) error {
+// read makes batches of the events from a mark on, and follows the log. t is the tree of the events before it.
+func (s *Sealer) read(ctx context.Context, t *tree, from eventlog.Mark, batches chan<- *batch) error {
 	fetch := eventlog.NewFetchSize(s.config.Limit)
 	// Reads far behind bypass the tail, so that other followers do not wait.
 	behind := false
-	return s.follow.Each(ctx, func(ctx context.Context) (span eventlog.Span, err error) {
-		b := &batch{start: at, end: at}
-		add := func(row *eventlog.Row) error { return b.add(t, row) }
+	var entry []byte // buffer
+	return s.follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
+		b := &batch{start: t.Tree()}
+		add := func(row *eventlog.Row) (err error) {
+			if t.Size() == b.start.N {
+				b.oldest = row.RecordedAt
+			}
+			if entry, err = AppendEntry(entry[:0], row); err != nil {
+				return fmt.Errorf("event %d: %w", row.LogIndex, err)
+			}
+			return t.add(tlog.RecordHash(entry))
+		}
+		var err error
 		if behind {
-			span, err = eventlog.ReadRows(ctx, s.config.Pool, at.position, at.log, fetch, add)
+			b.read, err = eventlog.ReadRows(ctx, s.config.Pool, from, fetch, add)
 		} else {
-			span, err = s.readTail(ctx, at, add)
+			b.read, err = s.readTail(ctx, from, add)
 		}
-		if err != nil || b.events == 0 {
-			return span, err
+		if err != nil || b.read.Read == 0 {
+			return b.read, err
 		}
-		behind = span.Full
-		if err := b.close(ctx, s.config.Pool, t, span.Full); err != nil {
-			return span, err
-		}
-		at = b.end
+		behind, from = b.read.Full, b.read.End
+		b.pieces, b.end = t.take(), t.Tree()
 		select {
 		case batches <- b:
-			return span, nil
+			return b.read, nil
 		case <-ctx.Done():
-			return span, ctx.Err()
+			return b.read, ctx.Err()
 		}
 	})
 }
 
 // readTail reads the rows that the followers of this process share.
-func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row) error) (eventlog.Span, error) {
-	span, rows, err := s.config.Tail.ReadRows(ctx, at.position, at.log)
+func (s *Sealer) readTail(
+	ctx context.Context, from eventlog.Mark, add func(*eventlog.Row) error,
+) (eventlog.Span, error) {
+	span, rows, err := s.config.Tail.ReadRows(ctx, from)
 	for i := range rows {
 		if err = add(&rows[i]); err != nil {
 			break
@@ -190,28 +200,20 @@ func (s *Sealer) readTail(ctx context.Context, at state, add func(*eventlog.Row)
 	return span, err
 }
 
+// recordErrorSQL records an error of sealing. The next seal clears it.
+const recordErrorSQL = `UPDATE ledger_state SET error = $1, error_at = statement_timestamp()`
+
 // reportError logs an error that needs an operator, and records it in the state. It ignores all other errors.
 func (s *Sealer) reportError(ctx context.Context, err error) {
 	var pgErr *pgconn.PgError
 	const integrityViolation = "23" // class of SQLSTATE
 	is := func(lasting error) bool { return errors.Is(err, lasting) }
-	if !slices.ContainsFunc([]error{ErrGap, ErrDamaged, ErrDiverged, ErrEntryTooLarge, errLostRows}, is) &&
+	if !slices.ContainsFunc([]error{eventlog.ErrGap, ErrDamaged, ErrDiverged, ErrEntryTooLarge, errLostRows}, is) &&
 		(!errors.As(err, &pgErr) || pgErr.Code[:2] != integrityViolation) {
 		return
 	}
 	s.config.Logger.ErrorContext(ctx, "The ledger cannot be sealed", slog.Any("error", err))
-	if err := s.recordError(ctx, err); err != nil {
+	if _, err := s.config.Pool.Exec(ctx, recordErrorSQL, eventlog.ErrorText(err)); err != nil {
 		s.config.Logger.WarnContext(ctx, "The error of sealing could not be recorded", slog.Any("error", err))
 	}
-}
-
-func (s *Sealer) recordError(ctx context.Context, cause error) error {
-	at, err := readState(ctx, s.config.Pool)
-	if err != nil {
-		return err
-	}
-	if _, err := s.config.Pool.Exec(ctx, recordErrorSQL, eventlog.ErrorText(cause), at.size); err != nil {
-		return fmt.Errorf("record error: %w", err)
-	}
-	return nil
 }

@@ -55,7 +55,7 @@ func startSealer(t testing.TB, config ledger.SealerConfig) (stop func()) {
 	return testdb.Background(t, sealer.Run)
 }
 
-// appendEvents appends events in one transaction, each to a stream of its own.
+// appendEvents appends events together, each to a stream of its own.
 func appendEvents(t testing.TB, pool *pgxpool.Pool, n int) {
 	t.Helper()
 	if err := tryAppend(t.Context(), pool, n); err != nil {
@@ -85,6 +85,7 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 		}
 	}
 	var batch pgx.Batch
+	eventlog.Lock(&batch)
 	if err := eventlog.Queue(&batch, recorded); err != nil {
 		return fmt.Errorf("queue: %w", err)
 	}
@@ -95,26 +96,26 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 }
 
 // generateSQL fills the log with typical comments. $1: number, $2: salt of their names.
-const generateSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt,
+const generateSQL = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt,
     key_id, request_id, batch_id, fingerprint)
-SELECT i, 'post', encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid, 1,
+SELECT (SELECT coalesce(max(log_index) + 1, 0) FROM events) + i, 'post', encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid, 1,
        key, integration, 'posts', 'post.imported.v1',
        json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid,
                          'parentPostId', NULL, 'writtenAt', '2026-01-02T03:04:05Z', 'chapterNumber', i),
        json_build_object('externalUuid', md5('u' || i), 'username', 'reader ' || i, 'content',
            repeat('some words of a comment ', 8)),
-       md5('s' || i)::uuid, md5('k')::uuid, md5('r' || i), md5('b')::uuid, md5('f' || i)::uuid
+       md5('s' || i)::uuid, md5('k')::uuid, md5('r' || i), (SELECT gen_random_uuid()), md5('f' || i)::uuid
 FROM generate_series(0, $1::integer - 1) AS i,
      LATERAL (SELECT 'evt-' || md5($2 || i)::uuid, uuid '3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d') AS k (key, integration)`
 
-// generate fills the log with transactions of size events each.
-func generate(t testing.TB, pool *pgxpool.Pool, transactions, size int) {
+// generate fills the log with appends of size events each.
+func generate(t testing.TB, pool *pgxpool.Pool, appends, size int) {
 	t.Helper()
 	conn := testdb.Must(pool.Acquire(t.Context()))(t)
 	defer conn.Release()
 	// Waiting for the disk tens of thousands of times would take longer than the test.
 	testdb.Exec(t, conn, `SET synchronous_commit = off`)
-	for n := range transactions {
+	for n := range appends {
 		testdb.Exec(t, conn, generateSQL, size, fmt.Sprint(n, "/"))
 	}
 	testdb.Exec(t, conn, `RESET synchronous_commit`)

@@ -101,9 +101,8 @@ func (s *Signer) report(ctx context.Context, err error) {
 
 // factsSQL reads, in one snapshot, the committed tree, the signer directory and the last checkpoint of an origin, if
 // any, with its age, and whether the log has more events than the tree. $1: origin.
-const factsSQL = `SELECT s.tree_size, s.root_hash, s.transaction_id, s.position, o.signer, c.tree_size, c.root_hash,
-       coalesce(statement_timestamp() - c.signed_at, '0'),
-       EXISTS (SELECT FROM events AS e WHERE (e.transaction_id, e.position) > (s.transaction_id, s.position))
+const factsSQL = `SELECT s.tree_size, s.root_hash, o.signer, c.tree_size, c.root_hash,
+       coalesce(statement_timestamp() - c.signed_at, '0'), EXISTS (SELECT FROM events WHERE log_index >= s.tree_size)
 FROM ledger_state AS s
 LEFT JOIN ledger_origins AS o ON o.origin = $1
 LEFT JOIN LATERAL (
@@ -111,14 +110,13 @@ LEFT JOIN LATERAL (
 ) AS c ON true`
 
 // readDatabase adds the data of the database about an origin to the facts.
-func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) error {
+func (f *facts) readDatabase(ctx context.Context, db database.Querier, origin string) (err error) {
 	var last *int64
 	var lastRoot []byte
-	at, err := scanState(db.QueryRow(ctx, factsSQL, origin), &f.signer, &last, &lastRoot, &f.lastAge, &f.unsealed)
+	f.tree, err = scanTree(db.QueryRow(ctx, factsSQL, origin), &f.signer, &last, &lastRoot, &f.lastAge, &f.unsealed)
 	if err != nil {
 		return err
 	}
-	f.tree = tlog.Tree{N: at.size, Hash: at.root}
 	if last != nil {
 		f.last = &tlog.Tree{N: *last}
 		copy(f.last.Hash[:], lastRoot)

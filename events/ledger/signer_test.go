@@ -198,11 +198,10 @@ func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 	_, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
 		ALTER TABLE ledger_checkpoints DISABLE TRIGGER USER; ALTER TABLE ledger_state DISABLE TRIGGER USER; ALTER TABLE
 		    ledger_tiles DISABLE TRIGGER USER;
-		ALTER TABLE ledger_seals DISABLE TRIGGER USER; ALTER TABLE events
-		    DISABLE TRIGGER USER;
-		DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles; DELETE FROM ledger_seals;
-		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1;
-		DELETE FROM events WHERE transaction_id > (SELECT transaction_id FROM events ORDER BY transaction_id, position LIMIT 1 OFFSET `+strconv.Itoa(size-1)+`);
+		ALTER TABLE events DISABLE TRIGGER USER;
+		DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles;
+		UPDATE ledger_state SET tree_size = 0, root_hash = sha256('');
+		DELETE FROM events WHERE log_index >= `+strconv.Itoa(size)+`;
 		ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
 		SET session_replication_role = origin`)
 	if err != nil {
@@ -235,7 +234,7 @@ func TestKeyIsMadeOnce(t *testing.T) {
 		OriginPrefix: testOrigin, Directory: ledger.Directory(filepath.Join(dir, "new", "signer")),
 	}
 	var log string
-	if err := pool.QueryRow(t.Context(), `SELECT id FROM log_identity`).Scan(&log); err != nil {
+	if err := pool.QueryRow(t.Context(), `SELECT value FROM settings WHERE name = 'log_id'`).Scan(&log); err != nil {
 		t.Fatal(err)
 	}
 	origin := testOrigin + "/" + log[:8]

@@ -5,11 +5,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"iter"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/transparency-dev/formats/proof"
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 )
 
@@ -74,39 +76,52 @@ func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 	return data, nil
 }
 
-const sealedSQL = `SELECT tree_size >= $1 FROM ledger_state`
+// eventsSQL reads a range of the log. $1: first log index, $2: end, exclusive.
+const eventsSQL = `SELECT ` + eventlog.Columns + `
+FROM events WHERE log_index >= $1 AND log_index < $2 ORDER BY log_index`
+
+// Events returns the rows of the log from log index first on and before end, in order. Missing events are left out. A row
+// and its bytes are valid until the next one.
+func (s *Store) Events(ctx context.Context, first, end int64) iter.Seq2[*eventlog.Row, error] {
+	return eventlog.Rows(ctx, s.db, eventsSQL, first, end)
+}
 
 // bundle makes an entry bundle from events. It fails with ErrNotFound if they are not sealed, and with ErrDamaged if
 // one of them is missing.
-func (s *Store) bundle(ctx context.Context, first int64, width int) ([]byte, error) {
+func (s *Store) bundle(ctx context.Context, first int64, width int) (bundle []byte, err error) {
 	next, end := first, first+int64(width)
-	var sealed bool
-	if err := s.db.QueryRow(ctx, sealedSQL, end).Scan(&sealed); err != nil {
-		return nil, fmt.Errorf("read size of the ledger: %w", err)
+	tree, err := s.Tree(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if !sealed {
+	if end > tree.N {
 		return nil, fmt.Errorf("entries %d to %d: %w", first, end-1, ErrNotFound)
 	}
 	const typicalEntry = 300 // bytes
-	bundle, entry := make([]byte, 0, width*typicalEntry), make([]byte, 0, typicalEntry)
-	err := EachEvent(ctx, s.db, first, width, end, func(e *Event) (err error) {
-		if e.LogIndex != next {
-			return nil
+	bundle = make([]byte, 0, width*typicalEntry)
+	var entry []byte
+	for row, err := range s.Events(ctx, first, end) {
+		if err != nil {
+			return nil, fmt.Errorf("read events from log index %d: %w", first, err)
 		}
-		next++
-		entry, err = AppendEntry(entry[:0], &e.Row)
+		if row.LogIndex > next {
+			break // an event is missing
+		}
+		if entry, err = AppendEntry(entry[:0], row); err != nil {
+			return nil, err
+		}
 		bundle = AppendToBundle(bundle, entry)
-		return err
-	})
-	if err == nil && next < end {
-		err = fmt.Errorf("%w: the log does not have the event of log index %d", ErrDamaged, next)
+		next++
 	}
-	return bundle, err
+	if next < end {
+		return nil, fmt.Errorf("%w: the log does not have the event of log index %d", ErrDamaged, next)
+	}
+	return bundle, nil
 }
 
-// loadTree reads the right edge of the tree in a state.
-func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
-	edge := edgeTiles(at.size)
+// loadTree reads the right edge of the sealed tree.
+func (s *Store) loadTree(ctx context.Context, sealed tlog.Tree) (*tree, error) {
+	edge := edgeTiles(sealed.N)
 	data, err := s.Tiles(ctx, edge)
 	if errors.Is(err, ErrNotFound) {
 		return nil, fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -114,7 +129,7 @@ func (s *Store) loadTree(ctx context.Context, at state) (*tree, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newTree(at.size, at.root, edge, data)
+	return newTree(sealed, edge, data)
 }
 
 // Hashes returns a reader of the hashes of a tree. It verifies every hash against the root.

@@ -76,6 +76,9 @@ func (e *Edge) Root() tlog.Hash {
 	return tlog.Hash(root)
 }
 
+// Tree is the size and the root.
+func (e *Edge) Tree() tlog.Tree { return tlog.Tree{N: e.Size(), Hash: e.Root()} }
+
 // tree is the sealer's part of the Merkle tree: its edge, and the additions since the last take.
 type tree struct {
 	*Edge
@@ -141,7 +144,7 @@ func edgeTiles(size int64) []tlog.Tile {
 }
 
 // newTree builds the right edge of a tree from its partial tiles, and verifies its root.
-func newTree(size int64, root tlog.Hash, tiles []tlog.Tile, data [][]byte) (*tree, error) {
+func newTree(sealed tlog.Tree, tiles []tlog.Tile, data [][]byte) (*tree, error) {
 	t := &tree{Edge: NewEdge()}
 	for i, tile := range slices.Backward(tiles) {
 		if len(data[i]) != tile.W*tlog.HashSize {
@@ -155,8 +158,8 @@ func newTree(size int64, root tlog.Hash, tiles []tlog.Tile, data [][]byte) (*tre
 			}
 		}
 	}
-	if t.Root() != root {
-		return nil, fmt.Errorf("%w: the tiles of %d entries do not have the root on record", ErrDamaged, size)
+	if t.Root() != sealed.Hash {
+		return nil, fmt.Errorf("%w: the tiles of %d entries do not have the root on record", ErrDamaged, sealed.N)
 	}
 	return t, nil
 }

@@ -163,13 +163,13 @@ func (b Bundles) Tile(_ context.Context, tile tlog.Tile) ([]byte, error) {
 }
 
 // Events implements Source. It returns at most the events of one file. Unreadable lines are broken events.
-func (b Bundles) Events(_ context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
+func (b Bundles) Events(_ context.Context, first int64, count int, size int64) ([]StoredEvent, error) {
 	start := first / eventsPerFile * eventsPerFile
 	text, err := b.file(eventsPath(start/eventsPerFile, chunkLength(start, size)))
 	if err != nil {
 		return nil, err
 	}
-	list := make([]ledger.Event, 0, eventsPerFile)
+	list := make([]StoredEvent, 0, eventsPerFile)
 	for len(text) > 0 {
 		line, rest, whole := bytes.Cut(text, []byte{'\n'})
 		e := parseLine(line)
@@ -207,13 +207,10 @@ var errEncoding = errors.New("is not valid UTF-8")
 const timeFormat = "2006-01-02T15:04:05.000000Z"
 
 // appendEvent appends an event as JSON without line ends, as in a line of a bundle: the stored bytes, without decoding.
-func appendEvent(dst []byte, e *ledger.Event) ([]byte, error) {
-	dst = append(dst, '{')
-	if e.LogIndex != ledger.NoLogIndex {
-		dst = append(strconv.AppendInt(append(dst, `"logIndex":`...), e.LogIndex, 10), ',')
-	}
+func appendEvent(dst []byte, e *eventlog.Row) ([]byte, error) {
+	dst = strconv.AppendInt(append(dst, `{"logIndex":`...), e.LogIndex, 10)
 	var failed error
-	dst = appendText(dst, `"id":`, e.ID, &failed)
+	dst = appendText(dst, `,"id":`, e.ID, &failed)
 	dst = appendText(dst, `,"source":`, e.Source, &failed)
 	dst = appendText(dst, `,"type":`, e.Type, &failed)
 	dst = appendText(dst, `,"streamType":`, e.StreamType, &failed)
@@ -268,16 +265,16 @@ var (
 	errNoLineEnd = errors.New("the last line has no end")
 )
 
-func broken(err error) ledger.Event { return ledger.Event{LogIndex: ledger.NoLogIndex, Broken: err} }
+func broken(err error) StoredEvent { return StoredEvent{Broken: err} }
 
 // parseLine parses a line. It returns a broken event for a line that is not an event.
-func parseLine(text []byte) ledger.Event {
+func parseLine(text []byte) StoredEvent {
 	var l line
 	if err := json.Unmarshal(text, &l, json.RejectUnknownMembers(true)); err != nil {
 		return broken(err)
 	}
-	if l.ID == nil || l.Source == nil || l.Type == nil || l.StreamType == nil || l.StreamID == nil ||
-		l.StreamVersion == nil || l.RecordedAt == nil || l.Data == nil || l.Metadata == nil {
+	if l.LogIndex == nil || l.ID == nil || l.Source == nil || l.Type == nil || l.StreamType == nil ||
+		l.StreamID == nil || l.StreamVersion == nil || l.RecordedAt == nil || l.Data == nil || l.Metadata == nil {
 		return broken(errMember)
 	}
 	at, err := time.Parse(timeFormat, *l.RecordedAt)
@@ -288,13 +285,10 @@ func parseLine(text []byte) ledger.Event {
 	if err != nil {
 		return broken(err)
 	}
-	e := ledger.Event{LogIndex: ledger.NoLogIndex, Row: eventlog.Row{
-		ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID,
+	e := StoredEvent{Row: eventlog.Row{
+		LogIndex: *l.LogIndex, ID: *l.ID, Source: *l.Source, Type: *l.Type, StreamType: *l.StreamType, StreamID: *l.StreamID,
 		StreamVersion: int(*l.StreamVersion), RecordedAt: at, Data: []byte(*l.Data), Metadata: metadata,
 	}}
-	if l.LogIndex != nil && *l.LogIndex >= 0 {
-		e.LogIndex = *l.LogIndex
-	}
 	if l.Personal != nil {
 		e.Personal = []byte(*l.Personal)
 	}

@@ -54,14 +54,10 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 		return nil, err
 	}
 	list, err := v.Source.Events(ctx, first, count, v.signed.N)
-	var seal *ledger.SealError
 	switch {
 	case errors.Is(err, ErrEntriesOnly):
 		c.noEvents = true
 	case errors.Is(err, ledger.ErrNotFound): // every event of the chunk is missing
-	case errors.As(err, &seal):
-		c.fault(Fault{Part: Seal, Detail: fmt.Sprintf("%v, so that events %d to %d were not compared", err, first, c.end-1)},
-			seal.LogIndex, nil)
 	case err != nil:
 		return nil, err
 	}
@@ -73,7 +69,6 @@ func (v *verification) check(ctx context.Context, first int64) (*chunk, error) {
 			c.entryLeaves.hashes = append(c.entryLeaves.hashes, s.leaf)
 		}
 		switch {
-		case seal != nil:
 		case c.noEvents, s.event == nil, s.event.Broken != nil:
 			// Consecutive missing entries of an entry bundle are one fault, and those of a source without entries none.
 			reported := s.stored == nil && (eventsOnly || i%ledger.TileWidth > 0 && stored[i-1] == nil)
@@ -180,7 +175,7 @@ type slot struct {
 	index  int64
 	stored []byte        // the entry; nil: missing
 	entry  *ledger.Entry // the parsed entry; nil: missing, or cannot be parsed
-	event  *ledger.Event // nil: missing
+	event  *StoredEvent  // nil: missing
 	tile   *tlog.Hash    // hash in the lowest hash tile; nil: missing
 
 	leaf    tlog.Hash // hash of the stored entry
@@ -330,9 +325,10 @@ func (c *chunk) addErasure(s *slot) {
 }
 
 // place assigns events to their log indexes. It reports events that have no place, and those out of order. A broken
-// event has no log index: it takes the next free place after the event before it.
-func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Event {
-	placed := make([]*ledger.Event, len(entries))
+// event has no log index: it takes the next free place after the event before it. All this is for bundles: in a database
+// the log index is the primary key.
+func (c *chunk) place(entries []*ledger.Entry, list []StoredEvent) []*StoredEvent {
+	placed := make([]*StoredEvent, len(entries))
 	next, last := 0, c.first-1 // offset of the next event; log index of the last event
 	for i := range list {
 		e := &list[i]
@@ -372,7 +368,7 @@ func (c *chunk) place(entries []*ledger.Entry, list []ledger.Event) []*ledger.Ev
 	return placed
 }
 
-func (c *chunk) reportExtra(e *ledger.Event, index int64, detail string) {
+func (c *chunk) reportExtra(e *StoredEvent, index int64, detail string) {
 	c.fault(Fault{Part: Extra, ID: e.ID, Source: e.Source, Detail: detail}, index, nil)
 }
 

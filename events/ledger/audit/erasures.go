@@ -7,7 +7,6 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
-	"novelgate/events/ledger"
 )
 
 // erasures checks that a recorded erasure follows every erased event. For an erased decision about an author, that is
@@ -38,7 +37,7 @@ const recordPrefix = "author.erased."
 
 // erasureOf returns the data of an event for the check; false unless the event was erased or records an erasure. The
 // event must match its entry.
-func erasureOf(index int64, e *ledger.Event, erased bool) (erasure, bool) {
+func erasureOf(index int64, e *StoredEvent, erased bool) (erasure, bool) {
 	record := e.StreamType == events.AuthorStream && strings.HasPrefix(e.Type, recordPrefix)
 	if !erased && !record {
 		return erasure{}, false

@@ -18,8 +18,8 @@ const (
 // appendAuthorEvent appends to the stream of an author and signs. A decision has a personal part, the record of an
 // erasure has none.
 func appendAuthorEvent(l *ledgertest.Ledger, kind, author, integration string) {
-	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor, batch_id)
-		SELECT 0, 'author', ` + author + `, (SELECT count(*) + 1 FROM events WHERE stream_id = ` + author + `), gen_random_uuid(), 'staff', '` + kind + `',
+	l.Exec(`INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor, batch_id)
+		SELECT (SELECT max(log_index) + 1 FROM events), 'author', ` + author + `, (SELECT count(*) + 1 FROM events WHERE stream_id = ` + author + `), gen_random_uuid(), 'staff', '` + kind + `',
 			json_build_object('integrationId', ` + integration + `, 'reason', 'asked'),
 			CASE WHEN '` + kind + `' NOT LIKE 'author.erased.%' THEN json_build_object('uuid', 'u') END, gen_random_uuid(), 'staff:ada', gen_random_uuid()`)
 	l.Sign()

@@ -182,8 +182,8 @@ func TestEventsComeBack(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	l.Append(50)
-	l.Exec(`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor, batch_id)
-		VALUES (0, 'novel', gen_random_uuid(), 1, e'k "\\\\ \u2028\u0001', 's', 'novel.approved.v1',
+	l.Exec(`INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal, salt, actor, batch_id)
+		VALUES (50, 'novel', gen_random_uuid(), 1, e'k "\\\\ \u2028\u0001', 's', 'novel.approved.v1',
 			e'{ "a" :  "\\\\u0041\u00e9\u2028<>&",\n\t"b":1.0e+3 }', '"x"', NULL, 'test', gen_random_uuid())`)
 	l.Append(5000)
 	l.Sign()

@@ -20,10 +20,9 @@ const (
 	Event      Part = "event"      // the event is not the one that was sealed
 	Entry      Part = "entry"      // the stored entry was changed, or is missing
 	Tile       Part = "tile"       // a hash tile does not belong to the entries
-	Seal       Part = "seal"       // a log index has no seal or two, and the events around it were not compared
 	Missing    Part = "missing"    // the event is missing
 	Truncated  Part = "truncated"  // the event and all later ones are missing
-	Extra      Part = "extra"      // an event that was never sealed
+	Extra      Part = "extra"      // a line of a bundle for an event that was never sealed there
 	Swapped    Part = "swapped"    // two events are swapped
 	Replaced   Part = "replaced"   // another event has its log index
 	Broken     Part = "broken"     // the event cannot be read

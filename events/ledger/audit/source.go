@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/mod/sumdb/tlog"
 
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
 )
@@ -27,7 +28,14 @@ type Source interface {
 	Tile(ctx context.Context, tile tlog.Tile) ([]byte, error)
 	// Events returns the events stored for count log indexes from first on, below size. It fails with ErrEntriesOnly if
 	// the source has only entries.
-	Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error)
+	Events(ctx context.Context, first int64, count int, size int64) ([]StoredEvent, error)
+}
+
+// StoredEvent is an event as a source has it.
+type StoredEvent struct {
+	eventlog.Row
+	// Broken is the error of an event that cannot be read from a bundle; the Row is empty then.
+	Broken error
 }
 
 // Missing data of a source.
@@ -37,14 +45,11 @@ var (
 )
 
 // Database is the database of the service. Create it with NewDatabase.
-type Database struct {
-	db    database.Querier
-	store *ledger.Store
-}
+type Database struct{ store *ledger.Store }
 
 // NewDatabase returns the source for a database, which needs the settings of database.OpenHistory.
 func NewDatabase(db database.Querier) *Database {
-	return &Database{db: db, store: ledger.NewStore(db)}
+	return &Database{store: ledger.NewStore(db)}
 }
 
 // First implements Source.
@@ -74,13 +79,15 @@ func (d *Database) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 }
 
 // Events implements Source.
-func (d *Database) Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
-	list := make([]ledger.Event, 0, count)
-	err := ledger.EachEvent(ctx, d.db, first, count, size, func(e *ledger.Event) error {
-		list = append(list, ledger.Event{Row: e.Clone(), LogIndex: e.LogIndex})
-		return nil
-	})
-	return list, err
+func (d *Database) Events(ctx context.Context, first int64, count int, _ int64) ([]StoredEvent, error) {
+	list := make([]StoredEvent, 0, count)
+	for row, err := range d.store.Events(ctx, first, first+int64(count)) {
+		if err != nil {
+			return nil, fmt.Errorf("read events from log index %d: %w", first, err)
+		}
+		list = append(list, StoredEvent{Row: row.Clone()})
+	}
+	return list, nil
 }
 
 // Service is the ledger of a running service, over HTTP. It has only entries.
@@ -145,6 +152,6 @@ func (s *Service) Tile(ctx context.Context, tile tlog.Tile) ([]byte, error) {
 }
 
 // Events implements Source.
-func (*Service) Events(context.Context, int64, int, int64) ([]ledger.Event, error) {
+func (*Service) Events(context.Context, int64, int, int64) ([]StoredEvent, error) {
 	return nil, ErrEntriesOnly
 }

@@ -7,32 +7,28 @@ import (
 	"strings"
 	"testing"
 
-	"novelgate/events/ledger"
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testdb"
 )
 
 // at returns the condition for the event with a log index.
-func at(index string) string {
-	return ` (transaction_id, position) = (SELECT s.transaction_id, ` + index + ` - s.first_log_index FROM ledger_seals AS s
-		WHERE ` + index + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) `
+func at(index string) string { return ` log_index = ` + index + ` ` }
+
+// move returns SQL that gives the events of a condition other log indexes.
+func move(condition, to string) string {
+	return `UPDATE events SET log_index = log_index + 1000000 WHERE ` + condition + `;
+		UPDATE events SET log_index = ` + strings.ReplaceAll(to, "log_index", "(log_index - 1000000)") + ` WHERE log_index >= 1000000`
 }
 
 // TestTamperedEvents: manual changes of the log are found in the database, and in a later bundle.
 func TestTamperedEvents(t *testing.T) {
 	t.Parallel()
 	testdb.SkipShort(t)
-	swap := func(a, b string) string {
-		return `UPDATE events SET position = position + 1000000 WHERE ` + at(a) + `;
-			UPDATE events SET (transaction_id, position) = (SELECT s.transaction_id, ` + a + ` - s.first_log_index FROM ledger_seals AS s
-				WHERE ` + a + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) WHERE ` + at(b) + `;
-			UPDATE events SET (transaction_id, position) = (SELECT s.transaction_id, ` + b + ` - s.first_log_index FROM ledger_seals AS s
-				WHERE ` + b + ` BETWEEN s.first_log_index AND s.first_log_index + s.event_count - 1) WHERE position >= 1000000`
-	}
-	insert := func(position string) string {
-		return `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal,
-			salt, actor, batch_id, recorded_at) SELECT transaction_id, ` + position + `, stream_type, gen_random_uuid(), 2, 'forged', event_source, event_type,
+	swap := func(a, b string) string { return move(`log_index IN (`+a+`, `+b+`)`, a+` + `+b+` - log_index`) }
+	insert := func(index string) string {
+		return `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, personal,
+			salt, actor, batch_id, recorded_at) SELECT ` + index + `, stream_type, gen_random_uuid(), 2, 'forged', event_source, event_type,
 			data, personal, salt, 'x', batch_id, recorded_at FROM events WHERE ` + at("4100")
 	}
 	l := ledgertest.New(t)
@@ -40,7 +36,7 @@ func TestTamperedEvents(t *testing.T) {
 	for _, n := range []int{4100, 300, 100} {
 		l.Append(n)
 	}
-	tables := []string{"events", "ledger_seals", "ledger_tiles", "ledger_checkpoints", "ledger_cosignatures"}
+	tables := []string{"events", "ledger_tiles", "ledger_checkpoints", "ledger_cosignatures"}
 	restore := `TRUNCATE ` + strings.Join(tables, ", ")
 	for _, table := range tables {
 		l.Exec(`CREATE TABLE sound_` + table + ` AS TABLE ` + table)
@@ -81,20 +77,23 @@ func TestTamperedEvents(t *testing.T) {
 		"version":             {`UPDATE events SET stream_version = 2 WHERE ` + at("12"), "event@12"},
 		"deleted":             {`DELETE FROM events WHERE ` + at("4095"), "missing@4095"},
 		"deleted at a border": {`DELETE FROM events WHERE ` + at("4096"), "missing@4096"},
-		"a transaction deleted": {
-			`DELETE FROM events WHERE transaction_id = (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`,
-			"missing@4100",
+		"an append deleted":   {`DELETE FROM events WHERE log_index BETWEEN 4100 AND 4399`, "missing@4100"},
+		"the first one":       {`DELETE FROM events WHERE ` + at("0"), "missing@0"},
+		"tail":                {`DELETE FROM events WHERE log_index >= 4100`, "truncated@4100"},
+		"swapped":             {swap("17", "30"), "swapped@17 swapped@30"},
+		"swapped far apart":   {swap("17", "4390"), "swapped@17 swapped@4390"},
+		"moved": {
+			move(`log_index BETWEEN 17 AND 19`, `17 + (log_index - 17 + 1) % 3`), "replaced@17 replaced@18 replaced@19",
 		},
-		"tail": {
-			`DELETE FROM events WHERE transaction_id >= (SELECT transaction_id FROM ledger_seals WHERE first_log_index = 4100)`,
-			"truncated@4100",
-		},
-		"swapped":           {swap("17", "30"), "swapped@17 swapped@30"},
-		"swapped far apart": {swap("17", "4390"), "swapped@17 swapped@4390"},
+		// The events after it no longer have their places.
 		"inserted": {
-			insert("(SELECT event_count FROM ledger_seals WHERE first_log_index = 4100)"), "extra@4400",
+			move(`log_index >= 4498`, `log_index + 1`) + `; ` + insert("4498"), "event@4498 replaced@4499",
 		},
-		"in the place of another": {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("1"), "event@4101"},
+		"deleted, and the gap closed": {
+			`DELETE FROM events WHERE ` + at("4497") + `; ` + move(`log_index > 4497`, `log_index - 1`),
+			"replaced@4497 event@4498 truncated@4499",
+		},
+		"in the place of another": {`DELETE FROM events WHERE ` + at("4101") + `; ` + insert("4101"), "event@4101"},
 		"hash tile": {
 			`UPDATE ledger_tiles SET hashes = set_byte(hashes, 32, 255 - get_byte(hashes, 32)) WHERE (level, first_node) = (0, 512)`, "tile@513",
 		},
@@ -127,10 +126,10 @@ type unreadable struct {
 	at int64
 }
 
-func (u unreadable) Events(ctx context.Context, first int64, count int, size int64) ([]ledger.Event, error) {
+func (u unreadable) Events(ctx context.Context, first int64, count int, size int64) ([]audit.StoredEvent, error) {
 	list, err := u.Database.Events(ctx, first, count, size)
 	if i := u.at - first; i >= 0 && i < int64(len(list)) {
-		list[i] = ledger.Event{LogIndex: ledger.NoLogIndex, Broken: errors.New("cut off")}
+		list[i] = audit.StoredEvent{Broken: errors.New("cut off")}
 	}
 	return list, err
 }
@@ -147,64 +146,19 @@ func TestUnreadableEvents(t *testing.T) {
 	}
 }
 
-// TestDamagedSeals: without a seal, events have no log index. The fault is the seal, not an entry or a hash tile. The
-// report names the events that were not compared, and everything else is checked.
-func TestDamagedSeals(t *testing.T) {
+// forgetLedger is SQL that removes the ledger, so that the log is sealed again.
+const forgetLedger = `; DELETE FROM ledger_checkpoints; DELETE FROM ledger_tiles; UPDATE ledger_state SET tree_size = 0, root_hash = sha256('')`
+
+// TestStreamGap: entries show a gap in a stream only if the history was sealed again.
+func TestStreamGap(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
-	for _, n := range []int{150, 5} {
-		l.Append(n)
-	}
-	l.Tamper(`DELETE FROM ledger_seals WHERE first_log_index = 150`)
-	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
-	wantFaults(t, "the last seal", r, "seal@150", false)
-	if !strings.Contains(r.Faults[0].Detail, "no transaction has log index 150") ||
-		!strings.Contains(r.Faults[0].Detail, "events 0 to 154 were not compared") {
-		t.Errorf("it says: %s", r.Faults[0].Detail)
-	}
-	if r.Events != 0 || r.Entries != 155 || r.EntriesOnly {
-		t.Errorf("%+v", r)
-	}
-	// Entries show a gap in a stream only if the history was sealed again.
-	l.Tamper(`UPDATE events SET stream_version = 90 WHERE stream_type = 'novel' AND stream_version = 22; DELETE FROM ledger_checkpoints;
-		DELETE FROM ledger_seals; DELETE FROM ledger_tiles;
-		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
+	l.Append(155)
+	l.Tamper(`UPDATE events SET stream_version = 90 WHERE stream_type = 'novel' AND stream_version = 22` + forgetLedger)
 	l.Forget()
 	l.Sign()
-	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
-	wantFaults(t, "a gap", r, "stream@153", false)
-	l.Tamper(`UPDATE ledger_seals SET event_count = event_count - 1 WHERE first_log_index = 150`)
-	r = run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
-	wantFaults(t, "a gap and a seal", r, "seal@154", false)
-}
-
-// TestSealsInTheMiddle: a missing seal is reported as such, wherever it is, and not as missing events.
-func TestSealsInTheMiddle(t *testing.T) {
-	t.Parallel()
-	l := ledgertest.New(t)
-	for _, n := range []int{10, 20, 4100, 5} {
-		l.Append(n)
-	}
-	l.Exec(`CREATE TABLE sound_seals AS TABLE ledger_seals; CREATE TABLE sound_events AS TABLE events`)
-	for _, test := range []struct{ name, sql, want string }{
-		{"the first one", `DELETE FROM ledger_seals WHERE first_log_index = 0`, "seal@0"},
-		{"one in the middle", `DELETE FROM ledger_seals WHERE first_log_index = 10`, "seal@10"},
-		{"one at a border", `DELETE FROM ledger_seals WHERE first_log_index = 30`, "seal@30 seal@4096"},
-		{"events too few", `UPDATE ledger_seals SET event_count = 9 WHERE first_log_index = 0`, "seal@9"},
-		{"events too many", `UPDATE ledger_seals SET event_count = 11 WHERE first_log_index = 0`, "seal@10"},
-		{"all", `DELETE FROM ledger_seals`, "seal@0 seal@4096"},
-		// Without the seal it is unknown whether two events were swapped.
-		{
-			"and an event replaced", `DELETE FROM events WHERE ` + at("17") + `; UPDATE events SET (transaction_id, position) =
-			(SELECT transaction_id, 7 FROM ledger_seals WHERE first_log_index = 10) WHERE ` + at("4131") + `;
-			DELETE FROM ledger_seals WHERE first_log_index = 4130`, "event@17 seal@4130",
-		},
-	} {
-		l.Tamper(test.sql)
-		wantFaults(t, test.name, run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}), test.want, false)
-		l.Tamper(`DELETE FROM ledger_seals; INSERT INTO ledger_seals SELECT * FROM sound_seals;
-			DELETE FROM events; INSERT INTO events SELECT * FROM sound_events`)
-	}
+	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys})
+	wantFaults(t, "a gap", r, "stream@150", false)
 }
 
 // TestRewrittenHistory: with the operator's key a consistent history can be forged. It does not agree with kept
@@ -220,9 +174,7 @@ func TestRewrittenHistory(t *testing.T) {
 		kept[map[int]string{1000: "first", 3000: "second", 500: "third"}[n]] = c.Note
 	}
 	older := export(t, l, 0)
-	l.Tamper(`UPDATE events SET data = '{}' WHERE ` + at("1234") + `;
-		DELETE FROM ledger_checkpoints; DELETE FROM ledger_seals; DELETE FROM ledger_tiles;
-		UPDATE ledger_state SET tree_size = 0, root_hash = sha256(''), transaction_id = '0', position = -1`)
+	l.Tamper(`UPDATE events SET data = '{}' WHERE ` + at("1234") + forgetLedger)
 	l.Forget()
 	if n := l.Sign(); n != 4500 {
 		t.Fatalf("%d entries", n)
@@ -252,7 +204,7 @@ func TestCutHistory(t *testing.T) {
 	l.Append(1000)
 	l.Append(500)
 	c := l.Latest()
-	l.Tamper(`DELETE FROM events WHERE transaction_id = (SELECT max(transaction_id) FROM ledger_seals);
+	l.Tamper(`DELETE FROM events WHERE log_index >= 1000;
 		DELETE FROM ledger_checkpoints WHERE tree_size > 1000`)
 	r := run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Kept: map[string][]byte{"kept": c.Note}})
 	wantFaults(t, "cut", r, "truncated@1000", false)

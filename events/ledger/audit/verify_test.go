@@ -41,7 +41,7 @@ func TestErasedEventsVerify(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	l.Append(300)
-	l.Tamper(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND position < 100`)
+	l.Tamper(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal) WHERE personal IS NOT NULL AND log_index < 100`)
 	for name, source := range map[string]audit.Source{
 		"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
 	} {

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/ledger"
-	"novelgate/internal/database"
 	"novelgate/internal/osfile"
 )
 
@@ -62,7 +61,7 @@ func (x *Export) writeChunks(ctx context.Context, store *ledger.Store, m Manifes
 		return nil
 	}
 	for range workers {
-		w := chunkWriter{dir: x.Dir, db: x.DB, store: store, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
+		w := chunkWriter{dir: x.Dir, store: store, size: m.Size, out: bufio.NewWriterSize(nil, outBuffer)}
 		group.Go(func() error {
 			for ctx.Err() == nil {
 				first := next.Add(eventsPerFile) - eventsPerFile
@@ -82,7 +81,6 @@ func (x *Export) writeChunks(ctx context.Context, store *ledger.Store, m Manifes
 // chunkWriter writes one chunk after another.
 type chunkWriter struct {
 	dir   string
-	db    database.Querier
 	store *ledger.Store
 	size  int64
 	out   *bufio.Writer
@@ -138,26 +136,33 @@ func (w *chunkWriter) writeEvents(ctx context.Context, path string, first int64,
 		w.entries = w.entries[:0]
 		return w.writeTile(tlog.Tile{L: entryBundles, N: n, W: int(next - n*ledger.TileWidth)}, entries)
 	}
-	err = ledger.EachEvent(ctx, w.db, first, count, w.size, func(e *ledger.Event) (err error) {
-		if w.line, err = appendEvent(w.line[:0], e); err != nil {
-			return fmt.Errorf("event %s of %s: %w", e.ID, e.Source, err)
+	skipTo := func(index int64) error { // the events before it are missing
+		for next < index {
+			if err := addEntry(nil); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for row, err := range w.store.Events(ctx, first, end) {
+		if err != nil {
+			return fmt.Errorf("read events from log index %d: %w", first, err)
+		}
+		if w.line, err = appendEvent(w.line[:0], row); err != nil {
+			return fmt.Errorf("event %s of %s: %w", row.ID, row.Source, err)
 		}
 		if _, err := w.out.Write(append(w.line, '\n')); err != nil {
 			return fmt.Errorf("write file: %w", err)
 		}
-		if e.LogIndex < next {
-			return nil // it was never sealed
+		if err := skipTo(row.LogIndex); err != nil {
+			return err
 		}
-		for next < e.LogIndex {
-			err = errors.Join(err, addEntry(nil)) // its event is missing
+		w.entry, _ = ledger.AppendEntry(w.entry[:0], row) // none for an event that is too large to have been sealed
+		if err := addEntry(w.entry); err != nil {
+			return err
 		}
-		w.entry, _ = ledger.AppendEntry(w.entry[:0], &e.Row) // none for an event that is too large to have been sealed
-		return errors.Join(err, addEntry(w.entry))
-	})
-	for err == nil && next < end {
-		err = addEntry(nil)
 	}
-	if err != nil {
+	if err := skipTo(end); err != nil {
 		return err
 	}
 	if err := w.out.Flush(); err != nil {
