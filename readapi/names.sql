@@ -6,10 +6,9 @@ WITH named AS (
     SELECT a.author_id, v.event_type, v.data, v.personal
     FROM unnest($1::uuid[]) AS k (author_id)
     JOIN authors a ON a.author_id = k.author_id
-    JOIN events v ON v.transaction_id = a.display_name_transaction_id AND v.position = a.display_name_position
+    JOIN events v ON v.log_index = a.display_name_log_index
     WHERE v.recorded_at <= $2 AND a.display_name_at <= $2 + interval '1 day' -- see discussion.sql
-      AND (SELECT (x.transaction_id, x.position) FROM projections x WHERE x.name = 'authors')
-       >= (SELECT (y.transaction_id, y.position) FROM projections y WHERE y.name = 'posts')
+      AND (SELECT x.position FROM projections x WHERE x.name = 'authors') >= (SELECT y.position FROM projections y WHERE y.name = 'posts')
 ), said AS (
     SELECT p.author_id, p.post_id, p.written_at, max(p.written_at) OVER (PARTITION BY p.author_id) AS latest
     FROM posts p
@@ -21,4 +20,4 @@ UNION ALL
 (SELECT DISTINCT ON (s.author_id) s.author_id, v.event_type, v.data, v.personal
 FROM said s JOIN events v ON v.stream_id = s.post_id AND v.stream_version = 1
 WHERE s.written_at = s.latest
-ORDER BY s.author_id, v.transaction_id DESC, v.position DESC)
+ORDER BY s.author_id, v.log_index DESC)

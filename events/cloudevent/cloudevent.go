@@ -21,7 +21,6 @@ const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
 // Attributes are the attributes of a CloudEvent that depend on its reader. Those without a value are left out.
 type Attributes struct {
-	LogIndex *int64 // place in the ledger; nil until the event is sealed
 	Cursor   string // where a reader of the history continues
 	Personal []byte // stored JSON of the personal data
 }
@@ -43,9 +42,7 @@ func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
 	w.text("streamtype", e.StreamType)
 	w.text("streamid", e.StreamID.String())
 	w.raw("streamversion", strconv.AppendInt(nil, int64(e.StreamVersion), 10))
-	if more.LogIndex != nil {
-		w.text("logindex", strconv.FormatInt(*more.LogIndex, 10))
-	}
+	w.text("logindex", strconv.FormatInt(e.LogIndex, 10))
 	for _, attribute := range []struct{ name, value string }{
 		{"cursor", more.Cursor},
 		{"actor", e.Metadata.Actor},

@@ -49,7 +49,7 @@ func (m *message) set(row *eventlog.Row, index int64) error {
 	}
 	leaf := tlog.RecordHash(entry)
 	m.row, m.index, m.leaf = row, index, base64.StdEncoding.EncodeToString(leaf[:])
-	m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{LogIndex: &m.index})
+	m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{})
 	return err
 }
 

@@ -4,14 +4,11 @@
 //
 // # Order and cursors
 //
-// Events come in log order, (transaction_id, position), and only settled ones: those below a horizon under which every
-// transaction has ended. So no event appears before a position that a reader has passed. A reader that continues from
-// its last Cursor gets every event once, however many transactions append at the same time. An event gets its log index
-// later, when the ledger seals it.
+// Events come in the order of their log indexes. A reader that continues from its last Cursor gets every event once,
+// however many transactions append at the same time.
 //
-// A cursor is valid only in its own log, and only until a failover or a restore sets that log back. So a Cursor
-// identifies the event before it. Every page checks, on its own connection, that the log still has this event, and that
-// settled events are still settled.
+// A cursor is valid only in its own log, and only until a failover or a restore sets that log back before it. So a
+// Cursor identifies the event before it. Every page checks, on its own connection, that the log still has this event.
 //
 // # Synchronous standbys
 //

@@ -18,7 +18,7 @@ const (
 // streamPage is the maximum number of events that a stream holds in memory.
 const streamPage = 500
 
-// Stream reads the log up to the horizon, or follows it.
+// Stream reads the log up to its end, or follows it.
 type Stream struct {
 	Reader *Reader
 	Limit  int            // number of events after which the stream ends; 0: no limit
@@ -41,27 +41,26 @@ func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error
 type walk struct {
 	*Stream
 
-	after   Cursor
-	horizon Horizon
-	begun   bool
-	more    bool // more events are below the horizon
-	left    int  // of Limit
-	emit    func([]Event) error
-	idle    func() error
+	after Cursor
+	end   Cursor // of the log, when it was last read
+	begun bool
+	more  bool // more events are before the end
+	left  int  // of Limit
+	emit  func([]Event) error
+	idle  func() error
 }
 
-// step emits a page, or reads a new horizon.
+// step emits a page, or waits for new events.
 func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if !w.more {
-		horizon, err := w.Reader.Horizon(ctx)
+		end, err := w.Reader.End(ctx)
 		if err != nil {
 			return eventlog.Span{}, err
 		}
-		// Not xmin: the wait of a page for the synchronous standby moves that on.
-		if w.begun && horizon.end == w.horizon.end {
-			return eventlog.Span{Settled: horizon.settled}, w.idle()
+		if w.begun && end == w.end {
+			return eventlog.Span{}, w.idle()
 		}
-		w.horizon, w.begun = horizon, true
+		w.end, w.begun = end, true
 	}
 	limit := streamPage
 	if w.Limit > 0 {
@@ -71,6 +70,7 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if err != nil {
 		return eventlog.Span{}, err
 	}
+	read := int(page.Next.Position - w.after.Position)
 	w.after, w.more = page.Next, page.More
 	if len(page.Events) > 0 {
 		if err := w.emit(page.Events); err != nil {
@@ -87,11 +87,11 @@ func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
 	if !w.more && !w.Follow {
 		return eventlog.Span{}, eventlog.ErrEnd
 	}
-	return eventlog.Span{Read: page.Examined, Full: w.more, Settled: w.horizon.settled}, nil
+	return eventlog.Span{Read: read, Full: w.more}, nil
 }
 
 func (w *walk) page(ctx context.Context, limit int) (Page, error) {
 	ctx, cancel := context.WithTimeout(ctx, cmp.Or(w.Patience, defaultPatience))
 	defer cancel()
-	return w.Reader.Page(ctx, w.after, w.horizon, limit)
+	return w.Reader.Page(ctx, w.after, w.end, limit)
 }

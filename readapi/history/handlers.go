@@ -73,14 +73,14 @@ func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
 // page sends one page as JSON.
 func (a *API) page(w http.ResponseWriter, rd *readRequest, o *options, reader *Reader) error {
 	return a.sendRecorded(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
-		horizon, err := reader.Horizon(ctx)
+		end, err := reader.End(ctx)
 		if err != nil {
 			return nil, 0, err
 		}
 		if o.Now {
-			o.Cursor = horizon.Cursor()
+			o.Cursor = end
 		}
-		page, err := reader.Page(ctx, o.Cursor, horizon, o.Limit)
+		page, err := reader.Page(ctx, o.Cursor, end, o.Limit)
 		if err != nil {
 			return nil, 0, err
 		}

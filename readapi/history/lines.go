@@ -11,11 +11,11 @@ import (
 // the request.
 func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *Reader) error {
 	if o.Now {
-		horizon, err := reader.Horizon(rd.Context())
+		end, err := reader.End(rd.Context())
 		if err != nil {
 			return err
 		}
-		o.Cursor = horizon.Cursor()
+		o.Cursor = end
 	}
 	entry, err := a.accessLog().Begin(rd.Context(), &rd.access)
 	if err != nil {

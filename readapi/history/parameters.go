@@ -19,7 +19,7 @@ const (
 // Range is the part of the log, or of a feed from it, that a client requests as a page or as a stream.
 type Range struct {
 	Cursor Cursor // start after it
-	Now    bool   // start after all settled events, instead of after Cursor
+	Now    bool   // start at the end of the log, instead of after Cursor
 	Lines  bool   // as a stream (NDJSON); false: as a page
 	Follow bool   // the stream continues at the end of the log
 	Limit  int    // maximum number of events; 0: a stream without a limit

@@ -15,18 +15,17 @@ import (
 
 // Point is a moment of the history: after the event with a log index, or after the events recorded up to a time.
 type Point struct {
-	position *events.Position
-	time     time.Time
+	index *int64 // nil: time
+	time  time.Time
 }
 
 // ParsePoint reads a log index or a time (RFC 3339). It fails with ErrBeyond for a log index that no event has yet.
 func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error) {
 	if index, err := strconv.ParseInt(text, 10, 64); err == nil {
-		position, err := locate(ctx, db, index)
-		if err != nil {
+		if err := checkIndex(ctx, db, index); err != nil {
 			return Point{}, fmt.Errorf("%d: %w", index, err)
 		}
-		return Point{position: &position}, nil
+		return Point{index: &index}, nil
 	}
 	t, err := httpkit.ParseTime(text)
 	if err != nil {
@@ -38,10 +37,10 @@ func ParsePoint(ctx context.Context, db database.DB, text string) (Point, error)
 // After reports whether a point is after another one of the same kind; false for a time and a log index. To compare
 // these, use Until.
 func (p Point) After(other Point) bool {
-	if p.position != nil && other.position != nil {
-		return p.position.Compare(*other.position) > 0
+	if p.index != nil && other.index != nil {
+		return *p.index > *other.index
 	}
-	return p.position == nil && other.position == nil && p.time.After(other.time)
+	return p.index == nil && other.index == nil && p.time.After(other.time)
 }
 
 // Until returns the events up to the point from a list in log order. It returns a prefix of each stream, even if the
@@ -51,7 +50,7 @@ func (p Point) Until(list []events.Recorded) []events.Recorded {
 	ended := map[uuid.UUID]bool{}
 	for i := range list {
 		r := &list[i]
-		if p.position != nil && r.Position.Compare(*p.position) > 0 || p.position == nil && r.RecordedAt.After(p.time) {
+		if p.index != nil && r.LogIndex > *p.index || p.index == nil && r.RecordedAt.After(p.time) {
 			ended[r.StreamID] = true
 		}
 		if !ended[r.StreamID] {

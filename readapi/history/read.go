@@ -25,127 +25,65 @@ var ErrNotFound = errors.New("no such event")
 type Reader struct {
 	db     database.DB
 	filter Filter
-	start  Cursor  // from Filter.After
-	end    *Cursor // from Filter.Before: position of the first event after the range
+	start  events.Position // from Filter.After
 
 	maxScanned int // the constant maxScanned, except in tests
 
-	// Everything below this horizon survives a failover to a synchronous standby; 0: unknown.
-	replicated uint64
+	replicated Cursor // everything before it survives a failover to a synchronous standby
 }
 
 // Page is a page of events that match a filter.
 type Page struct {
-	Events   []Event
-	Examined int    // number of events examined
-	Next     Cursor // continues after this page
-	More     bool   // more events may follow below the horizon
+	Events []Event
+	Next   Cursor // continues after this page
+	More   bool   // false: Next is the end of the read
 }
 
-// NewReader resolves the log indexes of the filter to positions. It fails with ErrBeyond.
+// NewReader returns a reader. It fails with ErrBeyond when the log does not have the log index Filter.After.
 func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, error) {
 	r := &Reader{db: db, filter: filter, maxScanned: maxScanned}
 	if filter.After != nil {
-		position, err := locate(ctx, db, *filter.After)
-		if err != nil {
+		if err := checkIndex(ctx, db, *filter.After); err != nil {
 			return nil, err
 		}
-		r.start = Cursor{Position: position, count: *filter.After + 1}
-	}
-	if filter.Before != nil {
-		position, err := locate(ctx, db, *filter.Before)
-		if errors.Is(err, ErrBeyond) {
-			position, err = sealedEnd(ctx, db)
-		}
-		if err != nil {
-			return nil, err
-		}
-		r.end = &Cursor{Position: position}
+		r.start = events.Position(*filter.After + 1)
 	}
 	return r, nil
 }
 
-// locateSQL finds the transaction with a log index. $1: log index.
-const locateSQL = `SELECT transaction_id, first_log_index, event_count FROM ledger_seals
-WHERE first_log_index <= $1 ORDER BY first_log_index DESC LIMIT 1`
+const hasIndexSQL = `SELECT EXISTS (SELECT FROM events WHERE log_index = $1)`
 
-// locate returns the position of the event with a log index.
-func locate(ctx context.Context, db database.DB, index int64) (events.Position, error) {
-	var p events.Position
-	var first int64
-	var count int32
-	err := db.QueryRow(ctx, locateSQL, index).Scan(&p.TransactionID, &first, &count)
-	if errors.Is(err, pgx.ErrNoRows) || err == nil && index-first >= int64(count) {
-		return events.Position{}, ErrBeyond
+// checkIndex fails with ErrBeyond when the log does not have a log index.
+func checkIndex(ctx context.Context, db database.DB, index int64) error {
+	var found bool
+	if err := db.QueryRow(ctx, hasIndexSQL, index).Scan(&found); err != nil {
+		return fmt.Errorf("find log index %d: %w", index, err)
 	}
-	if err != nil {
-		return events.Position{}, fmt.Errorf("find log index %d: %w", index, err)
+	if !found {
+		return ErrBeyond
 	}
-	p.Ordinal = int32(index - first) //nolint:gosec // less than count
-	return p, nil
+	return nil
 }
 
-const sealedEndSQL = `SELECT transaction_id, event_count FROM ledger_seals ORDER BY first_log_index DESC LIMIT 1`
-
-// sealedEnd returns the position after the last event with a log index.
-func sealedEnd(ctx context.Context, db database.DB) (events.Position, error) {
-	var p events.Position
-	err := db.QueryRow(ctx, sealedEndSQL).Scan(&p.TransactionID, &p.Ordinal)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return events.Position{}, fmt.Errorf("find the end of the ledger: %w", err)
-	}
-	return p, nil
-}
-
-// horizonSQL reads the fields of a Horizon.
-var horizonSQL = `SELECT pg_snapshot_xmin(c), pg_snapshot_xmin(c) = pg_snapshot_xmax(c),
-       coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.digest, coalesce(e.count, 0)
-FROM pg_current_snapshot() AS c LEFT JOIN LATERAL (
-    SELECT e.transaction_id, e.position, ` + digestSQL + ` AS digest, ` + countOrZeroSQL + ` AS count
-    FROM events AS e WHERE e.transaction_id < pg_snapshot_xmin(c) ORDER BY e.transaction_id DESC,
-        e.position DESC LIMIT 1
-) AS e ON true`
-
-// Horizon returns the current horizon.
-func (r *Reader) Horizon(ctx context.Context) (Horizon, error) { return ReadHorizon(ctx, r.db) }
-
-// ReadHorizon returns the current horizon of a database.
-func ReadHorizon(ctx context.Context, db database.DB) (Horizon, error) {
-	var h Horizon
-	if err := h.scan(db.QueryRow(ctx, horizonSQL)); err != nil {
-		return Horizon{}, fmt.Errorf("read horizon: %w", err)
-	}
-	return h, nil
-}
-
-// Queue adds a statement to a batch that sets h to the current horizon.
-func (h *Horizon) Queue(batch *pgx.Batch) { batch.Queue(horizonSQL).QueryRow(h.scan) }
-
-// scan scans the row of horizonSQL.
-func (h *Horizon) scan(row pgx.Row) error {
-	return row.Scan(&h.xmin, &h.settled, &h.end.TransactionID, &h.end.Ordinal, &h.end.digest, &h.end.count)
+// End returns the cursor at the end of the log.
+func (r *Reader) End(ctx context.Context) (Cursor, error) {
+	end, err := eventlog.End(ctx, r.db)
+	return Cursor(end), err
 }
 
 // pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
-// collect reads events until the page is full. sealed is the number of sealed events; cut reports whether more events
-// may follow.
-func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, err error) {
+// collect reads events until the page is full. cut reports whether more events may follow.
+func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 	defer rows.Close()
 	list = []Event{}
 	var row eventlog.Row
-	var count int64
-	var more []any
-	if c.inRow {
-		more = []any{&count}
-	}
 	for size := 0; rows.Next(); {
-		count++ // overwritten if the row has a count
-		if err := row.Scan(rows, more...); err != nil {
+		if err := row.Scan(rows); err != nil {
 			return nil, false, err
 		}
-		list = append(list, newEvent(&row, c.upTo(count), sealed))
+		list = append(list, Event{row.Clone()})
 		if size += len(row.Data) + len(row.Personal); size >= pageBytes {
 			cut = true
 			break
@@ -155,39 +93,35 @@ func (c *counter) collect(rows pgx.Rows, sealed int64) (list []Event, cut bool, 
 	return list, cut, rows.Err()
 }
 
-// Page returns up to limit events after a cursor and below the horizon, fewer when they are large or rarely match the
-// filter. It fails with ErrCursorMismatch when the cursor or the horizon comes from another log, or from before this
-// one was set back. It runs as one batch, which waits for the synchronous standby: see eventlog.AwaitReplicated.
-func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit int) (Page, error) {
-	page, cut := Page{Next: horizon.Cursor()}, false
-	st := r.statements(after, horizon, limit)
-	var sealed int64
+// Page returns up to limit events between two cursors, fewer when they are large or rarely match the filter. It fails
+// with ErrCursorMismatch when the log does not have all events before the cursors. It runs as one batch, which waits for
+// the synchronous standby: see eventlog.AwaitReplicated.
+func (r *Reader) Page(ctx context.Context, after, end Cursor, limit int) (Page, error) {
+	if end.Position < after.Position { // the end was read from a server that lags
+		end = after
+	}
+	page, cut := Page{Next: end}, false
+	list, last := r.statements(after, end, limit)
 	var batch pgx.Batch
-	batch.Queue(checkSQL, after.TransactionID, after.Ordinal).QueryRow(func(row pgx.Row) (err error) {
-		var count *int64
-		count, sealed, err = after.check(horizon, row)
-		st.setBase(after, count)
+	after.QueueCheck(&batch)
+	end.QueueCheck(&batch)
+	batch.Queue(list.sql, list.args...).Query(func(rows pgx.Rows) (err error) {
+		page.Events, cut, err = collect(rows)
 		return err
 	})
-	batch.Queue(st.events.sql, st.events.args...).Query(func(rows pgx.Rows) (err error) {
-		page.Events, cut, err = st.collect(rows, sealed)
-		return err
-	})
-	if st.last.sql != "" {
-		// Events below the horizon do not change, so this statement examines the same rows.
-		batch.Queue(st.last.sql, st.last.args...).QueryRow(func(row pgx.Row) error {
-			var last Cursor
-			err := row.Scan(last.Fields()...)
+	if last.sql != "" {
+		batch.Queue(last.sql, last.args...).QueryRow(func(row pgx.Row) error {
+			var next Cursor
+			err := row.Scan(next.Fields()...)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}
-			last.count = st.upTo(last.count)
-			page.Next, page.More = last, true
+			page.Next, page.More = next, true
 			return err
 		})
 	}
-	// A standby that has everything below the horizon has all further pages below it, too.
-	if r.replicated < horizon.xmin {
+	// A standby that has everything up to the end has all further pages up to it, too.
+	if r.replicated != end {
 		eventlog.QueueReplicated(&batch)
 	}
 	switch err := r.db.SendBatch(ctx, &batch).Close(); {
@@ -196,10 +130,9 @@ func (r *Reader) Page(ctx context.Context, after Cursor, horizon Horizon, limit 
 	case err != nil:
 		return Page{}, fmt.Errorf("read history: %w", err)
 	}
-	r.replicated = max(r.replicated, horizon.xmin)
+	r.replicated = end
 	if n := len(page.Events); n == limit || cut {
 		page.Next, page.More = page.Events[n-1].Cursor(), true
 	}
-	page.Examined = st.examined(&page)
 	return page, nil
 }
