@@ -184,11 +184,9 @@ func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *his
 		return err
 	}
 	if s.Follow && f.Cursor == "" && f.After == nil && f.From == nil {
-		horizon, err := s.Reader.Horizon(ctx)
-		if err != nil {
+		if cursor, err = s.Reader.End(ctx); err != nil {
 			return err
 		}
-		cursor = horizon.Cursor() // after all settled events
 	}
 	err = s.Run(ctx, cursor, p.page, func() error { return nil }) // nothing to do between pages
 	if errors.Is(err, history.ErrCursorMismatch) {
@@ -307,7 +305,7 @@ func (p *eventPrinter) end() error {
 // lineOf returns an event as a line of text.
 func lineOf(e *history.Event) string {
 	return strings.Join([]string{
-		fmt.Sprintf("%8s", orDash(e.LogIndex)), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
+		fmt.Sprintf("%8d", e.LogIndex), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
 		fmt.Sprintf("%-34s", printable(e.Type)),
 		e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor),
 		printable(e.ID),
