@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
@@ -25,33 +27,27 @@ func (h hooked) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	return h.counting.Apply(ctx, tx, batch)
 }
 
-// TestEventsOfAnotherLogAreNotApplied: events of one log are not applied to the tables of another, neither in batches
-// nor in chunks of a catch-up.
+// TestEventsOfAnotherLogAreNotApplied: events of one log are not applied to the tables of another.
 func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
 	t.Parallel()
-	for name, limit := range map[string]int{"batch": 0, "chunk": 10} {
+	for name, longer := range map[string]bool{"shorter": false, "longer": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
 			random := seeded(1)
-			first, second := comments(random, "first", 10), comments(random, "lost", 10)
-			append1(t, pool, first...)
-			append1(t, pool, second...)
-			readAll(t, pool)
-			var batches int
-			p := hooked{counting: newCounting(t, pool, "hooked")}
+			append1(t, pool, comments(random, "first", 10)...)
+			append1(t, pool, comments(random, "lost", 10)...)
+			p, lost := hooked{counting: newCounting(t, pool, "hooked")}, make(chan struct{})
 			p.hook = func() {
-				if batches++; limit == 0 || batches == 2 { // the second comes with a chunk
-					p.hook = func() {}
-					testdb.Lose(t, pool, `event_id LIKE 'lost%'`)
+				p.hook = func() {}
+				testdb.Lose(t, pool, `event_id LIKE 'lost%'`)
+				if longer {
+					append1(t, pool, comments(random, "new", 15)...)
 				}
+				close(lost)
 			}
-			wake := eventlog.NewWake()
-			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{&p}, Wake: wake, Limit: limit})
-			testdb.Eventually(t, "the log is another one", func() bool { return count(t, pool, "events") == 10 })
-			testdb.Eventually(t, "caught up", caughtUp(t, pool, "hooked"))
-			append1(t, pool, comments(random, "new", 5)...)
-			wake.Signal()
+			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{&p}})
+			<-lost
 			testdb.Eventually(t, "caught up", caughtUp(t, pool, "hooked"))
 			p.assertAll(t, pool)
 		})
@@ -73,18 +69,18 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	wake.Signal()
 	testdb.Eventually(t, "caught up", caughtUp(t, pool, "moved"))
 
-	// Log, table and checkpoint are set back together.
+	// Log, table and checkpoint are set back together, and the log goes on with other events.
 	tx := testdb.Begin(t, pool)
-	testdb.Exec(t, tx, `UPDATE projections SET transaction_id = $1, position = $2`, before.TransactionID,
-		before.Position)
-	testdb.Exec(t, tx, `DELETE FROM applied_moved AS a USING events AS e
-		WHERE (e.transaction_id, e.position) = (a.transaction_id, a.position) AND e.event_id LIKE 'lost%'`)
+	testdb.Exec(t, tx, `UPDATE projections SET position = $1`, before.Position)
+	testdb.Exec(t, tx, `DELETE FROM applied_moved WHERE log_index >= $1`, before.Position)
 	testdb.Lose(t, tx, `event_id LIKE 'lost%'`)
-	// An event after the checkpoint and before the follower's position.
-	testdb.Exec(t, tx, `INSERT INTO events (transaction_id, position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		SELECT transaction_id, position + 1, 'thread', gen_random_uuid(), 1, 'new', 'test', 'thread.opened.v1', '{}', 'test',
-			gen_random_uuid()
-		FROM events ORDER BY transaction_id DESC, position DESC LIMIT 1`)
+	var again pgx.Batch
+	if err := eventlog.Queue(&again, comments(random, "new", 5)); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.SendBatch(t.Context(), &again).Close(); err != nil {
+		t.Fatal(err)
+	}
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -76,7 +76,7 @@ func fewAuthors(seed uint64, n int) []events.Recorded {
 			e.ParentPostID = &posts[random.IntN(len(posts))]
 		}
 		log[i].Event = e
-		log[i].Position = events.Position{TransactionID: uint64(10 + i/3), Ordinal: int32(i % 3)}
+		log[i].LogIndex = int64(i)
 		log[i].RecordedAt = e.WrittenAt.AddDate(1, 0, i)
 		if random.IntN(6) == 0 {
 			log[i].Event = events.ThreadOpened{NovelID: e.NovelID}

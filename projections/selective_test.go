@@ -24,8 +24,8 @@ func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	for i, raw := range []struct{ eventType, data string }{
 		{"thread.opened.v1", `["not what it was"]`}, {"novel.eaten.v9", `{}`},
 	} {
-		testdb.Exec(t, pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-			VALUES ($3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, 'test', gen_random_uuid())`, raw.eventType, raw.data, i)
+		testdb.Exec(t, pool, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+			VALUES ($3 + 3, 'novel', gen_random_uuid(), 1, $1, 'test', $1, $2::text::json, 'test', gen_random_uuid())`, raw.eventType, raw.data, i)
 	}
 	append1(t, pool, comments(random, "after", 4)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{all, posts}, Logger: quiet()})
@@ -48,7 +48,7 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "a", 5)...)
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	readable := func() int { return status(t, pool, "newer").Generation }
-	testdb.Exec(t, pool, `INSERT INTO projections (name, generation, transaction_id, position, state, updated_at) VALUES ('newer', 2, '0', 0, 'running', now())`)
+	testdb.Exec(t, pool, `INSERT INTO projections (name, generation, position, state, updated_at) VALUES ('newer', 2, 0, 'running', now())`)
 	other := newCounting(t, pool, "other")
 	left := &meetings{text: "of another generation"}
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: left.logger()})

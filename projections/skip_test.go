@@ -47,7 +47,7 @@ func TestSkip(t *testing.T) {
 	skipped := testdb.Must(projections.Skip(t.Context(), pool, "sick", "staff:test", "damaged by hand"))(t)
 	want := events.ProjectionEventSkipped{
 		Projection: "sick", EventID: poisonKey, EventSource: events.PostsSource(integrationID), EventType: "post.imported.v1",
-		Position: *before.FailedAt, Reason: "damaged by hand",
+		LogIndex: *before.FailedAt, Reason: "damaged by hand",
 	}
 	if diff := cmp.Diff(want, skipped); diff != "" {
 		t.Errorf("(-want +skipped):\n%s", diff)
@@ -58,7 +58,7 @@ func TestSkip(t *testing.T) {
 	}
 	// All but that event were applied, and the event that says so: 7 + 5 + 1.
 	all := readAll(t, pool)
-	wantApplied := append(positions(all[:7]), positions(all[8:])...)
+	wantApplied := append(indexes(all[:7]), indexes(all[8:])...)
 	if diff := cmp.Diff(wantApplied, sick.applied(t, pool)); diff != "" {
 		t.Errorf("(-all but the poison +applied):\n%s", diff)
 	}
