@@ -41,9 +41,9 @@ SET tree_size = $2, root_hash = $3, sealed_at = statement_timestamp(), error = N
 )
 
 // seal stores a batch in one transaction, and only if the ledger is at the start of the batch and the log has its
-// events. It takes two round trips. It fails with errOtherSealer if another session has locked or changed the state, and
-// with eventlog.ErrOtherLog if the log does not have the events. After any other error, nothing was stored or the outcome
-// of the commit is unknown; then the caller reads the state again.
+// events. It takes two round trips. It fails with errOtherSealer if another session has locked or changed the state,
+// and with eventlog.ErrOtherLog if the log does not have the events. After any other error, nothing was stored or the
+// outcome of the commit is unknown; then the caller reads the state again.
 func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, sealTimeout)
 	defer cancel()

@@ -44,8 +44,8 @@ type SealerConfig struct {
 	Logger *slog.Logger
 }
 
-// Sealer grows the tree: leaf i is the event with log index i. Any number may run on one database: one seals, the others
-// stand by; see eventlog.Follow.
+// Sealer grows the tree: leaf i is the event with log index i. Any number may run on one database: one seals, the
+// others stand by; see eventlog.Follow.
 type Sealer struct {
 	config SealerConfig
 	store  *Store
@@ -124,8 +124,8 @@ func (s *Sealer) turn(ctx context.Context) (sealed bool, err error) {
 // ErrDiverged is returned for a ledger whose last leaf is not an event of the log: the log was changed.
 var ErrDiverged = errors.New("the log does not have the last event that was sealed")
 
-// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf. It returns the mark after it, where
-// sealing continues.
+// checkLastLeaf fails with ErrDiverged unless the log has the event of the last leaf. It returns the mark after it,
+// where sealing continues.
 func (s *Sealer) checkLastLeaf(ctx context.Context, at tlog.Tree) (eventlog.Mark, error) {
 	if at.N == 0 {
 		return eventlog.Mark{}, nil

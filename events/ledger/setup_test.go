@@ -98,7 +98,8 @@ func tryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
 // generateSQL fills the log with typical comments. $1: number, $2: salt of their names.
 const generateSQL = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal, salt,
     key_id, request_id, batch_id, fingerprint)
-SELECT (SELECT coalesce(max(log_index) + 1, 0) FROM events) + i, 'post', encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid, 1,
+SELECT (SELECT coalesce(max(log_index) + 1, 0) FROM events) + i,
+       'post', encode(substring(sha256(uuid_send(integration) || convert_to(key, 'UTF8')) FOR 16), 'hex')::uuid, 1,
        key, integration, 'posts', 'post.imported.v1',
        json_build_object('threadId', md5('t' || i)::uuid, 'novelId', md5('n' || i)::uuid,
                          'parentPostId', NULL, 'writtenAt', '2026-01-02T03:04:05Z', 'chapterNumber', i),

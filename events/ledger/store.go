@@ -80,8 +80,8 @@ func (s *Store) Tiles(ctx context.Context, tiles []tlog.Tile) ([][]byte, error) 
 const eventsSQL = `SELECT ` + eventlog.Columns + `
 FROM events WHERE log_index >= $1 AND log_index < $2 ORDER BY log_index`
 
-// Events returns the rows of the log from log index first on and before end, in order. Missing events are left out. A row
-// and its bytes are valid until the next one.
+// Events returns the rows of the log from log index first on and before end, in order. Missing events are left out. A
+// row and its bytes are valid until the next one.
 func (s *Store) Events(ctx context.Context, first, end int64) iter.Seq2[*eventlog.Row, error] {
 	return eventlog.Rows(ctx, s.db, eventsSQL, first, end)
 }

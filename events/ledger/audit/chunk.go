@@ -325,8 +325,8 @@ func (c *chunk) addErasure(s *slot) {
 }
 
 // place assigns events to their log indexes. It reports events that have no place, and those out of order. A broken
-// event has no log index: it takes the next free place after the event before it. All this is for bundles: in a database
-// the log index is the primary key.
+// event has no log index: it takes the next free place after the event before it. All this is for bundles: in a
+// database the log index is the primary key.
 func (c *chunk) place(entries []*ledger.Entry, list []StoredEvent) []*StoredEvent {
 	placed := make([]*StoredEvent, len(entries))
 	next, last := 0, c.first-1 // offset of the next event; log index of the last event
