@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events/eventlog"
@@ -17,8 +18,7 @@ import (
 	"novelgate/readapi/history"
 )
 
-// TestNothingIsLostOrDoubled breaks a stream repeatedly and continues from the last cursor, while writers append in
-// transactions that commit in another order than they begin, and one transaction stays open.
+// TestNothingIsLostOrDoubled breaks a stream repeatedly and continues from the last cursor, while writers append.
 func TestNothingIsLostOrDoubled(t *testing.T) {
 	t.Parallel()
 	const writers, transactions = 4, 60
@@ -26,16 +26,8 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	pool := openURL(t, url)
 	appends := testdb.Pool(t, url)
 	wake := eventlog.NewWake()
-
-	held := testdb.Connect(t, url)
-	holding := testdb.Begin(t, held)
-	if err := insert(t.Context(), holding, []row{post("held 0"), post("held 1")}); err != nil {
-		t.Fatal(err)
-	}
-
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
 	defer cancel()
-	done := make(chan struct{})
 	var wg sync.WaitGroup
 	for writer := range writers {
 		wg.Go(func() {
@@ -55,24 +47,8 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 			}
 		})
 	}
-	go func() {
-		defer close(done)
-		wg.Wait()
-		// Nothing is settled yet, because of the open transaction.
-		if err := holding.Commit(ctx); err != nil {
-			t.Error(err)
-		}
-		// From now on read during appends.
-		for n := range transactions {
-			late := []row{post(fmt.Sprint("late ", n))}
-			if err := pgx.BeginFunc(ctx, appends, func(tx pgx.Tx) error { return insert(ctx, tx, late) }); err != nil {
-				t.Error(err)
-			}
-			wake.Signal()
-		}
-	}()
 
-	const total = writers*transactions*2 + 2 + transactions
+	const total = writers * transactions * 2
 	var got []string
 	var cursor history.Cursor
 	errCut := errors.New("cut")
@@ -102,37 +78,10 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 			t.Fatalf("after %d events: %v", len(got), err)
 		}
 	}
-	<-done
-	settle(t, pool)
+	wg.Wait()
 	stored := testdb.Must(all(t.Context(), pool, history.Filter{}, 1000, 1000))(t)
-	want := make([]string, len(stored))
-	for i := range stored {
-		want[i] = stored[i].ID
-	}
-	if diff := cmp.Diff(want, got); diff != "" || len(want) != total {
-		t.Errorf("%d events (-log +streams):\n%s", len(want), diff)
-	}
-}
-
-// TestHeldBack: events of a transaction are shown once all older transactions have ended.
-func TestHeldBack(t *testing.T) {
-	t.Parallel()
-	pool := open(t)
-	held := testdb.Begin(t, pool)
-	if err := insert(t.Context(), held, []row{post("first")}); err != nil {
-		t.Fatal(err)
-	}
-	store(t, pool, post("second"))
-	if early, err := all(t.Context(), pool, history.Filter{}, 10, 10); err != nil || len(early) != 0 {
-		t.Errorf("early: %d events, %v", len(early), err)
-	}
-	if err := held.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	settle(t, pool)
-	late, err := all(t.Context(), pool, history.Filter{}, 10, 10)
-	if err != nil || len(late) != 2 || late[0].ID != "first" || late[1].ID != "second" {
-		t.Errorf("late: %v, %v", places(late), err)
+	if diff := cmp.Diff(idsOf(stored), got); diff != "" || len(stored) != total {
+		t.Errorf("%d events (-log +streams):\n%s", len(stored), diff)
 	}
 }
 
@@ -168,7 +117,6 @@ func TestStreamsEnd(t *testing.T) {
 		store(t, pool, rows...)
 	}
 	reader := newReader(t, pool)
-	settle(t, pool)
 	for limit, want := range map[int]int{0: 1200, 1: 1, 500: 500, 501: 501, 1199: 1199, 1200: 1200, 5000: 1200} {
 		got := 0
 		err := (&history.Stream{Reader: reader, Limit: limit}).Run(t.Context(), history.Cursor{},
@@ -188,19 +136,15 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	pool := open(t)
 	store(t, pool, post("kept"))
 	store(t, pool, post("lost"))
-	settle(t, pool)
 	reader := newReader(t, pool)
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
 	defer cancel()
 	var got []string
 	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
-		for i := range list {
-			got = append(got, list[i].ID)
-		}
+		got = append(got, idsOf(list)...)
 		if len(got) == 2 {
-			transaction := list[len(list)-1].Position.TransactionID
-			tamper(t, pool, `DELETE FROM events WHERE event_id = 'lost'`)
-			storeAt(t, pool, transaction, post("instead"))
+			testdb.Lose(t, pool, "event_id = 'lost'")
+			store(t, pool, post("instead"))
 			store(t, pool, post("later"))
 		}
 		return nil
@@ -210,14 +154,22 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	}
 }
 
-// TestHorizonOfAnotherServer: events that had settled on a failed server may not have settled on the current one.
-func TestHorizonOfAnotherServer(t *testing.T) {
+// TestEndOfAnotherServer: an end that was read from a failed server is refused if the current one lacks it. If the
+// server lags, a page does not lead back to it.
+func TestEndOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
+	store(t, pool, post("a"))
+	store(t, pool, post("b"))
 	reader := newReader(t, pool)
-	horizon := testdb.Must(reader.Horizon(t.Context()))(t)
-	if _, err := reader.Page(t.Context(), history.Cursor{}, horizon.Ahead(1_000_000_000), 9); !errors.Is(err,
-		history.ErrCursorMismatch) {
+	end := testdb.Must(reader.End(t.Context()))(t)
+	first := testdb.Must(history.At(t.Context(), pool, 0))(t)
+	page, err := reader.Page(t.Context(), end, first.Cursor(), 9)
+	if err != nil || len(page.Events) > 0 || page.More || page.Next != end {
+		t.Errorf("with an end that lags: %+v, %v", page, err)
+	}
+	end.Batch = uuid.New()
+	if _, err := reader.Page(t.Context(), history.Cursor{}, end, 9); !errors.Is(err, history.ErrCursorMismatch) {
 		t.Errorf("%v, want ErrCursorMismatch", err)
 	}
 }

@@ -67,22 +67,25 @@ func post(id string) row {
 	return row{
 		streamType: "post", stream: events.PostID(integrationID, id), version: 1,
 		id: id, source: events.PostsSource(integrationID), kind: "post.imported.v1",
-		data: `{"content":"none"}`, metadata: events.Metadata{Actor: "integration:x", Batch: uuid.UUID{1}},
+		data: `{"content":"none"}`, metadata: events.Metadata{Actor: "integration:x"},
 		recordedAt: time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC),
 	}
 }
 
-const insertSQL = `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, personal,
-    actor, batch_id, request_id, correlation, recorded_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::json, $10::text::json, $11, $12, nullif($13, ''), nullif($14, ''), $15)`
+const insertSQL = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type,
+    data, personal, actor, batch_id, request_id, correlation, recorded_at)
+SELECT coalesce(max(log_index) + 1, 0), $1, $2::uuid, $3::integer, $4, $5::uuid, $6, $7, $8::text::json, $9::text::json, $10, $11::uuid,
+    nullif($12, ''), nullif($13, ''), $14::timestamptz FROM events`
 
-// insert adds events in a transaction.
+// insert appends events, as one batch, in a transaction.
 func insert(ctx context.Context, tx pgx.Tx, rows []row) error {
 	var batch pgx.Batch
-	for i, r := range rows {
+	eventlog.Lock(&batch)
+	id := uuid.New()
+	for _, r := range rows {
 		integration, path := events.SplitSource(r.source)
-		batch.Queue(insertSQL, i, r.streamType, r.stream, r.version, r.id, integration, path, r.kind, r.data, r.personal,
-			r.metadata.Actor, r.metadata.Batch, r.metadata.RequestID, r.metadata.Correlation, r.recordedAt)
+		batch.Queue(insertSQL, r.streamType, r.stream, r.version, r.id, integration, path, r.kind, r.data, r.personal,
+			r.metadata.Actor, id, r.metadata.RequestID, r.metadata.Correlation, r.recordedAt)
 	}
 	return tx.SendBatch(ctx, &batch).Close()
 }
@@ -92,26 +95,6 @@ func store(t testing.TB, pool *pgxpool.Pool, rows ...row) {
 	t.Helper()
 	if err := pgx.BeginFunc(t.Context(), pool,
 		func(tx pgx.Tx) error { return insert(t.Context(), tx, rows) }); err != nil {
-		t.Fatal(err)
-	}
-}
-
-const sealSQL = `INSERT INTO ledger_seals (transaction_id, first_log_index, event_count)
-SELECT transaction_id, (SELECT coalesce(max(first_log_index + event_count), 0) FROM ledger_seals)
-       + coalesce(sum(count(*)) OVER (ORDER BY transaction_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0),
-           count(*)
-FROM events WHERE transaction_id > coalesce((SELECT max(transaction_id) FROM ledger_seals), '0') GROUP BY transaction_id`
-
-// seal seals all events.
-func seal(t testing.TB, pool *pgxpool.Pool) {
-	t.Helper()
-	testdb.Exec(t, pool, sealSQL)
-}
-
-// settle waits until everything is settled, which tests of other databases on the server may delay.
-func settle(t testing.TB, pool *pgxpool.Pool) {
-	t.Helper()
-	if err := testdb.AwaitSettled(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -131,11 +114,11 @@ func pageOf(
 	if maxScanned > 0 {
 		reader.SetMaxScanned(maxScanned)
 	}
-	horizon, err := reader.Horizon(ctx)
+	end, err := reader.End(ctx)
 	if err != nil {
 		return history.Page{}, err
 	}
-	return reader.Page(ctx, after, horizon, limit)
+	return reader.Page(ctx, after, end, limit)
 }
 
 // newReader returns a reader without a filter.
@@ -162,13 +145,13 @@ func all(
 	}
 }
 
-// places returns the positions of events.
-func places(list []history.Event) []string {
-	found := make([]string, len(list))
+// idsOf returns the ids of events.
+func idsOf(list []history.Event) []string {
+	ids := make([]string, len(list))
 	for i := range list {
-		found[i] = list[i].Position.String()
+		ids[i] = list[i].ID
 	}
-	return found
+	return ids
 }
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
@@ -258,18 +241,6 @@ func (a *archive) publish(t *testing.T, title string) staff.Novel {
 	n := testdb.Must(a.staff.PublishNovel(context.Background(), title, novel.Fields{}, ""))(t)
 	a.wake.Signal()
 	return n
-}
-
-func (a *archive) settle(t *testing.T) {
-	t.Helper()
-	settle(t, a.pool)
-}
-
-// seal gives all events a log index, as the ledger does.
-func (a *archive) seal(t *testing.T) {
-	t.Helper()
-	a.settle(t)
-	seal(t, a.pool)
 }
 
 // answer is the answer to a request.

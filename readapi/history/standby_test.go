@@ -11,20 +11,16 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
-// storeUnreplicated appends an event that only the primary has, because the wait of its commit is cancelled, and seals
-// it in the same way.
+// storeUnreplicated appends an event that only the primary has, because the wait of its commit is cancelled.
 func storeUnreplicated(t *testing.T, standby *testdb.Standby, r row) {
 	t.Helper()
 	standby.Unreplicated(t, func(conn *pgx.Conn) error {
 		return pgx.BeginFunc(t.Context(), conn, func(tx pgx.Tx) error { return insert(t.Context(), tx, []row{r}) })
-	})
-	standby.Unreplicated(t, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(t.Context(), sealSQL)
-		return err
 	})
 }
 
@@ -35,10 +31,8 @@ func TestReadsWaitForTheSynchronousStandby(t *testing.T) {
 	url, standby := testdb.NewSynchronousPair(t)
 	pool, lost := openURL(t, url), post("lost")
 	store(t, pool, post("a"))
-	seal(t, pool)
 	standby.Cut(t)
 	storeUnreplicated(t, standby, lost)
-	settle(t, pool)
 
 	type answer struct {
 		name string
@@ -94,27 +88,17 @@ func TestReadsWaitForTheSynchronousStandby(t *testing.T) {
 	}
 }
 
-// idsOf returns the ids of events.
-func idsOf(list []history.Event) []string {
-	ids := make([]string, len(list))
-	for i := range list {
-		ids[i] = list[i].ID
-	}
-	return ids
-}
-
-// TestOneWaitForManyPages: the standby has all pages below a horizon once it has one of them.
+// TestOneWaitForManyPages: the standby has all pages before an end once it has one of them.
 func TestOneWaitForManyPages(t *testing.T) {
 	t.Parallel()
 	url, standby := testdb.NewSynchronousPair(t)
 	pool := openURL(t, url)
 	store(t, pool, post("a"), post("b"))
-	settle(t, pool)
 	reader := newReader(t, pool)
-	horizon := testdb.Must(reader.Horizon(t.Context()))(t)
-	page := testdb.Must(reader.Page(t.Context(), history.Cursor{}, horizon, 1))(t)
+	end := testdb.Must(reader.End(t.Context()))(t)
+	page := testdb.Must(reader.Page(t.Context(), history.Cursor{}, end, 1))(t)
 	standby.Cut(t)
-	page = testdb.Must(reader.Page(t.Context(), page.Next, horizon, 1))(t)
+	page = testdb.Must(reader.Page(t.Context(), page.Next, end, 1))(t)
 	if diff := cmp.Diff([]string{"b"}, idsOf(page.Events)); diff != "" {
 		t.Errorf("the second page (-want +got):\n%s", diff)
 	}
@@ -127,7 +111,6 @@ func TestStreamsAndTheSynchronousStandby(t *testing.T) {
 	url, standby := testdb.NewSynchronousPair(t)
 	pool := openURL(t, url)
 	store(t, pool, post("a"))
-	settle(t, pool)
 	var idle atomic.Int64
 	sent, ended := make(chan []history.Event, 9), make(chan error, 2)
 	follow := func(after history.Cursor, patience time.Duration) {
@@ -162,4 +145,33 @@ func TestStreamsAndTheSynchronousStandby(t *testing.T) {
 	if diff := cmp.Diff([]string{"lost"}, idsOf(<-sent)); diff != "" {
 		t.Errorf("once the standby is back (-want +got):\n%s", diff)
 	}
+}
+
+// TestCursorsOnAStandby: a standby lacks an event because it lags, or because the primary has lost it. So it does not
+// refuse a cursor, but is unavailable for it.
+func TestCursorsOnAStandby(t *testing.T) {
+	t.Parallel()
+	url, standby := testdb.NewSynchronousPair(t)
+	pool, lagging := openURL(t, url), openURL(t, standby.URL)
+	store(t, pool, post("a"))
+	standby.Cut(t)
+	storeUnreplicated(t, standby, post("b"))
+	var after history.Cursor
+	if err := pool.QueryRow(t.Context(), "SELECT "+history.CursorSQL+" FROM events AS e WHERE event_id = 'b'").Scan(
+		after.Fields()...); err != nil {
+		t.Fatal(err)
+	}
+	check := func(pool *pgxpool.Pool) error {
+		var batch pgx.Batch
+		after.QueueCheck(&batch)
+		return pool.SendBatch(t.Context(), &batch).Close()
+	}
+	if err := check(pool); err != nil {
+		t.Errorf("on the primary: %v", err)
+	}
+	if err := check(lagging); !eventlog.IsUnavailable(err) {
+		t.Errorf("on a standby that lags: %v", err)
+	}
+	standby.Return(t)
+	testdb.Eventually(t, "the standby has the event", func() bool { return check(lagging) == nil })
 }
