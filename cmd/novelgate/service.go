@@ -134,7 +134,7 @@ func (s *service) addProjections() error {
 	}
 	s.critical = append(s.critical, runner.Run)
 	s.background = append(s.background, func(ctx context.Context) {
-		rebuild.Watch(ctx, rebuild.UpgradeConfig{Pool: pools.General, Now: s.now, Logger: s.logger})
+		rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: pools.General, Now: s.now, Logger: s.logger})
 	})
 	return nil
 }

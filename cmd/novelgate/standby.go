@@ -12,7 +12,6 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/migrations"
