@@ -133,10 +133,19 @@ func (s *service) addProjections() error {
 		return err
 	}
 	s.critical = append(s.critical, runner.Run)
-	s.background = append(s.background, func(ctx context.Context) {
-		rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: pools.General, Now: s.now, Logger: s.logger})
-	})
+	s.background = append(s.background, s.upgradeTables)
 	return nil
+}
+
+// upgradeInterval is the time between checks for tables of an older generation.
+const upgradeInterval = 5 * time.Second
+
+// upgradeTables rebuilds tables of an older generation: after an upgrade, and after a failover or a restore has brought
+// them back.
+func (s *service) upgradeTables(ctx context.Context) {
+	for more := true; more; more = eventlog.Sleep(ctx, upgradeInterval) {
+		rebuild.Upgrade(ctx, rebuild.UpgradeConfig{Pool: s.db.pools.General, Now: s.now, Logger: s.logger})
+	}
 }
 
 // addCommands creates the parts that execute the commands of requests and of bulk imports, and the worker that sends
