@@ -62,8 +62,8 @@ const ChunkSize = 10_000
 var (
 	// ErrUnderWay means that another process is rebuilding the projection.
 	ErrUnderWay = errors.New("this projection is being rebuilt already")
-	// ErrTakenOver means that another process has continued this rebuild.
-	ErrTakenOver = errors.New("another process has taken over this rebuild")
+	// ErrTakenOver means that another process has continued this rebuild, or that the switch is done already.
+	ErrTakenOver = errors.New("another process has taken over this rebuild, or it has ended")
 	// ErrStructure means that a migration has changed the tables meanwhile. A new rebuild starts again.
 	ErrStructure = errors.New("the structure of the tables has changed during the rebuild: rebuild again")
 

@@ -20,10 +20,12 @@ type record struct {
 	position          events.Position // of the new tables
 	total             events.Position // end of the log at the start
 	isFinished        bool
+	hasSchema         bool // the schema of the new tables exists
 }
 
 const (
-	readRecordSQL = `SELECT build, generation, structure, position, events_total, finished_at IS NOT NULL
+	readRecordSQL = `SELECT build, generation, structure, position, events_total, finished_at IS NOT NULL,
+    to_regnamespace(quote_ident(name || '_' || build)) IS NOT NULL
 FROM projection_rebuilds WHERE name = $1`
 
 	takeOverSQL = `UPDATE projection_rebuilds SET builder = $2, error = NULL WHERE name = $1`
@@ -33,8 +35,9 @@ FROM projection_rebuilds WHERE name = $1`
 	insertRecordSQL = `INSERT INTO projection_rebuilds (name, build, generation, structure, builder, position, events_total, started_at)
 VALUES ($1, $2, $3, $4, $5, 0, $6, statement_timestamp())`
 
-	// lockRecordSQL finds nothing if another process is the builder. $2: builder.
-	lockRecordSQL = `SELECT position FROM projection_rebuilds WHERE name = $1 AND builder = $2 FOR NO KEY UPDATE`
+	// lockRecordSQL finds nothing if another process is the builder, or after the switch. $2: builder.
+	lockRecordSQL = `SELECT position FROM projection_rebuilds
+WHERE name = $1 AND builder = $2 AND finished_at IS NULL FOR NO KEY UPDATE`
 
 	saveSQL = `UPDATE projection_rebuilds SET position = $2 WHERE name = $1`
 
@@ -59,9 +62,10 @@ func (r *rebuild) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Continue only if this process would have built the same tables.
-	r.resumed = found != nil && !found.isFinished && found.generation == r.Projection.Generation() &&
-		found.structure == structure
+	// Continue only if this process would have built the same tables, and they exist: a restore of schema public alone
+	// brings back only the record, and without them their names mean the live tables.
+	r.resumed = found != nil && !found.isFinished && found.hasSchema &&
+		found.generation == r.Projection.Generation() && found.structure == structure
 	if !r.resumed {
 		return r.start(ctx, found, structure)
 	}
@@ -108,22 +112,19 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) er
 	})
 }
 
-// dropBuild drops the new tables and the record.
+// dropBuild deletes the record and drops the new tables.
 func (r *rebuild) dropBuild(ctx context.Context, tx pgx.Tx) error {
-	// Tables first, because a builder that still writes locks the tables before the record.
-	if err := dropSchema(ctx, tx, r.Schema()); err != nil {
-		return err
-	}
+	// The record first, because a builder that still writes locks the record before the tables.
 	if _, err := tx.Exec(ctx, deleteRecordSQL, r.Projection.Name()); err != nil {
 		return fmt.Errorf("delete the record of the rebuild: %w", err)
 	}
-	return nil
+	return dropSchema(ctx, tx, r.Schema())
 }
 
 func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 	var f record
 	err := r.pool.QueryRow(ctx, readRecordSQL, r.Projection.Name()).Scan(&f.build, &f.generation, &f.structure,
-		&f.position, &f.total, &f.isFinished)
+		&f.position, &f.total, &f.isFinished, &f.hasSchema)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -134,7 +135,7 @@ func (r *rebuild) readRecord(ctx context.Context) (*record, error) {
 }
 
 // lockRecord locks the record until the end of the transaction and returns its position. Only the process that the
-// record names as builder may write.
+// record names as builder may write, and only before the switch: afterwards the names mean the live tables.
 func (r *rebuild) lockRecord(ctx context.Context, tx pgx.Tx) (position events.Position, err error) {
 	if r.compareSchema != "" {
 		return r.replayed(ctx, tx)
