@@ -35,8 +35,9 @@ func poison(event *events.Recorded, err error) *PoisonError {
 // endOfLog is after every event.
 const endOfLog events.Position = math.MaxInt64
 
-// replay applies the events that the new tables lack, up to a position or the end of the log. It leaves out skipped
-// events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be applied.
+// replay applies the events that the new tables lack, up to a position or the end of the log; none if the tables are
+// beyond it. It leaves out skipped events. It fails with ErrTakenOver, or with a PoisonError when an event cannot be
+// applied.
 func (r *rebuild) replay(ctx context.Context, upTo events.Position) error {
 	if err := r.loadSkipped(ctx); err != nil {
 		return err
@@ -105,7 +106,7 @@ func (r *rebuild) writeChunk(ctx context.Context, upTo events.Position) (chunk e
 			r.Projection.Streams()); err != nil {
 			return err
 		}
-		cut(&chunk, upTo)
+		cut(&chunk, max(upTo, position))
 		r.removeSkipped(&chunk)
 		if len(chunk.Undecodable) > 0 {
 			first := chunk.Undecodable[0]
