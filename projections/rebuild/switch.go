@@ -131,9 +131,8 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 // applyTail applies the events that the new tables lack, and returns their end. The writers of the live tables wait: for
 // the log, or for the checkpoint. It fails with errTooFarBehind if the events are too many.
 func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx) (end events.Position, err error) {
-	var live events.Position
 	if !projections.IsInline(r.Projection) {
-		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(&live); err != nil {
+		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(nil); err != nil {
 			return 0, fmt.Errorf("lock checkpoint: %w", err)
 		}
 	}
@@ -149,7 +148,7 @@ func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx) (end events.Position
 	if err != nil {
 		return 0, err
 	}
-	if tail.Full || tail.End.Position < live {
+	if tail.Full {
 		return 0, errTooFarBehind
 	}
 	r.removeSkipped(&tail)
