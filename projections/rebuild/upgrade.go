@@ -36,8 +36,9 @@ type UpgradeConfig struct {
 	Logger *slog.Logger
 }
 
-// Upgrade rebuilds, one after another, the projections with live tables of an earlier generation. It returns when there are none, or when ctx ends. A failed rebuild does not stop the others;
-// it is tried again with the remaining ones. One replica rebuilds; the others wait until it has finished or stopped.
+// Upgrade rebuilds, one after another, the projections with live tables of an earlier generation. It returns when there
+// are none, or when ctx ends. A failed rebuild does not stop the others; it is tried again with the remaining ones. One
+// replica rebuilds; the others wait until it has finished or stopped.
 //
 // Upgrade does not touch tables of a later generation: then this program is the older one.
 func Upgrade(ctx context.Context, config UpgradeConfig) {
