@@ -25,7 +25,7 @@ func TestServeAStandby(t *testing.T) {
 	text := remarkOn(t, l.Partner, full, "first")
 	l.stop()
 	awaitSealed(t, primary.url())
-	awaitProjections(t, primary.url(), settledLog(t, primary.url()))
+	awaitProjections(t, primary.url(), readLog(t, primary.url()))
 	testdb.Eventually(t, "everything is signed", func() bool {
 		return value[bool](t, primary.url(),
 			`SELECT (SELECT max(tree_size) FROM ledger_checkpoints) = (SELECT tree_size FROM ledger_state)`)

@@ -77,15 +77,14 @@ func startTwo(t testing.TB, database string, flags ...string) [2]*Service {
 func watchCheckpoints(t testing.TB, database string) (wantChain func() int) {
 	t.Helper()
 	execute(t, database,
-		`CREATE TABLE moves (n bigserial, name text, from_transaction xid8, from_position int, to_transaction xid8, to_position int)`,
+		`CREATE TABLE moves (n bigserial, name text, start bigint, stop bigint)`,
 		`CREATE FUNCTION note_move() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			INSERT INTO moves (name, from_transaction, from_position, to_transaction, to_position)
-			VALUES (NEW.name, OLD.transaction_id, OLD.position, NEW.transaction_id, NEW.position); RETURN NULL; END $$`,
-		`CREATE TRIGGER note_move AFTER UPDATE OF transaction_id, position ON projections FOR EACH ROW EXECUTE FUNCTION note_move()`)
+			INSERT INTO moves (name, start, stop) VALUES (NEW.name, OLD.position, NEW.position); RETURN NULL; END $$`,
+		`CREATE TRIGGER note_move AFTER UPDATE OF position ON projections FOR EACH ROW EXECUTE FUNCTION note_move()`)
 	return func() int {
 		t.Helper()
-		if broken := value[int](t, database, `SELECT count(*) FROM (SELECT *, lag((to_transaction, to_position)) OVER (PARTITION BY name ORDER BY n) AS before
-			FROM moves) AS m WHERE before IS NOT NULL AND before <> (from_transaction, from_position) OR (to_transaction, to_position) <= (from_transaction, from_position)`); broken > 0 {
+		if broken := value[int](t, database, `SELECT count(*) FROM (SELECT *, lag(stop) OVER (PARTITION BY name ORDER BY n) AS before
+			FROM moves) AS m WHERE before <> start OR stop <= start`); broken > 0 {
 			t.Errorf("%d moves of checkpoints do not start where the one before them ended", broken)
 		}
 		moves := value[int](t, database, `SELECT count(*) FROM moves`)
@@ -317,7 +316,7 @@ func TestConnectionsStayBelowTheLimit(t *testing.T) {
 				most = max(most, value[int](t, database.url(),
 					`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`))
 				return value[bool](t, database.url(),
-					`SELECT EXISTS (SELECT FROM projection_rebuilds WHERE name = 'posts' AND phase = 'finished')`)
+					`SELECT EXISTS (SELECT FROM projection_rebuilds WHERE name = 'posts' AND finished_at IS NOT NULL)`)
 			})
 			readers.Wait()
 			l.book.await(200)

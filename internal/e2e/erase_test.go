@@ -214,7 +214,7 @@ func TestVacuumAfterErasure(t *testing.T) {
 	}
 
 	execute(t, s.DatabaseURL,
-		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'authors'`)
 	testdb.Eventually(t, "a projection that has failed is the only one that is behind", func() bool {
 		refused := s.Refused(t, "author", "erase", p.Name, plantedUUID, "--reason", "asked", "--vacuum")
 		return strings.Contains(refused.Stderr,
@@ -274,7 +274,7 @@ func writtenAndAnalysed(t *testing.T, others ...Fields) (*Service, *Partner) {
 			p.Import(t, Key(), comment.With(fields)).WantPost(t, 201)
 		}
 	}
-	awaitProjections(t, s.DatabaseURL, settledLog(t, s.DatabaseURL))
+	awaitProjections(t, s.DatabaseURL, readLog(t, s.DatabaseURL))
 	execute(t, s.DatabaseURL, `ANALYZE`)
 	return s, p
 }

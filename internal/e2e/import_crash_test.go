@@ -78,10 +78,10 @@ func TestImportSurvivesKills(t *testing.T) {
 		}
 	}
 	awaitAnnounced(t, databaseURL)
-	recorded := settledLog(t, databaseURL)
+	recorded := readLog(t, databaseURL)
 	awaitProjections(t, databaseURL, recorded)
 	wantReference(t, databaseURL, recorded, "posts")
-	awaitProjections(t, liveURL, settledLog(t, liveURL))
+	awaitProjections(t, liveURL, readLog(t, liveURL))
 	want, got := rowsOf(t, liveURL, storedComments), rowsOf(t, databaseURL, storedComments)
 	if diff := without(want, got); len(want) != n || len(got) != n || len(diff) > 0 {
 		t.Errorf("%d comments live, %d imported; missing: %.5v", len(want), len(got), diff)
@@ -159,7 +159,7 @@ func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
 		`UPDATE kept_imports SET resume_at = '-infinity'`)
 	before, want := i.Finish(t), i.Results(t, "")
 	awaitAnnounced(t, databaseURL)
-	log := len(settledLog(t, databaseURL))
+	log := len(readLog(t, databaseURL))
 
 	execute(t, databaseURL, `BEGIN; DELETE FROM import_waiting; DELETE FROM import_parts; DELETE FROM import_chunks;
 		DELETE FROM imports;
@@ -172,7 +172,7 @@ func TestOutcomesThatWereNotSavedComeAgain(t *testing.T) {
 	if after != before || before.Created != 4 || before.Updated != 1 || before.Replayed != 1 || before.Failed != 1 {
 		t.Errorf("import %+v before, %+v after", before, after)
 	}
-	if now := len(settledLog(t, databaseURL)); now != log {
+	if now := len(readLog(t, databaseURL)); now != log {
 		t.Errorf("%d events, want %d", now, log)
 	}
 }

@@ -57,11 +57,17 @@ func startServer(t testing.TB, settings map[string]string) *server {
 	if err := template(); err != nil {
 		t.Fatalf("make a server to copy: %v", err)
 	}
-	clusters, err := filepath.Glob(filepath.Join(templateDir, "pg*", "PG_VERSION"))
+	return copyServer(t, &server{dir: templateDir, settings: settings})
+}
+
+// copyServer starts a copy of a stopped server, with its settings.
+func copyServer(t testing.TB, original *server) *server {
+	t.Helper()
+	clusters, err := filepath.Glob(filepath.Join(original.dir, "pg*", "PG_VERSION"))
 	if err != nil || len(clusters) != 1 {
 		t.Fatal(clusters, err)
 	}
-	s := &server{dir: dataDir(t), settings: settings}
+	s := &server{dir: dataDir(t), settings: original.settings}
 	carryOut(t, "cp", "-a", filepath.Dir(clusters[0]), s.dir)
 	s.start(t)
 	s.stopAtEnd(t)
@@ -388,7 +394,7 @@ func primaryOf(t testing.TB, servers ...*server) string {
 	return u.String()
 }
 
-// dumpAndRestore moves a database into an empty one of another cluster, as an operator does. Without pg_dump the test
+// dumpAndRestore copies a database into an empty one of another cluster, as an operator does. Without pg_dump the test
 // is skipped.
 func dumpAndRestore(t testing.TB, from, to *server) {
 	t.Helper()

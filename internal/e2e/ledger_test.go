@@ -371,7 +371,7 @@ func TestVerifyErasedWithoutRecord(t *testing.T) {
 	l.Append(50)
 	l.Exec(`ALTER TABLE events DISABLE TRIGGER USER`)
 	l.Exec(`UPDATE events SET personal = NULL, salt = NULL, personal_digest = personal_digest(salt, personal)
-		WHERE position IN (11, 12) AND personal IS NOT NULL`)
+		WHERE log_index IN (11, 12) AND personal IS NOT NULL`)
 	l.Exec(`ALTER TABLE events ENABLE TRIGGER USER`)
 	out := RunCLI(t, l.URL, "events", "verify", "--no-projections")
 	if out.Code != 0 || !strings.Contains(out.Stdout, "WITHOUT A RECORD") ||

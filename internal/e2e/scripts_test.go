@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"os/exec"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"novelgate/internal/testdb"
@@ -20,8 +18,7 @@ import (
 
 // TestScripts runs each file of testdata/script on a database of its own, named by NOVELGATE_DATABASE_URL. The database
 // is migrated unless the file's name begins with "empty_" or "own_"; with "own_" it is on a server of its own. The
-// command "settled" waits until readers of the log see all of it; "exits CODE PROGRAM ..." runs a program and wants it
-// to end with that exit code.
+// command "exits CODE PROGRAM ..." runs a program and wants it to end with that exit code.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -43,10 +40,7 @@ func TestScripts(t *testing.T) {
 			testscript.Run(t, testscript.Params{
 				Files:               []string{file},
 				RequireExplicitExec: true,
-				Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-					"settled": func(ts *testscript.TestScript, _ bool, _ []string) { ts.Check(awaitSettled(database)) },
-					"exits":   wantExit,
-				},
+				Cmds:                map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": wantExit},
 				Setup: func(env *testscript.Env) error {
 					env.Setenv("PATH", filepath.Dir(binary)+string(filepath.ListSeparator)+os.Getenv("PATH"))
 					env.Setenv("NOVELGATE_DATABASE_URL", database)
@@ -106,19 +100,6 @@ func wantExit(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// awaitSettled waits until no transaction of another test, in the same cluster, holds back what was appended to a
-// database.
-func awaitSettled(databaseURL string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), testdb.SettleTimeout)
-	defer cancel()
-	connection, err := pgx.Connect(ctx, databaseURL)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = connection.Close(context.WithoutCancel(ctx)) }()
-	return testdb.AwaitSettled(ctx, connection)
-}
-
 // A wrong command line ends with 80 before anything is done: here there is no database to do it with. What is wrong,
 // and where the help is, are on standard error; a program that reads standard output finds nothing.
 func TestWrongUsage(t *testing.T) {
@@ -150,8 +131,6 @@ func TestWrongUsage(t *testing.T) {
 			"posts cannot be both enabled and disabled",
 		},
 		{"novel edit Genji --reason why", "nothing to change: give --author, --synopsis, "},
-		{"projection rebuild posts --workers=0", "--workers: must be 1 or more"},
-		{"projection rebuild posts --workers=-1", "--workers: must be 1 or more"},
 
 		{"serve --ledger-signer /nowhere/at/all/signer", "--ledger-signer: there is no directory /nowhere/at/all"},
 		{"events list --from yesterday", "--from: must be a time with its zone, such as 2026-01-31T12:00:00Z"},
