@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -11,21 +12,19 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/events"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
 
-// TestRebuildEqualsFollowing: for any history and any interruption, a rebuild gives the same rows as following the log,
+// TestRebuildEqualsFollowing: for any history and any interruptions, a rebuild gives the same rows as following the log,
 // also where events change rows of earlier ones.
 func TestRebuildEqualsFollowing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	marked := newStamped(t, pool, "marked")
-	followed := []projections.Projection{projections.Posts{}, projections.Authors{}, inBulk{marked}}
+	followed := append(projections.All(), newStamped(t, pool, "marked"))
 	follow(t, pool, followed...)
-	round := 0
+	round, total := 0, 0
 	rapid.Check(t, func(rt *rapid.T) {
 		round++
 		random := seeded(rapid.Uint64().Draw(rt, "seed"))
@@ -35,14 +34,19 @@ func TestRebuildEqualsFollowing(t *testing.T) {
 				batch = append(batch, approval(batch[i], 2), approval(batch[i], 3))
 			}
 			append1(t, pool, batch...)
+			total += len(batch)
 		}
 		which := rapid.SampledFrom(followed).Draw(rt, "projection")
 		caughtUp(t, pool, which.Name())
 		want := digestWithout(t, pool, which)
-		mustRun(t, rebuild.Config{
-			Pool: pool, Projection: which, Workers: rapid.IntRange(1, 4).Draw(rt, "workers"),
-			ChunkSize: rapid.IntRange(1, 200).Draw(rt, "range"),
-		})
+		config := rebuild.Config{Pool: pool, Projection: which, ChunkSize: rapid.IntRange(1, 200).Draw(rt, "chunk")}
+		interruptions := rapid.SliceOfN(rapid.IntRange(0, total), 0, 2).Draw(rt, "interruptions")
+		for _, after := range interruptions {
+			interrupt(rt, config, events.Position(after))
+		}
+		if result := mustRun(t, config); result.Resumed != (len(interruptions) > 0) {
+			rt.Errorf("after %d interruptions: %+v", len(interruptions), result)
+		}
 		if diff := cmp.Diff(want, digestWithout(t, pool, which)); diff != "" {
 			rt.Fatalf("%s (-followed +rebuilt):\n%s", which.Name(), diff)
 		}
@@ -52,7 +56,7 @@ func TestRebuildEqualsFollowing(t *testing.T) {
 // digestWithout is digest without the column that numbers rows in order of arrival.
 func digestWithout(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 	t.Helper()
-	if _, ok := p.(inBulk); ok {
+	if _, ok := p.(stamped); ok {
 		return digestOf(t, pool, `SELECT post_id, generation, marks FROM `+p.Name())
 	}
 	return digest(t, pool, p)
@@ -96,57 +100,36 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 // TestOnlyTheBuilderOnRecordWrites: a builder that was replaced without noticing writes nothing more.
 func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 	t.Parallel()
-	for name, p := range map[string]projections.Projection{
-		"bulk":     projections.Posts{},
-		"in order": projections.Authors{},
+	for name, test := range map[string]struct {
+		after   events.Position // at which the builder is replaced
+		replace string
+	}{
+		"before it writes":      {0, `builder = gen_random_uuid()`},
+		"while it replays":      {40, `builder = gen_random_uuid()`},
+		"before it switches":    {100, `builder = gen_random_uuid()`},
+		"by one that has ended": {40, `finished_at = now()`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := filled(t, "a", 100)
 			_, err := rebuild.Run(t.Context(), rebuild.Config{
-				Pool: pool, Projection: p, Workers: 1, ChunkSize: 10,
-				Logger: quiet(), Progress: func(rebuild.Progress) {
-					if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
-						t.Error(err)
+				Pool: pool, Projection: projections.Authors{}, ChunkSize: 10, Logger: quiet(),
+				Progress: func(p rebuild.Progress) {
+					if p.Done == test.after {
+						testdb.Exec(t, pool, `UPDATE projection_rebuilds SET `+test.replace)
 					}
 				},
 			})
 			if !errors.Is(err, rebuild.ErrTakenOver) {
 				t.Errorf("got %v", err)
 			}
-			if n := count(t, pool, p.Name()); n != 0 {
+			if n := count(t, pool, "authors"); n != 0 {
 				t.Errorf("%d rows", n)
 			}
+			if at := testdb.Value[events.Position](t, pool, `SELECT position FROM projection_rebuilds`); at != test.after {
+				t.Errorf("it went on from %d to %d", test.after, at)
+			}
 		})
-	}
-}
-
-// usurped is a projection whose rebuild is taken over while it applies events.
-type usurped struct {
-	projections.Authors
-	takeOver func()
-}
-
-func (u usurped) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
-	u.takeOver()
-	return u.Authors.Apply(ctx, tx, batch)
-}
-
-// TestTakenOverWhileFollowing: events that a replaced builder has applied do not count.
-func TestTakenOverWhileFollowing(t *testing.T) {
-	t.Parallel()
-	pool := filled(t, "a", 100)
-	p := usurped{takeOver: func() {
-		if _, err := pool.Exec(t.Context(), `UPDATE projection_rebuilds SET builder = gen_random_uuid()`); err != nil {
-			t.Error(err)
-		}
-	}}
-	if _, err := rebuild.Run(t.Context(), rebuild.Config{Pool: pool, Projection: p, Logger: quiet()}); !errors.Is(err,
-		rebuild.ErrTakenOver) {
-		t.Errorf("got %v", err)
-	}
-	if done := testdb.Value[int](t, pool, `SELECT events_done FROM projection_rebuilds`); done != 0 {
-		t.Errorf("%d events are done", done)
 	}
 }
 
@@ -195,22 +178,29 @@ func TestRebuildFromNothing(t *testing.T) {
 	}
 }
 
-// TestRebuildOfAnotherVersionBeginsAgain: a rebuild does not continue one of another method, which stores its position
-// elsewhere, or of an older generation, which derives other rows.
-func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
+// TestRebuildBeginsAgain: a rebuild does not continue one of an older generation, which derives other rows, or one whose
+// tables are gone: it writes to no tables that only have the same names.
+func TestRebuildBeginsAgain(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{
-		"another way": `structure = right(structure, 32), transaction_id = '0', position = 0, events_done = 0`,
-		"older code":  `generation = generation - 1`,
+		"older code": `UPDATE projection_rebuilds SET generation = generation - 1`,
+		"no tables":  `DROP SCHEMA posts_2 CASCADE`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := filled(t, "a", 100)
 			interrupt(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}, ChunkSize: 10}, 50)
-			testdb.Exec(t, pool, `UPDATE projection_rebuilds SET `+left) // as that version would leave it
-			result := mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}})
+			testdb.Exec(t, pool, left)
+			var live []int
+			result := mustRun(t, rebuild.Config{
+				Pool: pool, Projection: projections.Posts{}, ChunkSize: 10,
+				Progress: func(rebuild.Progress) { live = append(live, count(t, pool, "posts")) },
+			})
 			if result.Resumed || result.Events != 100 {
 				t.Errorf("%+v", result)
+			}
+			if slices.Max(live) != 0 {
+				t.Errorf("posts before the switch: %v", live)
 			}
 			if n := count(t, pool, "posts"); n != 100 {
 				t.Errorf("%d posts", n)
@@ -219,42 +209,25 @@ func TestRebuildOfAnotherVersionBeginsAgain(t *testing.T) {
 	}
 }
 
-// TestIndexesComeLast: indexes are made after the old events are loaded.
-func TestIndexesComeLast(t *testing.T) {
+// TestProgress: events of the log are counted, also those of other stream types, and those before an interruption.
+func TestProgress(t *testing.T) {
 	t.Parallel()
-	pool := filled(t, "a", 100)
-	indexes := map[string]int{}
-	mustRun(t, rebuild.Config{
-		Pool: pool, Projection: projections.Posts{}, ChunkSize: 10,
-		Progress: func(p rebuild.Progress) {
-			var n int
-			if err := pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_indexes WHERE schemaname = 'posts_2'`).Scan(&n); err != nil {
-				t.Error(err)
-			}
-			indexes[p.Phase] = n
-		},
-	})
-	want := map[string]int{rebuild.Loading: 0, rebuild.Indexing: 5, rebuild.Following: 5}
-	if diff := cmp.Diff(want, indexes); diff != "" {
-		t.Errorf("indexes by phase (-want +got):\n%s", diff)
+	pool := newPool(t)
+	append1(t, pool, novel(seeded(1), "first")...)
+	append1(t, pool, comments(seeded(1), "a", 40)...)
+	total := events.Position(count(t, pool, "events"))
+	config := rebuild.Config{Pool: pool, Projection: projections.Authors{}, ChunkSize: 10}
+	var seen []rebuild.Progress
+	for _, after := range []events.Position{20, total} {
+		interrupt(t, config, after)
 	}
-}
-
-// TestFailedIndexIsOnRecord: the record of a rebuild whose index cannot be created names the reason.
-func TestFailedIndexIsOnRecord(t *testing.T) {
-	t.Parallel()
-	pool := filled(t, "a", 10)
-	_, err := rebuild.Run(t.Context(), rebuild.Config{
-		Pool: pool, Projection: projections.Posts{}, Logger: quiet(), Progress: func(p rebuild.Progress) {
-			if p.Phase == rebuild.Indexing {
-				testdb.Exec(t, pool, `INSERT INTO posts_2.posts SELECT * FROM posts_2.posts LIMIT 1`)
-			}
-		},
-	})
-	if err == nil {
-		t.Fatal("the rebuild created a unique index over duplicates")
+	append1(t, pool, comments(seeded(2), "b", 5)...)
+	config.Progress = func(p rebuild.Progress) { seen = append(seen, p) }
+	if result := mustRun(t, config); !result.Resumed || result.Events != 5 {
+		t.Errorf("%+v", result)
 	}
-	if reason := testdb.Value[*string](t, pool, `SELECT error FROM projection_rebuilds`); reason == nil {
-		t.Errorf("no reason on record of: %v", err)
+	want := []rebuild.Progress{{Done: total, Total: total}, {Done: total + 5, Total: total + 5}}
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }

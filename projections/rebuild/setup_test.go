@@ -17,7 +17,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -39,17 +38,16 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	}
 }
 
-// filled is newPool with a settled log of n comments.
+// filled is newPool with a log of n comments.
 func filled(t testing.TB, prefix string, n int) *pgxpool.Pool {
 	t.Helper()
 	pool := newPool(t)
 	append1(t, pool, comments(seeded(1), prefix, n)...)
-	settle(t, pool)
 	return pool
 }
 
 // interrupt starts a rebuild and ends it after some events.
-func interrupt(t testing.TB, config rebuild.Config, after int) {
+func interrupt(t testdb.Failer, config rebuild.Config, after events.Position) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -60,7 +58,7 @@ func interrupt(t testing.TB, config rebuild.Config, after int) {
 		}
 	}
 	if _, err := rebuild.Run(ctx, config); !errors.Is(err, context.Canceled) {
-		t.Fatalf("the rebuild ended with %v", err)
+		t.Fatal("an interrupted rebuild ended with", err)
 	}
 }
 
@@ -132,24 +130,10 @@ func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (
 	return stop
 }
 
-// settle waits until no transaction hides events: databases of other tests are in the same cluster.
-func settle(t testing.TB, pool *pgxpool.Pool) {
-	t.Helper()
-	testdb.Eventually(t, "the log is settled", func() bool {
-		all, err := eventlog.ReadAfter(context.Background(), pool, events.Position{}, 1_000_000)
-		if err != nil && !t.Failed() {
-			return true // an undecodable event is settled too
-		}
-		return len(all) == count(t, pool, "events")
-	})
-}
-
 func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) {
 	t.Helper()
 	testdb.Eventually(t, name+" has caught up", func() bool {
-		return testdb.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM projections WHERE name = $1 AND (transaction_id, position) = (
-			SELECT e.transaction_id, e.position FROM events AS e
-			UNION ALL SELECT '0', 0 ORDER BY 1 DESC, 2 DESC LIMIT 1))`, name)
+		return testdb.Value[bool](t, pool, `SELECT position = (SELECT count(*) FROM events) FROM projections WHERE name = $1`, name)
 	})
 }
 
@@ -187,6 +171,17 @@ func mustRun(t testing.TB, config rebuild.Config) rebuild.Result {
 		t.Fatalf("rebuild: %v", err)
 	}
 	return result
+}
+
+// start runs a rebuild in the background.
+func start(config rebuild.Config) (ended <-chan error) {
+	config.Logger = quiet()
+	end := make(chan error, 1)
+	go func() {
+		_, err := rebuild.Run(context.Background(), config)
+		end <- err
+	}()
+	return end
 }
 
 func isUnsupported(err error) bool {

@@ -5,18 +5,16 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
-	"novelgate/projections"
 )
 
 // stamped is a projection whose rows have the generation that wrote them. A comment adds a row; an approval with the
-// same identifier marks it. So most events can be loaded in bulk, and some cannot.
+// same identifier marks it.
 type stamped struct {
 	name       string
 	generation int
@@ -51,28 +49,6 @@ func (s stamped) Apply(ctx context.Context, tx database.Execer, batch []events.R
 		}
 	}
 	return nil
-}
-
-// inBulk is a stamped projection with a loader.
-type inBulk struct{ stamped }
-
-func (s inBulk) NewLoader() projections.Loader { return s }
-
-func (s inBulk) Load(batch []events.Recorded) ([]projections.Rows, []events.Recorded, error) {
-	var rows [][]any
-	var rest []events.Recorded
-	for i := range batch {
-		if s.poison != "" && batch[i].ID == s.poison {
-			panic(s.poison + " does not agree with me")
-		}
-		if _, ok := batch[i].Event.(events.PostImported); ok {
-			rows = append(rows, []any{pgtype.UUID{Bytes: batch[i].StreamID, Valid: true}, s.generation})
-		} else {
-			rest = append(rest, batch[i])
-		}
-	}
-	return []projections.Rows{{Table: s.name, Columns: []string{"post_id", "generation"}, Values: pgx.CopyFromRows(rows)}},
-		rest, nil
 }
 
 // newStamped creates the table of a stamped projection, with all kinds of dependent objects.

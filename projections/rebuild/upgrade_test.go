@@ -1,11 +1,12 @@
 package rebuild_test
 
 import (
+	"context"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sync/semaphore"
 
 	"novelgate/internal/testdb"
 	"novelgate/projections"
@@ -27,10 +28,10 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 
 	var replicas sync.WaitGroup
 	for range 2 {
-		follow(t, pool, inBulk{newer})
+		follow(t, pool, newer)
 		replicas.Go(func() {
 			rebuild.Upgrade(t.Context(),
-				rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{inBulk{newer}}, Logger: quiet()})
+				rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{newer}, Logger: quiet()})
 		})
 	}
 	for i := range 20 {
@@ -64,7 +65,7 @@ func TestUpgradeWhileOldCodeRuns(t *testing.T) {
 	}
 }
 
-// TestUpgradeAsksAgain: a replica that waits for connections does not rebuild what another one has rebuilt meanwhile.
+// TestUpgradeAsksAgain: a replica does not rebuild what another one has rebuilt just before it gets the lock.
 func TestUpgradeAsksAgain(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -76,31 +77,33 @@ func TestUpgradeAsksAgain(t *testing.T) {
 	caughtUp(t, pool, "changed")
 	stop()
 
-	const connections = 4
-	extra := semaphore.NewWeighted(connections)
-	if !extra.TryAcquire(1) {
-		t.Fatal("a new semaphore is taken")
-	}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		rebuild.Upgrade(t.Context(), rebuild.UpgradeConfig{
-			Pool: pool, Extra: extra, Connections: connections, Projections: []projections.Projection{newer}, Logger: quiet(),
-		})
-	}()
-	testdb.Eventually(t, "it waits for connections", func() bool {
-		waits := !extra.TryAcquire(1) // which fails while another waits, though some are left
-		if !waits {
-			extra.Release(1)
+	raced := false
+	logger := slog.New(observer{func(message string) {
+		if !raced && strings.HasPrefix(message, "The code of a projection has changed") {
+			raced = true
+			mustRun(t, rebuild.Config{Pool: pool, Projection: newer})
 		}
-		return waits
-	})
-	mustRun(t, rebuild.Config{Pool: pool, Projection: newer})
-	extra.Release(1)
-	<-ended
+	}})
+	rebuild.Upgrade(t.Context(),
+		rebuild.UpgradeConfig{Pool: pool, Projections: []projections.Projection{newer}, Logger: logger})
+	if !raced {
+		t.Error("it did not want to rebuild")
+	}
 	if builds := testdb.Value[int](t, pool, `SELECT build - 1 FROM projection_rebuilds WHERE name = 'changed'`); builds != 1 {
 		t.Errorf("rebuilt %d times", builds)
 	}
+}
+
+// observer is a log handler that calls a function with each message.
+type observer struct{ observe func(message string) }
+
+func (o observer) Enabled(context.Context, slog.Level) bool { return true }
+func (o observer) WithAttrs([]slog.Attr) slog.Handler       { return o }
+func (o observer) WithGroup(string) slog.Handler            { return o }
+
+func (o observer) Handle(_ context.Context, r slog.Record) error {
+	o.observe(r.Message)
+	return nil
 }
 
 // A projection that cannot be rebuilt holds up none of those after it, and is tried again.
@@ -109,7 +112,6 @@ func TestUpgradePastOneThatFails(t *testing.T) {
 	pool := newPool(t)
 	random := seeded(1)
 	append1(t, pool, comments(random, "first", 50)...)
-	settle(t, pool)
 	stuck, sound := newStamped(t, pool, "stuck"), newStamped(t, pool, "sound")
 	follow(t, pool, stuck, sound)
 	caughtUp(t, pool, "stuck")

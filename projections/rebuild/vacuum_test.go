@@ -18,7 +18,6 @@ func TestAutovacuumGivesWay(t *testing.T) {
 	}
 	pool := testdb.Pool(t, url)
 	append1(t, pool, comments(seeded(1), "a", 2000)...)
-	settle(t, pool)
 	build := func() { mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}) }
 	build()
 	// One page in ten seconds.
