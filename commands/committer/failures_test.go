@@ -322,8 +322,8 @@ func TestDuplicatesInHalves(t *testing.T) {
 func TestUndecodableDelivery(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
-	testdb.Exec(t, r.db, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
-		VALUES (0, 'post', $2, 1, 'new', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "new"))
+	testdb.Exec(t, r.db, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES ((SELECT coalesce(max(log_index) + 1, 0) FROM events), 'post', $2, 1, 'new', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "new"))
 	answers := r.together(t, p.post("a", "Title"), p.post("new", "Title"), p.post("b", "Title"))
 	if answers[0].err != nil || answers[2].err != nil {
 		t.Errorf("neighbours: %v, %v", answers[0], answers[2])

@@ -8,7 +8,6 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
-	"novelgate/events"
 	"novelgate/internal/testdb"
 )
 
@@ -142,56 +141,6 @@ func TestManyLockedTitles(t *testing.T) {
 			continue
 		}
 		(<-answers).want(t, "updated")
-	}
-	checkTruth(t, r.db)
-}
-
-// TestLockedKeyDelaysNoOther: while another session holds a key, the other comments on the title are answered.
-func TestLockedKeyDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	r.must(t, p.post("first", "Title"))
-	holder := begin(t, r.db)
-	testdb.Exec(t, holder, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id,
-			event_source, event_type, data, personal, salt, batch_id)
-		SELECT position, stream_type, $1, stream_version, 'locked', integration_id, event_source, event_type, data,
-			personal, salt, gen_random_uuid()
-		FROM events WHERE event_type = 'post.imported.v1'`, events.PostID(p.IntegrationID, "locked"))
-	release := r.occupy(t)
-	locked := []<-chan answer{r.start(p.post("locked", "Title")), r.start(p.post("locked", "Title"))}
-	var others []<-chan answer
-	for i := range 20 {
-		others = append(others, r.start(p.post(fmt.Sprint(i), "Title")))
-	}
-	r.awaitQueue(t, len(others)+len(locked))
-	release()
-	for _, other := range others {
-		(<-other).want(t, "post")
-	}
-	locked = append(locked, r.start(p.post("locked", "Title")))
-	for i := range 20 {
-		r.want(t, "post", p.post(fmt.Sprint("later ", i), "Title"))
-	}
-	for i, answers := range locked {
-		if len(answers) > 0 {
-			t.Fatalf("comment %d with the locked key, before the lock is gone: %v", i, <-answers)
-		}
-	}
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	created := 0
-	for _, answers := range locked {
-		a := <-answers
-		if a.err != nil {
-			t.Error(a)
-		}
-		if !a.Replayed {
-			created++
-		}
-	}
-	if created != 1 {
-		t.Errorf("%d comments with the locked key were created, want 1", created)
 	}
 	checkTruth(t, r.db)
 }
