@@ -52,7 +52,7 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 		Logger: s.logger, Timeout: c.RequestTimeout, Now: s.now,
 		Readers: readers, StaffReaders: staff,
 		Problems: []func(error) *problem.Error{
-			commands.Problem, admin.Problem, readapi.Problem, history.Problem, changes.Problem,
+			commands.Problem, admin.Problem, readapi.Problem, history.Problem,
 		},
 	}
 }

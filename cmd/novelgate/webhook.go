@@ -14,6 +14,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/readapi/changes"
 	"novelgate/readapi/history"
 )
@@ -45,10 +46,10 @@ type webhookFeed struct{ *changes.Feed }
 
 // Read implements webhooks.Feed.
 func (f webhookFeed) Read(
-	ctx context.Context, integration uuid.UUID, after events.Position, limit int,
+	ctx context.Context, integration uuid.UUID, from events.Position, limit int,
 ) ([]webhooks.Message, error) {
 	page, err := f.Feed.Read(ctx, changes.Query{
-		Integration: integration, After: history.Cursor{Position: after}, Limit: limit,
+		Integration: integration, After: history.Cursor{Position: from}, Limit: limit,
 	})
 	if err != nil {
 		return nil, err
@@ -60,9 +61,7 @@ func (f webhookFeed) Read(
 		if err != nil {
 			return nil, fmt.Errorf("encode change: %w", err)
 		}
-		messages[i] = webhooks.Message{
-			ID: c.ID, Type: c.Type, Body: body, Position: c.Place.Position, OccurredAt: c.OccurredAt,
-		}
+		messages[i] = webhooks.Message{ID: c.ID, Type: c.Type, Body: body, End: eventlog.Mark(c.Place)}
 	}
 	return messages, nil
 }

@@ -11,12 +11,14 @@
 // changes, unless it refuses them again after a first success.
 //
 // Nothing is sent that a failover to a synchronous standby would lose: the feed waits until the standby has what it
-// read.
+// read. A position moves with the log through every failover and restore. A worker may read before a failover and save
+// after it, so each save checks that the log has the change there, and that the position is still where the worker
+// began.
 //
 // # Workers
 //
 // Each replica has a worker. It leases a webhook: the row has the holder and a deadline, and no transaction stays open.
-// Each outcome is saved with one statement that fails when the lease is lost. When a partner changes a webhook, its
+// Each outcome is saved with one statement that saves nothing when the lease is lost. When a partner changes a webhook, its
 // lease ends, and so does the visit: the worker checks the lease after each read and with each save, so at most one
 // request still follows the old settings. If a worker is killed between a request and its save, the change is sent
 // again with the same webhook-id: delivery is at least once.

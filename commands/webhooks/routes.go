@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -274,9 +275,9 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 		return err
 	}
 	state := q.OneOf("state", Delivered, Retrying, Failed)
-	before := events.Position{TransactionID: math.MaxInt64, Ordinal: math.MaxInt32}
+	before := int64(math.MaxInt64)
 	limit := q.Page(attemptList, func(sortKey string) (err error) {
-		before, err = events.ParsePosition(sortKey)
+		before, err = strconv.ParseInt(sortKey, 10, 64)
 		return err
 	})
 	if err := q.Err(); err != nil {
@@ -289,6 +290,6 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string { return a.position.String() })
+	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string { return strconv.FormatInt(a.logIndex, 10) })
 	return c.answer(http.StatusOK, page, nil)
 }

@@ -42,17 +42,15 @@ var acme, other = uuid.UUID{1, 6: 0x70, 8: 0x80}, uuid.UUID{2, 6: 0x70, 8: 0x80}
 type feed struct{ *changes.Feed }
 
 func (f feed) Read(
-	ctx context.Context, of uuid.UUID, after events.Position, limit int,
+	ctx context.Context, of uuid.UUID, from events.Position, limit int,
 ) (list []webhooks.Message, err error) {
-	page, err := f.Feed.Read(ctx, changes.Query{Integration: of, After: history.Cursor{Position: after}, Limit: limit})
+	page, err := f.Feed.Read(ctx, changes.Query{Integration: of, After: history.Cursor{Position: from}, Limit: limit})
 	for _, c := range page.Changes {
 		body, err := json.Marshal(c)
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, webhooks.Message{
-			ID: c.ID, Type: c.Type, Body: body, Position: c.Place.Position, OccurredAt: c.OccurredAt,
-		})
+		list = append(list, webhooks.Message{ID: c.ID, Type: c.Type, Body: body, End: eventlog.Mark(c.Place)})
 	}
 	return list, err
 }
@@ -189,12 +187,12 @@ func (d *fixture) pausedFeed(before bool) *pausedFeed {
 
 // Read implements webhooks.Feed.
 func (f *pausedFeed) Read(
-	ctx context.Context, of uuid.UUID, after events.Position, limit int,
+	ctx context.Context, of uuid.UUID, from events.Position, limit int,
 ) (list []webhooks.Message, err error) {
 	if f.before {
 		f.once.Do(func() { f.pause(ctx) })
 	}
-	if list, err = f.Feed.Read(ctx, of, after, limit); len(list) > 0 {
+	if list, err = f.Feed.Read(ctx, of, from, limit); len(list) > 0 {
 		f.once.Do(func() { f.pause(ctx) })
 	}
 	return list, err
@@ -234,9 +232,6 @@ type secretive struct {
 // hook creates a webhook of acme.
 func (d *fixture) hook(t testing.TB, url, more string) (made secretive) {
 	t.Helper()
-	if err := testdb.AwaitSettled(context.Background(), d.pool); err != nil {
-		t.Fatal(err)
-	}
 	if status := d.send(t, acme, http.MethodPost, "", `{"url":"`+url+`"`+more+`}`, &made); status != http.StatusCreated {
 		t.Fatalf("status %d", status)
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
-	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 )
@@ -52,7 +51,7 @@ type Attempt struct {
 	Status       *int       `json:"status"` // of the answer to the latest attempt; nil without one
 	Error        *string    `json:"error"`
 	Milliseconds int        `json:"milliseconds"`
-	position     events.Position
+	logIndex     int64
 }
 
 // States of an attempt.
@@ -80,7 +79,7 @@ const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w
     w.failing_since,
     (SELECT count(*) FROM webhook_attempts AS a WHERE a.webhook_id = w.webhook_id AND a.next_at IS NOT NULL),
     (SELECT count(*) FROM (SELECT FROM changes AS c WHERE c.integration_id = w.integration_id
-        AND (c.transaction_id, c.position) > (w.transaction_id, w.position) LIMIT 1000) AS c), w.integration_id, w.disabled_by`
+        AND c.log_index >= w.position LIMIT 1000) AS c), w.integration_id, w.disabled_by`
 
 func scanWebhook(row pgx.CollectableRow) (w StaffWebhook, err error) {
 	err = row.Scan(&w.ID, &w.URL, &w.Types, &w.Enabled, &w.Disabled, &w.DisabledAt, &w.DisabledReason, &w.CreatedAt,
@@ -119,15 +118,9 @@ func queryWebhook(ctx context.Context, db database.Querier, what, sql string, ar
 // right. $1: integration.
 const lockCreateSQL = `SELECT pg_advisory_xact_lock(hashtextextended('novelgate webhooks ' || $1::text, 0))`
 
-// createSQL adds a webhook whose position is the last settled event, with the time when it was recorded. $6: maximum
-// number of webhooks of an integration.
-const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, transaction_id, position, event_recorded_at)
-SELECT $1, $2, $3, $4, $5, coalesce(e.transaction_id, '0'), coalesce(e.position, 0), e.recorded_at
-FROM (SELECT) AS one LEFT JOIN LATERAL (
-    SELECT transaction_id, position, recorded_at FROM events
-    WHERE transaction_id < pg_snapshot_xmin(pg_current_snapshot())
-    ORDER BY transaction_id DESC, position DESC LIMIT 1
-) AS e ON true
+// createSQL adds a webhook whose position is the end of the log. $6: maximum number of webhooks of an integration.
+const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, position)
+SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(log_index) + 1 FROM events), 0)
 WHERE (SELECT count(*) FROM webhooks WHERE integration_id = $2) < $6
 ON CONFLICT (integration_id, url) DO NOTHING
 RETURNING ` + columns
@@ -239,29 +232,19 @@ func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap t
 
 // replaySQL sets the position back before the first change since a time, and cancels the retries of changes after that
 // position. If no such change was attempted yet, the position stays: changes that wait are not skipped. The search for
-// the first change starts at the beginning, because the log is not in the order of recorded_at: transactions overlap,
-// and clocks are set back.
+// the first change starts at the beginning, because the log is not in the order of recorded_at when clocks are set back.
+// The subquery reads the times of this partner's events only; a join could read all events.
 const replaySQL = `WITH f AS (
-    SELECT c.transaction_id, c.position FROM webhooks AS w JOIN changes AS c USING (integration_id)
-    WHERE w.webhook_id = $1 AND c.recorded_at >= $3 AND (c.transaction_id, c.position) <= (w.transaction_id, w.position)
-    ORDER BY c.transaction_id, c.position LIMIT 1
-), p AS (
-    SELECT coalesce(b.transaction_id, '0') AS transaction_id, coalesce(b.position, 0) AS position, b.recorded_at
-    FROM f LEFT JOIN LATERAL (
-        SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
-        WHERE w.webhook_id = $1 AND (c.transaction_id, c.position) < (f.transaction_id, f.position)
-        ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
-    ) AS b ON true
+    SELECT c.log_index FROM webhooks AS w JOIN changes AS c USING (integration_id)
+    WHERE w.webhook_id = $1 AND c.log_index < w.position
+        AND (SELECT e.recorded_at FROM events AS e WHERE e.log_index = c.log_index) >= $3
+    ORDER BY c.log_index LIMIT 1
 ), w AS (
-    UPDATE webhooks AS w SET transaction_id = coalesce((SELECT transaction_id FROM p), w.transaction_id),
-        position = coalesce((SELECT position FROM p), w.position), holder = NULL,
-        event_recorded_at = CASE WHEN EXISTS (SELECT FROM p) THEN (SELECT recorded_at FROM p)
-            ELSE w.event_recorded_at END
+    UPDATE webhooks AS w SET position = coalesce((SELECT log_index FROM f), w.position), holder = NULL
     WHERE webhook_id = $1 AND integration_id = $2
     RETURNING *
 ), a AS (
-    UPDATE webhook_attempts AS a SET next_at = NULL FROM w
-    WHERE a.webhook_id = w.webhook_id AND (a.transaction_id, a.position) > (w.transaction_id, w.position)
+    UPDATE webhook_attempts AS a SET next_at = NULL FROM w WHERE a.webhook_id = w.webhook_id AND a.log_index >= w.position
 )
 SELECT ` + columns + ` FROM w`
 
@@ -273,21 +256,21 @@ func (s *Store) replay(ctx context.Context, integration, id uuid.UUID, since tim
 
 const attemptsSQL = `SELECT message_id, kind,
     CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END,
-    attempts, first_at, last_at, next_at, status, error, milliseconds, transaction_id, position
-FROM webhook_attempts WHERE webhook_id = $1 AND (transaction_id, position) < ($2, $3)
-    AND ($4 = '' OR $4 = CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END)
-ORDER BY transaction_id DESC, position DESC LIMIT $5`
+    attempts, first_at, last_at, next_at, status, error, milliseconds, log_index
+FROM webhook_attempts WHERE webhook_id = $1 AND log_index < $2
+    AND ($3 = '' OR $3 = CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END)
+ORDER BY log_index DESC LIMIT $4`
 
-// attempts returns changes that were sent to a webhook, before a position, newest first.
+// attempts returns changes that were sent to a webhook, before a log index, newest first.
 func (s *Store) attempts(
-	ctx context.Context, id uuid.UUID, before events.Position, state string, limit int,
+	ctx context.Context, id uuid.UUID, before int64, state string, limit int,
 ) ([]Attempt, error) {
 	return database.Collect(ctx, s.Pool, "attempts", func(row pgx.CollectableRow) (a Attempt, err error) {
 		err = row.Scan(&a.ID, &a.Type, &a.State, &a.Attempts, &a.FirstAt, &a.LastAt, &a.NextAt, &a.Status, &a.Error,
-			&a.Milliseconds, &a.position.TransactionID, &a.position.Ordinal)
+			&a.Milliseconds, &a.logIndex)
 		database.UTC(&a.FirstAt, &a.LastAt, a.NextAt)
 		return a, err
-	}, attemptsSQL, id, before.TransactionID, before.Ordinal, state, limit)
+	}, attemptsSQL, id, before, state, limit)
 }
 
 // secrets returns the address of a webhook and its current secrets.

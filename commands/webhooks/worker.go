@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,17 +23,16 @@ import (
 
 // Message is a change of the feed to send.
 type Message struct {
-	ID, Type   string
-	Body       []byte // JSON
-	Position   events.Position
-	OccurredAt time.Time
+	ID, Type string
+	Body     []byte        // JSON
+	End      eventlog.Mark // after the event
 }
 
 // Feed reads the changes of partners.
 type Feed interface {
-	// Read returns up to limit changes of an integration after a position, in log order, and only those that survive a
+	// Read returns up to limit changes of an integration from a position on, in log order, and only those that survive a
 	// failover to a synchronous standby.
-	Read(ctx context.Context, integration uuid.UUID, after events.Position, limit int) ([]Message, error)
+	Read(ctx context.Context, integration uuid.UUID, from events.Position, limit int) ([]Message, error)
 }
 
 // Worker sends changes to webhooks. Its fields are set before Run.
@@ -62,19 +62,20 @@ const (
 	disableAfter   = 5 * 24 * time.Hour     // of failures without a success
 	retention      = 7 * 24 * time.Hour     // of finished attempts
 	purgeEvery     = 10 * time.Minute
-	rewindTime     = 10 * time.Minute // minimum time from the new position to the lost one
-	jitterShares   = 10               // a wait is extended by up to 1/jitterShares
+	jitterShares   = 10 // a wait is extended by up to 1/jitterShares
 )
 
 var (
 	//go:embed claim.sql
 	claimSQL string
 	//go:embed record.sql
-	recordSQL string
+	recordTemplate string
+	recordSQL      = strings.Replace(recordTemplate, "/* the log has it */", eventlog.HasMarkSQL("$4::bigint", "$5::uuid"), 1)
 )
 
-// errLeaseLost ends a visit: the webhook was changed, or another worker has leased it.
-var errLeaseLost = errors.New("the lease of the webhook has ended")
+// errLeaseLost ends a visit: the webhook was changed, another worker has leased it, or a failover has set the database
+// back. What was sent and not saved is sent again.
+var errLeaseLost = errors.New("the lease of the webhook has ended, or the database was set back")
 
 // NewMetrics returns the metric of attempts, at zero. The caller registers it.
 func NewMetrics() *prometheus.CounterVec {
@@ -126,8 +127,8 @@ func (w *Worker) dispatch(ctx context.Context, slow bool, limit int) {
 	}
 }
 
-const purgeSQL = `DELETE FROM webhook_attempts WHERE (webhook_id, transaction_id, position) IN (
-    SELECT webhook_id, transaction_id, position FROM webhook_attempts WHERE next_at IS NULL AND last_at < now() - $1::interval LIMIT 10000)`
+const purgeSQL = `DELETE FROM webhook_attempts WHERE (webhook_id, log_index) IN (
+    SELECT webhook_id, log_index FROM webhook_attempts WHERE next_at IS NULL AND last_at < now() - $1::interval LIMIT 10000)`
 
 func (w *Worker) purge(ctx context.Context) {
 	for {
@@ -149,7 +150,6 @@ type visit struct {
 	position                events.Position // see Outbox in doc.go
 	failures                int             // consecutive
 	succeededAt             *time.Time      // last success; nil without one
-	inLog                   bool            // the log has the event at the position
 }
 
 func (v *visit) wants(kind string) bool { return v.types == nil || slices.Contains(v.types, kind) }
@@ -159,7 +159,7 @@ func (w *Worker) claim(ctx context.Context, slow bool) (*visit, error) {
 	v := &visit{holder: uuid.New()}
 	var secret, previous []byte
 	err := w.Store.Pool.QueryRow(ctx, claimSQL, v.holder, lease, slow).Scan(&v.id, &v.integration, &v.url, &v.types,
-		&secret, &previous, &v.position.TransactionID, &v.position.Ordinal, &v.failures, &v.succeededAt, &v.inLog)
+		&secret, &previous, &v.position, &v.failures, &v.succeededAt)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
@@ -195,11 +195,6 @@ var errEndVisit = errors.New("the visit ends early")
 // work sends new changes and retries in turns, while there are any, and ends with the context until. New changes come
 // first, so that they do not wait for retries that an endpoint always refuses.
 func (w *Worker) work(ctx, until context.Context, v *visit) error {
-	if !v.inLog {
-		if err := w.rewind(ctx, v); err != nil {
-			return err
-		}
-	}
 	for more := true; more; {
 		advanced, err := w.advance(ctx, until, v)
 		if err == nil {
@@ -216,64 +211,32 @@ func (w *Worker) work(ctx, until context.Context, v *visit) error {
 	return nil
 }
 
-const rewindSQL = `WITH p AS (
-    SELECT c.transaction_id, c.position, c.recorded_at FROM webhooks AS w JOIN changes AS c USING (integration_id)
-    JOIN events AS e
-        ON e.transaction_id = c.transaction_id AND e.position = c.position AND e.recorded_at = c.recorded_at
-    WHERE w.webhook_id = $1 AND c.recorded_at < w.event_recorded_at - $3::interval
-    ORDER BY c.transaction_id DESC, c.position DESC LIMIT 1
-)
-UPDATE webhooks SET transaction_id = coalesce((SELECT transaction_id FROM p), '0'),
-    position = coalesce((SELECT position FROM p), 0), event_recorded_at = (SELECT recorded_at FROM p)
-WHERE webhook_id = $1 AND holder = $2 RETURNING transaction_id, position`
-
-// rewind moves a webhook back whose position is no longer in the log, because the database was set back. Some changes
-// are then sent again.
-func (w *Worker) rewind(ctx context.Context, v *visit) error {
-	w.Logger.InfoContext(ctx, "the database was set back: a webhook continues from an earlier position",
-		slog.String("webhook", v.id.String()), slog.Any("position", v.position))
-	err := w.Store.Pool.QueryRow(ctx, rewindSQL, v.id, v.holder, rewindTime).Scan(&v.position.TransactionID,
-		&v.position.Ordinal)
-	if errors.Is(err, pgx.ErrNoRows) {
-		return errLeaseLost
-	}
-	if err != nil {
-		return fmt.Errorf("set a webhook back: %w", err)
-	}
-	return nil
-}
-
 // retryRow is a change to send again, as the table webhook_attempts has it.
 type retryRow struct {
-	Position   events.Position
-	RecordedAt time.Time
-	Attempts   int
-	FirstAt    time.Time
+	LogIndex int64
+	Attempts int
+	FirstAt  time.Time
 }
 
-const dueSQL = `SELECT transaction_id, position, recorded_at, attempts, first_at FROM webhook_attempts
+const dueSQL = `SELECT log_index, attempts, first_at FROM webhook_attempts
 WHERE webhook_id = $1 AND next_at <= now() ORDER BY next_at LIMIT $2`
 
 // retry sends the changes again whose next attempt is due. It reports whether there may be more.
 func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err error) {
-	due, err := database.Collect(ctx, w.Store.Pool, "retries", func(row pgx.CollectableRow) (r retryRow, err error) {
-		err = row.Scan(&r.Position.TransactionID, &r.Position.Ordinal, &r.RecordedAt, &r.Attempts, &r.FirstAt)
-		return r, err
-	}, dueSQL, v.id, retriesPerRead)
+	due, err := database.Collect(ctx, w.Store.Pool, "retries", pgx.RowToStructByPos[retryRow], dueSQL, v.id,
+		retriesPerRead)
 	if err != nil {
 		return false, err
 	}
 	for _, r := range due {
-		before := r.Position
-		before.Ordinal--
-		found, err := w.read(ctx, v, before, 1)
+		at := events.Position(r.LogIndex)
+		found, err := w.read(ctx, v, at, 1)
 		if err != nil {
 			return false, err
 		}
-		if len(found) == 0 || found[0].Position != r.Position || !found[0].OccurredAt.Equal(r.RecordedAt) ||
-			!v.wants(found[0].Type) {
-			// The log has lost the change, or its partner has changed the types.
-			if err := w.forget(ctx, v, r.Position); err != nil {
+		if len(found) == 0 || found[0].End.Position != at+1 || !v.wants(found[0].Type) {
+			// The partner has changed the types, or a rebuild has removed the change from the feed.
+			if err := w.forget(ctx, v, r.LogIndex); err != nil {
 				return false, err
 			}
 			continue
@@ -285,14 +248,14 @@ func (w *Worker) retry(ctx, until context.Context, v *visit) (more bool, err err
 	return len(due) == retriesPerRead, nil
 }
 
-const forgetSQL = `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND transaction_id = $3 AND position = $4
+const forgetSQL = `DELETE FROM webhook_attempts WHERE webhook_id = $1 AND log_index = $3
     AND EXISTS (SELECT FROM webhooks WHERE webhook_id = $1 AND holder = $2)`
 
 // forget deletes a retry. Without the lease it deletes nothing: the partner may just have asked for its type again.
-func (w *Worker) forget(ctx context.Context, v *visit, at events.Position) error {
-	tag, err := w.Store.Pool.Exec(ctx, forgetSQL, v.id, v.holder, at.TransactionID, at.Ordinal)
+func (w *Worker) forget(ctx context.Context, v *visit, logIndex int64) error {
+	tag, err := w.Store.Pool.Exec(ctx, forgetSQL, v.id, v.holder, logIndex)
 	if err != nil {
-		return fmt.Errorf("delete the retry of a lost or unwanted change: %w", err)
+		return fmt.Errorf("delete the retry of an unwanted change: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return errLeaseLost
@@ -305,8 +268,8 @@ const holdsSQL = `SELECT EXISTS (SELECT FROM webhooks WHERE webhook_id = $1 AND 
 // read reads changes to send, and then checks the lease: the settings of the webhook may have changed since the visit
 // read them, which is long ago if the read has waited for a standby. From the second attempt at changes of one read on,
 // the save of the attempt before has checked it.
-func (w *Worker) read(ctx context.Context, v *visit, after events.Position, limit int) ([]Message, error) {
-	found, err := w.Feed.Read(ctx, v.integration, after, limit)
+func (w *Worker) read(ctx context.Context, v *visit, from events.Position, limit int) ([]Message, error) {
+	found, err := w.Feed.Read(ctx, v.integration, from, limit)
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -336,7 +299,7 @@ func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err e
 		if err := w.attempt(ctx, until, v, m, nil); err != nil {
 			return false, err
 		}
-		v.position, skipped = m.Position, nil
+		v.position, skipped = m.End.Position, nil
 	}
 	if skipped != nil {
 		if err := w.skipTo(ctx, v, skipped); err != nil {
@@ -346,17 +309,21 @@ func (w *Worker) advance(ctx, until context.Context, v *visit) (more bool, err e
 	return len(found) == changesPerRead, nil
 }
 
-// skipTo moves the position to the last of some changes that the webhook does not want.
+// skipSQL moves the position under the conditions of record.sql. $1: webhook; $2: holder; $3: position where the worker
+// began; $4, $5: mark of the new one.
+var skipSQL = `UPDATE webhooks SET position = $4
+WHERE webhook_id = $1 AND holder = $2 AND position = $3 AND ` + eventlog.HasMarkSQL("$4::bigint", "$5::uuid")
+
+// skipTo moves the position behind the last of some changes that the webhook does not want.
 func (w *Worker) skipTo(ctx context.Context, v *visit, last *Message) error {
-	tag, err := w.Store.Pool.Exec(ctx, `UPDATE webhooks SET transaction_id = $3, position = $4, event_recorded_at = $5
-WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, last.Position.TransactionID, last.Position.Ordinal, last.OccurredAt)
+	tag, err := w.Store.Pool.Exec(ctx, skipSQL, v.id, v.holder, v.position, last.End.Position, last.End.Batch)
 	if err != nil {
 		return fmt.Errorf("skip changes: %w", err)
 	}
 	if tag.RowsAffected() == 0 {
 		return errLeaseLost
 	}
-	v.position = last.Position
+	v.position = last.End.Position
 	return nil
 }
 
@@ -399,10 +366,14 @@ func (w *Worker) record(
 	ctx context.Context, v *visit, m *Message, again *retryRow, o *Outcome, next *time.Duration, rest time.Duration,
 ) error {
 	slow := o.Milliseconds >= int(slowTime.Milliseconds())
+	began := &v.position
+	if again != nil {
+		began = nil
+	}
 	var disabled *string
-	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, m.Position.TransactionID, m.Position.Ordinal,
-		m.OccurredAt, again == nil, m.ID, m.Type, o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow,
-		o.gone(), disableAfter).Scan(&disabled, &v.succeededAt)
+	err := w.Store.Pool.QueryRow(ctx, recordSQL, v.id, v.holder, began, m.End.Position, m.End.Batch, m.ID, m.Type,
+		o.Delivered, o.Status, o.Error, o.Milliseconds, next, lease, rest, slow, o.gone(), disableAfter,
+	).Scan(&disabled, &v.succeededAt)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return errLeaseLost

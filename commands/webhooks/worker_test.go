@@ -444,8 +444,8 @@ func TestSlowEndpointsDelayNoOther(t *testing.T) {
 	t.Cleanup(func() { close(hold) })
 	quick := newEndpoint(t, nil)
 	w := d.hook(t, quick.URL, "")
-	d.execute(t, `INSERT INTO webhooks (webhook_id, integration_id, url, secret, transaction_id, position, event_recorded_at, slow)
-SELECT gen_random_uuid(), integration_id, $1 || '/' || n, secret, transaction_id, position, event_recorded_at, true
+	d.execute(t, `INSERT INTO webhooks (webhook_id, integration_id, url, secret, position, slow)
+SELECT gen_random_uuid(), integration_id, $1 || '/' || n, secret, position, true
 FROM webhooks, generate_series(1, 60) AS n`, slow.URL)
 	want := d.happen(t, 21)
 	// Otherwise other tests could delay the last changes until the requests to slow endpoints time out.
@@ -554,36 +554,58 @@ func TestChangesDuringAnOverlap(t *testing.T) {
 	e.wantTaken(t, append(want, d.happen(t, 1)...))
 }
 
-// TestALogThatIsSetBack: a webhook with a lost position continues from an earlier one. Retries of lost changes are
-// deleted.
-func TestALogThatIsSetBack(t *testing.T) {
+// loseFrom sets the database back before a log index, as a failover to a lagging standby does.
+func (d *fixture) loseFrom(t *testing.T, logIndex int64) {
+	t.Helper()
+	tx := testdb.Begin(t, d.pool)
+	testdb.Lose(t, tx, fmt.Sprint("log_index = ", logIndex))
+	testdb.Exec(t, tx, `DELETE FROM changes WHERE log_index >= $1`, logIndex)
+	testdb.Exec(t, tx, `UPDATE projections SET position = least(position, $1)`, logIndex)
+	testdb.Exec(t, tx, `UPDATE webhooks SET position = least(position, $1)`, logIndex)
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAFailoverDuringAVisit: a worker that has read a change before a failover saves nothing in a database that lost
+// this change, or the save of an earlier one. Every change that the database has is sent.
+func TestAFailoverDuringAVisit(t *testing.T) {
 	t.Parallel()
-	d := newFixture(t)
-	e := newEndpoint(t, nil)
-	w := d.hook(t, e.URL, "")
-	stop := d.worker(t, time.Hour)
-	kept := d.happen(t, 3)
-	e.wantTaken(t, kept)
-	e.behave(func(w http.ResponseWriter, _ int) { w.WriteHeader(http.StatusBadGateway) })
-	lost := d.happen(t, 2)
-	testdb.Eventually(t, "it fails", func() bool { return d.show(t, w.ID).Retrying == 2 })
-	stop()
-	testdb.Lose(t, d.pool, `event_id IN ('`+lost[0]+`', '`+lost[1]+`')`)
-	d.version -= 2
-	e.behave(nil)
-	d.execute(t, `UPDATE webhook_attempts SET next_at = now() WHERE next_at IS NOT NULL`)
-	// As a rebuild of the projection does.
-	d.execute(t, `DELETE FROM changes AS c WHERE NOT EXISTS (SELECT FROM events AS e
-    WHERE e.transaction_id = c.transaction_id AND e.position = c.position)`)
-	d.execute(t, `UPDATE projections AS p SET state = 'running', error = NULL, transaction_id = e.transaction_id, position = e.position
-FROM (SELECT transaction_id, position FROM events ORDER BY 1 DESC, 2 DESC LIMIT 1) AS e WHERE name = 'changes'`)
-	d.worker(t, time.Hour)
-	after := d.happen(t, 2)
-	e.wantTaken(t, append(kept, after...))
-	testdb.Eventually(t, "nothing is left", func() bool {
-		shown := d.show(t, w.ID)
-		return shown.Waiting == 0 && shown.Retrying == 0
-	})
+	const all, rejected = "", `,"types":["novel.rejected"]`
+	for name, test := range map[string]struct {
+		types     string
+		losesSave bool // otherwise it loses the change
+		want      []string
+	}{
+		"the change is lost, and was sent":     {all, false, []string{"4", "new"}},
+		"the change is lost, and was unwanted": {rejected, false, []string{"new"}},
+		"a save is lost, and one was sent":     {all, true, []string{"3", "4"}},
+		"a save is lost, and one was unwanted": {rejected, true, []string{"3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newFixture(t)
+			e := newEndpoint(t, nil)
+			d.happen(t, 2) // 2 is approved, 3 rejected
+			w := d.hook(t, e.URL, test.types)
+			d.happen(t, 1) // 4 is approved
+			paused := d.pausedFeed(false)
+			d.workerOn(t, paused, time.Hour)
+			<-paused.step
+			if test.losesSave {
+				d.execute(t, `UPDATE webhooks SET position = position - 1`)
+			} else {
+				d.loseFrom(t, testdb.Value[int64](t, d.pool, `SELECT position FROM webhooks`))
+				d.append(t, events.Recorded{
+					StreamType: events.NovelStream, StreamID: events.NovelID("n"), StreamVersion: 4, ID: "new", Source: "staff",
+					Event: events.NovelRejected{Reason: "new"},
+				})
+			}
+			<-paused.step
+			e.wantTaken(t, test.want)
+			testdb.Eventually(t, "all is saved", func() bool { return d.show(t, w.ID).Waiting == 0 })
+		})
+	}
 }
 
 // TestADisabledIntegration gets nothing while it is disabled, and all changes afterwards.

@@ -26,7 +26,7 @@ type Partners interface {
 	StillAdmitted(ctx context.Context, r *http.Request) error
 }
 
-// API serves the change feed. Add the function Problem to the Problems of its Kit.
+// API serves the change feed.
 type API struct {
 	*httpkit.Kit
 
@@ -51,14 +51,6 @@ func (a *API) Register(router *mux.Router) {
 		}
 		answer(w, r)
 	}).Methods(http.MethodGet)
-}
-
-// Problem maps the errors of the feed to problems. It returns nil for any other error.
-func Problem(err error) *problem.Error {
-	if errors.Is(err, ErrDiverged) {
-		return problem.Unavailable(httpkit.RetryAfter).WithCause(err)
-	}
-	return nil
 }
 
 // streamPage is the maximum number of changes that a stream reads at once.
@@ -123,8 +115,8 @@ func parse(r *http.Request) (requested history.Range, types []string, err error)
 func (a *API) page(ctx context.Context, q Query) (Page, error) {
 	page, err := a.Feed.Page(ctx, q)
 	if errors.Is(err, history.ErrCursorMismatch) {
-		return Page{}, problem.InvalidField("cursor", "does not match the log of this service, which was set back, has "+
-			"moved or is another one: read the feed from its beginning, without a cursor, and skip the ids that you know")
+		return Page{}, problem.InvalidField("cursor", "does not match the log of this service, which was set back or is "+
+			"another one: read the feed from its beginning, without a cursor, and skip the ids that you know")
 	}
 	return page, err
 }
@@ -165,7 +157,7 @@ func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request
 		if left -= len(page.Changes); limited && left == 0 || !page.More && !follow {
 			return eventlog.Span{}, eventlog.ErrEnd
 		}
-		return eventlog.Span{Full: page.More, Settled: true}, nil // Full: read again at once; otherwise after Poll
+		return eventlog.Span{Full: page.More}, nil // Full: read again at once; otherwise after Poll
 	}
 	return out.Run(ctx, func(ctx context.Context) error {
 		// Without Wake: each new comment would wake every stream.

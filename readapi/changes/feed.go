@@ -3,7 +3,7 @@
 //
 // The projection changes lists the events that concern each partner, in log order. The feed reads their contents from
 // the log, so it shows no personal data of an erased author. Cursors are those of package history: a reader that
-// continues from its last cursor gets every change once, and a cursor from before the log was set back is refused.
+// continues from its last cursor gets every change once, and the cursor after a lost event is refused.
 //
 // Partners act on changes, so nothing is given out that a failover to a synchronous standby would lose: a page with
 // changes, and the cursor of the present, wait until the standby has them.
@@ -12,7 +12,6 @@ package changes
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,12 +25,10 @@ import (
 	"novelgate/readapi/history"
 )
 
-// ErrDiverged refuses to read while the projection has applied events that the log has lost. A rebuild fixes this.
-var ErrDiverged = errors.New("the projection changes is not of this log")
-
 // Change is a change as partners see it: an item of the feed, and the body of a webhook.
 type Change struct {
-	// ID identifies the change in every answer and delivery.
+	// ID identifies the change in every answer and delivery. After a failover or a restore that loses events, another
+	// event may get the same log index, but not the same id.
 	ID         string         `json:"id"`
 	Type       string         `json:"type"`
 	OccurredAt time.Time      `json:"occurredAt"`
@@ -65,35 +62,23 @@ var (
 		eventlog.ReplicatedSQL).Replace(feedTemplate)
 )
 
-// soundSQL reports whether the log has the event that the projection applied last.
-const soundSQL = `SELECT coalesce((SELECT p.transaction_id = '0' OR EXISTS (SELECT FROM events AS e
-    WHERE e.transaction_id = p.transaction_id AND e.position = p.position AND e.recorded_at = p.event_recorded_at)
-FROM projections AS p WHERE p.name = 'changes'), true)`
-
 // pageBytes is the size of the event data at which a page is full.
 const pageBytes = 512 << 10
 
 // Page reads a page in one round trip, and returns changes when the synchronous standby has them. It fails with
-// ErrDiverged, or with history.ErrCursorMismatch when the cursor is of another log or of a lost part of this one.
+// history.ErrCursorMismatch when the cursor is of another log or of a lost part of this one.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	var batch pgx.Batch
 	q.After.QueueCheck(&batch)
 	return f.read(ctx, &batch, q)
 }
 
-// Read is Page without the check of the cursor, for a caller that knows that the cursor is of this log.
+// Read is Page without the check of the cursor, for a position that is stored in the database. q.After needs no batch.
 func (f *Feed) Read(ctx context.Context, q Query) (Page, error) { return f.read(ctx, &pgx.Batch{}, q) }
 
 func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error) {
 	page := Page{Changes: []Change{}, Next: q.After}
-	batch.Queue(soundSQL).QueryRow(func(row pgx.Row) error {
-		var sound bool
-		if err := row.Scan(&sound); err != nil || sound {
-			return err
-		}
-		return ErrDiverged
-	})
-	batch.Queue(feedSQL, q.Integration, q.After.TransactionID, q.After.Ordinal, q.Types, q.Limit+1).Query(
+	batch.Queue(feedSQL, q.Integration, q.After.Position, q.Types, q.Limit+1).Query(
 		func(rows pgx.Rows) error {
 			defer rows.Close()
 			for size := 0; rows.Next(); {
@@ -116,17 +101,17 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 	return page, nil
 }
 
-// Now returns the cursor after all settled events. It waits until the synchronous standby has them: after a failover
-// that loses them, the cursor would be refused.
+// Now returns the cursor at the end of the log. It waits until the synchronous standby has all events before it: after a
+// failover that loses them, the cursor would be refused.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
-	var horizon history.Horizon
+	var end history.Cursor
 	var batch pgx.Batch
-	horizon.Queue(&batch)
+	end.QueueEnd(&batch)
 	eventlog.QueueReplicated(&batch)
 	if err := f.DB.SendBatch(ctx, &batch).Close(); err != nil {
 		return history.Cursor{}, fmt.Errorf("read the end of the feed: %w", err)
 	}
-	return horizon.Cursor(), nil
+	return end, nil
 }
 
 // row has the columns of feed.sql that complete the data of the event.
@@ -149,7 +134,7 @@ func scan(rows pgx.Rows) (c Change, size int, err error) {
 	}
 	event, err := events.Decode(stored)
 	if err != nil {
-		return c, 0, fmt.Errorf("read change %s: %w", c.Place.Position, err)
+		return c, 0, fmt.Errorf("read change %d: %w", c.Place.Position-1, err)
 	}
 	c.ID, c.Cursor, c.OccurredAt = "msg_"+c.Place.Event(), c.Place.String(), c.OccurredAt.UTC()
 	c.Data = r.data(event)
