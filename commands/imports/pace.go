@@ -22,9 +22,9 @@ const (
 	maxCounted = 10_000      // events that are read for a count
 )
 
-// otherEventsSQL counts, of the first $3 events after ($1, $2), those that no line of an import has caused.
+// otherEventsSQL counts, of the first $2 events from the position $1 on, those that no line of an import has caused.
 const otherEventsSQL = `SELECT count(*) FILTER (WHERE request_id IS NULL OR NOT starts_with(request_id, '` + requestPrefix + `')) FROM (
-    SELECT request_id FROM events WHERE (transaction_id, position) > ($1, $2) ORDER BY transaction_id, position LIMIT $3
+    SELECT request_id FROM events WHERE log_index >= $1 ORDER BY log_index LIMIT $2
 ) AS e`
 
 // pace throttles the workers of a replica while the log shows that any replica executes commands of the live interface.
@@ -35,7 +35,7 @@ type pace struct {
 	working sync.Mutex // held by the one worker that executes lines while throttled
 
 	mu        sync.Mutex
-	counted   events.Position // end of the log at checkedAt
+	counted   events.Position // end of the log at checkedAt; 0 before the first check
 	checkedAt time.Time
 	busyUntil time.Time
 }
@@ -84,12 +84,13 @@ func (p *pace) busy(ctx context.Context) bool {
 
 // otherEvents counts the events of other commands since the last call; 0 for the first call.
 func (p *pace) otherEvents(ctx context.Context) (n int, err error) {
-	if p.counted != (events.Position{}) {
-		row := p.pool.QueryRow(ctx, otherEventsSQL, p.counted.TransactionID, p.counted.Ordinal, maxCounted)
+	if p.counted > 0 {
+		row := p.pool.QueryRow(ctx, otherEventsSQL, p.counted, maxCounted)
 		if err := row.Scan(&n); err != nil {
 			return 0, err
 		}
 	}
-	p.counted, err = eventlog.Last(ctx, p.pool)
+	end, err := eventlog.End(ctx, p.pool)
+	p.counted = end.Position
 	return n, err
 }

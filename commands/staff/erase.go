@@ -108,7 +108,7 @@ func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string,
 	st := stream{events.AuthorStream, e.name.id()}
 	var rest []uuid.UUID // comments since found
 	err := e.executeThen(ctx, st, func(db database.Querier) (_ int, _ []events.Event, err error) {
-		if rest, err = e.scan(ctx, db, found.searched); err != nil {
+		if rest, err = e.scanSince(ctx, db, found.searched); err != nil {
 			return 0, nil, err
 		}
 		history, err := eventlog.ReadStream(ctx, db, st.kind, st.id, 0)
@@ -130,11 +130,11 @@ func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string,
 
 // findings has the data of an author to erase.
 type findings struct {
-	comments  []uuid.UUID     // with the author's data up to searched
-	searched  events.Position // end of the log when the search began
-	decisions int             // events with personal data in the author's stream
-	decided   bool            // the table author_decisions has data of the author
-	erasedAt  time.Time       // of the latest erasure; zero without one
+	comments  []uuid.UUID   // with the author's data up to searched
+	searched  eventlog.Mark // end of the log when the search began
+	decisions int           // events with personal data in the author's stream
+	decided   bool          // the table author_decisions has data of the author
+	erasedAt  time.Time     // of the latest erasure; zero without one
 }
 
 func (f findings) nothing() bool { return len(f.comments) == 0 && !f.decided }
@@ -149,20 +149,20 @@ var (
 )
 
 const (
-	eraseCheckpointSQL = `SELECT transaction_id, position FROM projections WHERE name = 'posts'`
+	eraseCheckpointSQL = `SELECT position FROM projections WHERE name = 'posts'`
 	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
 )
 
 // find finds what to erase.
 func (e eraser) find(ctx context.Context) (f findings, err error) {
 	// Appends take turns, so no event can come before what is the end now.
-	if f.searched, err = eventlog.Last(ctx, e.Pool); err != nil {
+	if f.searched, err = eventlog.End(ctx, e.Pool); err != nil {
 		return f, err
 	}
 	// Read the checkpoint before the table, so that the table has all comments up to the checkpoint. A projection that
 	// never ran has no checkpoint.
 	var projected events.Position
-	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&projected.TransactionID, &projected.Ordinal)
+	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&projected)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, fmt.Errorf("read the checkpoint of posts: %w", err)
 	}
@@ -214,9 +214,18 @@ func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
 	return e.collect(ctx, e.Pool, eraseSkippedSQL, posts, e.name.ExternalUUID)
 }
 
-// scan reads the log after a position and returns the comments of the author that are not erased.
-func (e eraser) scan(ctx context.Context, db database.Querier, after events.Position) ([]uuid.UUID, error) {
-	return e.collect(ctx, db, eraseScanSQL, after.TransactionID, after.Ordinal, e.name.IntegrationID, e.name.ExternalUUID)
+// scan reads the log from a position on and returns the comments of the author that are not erased.
+func (e eraser) scan(ctx context.Context, db database.Querier, from events.Position) ([]uuid.UUID, error) {
+	return e.collect(ctx, db, eraseScanSQL, from, e.name.IntegrationID, e.name.ExternalUUID)
+}
+
+// scanSince is scan from a mark on. It fails with eventlog.ErrOtherLog if a failover has set the log back before the mark
+// since it was read: other comments may be before its position now.
+func (e eraser) scanSince(ctx context.Context, db database.Querier, from eventlog.Mark) ([]uuid.UUID, error) {
+	if _, err := eventlog.ReadChunk(ctx, db, from, eventlog.NewFetchSize(1), nil); err != nil {
+		return nil, err
+	}
+	return e.scan(ctx, db, from.Position)
 }
 
 func (eraser) collect(ctx context.Context, db database.Querier, sql string, args ...any) ([]uuid.UUID, error) {
@@ -314,5 +323,5 @@ func (s *Staff) pendingErasure(ctx context.Context, authorID uuid.UUID) ([]pendi
 func (s *Staff) UnfinishedRebuilds(ctx context.Context) ([]string, error) {
 	names := append(authorProjections(), projections.AuthorDecisions{}.Name())
 	return database.Collect(ctx, s.Pool, "unfinished rebuilds", pgx.RowTo[string],
-		`SELECT name FROM projection_rebuilds WHERE phase <> 'finished' AND name = ANY ($1) ORDER BY name`, names)
+		`SELECT name FROM projection_rebuilds WHERE finished_at IS NULL AND name = ANY ($1) ORDER BY name`, names)
 }

@@ -12,9 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/events"
-	"novelgate/events/rebase"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -203,61 +200,4 @@ func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 func (l *live) compare(p projections.Projection) (rebuild.Comparison, error) {
 	return rebuild.Compare(context.Background(),
 		rebuild.Config{Pool: l.Pool, Projection: p, Logger: slog.New(slog.DiscardHandler)})
-}
-
-// TestRebasedErasureSparesLaterComments: comments after a moved erasure are kept.
-func TestRebasedErasureSparesLaterComments(t *testing.T) {
-	t.Parallel()
-	l := setupLive(t)
-	appendAll(t, l.Staff, l.comments(l.name, "old", 2)...)
-	l.caughtUp(t)
-	testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
-	l.stopFollowing()
-	l.stopSealing()
-	l.moveToAnotherCluster(t)
-	l.seal(t)
-	l.follow(t)
-	appendAll(t, l.Staff, l.comments(l.name, "new", 2)...)
-	l.caughtUp(t)
-	again, err := l.EraseAuthor(t.Context(), l.name, "again")
-	if err != nil || again.Comments != 2 {
-		t.Errorf("%+v, %v", again, err)
-	}
-	l.caughtUp(t)
-	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-}
-
-// leaveClusterSQL makes all stored transaction ids as large as those of another cluster, with the triggers of log and
-// ledger switched off.
-const leaveClusterSQL = `DO $do$
-DECLARE it record;
-BEGIN
-	FOR it IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'A' LOOP
-		EXECUTE format('ALTER TABLE %s DISABLE TRIGGER %I', it.of, it.tgname);
-	END LOOP;
-	FOR it IN SELECT attrelid::regclass AS of, attname FROM pg_attribute JOIN pg_class AS c ON c.oid = attrelid
-		WHERE atttypid = 'xid8'::regtype AND attnum > 0 AND relkind = 'r' AND relnamespace <> 'pg_catalog'::regnamespace LOOP
-		EXECUTE format('UPDATE %1$s SET %2$I = (%2$I::text::bigint + 4000000000000)::text::xid8 WHERE %2$I > ''2''', it.of,
-		    it.attname);
-	END LOOP;
-	FOR it IN SELECT tgrelid::regclass AS of, tgname FROM pg_trigger WHERE NOT tgisinternal AND tgenabled = 'D' LOOP
-		EXECUTE format('ALTER TABLE %s ENABLE ALWAYS TRIGGER %I', it.of, it.tgname);
-	END LOOP;
-END $do$`
-
-// moveToAnotherCluster makes the log look restored into another cluster, and rebases it.
-func (l *live) moveToAnotherCluster(t *testing.T) {
-	t.Helper()
-	testdb.Exec(t, l.Pool, leaveClusterSQL)
-	const others = `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'novelgate%'`
-	testdb.Eventually(t, "who has stopped has disconnected", func() bool { return l.count(t, others) == 0 })
-	history := testdb.Must(database.OpenHistory(t.Context(), l.Pool.Config().ConnString()))(t)
-	defer history.Close()
-	conn := testdb.Must(history.Acquire(t.Context()))(t)
-	defer conn.Release()
-	report := testdb.Must(rebase.Run(t.Context(), rebase.Config{Conn: conn.Conn(), Now: time.Now}))(t)
-	if stored := l.count(t, `SELECT count(*) FROM events WHERE transaction_id = $1`,
-		events.Frozen); int64(stored) != report.Moved || stored == 0 {
-		t.Errorf("%+v, %d events are there", report, stored)
-	}
 }

@@ -2,8 +2,8 @@
 -- checkpoint has no data to erase.
 SELECT p.name, p.state = 'failed'
 FROM projections p
-WHERE p.name = ANY ($1::text[]) AND (p.transaction_id, p.position) < (
-    SELECT e.transaction_id, e.position
+WHERE p.name = ANY ($1::text[]) AND p.position <= (
+    SELECT e.log_index
     FROM events e
     WHERE e.stream_id = $2 AND e.event_type = 'author.erased.v1'
     ORDER BY e.stream_version DESC LIMIT 1)

@@ -96,9 +96,8 @@ func (l *live) comments(name staff.AuthorName, prefix string, n int) []events.Re
 func (l *live) caughtUp(t testing.TB) {
 	t.Helper()
 	const sql = `SELECT NOT EXISTS (
-		SELECT FROM (SELECT transaction_id, position FROM projections UNION ALL SELECT transaction_id, position
-		    FROM ledger_state) AS c
-		WHERE (c.transaction_id, c.position) < (SELECT e.transaction_id, e.position FROM events AS e ORDER BY 1 DESC, 2 DESC LIMIT 1))`
+		SELECT FROM (SELECT position FROM projections UNION ALL SELECT tree_size FROM ledger_state) AS c
+		WHERE c.position <= (SELECT max(log_index) FROM events))`
 	testdb.Eventually(t, "all have caught up", func() bool { return testdb.Value[bool](t, l.Pool, sql) })
 }
 
@@ -182,7 +181,7 @@ func TestAwaitErased(t *testing.T) {
 	// A stopped projection will not apply it.
 	l.stopFollowing()
 	testdb.Exec(t, l.Pool,
-		`UPDATE projections SET state = 'failed', error = 'cannot', failed_transaction_id = transaction_id, failed_position = position WHERE name = 'authors'`)
+		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'authors'`)
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
 	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	l.follow(t)
@@ -242,12 +241,12 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			erase + `, event_id = 'other' WHERE event_id = 'k-0'`:              refused,
 			erase + `, event_type = 'x.y.v1' WHERE event_id = 'k-0'`:           refused,
 			erase + `, stream_version = 9 WHERE event_id = 'k-0'`:              refused,
-			erase + `, position = 9 WHERE event_id = 'k-0'`:                    refused,
+			erase + `, log_index = 9 WHERE event_id = 'k-0'`:                   refused,
 			erase + `, recorded_at = now() WHERE event_id = 'k-0'`:             refused,
 			`DELETE FROM events WHERE event_id = 'k-0'`:                        refused,
 			`TRUNCATE events`: refused,
-			`INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-				SELECT position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
+			`INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+				SELECT 1000 + log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
 				    FROM events
 				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`: refused,
 		} {

@@ -212,8 +212,8 @@ func TestPublishWithFields(t *testing.T) {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
 	if n := testdb.Value[int](t, s.Pool,
-		`SELECT count(DISTINCT transaction_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id); n != 1 {
-		t.Errorf("%d transactions", n)
+		`SELECT count(DISTINCT batch_id) FROM events WHERE stream_id = $1 AND stream_version > 1`, id); n != 1 {
+		t.Errorf("%d appends", n)
 	}
 }
 

@@ -155,7 +155,6 @@ func (s *Staff) replayed(ctx context.Context, db database.Querier) error {
 // record returns the decided events with their versions, sources and metadata, ready to append. version is that of the
 // stream.
 func (s *Staff) record(st stream, version int, commandID string, decided []events.Event) []events.Recorded {
-	batch := uuid.New()
 	recorded := make([]events.Recorded, len(decided))
 	for i, event := range decided {
 		source := "staff/" + st.kind + "s/" + st.id.String()
@@ -166,7 +165,7 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 			source += "#" + strconv.Itoa(i+1)
 		}
 		salt := uuid.New()
-		metadata := events.Metadata{Actor: s.Actor, Correlation: commandID, Batch: batch}
+		metadata := events.Metadata{Actor: s.Actor, Correlation: commandID}
 		if i == 0 && s.Delivery != nil && s.Delivery.Canonical != nil {
 			metadata.Fingerprint = events.FingerprintOf(salt, s.Delivery.Canonical)
 		}
