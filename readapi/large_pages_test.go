@@ -26,9 +26,9 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 				encode(substring(sha256(uuid_send($1) || convert_to(top, 'UTF8')) FOR 16), 'hex')::uuid AS top_id
 			FROM keys
 		), logged AS (
-			INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
+			INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
 				event_type, data, personal, batch_id)
-			SELECT row_number() OVER () - 1, 'post', id, 1, key, $1, 'posts', 'post.imported.v1', '{}',
+			SELECT (SELECT max(log_index) FROM events) + row_number() OVER (), 'post', id, 1, key, $1, 'posts', 'post.imported.v1', '{}',
 				json_build_object('content', repeat('&', 31000)), id
 			FROM written
 		)

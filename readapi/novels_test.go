@@ -181,7 +181,7 @@ func TestCursorsOfOtherLists(t *testing.T) {
 	w.project(t)
 	ofNovels := *read[listAnswer](t, w, "/api/novels?limit=1").NextCursor
 	ofDiscussion := *read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1").NextCursor
-	point := history.Cursor{Position: events.Position{TransactionID: 747, Ordinal: 1}}
+	point := history.Cursor{Position: 747, Batch: uuid.New()}
 	staffs := base64.RawURLEncoding.EncodeToString([]byte("ta"))
 	for _, cursor := range []string{ofDiscussion, point.String(), staffs} {
 		wantProblem(t, w, "/api/novels?cursor="+cursor, 400, "invalid_request")

@@ -12,7 +12,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
 
@@ -109,7 +108,7 @@ func populate(t *testing.T, w *world) (linked uuid.UUID) {
 func (w *world) many(t *testing.T, novel uuid.UUID, n int, comment func(i int) events.PostImported) {
 	t.Helper()
 	const batch = 1000
-	after := w.log[len(w.log)-1].Position
+	after := w.log[len(w.log)-1].End()
 	id := func(i int) uuid.UUID { return events.PostID(w.platform, fmt.Sprint("many-", i)) }
 	for i := 0; i < n; i += batch {
 		var recorded []events.Recorded
@@ -128,12 +127,9 @@ func (w *world) many(t *testing.T, novel uuid.UUID, n int, comment func(i int) e
 			t.Fatal(err)
 		}
 	}
-	testdb.Eventually(t, "the comments are settled", func() bool {
-		read, err := eventlog.ReadAfter(t.Context(), w.General, after, n)
-		if err != nil || len(read) < n {
-			return false
-		}
-		w.log = append(w.log, read...)
-		return true
-	})
+	read, err := eventlog.ReadFrom(t.Context(), w.General, after, n)
+	if err != nil || len(read) < n {
+		t.Fatalf("read back %d comments: %v", len(read), err)
+	}
+	w.log = append(w.log, read...)
 }

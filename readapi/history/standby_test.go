@@ -169,7 +169,7 @@ func TestCursorsOnAStandby(t *testing.T) {
 	if err := check(pool); err != nil {
 		t.Errorf("on the primary: %v", err)
 	}
-	if err := check(lagging); !eventlog.IsUnavailable(err) {
+	if err := check(lagging); !eventlog.IsAway(err) {
 		t.Errorf("on a standby that lags: %v", err)
 	}
 	standby.Return(t)
