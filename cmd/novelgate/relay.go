@@ -19,7 +19,7 @@ import (
 
 // RelayFlags configure where and how the relay publishes events.
 type RelayFlags struct {
-	URL         string `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which sealed events are published (JetStream): nats:// or tls://, separated by commas. One replica is active."`
+	URL         string `name:"relay" env:"NOVELGATE_RELAY" placeholder:"URL" help:"NATS servers to which events are published (JetStream): nats:// or tls://, separated by commas. One replica is active."`
 	Credentials string `name:"relay-credentials" env:"NOVELGATE_RELAY_CREDENTIALS" type:"existingfile" placeholder:"FILE" help:"Credentials of a NATS user."`
 	CA          string `name:"relay-ca" env:"NOVELGATE_RELAY_CA" type:"existingfile" placeholder:"FILE" help:"CA certificates (default: the system's)."`
 	Cert        string `name:"relay-cert" env:"NOVELGATE_RELAY_CERT" type:"existingfile" placeholder:"FILE" help:"Client certificate for the NATS servers."`
@@ -77,7 +77,7 @@ func (s *service) addRelay(ctx context.Context, flags *RelayFlags) error {
 
 type relayCommand struct {
 	Run    relayRun    `cmd:"" default:"withargs" help:"Relay until a signal: what serve --relay does, on its own."`
-	Status relayStatus `cmd:"" help:"Show the streams, and how far they are behind the ledger."`
+	Status relayStatus `cmd:"" help:"Show the streams, and how far they are behind the log."`
 }
 
 // relayArgs are RelayFlags with --relay required.

@@ -2,7 +2,6 @@ package consumers_test
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"testing"
 	"time"
@@ -16,7 +15,6 @@ import (
 	"novelgate/docs/consumers"
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/events/ledger"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/relay"
 	"novelgate/events/relay/relaytest"
@@ -44,9 +42,6 @@ func wantTable(t *testing.T, start consumer) {
 	t.Helper()
 	l, nats := ledgertest.New(t), relaytest.New(t, 1)
 	_, js := nats.Connect()
-	testdb.Background(t, ledger.NewSealer(ledger.SealerConfig{
-		Pool: l.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-	}).Run)
 	conn, err := relay.Connect(t.Context(), relay.Connection{URL: nats.URL()})
 	if err != nil {
 		t.Fatal(err)

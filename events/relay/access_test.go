@@ -42,7 +42,7 @@ func TestDocumentedPermissions(t *testing.T) {
 		return cluster.Connect(append(options, nats.UserInfo(user, strings.ToUpper(user)+"_PASSWORD"))...)
 	}
 	_, b.js = as("relay")
-	b.appendSealed(comments(4)...)
+	b.append(comments(4)...)
 	conn, err := relay.Connect(t.Context(), relay.Connection{
 		URL: strings.Replace(cluster.URL(), "nats://", "nats://relay:RELAY_PASSWORD@", 1),
 	})

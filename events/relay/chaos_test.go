@@ -27,7 +27,6 @@ func TestChaos(t *testing.T) {
 	}
 	b := setup(t, 3)
 	name := relay.StreamName(ledgertest.Origin)
-	b.seal()
 	b.start(b.Ledger, 3, nil)
 
 	// grow appends a share of the events, and returns when the stream has grown by some of them.

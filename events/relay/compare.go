@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,13 +8,13 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
-	"novelgate/events/ledger"
+	"novelgate/events"
+	"novelgate/events/eventlog"
 )
 
-// compare fails with a RefusedError unless the messages of the streams are the first events of the ledger. It compares
-// only the last message of each stream, because its leaf commits to the whole event, and a relay never appends without
-// this comparison. It fails with errSetBack while the ledger is behind a stream and the log is being sealed.
-func (t *turn) compare(ctx context.Context, sealed ledger.Sealed) error {
+// compare sets the mark of the turn. It fails with a RefusedError unless the messages of both streams are the first
+// events of the log.
+func (t *turn) compare(ctx context.Context) error {
 	state := t.main.CachedInfo().State
 	if state.Msgs != state.LastSeq {
 		return &RefusedError{
@@ -23,90 +22,84 @@ func (t *turn) compare(ctx context.Context, sealed ledger.Sealed) error {
 			reason: fmt.Sprintf("it has %d messages up to sequence %d: some were deleted", state.Msgs, state.LastSeq),
 		}
 	}
-	if err := t.compareBelow(ctx, t.main, min(t.main.logIndex(), sealed.Size), sealed.Size); err != nil {
+	mark, err := t.compareStream(ctx, t.main)
+	if err != nil {
 		return err
 	}
-	// The last messages of the personal stream may be deleted: compare the last one that exists.
-	end := min(t.personal.logIndex(), sealed.Size)
-	for ; end > 0; end-- {
-		_, err := t.personal.GetMsg(ctx, uint64(end)) // the message before log index end
-		if err == nil {
-			break
-		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return fmt.Errorf("read message %d of %s: %w", end, t.personal.name, err)
-		}
+	t.at, err = t.compareStream(ctx, t.personal)
+	if mark.Position < t.at.Position {
+		t.at = mark
 	}
-	if err := t.compareBelow(ctx, t.personal, end, sealed.Size); err != nil {
-		return err
-	}
-	for _, s := range []*stream{t.main, t.personal} {
-		switch {
-		case s.logIndex() <= sealed.Size:
-		case sealed.Unsealed:
-			return fmt.Errorf("%w: it has %d entries, and %s has %d; the log is being sealed", errSetBack, sealed.Size,
-				s.name, s.last)
-		default:
-			return &RefusedError{
-				Stream: s.name, LogIndex: sealed.Size,
-				reason: fmt.Sprintf("the log ends there, and the stream has events up to log index %d", s.last-1),
-			}
-		}
-	}
-	return nil
+	return err
 }
 
-// compareBelow compares the message before log index end with the ledger. If they differ, it fails with a RefusedError
-// that names the log index of the first difference.
-func (t *turn) compareBelow(ctx context.Context, s *stream, end, size int64) error {
-	if end == 0 {
-		return nil
+// compareStream returns the mark after the last message of a stream. It compares this message, or the last one that is
+// not deleted. That is enough: the leaf commits to the batch of the event, so two logs with the same leaf at an index
+// have the same events before it (see eventlog.Mark), and a relay never appends without this comparison. If it differs,
+// a RefusedError names the log index of the first difference.
+func (t *turn) compareStream(ctx context.Context, s *stream) (end eventlog.Mark, err error) {
+	if s.last == 0 {
+		return eventlog.Mark{}, nil
 	}
-	same, err := t.same(ctx, s, end-1, size)
-	if err != nil || same {
-		return err
+	index := s.logIndex() - 1
+	found, end, err := t.compareAt(ctx, s, index)
+	for found == deleted && index > 0 && err == nil {
+		index--
+		found, _, err = t.compareAt(ctx, s, index)
 	}
-	first := sort.Search(int(end-1), func(i int) bool {
-		if err != nil {
-			return false // the search ends without further reads
+	if err != nil || found != different {
+		return end, err
+	}
+	first := sort.Search(int(index), func(i int) bool {
+		if err == nil { // otherwise the search ends without further reads
+			found, _, err = t.compareAt(ctx, s, int64(i))
 		}
-		same, err = t.same(ctx, s, int64(i), size)
-		return !same
+		return found == different
 	})
 	if err != nil {
-		return err
+		return eventlog.Mark{}, err
 	}
-	return &RefusedError{
-		Stream: s.name, LogIndex: int64(first),
-		reason: "their events differ from there on; the database was set back, or the stream is of another history",
+	log, err := eventlog.End(ctx, t.db)
+	if err != nil {
+		return eventlog.Mark{}, err
 	}
+	reason := "their events differ from there on; the database was set back, or the stream is of another history"
+	if log.Position <= events.Position(first) {
+		reason = fmt.Sprintf("the log ends there, and the stream has events up to log index %d", s.last-1)
+	}
+	return eventlog.Mark{}, &RefusedError{Stream: s.name, LogIndex: int64(first), reason: reason}
 }
 
-// same reports whether the message of a log index has the same event as the ledger. A deleted personal message counts
-// as the same.
-func (t *turn) same(ctx context.Context, s *stream, index, size int64) (bool, error) {
-	list, err := t.read(ctx, index, 1, size)
-	if err != nil {
-		return false, err
+// comparison is the result of comparing a message with the event of its log index.
+type comparison int
+
+const (
+	different comparison = iota // or the log has no event
+	same
+	deleted // there is no message, and the log has an event: only in the personal stream
+)
+
+// compareAt compares the message of a log index with the log. It returns the mark after the event.
+func (t *turn) compareAt(ctx context.Context, s *stream, index int64) (found comparison, end eventlog.Mark, err error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	var leaf string
+	span, err := eventlog.ReadRows(ctx, t.db, eventlog.Mark{Position: events.Position(index)}, eventlog.NewFetchSize(1),
+		func(row *eventlog.Row) (err error) {
+			leaf, err = leafOf(row)
+			return err
+		})
+	if err != nil || span.Read == 0 {
+		return different, eventlog.Mark{}, err
 	}
-	found, err := s.GetMsg(ctx, uint64(index+1)) //nolint:gosec // a log index
-	if s == t.personal && errors.Is(err, jetstream.ErrMsgNotFound) {
-		return true, nil
+	m, err := s.GetMsg(ctx, uint64(index+1)) //nolint:gosec // a log index
+	switch {
+	case s == t.personal && errors.Is(err, jetstream.ErrMsgNotFound):
+		return deleted, span.End, nil
+	case err != nil:
+		return different, eventlog.Mark{}, fmt.Errorf("read message %d of %s: %w", index+1, s.name, err)
+	case m.Header.Get(LeafHeader) != leaf:
+		return different, span.End, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("read message %d of %s: %w", index+1, s.name, err)
-	}
-	m := &list[0]
-	want := m.event
-	if s == t.personal {
-		want = m.row.Personal
-		if len(want) == 0 {
-			want = found.Data // erased in the log, maybe not yet here
-		}
-		if len(found.Data) == 0 {
-			want = nil // it was erased before it was published, and the log was restored since
-		}
-	}
-	return found.Subject == s.prefix+m.subject && found.Header.Get(LeafHeader) == m.leaf &&
-		bytes.Equal(found.Data, want), nil
+	return same, span.End, nil
 }

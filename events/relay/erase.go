@@ -8,15 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/sync/errgroup"
+
+	"novelgate/events/eventlog"
 )
 
 // erasedPrefix begins the type of the event author.erased in all its versions.
 const erasedPrefix = "author.erased."
 
 // erasedSQL finds the erased events below a log index. $1: the log index.
-const erasedSQL = `SELECT s.first_log_index + e.position
-FROM events AS e JOIN ledger_seals AS s ON s.transaction_id = e.transaction_id
-WHERE e.personal_digest IS NOT NULL AND s.first_log_index + e.position < $1`
+const erasedSQL = `SELECT log_index FROM events WHERE personal_digest IS NOT NULL AND log_index < $1`
 
 // eraseUpTo deletes the messages of all erased events below a log index. At author.erased these are all that it erases,
 // and others: the log does not have the author of an erased event.
@@ -25,6 +25,9 @@ func (t *turn) eraseUpTo(ctx context.Context, end int64) error {
 	indexes, err := pgx.CollectRows(rows, pgx.RowTo[int64])
 	if err != nil {
 		return fmt.Errorf("find erased events: %w", err)
+	}
+	if err := eventlog.AwaitReplicated(ctx, t.db); err != nil { // a failover must not bring back what is deleted here
+		return err
 	}
 	return t.erase(ctx, indexes)
 }

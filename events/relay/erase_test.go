@@ -47,7 +47,6 @@ func TestErases(t *testing.T) {
 	b.append(first, other)
 	b.append(comments(50)...)
 	b.append(late)
-	b.Seal()
 	b.relayOnce()
 	if len(relaytest.Holding(t, b.nats.StoreDir(0), secret)) == 0 {
 		t.Fatal("the words are not in the files before the erasure")
@@ -57,7 +56,6 @@ func TestErases(t *testing.T) {
 	b.append(record("eve"))
 	back := comment("eve", "after the erasure")
 	b.append(back)
-	b.Seal()
 	b.relayOnce()
 	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
@@ -78,7 +76,6 @@ func TestPublishesErasedEventsEmpty(t *testing.T) {
 	b.append(erased, comment("ada", "words"))
 	b.eraseInLog("eve", erased)
 	b.append(record("eve"))
-	b.Seal()
 	b.relayOnce()
 	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
@@ -95,13 +92,11 @@ func TestErasesDecisions(t *testing.T) {
 		events.AuthorBlocked{AuthorRef: author, Reason: "r"})
 	blocked.Salt = uuid.NullUUID{UUID: uuid.New(), Valid: true}
 	b.append(blocked)
-	b.Seal()
 	b.relayOnce()
 	erasure := record(secret)
 	erasure.StreamVersion = 2
 	b.append(erasure)
 	b.eraseInLog(secret, blocked)
-	b.Seal()
 	b.relayOnce()
 	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
@@ -116,7 +111,6 @@ func TestErasesAgain(t *testing.T) {
 	erased := comment("eve", secret)
 	b.append(comments(10)...)
 	b.append(erased)
-	b.Seal()
 	b.relayOnce()
 	b.eraseInLog("eve", erased)
 	stop := b.start(b.Ledger, 1, nil) // there is nothing to publish
@@ -125,7 +119,6 @@ func TestErasesAgain(t *testing.T) {
 	})
 	stop()
 	b.append(record("eve"))
-	b.Seal()
 	b.relayOnce()
 	b.wantAll()
 }
@@ -138,7 +131,6 @@ func TestErasesInCluster(t *testing.T) {
 	erased := comment("eve", secret)
 	b.append(comments(200)...)
 	b.append(erased)
-	b.seal()
 	b.start(b.Ledger, 3, nil)
 	b.awaitRelayed()
 	b.eraseInLog("eve", erased)

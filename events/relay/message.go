@@ -35,22 +35,19 @@ func partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 // message is the content of an event's messages in both streams.
 type message struct {
 	row     *eventlog.Row
-	index   int64 // log index
 	leaf    string
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
 }
 
-// set sets all fields for an event, except the subject.
-func (m *message) set(row *eventlog.Row, index int64) error {
+// leafOf returns the leaf of an event in base64. It commits to the whole event, including its batch.
+func leafOf(row *eventlog.Row) (string, error) {
 	entry, err := ledger.AppendEntry(nil, row)
 	if err != nil {
-		return err
+		return "", err
 	}
 	leaf := tlog.RecordHash(entry)
-	m.row, m.index, m.leaf = row, index, base64.StdEncoding.EncodeToString(leaf[:])
-	m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{})
-	return err
+	return base64.StdEncoding.EncodeToString(leaf[:]), nil
 }
 
 // erases reports whether the event records an erasure.
@@ -68,50 +65,35 @@ func (m *message) personalPart() *nats.Msg {
 	return part
 }
 
-// read reads count events from log index first on. size is the size of the tree.
-func (r *Relay) read(ctx context.Context, first int64, count int, size int64) ([]message, error) {
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
-	defer cancel()
-	list := make([]message, 0, count)
-	err := ledger.EachEvent(ctx, r.db, first, count, size, func(e *ledger.Event) error {
-		if e.LogIndex != first+int64(len(list)) {
-			return nil // an event that was never sealed; novelgate events verify reports it
-		}
-		row := e.Clone()
-		list = append(list, message{})
-		return list[len(list)-1].set(&row, e.LogIndex)
-	})
-	if err == nil && len(list) < count {
-		err = fmt.Errorf("%w: the log does not have the event of log index %d", ledger.ErrDamaged, first+int64(len(list)))
-	}
+// messages returns the messages of events.
+func (r *Relay) messages(ctx context.Context, rows []eventlog.Row) ([]message, error) {
+	novels, err := r.novels(ctx, rows)
 	if err != nil {
 		return nil, err
 	}
-	return list, r.setSubjects(ctx, list)
-}
-
-// setSubjects sets the subjects of messages.
-func (r *Relay) setSubjects(ctx context.Context, list []message) error {
-	novels, err := r.novels(ctx, list)
-	if err != nil {
-		return err
+	list := make([]message, len(rows))
+	for i := range rows {
+		m, row := &list[i], &rows[i]
+		m.row, m.subject = row, fmt.Sprintf("%02d.%s", partition(novels[row.StreamID]), row.Type)
+		if m.leaf, err = leafOf(row); err != nil {
+			return nil, err
+		}
+		if m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{}); err != nil {
+			return nil, err
+		}
 	}
-	for i := range list {
-		row := list[i].row
-		list[i].subject = fmt.Sprintf("%02d.%s", partition(novels[row.StreamID]), row.Type)
-	}
-	return nil
+	return list, nil
 }
 
 // novelsSQL finds the novels of threads and comments, which their first events name. $1: streams.
 const novelsSQL = `SELECT stream_id, data ->> 'novelId' FROM events WHERE stream_id = ANY ($1) AND stream_version = 1`
 
 // novels returns the novel of each stream of the events, or the stream's own id if it belongs to no novel.
-func (r *Relay) novels(ctx context.Context, list []message) (map[uuid.UUID]uuid.UUID, error) {
+func (r *Relay) novels(ctx context.Context, list []eventlog.Row) (map[uuid.UUID]uuid.UUID, error) {
 	novels := map[uuid.UUID]uuid.UUID{}
 	var unknown []uuid.UUID
 	for i := range list {
-		row := list[i].row
+		row := &list[i]
 		switch {
 		case row.StreamType != events.ThreadStream && row.StreamType != events.PostStream:
 			novels[row.StreamID] = row.StreamID
@@ -122,7 +104,7 @@ func (r *Relay) novels(ctx context.Context, list []message) (map[uuid.UUID]uuid.
 				NovelID uuid.UUID `json:"novelId"`
 			}
 			if err := json.Unmarshal(row.Data, &of); err != nil {
-				return nil, fmt.Errorf("find the novel of event %s: %w", row.Position, err)
+				return nil, fmt.Errorf("find the novel of event %d: %w", row.LogIndex, err)
 			}
 			novels[row.StreamID] = of.NovelID
 		}

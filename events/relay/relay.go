@@ -14,7 +14,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/events/ledger"
 )
 
 const (
@@ -27,15 +26,15 @@ const (
 
 // Config configures a Relay.
 type Config struct {
-	// Database configures the one connection of the relay to the database. Required.
+	// Database configures the connection that holds the lock of the relay. Required.
 	Database *pgx.ConnConfig
 	// Conn is a connection to NATS; see Connect. Required.
 	Conn *nats.Conn
 	// Replicas is the number of servers that store a new stream. Default: DefaultReplicas.
 	Replicas int
-	// Tail reads the newest events for all followers of a process. Default: the relay reads them itself.
+	// Tail reads the log for all followers of a process. Default: one with a connection of its own.
 	Tail *eventlog.Tail
-	// Wake signals appends. Default: the ledger is read once a second.
+	// Wake signals appends. Default: the log is read once a second.
 	Wake *eventlog.Wake
 	// Metrics count events and erasures. Default: new, unregistered ones.
 	Metrics *Metrics
@@ -46,7 +45,7 @@ type Config struct {
 // DefaultReplicas is the default of Config.Replicas.
 const DefaultReplicas = 3
 
-// Relay publishes the sealed events of one log. Create it with New.
+// Relay publishes the events of one log. Create it with New.
 type Relay struct {
 	config Config
 	js     jetstream.JetStream
@@ -69,12 +68,16 @@ func New(config Config) (*Relay, error) {
 		Wake: config.Wake, Pace: pace, Logger: config.Logger.With(slog.String("of", "relay")),
 		// A constant, so that Follow takes a turn after each wait of a standby: the relay tries to get the lock, whatever
 		// the progress of the active one.
-		Position: func(context.Context) (events.Position, error) { return events.Position{}, nil },
+		Position: func(context.Context) (events.Position, error) { return 0, nil },
 	}}, nil
 }
 
 // Run relays until ctx ends. It logs errors and retries.
 func (r *Relay) Run(ctx context.Context) {
+	if r.config.Tail == nil {
+		r.config.Tail = eventlog.NewTail(r.config.Database, batchLimit)
+		defer func() { r.config.Tail.Close(context.WithoutCancel(ctx)) }()
+	}
 	r.follow.Run(ctx, r.turn)
 	r.disconnect(ctx)
 }
@@ -100,7 +103,6 @@ func (*RefusedError) Unwrap() error { return eventlog.ErrBlocked }
 // Errors that end a turn.
 var (
 	errStandby   = fmt.Errorf("%w: it relays", eventlog.ErrStandby)
-	errSetBack   = errors.New("the ledger is behind the stream")
 	errNewOrigin = errors.New("the ledger has another origin now")
 	errNoOrigin  = errors.New("the ledger has no origin yet: no replica that signs has started")
 )
@@ -182,104 +184,83 @@ type turn struct {
 	*Relay
 	origin         string
 	main, personal *stream
-	at             events.Position // of the last event that step has published; zero: none
-	erased         map[int64]bool  // log indexes of deleted or empty personal messages
+	at             eventlog.Mark  // after the last event that both streams have
+	erased         map[int64]bool // log indexes of deleted or empty personal messages
 }
 
-// begin opens the streams of the current origin and compares them with the ledger. It deletes the personal messages of
-// all erased events up to the end of the main stream: a stream that was restored from a backup may still have them.
+// begin opens the streams of the current origin and compares them with the log. It deletes the personal messages of all
+// erased events up to the end of the main stream: a stream that was restored from a backup may still have them.
 func (r *Relay) begin(ctx context.Context) (*turn, error) {
-	sealed, err := r.sealed(ctx)
+	origins, err := r.confirm(ctx, eventlog.Mark{})
 	if err != nil {
 		return nil, err
 	}
-	if len(sealed.Origins) == 0 {
-		return nil, errNoOrigin
-	}
-	t := &turn{Relay: r, origin: sealed.Origin(), erased: map[int64]bool{}}
-	if t.main, err = r.open(ctx, mainConfig, sealed); err != nil {
+	t := &turn{Relay: r, origin: origins[0], erased: map[int64]bool{}}
+	if t.main, err = r.open(ctx, mainConfig, origins); err != nil {
 		return nil, err
 	}
-	if t.personal, err = r.open(ctx, personalConfig, sealed); err != nil {
+	if t.personal, err = r.open(ctx, personalConfig, origins); err != nil {
 		return nil, err
 	}
-	if err := t.compare(ctx, sealed); err != nil {
+	if err := t.compare(ctx); err != nil {
 		return nil, err
 	}
 	r.loggedRefusal = ""
 	r.config.Metrics.refused.Set(0)
-	r.config.Metrics.relayed.Store(int64(t.main.last)) //nolint:gosec // a sequence
+	r.config.Metrics.relayed.Store(t.main.logIndex())
 	return t, t.eraseUpTo(ctx, t.main.logIndex())
 }
 
-// sealed reads the state of the ledger.
-func (r *Relay) sealed(ctx context.Context) (ledger.Sealed, error) {
+// confirmSQL reads the origins of the ledger, and whether the log has a position $1 after a batch $2. It waits for the
+// synchronous standby.
+var confirmSQL = originsSQL + `, ` + eventlog.HasMarkSQL("$1::bigint", "$2::uuid") + `, ` + eventlog.ReplicatedSQL
+
+// confirm returns the origins of the ledger, the current one first, when the log up to a mark survives a failover to a
+// synchronous standby. It fails with eventlog.ErrOtherLog if the log does not have the mark, for instance because the
+// Tail is connected to another server.
+func (r *Relay) confirm(ctx context.Context, end eventlog.Mark) (origins []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	return ledger.ReadSealed(ctx, r.db)
+	var hasEnd bool
+	err = r.db.QueryRow(ctx, confirmSQL, end.Position, end.Batch).Scan(&origins, &hasEnd, nil)
+	switch {
+	case err != nil:
+	case !hasEnd:
+		err = eventlog.ErrOtherLog
+	case len(origins) == 0:
+		err = errNoOrigin
+	default:
+		return origins, nil
+	}
+	return nil, fmt.Errorf("confirm the log up to %s: %w", end, err)
 }
 
-// step publishes the next events.
+// step publishes the next events. Rows of the Tail may have personal data that was erased meanwhile: then author.erased
+// comes later in the log, and its publication deletes their messages.
 func (t *turn) step(ctx context.Context) (eventlog.Span, error) {
-	sealed, err := t.sealed(ctx)
+	span, rows, err := t.config.Tail.ReadRows(ctx, t.at)
 	if err != nil {
 		return eventlog.Span{}, err
 	}
-	next := min(t.main.logIndex(), t.personal.logIndex())
+	origins, err := t.confirm(ctx, span.End)
 	switch {
-	case sealed.Origin() != t.origin:
+	case err != nil:
+		return eventlog.Span{}, err
+	case origins[0] != t.origin:
 		return eventlog.Span{}, errNewOrigin
-	case sealed.Size < max(t.main.logIndex(), t.personal.logIndex()):
-		return eventlog.Span{}, errSetBack
-	case sealed.Size == next:
-		return eventlog.Span{Settled: !sealed.Unsealed}, nil
+	case span.Read == 0:
+		return span, nil
 	}
-	list, err := t.next(ctx, next, sealed)
+	list, err := t.messages(ctx, rows)
 	if err != nil {
 		return eventlog.Span{}, err
 	}
 	if err := t.publish(ctx, list); err != nil {
 		return eventlog.Span{}, err
 	}
-	t.at = list[len(list)-1].row.Position
-	end := next + int64(len(list))
-	t.config.Metrics.published(len(list), end)
-	return eventlog.Span{Read: len(list), Full: end < sealed.Size, Settled: !sealed.Unsealed}, nil
-}
-
-// next reads the next events, from log index first on. Near the end of the log it prefers the Tail of the process.
-func (t *turn) next(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
-	left := sealed.Size - first
-	if t.config.Tail != nil && t.at != (events.Position{}) && left <= eventlog.DefaultLimit &&
-		t.main.last == t.personal.last {
-		if list, err := t.readTail(ctx, first, sealed); err != nil || list != nil {
-			return list, err
-		}
-	}
-	return t.read(ctx, first, int(min(batchLimit, left)), sealed.Size)
-}
-
-// readTail reads all sealed events after t.at from the Tail; nil if the Tail does not have exactly these. The rows may
-// have personal data that was erased meanwhile: then author.erased comes later in the log, and its publication deletes
-// their messages.
-func (t *turn) readTail(ctx context.Context, first int64, sealed ledger.Sealed) ([]message, error) {
-	_, rows, err := t.config.Tail.ReadRows(ctx, t.at, sealed.Log)
-	if err != nil {
-		return nil, err
-	}
-	for len(rows) > 0 && rows[len(rows)-1].Position.Compare(sealed.Position) > 0 {
-		rows = rows[:len(rows)-1]
-	}
-	if int64(len(rows)) != sealed.Size-first {
-		return nil, nil // no list is a result
-	}
-	list := make([]message, len(rows))
-	for i := range rows {
-		if err := list[i].set(&rows[i], first+int64(i)); err != nil {
-			return nil, err
-		}
-	}
-	return list, t.setSubjects(ctx, list)
+	t.at = span.End
+	t.config.Metrics.published(span.Read, t.main.logIndex())
+	return span, nil
 }
 
 // publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. It
@@ -290,7 +271,7 @@ func (t *turn) publish(ctx context.Context, list []message) error {
 	}
 	for i := range list {
 		if list[i].erases() {
-			if err := t.eraseUpTo(ctx, list[i].index); err != nil {
+			if err := t.eraseUpTo(ctx, list[i].row.LogIndex); err != nil {
 				return err
 			}
 		}

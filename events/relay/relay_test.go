@@ -3,17 +3,22 @@ package relay_test
 import (
 	"context"
 	"errors"
+	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"novelgate/events"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/relay"
+	"novelgate/events/relay/relaytest"
 	"novelgate/internal/testdb"
 )
 
@@ -22,7 +27,6 @@ func TestPublishes(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	b.append(comments(1500)...)
-	b.seal()
 	b.start(b.Ledger, 1, nil)
 	b.awaitRelayed()
 	for range 5 {
@@ -41,7 +45,6 @@ func TestSubjects(t *testing.T) {
 	b.append(staffEvent(events.NovelStream, novelID, 1, events.NovelApproved{Reason: "r"}), thread, first)
 	b.append(staffEvent(events.PostStream, first.StreamID, 2, events.PostHidden{Reason: "r"}),
 		staffEvent(events.IntegrationStream, uuid.UUID{65}, 1, events.IntegrationEnabled{}))
-	b.Sign()
 	b.start(b.Ledger, 1, nil)
 	b.awaitRelayed()
 	main := b.messages(relay.StreamName(ledgertest.Origin))
@@ -71,7 +74,6 @@ func TestSubjects(t *testing.T) {
 func TestOneIsActive(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	b.seal()
 	metrics := []*relay.Metrics{relay.NewMetrics(), relay.NewMetrics()}
 	active := func(i int) bool { return gauge(t, metrics[i], "novelgate_relay_active") == 1 }
 	for _, m := range metrics {
@@ -100,7 +102,7 @@ func TestOneIsActive(t *testing.T) {
 func TestLag(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
-	b.appendSealed(comments(10)...)
+	b.append(comments(10)...)
 	metrics := relay.NewMetrics()
 	metrics.AddLag(b.Pool, time.Now)
 	b.start(b.Ledger, 1, metrics)
@@ -109,7 +111,7 @@ func TestLag(t *testing.T) {
 		return gauge(t, metrics, "novelgate_relay_lag_events") == 0
 	})
 	b.nats.Stop(0)
-	b.appendSealed(comments(7)...)
+	b.append(comments(7)...)
 	testdb.Eventually(t, "the lag is 7 events", func() bool {
 		return gauge(t, metrics, "novelgate_relay_lag_events") == 7 && gauge(t, metrics, "novelgate_relay_lag_seconds") > 0
 	})
@@ -137,7 +139,7 @@ func (b *bundle) status() relay.Status {
 func TestSameBatchAgain(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 3)
-	b.appendSealed(comments(10)...)
+	b.append(comments(10)...)
 	stop := b.start(b.Ledger, 3, nil)
 	b.awaitRelayed()
 	stop()
@@ -165,4 +167,35 @@ func TestSameBatchAgain(t *testing.T) {
 	if last := b.stored(name); last != 10 {
 		t.Errorf("the stream has %d messages", last)
 	}
+}
+
+// What a failover would lose is not published: an event whose commit has not reached the synchronous standby.
+func TestWaitsForStandby(t *testing.T) {
+	t.Parallel()
+	url, standby := testdb.NewSynchronousPair(t)
+	b := &bundle{
+		t: t, Ledger: &ledgertest.Ledger{Pool: testdb.Pool(t, url)}, nats: relaytest.New(t, 1), log: &testdb.Log{},
+	}
+	_, b.js = b.nats.Connect()
+	testdb.Must(ledger.Identify(t.Context(), b.Pool, ledger.IdentityConfig{
+		Origin: ledgertest.Origin, Directory: ledger.Directory(filepath.Join(t.TempDir(), "signer")),
+	}))(t)
+	b.append(comments(3)...)
+	b.start(b.Ledger, 1, nil)
+	b.awaitRelayed()
+	standby.Cut(t)
+	standby.Unreplicated(t, func(conn *pgx.Conn) error {
+		var batch pgx.Batch
+		if err := eventlog.Queue(&batch, comments(2)); err != nil {
+			return err
+		}
+		return conn.SendBatch(context.Background(), &batch).Close()
+	})
+	testdb.Eventually(t, "the relay waits for the standby", func() bool { return standby.Waiting(t) == 1 })
+	if last := b.stored(relay.StreamName(ledgertest.Origin)); last != 3 {
+		t.Errorf("the stream has %d messages", last)
+	}
+	standby.Return(t)
+	b.awaitRelayed()
+	b.wantAll()
 }

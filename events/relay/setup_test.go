@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +14,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/events/ledger"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/relay"
 	"novelgate/events/relay/relaytest"
@@ -62,14 +60,6 @@ func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metri
 	}
 	b.t.Cleanup(conn.Close)
 	return testdb.Background(b.t, r.Run)
-}
-
-// seal runs a sealer until the test ends.
-func (b *bundle) seal() {
-	b.t.Helper()
-	testdb.Background(b.t, ledger.NewSealer(ledger.SealerConfig{
-		Pool: b.Pool, Pace: time.Millisecond, Logger: slog.New(slog.DiscardHandler),
-	}).Run)
 }
 
 var (
@@ -127,13 +117,6 @@ func appendTo(t testing.TB, of *ledgertest.Ledger, recorded ...events.Recorded) 
 	if err := of.Pool.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// appendSealed appends events and seals them.
-func (b *bundle) appendSealed(recorded ...events.Recorded) {
-	b.t.Helper()
-	b.append(recorded...)
-	b.Sign()
 }
 
 // last returns the last sequence of a stream; 0: it cannot be asked.

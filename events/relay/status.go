@@ -11,26 +11,22 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"novelgate/events/ledger"
 	"novelgate/internal/database"
 )
 
-// Lag is the lag of the main stream behind the ledger.
+// Lag is the lag of the main stream behind the log.
 type Lag struct {
-	Size    int64   `json:"size"`       // entries in the ledger
-	Events  int64   `json:"lagEvents"`  // entries that the stream does not have
+	Size    int64   `json:"size"`       // events in the log
+	Events  int64   `json:"lagEvents"`  // events that the stream does not have
 	Seconds float64 `json:"lagSeconds"` // age of the oldest of these; 0 when there are none
 }
 
-// lagSQL reads the number of entries in the ledger, and the age of the event with a log index in seconds; 0 if the
-// ledger does not have it. $1: log index.
-const lagSQL = `SELECT l.tree_size, coalesce((
-    SELECT greatest(extract(epoch FROM statement_timestamp() - e.recorded_at), 0)::double precision
-    FROM (SELECT transaction_id, first_log_index FROM ledger_seals WHERE first_log_index <= $1
-        ORDER BY first_log_index DESC LIMIT 1) AS s
-    JOIN events AS e ON e.transaction_id = s.transaction_id AND e.position = $1 - s.first_log_index
-    WHERE l.tree_size > $1), 0)
-FROM ledger_state AS l`
+// lagSQL reads the number of events, and the age of the event with a log index in seconds; 0 if the log does not have
+// it. $1: log index.
+const lagSQL = `SELECT coalesce(max(log_index) + 1, 0), coalesce((
+    SELECT greatest(extract(epoch FROM statement_timestamp() - recorded_at), 0)::double precision
+    FROM events WHERE log_index = $1), 0)
+FROM events`
 
 // readLag reads the lag of a main stream with relayed messages.
 func readLag(ctx context.Context, db database.Querier, relayed int64) (lag Lag, err error) {
@@ -53,22 +49,23 @@ type Status struct {
 	Lag
 }
 
+// originsSQL reads the origins of the ledger, the current one first.
+const originsSQL = `SELECT ARRAY (SELECT origin FROM ledger_origins ORDER BY ordinal DESC)`
+
 // ReadStatus reads the status from the database and NATS.
-func ReadStatus(ctx context.Context, conn *nats.Conn, db database.DB) (Status, error) {
-	sealed, err := ledger.ReadSealed(ctx, db)
-	if err != nil {
-		return Status{}, err
+func ReadStatus(ctx context.Context, conn *nats.Conn, db database.Querier) (Status, error) {
+	var origins []string
+	if err := db.QueryRow(ctx, originsSQL).Scan(&origins); err != nil {
+		return Status{}, fmt.Errorf("read the origins of the ledger: %w", err)
 	}
-	if len(sealed.Origins) == 0 {
+	if len(origins) == 0 {
 		return Status{}, errNoOrigin
 	}
 	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(natsTimeout))
 	if err != nil {
 		return Status{}, fmt.Errorf("use JetStream: %w", err)
 	}
-	s := Status{
-		Origin: sealed.Origin(), Stream: StreamName(sealed.Origin()), PersonalStream: PersonalStreamName(sealed.Origin()),
-	}
+	s := Status{Origin: origins[0], Stream: StreamName(origins[0]), PersonalStream: PersonalStreamName(origins[0])}
 	for _, name := range []string{s.Stream, s.PersonalStream} {
 		found, err := js.Stream(ctx, name)
 		if err != nil {
@@ -144,9 +141,9 @@ func (m *Metrics) AddLag(db database.Querier, clock func() time.Time) {
 		})
 	}
 	m.MustRegister(
-		gauge("novelgate_relay_lag_events", "Sealed events that the stream does not have.",
+		gauge("novelgate_relay_lag_events", "Events that the stream does not have.",
 			func(lag Lag) float64 { return float64(lag.Events) }),
-		gauge("novelgate_relay_lag_seconds", "Age of the oldest sealed event that the stream does not have.",
+		gauge("novelgate_relay_lag_seconds", "Age of the oldest event that the stream does not have.",
 			func(lag Lag) float64 { return lag.Seconds }),
 	)
 }

@@ -12,8 +12,6 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/synadia-io/orbit.go/jetstreamext"
-
-	"novelgate/events/ledger"
 )
 
 // Prefixes of the subjects in the two streams. After the prefix come the partition and the type of the event.
@@ -61,18 +59,19 @@ type stream struct {
 // logIndex returns the log index of the next message.
 func (s *stream) logIndex() int64 { return int64(s.last) } //nolint:gosec // a sequence
 
-// open opens a stream of the current origin, or creates it, and reads its last sequence. It fails with a RefusedError
-// if its configuration is unsuitable (see differs), or if a stream of another ledger has its subjects (see retire).
+// open opens a stream of the current origin, which is the first one, or creates it, and reads its last sequence. It
+// fails with a RefusedError if its configuration is unsuitable (see differs), or if a stream of another ledger has its
+// subjects (see retire).
 func (r *Relay) open(
-	ctx context.Context, configure func(origin string) jetstream.StreamConfig, sealed ledger.Sealed,
+	ctx context.Context, configure func(origin string) jetstream.StreamConfig, origins []string,
 ) (*stream, error) {
-	want := configure(sealed.Origin())
+	want := configure(origins[0])
 	want.Retention, want.Storage, want.Discard = jetstream.LimitsPolicy, jetstream.FileStorage, jetstream.DiscardNew
 	want.Replicas, want.AllowAtomicPublish = r.config.Replicas, true
-	want.Metadata = map[string]string{originMetadata: sealed.Origin()}
+	want.Metadata = map[string]string{originMetadata: origins[0]}
 	found, err := r.js.Stream(ctx, want.Name)
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
-		if err := r.retire(ctx, &want, configure, sealed.Origins); err != nil {
+		if err := r.retire(ctx, &want, configure, origins); err != nil {
 			return nil, err
 		}
 		found, err = r.js.CreateStream(ctx, want)
@@ -143,42 +142,33 @@ func (r *Relay) retire(
 
 var errAck = errors.New("the server stored a batch at other sequences than expected")
 
-// publish stores the events of list that the stream does not have yet, in atomic batches.
+// publish stores the events of list that the stream does not have yet, in atomic batches. The server refuses a batch
+// unless the stream ends with sequence s.last. After an error the outcome is unknown; the next turn reads the last
+// sequence again.
 func (s *stream) publish(
 	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
 ) error {
-	stored := min(max(s.logIndex()-list[0].index, 0), int64(len(list)))
-	for batch := range slices.Chunk(list[stored:], batchLimit) {
-		if err := s.publishBatch(ctx, js, batch, part); err != nil {
-			return err
+	stored := min(max(s.logIndex()-list[0].row.LogIndex, 0), int64(len(list)))
+	for messages := range slices.Chunk(list[stored:], batchLimit) {
+		batch := make([]*nats.Msg, len(messages))
+		for i := range messages {
+			batch[i] = part(&messages[i])
+			batch[i].Subject = s.prefix + messages[i].subject
+			batch[i].Header.Set(LeafHeader, messages[i].leaf)
 		}
+		batch[0].Header.Set(jetstream.ExpectedStreamHeader, s.name)
+		batch[0].Header.Set(jetstream.ExpectedLastSeqHeader, fmt.Sprint(s.last))
+		ctx, cancel := context.WithTimeout(ctx, natsTimeout)
+		ack, err := jetstreamext.PublishMsgBatch(ctx, js, batch)
+		cancel()
+		if err != nil {
+			return fmt.Errorf("publish %d events from log index %d to %s: %w", len(batch), s.last, s.name, err)
+		}
+		end := s.last + uint64(len(batch))
+		if ack.Stream != s.name || ack.Sequence != end {
+			return fmt.Errorf("%w: %s/%d instead of %s/%d", errAck, ack.Stream, ack.Sequence, s.name, end)
+		}
+		s.last = end
 	}
-	return nil
-}
-
-// publishBatch stores events as one atomic batch. The server refuses the batch unless the stream ends with sequence
-// s.last. After an error the outcome is unknown; the next turn reads the last sequence again.
-func (s *stream) publishBatch(
-	ctx context.Context, js jetstream.JetStream, list []message, part func(*message) *nats.Msg,
-) error {
-	batch := make([]*nats.Msg, len(list))
-	for i := range list {
-		batch[i] = part(&list[i])
-		batch[i].Subject = s.prefix + list[i].subject
-		batch[i].Header.Set(LeafHeader, list[i].leaf)
-	}
-	batch[0].Header.Set(jetstream.ExpectedStreamHeader, s.name)
-	batch[0].Header.Set(jetstream.ExpectedLastSeqHeader, fmt.Sprint(s.last))
-	ctx, cancel := context.WithTimeout(ctx, natsTimeout)
-	defer cancel()
-	ack, err := jetstreamext.PublishMsgBatch(ctx, js, batch)
-	if err != nil {
-		return fmt.Errorf("publish %d events from log index %d to %s: %w", len(batch), s.last, s.name, err)
-	}
-	end := s.last + uint64(len(batch))
-	if ack.Stream != s.name || ack.Sequence != end {
-		return fmt.Errorf("%w: %s/%d instead of %s/%d", errAck, ack.Stream, ack.Sequence, s.name, end)
-	}
-	s.last = end
 	return nil
 }

@@ -2,7 +2,6 @@ package relaytest
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/cloudevent"
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/events/relay"
 	"novelgate/internal/testdb"
@@ -109,63 +109,62 @@ func (r *Reader) advanceTo(sequence uint64) jetstream.Msg {
 	return r.latest
 }
 
-// WantLog fails the test unless the streams of the current origin have exactly the sealed log of a database: the
-// sequence is the log index plus one, the CloudEvent is that of the history without its personal part, and the personal
-// part is the stored one. It returns the tree over the leaves in the messages.
+// WantLog fails the test unless the streams of the current origin have exactly the log of a database: the sequence is
+// the log index plus one, the CloudEvent is that of the history without its personal part, and the personal part is the
+// stored one. It returns the tree over the leaves in the messages.
 func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), testdb.SettleTimeout)
 	defer cancel()
-	sealed, err := ledger.ReadSealed(ctx, pool)
-	if err != nil {
-		t.Fatal(err)
-	}
-	main := Open(ctx, t, js, relay.StreamName(sealed.Origin()))
+	origin := testdb.Value[string](t, pool, `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`)
+	main := Open(ctx, t, js, relay.StreamName(origin))
 	defer main.Stop()
-	personal := Open(ctx, t, js, relay.PersonalStreamName(sealed.Origin()))
+	personal := Open(ctx, t, js, relay.PersonalStreamName(origin))
 	defer personal.Stop()
 	edge := ledger.NewEdge()
-	err = ledger.EachEvent(ctx, pool, 0, int(sealed.Size), sealed.Size, func(e *ledger.Event) error {
-		m := main.advanceTo(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
-		if m == nil {
-			t.Fatalf("the stream does not have log index %d of %d", e.LogIndex, sealed.Size)
-		}
-		want, err := cloudevent.Append(nil, &e.Row, cloudevent.Attributes{})
+	for row, err := range eventlog.Rows(ctx, pool, `SELECT `+eventlog.Columns+` FROM events ORDER BY log_index`) {
 		if err != nil {
-			return err
+			t.Fatal(err)
 		}
-		if got := string(m.Data()); got != string(want) {
-			t.Fatalf("log index %d is\n%s\ninstead of\n%s", e.LogIndex, got, want)
+		sequence := uint64(row.LogIndex + 1) //nolint:gosec // never negative
+		if row.LogIndex != edge.Size() {
+			t.Fatalf("the log has index %d after %d events", row.LogIndex, edge.Size())
 		}
-		if !strings.HasPrefix(m.Subject(), relay.MainPrefix) || !strings.HasSuffix(m.Subject(), "."+e.Type) {
-			t.Fatalf("log index %d is published as %s", e.LogIndex, m.Subject())
+		leaf := wantMessage(t, row, main.advanceTo(sequence), personal.advanceTo(sequence))
+		if err := edge.Push(leaf, 0, nil); err != nil {
+			t.Fatal(err)
 		}
-		leaf, err := base64.StdEncoding.DecodeString(m.Headers().Get(relay.LeafHeader))
-		if err != nil || len(leaf) != tlog.HashSize {
-			t.Fatalf("the leaf of log index %d: %v", e.LogIndex, err)
-		}
-		part := personal.advanceTo(uint64(e.LogIndex + 1)) //nolint:gosec // never negative
-		switch {
-		case e.PersonalDigest != nil && part != nil && len(part.Data()) > 0:
-			t.Fatalf("log index %d was erased, and has %s", e.LogIndex, part.Data())
-		case e.PersonalDigest == nil && part == nil:
-			t.Fatalf("log index %d has no message in the personal stream", e.LogIndex)
-		case e.PersonalDigest == nil && string(part.Data()) != string(e.Personal):
-			t.Fatalf("the personal part of log index %d is %s instead of %s", e.LogIndex, part.Data(), e.Personal)
-		}
-		return edge.Push(tlog.Hash(leaf), 0, nil)
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 	for _, r := range []*Reader{main, personal} {
 		if _, sequence := r.Next(); sequence > 0 {
 			t.Fatalf("stream %s has sequence %d, and the log has %d events", r.stream.CachedInfo().Config.Name, sequence,
-				sealed.Size)
+				edge.Size())
 		}
 	}
-	if edge.Size() != sealed.Size {
-		t.Fatalf("%d of %d events were compared", edge.Size(), sealed.Size)
+	return edge.Tree()
+}
+
+// wantMessage fails the test unless the messages of both streams are those of an event. It returns the leaf in main.
+func wantMessage(t testing.TB, row *eventlog.Row, main, personal jetstream.Msg) tlog.Hash {
+	t.Helper()
+	if main == nil {
+		t.Fatalf("the stream does not have log index %d", row.LogIndex)
 	}
-	return tlog.Tree{N: edge.Size(), Hash: edge.Root()}
+	want := testdb.Must(cloudevent.Append(nil, row, cloudevent.Attributes{}))(t)
+	if got := string(main.Data()); got != string(want) {
+		t.Fatalf("log index %d is\n%s\ninstead of\n%s", row.LogIndex, got, want)
+	}
+	if !strings.HasPrefix(main.Subject(), relay.MainPrefix) || !strings.HasSuffix(main.Subject(), "."+row.Type) {
+		t.Fatalf("log index %d is published as %s", row.LogIndex, main.Subject())
+	}
+	leaf := testdb.Must(tlog.ParseHash(main.Headers().Get(relay.LeafHeader)))(t)
+	switch {
+	case row.PersonalDigest != nil && personal != nil && len(personal.Data()) > 0:
+		t.Fatalf("log index %d was erased, and has %s", row.LogIndex, personal.Data())
+	case row.PersonalDigest == nil && personal == nil:
+		t.Fatalf("log index %d has no message in the personal stream", row.LogIndex)
+	case row.PersonalDigest == nil && string(personal.Data()) != string(row.Personal):
+		t.Fatalf("the personal part of log index %d is %s instead of %s", row.LogIndex, personal.Data(), row.Personal)
+	}
+	return leaf
 }
