@@ -90,7 +90,8 @@ func (r *rebuild) start(ctx context.Context, found *record, structure string) er
 	if err != nil {
 		return err
 	}
-	rec.total, r.record = end.Position, rec
+	rec.total = end.Position
+	r.record = rec
 	if !projections.IsInline(r.Projection) {
 		if err := projections.CreateCheckpoint(ctx, r.pool, r.Projection); err != nil {
 			return err
