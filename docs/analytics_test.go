@@ -215,9 +215,8 @@ type sample struct {
 
 func (s *sample) record(streamType string, stream uuid.UUID, version int, source, key string, event events.Event) {
 	s.log = append(s.log, events.Recorded{
-		Position: events.Position{TransactionID: uint64(1000 + len(s.log))}, StreamType: streamType, StreamID: stream,
-		StreamVersion: version,
-		ID:            key, Source: source, Event: event, RecordedAt: s.at,
+		LogIndex: int64(len(s.log)), StreamType: streamType, StreamID: stream, StreamVersion: version,
+		ID: key, Source: source, Event: event, RecordedAt: s.at,
 	})
 }
 

@@ -55,8 +55,8 @@ func TestALongHistoryTakesNoMemory(t *testing.T) {
 	novel := w.novel(t, "A", nil)
 	const changes = 20_000
 	w.exec(t, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-SELECT (SELECT max(log_index) + 1 FROM events) + n, 'novel', $1, n + 2, gen_random_uuid()::text, 'test', 'novel.updated.v1',
-    json_build_object('synopsis', repeat('x', 1000) || n), 'test', gen_random_uuid()
+SELECT (SELECT max(log_index) + 1 FROM events) + n, 'novel', $1, n + 2, gen_random_uuid()::text, 'test',
+    'novel.updated.v1', json_build_object('synopsis', repeat('x', 1000) || n), 'test', gen_random_uuid()
 FROM generate_series(0, $2::int - 1) n`, novel, changes)
 	w.versions[novel] += changes
 	last := w.append(t, events.NovelStream, novel, events.NovelUpdated{Author: new("Ida Verne")})

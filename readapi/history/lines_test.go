@@ -38,8 +38,8 @@ func (a *archive) entriesEnded(t *testing.T) (list []history.AccessEntry) {
 func (a *archive) fill(t *testing.T, count int) {
 	t.Helper()
 	const sql = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-SELECT (SELECT max(log_index) + 1 FROM events) + n, 'thread', gen_random_uuid(), 1, gen_random_uuid()::text, 'test', 'thread.opened.v1',
-    json_build_object('text', repeat('x', 1000)), 'test', gen_random_uuid()
+SELECT (SELECT max(log_index) + 1 FROM events) + n, 'thread', gen_random_uuid(), 1, gen_random_uuid()::text, 'test',
+    'thread.opened.v1', json_build_object('text', repeat('x', 1000)), 'test', gen_random_uuid()
 FROM generate_series(0, $1::int - 1) n`
 	for ; count > 0; count -= 1000 {
 		testdb.Exec(t, a.pool, sql, min(count, 1000))

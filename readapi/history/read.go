@@ -94,8 +94,8 @@ func collect(rows pgx.Rows) (list []Event, cut bool, err error) {
 }
 
 // Page returns up to limit events between two cursors, fewer when they are large or rarely match the filter. It fails
-// with ErrCursorMismatch when the log does not have all events before the cursors. It runs as one batch, which waits for
-// the synchronous standby: see eventlog.AwaitReplicated.
+// with ErrCursorMismatch when the log does not have all events before the cursors. It runs as one batch, which waits
+// for the synchronous standby: see eventlog.AwaitReplicated.
 func (r *Reader) Page(ctx context.Context, after, end Cursor, limit int) (Page, error) {
 	if end.Position < after.Position { // the end was read from a server that lags
 		end = after

@@ -72,10 +72,10 @@ func post(id string) row {
 	}
 }
 
-const insertSQL = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type,
-    data, personal, actor, batch_id, request_id, correlation, recorded_at)
-SELECT coalesce(max(log_index) + 1, 0), $1, $2::uuid, $3::integer, $4, $5::uuid, $6, $7, $8::text::json, $9::text::json, $10, $11::uuid,
-    nullif($12, ''), nullif($13, ''), $14::timestamptz FROM events`
+const insertSQL = `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id,
+    integration_id, event_source, event_type, data, personal, actor, batch_id, request_id, correlation, recorded_at)
+SELECT coalesce(max(log_index) + 1, 0), $1, $2::uuid, $3::integer, $4, $5::uuid, $6, $7, $8::text::json,
+    $9::text::json, $10, $11::uuid, nullif($12, ''), nullif($13, ''), $14::timestamptz FROM events`
 
 // insert appends events, as one batch, in a transaction.
 func insert(ctx context.Context, tx pgx.Tx, rows []row) error {
