@@ -116,8 +116,8 @@ func TestDefectIsNoOutage(t *testing.T) {
 	d := newFixture(t)
 	const integrations = "/api/admin/integrations"
 	id := d.post(t, integrations, `{"name":"Site"}`).str("integrationId")
-	testdb.Exec(t, d.staff.Pool, `INSERT INTO events (position, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		SELECT 0, 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', 'staff:tests', gen_random_uuid() FROM events WHERE stream_id = $1`, id)
+	testdb.Exec(t, d.staff.Pool, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		SELECT (SELECT max(log_index) + 1 FROM events), 'integration', $1, max(stream_version) + 1, 'k', 'staff/tests', 'integration.renamed.v1', '[]', 'staff:tests', gen_random_uuid() FROM events WHERE stream_id = $1`, id)
 	a := d.post(t, integrations+"/"+id+"/keys", `{}`)
 	if a.status != http.StatusInternalServerError || a.code() != "internal" {
 		t.Errorf("%d %s", a.status, a.text)

@@ -21,9 +21,10 @@ import (
 	"novelgate/projections"
 )
 
-// ErrBusy is returned when another erasure of the author is under way. Some events may be erased already; a repetition
-// of the command continues.
-var ErrBusy = errors.New("another erasure of the author is under way: repeat the command in a moment")
+// ErrBusy is returned when another erasure of the author is under way, or when a failover has set the log back during
+// this one. Some events may be erased already; a repetition of the command continues.
+var ErrBusy = errors.New("another erasure of the author is under way, or the database fails over: " +
+	"repeat the command in a moment")
 
 // Erasure is the result of the erasure of an author.
 type Erasure struct {
@@ -219,10 +220,14 @@ func (e eraser) scan(ctx context.Context, db database.Querier, from events.Posit
 	return e.collect(ctx, db, eraseScanSQL, from, e.name.IntegrationID, e.name.ExternalUUID)
 }
 
-// scanSince is scan from a mark on. It fails with eventlog.ErrOtherLog if a failover has set the log back before the mark
-// since it was read: other comments may be before its position now.
+// scanSince is scan from a mark on. It fails with ErrBusy if the log does not have the mark any more: other comments
+// may be before its position now.
 func (e eraser) scanSince(ctx context.Context, db database.Querier, from eventlog.Mark) ([]uuid.UUID, error) {
-	if _, err := eventlog.ReadChunk(ctx, db, from, eventlog.NewFetchSize(1), nil); err != nil {
+	_, err := eventlog.ReadChunk(ctx, db, from, eventlog.NewFetchSize(1), nil)
+	if errors.Is(err, eventlog.ErrOtherLog) {
+		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return e.scan(ctx, db, from.Position)

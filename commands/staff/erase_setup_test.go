@@ -246,7 +246,8 @@ func TestGuardOpensForErasureOnly(t *testing.T) {
 			`DELETE FROM events WHERE event_id = 'k-0'`:                        refused,
 			`TRUNCATE events`: refused,
 			`INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-				SELECT 1000 + log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
+				SELECT 1000 + log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test',
+				    batch_id
 				    FROM events
 				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`: refused,
 		} {

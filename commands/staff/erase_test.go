@@ -358,8 +358,8 @@ func TestInterruptedErasureGoesOn(t *testing.T) {
 	}
 }
 
-// TestErasureAfterASetBack: an erasure that has searched a log which was set back since fails, because a comment may have
-// the place of a lost event. A repetition finds it.
+// TestErasureAfterASetBack: an erasure that has searched a log which was set back since fails, because a comment may
+// have the place of a lost event. A repetition finds it.
 func TestErasureAfterASetBack(t *testing.T) {
 	t.Parallel()
 	s := setup(t)
@@ -385,8 +385,8 @@ WHERE datname = current_database() AND wait_event_type = 'Lock')`)
 	if err := failover.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-erased; !errors.Is(err, eventlog.ErrOtherLog) {
-		t.Errorf("%v, want ErrOtherLog", err)
+	if err := <-erased; !errors.Is(err, staff.ErrBusy) {
+		t.Errorf("%v, want ErrBusy", err)
 	}
 	again := testdb.Must(s.EraseAuthor(t.Context(), name, "asked for it"))(t)
 	const left = `SELECT count(*) FROM events WHERE personal ->> 'uuid' = 'u'`

@@ -18,8 +18,8 @@
 // # Workers
 //
 // Each replica has a worker. It leases a webhook: the row has the holder and a deadline, and no transaction stays open.
-// Each outcome is saved with one statement that saves nothing when the lease is lost. When a partner changes a webhook, its
-// lease ends, and so does the visit: the worker checks the lease after each read and with each save, so at most one
+// Each outcome is saved with one statement that saves nothing when the lease is lost. When a partner changes a webhook,
+// its lease ends, and so does the visit: the worker checks the lease after each read and with each save, so at most one
 // request still follows the old settings. If a worker is killed between a request and its save, the change is sent
 // again with the same webhook-id: delivery is at least once.
 //

@@ -290,6 +290,8 @@ func (a *API) attempts(ctx context.Context, c *call) error {
 	if err != nil {
 		return err
 	}
-	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string { return strconv.FormatInt(a.logIndex, 10) })
+	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string {
+		return strconv.FormatInt(a.logIndex, 10)
+	})
 	return c.answer(http.StatusOK, page, nil)
 }

@@ -232,8 +232,8 @@ func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap t
 
 // replaySQL sets the position back before the first change since a time, and cancels the retries of changes after that
 // position. If no such change was attempted yet, the position stays: changes that wait are not skipped. The search for
-// the first change starts at the beginning, because the log is not in the order of recorded_at when clocks are set back.
-// The subquery reads the times of this partner's events only; a join could read all events.
+// the first change starts at the beginning, because the log is not in the order of recorded_at when clocks are set
+// back. The subquery reads the times of this partner's events only; a join could read all events.
 const replaySQL = `WITH f AS (
     SELECT c.log_index FROM webhooks AS w JOIN changes AS c USING (integration_id)
     WHERE w.webhook_id = $1 AND c.log_index < w.position
@@ -244,7 +244,8 @@ const replaySQL = `WITH f AS (
     WHERE webhook_id = $1 AND integration_id = $2
     RETURNING *
 ), a AS (
-    UPDATE webhook_attempts AS a SET next_at = NULL FROM w WHERE a.webhook_id = w.webhook_id AND a.log_index >= w.position
+    UPDATE webhook_attempts AS a SET next_at = NULL FROM w
+    WHERE a.webhook_id = w.webhook_id AND a.log_index >= w.position
 )
 SELECT ` + columns + ` FROM w`
 

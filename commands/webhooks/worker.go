@@ -70,7 +70,8 @@ var (
 	claimSQL string
 	//go:embed record.sql
 	recordTemplate string
-	recordSQL      = strings.Replace(recordTemplate, "/* the log has it */", eventlog.HasMarkSQL("$4::bigint", "$5::uuid"), 1)
+	recordSQL      = strings.Replace(recordTemplate, "/* the log has it */",
+		eventlog.HasMarkSQL("$4::bigint", "$5::uuid"), 1)
 )
 
 // errLeaseLost ends a visit: the webhook was changed, another worker has leased it, or a failover has set the database

@@ -374,8 +374,8 @@ func TestNothingIsMissedOrRepeated(t *testing.T) {
 	}
 }
 
-// TestALogThatIsSetBack: the cursor after a lost event is refused, also when another event has its place. That event has
-// another id.
+// TestALogThatIsSetBack: the cursor after a lost event is refused, also when another event has its place. That event
+// has another id.
 func TestALogThatIsSetBack(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t)

@@ -101,8 +101,8 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 	return page, nil
 }
 
-// Now returns the cursor at the end of the log. It waits until the synchronous standby has all events before it: after a
-// failover that loses them, the cursor would be refused.
+// Now returns the cursor at the end of the log. It waits until the synchronous standby has all events before it: after
+// a failover that loses them, the cursor would be refused.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
 	var end history.Cursor
 	var batch pgx.Batch
