@@ -173,7 +173,8 @@ func (c *contestant) preload(ctx context.Context, n int) error {
 	return c.checkpoint(ctx)
 }
 
-const caughtUpSQL = `SELECT coalesce(min(position), 0) >= (SELECT coalesce(max(log_index) + 1, 0) FROM events) FROM projections`
+// caughtUpSQL reads a view that every version has.
+const caughtUpSQL = `SELECT count(*) > 0 AND coalesce(max(lag_events), 0) = 0 FROM analytics.freshness`
 
 // awaitProjections waits until the projections have caught up, and returns how long that took.
 func (c *contestant) awaitProjections(ctx context.Context) (time.Duration, error) {
