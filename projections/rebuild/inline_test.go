@@ -96,8 +96,8 @@ func TestOnlyAnInlineSwitchWaitsForAnAppend(t *testing.T) {
 	}
 }
 
-// TestAppendsWaitForAnInlineSwitch: an inline switch holds the lock of the log, and does not keep it while a reader keeps
-// the switch from the tables.
+// TestAppendsWaitForAnInlineSwitch: an inline switch holds the lock of the log, but not as long as a reader keeps the
+// switch from the tables.
 func TestAppendsWaitForAnInlineSwitch(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

@@ -14,8 +14,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// TestPace: while clients append, a rebuild pauses after each chunk for twice its duration, but only if it still gains on
-// the log. On the clock of the test every chunk takes the same time; a pause takes real time.
+// TestPace: while clients append, a rebuild pauses after each chunk for twice its duration, but only if it still gains
+// on the log. On the clock of the test every chunk takes the same time; a pause takes real time.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	const chunk, chunks = 100, 8

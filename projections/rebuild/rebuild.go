@@ -7,8 +7,8 @@
 //	switch   one transaction: lock the checkpoint (inline: the log), apply the last events, exchange the tables,
 //	         re-create the views, drop the old tables
 //
-// Every chunk is read, applied and recorded in one transaction, so an interrupted rebuild continues from its record, even
-// after kill -9 or a failover.
+// Every chunk is read, applied and recorded in one transaction, so an interrupted rebuild continues from its record,
+// even after kill -9 or a failover.
 //
 // # Readers
 //

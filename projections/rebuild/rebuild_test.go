@@ -17,8 +17,8 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// TestRebuildEqualsFollowing: for any history and any interruptions, a rebuild gives the same rows as following the log,
-// also where events change rows of earlier ones.
+// TestRebuildEqualsFollowing: for any history and any interruptions, a rebuild gives the same rows as following the
+// log, also where events change rows of earlier ones.
 func TestRebuildEqualsFollowing(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
@@ -178,8 +178,8 @@ func TestRebuildFromNothing(t *testing.T) {
 	}
 }
 
-// TestRebuildBeginsAgain: a rebuild does not continue one of an older generation, which derives other rows, or one whose
-// tables are gone: it writes to no tables that only have the same names.
+// TestRebuildBeginsAgain: a rebuild does not continue one of an older generation, which derives other rows, or one
+// whose tables are gone: it writes to no tables that only have the same names.
 func TestRebuildBeginsAgain(t *testing.T) {
 	t.Parallel()
 	for name, left := range map[string]string{

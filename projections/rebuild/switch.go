@@ -128,8 +128,8 @@ func (r *rebuild) lockOutVacuum(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// applyTail applies the events that the new tables lack, and returns their end. The writers of the live tables wait: for
-// the log, or for the checkpoint. It fails with errTooFarBehind if the events are too many.
+// applyTail applies the events that the new tables lack, and returns their end. The writers of the live tables wait:
+// for the log, or for the checkpoint. It fails with errTooFarBehind if the events are too many.
 func (r *rebuild) applyTail(ctx context.Context, tx pgx.Tx) (end events.Position, err error) {
 	if !projections.IsInline(r.Projection) {
 		if err := tx.QueryRow(ctx, lockLiveSQL, r.Projection.Name()).Scan(nil); err != nil {
