@@ -35,11 +35,9 @@ type Committer interface {
 	Execute(ctx context.Context, cmd *committer.Command) (committer.Result, error)
 }
 
-// Limiter limits the commands of an integration per minute.
+// Limiter knows the limits per minute.
 type Limiter interface {
-	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
-		error)
-	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
+	Status(k ratelimit.Key, limit int) ratelimit.Decision
 }
 
 // API serves partners. The Problems of its Kit must include Problem.
@@ -116,13 +114,13 @@ type output struct {
 func (in *input) caller() committer.Caller {
 	return committer.Caller{
 		IntegrationID: in.IntegrationID, KeyID: in.KeyID, CanCreateNovels: in.CanCreateNovels, Review: in.Review,
-		NovelsPerMinute: in.NovelsPerMinute, NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID,
-		TraceParent: in.traceParent,
+		PostsPerMinute: in.PostsPerMinute, NovelsPerMinute: in.NovelsPerMinute,
+		NovelUpdatesPerMinute: in.NovelUpdatesPerMinute, RequestID: in.requestID, TraceParent: in.traceParent,
 	}
 }
 
 // handler serves a route. The checks of a command run in this order: API key (401), media type (415), size (413),
-// disabled integration and capability (403), idempotency key, and then, in the operation, body, limit, fair share,
+// disabled integration and capability (403), idempotency key, and then, in the operation, body, fair share, limit,
 // replay, decision; the limit of an upsert comes after the replay. A query has no idempotency key. Its limit and fair
 // share (429) are checked right after the API key, because its body may be large and a refused query stores nothing.
 func (a *API) handler(rt *route) http.Handler {

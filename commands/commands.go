@@ -11,7 +11,6 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
-	"novelgate/internal/problem"
 )
 
 func (a *API) novelsRoute() *route {
@@ -87,13 +86,6 @@ func (a *API) importPost(ctx context.Context, in *input) (*output, error) {
 	body, err := request.DecodePost(in.body, in.receivedAt)
 	if err != nil {
 		return nil, err // a *problem.Error already
-	}
-	taken, err := a.Limiter.Take(ctx, in.IntegrationID, ratelimit.Posts, in.PostsPerMinute, 1)
-	if err != nil {
-		return nil, err
-	}
-	if taken.Granted == 0 {
-		return nil, problem.RateLimited(taken.RetryAfter)
 	}
 	result, err := a.Committer.Execute(ctx, committer.NewImportPost(in.caller(), in.key, &body))
 	if err != nil {

@@ -46,7 +46,7 @@ func Problem(err error) *problem.Error {
 			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +
 				"carried out once.").WithCause(err)
 	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull),
-		errors.Is(err, committer.ErrClosed), errors.Is(err, ratelimit.ErrClosed):
+		errors.Is(err, committer.ErrClosed):
 		return problem.Unavailable(httpkit.RetryAfter).WithCause(err)
 	default:
 		return nil

@@ -76,7 +76,7 @@ func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations
 		if !ok {
 			continue
 		}
-		status := a.Limiter.Status(caller.IntegrationID, operation, limit)
+		status := a.Limiter.Status(ratelimit.Key{Integration: caller.IntegrationID, Operation: operation}, limit)
 		addRateLimit(h, string(operation), limit, ratelimit.Window, status.Remaining, status.Reset)
 	}
 }
@@ -184,6 +184,6 @@ func (a *API) limitOf(in *input, operation ratelimit.Operation) *limitResponse {
 	if !ok {
 		return nil
 	}
-	status := a.Limiter.Status(in.IntegrationID, operation, limit)
+	status := a.Limiter.Status(ratelimit.Key{Integration: in.IntegrationID, Operation: operation}, limit)
 	return &limitResponse{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
 }

@@ -4,8 +4,6 @@
 ALTER TABLE integrations ADD COLUMN novel_updates_per_minute integer CHECK (novel_updates_per_minute >= 0);
 
 COMMENT ON COLUMN integrations.novel_updates_per_minute IS 'Updates of its novels in any minute; NULL: any number.';
-COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels, novelUpdates.';
 
 -- +goose Down
 ALTER TABLE integrations DROP COLUMN novel_updates_per_minute;
-COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels.';

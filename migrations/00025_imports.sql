@@ -7,7 +7,6 @@ ALTER TABLE integrations
 
 COMMENT ON COLUMN integrations.can_import IS 'Whether it may import lines in bulk.';
 COMMENT ON COLUMN integrations.lines_per_minute IS 'Lines of bulk imports in any minute.';
-COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels, novelUpdates, lines.';
 
 CREATE TABLE imports (
     import_id       uuid        NOT NULL PRIMARY KEY,
@@ -123,4 +122,3 @@ COMMENT ON COLUMN import_waiting.parent_post_id IS 'NULL: waits for nothing, bec
 -- +goose Down
 DROP TABLE import_waiting, import_chunks, import_parts, imports;
 ALTER TABLE integrations DROP COLUMN can_import, DROP COLUMN lines_per_minute;
-COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels, novelUpdates.';

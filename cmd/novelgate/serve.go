@@ -76,7 +76,7 @@ func (c *serveCommand) Validate() error {
 	if c.Connections < 1 {
 		return errors.New("--connections must be at least 1")
 	}
-	c.Lanes = cmp.Or(c.Lanes, committer.DefaultLanes())
+	c.Lanes = cmp.Or(c.Lanes, 1)
 	c.DatabaseConnections = cmp.Or(c.DatabaseConnections, database.DefaultConnections(c.Lanes))
 	if least := database.LeastConnections(c.Lanes); c.DatabaseConnections < least {
 		return fmt.Errorf("--database-connections must be at least %d with %d lanes", least, c.Lanes)

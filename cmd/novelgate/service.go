@@ -153,14 +153,14 @@ func (s *service) upgradeTables(ctx context.Context) {
 func (s *service) addCommands(c *serveCommand, kit *httpkit.Kit) {
 	pools, metrics := s.db.pools, committer.NewMetrics()
 	s.keys = access.New(pools.Access, s.now)
-	s.limiter = ratelimit.New(pools.Limits, s.now)
+	s.limiter = ratelimit.New(s.now)
 	s.committer = committer.New(committer.Config{
-		Pool: pools.Append, Limiter: s.limiter, Breaker: &eventlog.Breaker{Pool: pools.Limits, Logger: s.logger},
-		Logger: s.logger, Metrics: metrics, Lanes: c.Lanes,
+		Pool: pools.Append, Limiter: s.limiter, Breaker: &eventlog.Breaker{Pool: pools.Access, Logger: s.logger},
+		Logger: s.logger, Metrics: metrics,
 		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
 	})
 	queued := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "novelgate_committer_queue_commands", Help: "Commands in the queues of the lanes.",
+		Name: "novelgate_committer_queue_commands", Help: "Commands that wait for a batch.",
 	}, func() float64 { return float64(s.committer.QueueDepth()) })
 	s.imports = imports.NewWorker(&imports.Store{Pool: pools.General, Retention: c.ImportRetention})
 	s.imports.Committer, s.imports.Limiter = s.committer, s.limiter
@@ -289,7 +289,6 @@ func (s *service) drain(ctx context.Context) {
 // finish stops the parts that commands need, after the last request.
 func (s *service) finish(ctx context.Context) {
 	s.committer.Close()
-	s.limiter.Close()
 	if !s.db.isStandby {
 		s.saveUsage(ctx)
 	}

@@ -3,14 +3,12 @@ package committer
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
-	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/events"
 	"novelgate/internal/database"
@@ -31,27 +29,12 @@ var (
 	// ErrClosed is returned once Close was called. Nothing was written.
 	ErrClosed = errors.New("the service is shutting down")
 	// ErrUnavailable is returned when the command could not be committed in time, for instance because the database
-	// could not be reached or another session kept the title locked, and when the limiter failed. Nothing was written.
+	// could not be reached or another session kept the title locked. Nothing was written.
 	ErrUnavailable = errors.New("the database is not available")
 	// ErrOutcomeUnknown is returned when the answer to a commit was lost or late. The command may have been executed. A
 	// retry with the same key returns the result.
 	ErrOutcomeUnknown = errors.New("the outcome of the commit is unknown")
 )
-
-// RateLimitedError refuses the creation or the update of a novel beyond the integration's limit.
-type RateLimitedError struct {
-	Operation  ratelimit.Operation // Novels or NovelUpdates
-	Limit      int                 // per minute
-	RetryAfter time.Duration       // time until the next one can succeed
-}
-
-func (e *RateLimitedError) Error() string {
-	what := "creations"
-	if e.Operation == ratelimit.NovelUpdates {
-		what = "updates"
-	}
-	return fmt.Sprintf("the limit of %d novel %s per minute is reached", e.Limit, what)
-}
 
 // Caller is the integration that sent a command, with its rights and limits.
 type Caller struct {
@@ -59,10 +42,11 @@ type Caller struct {
 	KeyID           uuid.UUID
 	CanCreateNovels bool // the integration has the Create novels capability
 	Review          bool // new novels of the integration wait for staff
-	NovelsPerMinute int  // creation limit
+	PostsPerMinute  int  // limit of comments
+	NovelsPerMinute int  // limit of creations of novels
 	// NovelUpdatesPerMinute is the limit of updates; nil: no limit.
 	NovelUpdatesPerMinute *int
-	// Unlimited: neither limit applies, because lines of bulk imports have their own limit.
+	// Unlimited: none of these limits applies, because lines of bulk imports have their own limit.
 	Unlimited   bool
 	RequestID   string
 	TraceParent string // W3C trace context; "" for none
@@ -140,13 +124,11 @@ type Original struct {
 // deliveryKey identifies a delivery: CloudEvents source and id.
 type deliveryKey struct{ id, source string }
 
-// job is a command in a lane.
+// job is a command in the queue.
 type job struct {
 	*Command
-	key       deliveryKey
-	author    uuid.UUID // of a comment
-	deadline  time.Time // end of the time that it may wait for a lock
-	hasThread bool      // the title had a thread at the last attempt
+	key    deliveryKey
+	author uuid.UUID // of a comment
 
 	result Result
 	err    error
@@ -165,25 +147,6 @@ func newJob(cmd *Command) *job {
 }
 
 func (j *job) isComment() bool { return j.Comment != nil }
-
-// lockGroup identifies the jobs that wait for the same lock:
-//   - the upserts of a title,
-//   - the comments on a title without a thread,
-//   - the comments with the same key on a title with a thread: these write no row of the title.
-func (j *job) lockGroup() string {
-	if j.isComment() && j.hasThread {
-		return j.titleGroup() + j.key.source + "\x00" + j.key.id
-	}
-	return j.titleGroup()
-}
-
-// titleGroup identifies the upserts of a title, or its comments. The upserts sort first.
-func (j *job) titleGroup() string {
-	if j.isComment() {
-		return j.FoldedTitle + "\x00comments\x00"
-	}
-	return j.FoldedTitle
-}
 
 // mayCreate reports whether the job may create a novel with an unknown title.
 func (j *job) mayCreate() bool {

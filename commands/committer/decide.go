@@ -2,7 +2,6 @@ package committer
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"slices"
 
@@ -20,17 +19,16 @@ import (
 
 // decide decides jobs one after another. Each sees the effects of the earlier ones on the state. A refusal is stored in
 // the err of its job; an error of decide ends the attempt.
-func (b *batch) decide(ctx context.Context, st *state, jobs []*job) error {
-	b.recognise(st, jobs)
+func (b *batch) decide(st *state, jobs []*job) error {
 	for _, j := range jobs {
 		var err error
 		switch {
 		case j.Server != (database.Server{}) && j.Server != st.server:
 			err = ErrOtherServer
 		case j.isComment():
-			j.result, err = b.decidePost(ctx, st, j)
+			j.result, err = b.decidePost(st, j)
 		default:
-			j.result, err = b.decideNovel(ctx, st, j)
+			j.result, err = b.decideNovel(st, j)
 		}
 		if err != nil && !isRefusal(err) {
 			return err
@@ -45,8 +43,7 @@ func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
 		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
-		errors.Is(err, ErrOtherServer) || errors.As(err, &limited) ||
-		errors.Is(err, ErrUnavailable) // of the limiter, for a single command
+		errors.Is(err, ErrOtherServer) || errors.As(err, &limited)
 }
 
 // claimTitle sets the identifier of a new novel, and returns a slug for it that no other novel has. A free title, which
@@ -61,24 +58,10 @@ func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	return slug
 }
 
-// spend uses one permit of the caller, if the operation has a limit.
-func (b *batch) spend(ctx context.Context, st *state, caller *Caller, operation ratelimit.Operation) error {
-	w, limit, ok := caller.limited(operation)
-	if !ok {
-		return nil
-	}
-	if err := b.permits.spend(ctx, w, limit); err != nil {
-		return err
-	}
-	st.spent[w]++
-	return nil
-}
-
 // isOwn reports whether an earlier attempt of this batch, whose answer was lost, has recorded d for j. Of several jobs
 // with one key it has recorded the first; the others are retries.
 func (b *batch) isOwn(j *job, d *delivery) bool {
-	_, ours := b.lost[d.batch]
-	return ours && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
+	return b.lost[d.batch] && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
 }
 
 // append adds the event of a job to the events of the attempt.
@@ -102,7 +85,7 @@ func (st *state) append(
 	})
 }
 
-func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, error) {
+func (b *batch) decideNovel(st *state, j *job) (Result, error) {
 	if d, ok := st.deliveries[j.key]; ok {
 		return b.replayNovel(st, j, d)
 	}
@@ -114,7 +97,7 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, err
 		IntegrationID: j.Caller.IntegrationID, Review: j.Caller.Review, Title: j.Title, Fields: *j.Fields,
 	}
 	if !n.Exists() {
-		if err := b.spend(ctx, st, &j.Caller, ratelimit.Novels); err != nil {
+		if err := st.spend(&j.Caller, ratelimit.Novels); err != nil {
 			return Result{}, err
 		}
 		cmd.Slug = st.claimTitle(j, n)
@@ -124,7 +107,7 @@ func (b *batch) decideNovel(ctx context.Context, st *state, j *job) (Result, err
 		return Result{}, err
 	}
 	if outcome == novel.Updated {
-		if err := b.spend(ctx, st, &j.Caller, ratelimit.NovelUpdates); err != nil {
+		if err := st.spend(&j.Caller, ratelimit.NovelUpdates); err != nil {
 			return Result{}, err
 		}
 	}
@@ -170,9 +153,15 @@ func repeatNovel(st *state, j, first *job) (Result, error) {
 	}, nil
 }
 
-func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, error) {
-	if d, ok := st.deliveries[j.key]; ok {
-		return b.replayPost(st, j, d)
+func (b *batch) decidePost(st *state, j *job) (Result, error) {
+	d, isKnown := st.deliveries[j.key]
+	if !isKnown || !b.isOwn(j, d) { // a lost attempt has stored the permit together with the comment
+		if err := st.spend(&j.Caller, ratelimit.Posts); err != nil {
+			return Result{}, err
+		}
+	}
+	if isKnown {
+		return b.replayPost(j, d)
 	}
 	if first, ok := st.first[j.key]; ok {
 		result := first.result
@@ -202,7 +191,7 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 	}
 	// After all refusals above, because a refused comment must not create a novel.
 	if !t.novel.Exists() {
-		if err := b.createForPost(ctx, st, j, t); err != nil {
+		if err := st.createForPost(j, t); err != nil {
 			return Result{}, err
 		}
 	}
@@ -225,8 +214,8 @@ func (b *batch) decidePost(ctx context.Context, st *state, j *job) (Result, erro
 }
 
 // createForPost creates the novel of a comment on an unknown title.
-func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) error {
-	if err := b.spend(ctx, st, &j.Caller, ratelimit.Novels); err != nil {
+func (st *state) createForPost(j *job, t *title) error {
+	if err := st.spend(&j.Caller, ratelimit.Novels); err != nil {
 		return err
 	}
 	slug := st.claimTitle(j, &t.novel)
@@ -241,12 +230,11 @@ func (b *batch) createForPost(ctx context.Context, st *state, j *job, t *title) 
 }
 
 // replayPost answers a retry of a recorded delivery with its original identifiers, also after later changes.
-func (b *batch) replayPost(st *state, j *job, d *delivery) (Result, error) {
+func (b *batch) replayPost(j *job, d *delivery) (Result, error) {
 	imported, err := d.post()
 	if err != nil {
 		return Result{}, err
 	}
-	st.retried = true
 	result := Result{
 		PostID: d.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID, Slug: d.novelSlug,
 	}

@@ -9,19 +9,13 @@ import (
 type Metrics struct {
 	batchSize      prometheus.Histogram
 	commitSeconds  prometheus.Histogram
-	conflicts      prometheus.Counter
 	bisections     prometheus.Counter
-	duplicateKeys  prometheus.Counter
-	staleCaches    prometheus.Counter
 	appendedEvents *prometheus.CounterVec
 	appendedBytes  *prometheus.CounterVec
 }
 
 // NewMetrics returns the metrics. The caller registers them.
 func NewMetrics() *Metrics {
-	counter := func(name, help string) prometheus.Counter {
-		return prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
-	}
 	perIntegration := func(name, help string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{"integration"})
 	}
@@ -34,14 +28,9 @@ func NewMetrics() *Metrics {
 			Name: "novelgate_committer_commit_seconds", Help: "Time from sending a transaction to its commit.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}),
-		conflicts: counter("novelgate_committer_conflicts_total",
-			"Transactions decided again after a conflict with another writer or a lock time-out."),
-		bisections: counter("novelgate_committer_bisections_total",
-			"Batches split because a command failed or met a lock, or after repeated conflicts."),
-		duplicateKeys: counter("novelgate_committer_duplicate_keys_total",
-			"Batches read and decided again because their optimistic insert met a duplicate key."),
-		staleCaches: counter("novelgate_committer_stale_caches_total",
-			"Batches read and decided again because the title cache was stale."),
+		bisections: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "novelgate_committer_bisections_total", Help: "Batches split because a command failed or met a lock.",
+		}),
 		appendedEvents: perIntegration("novelgate_log_events_total",
 			"Events that this replica has appended to the log for an integration."),
 		appendedBytes: perIntegration("novelgate_log_bytes_total",
@@ -55,8 +44,7 @@ func (m *Metrics) Describe(ch chan<- *prometheus.Desc) { prometheus.DescribeByCo
 // Collect implements prometheus.Collector.
 func (m *Metrics) Collect(ch chan<- prometheus.Metric) {
 	for _, metric := range []prometheus.Collector{
-		m.batchSize, m.commitSeconds, m.conflicts, m.bisections, m.duplicateKeys, m.staleCaches, m.appendedEvents,
-		m.appendedBytes,
+		m.batchSize, m.commitSeconds, m.bisections, m.appendedEvents, m.appendedBytes,
 	} {
 		metric.Collect(ch)
 	}

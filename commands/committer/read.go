@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -15,6 +14,7 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	titles "novelgate/internal/title"
 )
@@ -32,16 +32,11 @@ var (
 
 // state is the state of one attempt: what was read, and what its own commands have changed.
 type state struct {
-	id      uuid.UUID       // of the append, in the metadata of every event
-	server  database.Server // of the attempt's connection
-	spent   map[window]int  // permits that the attempt uses
-	held    *bool           // the attempt has the lock of the log; nil: it does not wait for it yet
-	sent    bool            // the commit was sent
-	retried bool            // a comment of the batch is a retry
-	metLock bool            // the batch has met a lock: see shortTimeoutSQL
-
-	cached  []string // cached titles that the attempt uses
-	changed []string // titles that the check of the cache listed
+	id     uuid.UUID         // of the append, in the metadata of every event
+	server database.Server   // of the attempt's connection
+	held   *bool             // the attempt has the lock of the log
+	sent   bool              // the append was sent
+	grants *ratelimit.Grants // permits of the attempt
 
 	// by folded title; an unknown title has a zero novel; a free one has an identifier and a slug
 	titles     map[string]*title
@@ -57,7 +52,7 @@ type state struct {
 
 func newState(jobs int) *state {
 	return &state{
-		spent:  map[window]int{},
+		held:   new(bool),
 		titles: make(map[string]*title, jobs), deliveries: map[deliveryKey]*delivery{},
 		first: make(map[deliveryKey]*job, jobs), blocked: map[uuid.UUID]bool{},
 		parents: make(map[deliveryKey]post.Parent, jobs), decided: make([]events.Recorded, 0, jobs+8),
@@ -102,26 +97,29 @@ func (st *state) parent(key deliveryKey) (post.Parent, error) {
 	return st.parents[key], nil
 }
 
-// read loads the data for the decisions on jobs in one round trip, with one more when novels will be created. The
-// statements may see different snapshots. This is safe: any relevant change after a read leads to a unique violation in
-// the write.
+// read begins the transaction, locks the log, and loads the data for the decisions on jobs, in one round trip, with one
+// more when novels will be created. Each statement sees what was committed before the lock.
 func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job) error {
 	statements := &pgx.Batch{}
-	authors := authorsOf(jobs)
-	if len(authors) > 0 { // the check is first: titles that are read after it are at least as new, so they may be cached
-		b.cache.check(statements, st, nil)
-		b.queueBlocked(statements, st, authors)
+	statements.Queue("begin")
+	st.held = eventlog.Lock(statements)
+	if b.metLock {
+		statements.Queue(shortTimeoutSQL)
 	}
-	// Keys before titles: the later statement sees the title of every recorded delivery.
+	b.wantPermits(st, jobs)
+	st.grants.QueueRead(statements)
+	if authors := authorsOf(jobs); len(authors) > 0 {
+		queueBlocked(statements, st, authors)
+	}
 	queueKeys(statements, st, jobs)
-	b.queueTitles(statements, st, jobs)
+	queueTitles(statements, st, jobs)
 	if err := db.SendBatch(ctx, statements).Close(); err != nil {
 		return fmt.Errorf("read batch: %w", err)
 	}
-	return b.prepareCreations(ctx, db, st, jobs)
+	return st.readSlugs(ctx, db, jobs)
 }
 
-func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
+func queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 	wanted := make(map[string]bool, len(jobs)) // folded title → with details
 	for _, j := range jobs {
 		wanted[j.FoldedTitle] = wanted[j.FoldedTitle] || !j.isComment()
@@ -156,7 +154,6 @@ func (b *batch) queueTitles(statements *pgx.Batch, st *state, jobs []*job) {
 				}
 			}
 			st.titles[key] = t
-			b.cache.addTitle(st, key, *t)
 		}
 		return rows.Err()
 	})
@@ -204,12 +201,11 @@ func queueKeys(statements *pgx.Batch, st *state, jobs []*job) {
 	})
 }
 
-func (b *batch) queueBlocked(statements *pgx.Batch, st *state, authors []uuid.UUID) {
+func queueBlocked(statements *pgx.Batch, st *state, authors []uuid.UUID) {
 	statements.Queue(readBlockedSQL, authors).Query(func(rows pgx.Rows) error {
 		blocked, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
 		for _, id := range blocked {
 			st.blocked[id] = true
-			b.cache.blocked.put(id, struct{}{})
 		}
 		return err
 	})
@@ -226,44 +222,19 @@ func authorsOf(jobs []*job) []uuid.UUID {
 	return authors
 }
 
-// prepareCreations reserves permits for the novels that the batch may create or update, and reads which slugs are
-// taken.
-func (b *batch) prepareCreations(ctx context.Context, db database.DB, st *state, jobs []*job) error {
-	needed, limits := map[window]int{}, map[window]int{}
-	need := func(caller *Caller, operation ratelimit.Operation) {
-		if w, limit, ok := caller.limited(operation); ok {
-			needed[w]++
-			limits[w] = limit
-		}
-	}
-	var candidates, created []string
+// readSlugs reads which of the slugs are taken that the novels may get which the batch may create.
+func (st *state) readSlugs(ctx context.Context, db database.DB, jobs []*job) error {
+	var candidates []string
+	created := map[string]bool{}
 	for _, j := range jobs {
 		n := &st.titles[j.FoldedTitle].novel
-		switch {
-		case st.deliveries[j.key] != nil:
-		case n.Exists():
-			if j.isComment() {
-				continue
-			}
-			if outcome, err := n.OutcomeFor(j.Caller.IntegrationID); err == nil && outcome == novel.Updated {
-				need(&j.Caller, ratelimit.NovelUpdates)
-			}
-		case j.mayCreate() && !st.blocked[j.author] && !slices.Contains(created, j.FoldedTitle):
-			created = append(created, j.FoldedTitle)
-			need(&j.Caller, ratelimit.Novels)
-			if n.Slug == "" { // a free title has kept its slug
-				candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.Title), events.NovelID(j.FoldedTitle))...)
-			}
+		if n.Exists() || n.Slug != "" || // a free title has kept its slug
+			created[j.FoldedTitle] || !j.mayCreate() || st.deliveries[j.key] != nil {
+			continue
 		}
+		created[j.FoldedTitle] = true
+		candidates = append(candidates, novel.SlugCandidates(titles.Slug(j.Title), events.NovelID(j.FoldedTitle))...)
 	}
-	for w, n := range needed {
-		b.permits.reserve(ctx, w, limits[w], n)
-	}
-	return st.readSlugs(ctx, db, candidates)
-}
-
-// readSlugs reads which of the candidates for slugs are taken.
-func (st *state) readSlugs(ctx context.Context, db database.DB, candidates []string) error {
 	if len(candidates) == 0 {
 		return nil
 	}

@@ -41,12 +41,12 @@ type API struct {
 
 // Limits returns remaining limits: a *ratelimit.Limiter.
 type Limits interface {
-	Status(integration uuid.UUID, operation ratelimit.Operation, limit int) ratelimit.Decision
+	Status(k ratelimit.Key, limit int) ratelimit.Decision
 }
 
 // linesLeft returns the remaining lines of the integration's limit.
 func (a *API) linesLeft(c *call) ratelimit.Decision {
-	return a.Limits.Status(c.IntegrationID, ratelimit.Lines, c.LinesPerMinute)
+	return a.Limits.Status(ratelimit.Key{Integration: c.IntegrationID, Operation: ratelimit.Lines}, c.LinesPerMinute)
 }
 
 // Register adds the routes to router.

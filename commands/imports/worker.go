@@ -25,10 +25,8 @@ type Committer interface {
 
 // Limiter counts lines per minute: a *ratelimit.Limiter.
 type Limiter interface {
-	Take(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, limit, n int) (ratelimit.Decision,
-		error)
-	Return(ctx context.Context, integration uuid.UUID, operation ratelimit.Operation, taken ratelimit.Decision,
-		n int) error
+	Take(ctx context.Context, db database.Beginner, k ratelimit.Key, limit, n int) (ratelimit.Decision, error)
+	Return(ctx context.Context, db database.Execer, k ratelimit.Key, n int) error
 }
 
 // Worker executes the lines of imports. Its fields are set before Run.
@@ -166,7 +164,8 @@ func (w *Worker) visit(ctx context.Context, v *visit, holder uuid.UUID, pace *pa
 // must pause: until there are more permits, or after a failure of the limiter.
 func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pace) (pause time.Duration, err error) {
 	wanted := min(len(due), pace.group(ctx))
-	taken, err := w.Limiter.Take(ctx, v.integrationID, ratelimit.Lines, v.perMinute, wanted)
+	lines := ratelimit.Key{Integration: v.integrationID, Operation: ratelimit.Lines}
+	taken, err := w.Limiter.Take(ctx, w.Store.Pool, lines, v.perMinute, wanted)
 	if err != nil {
 		return w.limiterFailed(ctx, err), nil
 	}
@@ -184,7 +183,7 @@ func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pac
 	// A line uses a permit when it gets its outcome. Return the other permits, of lines that wait, are retried or were
 	// not submitted. The import need not pause then.
 	if unused := taken.Granted - (len(v.results) - before); unused > 0 {
-		if err := w.Limiter.Return(ctx, v.integrationID, ratelimit.Lines, taken, unused); err != nil {
+		if err := w.Limiter.Return(ctx, w.Store.Pool, lines, unused); err != nil {
 			return w.limiterFailed(ctx, err), nil
 		}
 		pause = 0

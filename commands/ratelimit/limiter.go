@@ -1,15 +1,11 @@
 package ratelimit
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"math"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Window is the length of the sliding window.
@@ -27,182 +23,87 @@ const (
 	Lines        Operation = "lines" // lines of bulk imports
 )
 
-// Decision is the result of a take, and the state of the window after it.
+// Key identifies a window.
+type Key struct {
+	Integration uuid.UUID
+	Operation   Operation
+}
+
+// Decision is the state of a window, after a request for permits.
 type Decision struct {
 	Granted   int // permits granted, 0 to the wanted number
 	Limit     int // permits in any 60 seconds
 	Remaining int // free permits as known to this replica; other replicas may have taken some since
 
-	// Reset is the time until all permits are free, without further takes; 0 when they are.
+	// Reset is the time until all permits are free, without further grants; 0 when they are.
 	Reset time.Duration
-	// RetryAfter is 0 if all wanted permits were granted. Otherwise it is the time until one more permit is free, which is
-	// exact unless unused permits are returned earlier. It is at most Window plus the length of a lease.
+	// RetryAfter is 0 if all wanted permits were granted. Otherwise it is the time until one more permit is free, at most
+	// Window plus a second.
 	RetryAfter time.Duration
-
-	// charged is the time by the database's clock from which the granted permits' 60 seconds count. Return needs it.
-	charged time.Time
 }
 
-// ErrClosed is returned by Take and Return after Close.
-var ErrClosed = errors.New("rate limiter is closed")
-
-const (
-	closeTimeout  = 2 * time.Second // how long Close waits for running calls
-	returnTimeout = 5 * time.Second // time-out of a call without waiting requests
-)
-
-// Limiter grants permits. It is safe for concurrent use.
+// Limiter remembers the windows as this replica saw them last. It is safe for concurrent use.
 type Limiter struct {
-	pool *pgxpool.Pool
-	now  func() time.Time
+	now func() time.Time
 
-	base    context.Context //nolint:containedctx // for the calls of workers, which outlive the request that started them
-	cancel  context.CancelFunc
-	workers sync.WaitGroup
-
-	mu      sync.RWMutex
-	windows map[key]*window
-	closed  bool
+	mu      sync.Mutex
+	windows map[Key]remembered // at most one for each integration and operation
 }
 
-// New returns a Limiter. The sessions of pool need READ COMMITTED, the default, and should have synchronous_commit=off,
-// because every take is its own transaction and a lost one only loses some permits. Set lock_timeout and
-// statement_timeout to more than a few hundred milliseconds. A busy window uses one connection at a time. now must be a
-// monotonic clock such as time.Now; it measures leases and waits, not the 60 seconds.
-func New(pool *pgxpool.Pool, now func() time.Time) *Limiter {
-	base, cancel := context.WithCancel(context.Background())
-	return &Limiter{pool: pool, now: now, base: base, cancel: cancel, windows: map[key]*window{}}
+// remembered is a window as it was seen last. freeAt is when a permit is free; zero if one was.
+type remembered struct {
+	limit, used     int
+	resetAt, freeAt time.Time
 }
 
-// Take takes up to n permits of at most limit in any 60 seconds. It grants 0 to n permits, as many as are free. A limit
-// of 0 or less never grants any; n of 0 or less returns the known state. Take waits for the database, unless a lease or
-// a recent refusal decides. On an error, of the database or because ctx is done, it grants nothing.
-func (l *Limiter) Take(
-	ctx context.Context, integration uuid.UUID, operation Operation, limit, n int,
-) (Decision, error) {
+// New returns a Limiter. now must be a monotonic clock such as time.Now; it measures waits, not the 60 seconds.
+func New(now func() time.Time) *Limiter {
+	return &Limiter{now: now, windows: map[Key]remembered{}}
+}
+
+// Refused returns whether the window had no free permit when it was seen last, and how long this lasts.
+func (l *Limiter) Refused(k Key, limit int) (retryAfter time.Duration, refused bool) {
 	if limit <= 0 {
-		return Decision{RetryAfter: Window}, nil
+		return Window, true
 	}
-	if n <= 0 {
-		return l.Status(integration, operation, limit), nil
+	l.mu.Lock()
+	w := l.windows[k]
+	l.mu.Unlock()
+	if retryAfter = w.freeAt.Sub(l.now()); w.limit != limit || retryAfter <= 0 {
+		return 0, false
 	}
-	limit = min(limit, math.MaxInt32) // the range of the table's column
-	n = min(n, limit)                 // more is never granted
-
-	k := key{integration: integration, operation: operation}
-	w, err := l.lock(k)
-	if err != nil {
-		return Decision{}, err
-	}
-	now := l.now()
-	if d, ok := w.takeFromMemory(now, limit, n); ok {
-		w.mu.Unlock()
-		return d, nil
-	}
-	r := &request{limit: limit, wanted: n}
-	return l.submit(ctx, k, w, r)
+	return retryAfter, true
 }
 
-// Return returns n unused permits of the decision taken, for instance when a creation turns out to be an update. Call
-// it at most once per permit. Returning permits older than Window has no effect. On an error the permits may stay taken
-// until their minute ends.
-func (l *Limiter) Return(ctx context.Context, integration uuid.UUID, operation Operation, taken Decision, n int) error {
-	n = min(n, taken.Granted)
-	if n <= 0 {
-		return nil
-	}
-	k := key{integration: integration, operation: operation}
-	w, err := l.lock(k)
-	if err != nil {
-		return err
-	}
-	if w.returnToLease(l.now(), taken.charged, n) {
-		// The worker may have ended when the lease was used up. One must run again to return these permits later.
-		l.wakeWorker(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
-		w.mu.Unlock()
-		return nil
-	}
-	_, err = l.submit(ctx, k, w, &request{returned: n, charged: taken.charged})
-	return err
-}
-
-// Status returns the last known state of a window from memory. An unknown window has all permits free. RetryAfter is
+// Status returns the state of a window as this replica knows it. An unknown window has all permits free. RetryAfter is
 // always 0.
-func (l *Limiter) Status(integration uuid.UUID, operation Operation, limit int) Decision {
+func (l *Limiter) Status(k Key, limit int) Decision {
 	if limit <= 0 {
 		return Decision{}
 	}
-	l.mu.RLock()
-	w := l.windows[key{integration: integration, operation: operation}]
-	l.mu.RUnlock()
-	if w == nil {
+	l.mu.Lock()
+	w := l.windows[k]
+	l.mu.Unlock()
+	reset := w.resetAt.Sub(l.now())
+	if reset <= 0 {
 		return Decision{Limit: limit, Remaining: limit}
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.status(l.now(), limit)
+	return Decision{Limit: limit, Remaining: min(limit, max(0, limit-w.used)), Reset: reset}
 }
 
-// Close returns leases and waits for the goroutines of the Limiter, for at most two seconds if the database does not
-// respond. Takes that already wait are still served; later ones get ErrClosed.
-func (l *Limiter) Close() {
+// remember stores windows after their grants are committed.
+func (l *Limiter) remember(grants *Grants) {
 	l.mu.Lock()
-	l.closed = true
-	for _, w := range l.windows {
-		w.mu.Lock()
-		w.closing = true
-		w.signal()
-		w.mu.Unlock()
-	}
-	l.mu.Unlock()
-
-	stop := time.AfterFunc(closeTimeout, l.cancel)
-	defer stop.Stop()
-	l.workers.Wait()
-	l.cancel()
-}
-
-// lock returns the locked window of k. It creates the window if necessary. Windows stay in memory: there is at most one
-// for each integration and operation.
-func (l *Limiter) lock(k key) (*window, error) {
-	l.mu.RLock()
-	w := l.windows[k]
-	l.mu.RUnlock()
-	if w == nil {
-		l.mu.Lock()
-		if w = l.windows[k]; w == nil {
-			w = &window{wake: make(chan struct{}, 1), closing: l.closed}
-			l.windows[k] = w
+	defer l.mu.Unlock()
+	now := l.now()
+	for k, w := range grants.windows {
+		seen := remembered{limit: w.limit, used: w.used}
+		if w.used > 0 {
+			seen.resetAt = now.Add(w.until(math.MaxInt64))
 		}
-		l.mu.Unlock()
-	}
-	w.mu.Lock()
-	if w.closing {
-		w.mu.Unlock()
-		return nil, ErrClosed
-	}
-	return w, nil
-}
-
-// submit queues a request on the locked window, unlocks it, and waits for the decision.
-func (l *Limiter) submit(ctx context.Context, k key, w *window, r *request) (Decision, error) {
-	if err := ctx.Err(); err != nil {
-		w.mu.Unlock()
-		return Decision{}, fmt.Errorf("wait for %s permits: %w", k.operation, err)
-	}
-	r.deadline, r.hasDeadline = ctx.Deadline()
-	r.answered = make(chan struct{})
-	w.queue = append(w.queue, r)
-	l.wakeWorker(k, w) //nolint:contextcheck // a worker serves many requests and outlives this one
-	w.mu.Unlock()
-
-	select {
-	case <-r.answered:
-		return r.decision, r.err
-	case <-ctx.Done():
-		w.mu.Lock()
-		r.abandoned = true // the next call skips it
-		w.mu.Unlock()
-		return Decision{}, fmt.Errorf("wait for %s permits: %w", k.operation, ctx.Err())
+		if w.used >= w.limit {
+			seen.freeAt = now.Add(w.until(w.used - w.limit + 1))
+		}
+		l.windows[k] = seen
 	}
 }

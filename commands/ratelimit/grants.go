@@ -1,0 +1,184 @@
+package ratelimit
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"novelgate/internal/database"
+)
+
+var (
+	//go:embed read.sql
+	readSQL string
+	//go:embed grant.sql
+	grantSQL string
+)
+
+// Grants are the permits that one transaction grants. The transaction first locks out all other grants of the windows;
+// then it reads them, grants, and stores what it has granted. Create it with NewGrants.
+type Grants struct {
+	limiter *Limiter
+	windows map[Key]*window
+}
+
+// window is a window as a transaction has read it, with its grants.
+type window struct {
+	limit   int
+	now     float64  // seconds since 1970 on the clock of the database
+	seconds []second // with permits that count, oldest first
+	used    int      // permits that count, with granted
+	granted int
+}
+
+type second struct {
+	at      int64
+	permits int32
+}
+
+// counts is how long a permit counts after the beginning of its second.
+const counts = int64(Window/time.Second) + 1
+
+// NewGrants returns Grants without windows.
+func (l *Limiter) NewGrants() *Grants { return &Grants{limiter: l, windows: map[Key]*window{}} }
+
+// Want adds a window with its limit.
+func (g *Grants) Want(k Key, limit int) { g.windows[k] = &window{limit: min(limit, math.MaxInt32)} }
+
+// QueueRead queues the statement that reads the windows.
+func (g *Grants) QueueRead(batch *pgx.Batch) {
+	if len(g.windows) == 0 {
+		return
+	}
+	var integrations []uuid.UUID
+	var operations []string
+	var windows []*window
+	for k, w := range g.windows {
+		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
+		windows = append(windows, w)
+	}
+	batch.Queue(readSQL, integrations, operations).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var n int
+			var now float64
+			var seconds []int64
+			var permits []int32
+			if err := rows.Scan(&n, &now, &seconds, &permits); err != nil {
+				return fmt.Errorf("scan permits: %w", err)
+			}
+			w := windows[n-1]
+			w.now = now
+			for i, at := range seconds {
+				w.seconds, w.used = append(w.seconds, second{at, permits[i]}), w.used+int(permits[i])
+			}
+		}
+		return rows.Err()
+	})
+}
+
+// Take grants up to n permits, as many as are free.
+func (g *Grants) Take(k Key, n int) Decision {
+	w := g.windows[k]
+	granted := max(0, min(n, w.limit-w.used))
+	w.used += granted
+	w.granted += granted
+	d := Decision{Granted: granted, Limit: w.limit, Remaining: max(0, w.limit-w.used)}
+	if granted < n {
+		d.RetryAfter = w.until(w.used - w.limit + 1)
+	}
+	return d
+}
+
+// until returns the time until n of the used permits no longer count; at most until none counts.
+func (w *window) until(n int) time.Duration {
+	end := int64(math.Floor(w.now)) + counts // of those that are granted now
+	for _, s := range w.seconds {
+		if n -= int(s.permits); n <= 0 {
+			end = s.at + counts
+			break
+		}
+	}
+	if w.limit <= 0 {
+		return Window
+	}
+	return time.Duration(math.Ceil((float64(end) - w.now) * float64(time.Second)))
+}
+
+// Granted reports whether permits are to be stored.
+func (g *Grants) Granted() bool {
+	for _, w := range g.windows {
+		if w.granted > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// QueueStore queues the statement that stores the granted permits.
+func (g *Grants) QueueStore(batch *pgx.Batch) {
+	var integrations []uuid.UUID
+	var operations []string
+	var numbers []int32
+	var isFirst []bool
+	for k, w := range g.windows {
+		if w.granted == 0 {
+			continue
+		}
+		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
+		numbers = append(numbers, int32(w.granted)) //nolint:gosec // at most the limit
+		isFirst = append(isFirst, len(w.seconds) == 0 || w.seconds[len(w.seconds)-1].at < int64(w.now))
+	}
+	if len(numbers) > 0 {
+		batch.Queue(grantSQL, integrations, operations, numbers, isFirst)
+	}
+}
+
+// Committed makes the Limiter remember the windows, once the transaction has committed, or has ended without grants.
+func (g *Grants) Committed() { g.limiter.remember(g) }
+
+// lockWindowSQL orders the grants of a window that are not made under the lock of the log.
+const lockWindowSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1::text || ' ' || $2, 0))`
+
+// Take takes up to n permits of a window in a transaction of its own, as many as are free. It is for operations that
+// are not granted together with commands.
+func (l *Limiter) Take(ctx context.Context, db database.Beginner, k Key, limit, n int) (d Decision, err error) {
+	if retryAfter, refused := l.Refused(k, limit); refused {
+		return Decision{Limit: limit, RetryAfter: retryAfter}, nil
+	}
+	grants := l.NewGrants()
+	grants.Want(k, limit)
+	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		var read, store pgx.Batch
+		read.Queue(lockWindowSQL, k.Integration, string(k.Operation))
+		grants.QueueRead(&read)
+		if err := tx.SendBatch(ctx, &read).Close(); err != nil {
+			return err
+		}
+		d = grants.Take(k, min(n, limit))
+		grants.QueueStore(&store)
+		return tx.SendBatch(ctx, &store).Close()
+	})
+	if err != nil {
+		return Decision{}, fmt.Errorf("take %s permits: %w", k.Operation, err)
+	}
+	grants.Committed()
+	return d, nil
+}
+
+// returnSQL takes permits back from the newest second that has some.
+const returnSQL = `UPDATE rate_limits SET permits = greatest(0, permits - $3)
+WHERE integration_id = $1 AND operation = $2 AND second = (
+    SELECT max(second) FROM rate_limits WHERE integration_id = $1 AND operation = $2)`
+
+// Return returns n unused permits of the latest Take. On an error they stay taken until their minute ends.
+func (l *Limiter) Return(ctx context.Context, db database.Execer, k Key, n int) error {
+	if _, err := db.Exec(ctx, returnSQL, k.Integration, string(k.Operation), n); err != nil {
+		return fmt.Errorf("return %s permits: %w", k.Operation, err)
+	}
+	return nil
+}
