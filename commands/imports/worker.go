@@ -14,6 +14,7 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
