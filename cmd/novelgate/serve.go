@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"novelgate/commands/committer"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 	"novelgate/internal/sandbox"
