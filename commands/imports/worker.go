@@ -27,7 +27,7 @@ type Committer interface {
 // Limiter counts lines per minute: a *ratelimit.Limiter.
 type Limiter interface {
 	Take(ctx context.Context, db database.Beginner, k ratelimit.Key, limit, n int) (ratelimit.Decision, error)
-	Return(ctx context.Context, db database.Execer, k ratelimit.Key, n int) error
+	Return(ctx context.Context, db database.Execer, k ratelimit.Key, taken ratelimit.Decision, n int) error
 }
 
 // Worker executes the lines of imports. Its fields are set before Run.
@@ -184,7 +184,7 @@ func (w *Worker) executeSome(ctx context.Context, v *visit, due []int, pace *pac
 	// A line uses a permit when it gets its outcome. Return the other permits, of lines that wait, are retried or were
 	// not submitted. The import need not pause then.
 	if unused := taken.Granted - (len(v.results) - before); unused > 0 {
-		if err := w.Limiter.Return(ctx, w.Store.Pool, lines, unused); err != nil {
+		if err := w.Limiter.Return(ctx, w.Store.Pool, lines, taken, unused); err != nil {
 			return w.limiterFailed(ctx, err), nil
 		}
 		pause = 0

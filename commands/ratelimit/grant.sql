@@ -1,5 +1,5 @@
--- Stores granted permits. $1: integrations, $2: operations, $3: numbers, $4: whether this is the first grant of the second; then what no
--- longer counts is deleted.
+-- Stores granted permits, and returns their second. $1: integrations, $2: operations, $3: numbers, $4: whether this is the first grant of
+-- the second; then what no longer counts is deleted.
 WITH k AS (
     SELECT k.*, floor(extract(epoch FROM clock_timestamp()))::bigint AS second
     FROM unnest($1::uuid[], $2::text[], $3::integer[], $4::boolean[]) AS k (integration_id, operation, permits, is_first)
@@ -11,3 +11,4 @@ WITH k AS (
 INSERT INTO rate_limits (integration_id, operation, second, permits)
 SELECT k.integration_id, k.operation, k.second, k.permits FROM k
 ON CONFLICT (integration_id, operation, second) DO UPDATE SET permits = rate_limits.permits + excluded.permits
+RETURNING second

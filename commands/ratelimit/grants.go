@@ -1,10 +1,12 @@
 package ratelimit
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -31,14 +33,15 @@ type Grants struct {
 type window struct {
 	limit   int
 	now     float64  // seconds since 1970 on the clock of the database
-	seconds []second // with permits that count, oldest first
-	used    int      // permits that count, with granted
+	seconds []second // with permits that count, oldest first, with those granted
+	used    int      // permits that count, with those granted
 	granted int
+	isFirst bool // these are the first grants of their second
 }
 
 type second struct {
 	at      int64
-	permits int32
+	permits int
 }
 
 // counts is how long a permit counts after the beginning of its second.
@@ -74,7 +77,7 @@ func (g *Grants) QueueRead(batch *pgx.Batch) {
 			w := windows[n-1]
 			w.now = now
 			for i, at := range seconds {
-				w.seconds, w.used = append(w.seconds, second{at, permits[i]}), w.used+int(permits[i])
+				w.seconds, w.used = append(w.seconds, second{at, int(permits[i])}), w.used+int(permits[i])
 			}
 		}
 		return rows.Err()
@@ -85,8 +88,7 @@ func (g *Grants) QueueRead(batch *pgx.Batch) {
 func (g *Grants) Take(k Key, n int) Decision {
 	w := g.windows[k]
 	granted := max(0, min(n, w.limit-w.used))
-	w.used += granted
-	w.granted += granted
+	w.grant(granted)
 	d := Decision{Granted: granted, Limit: w.limit, Remaining: max(0, w.limit-w.used)}
 	if granted < n {
 		d.RetryAfter = w.until(w.used - w.limit + 1)
@@ -94,33 +96,40 @@ func (g *Grants) Take(k Key, n int) Decision {
 	return d
 }
 
+func (w *window) grant(n int) {
+	if n == 0 {
+		return
+	}
+	at := int64(w.now)
+	i, found := slices.BinarySearchFunc(w.seconds, at, func(s second, at int64) int { return cmp.Compare(s.at, at) })
+	if !found {
+		w.seconds, w.isFirst = slices.Insert(w.seconds, i, second{at: at}), true
+	}
+	w.seconds[i].permits += n
+	w.used += n
+	w.granted += n
+}
+
 // until returns the time until n of the used permits no longer count; at most until none counts.
 func (w *window) until(n int) time.Duration {
-	end := int64(math.Floor(w.now)) + counts // of those that are granted now
-	for _, s := range w.seconds {
-		if n -= int(s.permits); n <= 0 {
-			end = s.at + counts
-			break
-		}
-	}
 	if w.limit <= 0 {
 		return Window
 	}
-	return time.Duration(math.Ceil((float64(end) - w.now) * float64(time.Second)))
-}
-
-// Granted reports whether permits are to be stored.
-func (g *Grants) Granted() bool {
-	for _, w := range g.windows {
-		if w.granted > 0 {
-			return true
+	end := w.now
+	for _, s := range w.seconds {
+		if s.permits > 0 {
+			end = float64(s.at + counts)
+		}
+		if n -= s.permits; n <= 0 {
+			break
 		}
 	}
-	return false
+	return time.Duration(math.Ceil((end - w.now) * float64(time.Second)))
 }
 
-// QueueStore queues the statement that stores the granted permits.
-func (g *Grants) QueueStore(batch *pgx.Batch) {
+// QueueStore queues the statement that stores the granted permits, and returns it; nil if there are none. The statement
+// returns the second of each grant.
+func (g *Grants) QueueStore(batch *pgx.Batch) *pgx.QueuedQuery {
 	var integrations []uuid.UUID
 	var operations []string
 	var numbers []int32
@@ -131,11 +140,12 @@ func (g *Grants) QueueStore(batch *pgx.Batch) {
 		}
 		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
 		numbers = append(numbers, int32(w.granted)) //nolint:gosec // at most the limit
-		isFirst = append(isFirst, len(w.seconds) == 0 || w.seconds[len(w.seconds)-1].at < int64(w.now))
+		isFirst = append(isFirst, w.isFirst)
 	}
-	if len(numbers) > 0 {
-		batch.Queue(grantSQL, integrations, operations, numbers, isFirst)
+	if len(numbers) == 0 {
+		return nil
 	}
+	return batch.Queue(grantSQL, integrations, operations, numbers, isFirst)
 }
 
 // Committed makes the Limiter remember the windows, once the transaction has committed, or has ended without grants.
@@ -147,8 +157,8 @@ const lockWindowSQL = `SELECT pg_advisory_xact_lock(hashtextextended($1::text ||
 // Take takes up to n permits of a window in a transaction of its own, as many as are free. It is for operations that
 // are not granted together with commands.
 func (l *Limiter) Take(ctx context.Context, db database.Beginner, k Key, limit, n int) (d Decision, err error) {
-	if retryAfter, refused := l.Refused(k, limit); refused {
-		return Decision{Limit: limit, RetryAfter: retryAfter}, nil
+	if limit <= 0 {
+		return Decision{RetryAfter: Window}, nil
 	}
 	grants := l.NewGrants()
 	grants.Want(k, limit)
@@ -159,8 +169,12 @@ func (l *Limiter) Take(ctx context.Context, db database.Beginner, k Key, limit, 
 		if err := tx.SendBatch(ctx, &read).Close(); err != nil {
 			return err
 		}
-		d = grants.Take(k, min(n, limit))
-		grants.QueueStore(&store)
+		d = grants.Take(k, n)
+		stored := grants.QueueStore(&store)
+		if stored == nil {
+			return nil
+		}
+		stored.QueryRow(func(row pgx.Row) error { return row.Scan(&d.second) })
 		return tx.SendBatch(ctx, &store).Close()
 	})
 	if err != nil {
@@ -170,15 +184,18 @@ func (l *Limiter) Take(ctx context.Context, db database.Beginner, k Key, limit, 
 	return d, nil
 }
 
-// returnSQL takes permits back from the newest second that has some.
-const returnSQL = `UPDATE rate_limits SET permits = greatest(0, permits - $3)
-WHERE integration_id = $1 AND operation = $2 AND second = (
-    SELECT max(second) FROM rate_limits WHERE integration_id = $1 AND operation = $2)`
+// returnSQL returns permits. $3: second in which they were granted; $4: their number.
+const returnSQL = `UPDATE rate_limits SET permits = permits - $4 WHERE integration_id = $1 AND operation = $2 AND second = $3`
 
-// Return returns n unused permits of the latest Take. On an error they stay taken until their minute ends.
-func (l *Limiter) Return(ctx context.Context, db database.Execer, k Key, n int) error {
-	if _, err := db.Exec(ctx, returnSQL, k.Integration, string(k.Operation), n); err != nil {
+// Return returns n unused permits that Take has granted. On an error they stay taken until their minute ends.
+func (l *Limiter) Return(ctx context.Context, db database.Execer, k Key, taken Decision, n int) error {
+	n = min(n, taken.Granted)
+	if n <= 0 {
+		return nil
+	}
+	if _, err := db.Exec(ctx, returnSQL, k.Integration, string(k.Operation), taken.second, n); err != nil {
 		return fmt.Errorf("return %s permits: %w", k.Operation, err)
 	}
+	l.returned(k, n)
 	return nil
 }

@@ -38,8 +38,10 @@ type Decision struct {
 	// Reset is the time until all permits are free, without further grants; 0 when they are.
 	Reset time.Duration
 	// RetryAfter is 0 if all wanted permits were granted. Otherwise it is the time until one more permit is free, at most
-	// Window plus a second.
+	// Window plus a second, unless the clock of the database was set back.
 	RetryAfter time.Duration
+
+	second int64 // in which Take has granted the permits
 }
 
 // Limiter remembers the windows as this replica saw them last. It is safe for concurrent use.
@@ -105,5 +107,15 @@ func (l *Limiter) remember(grants *Grants) {
 			seen.freeAt = now.Add(w.until(w.used - w.limit + 1))
 		}
 		l.windows[k] = seen
+	}
+}
+
+// returned stores that n permits of a window are free again.
+func (l *Limiter) returned(k Key, n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if w, ok := l.windows[k]; ok {
+		w.used, w.freeAt = max(0, w.used-n), time.Time{}
+		l.windows[k] = w
 	}
 }

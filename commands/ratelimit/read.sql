@@ -1,4 +1,5 @@
--- Permits of the last 61 seconds. $1: integrations, $2: operations. Permits of the future, after the clock was set back, do not count.
+-- Permits of the last 61 seconds. $1: integrations, $2: operations. After the clock was set back, permits of the next minute count, and
+-- later ones do not.
 SELECT k.n, t.now, w.seconds, w.permits
 FROM (SELECT extract(epoch FROM clock_timestamp())::double precision AS now) AS t
 CROSS JOIN unnest($1::uuid[], $2::text[]) WITH ORDINALITY AS k (integration_id, operation, n)
