@@ -69,7 +69,6 @@ func rolledBack(ctx context.Context, conn *pgxpool.Conn) bool {
 // execute is a transaction in two round trips: the first one locks the log and reads, the second one appends and
 // commits.
 func (b *batch) execute(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
-	defer b.config.Breaker.Watch(ctx)()
 	if err := b.read(ctx, conn, st, jobs); err != nil {
 		return err
 	}

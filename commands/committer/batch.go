@@ -16,9 +16,10 @@ import (
 // batch is the commands that are executed together.
 type batch struct {
 	*Committer
-	jobs    []*job
-	metLock bool               // the batch has met a locked row: see shortTimeoutSQL
-	lost    map[uuid.UUID]bool // batch ids of the attempts whose answer was lost; at most one of them is committed
+	metLock bool // the batch has met a locked row: see shortTimeoutSQL
+	// lost has the attempts whose answer was lost, by batch id, with the jobs that they have recorded. At most one of them
+	// is committed.
+	lost map[uuid.UUID]map[deliveryKey]*job
 }
 
 // commitOrSplit commits jobs together or, if that fails, one half after the other, down to the command at fault. It
@@ -62,7 +63,7 @@ func (b *batch) commit(ctx context.Context, jobs []*job) error {
 			return err
 		case busy: // until the time of the batch is up
 		case lost:
-			b.lost[st.id] = true
+			b.lost[st.id] = st.first
 		case unreachable:
 			if failures++; failures >= b.connectionAttempts && len(b.lost) == 0 {
 				return b.giveUp(err)

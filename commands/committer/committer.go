@@ -198,7 +198,7 @@ func (c *Committer) gather(jobs []*job) []*job {
 func (c *Committer) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
-	b := &batch{Committer: c, jobs: jobs, lost: map[uuid.UUID]bool{}}
+	b := &batch{Committer: c, lost: map[uuid.UUID]map[deliveryKey]*job{}}
 	b.commitOrSplit(ctx, jobs)
 }
 

@@ -3,7 +3,6 @@ package committer
 import (
 	"bytes"
 	"errors"
-	"slices"
 
 	"github.com/google/uuid"
 
@@ -58,11 +57,9 @@ func (st *state) claimTitle(j *job, n *novel.Novel) (slug string) {
 	return slug
 }
 
-// isOwn reports whether an earlier attempt of this batch, whose answer was lost, has recorded d for j. Of several jobs
-// with one key it has recorded the first; the others are retries.
-func (b *batch) isOwn(j *job, d *delivery) bool {
-	return b.lost[d.batch] && j == b.jobs[slices.IndexFunc(b.jobs, func(other *job) bool { return other.key == j.key })]
-}
+// isOwn reports whether an earlier attempt of this batch, whose answer was lost, has recorded d for j. Other jobs with
+// the same key are retries.
+func (b *batch) isOwn(j *job, d *delivery) bool { return b.lost[d.batch][j.key] == j }
 
 // append adds the event of a job to the events of the attempt.
 func (st *state) append(

@@ -100,6 +100,7 @@ func (st *state) parent(key deliveryKey) (post.Parent, error) {
 // read begins the transaction, locks the log, and loads the data for the decisions on jobs, in one round trip, with one
 // more when novels will be created. Each statement sees what was committed before the lock.
 func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job) error {
+	defer b.config.Breaker.Watch(ctx)() // only while it waits, or it would end its own session when this process is slow
 	statements := &pgx.Batch{}
 	statements.Queue("begin")
 	st.held = eventlog.Lock(statements)
