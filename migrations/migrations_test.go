@@ -1,6 +1,7 @@
 package migrations_test
 
 import (
+	"database/sql"
 	"errors"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
+	"github.com/pressly/goose/v3"
 
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
@@ -129,9 +131,8 @@ func TestApplyFails(t *testing.T) {
 // TestStepsAreNumbered: without gaps, and each can be reverted.
 func TestStepsAreNumbered(t *testing.T) {
 	t.Parallel()
-	form := regexp.MustCompile(`^[0-9]{5}_[a-z_]+$`)
 	for i, step := range steps(t) {
-		if !form.MatchString(step) || !strings.HasPrefix(step, strings.Repeat("0", 4)+string(rune('1'+i))) && i < 9 {
+		if form := fmt.Sprintf(`^%05d_[a-z_]+$`, i+1); !regexp.MustCompile(form).MatchString(step) {
 			t.Errorf("step %d is named %s", i+1, step)
 		}
 		content := testdb.Must(os.ReadFile(step + ".sql"))(t)
@@ -143,7 +144,63 @@ func TestStepsAreNumbered(t *testing.T) {
 	}
 }
 
-// TestTablesAreDescribed: every table and column has a comment.
+// schemaSQL describes everything that steps create, except the rights on the database and the rows.
+const schemaSQL = `
+WITH schemas AS (SELECT n.* FROM pg_namespace AS n WHERE n.nspname !~ '^pg_' AND n.nspname <> 'information_schema'),
+    relations AS (SELECT c.* FROM schemas AS n JOIN pg_class AS c ON c.relnamespace = n.oid AND c.relname !~ '^goose_')
+SELECT concat_ws(' ', 'schema', nspname, nspacl, obj_description(oid, 'pg_namespace')) FROM schemas
+UNION ALL SELECT concat_ws(' ', 'relation', oid::regclass, relkind, reloptions, relacl,
+    obj_description(oid, 'pg_class'), CASE relkind WHEN 'v' THEN pg_get_viewdef(oid)
+        WHEN 'i' THEN pg_get_indexdef(oid) END) FROM relations
+UNION ALL SELECT concat_ws(' ', 'column', c.oid::regclass, a.attnum, a.attname, format_type(a.atttypid, a.atttypmod),
+    a.attnotnull, a.attstorage, a.attidentity, pg_get_expr(d.adbin, d.adrelid), col_description(c.oid, a.attnum))
+    FROM relations AS c JOIN pg_attribute AS a ON a.attrelid = c.oid AND a.attnum > 0
+    LEFT JOIN pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = a.attnum
+UNION ALL SELECT concat_ws(' ', 'constraint', c.oid::regclass, x.conname, pg_get_constraintdef(x.oid))
+    FROM relations AS c JOIN pg_constraint AS x ON x.conrelid = c.oid
+UNION ALL SELECT concat_ws(' ', 'trigger', t.tgenabled, pg_get_triggerdef(t.oid))
+    FROM relations AS c JOIN pg_trigger AS t ON t.tgrelid = c.oid AND NOT t.tgisinternal
+UNION ALL SELECT concat_ws(' ', 'function', pg_get_functiondef(p.oid), p.proacl, obj_description(p.oid, 'pg_proc'))
+    FROM pg_proc AS p JOIN schemas AS n ON n.oid = p.pronamespace
+UNION ALL SELECT concat_ws(' ', 'rights on later objects', defaclnamespace::regnamespace, defaclobjtype, defaclacl)
+    FROM pg_default_acl
+ORDER BY 1`
+
+// TestStepsAreReversible: reverting a step leaves the schema from before it, and applying it again gives the same
+// schema as the first time.
+func TestStepsAreReversible(t *testing.T) {
+	t.Parallel()
+	url := testdb.NewEmpty(t)
+	conn := connect(t, url)
+	db := testdb.Must(sql.Open("pgx", url))(t)
+	t.Cleanup(func() { _ = db.Close() })
+	provider := testdb.Must(goose.NewProvider(goose.DialectPostgres, db, os.DirFS(".")))(t)
+
+	schemas := [][]string{testdb.Values[string](t, conn, schemaSQL)} // after each step
+	expect := func(after string, want []string) {
+		t.Helper()
+		if diff := cmp.Diff(want, testdb.Values[string](t, conn, schemaSQL)); diff != "" {
+			t.Errorf("the schema after %s (-want +got):\n%s", after, diff)
+		}
+	}
+	for i, step := range steps(t) {
+		testdb.Must(provider.UpByOne(t.Context()))(t)
+		schemas = append(schemas, testdb.Values[string](t, conn, schemaSQL))
+		if cmp.Equal(schemas[i], schemas[i+1]) {
+			t.Errorf("%s changes nothing that this test sees", step)
+		}
+		testdb.Must(provider.Down(t.Context()))(t)
+		expect("the Down of "+step, schemas[i])
+		testdb.Must(provider.UpByOne(t.Context()))(t)
+		expect("a second Up of "+step, schemas[i+1])
+	}
+	testdb.Must(provider.DownTo(t.Context(), 0))(t)
+	expect("the Down of all steps", schemas[0])
+	testdb.Must(provider.Up(t.Context()))(t)
+	expect("a second Up of all steps", schemas[len(schemas)-1])
+}
+
+// TestTablesAreDescribed: every table and view has a comment.
 func TestTablesAreDescribed(t *testing.T) {
 	t.Parallel()
 	conn := testdb.Must(pgx.Connect(t.Context(), testdb.New(t)))(t)

@@ -101,7 +101,7 @@ const maxCandidates = 200
 // facetsSQL finds the novels that a filter may select. $1: facets; $2: folded text; $3: limit; $4, $5: owner and
 // language, as $3 and $5 of novels.sql. An unknown owner gives the facet NULL, which no novel has.
 // The join names title_lookup, so that PostgreSQL locks the table before the statement gets its snapshot: otherwise a
-// rebuild could exchange the table in between (see posts_of_authors in migrations/00006_posts_authors.sql).
+// rebuild could exchange the table in between (see posts_of_authors in migrations/00005_projections.sql).
 const facetsSQL = `SELECT novels_with_facets($1::text[]
     || CASE WHEN $5 <> '' THEN ARRAY['language:' || lower($5)] ELSE '{}' END
     || CASE WHEN $4::text = '' THEN ARRAY['owner:']

@@ -111,8 +111,8 @@ func (f *fixture) integration(t *testing.T) uuid.UUID {
 	t.Helper()
 	id := uuid.New()
 	testdb.Exec(t, f.pool, `INSERT INTO integrations (integration_id, name, enabled, can_create_novels, can_post, can_import,
-    posts_per_minute, novels_per_minute, review, stream_version, registered_at)
-VALUES ($1, $1::uuid::text, true, true, true, true, 0, 0, false, 1, now())`, id)
+    posts_per_minute, novels_per_minute, lines_per_minute, review, stream_version, registered_at)
+VALUES ($1, $1::uuid::text, true, true, true, true, 0, 0, 60000, false, 1, now())`, id)
 	return id
 }
 

@@ -33,13 +33,6 @@ var statements = []statement{
 		indexes:   []string{"title_lookup_pkey", "threads_pkey"},
 	},
 	{
-		file: "commands/committer/check_cache.sql", parameters: "bigint, integer, text[], uuid[], oid, text",
-		arguments: "0, 32, ARRAY['no title'], ARRAY[gen_random_uuid()], to_regclass('title_lookup')::oid, NULL",
-		indexes: []string{
-			"events_pkey", "events_novel_decisions", "title_lookup_novel_key", "settings_pkey", "author_decisions_blocked_idx",
-		},
-	},
-	{
 		file: "commands/committer/read_slugs.sql", parameters: "text[]", arguments: "ARRAY['slug-1','no-slug']",
 		indexes: []string{"title_lookup_slug_key"},
 	},

@@ -17,7 +17,8 @@ CREATE TABLE ledger_tiles (
     first_node bigint   NOT NULL CHECK (first_node >= 0),
     hashes     bytea    NOT NULL CHECK (length(hashes) > 0 AND length(hashes) % 32 = 0),
     CONSTRAINT ledger_tiles_pkey PRIMARY KEY (level, first_node)
-);
+-- Rows never change, so vacuum freezes them once, early.
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 ALTER TABLE ledger_tiles ALTER COLUMN hashes SET STORAGE EXTERNAL;
 
 COMMENT ON TABLE ledger_tiles IS 'Merkle tree tiles of height 8, in pieces: a tile is the concatenation of the pieces from node 256 n on, up to 256 hashes.';
@@ -127,27 +128,65 @@ COMMENT ON COLUMN ledger_publications.origin IS 'Origin of the last checkpoint t
 COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint that the endpoint accepted.';
 COMMENT ON COLUMN ledger_publications.published_at IS 'When the endpoint accepted it.';
 
+-- Cosignatures come about once a second. Old ones are deleted, because nothing reads them once newer ones are there.
+CREATE TABLE ledger_cosignatures (
+    origin      text        NOT NULL,
+    tree_size   bigint      NOT NULL,
+    witness     text        NOT NULL,
+    signature   text        NOT NULL,
+    quorum      integer     NOT NULL CHECK (quorum > 0),
+    cosigned_at timestamptz NOT NULL,
+    CONSTRAINT ledger_cosignatures_pkey PRIMARY KEY (origin, tree_size, witness),
+    CONSTRAINT ledger_cosignatures_checkpoint FOREIGN KEY (origin, tree_size) REFERENCES ledger_checkpoints (origin, tree_size)
+);
+CREATE INDEX ledger_cosignatures_of ON ledger_cosignatures (origin, witness, tree_size);
+
+COMMENT ON TABLE ledger_cosignatures IS 'Cosignatures of witnesses on checkpoints, which are served with them: those on the newest checkpoints, and the newest one of each witness.';
+COMMENT ON COLUMN ledger_cosignatures.origin IS 'Origin line of the checkpoint.';
+COMMENT ON COLUMN ledger_cosignatures.tree_size IS 'Number of entries that the checkpoint covers.';
+COMMENT ON COLUMN ledger_cosignatures.witness IS 'Public key of the witness (C2SP signed-note).';
+COMMENT ON COLUMN ledger_cosignatures.signature IS 'Signature line of the note, with its line feed, verified with that key.';
+COMMENT ON COLUMN ledger_cosignatures.quorum IS 'Quorum of the replica that requested this cosignature. A checkpoint with as many cosignatures has reached the quorum.';
+COMMENT ON COLUMN ledger_cosignatures.cosigned_at IS 'When it was stored, by the clock of the database.';
+
+-- The 16 checkpoints are those from which the served one is chosen.
+CREATE FUNCTION ledger_cosignature_is_needed(p_origin text, p_tree_size bigint, p_witness text) RETURNS boolean LANGUAGE sql STABLE AS $$
+    SELECT p_tree_size >= (
+            SELECT min(c.tree_size) FROM (
+                SELECT tree_size FROM public.ledger_checkpoints WHERE origin = p_origin ORDER BY tree_size DESC LIMIT 16) AS c)
+        OR NOT EXISTS (
+            SELECT FROM public.ledger_cosignatures AS newer
+            WHERE newer.origin = p_origin AND newer.witness = p_witness AND newer.tree_size > p_tree_size)
+$$;
+COMMENT ON FUNCTION ledger_cosignature_is_needed IS 'Whether a cosignature stays: on one of the 16 newest checkpoints of its origin, or the newest one of its witness there.';
+
+-- +goose StatementBegin
+CREATE FUNCTION ledger_cosignature_stays() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF public.ledger_cosignature_is_needed(OLD.origin, OLD.tree_size, OLD.witness) THEN
+        RAISE EXCEPTION 'DELETE on % is refused: the cosignature is still needed', TG_TABLE_NAME
+            USING ERRCODE = 'restrict_violation';
+    END IF;
+    RETURN OLD;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION ledger_cosignature_stays IS 'Refuses to delete a cosignature that is still needed.';
+
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_tiles FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_origins FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_keys FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
 CREATE TRIGGER ledger_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON ledger_checkpoints FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_append_only BEFORE UPDATE OR TRUNCATE ON ledger_cosignatures FOR EACH STATEMENT EXECUTE FUNCTION ledger_is_append_only();
+CREATE TRIGGER ledger_cosignature_stays BEFORE DELETE ON ledger_cosignatures FOR EACH ROW EXECUTE FUNCTION ledger_cosignature_stays();
 -- ALWAYS: also with session_replication_role = replica.
 ALTER TABLE ledger_tiles ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_origins ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_keys ENABLE ALWAYS TRIGGER ledger_append_only;
 ALTER TABLE ledger_checkpoints ENABLE ALWAYS TRIGGER ledger_append_only;
-ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
-ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_stays;
-
--- Rows never change, so vacuum freezes them once, early.
-ALTER TABLE ledger_tiles SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
+ALTER TABLE ledger_cosignatures ENABLE ALWAYS TRIGGER ledger_append_only, ENABLE ALWAYS TRIGGER ledger_cosignature_stays;
+ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows, ENABLE ALWAYS TRIGGER ledger_state_stays;
 
 -- +goose Down
-DROP TABLE ledger_publications;
-DROP TABLE ledger_checkpoints;
-DROP TABLE ledger_keys;
-DROP TABLE ledger_origins;
-DROP TABLE ledger_state;
-DROP TABLE ledger_tiles;
-DROP FUNCTION ledger_state_only_grows();
-DROP FUNCTION ledger_is_append_only();
+DROP TABLE ledger_cosignatures, ledger_publications, ledger_checkpoints, ledger_keys, ledger_origins, ledger_state, ledger_tiles;
+DROP FUNCTION ledger_cosignature_stays, ledger_cosignature_is_needed, ledger_state_only_grows, ledger_is_append_only;

@@ -1,87 +1,48 @@
--- The asynchronous projections novels and activity, the views for analysts, and the role of analysts.
+-- The views for analysts.
 
 -- +goose Up
-CREATE TABLE novels (
-    novel_id       uuid        NOT NULL,
-    title          text        NOT NULL,
-    slug           text        NOT NULL,
-    author         text        NOT NULL,
-    synopsis       text        NOT NULL,
-    cover_url      text        NOT NULL,
-    genres         text[]      NOT NULL,
-    language       text        NOT NULL,
-    reading_status text        NOT NULL,
-    state          text        NOT NULL,
-    owner_id       uuid,
-    created_by     uuid,
-    created_at     timestamptz NOT NULL,
-    updated_at     timestamptz,
-    updates        integer     NOT NULL DEFAULT 0,
-    moderated_at   timestamptz,
-    moderations    integer     NOT NULL DEFAULT 0,
-    stream_version integer     NOT NULL CHECK (stream_version > 0),
-    CONSTRAINT novels_pkey PRIMARY KEY (novel_id)
-) WITH (fillfactor = 80);
+-- The planner removes the join from queries that select neither text nor key, because there is at most one event.
+CREATE VIEW analytics.posts AS
+SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number,
+       CASE WHEN p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)
+            THEN e.personal ->> 'content' END AS content,
+       p.written_at, p.recorded_at AS received_at, e.event_id AS idempotency_key,
+       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth
+FROM posts p
+LEFT JOIN author_decisions d ON d.author_id = p.author_id
+LEFT JOIN events e ON e.stream_id = p.post_id AND e.stream_version = 1;
 
-COMMENT ON TABLE novels IS 'Projection novels: one row per novel with its current state and a summary of its history. Rebuildable from events.';
-COMMENT ON COLUMN novels.synopsis IS 'Empty when there is none; so are cover_url, language and reading_status.';
-COMMENT ON COLUMN novels.owner_id IS 'Integration that owns the novel now; NULL when the host platform does.';
-COMMENT ON COLUMN novels.created_by IS 'Integration that created the novel; NULL when the host platform did.';
-COMMENT ON COLUMN novels.updates IS 'Number of updates, including those without changes.';
-COMMENT ON COLUMN novels.moderations IS 'Number of approvals, rejections and publications by staff after its creation.';
-COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: earlier events are not applied again.';
+COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
+COMMENT ON COLUMN analytics.posts.post_id IS 'The comment, as the API returned it (postId).';
+COMMENT ON COLUMN analytics.posts.thread_id IS 'Discussion thread that the comment is in.';
+COMMENT ON COLUMN analytics.posts.novel_id IS 'Novel that the thread discusses.';
+COMMENT ON COLUMN analytics.posts.integration_id IS 'Partner integration that delivered the comment.';
+COMMENT ON COLUMN analytics.posts.author_id IS 'Who wrote it: analytics.authors.author_id. NULL once the comment was erased.';
+COMMENT ON COLUMN analytics.posts.parent_post_id IS 'Comment that this one replies to; NULL when top-level.';
+COMMENT ON COLUMN analytics.posts.chapter_number IS 'Chapter, exact decimal; 0 is the prologue; NULL for a comment on the novel as a whole.';
+COMMENT ON COLUMN analytics.posts.written_at IS 'When the comment was written, according to the partner; time of receipt if the partner did not say.';
+COMMENT ON COLUMN analytics.posts.received_at IS 'When the comment was received.';
+COMMENT ON COLUMN analytics.posts.idempotency_key IS 'Idempotency-Key of the delivery: the partner''s own identifier of the comment.';
+COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered; NULL while staff hide the comment, and once it was erased.';
+COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment from readers, by itself or with all of its author''s.';
+COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom the comment is attributed; NULL while it is attributed to the partner platform. Follows the author''s link at once, for old comments too.';
+COMMENT ON COLUMN analytics.posts.depth IS 'How many replies up the top-level comment is: 0 for that itself, 1 for an answer to it.';
 
--- The counters below are one projection, activity: the same events change all of them, so the events are read once, and the counters
--- always agree. A row is updated in place while its page has room (HOT), because no index has a counter.
-CREATE TABLE activity_applied (
-    one_row  boolean NOT NULL DEFAULT true CHECK (one_row),
-    position bigint  NOT NULL,
-    CONSTRAINT activity_applied_pkey PRIMARY KEY (one_row)
-) WITH (fillfactor = 10);
+CREATE VIEW analytics.authors AS
+SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,
+       d.member_id, coalesce(d.blocked, false) AS blocked
+FROM authors a
+LEFT JOIN author_decisions d ON d.author_id = a.author_id;
 
-COMMENT ON TABLE activity_applied IS 'Projection activity: how far its tables have counted the log.';
-COMMENT ON COLUMN activity_applied.position IS 'Events with a smaller log_index are not counted again.';
-
-CREATE TABLE daily_facts (
-    day            date    NOT NULL,
-    integration_id uuid    NOT NULL,
-    novel_id       uuid    NOT NULL,
-    posts          integer NOT NULL,
-    novels_created integer NOT NULL,
-    novels_updated integer NOT NULL,
-    CONSTRAINT daily_facts_pkey PRIMARY KEY (day, integration_id, novel_id)
-) WITH (fillfactor = 70);
-
-COMMENT ON TABLE daily_facts IS 'Projection activity: counts per UTC day, integration and novel. Rebuildable from events.';
-
-CREATE TABLE thread_activity (
-    thread_id         uuid        NOT NULL,
-    novel_id          uuid        NOT NULL,
-    posts             bigint      NOT NULL,
-    replies           bigint      NOT NULL,
-    first_post_id     uuid        NOT NULL,
-    first_post_at     timestamptz NOT NULL,
-    last_post_id      uuid        NOT NULL,
-    last_post_at      timestamptz NOT NULL,
-    first_received_at timestamptz NOT NULL,
-    last_received_at  timestamptz NOT NULL,
-    CONSTRAINT thread_activity_pkey PRIMARY KEY (thread_id)
-) WITH (fillfactor = 50);
-
-COMMENT ON TABLE thread_activity IS 'Projection activity: counts of imports per thread. Rebuildable from events.';
-
-CREATE TABLE integration_activity (
-    integration_id    uuid        NOT NULL,
-    posts             bigint      NOT NULL,
-    replies           bigint      NOT NULL,
-    novels_created    bigint      NOT NULL,
-    novels_updated    bigint      NOT NULL,
-    first_activity_at timestamptz NOT NULL,
-    last_activity_at  timestamptz NOT NULL,
-    CONSTRAINT integration_activity_pkey PRIMARY KEY (integration_id)
-) WITH (fillfactor = 20);
-
-COMMENT ON TABLE integration_activity IS 'Projection activity: counts of deliveries per integration. Rebuildable from events.';
+COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
+COMMENT ON COLUMN analytics.authors.author_id IS 'The author; derived from integration_id and external_uuid.';
+COMMENT ON COLUMN analytics.authors.integration_id IS 'Partner integration whose user the author is.';
+COMMENT ON COLUMN analytics.authors.external_uuid IS 'The partner''s identifier of the user (uuid).';
+COMMENT ON COLUMN analytics.authors.display_name IS 'User name on the comment that was written last.';
+COMMENT ON COLUMN analytics.authors.display_name_at IS 'When that comment was written.';
+COMMENT ON COLUMN analytics.authors.first_seen_at IS 'When the first comment of the author was received, however old it was then.';
+COMMENT ON COLUMN analytics.authors.member_id IS 'Member of the host platform to whom staff linked the author; NULL when not linked.';
+COMMENT ON COLUMN analytics.authors.blocked IS 'Whether comments of the author are refused.';
 
 CREATE VIEW analytics.novels AS
 SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(cover_url, '') AS cover_url, genres,
@@ -205,75 +166,6 @@ COMMENT ON COLUMN analytics.freshness.lag_events IS 'Events that are recorded an
 COMMENT ON COLUMN analytics.freshness.lag_seconds IS 'Age of the oldest of these events; 0 without any.';
 COMMENT ON COLUMN analytics.freshness.as_of IS 'Everything committed before this time is in the views. Transactions that were running at this time are not, and may have an earlier received_at.';
 
--- The role of analysts may only read the schema analytics. Roles belong to the whole cluster, and other databases may be migrated at
--- the same time. If this role lacks the right to create roles, or to change the rights of PUBLIC, this step prints a notice and
--- continues; docs/operations.md has the statements for a role with that right.
--- +goose StatementBegin
-DO $$
-DECLARE
-    routine regprocedure;
-BEGIN
-    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN
-        BEGIN
-            CREATE ROLE novelgate_analytics NOLOGIN;
-        EXCEPTION
-            WHEN duplicate_object OR unique_violation THEN NULL; -- the migration of another database was faster
-            WHEN insufficient_privilege THEN
-                RAISE NOTICE 'The role novelgate_analytics was not created: % may not create roles.', current_user
-                    USING HINT = 'See "Analysts" in docs/operations.md.';
-        END;
-    END IF;
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN
-        GRANT USAGE ON SCHEMA analytics TO novelgate_analytics;
-        GRANT SELECT ON ALL TABLES IN SCHEMA analytics TO novelgate_analytics;
-        ALTER DEFAULT PRIVILEGES IN SCHEMA analytics GRANT SELECT ON TABLES TO novelgate_analytics;
-    END IF;
-
-    -- By default PUBLIC may execute every function. Functions of extensions are left unchanged. A function in a view runs with the rights
-    -- of the user who queries the view: functions of the present views keep theirs, and a later one needs GRANT EXECUTE TO PUBLIC.
-    FOR routine IN
-        SELECT p.oid::regprocedure FROM pg_proc AS p
-        WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)
-          AND pg_has_role(p.proowner, 'USAGE')
-          AND NOT EXISTS (SELECT FROM pg_depend AS d WHERE d.classid = 'pg_proc'::regclass AND d.objid = p.oid AND d.deptype = 'e')
-          AND NOT EXISTS (
-              SELECT FROM pg_depend AS d
-              JOIN pg_rewrite AS w ON w.oid = d.objid AND d.classid = 'pg_rewrite'::regclass
-              JOIN pg_class AS v ON v.oid = w.ev_class AND v.relnamespace = 'analytics'::regnamespace
-              WHERE d.refclassid = 'pg_proc'::regclass AND d.refobjid = p.oid)
-    LOOP
-        EXECUTE format('REVOKE EXECUTE ON ROUTINE %s FROM PUBLIC', routine);
-    END LOOP;
-    ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON ROUTINES FROM PUBLIC;
-
-    IF (SELECT pg_has_role(n.nspowner, 'USAGE') FROM pg_namespace AS n WHERE n.nspname = 'public') THEN
-        REVOKE CREATE ON SCHEMA public FROM PUBLIC;
-    ELSE
-        RAISE NOTICE 'Everybody may still create tables in schema public if its owner lets them: % does not own it.', current_user;
-    END IF;
-    IF (SELECT pg_has_role(d.datdba, 'USAGE') FROM pg_database AS d WHERE d.datname = current_database()) THEN
-        EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC', current_database());
-    ELSE
-        RAISE NOTICE 'Everybody may still create temporary tables: % does not own the database.', current_user;
-    END IF;
-END
-$$;
--- +goose StatementEnd
-
 -- +goose Down
--- The role stays: it belongs to the cluster.
--- +goose StatementBegin
-DO $$
-BEGIN
-    IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN
-        ALTER DEFAULT PRIVILEGES IN SCHEMA analytics REVOKE SELECT ON TABLES FROM novelgate_analytics;
-        REVOKE SELECT ON ALL TABLES IN SCHEMA analytics FROM novelgate_analytics;
-        REVOKE USAGE ON SCHEMA analytics FROM novelgate_analytics;
-    END IF;
-END
-$$;
--- +goose StatementEnd
-ALTER DEFAULT PRIVILEGES GRANT EXECUTE ON ROUTINES TO PUBLIC;
-DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_facts, analytics.daily_authors,
-          analytics.integration_activity, analytics.thread_activity, analytics.novels;
-DROP TABLE integration_activity, thread_activity, daily_facts, activity_applied, novels;
+DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_facts, analytics.daily_authors, analytics.integration_activity,
+          analytics.thread_activity, analytics.novels, analytics.authors, analytics.posts;

@@ -1,4 +1,5 @@
--- The event log: one append-only table, from which everything else is derived.
+-- The event log: one append-only table, from which everything else is derived. It allows one change, the erasure of personal data in the
+-- events of an author. With it, the settings of this database.
 
 -- +goose Up
 CREATE TABLE events (
@@ -31,7 +32,8 @@ CREATE TABLE events (
     -- pass.
     CONSTRAINT events_post_id_is_of_key CHECK (stream_type <> 'post' OR stream_version > 1 OR integration_id IS NOT NULL
         AND substring(uuid_send(stream_id) FOR 6) = substring(sha256(uuid_send(integration_id) || convert_to(event_id, 'UTF8')) FOR 6))
-);
+-- Rows never change, so vacuum freezes them once, early.
+) WITH (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
 
 -- event_id first: with event_source first, `event_id = ANY (…)` would scan a whole source. Comments are left out, because
 -- events_stream_key covers them, and an entry of 80 random bytes would be added for each.
@@ -39,9 +41,13 @@ CREATE UNIQUE INDEX events_id_key ON events (event_id, event_source, integration
     WHERE stream_type <> 'post' OR stream_version > 1;
 COMMENT ON INDEX events_id_key IS 'One event for each key and source. For comments events_stream_key ensures this, because their stream_id derives from integration and key.';
 
+-- For the relay, which deletes the messages of erased events from its stream.
+CREATE INDEX events_erased ON events (log_index) WHERE personal_digest IS NOT NULL;
+COMMENT ON INDEX events_erased IS 'Events whose personal part was erased. Appends add nothing to it.';
+
 COMMENT ON TABLE events IS 'Append-only event log, ordered by log_index.';
 COMMENT ON COLUMN events.log_index IS 'Place in the log: 0, 1, 2, … without gaps, in the order of commits. Also the leaf index in the ledger.';
-COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post, integration.';
+COMMENT ON COLUMN events.stream_type IS 'Kind of aggregate: novel, thread, post, author, integration, person, projection.';
 COMMENT ON COLUMN events.stream_id IS 'Identifier of the aggregate.';
 COMMENT ON COLUMN events.stream_version IS 'Version of the aggregate after this event: 1, 2, 3, … without gaps.';
 COMMENT ON COLUMN events.event_id IS 'CloudEvents id: the Idempotency-Key of the command that caused the event.';
@@ -77,9 +83,6 @@ FROM events;
 
 COMMENT ON VIEW event_log IS 'The event log for human readers: with complete sources, and the metadata as one JSON object.';
 
--- Rows never change, so vacuum freezes them once, early.
-ALTER TABLE events SET (autovacuum_vacuum_insert_scale_factor = 0.05, autovacuum_freeze_min_age = 0);
-
 -- +goose StatementBegin
 CREATE FUNCTION events_are_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
@@ -90,12 +93,87 @@ END
 $$;
 -- +goose StatementEnd
 
-CREATE TRIGGER events_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON events
+CREATE FUNCTION personal_digest(p_salt uuid, p_personal json) RETURNS bytea LANGUAGE sql IMMUTABLE AS $$
+    SELECT CASE WHEN p_salt IS NULL THEN '\x02'::bytea || sha256(convert_to(p_personal::text, 'UTF8'))
+                ELSE '\x01'::bytea || sha256(uuid_send(p_salt) || convert_to(p_personal::text, 'UTF8')) END
+$$;
+COMMENT ON FUNCTION personal_digest IS 'Digest of the personal part of an event in its ledger entry.';
+
+-- +goose StatementBegin
+CREATE FUNCTION events_lose_what_is_personal() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE
+    author text := current_setting('novelgate.erasure', true);
+BEGIN
+    IF coalesce(author, '') = ''
+       OR coalesce(OLD.integration_id::text, OLD.data ->> 'integrationId') || '/' || (OLD.personal ->> 'uuid') IS DISTINCT FROM author
+       OR NEW.personal IS NOT NULL OR NEW.salt IS NOT NULL
+       OR NEW.personal_digest IS DISTINCT FROM personal_digest(OLD.salt, OLD.personal)
+       OR (OLD.log_index, OLD.stream_version, OLD.recorded_at, OLD.stream_id, OLD.batch_id, OLD.integration_id, OLD.key_id,
+           OLD.fingerprint, OLD.stream_type, OLD.event_type, OLD.event_source, OLD.event_id, OLD.request_id,
+           OLD.actor, OLD.correlation, OLD.causation, OLD.traceparent, OLD.data::text)
+          IS DISTINCT FROM
+          (NEW.log_index, NEW.stream_version, NEW.recorded_at, NEW.stream_id, NEW.batch_id, NEW.integration_id, NEW.key_id,
+           NEW.fingerprint, NEW.stream_type, NEW.event_type, NEW.event_source, NEW.event_id, NEW.request_id,
+           NEW.actor, NEW.correlation, NEW.causation, NEW.traceparent, NEW.data::text)
+    THEN
+        RAISE EXCEPTION 'UPDATE on events is refused: the event log is append-only'
+            USING ERRCODE = 'restrict_violation',
+                  HINT = 'Only erase_author_events changes a stored event: it replaces the personal part and the salt by their digest.';
+    END IF;
+    RETURN NEW;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION events_lose_what_is_personal IS 'Refuses every change of a stored event except the replacement of personal and salt by their digest, for the author whose events are being erased.';
+
+CREATE TRIGGER events_append_only BEFORE DELETE OR TRUNCATE ON events
     FOR EACH STATEMENT EXECUTE FUNCTION events_are_append_only();
+-- Without the marker an update is refused, even if it matches no row, …
+CREATE TRIGGER events_no_update BEFORE UPDATE ON events
+    FOR EACH STATEMENT WHEN (coalesce(current_setting('novelgate.erasure', true), '') = '')
+    EXECUTE FUNCTION events_are_append_only();
+-- … and the marker alone allows no other change.
+CREATE TRIGGER events_only_erasure BEFORE UPDATE ON events
+    FOR EACH ROW EXECUTE FUNCTION events_lose_what_is_personal();
 -- ALWAYS: also with session_replication_role = replica.
-ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only;
+ALTER TABLE events ENABLE ALWAYS TRIGGER events_append_only, ENABLE ALWAYS TRIGGER events_no_update,
+    ENABLE ALWAYS TRIGGER events_only_erasure;
+
+-- +goose StatementBegin
+CREATE FUNCTION erase_author_events(p_integration_id uuid, p_external_uuid text, p_streams uuid[]) RETURNS integer
+LANGUAGE plpgsql SET jit = off AS $$
+DECLARE
+    author text := p_integration_id || '/' || p_external_uuid;
+    erased integer;
+BEGIN
+    PERFORM set_config('novelgate.erasure', author, true);
+    UPDATE events AS e SET personal = NULL, salt = NULL, personal_digest = personal_digest(e.salt, e.personal)
+    WHERE e.stream_id = ANY (p_streams) AND e.personal IS NOT NULL
+      AND coalesce(e.integration_id::text, e.data ->> 'integrationId') || '/' || (e.personal ->> 'uuid') = author
+      -- Decisions after the erasure are kept.
+      AND (e.stream_type <> 'author' OR EXISTS (
+          SELECT FROM events AS later
+          WHERE later.stream_id = e.stream_id AND later.stream_version > e.stream_version AND later.event_type LIKE 'author.erased.%'));
+    GET DIAGNOSTICS erased = ROW_COUNT;
+    PERFORM set_config('novelgate.erasure', '', true);
+    RETURN erased;
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION erase_author_events IS 'Erases personal and salt of the events in these streams that belong to the author of an integration with an identifier, and returns their number. Call it with few streams at a time.';
+
+CREATE TABLE settings (
+    name  text NOT NULL PRIMARY KEY,
+    value text NOT NULL
+);
+
+INSERT INTO settings (name, value) VALUES ('log_id', gen_random_uuid());
+
+COMMENT ON TABLE settings IS 'Facts about this database, such as the hash of the fold table that title_lookup was built with.';
 
 -- +goose Down
+DROP TABLE settings;
+DROP FUNCTION erase_author_events;
 DROP VIEW event_log;
 DROP TABLE events;
-DROP FUNCTION events_are_append_only();
+DROP FUNCTION events_lose_what_is_personal, personal_digest, events_are_append_only;

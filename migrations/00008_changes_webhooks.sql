@@ -1,6 +1,19 @@
--- Webhooks of partners: endpoints, positions, and attempts. Configuration, not derived from events.
+-- The change feed: the projection changes, an index of the log by partner (docs/decisions/0021-change-feed.md). Webhooks send it to
+-- endpoints of partners; they are configuration, not derived from events.
 
 -- +goose Up
+CREATE TABLE changes (
+    integration_id uuid        NOT NULL,
+    log_index      bigint      NOT NULL,
+    kind           text        NOT NULL,
+    CONSTRAINT changes_pkey PRIMARY KEY (integration_id, log_index)
+);
+
+COMMENT ON TABLE changes IS 'Projection changes: the events that concern each partner. Their contents are read from the log. Rebuildable from events; holds no personal data.';
+COMMENT ON COLUMN changes.integration_id IS 'The partner.';
+COMMENT ON COLUMN changes.log_index IS 'The event.';
+COMMENT ON COLUMN changes.kind IS 'Kind of change, such as novel.approved.';
+
 CREATE TABLE webhooks (
     webhook_id        uuid        NOT NULL PRIMARY KEY,
     integration_id    uuid        NOT NULL,
@@ -17,6 +30,7 @@ CREATE TABLE webhooks (
     position          bigint      NOT NULL CHECK (position >= 0),
     failures          integer     NOT NULL DEFAULT 0,
     failing_since     timestamptz,
+    succeeded_at      timestamptz,
     rest_until        timestamptz NOT NULL DEFAULT '-infinity',
     slow              boolean     NOT NULL DEFAULT false,
     visited_at        timestamptz NOT NULL DEFAULT '-infinity',
@@ -25,6 +39,7 @@ CREATE TABLE webhooks (
     CONSTRAINT webhooks_url_key UNIQUE (integration_id, url),
     CONSTRAINT webhooks_disabled CHECK ((disabled IS NULL) = (disabled_at IS NULL))
 );
+
 COMMENT ON TABLE webhooks IS 'Webhooks of partners. Not derived from events; holds no personal data.';
 COMMENT ON COLUMN webhooks.integration_id IS 'The partner whose changes are sent.';
 COMMENT ON COLUMN webhooks.url IS 'Address of the endpoint.';
@@ -38,7 +53,8 @@ COMMENT ON COLUMN webhooks.disabled_reason IS 'Reason given by staff.';
 COMMENT ON COLUMN webhooks.disabled_by IS 'Actor who disabled it, such as staff:ada.';
 COMMENT ON COLUMN webhooks.position IS 'Changes with a smaller log_index have been attempted.';
 COMMENT ON COLUMN webhooks.failures IS 'Failed attempts since the last success.';
-COMMENT ON COLUMN webhooks.failing_since IS 'First of these failed attempts.';
+COMMENT ON COLUMN webhooks.failing_since IS 'First failure since the last success, or since the webhook was enabled; NULL without one.';
+COMMENT ON COLUMN webhooks.succeeded_at IS 'When the endpoint last accepted a change; NULL if it has accepted none.';
 COMMENT ON COLUMN webhooks.rest_until IS 'No change is sent before this time: the endpoint fails, or has asked for a pause (Retry-After).';
 COMMENT ON COLUMN webhooks.slow IS 'The last attempt was slow, so the next ones count against the limit for slow endpoints.';
 COMMENT ON COLUMN webhooks.visited_at IS 'Latest lease. Workers take the webhook that has waited longest.';
@@ -62,6 +78,7 @@ CREATE TABLE webhook_attempts (
 );
 CREATE INDEX webhook_attempts_due ON webhook_attempts (webhook_id, next_at) WHERE next_at IS NOT NULL;
 CREATE INDEX webhook_attempts_old ON webhook_attempts (last_at) WHERE next_at IS NULL;
+
 COMMENT ON TABLE webhook_attempts IS 'Changes that were sent to a webhook: those to retry, and all others of the last days.';
 COMMENT ON COLUMN webhook_attempts.log_index IS 'The event of the change.';
 COMMENT ON COLUMN webhook_attempts.message_id IS 'Id of the change in the feed.';
@@ -76,4 +93,4 @@ COMMENT ON COLUMN webhook_attempts.error IS 'Error of the latest attempt.';
 COMMENT ON COLUMN webhook_attempts.milliseconds IS 'Duration of the latest attempt.';
 
 -- +goose Down
-DROP TABLE webhook_attempts, webhooks;
+DROP TABLE webhook_attempts, webhooks, changes;

@@ -1,13 +1,6 @@
 -- Bulk imports of partners: lines wait in a spool until a worker has executed them. Lines are personal data; see docs/imports.md.
 
 -- +goose Up
-ALTER TABLE integrations
-    ADD COLUMN can_import boolean NOT NULL DEFAULT false,
-    ADD COLUMN lines_per_minute integer NOT NULL DEFAULT 60000 CHECK (lines_per_minute >= 0);
-
-COMMENT ON COLUMN integrations.can_import IS 'Whether it may import lines in bulk.';
-COMMENT ON COLUMN integrations.lines_per_minute IS 'Lines of bulk imports in any minute.';
-
 CREATE TABLE imports (
     import_id       uuid        NOT NULL PRIMARY KEY,
     integration_id  uuid        NOT NULL,
@@ -26,6 +19,8 @@ CREATE TABLE imports (
     progress        bigint      NOT NULL DEFAULT 0,
     stalls          integer     NOT NULL DEFAULT 0,
     final           boolean     NOT NULL DEFAULT false,
+    announced       boolean     NOT NULL DEFAULT false,
+    spooled         bigint      NOT NULL DEFAULT 0,
     rate            double precision NOT NULL DEFAULT 0,
     measured_lines  bigint      NOT NULL DEFAULT 0,
     measured_at     timestamptz NOT NULL DEFAULT now(),
@@ -42,6 +37,7 @@ CREATE TABLE imports (
 CREATE INDEX imports_listed ON imports (integration_id, opened_at, import_id);
 CREATE INDEX imports_active ON imports (worked_at, import_id) WHERE state IN ('open', 'processing');
 CREATE INDEX imports_spooled ON imports (ended_at) WHERE ended_at IS NOT NULL AND purged_at IS NULL;
+CREATE INDEX imports_unannounced ON imports (ended_at) WHERE state = 'completed' AND purged_at IS NULL AND NOT announced;
 
 COMMENT ON TABLE imports IS 'Bulk imports. Not derived from events; holds no personal data.';
 COMMENT ON COLUMN imports.idempotency_key IS 'Idempotency-Key of the request that opened the import.';
@@ -55,11 +51,13 @@ COMMENT ON COLUMN imports.round IS 'Rounds over the chunks: round 0 executes the
 COMMENT ON COLUMN imports.progress IS 'Lines that got their outcome in this round.';
 COMMENT ON COLUMN imports.stalls IS 'Consecutive rounds without progress.';
 COMMENT ON COLUMN imports.final IS 'In this round replies do not wait for a parent that is neither stored nor waiting.';
+COMMENT ON COLUMN imports.announced IS 'Whether import.completed.v1 is on record.';
+COMMENT ON COLUMN imports.spooled IS 'Bytes that its lines take in the spool, until purged_at. Measured again at the end of the import.';
 COMMENT ON COLUMN imports.rate IS 'Latest measured rate: lines with a new outcome per second.';
 COMMENT ON COLUMN imports.measured_lines IS 'Lines with an outcome at measured_at.';
 COMMENT ON COLUMN imports.changed_at IS 'Latest request or outcome; an import without any for the retention time fails.';
 COMMENT ON COLUMN imports.advanced_at IS 'Start of the round.';
-COMMENT ON COLUMN imports.worked_at IS 'Latest outcome. Workers take the import that has waited longest.';
+COMMENT ON COLUMN imports.worked_at IS 'End of the latest visit of a worker, also if no line got an outcome. Workers take the integration, and of its imports the one, that has waited longest.';
 COMMENT ON COLUMN imports.resume_at IS 'The limit of lines per minute is used up until this time.';
 COMMENT ON COLUMN imports.purged_at IS 'When its lines and results were deleted.';
 
@@ -121,4 +119,3 @@ COMMENT ON COLUMN import_waiting.parent_post_id IS 'NULL: waits for nothing, bec
 
 -- +goose Down
 DROP TABLE import_waiting, import_chunks, import_parts, imports;
-ALTER TABLE integrations DROP COLUMN can_import, DROP COLUMN lines_per_minute;

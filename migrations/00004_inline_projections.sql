@@ -1,0 +1,96 @@
+-- The inline projections of titles, threads and the decisions of staff about authors.
+
+-- +goose Up
+CREATE TABLE title_lookup (
+    folded_title   text COLLATE "C" NOT NULL CHECK (folded_title <> ''),
+    novel_id       uuid NOT NULL,
+    slug           text COLLATE "C" NOT NULL CHECK (slug <> ''),
+    title          text NOT NULL,
+    state          text NOT NULL CHECK (state IN ('pending', 'approved', 'published', 'rejected', 'free')),
+    owner_id       uuid,
+    stream_version integer NOT NULL CHECK (stream_version > 0),
+    details        jsonb NOT NULL,
+    CONSTRAINT title_lookup_pkey PRIMARY KEY (folded_title),
+    CONSTRAINT title_lookup_novel_key UNIQUE (novel_id),
+    CONSTRAINT title_lookup_slug_key UNIQUE (slug),
+    CONSTRAINT title_lookup_published_is_host CHECK (state <> 'published' OR owner_id IS NULL),
+    CONSTRAINT title_lookup_free_is_nobodys CHECK (state <> 'free' OR owner_id IS NULL)
+) WITH (fillfactor = 80);
+
+COMMENT ON TABLE title_lookup IS 'Inline projection: folded title to novel. Rebuildable from events. A row without a novel: state free, or rejected without an owner.';
+COMMENT ON COLUMN title_lookup.state IS 'pending, approved, published or rejected; free: staff approved a barred title, so there is no novel.';
+COMMENT ON COLUMN title_lookup.owner_id IS 'Integration that owns the novel; NULL for the host platform (published) and without a novel (free, or barred).';
+COMMENT ON COLUMN title_lookup.stream_version IS 'Version of the novel''s stream that this row reflects.';
+COMMENT ON COLUMN title_lookup.details IS 'Current author, synopsis, coverUrl, genres, language, readingStatus, with which an update is compared.';
+
+-- Near titles are also searched by their ends, to find those with a typing error in the first letters. Only the end, so that the
+-- longest titles fit.
+CREATE INDEX title_lookup_reversed ON title_lookup (reverse(right(folded_title, 64)) COLLATE "C");
+COMMENT ON INDEX title_lookup_reversed IS 'Ends of titles in reverse, for near titles with another beginning.';
+
+-- The order of titles by their first letter or digit.
+CREATE FUNCTION title_order(p_folded_title text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ltrim(p_folded_title, ' !"#$%&''()*+,-./:;<=>?@[\]^_`{|}~¡¿«»‹›‘’‚“”„…–—·•′″「」『』《》〈〉【】（）')
+$$;
+COMMENT ON FUNCTION title_order IS 'A folded title without leading punctuation: the order of the catalogue.';
+CREATE INDEX title_lookup_order ON title_lookup ((title_order(folded_title)), folded_title);
+
+-- For lists of novels with a filter: without the index, a search for a part of a title has to go through all titles. It is written when
+-- a novel is created or changed, not with comments. Without fastupdate, because the list of pending entries would slow down readers.
+CREATE FUNCTION novel_facets(p_folded_title text, p_owner_id uuid, p_details jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ARRAY(SELECT DISTINCT substr(p_folded_title, i, 2) FROM generate_series(1, length(p_folded_title) - 1) AS i)
+        || ARRAY(SELECT 'genre:' || jsonb_array_elements_text(p_details -> 'genres') WHERE jsonb_typeof(p_details -> 'genres') = 'array')
+        || ('language:' || lower(coalesce(p_details ->> 'language', '')))
+        || ('owner:' || coalesce(p_owner_id::text, ''))
+$$;
+COMMENT ON FUNCTION novel_facets IS 'What a novel can be found by: pairs of adjacent characters of its folded title, genres, language and owner.';
+CREATE INDEX title_lookup_facets ON title_lookup USING gin (novel_facets(folded_title, owner_id, details)) WITH (fastupdate = off);
+
+-- A statement that calls this names title_lookup, too (see posts_of_authors). Only a bitmap scan uses the index.
+CREATE FUNCTION novels_with_facets(p_facets text[], p_text text, p_most integer) RETURNS uuid[]
+    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off AS $$
+    SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(f.novel_id), '{}') END FROM (
+        SELECT l.novel_id FROM title_lookup l
+        WHERE novel_facets(l.folded_title, l.owner_id, l.details) @> p_facets AND strpos(l.folded_title, p_text) > 0
+        LIMIT p_most + 1
+    ) AS f
+$$;
+COMMENT ON FUNCTION novels_with_facets IS 'The novels with all facets of novel_facets and a text in the folded title; NULL if there are more than p_most.';
+
+CREATE TABLE threads (
+    novel_id  uuid NOT NULL,
+    thread_id uuid NOT NULL,
+    CONSTRAINT threads_pkey PRIMARY KEY (novel_id),
+    CONSTRAINT threads_thread_key UNIQUE (thread_id)
+);
+
+COMMENT ON TABLE threads IS 'Inline projection: the one discussion thread of a novel. Rebuildable from events.';
+
+CREATE TABLE author_decisions (
+    author_id          uuid    NOT NULL PRIMARY KEY,
+    integration_id     uuid    NOT NULL,
+    external_uuid      text,
+    member_id          text,
+    blocked            boolean NOT NULL DEFAULT false,
+    posts_hidden_until timestamptz,
+    stream_version     integer NOT NULL
+);
+-- The committer reads it for every comment, and few authors are blocked.
+CREATE INDEX author_decisions_blocked_idx ON author_decisions (author_id) WHERE blocked;
+-- For the list of an integration's authors.
+CREATE INDEX author_decisions_external_idx ON author_decisions (integration_id, external_uuid COLLATE "C");
+
+COMMENT ON TABLE author_decisions IS 'Inline projection: authors with decisions of staff, with or without comments. Rebuildable from events.';
+COMMENT ON COLUMN author_decisions.author_id IS 'The author, as in authors; derived from integration_id and external_uuid.';
+COMMENT ON COLUMN author_decisions.integration_id IS 'Partner integration whose user the author is.';
+COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL after erasure, until a new decision.';
+COMMENT ON COLUMN author_decisions.member_id IS 'Member of the host platform to whom the author''s comments are attributed; NULL: the partner platform.';
+COMMENT ON COLUMN author_decisions.blocked IS 'Whether comments of the author are refused. An erasure does not change it.';
+COMMENT ON COLUMN author_decisions.posts_hidden_until IS 'Comments of the author received up to this time are hidden, except those restored since; NULL: none. See post_is_hidden.';
+COMMENT ON COLUMN author_decisions.stream_version IS 'Version of the author''s stream that the row reflects.';
+
+-- +goose Down
+DROP TABLE author_decisions, threads;
+DROP FUNCTION novels_with_facets;
+DROP TABLE title_lookup;
+DROP FUNCTION novel_facets, title_order;

@@ -1,0 +1,246 @@
+-- The asynchronous projections posts, authors, novels and activity, with their checkpoints.
+
+-- +goose Up
+CREATE TABLE projections (
+    name             text        NOT NULL PRIMARY KEY,
+    generation       integer     NOT NULL CHECK (generation > 0),
+    position         bigint      NOT NULL CHECK (position >= 0),
+    state            text        NOT NULL CHECK (state IN ('running', 'failed')),
+    error            text,
+    failed_log_index bigint,
+    unknown_type     text,
+    updated_at       timestamptz NOT NULL,
+    CONSTRAINT projections_failed_has_error CHECK ((state = 'failed') = (failed_log_index IS NOT NULL) AND (state = 'running' OR error IS NOT NULL))
+);
+
+COMMENT ON TABLE projections IS 'Checkpoint of each asynchronous projection.';
+COMMENT ON COLUMN projections.generation IS 'Generation of the code that writes the live tables. Replicas with code of another generation do not write them.';
+COMMENT ON COLUMN projections.position IS 'Number of applied events: those with a smaller log_index.';
+COMMENT ON COLUMN projections.state IS 'running; failed: stopped at an event that it cannot apply, until an operator intervenes.';
+COMMENT ON COLUMN projections.error IS 'Why the projection has stopped or, while running, why it does not continue.';
+COMMENT ON COLUMN projections.failed_log_index IS 'The event that it cannot apply.';
+COMMENT ON COLUMN projections.unknown_type IS 'Type of the event after the checkpoint if the running replicas do not know it: the projection waits for a newer replica.';
+
+CREATE TABLE projection_rebuilds (
+    name         text        NOT NULL PRIMARY KEY,
+    build        integer     NOT NULL CHECK (build > 1),
+    generation   integer     NOT NULL CHECK (generation > 0),
+    structure    text        NOT NULL,
+    builder      uuid        NOT NULL,
+    position     bigint      NOT NULL CHECK (position >= 0),
+    events_total bigint      NOT NULL,
+    started_at   timestamptz NOT NULL,
+    finished_at  timestamptz,
+    error        text
+);
+
+COMMENT ON TABLE projection_rebuilds IS 'The latest rebuild of each projection. An interrupted one continues from here.';
+COMMENT ON COLUMN projection_rebuilds.build IS 'Number of builds of the tables, including this one; <name>_<build> is the schema of the new tables.';
+COMMENT ON COLUMN projection_rebuilds.generation IS 'Generation of the code that builds.';
+COMMENT ON COLUMN projection_rebuilds.structure IS 'Digest of the structure of the live tables; if a migration changes it, the build starts again.';
+COMMENT ON COLUMN projection_rebuilds.builder IS 'The process that builds. A process that takes over writes its own id, which stops the earlier one.';
+COMMENT ON COLUMN projection_rebuilds.position IS 'Number of events in the new tables: those with a smaller log_index.';
+COMMENT ON COLUMN projection_rebuilds.events_total IS 'Events in the log at the start of the rebuild.';
+COMMENT ON COLUMN projection_rebuilds.finished_at IS 'When the new tables became the live ones; NULL before.';
+COMMENT ON COLUMN projection_rebuilds.error IS 'Error that ended the latest attempt before the switch.';
+
+-- One row per comment. The text is only in the event, which readers join by (stream_id, stream_version) = (post_id, 1): storing it
+-- again would double the size of a comment. Columns of fixed width first, to avoid padding.
+CREATE TABLE posts (
+    written_at        timestamptz NOT NULL,
+    recorded_at       timestamptz NOT NULL,
+    moderated_at      timestamptz,
+    content_bytes     integer,
+    depth             integer     NOT NULL DEFAULT 0,
+    moderated_version integer,
+    post_id           uuid        NOT NULL,
+    thread_id         uuid        NOT NULL,
+    novel_id          uuid        NOT NULL,
+    integration_id    uuid        NOT NULL,
+    author_id         uuid,
+    parent_post_id    uuid,
+    root_post_id      uuid,
+    hidden            boolean     NOT NULL DEFAULT false,
+    chapter_number    numeric,
+    CONSTRAINT posts_pkey PRIMARY KEY (post_id),
+    CONSTRAINT posts_erased_as_a_whole CHECK ((author_id IS NULL) = (content_bytes IS NULL))
+);
+
+COMMENT ON TABLE posts IS 'Projection: one row per imported comment, without its text, which is in the event. Rebuildable from events.';
+COMMENT ON COLUMN posts.author_id IS 'See authors; NULL once the comment was erased.';
+COMMENT ON COLUMN posts.content_bytes IS 'Length of the text in UTF-8, by which pages are cut; NULL once the comment was erased.';
+COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
+COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
+COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment individually; NULL if never.';
+COMMENT ON COLUMN posts.moderated_version IS 'Version of the post''s stream that hidden and moderated_at reflect; NULL without a decision.';
+COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';
+COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment: 0 for a top-level comment, 1 for a direct reply.';
+
+-- A discussion is paged by its top-level comments in the order of writing. No chapter is -1, because an index cannot provide an order
+-- that starts with chapter_number IS NULL.
+CREATE INDEX posts_top_level ON posts (thread_id, written_at, post_id) WHERE root_post_id IS NULL;
+CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, post_id) WHERE root_post_id IS NULL;
+-- Replies to a top-level comment are paged in the order of receipt: a parent precedes its replies. Of comments received at the same
+-- instant, the deeper one is the reply.
+CREATE INDEX posts_replies ON posts (root_post_id, recorded_at, depth, post_id) WHERE root_post_id IS NOT NULL;
+-- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by
+-- the thousand, at less than half the cost of a B-tree, which searches the place of each row.
+CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE author_id IS NOT NULL;
+
+-- Only a bitmap scan reads such an index, and the sessions of readers have it switched off. A cached plan from when the table was
+-- small or never analysed would read the whole table. In the body, search_path selects the generation.
+--
+-- A statement that calls this function must also name posts. Then the table is locked before the statement gets its snapshot.
+-- Otherwise a rebuild could exchange the table in between, and rows that the rebuild has just written would be missing.
+CREATE FUNCTION posts_of_authors(p_authors uuid[]) RETURNS uuid[]
+    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_bitmapscan = on SET jit = off AS $$
+    SELECT coalesce(array_agg(p.post_id), '{}') FROM posts AS p
+    WHERE p.author_id IS NOT NULL AND ARRAY[p.author_id] && p_authors
+$$;
+COMMENT ON FUNCTION posts_of_authors IS 'The comments of some authors in posts, by the index posts_by_author. Statements that call it must also name posts.';
+
+-- The only definition, for all readers. A single SQL expression, so that the planner inlines it.
+CREATE FUNCTION post_is_hidden(
+    hidden             boolean,
+    moderated_at       timestamptz,
+    recorded_at        timestamptz,
+    posts_hidden_until timestamptz
+) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT hidden OR coalesce(posts_hidden_until >= recorded_at AND (moderated_at IS NULL OR moderated_at <= posts_hidden_until), false)
+$$;
+-- The views of analysts call it.
+GRANT EXECUTE ON FUNCTION post_is_hidden TO PUBLIC;
+COMMENT ON FUNCTION post_is_hidden IS 'Whether readers must not see a comment: hidden, moderated_at and recorded_at from posts, posts_hidden_until from author_decisions (NULL without a row). The latest decision holds.';
+
+-- Most batches update authors in place: free room on the page avoids index updates.
+CREATE TABLE authors (
+    author_id              uuid        NOT NULL,
+    integration_id         uuid        NOT NULL,
+    external_uuid          text        NOT NULL,
+    display_name           text        NOT NULL,
+    display_name_at        timestamptz NOT NULL,
+    display_name_log_index bigint      NOT NULL,
+    first_seen_at          timestamptz NOT NULL,
+    CONSTRAINT authors_pkey PRIMARY KEY (author_id)
+) WITH (fillfactor = 70);
+-- For the list of an integration's authors.
+CREATE INDEX authors_external_idx ON authors (integration_id, external_uuid COLLATE "C");
+
+COMMENT ON TABLE authors IS 'Projection: one row per partner''s user who has commented. Rebuildable from events.';
+COMMENT ON COLUMN authors.external_uuid IS 'The partner''s identifier of the user.';
+COMMENT ON COLUMN authors.display_name IS 'User name on the comment with the latest written_at; of several, on the latest in the log.';
+COMMENT ON COLUMN authors.display_name_at IS 'When that comment was written.';
+COMMENT ON COLUMN authors.display_name_log_index IS 'Place of that comment in the log.';
+COMMENT ON COLUMN authors.first_seen_at IS 'When the first comment of the author was received, however old it was then.';
+
+CREATE TABLE novels (
+    novel_id       uuid        NOT NULL,
+    title          text        NOT NULL,
+    slug           text        NOT NULL,
+    author         text        NOT NULL,
+    synopsis       text        NOT NULL,
+    cover_url      text        NOT NULL,
+    genres         text[]      NOT NULL,
+    language       text        NOT NULL,
+    reading_status text        NOT NULL,
+    state          text        NOT NULL,
+    owner_id       uuid,
+    created_by     uuid,
+    created_at     timestamptz NOT NULL,
+    updated_at     timestamptz,
+    updates        integer     NOT NULL DEFAULT 0,
+    moderated_at   timestamptz,
+    moderations    integer     NOT NULL DEFAULT 0,
+    stream_version integer     NOT NULL CHECK (stream_version > 0),
+    CONSTRAINT novels_pkey PRIMARY KEY (novel_id)
+) WITH (fillfactor = 80);
+
+COMMENT ON TABLE novels IS 'Projection novels: one row per novel with its current state and a summary of its history. Rebuildable from events.';
+COMMENT ON COLUMN novels.synopsis IS 'Empty when there is none; so are cover_url, language and reading_status.';
+COMMENT ON COLUMN novels.owner_id IS 'Integration that owns the novel now; NULL when the host platform does.';
+COMMENT ON COLUMN novels.created_by IS 'Integration that created the novel; NULL when the host platform did.';
+COMMENT ON COLUMN novels.updates IS 'Number of updates, including those without changes.';
+COMMENT ON COLUMN novels.moderations IS 'Number of approvals, rejections and publications by staff after its creation.';
+COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: earlier events are not applied again.';
+
+-- The counters below are one projection, activity: the same events change all of them, so the events are read once, and the counters
+-- always agree. A row is updated in place while its page has room (HOT), because no index has a counter.
+CREATE TABLE activity_applied (
+    one_row  boolean NOT NULL DEFAULT true CHECK (one_row),
+    position bigint  NOT NULL,
+    CONSTRAINT activity_applied_pkey PRIMARY KEY (one_row)
+) WITH (fillfactor = 10);
+
+COMMENT ON TABLE activity_applied IS 'Projection activity: how far its tables have counted the log.';
+COMMENT ON COLUMN activity_applied.position IS 'Events with a smaller log_index are not counted again.';
+
+CREATE TABLE daily_facts (
+    day            date    NOT NULL,
+    integration_id uuid    NOT NULL,
+    novel_id       uuid    NOT NULL,
+    posts          integer NOT NULL,
+    novels_created integer NOT NULL,
+    novels_updated integer NOT NULL,
+    CONSTRAINT daily_facts_pkey PRIMARY KEY (day, integration_id, novel_id)
+) WITH (fillfactor = 70);
+-- The days of a novel, for the most discussed novels of the week.
+CREATE INDEX daily_facts_novel ON daily_facts (novel_id, day);
+
+COMMENT ON TABLE daily_facts IS 'Projection activity: counts per UTC day, integration and novel. Rebuildable from events.';
+
+CREATE TABLE thread_activity (
+    thread_id         uuid        NOT NULL,
+    novel_id          uuid        NOT NULL,
+    posts             bigint      NOT NULL,
+    replies           bigint      NOT NULL,
+    first_post_id     uuid        NOT NULL,
+    first_post_at     timestamptz NOT NULL,
+    last_post_id      uuid        NOT NULL,
+    last_post_at      timestamptz NOT NULL,
+    first_received_at timestamptz NOT NULL,
+    last_received_at  timestamptz NOT NULL,
+    CONSTRAINT thread_activity_pkey PRIMARY KEY (thread_id)
+) WITH (fillfactor = 50);
+
+COMMENT ON TABLE thread_activity IS 'Projection activity: counts of imports per thread. Rebuildable from events.';
+
+CREATE TABLE integration_activity (
+    integration_id    uuid        NOT NULL,
+    posts             bigint      NOT NULL,
+    replies           bigint      NOT NULL,
+    novels_created    bigint      NOT NULL,
+    novels_updated    bigint      NOT NULL,
+    first_activity_at timestamptz NOT NULL,
+    last_activity_at  timestamptz NOT NULL,
+    CONSTRAINT integration_activity_pkey PRIMARY KEY (integration_id)
+) WITH (fillfactor = 20);
+
+COMMENT ON TABLE integration_activity IS 'Projection activity: counts of deliveries per integration. Rebuildable from events.';
+
+-- Sort keys of the lists on public pages. posted_at is in whole minutes, so that a busy discussion rarely moves in the index.
+CREATE TABLE novel_activity (
+    novel_id   uuid        NOT NULL,
+    created_at timestamptz NOT NULL,
+    posted_at  timestamptz NOT NULL,
+    CONSTRAINT novel_activity_pkey PRIMARY KEY (novel_id)
+) WITH (fillfactor = 70);
+COMMENT ON TABLE novel_activity IS 'Projection activity: when a novel was created and last commented on. Rebuildable from events.';
+COMMENT ON COLUMN novel_activity.created_at IS 'When the novel was created; -infinity until that event is counted.';
+COMMENT ON COLUMN novel_activity.posted_at IS 'Minute in which its latest comment was written; -infinity without comments.';
+CREATE INDEX novel_activity_posted ON novel_activity (posted_at, created_at, novel_id);
+CREATE INDEX novel_activity_created ON novel_activity (created_at, novel_id);
+
+CREATE TABLE chapter_activity (
+    thread_id      uuid    NOT NULL,
+    chapter_number numeric NOT NULL,
+    posts          bigint  NOT NULL,
+    replies        bigint  NOT NULL,
+    CONSTRAINT chapter_activity_pkey PRIMARY KEY (thread_id, chapter_number)
+) WITH (fillfactor = 50);
+COMMENT ON TABLE chapter_activity IS 'Projection activity: counts of imports per chapter. Rebuildable from events.';
+COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whole.';
+
+-- +goose Down
+DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, activity_applied, novels, authors;
+DROP FUNCTION post_is_hidden, posts_of_authors;
+DROP TABLE posts, projection_rebuilds, projections;
