@@ -114,9 +114,10 @@ type Breaker struct {
 
 // Watch looks for a stopped holder once a second, until stop is called. Call it before a wait for the lock.
 func (b *Breaker) Watch(ctx context.Context) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
+	waiting, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(patience, func() {
-		for more := true; more; more = Sleep(ctx, patience) {
+		for more := true; more; more = Sleep(waiting, patience) {
+			// Not with waiting: a wait may have the same limit. It ends first then, and the next one succeeds.
 			switch ended, err := b.Break(ctx); {
 			case ctx.Err() != nil:
 			case err != nil:
@@ -129,9 +130,9 @@ func (b *Breaker) Watch(ctx context.Context) (stop func()) {
 	return func() { timer.Stop(); cancel() }
 }
 
-// Break ends the holder of the lock if its transaction is older than a second and waits for its client. It never ends
-// a session that executes, or that waits for a synchronous standby: ending that would publish its commit. It returns
-// the number of ended sessions, 0 or 1.
+// Break ends the holder of the lock if it has waited for its client for a second. It never ends a session that executes,
+// or that waits for a synchronous standby: ending that would publish its commit. It returns the number of ended
+// sessions, 0 or 1.
 func (b *Breaker) Break(ctx context.Context) (ended int, err error) {
 	if err := b.Pool.QueryRow(ctx, breakLockSQL, int64(logLock), patience.Seconds()).Scan(&ended); err != nil {
 		return 0, fmt.Errorf("end a stopped holder of the lock: %w", err)

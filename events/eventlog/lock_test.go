@@ -193,7 +193,42 @@ func TestBreakerEndsAStoppedHolder(t *testing.T) {
 	}
 }
 
-// TestBreakerSparesHolders: it ends no session that executes, and none that has begun a moment ago.
+// TestBreakerOutlivesTheWait: the wait for the lock ends while the breaker is at work. The holder is ended nevertheless,
+// so that the next wait succeeds.
+func TestBreakerOutlivesTheWait(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	conn := testdb.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	stoppedIn["between round trips"](t, conn)
+	slow := &slowQuery{entered: make(chan struct{}), leave: make(chan struct{})}
+	config := log.pool.Config()
+	config.ConnConfig.Tracer = slow
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+	t.Cleanup(pool.Close)
+	stop := (&eventlog.Breaker{Pool: pool, Logger: slog.New(slog.DiscardHandler)}).Watch(t.Context())
+	<-slow.entered
+	stop()
+	close(slow.leave)
+	testdb.Eventually(t, "the lock is free", func() bool {
+		return testdb.Value[int](t, log.pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 0
+	})
+}
+
+// slowQuery delays the query of a pool.
+type slowQuery struct{ entered, leave chan struct{} }
+
+func (s *slowQuery) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
+	close(s.entered)
+	<-s.leave
+	return ctx
+}
+
+func (*slowQuery) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
+
+// TestBreakerSparesHolders: it ends no session that executes, and none that has waited for its client for a moment only,
+// however old its transaction is.
 func TestBreakerSparesHolders(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -207,6 +242,8 @@ func TestBreakerSparesHolders(t *testing.T) {
 	wantSpared("nobody holds the lock")
 	tx := testdb.Must(tryLock(t.Context(), log.pool))(t)
 	wantSpared("a holder that has just begun")
+	testdb.Exec(t, tx, `SELECT pg_sleep(1.1)`)
+	wantSpared("a holder whose transaction is old")
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
