@@ -130,9 +130,9 @@ func (b *Breaker) Watch(ctx context.Context) (stop func()) {
 	return func() { timer.Stop(); cancel() }
 }
 
-// Break ends the holder of the lock if it has waited for its client for a second. It never ends a session that executes,
-// or that waits for a synchronous standby: ending that would publish its commit. It returns the number of ended
-// sessions, 0 or 1.
+// Break ends the holder of the lock if it has waited for its client for a second. It never ends a session that
+// executes, or that waits for a synchronous standby: ending that would publish its commit. It returns the number of
+// ended sessions, 0 or 1.
 func (b *Breaker) Break(ctx context.Context) (ended int, err error) {
 	if err := b.Pool.QueryRow(ctx, breakLockSQL, int64(logLock), patience.Seconds()).Scan(&ended); err != nil {
 		return 0, fmt.Errorf("end a stopped holder of the lock: %w", err)

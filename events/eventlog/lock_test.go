@@ -193,8 +193,8 @@ func TestBreakerEndsAStoppedHolder(t *testing.T) {
 	}
 }
 
-// TestBreakerOutlivesTheWait: the wait for the lock ends while the breaker is at work. The holder is ended nevertheless,
-// so that the next wait succeeds.
+// TestBreakerOutlivesTheWait: the wait for the lock ends while the breaker is at work. The holder is ended
+// nevertheless, so that the next wait succeeds.
 func TestBreakerOutlivesTheWait(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -227,8 +227,8 @@ func (s *slowQuery) TraceQueryStart(ctx context.Context, _ *pgx.Conn, _ pgx.Trac
 
 func (*slowQuery) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// TestBreakerSparesHolders: it ends no session that executes, and none that has waited for its client for a moment only,
-// however old its transaction is.
+// TestBreakerSparesHolders: it ends no session that executes, and none that has waited for its client for a moment
+// only, however old its transaction is.
 func TestBreakerSparesHolders(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
