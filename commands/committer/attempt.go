@@ -92,8 +92,8 @@ func (b *batch) execute(ctx context.Context, conn *pgxpool.Conn, st *state, jobs
 // the lock of the log while the command at fault is found.
 const shortTimeoutSQL = `SELECT set_config('lock_timeout', '1ms', true)`
 
-// lazySQL makes a commit that only stores granted permits not wait for the disk, unless a synchronous standby must first
-// have what was read: the transactions of the deliveries that are repeated.
+// lazySQL makes a commit that only stores granted permits not wait for the disk, unless a synchronous standby must
+// first have what was read: the transactions of the deliveries that are repeated.
 const lazySQL = `SELECT set_config('synchronous_commit', 'off', true) WHERE current_setting('synchronous_standby_names') = ''`
 
 // writes returns the statements that append the decided events, update the inline projections, store the granted
