@@ -80,8 +80,8 @@ func drawPause(t *rapid.T) float64 {
 // instant is more than the error of a clock in a float64.
 const instant = 2 * time.Microsecond
 
-// TestNoMinuteSeesMoreThanTheLimit: no transaction makes more than the limit in the last 60 seconds, and a permit counts
-// for 61 seconds at most. RetryAfter and Reset are exact.
+// TestNoMinuteSeesMoreThanTheLimit: no transaction makes more than the limit in the last 60 seconds, and a permit
+// counts for 61 seconds at most. RetryAfter and Reset are exact.
 func TestNoMinuteSeesMoreThanTheLimit(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -109,7 +109,7 @@ func TestNoMinuteSeesMoreThanTheLimit(t *testing.T) {
 				continue
 			}
 			if used := before.since(before.clock-61) + d.Granted; used < limit {
-				t.Fatalf("%d of %d granted, although only %d of %d permits are of the last 61 seconds", d.Granted, wanted, used, limit)
+				t.Fatalf("%d of %d granted, with %d of %d permits in the last 61 seconds", d.Granted, wanted, used, limit)
 			}
 			if limit == 0 {
 				if d.RetryAfter != time.Minute {
