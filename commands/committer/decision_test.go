@@ -2,6 +2,8 @@ package committer_test
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -56,8 +58,12 @@ const (
 	rejected       = "error: staff of the host platform declined this title"
 	rejectedReplay = "error: staff of the host platform declined this title"
 	misused        = "error: the idempotency key was used for another title"
-	limited        = "error: the limit of 1048576 novel creations per minute is reached"
 )
+
+// limitedTo is the refusal of a creation beyond a limit.
+func limitedTo(n int) string {
+	return fmt.Sprintf("error: the limit of %d novel creations per minute is reached", n)
+}
 
 // TestDecisions executes the given steps, and then the commands of when: one by one and, in another database, as one
 // batch. Answers and charged permits must be the same.
@@ -68,7 +74,7 @@ func TestDecisions(t *testing.T) {
 		given   []any
 		when    batch
 		then    []string
-		limit   int // creations in given and when; 0: no limit
+		limit   int // creations of each integration per minute; 0: no limit
 		charged int
 		check   func(t *testing.T, answers []answer)
 	}{
@@ -131,7 +137,7 @@ func TestDecisions(t *testing.T) {
 		"free again, beyond the limit": {
 			given: []any{reject("Title"), approve("Title")},
 			when:  batch{w.a.novel("1", "Other", x), w.a.novel("2", "Title", x), w.a.post("1", "Title")},
-			then:  []string{"created", limited, limited}, limit: 1, charged: 1,
+			then:  []string{"created", limitedTo(1), limitedTo(1)}, limit: 1, charged: 1,
 		},
 		"free again, then published": {
 			given: []any{reject("Title"), approve("Title"), publish("TITLE")},
@@ -225,7 +231,9 @@ func TestDecisions(t *testing.T) {
 				w.a.post("5", "Three"),
 				w.a.novel("1", "One", x), w.a.post("6", "One"), w.poster.post("7", "Three"),
 			},
-			then: []string{"created", "updated", "post", limited, limited, "updated replayed", "post", notFound}, charged: 2,
+			then: []string{
+				"created", "updated", "post", limitedTo(2), limitedTo(2), "updated replayed", "post", notFound,
+			}, charged: 2,
 		},
 		"no creation left": {
 			limit: 1,
@@ -234,24 +242,28 @@ func TestDecisions(t *testing.T) {
 				w.a.novel("1", "One", x), w.a.novel("2", "One", x), w.b.novel("3", "One", x), w.a.novel("1", "Two", x),
 				w.a.novel("4", "Two", x),
 			},
-			then: []string{"updated replayed", "updated", "foreign", misused, limited}, charged: 1,
+			then: []string{"updated replayed", "updated", "foreign", misused, limitedTo(1)}, charged: 1,
 		},
 	} {
 		for _, mode := range []string{"one by one", "together"} {
 			t.Run(name+"/"+mode, func(t *testing.T) {
 				t.Parallel()
 				r, _ := setup(t)
-				if tc.limit > 0 {
-					r.permits.left = new(tc.limit)
-				}
 				for _, step := range tc.given {
 					take(t, r, newStaff(r.db), step)
 				}
+				when := slices.Clone(tc.when)
+				if tc.limit > 0 {
+					for i, command := range when {
+						limited := *command
+						limited.Caller.NovelsPerMinute, when[i] = tc.limit, &limited
+					}
+				}
 				var answers []answer
 				if mode == "together" {
-					answers = r.together(t, tc.when...)
+					answers = r.together(t, when...)
 				} else {
-					for _, command := range tc.when {
+					for _, command := range when {
 						answers = append(answers, r.submit(t.Context(), command))
 					}
 				}

@@ -1,9 +1,11 @@
 package committer_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,7 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/novel"
+	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
 	"novelgate/events"
 	"novelgate/internal/testdb"
 )
@@ -21,7 +25,7 @@ import (
 func outage(t *testing.T, options ...func(*committer.Config)) (*faults, *replica, partner) {
 	t.Helper()
 	url := testdb.New(t)
-	faults, pool := newFaultyPool(t, url, 1)
+	faults, pool := newFaultyPool(t, url)
 	options = append([]func(*committer.Config){timeout(shortly)}, options...)
 	r := newReplica(t, url, append(options, func(c *committer.Config) { c.Pool = pool })...)
 	r.prompt = true
@@ -52,6 +56,7 @@ func TestSilence(t *testing.T) {
 		want   error
 	}{
 		"from the start": {func(request) bool { return true }, committer.ErrUnavailable},
+		"on the reads":   {begins, committer.ErrUnavailable},
 		"on the append":  {appends, committer.ErrOutcomeUnknown},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,10 +73,7 @@ func TestSilence(t *testing.T) {
 			faults.set(func(request) action { return forward })
 			r.want(t, "created", p.novel("n", "New title", novel.Fields{}))
 			checkTruth(t, r.db)
-			// Too few may be granted after an unknown outcome, never too many.
-			if used := r.used(); used != 2 && (used != 3 || !errors.Is(tc.want, committer.ErrOutcomeUnknown)) {
-				t.Errorf("%d creations were charged for two novels", used)
-			}
+			r.wantCharged(t, 2)
 		})
 	}
 }
@@ -113,53 +115,36 @@ func TestCommittedInSilence(t *testing.T) {
 	r.wantCharged(t, 2)
 }
 
-// TestLostCommitInLockedPath loses the answer to the COMMIT of an explicit transaction, and to its earlier statements.
-func TestLostCommitInLockedPath(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		a       action
-		matches func(request) bool
-	}{
-		"append cut off before": {cutBefore, appends}, "append cut off after": {cutAfter, appends},
-		"commit cut off before": {cutBefore, commits}, "commit cut off after": {cutAfter, commits},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			faults, r, p := outage(t, timeout(patience))
-			conflict(t, r.db, 1)
-			attempts, cut := 0, false
-			faults.set(func(r request) action {
-				if r.appends {
-					attempts++
-				}
-				if cut || attempts < 2 || !tc.matches(r) {
-					return forward
-				}
-				cut = true
-				return tc.a
-			})
-			if a := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{})); a.String() != "created" || !cut {
-				t.Errorf("answer: %v, cut off: %v", a, cut)
-			}
-			checkTruth(t, r.db)
-			r.wantCharged(t, 1)
-		})
-	}
-}
-
 // TestTerminatedConnections ends all connections of the pool, as a restart of the server does.
 func TestTerminatedConnections(t *testing.T) {
 	t.Parallel()
-	r, p := setup(t, lanes(6))
+	const connections = 7
+	url := testdb.New(t)
+	pool := newPool(t, url, func(c *pgxpool.Config) { c.MaxConns = connections })
+	r, p := newReplica(t, url, func(c *committer.Config) { c.Pool = pool }), newPartner()
 	for round, key := range []string{"a", "b", "c"} {
 		fill(t, r.pool)
 		ended := testdb.Value[int](t, r.db, `SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'novelgate-append'`)
-		if ended < 7 {
+		if ended < connections {
 			t.Fatalf("round %d: ended %d connections", round, ended)
 		}
 		r.want(t, "post", p.post(key, "Title"))
 	}
+}
+
+// TestTerminatedUnderTheLock ends the session of a batch that waits for the lock of the log.
+func TestTerminatedUnderTheLock(t *testing.T) {
+	t.Parallel()
+	r, p := setup(t)
+	answers := r.togetherThen(t, func() {
+		testdb.Exec(t, r.db, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
+			WHERE datname = current_database() AND application_name = 'novelgate-append'`)
+	}, p.post("a", "Title"), p.novel("n", "Title", novel.Fields{}))
+	if diff := cmp.Diff([]string{"post", "updated"}, texts(answers)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	checkTruth(t, r.db)
 }
 
 // fill makes a pool open all of its connections.
@@ -175,121 +160,218 @@ func fill(t *testing.T, pool *pgxpool.Pool) {
 	}
 }
 
-// TestLimiterAway: if the limiter of creations fails or hangs, other commands are unaffected.
-func TestLimiterAway(t *testing.T) {
+// TestLostAnswer cuts the connection around each round trip of a batch: each command is executed once, and exactly one
+// answer says that it is new.
+func TestLostAnswer(t *testing.T) {
 	t.Parallel()
-	for name, spoil := range map[string]func(*purse){
-		"fails": func(p *purse) { p.err = errors.New("limiter is away") },
-		"hangs": func(p *purse) { p.hangs = true },
-	} {
+	for trip, matches := range map[string]func(request) bool{"reads": begins, "append": appends} {
+		for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
+			t.Run(trip+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				faults, r, p := outage(t, timeout(patience))
+				r.must(t, p.post("warm", "Known title"))
+				armed := false
+				release := r.occupy(t)
+				var waiting []<-chan answer
+				for _, command := range (batch{
+					p.novel("n", "New title", novel.Fields{}),
+					p.novel("n", "New Title", novel.Fields{Author: new("other")}),
+					p.novel("u", "New title", novel.Fields{Author: new("Murasaki")}),
+					p.novel("n", "Other title", novel.Fields{}),
+					p.post("n", "New title"),
+					p.reply("m", "New title", "n"),
+					p.post("n", "Known title"),
+					p.post("c", "Title that comes with a comment"),
+				}) {
+					waiting = append(waiting, r.queue(t, command))
+				}
+				first := true // the batch in flight
+				faults.set(func(r request) action {
+					switch {
+					case r.commits && first:
+						first, armed = false, true
+					case armed && matches(r):
+						armed = false
+						return a
+					}
+					return forward
+				})
+				release()
+				var got []string
+				for _, answers := range waiting {
+					got = append(got, (<-answers).String())
+				}
+				want := []string{
+					"created", "updated replayed mismatch", "updated", "error: the idempotency key was used for another title",
+					"post", "post threaded", "post replayed mismatch", "post",
+				}
+				if diff := cmp.Diff(want, got); diff != "" {
+					t.Errorf("answers (-want +got):\n%s", diff)
+				}
+				if first || armed {
+					t.Error("no transaction was cut off")
+				}
+				created := 0
+				for _, recorded := range checkTruth(t, r.db) {
+					if _, ok := recorded.Event.(events.NovelCreated); ok {
+						created++
+					}
+				}
+				r.wantCharged(t, created)
+				// A lost answer may charge a replay twice, never a comment that is stored.
+				if n := r.charged(t, ratelimit.Posts); n != 5 && (n != 6 || trip != "append") {
+					t.Errorf("%d comments are charged", n)
+				}
+			})
+		}
+	}
+}
+
+// TestLostAnswerToRetries: a batch that appends nothing is decided again.
+func TestLostAnswerToRetries(t *testing.T) {
+	t.Parallel()
+	for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, p := setup(t, timeout(10*time.Second))
-			r.must(t, p.post("warm", "Title"))
-			answers := r.togetherThen(t, func() { spoil(r.permits) },
-				p.post("a", "Title"), p.novel("n", "New", novel.Fields{}), p.novel("u", "Title", novel.Fields{}),
-				newPartner().post("x", "Newer"))
-			for i, want := range []bool{true, false, true, false} {
-				if err := answers[i].err; (err == nil) != want || err != nil && !errors.Is(err, committer.ErrUnavailable) {
-					t.Errorf("command %d: %v", i, answers[i])
+			faults, r, p := outage(t)
+			r.must(t, p.post("a", "Title"))
+			cut := false
+			faults.set(func(r request) action {
+				if cut || !r.commits {
+					return forward
 				}
+				cut = true
+				return a
+			})
+			if r.want(t, "post replayed", p.post("a", "Title")); !cut {
+				t.Error("no transaction was cut off")
 			}
 			checkTruth(t, r.db)
 		})
 	}
 }
 
-// TestLostAnswer cuts the connection around the transaction of a batch: each command is executed once, and exactly one
-// answer says that it is new.
-func TestLostAnswer(t *testing.T) {
+// TestLostAnswerAfterARefusal: the lost transaction has recorded the second of two commands with one key, because the
+// first one was refused. The second one is answered as the original.
+func TestLostAnswerAfterARefusal(t *testing.T) {
 	t.Parallel()
-	for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			faults, replica, p := outage(t, timeout(patience))
-			replica.must(t, p.post("warm", "Known title"))
-			armed := false
-			faults.set(func(r request) action {
-				if armed && r.appends {
-					armed = false
-					return a
-				}
-				return forward
-			})
-			got := replica.togetherThen(t, func() { armed = true },
-				p.novel("n", "New title", novel.Fields{}),
-				p.novel("n", "New Title", novel.Fields{Author: new("other")}),
-				p.novel("u", "New title", novel.Fields{Author: new("Murasaki")}),
-				p.novel("n", "Other title", novel.Fields{}),
-				p.post("n", "New title"),
-				p.reply("m", "New title", "n"),
-				p.post("n", "Known title"),
-				p.post("c", "Title that comes with a comment"),
-			)
-			want := []string{
-				"created", "updated replayed mismatch", "updated", "error: the idempotency key was used for another title",
-				"post", "post threaded", "post replayed mismatch", "post",
-			}
-			if diff := cmp.Diff(want, texts(got)); diff != "" {
-				t.Errorf("answers (-want +got):\n%s", diff)
-			}
-			if armed {
-				t.Error("no transaction was cut off")
-			}
-			log := checkTruth(t, replica.db)
-			created := 0
-			for _, recorded := range log {
-				if _, ok := recorded.Event.(events.NovelCreated); ok {
-					created++
-				}
-			}
-			if used := replica.used(); used != created {
-				t.Errorf("%d creations were charged for %d novels", used, created)
-			}
-		})
+	faults, r, p := outage(t, timeout(patience))
+	r.must(t, p.post("warm", "Title"))
+	block(t, r.db, p, "troll")
+	armed := false
+	faults.set(func(r request) action {
+		if armed && r.appends {
+			armed = false
+			return cutAfter
+		}
+		return forward
+	})
+	answers := r.togetherThen(t, func() { armed = true },
+		p.postBy("troll", "k", "Title"), p.post("k", "Title"), p.post("k", "Title"))
+	if diff := cmp.Diff([]string{"post replayed", "post", "post replayed"}, texts(answers)); diff != "" || armed {
+		t.Errorf("armed %v, answers (-want +got):\n%s", armed, diff)
 	}
+	checkTruth(t, r.db)
+}
+
+// TestCancelledWait: a command whose submitter has left is executed, and its retry is answered.
+func TestCancelledWait(t *testing.T) {
+	t.Parallel()
+	r, p := setup(t)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	r.submit(ended, p.post("never", "Title")).want(t, committer.ErrUnavailable)
+	release := r.occupy(t)
+	waiting, leave := context.WithCancel(t.Context())
+	submitted := testdb.Must(r.Submit(waiting, p.post("k", "Title")))(t)
+	leave()
+	if _, err := submitted.Wait(waiting); !errors.Is(err, committer.ErrOutcomeUnknown) {
+		t.Errorf("after its submitter has left: %v", err)
+	}
+	release()
+	r.want(t, "post replayed", p.post("k", "Title"))
+	r.want(t, "post", p.post("never", "Title"))
 }
 
 // refuseMarked makes the database refuse every event with the word "poison".
 const refuseMarked = `ALTER TABLE events ADD CONSTRAINT marked CHECK (data::text NOT LIKE '%poison%')`
 
-// TestOneFailsAlone: of 200 commands in a batch, the database refuses one.
+// TestOneFailsAlone: one of 200 commands in a batch fails, and all others succeed.
 func TestOneFailsAlone(t *testing.T) {
 	t.Parallel()
-	for _, at := range []int{0, 77, 199} {
-		t.Run(fmt.Sprint("at ", at), func(t *testing.T) {
+	p := newPartner()
+	unencodable, panics := p.post("bad", "Bad title"), p.post("bad", "Bad title")
+	unencodable.Comment.ChapterNumber = []byte("no JSON")
+	panics.Comment = nil
+	reviewed := newPartner()
+	reviewed.Review = true
+	for name, tc := range map[string]struct {
+		at      int
+		command *committer.Command
+		fails   func(error) bool
+		cuts    bool
+	}{
+		"refused by the database": {77, p.novel("bad", "Bad title", novel.Fields{Synopsis: new("poison")}), isMarked, true},
+		"the first":               {0, p.novel("bad", "Bad title", novel.Fields{Synopsis: new("poison")}), isMarked, true},
+		"the last":                {199, p.novel("bad", "Bad title", novel.Fields{Synopsis: new("poison")}), isMarked, true},
+		"unreadable key":          {77, p.post("zero \x00 byte", "Bad title"), isRefused, true},
+		"unencodable":             {77, unencodable, func(err error) bool { return err != nil }, true},
+		"undecodable retry": {77, p.post("new", "Bad title"), func(err error) bool {
+			return errors.Is(err, events.ErrUnknownType)
+		}, true},
+		"panic": {77, panics, func(err error) bool { return err != nil && strings.Contains(err.Error(), "panic") }, true},
+		"refused": {77, reviewed.post("bad", "Bad title"), func(err error) bool {
+			return errors.Is(err, post.ErrNovelNotFound)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r, p := setup(t)
+			r, _ := setup(t)
 			testdb.Exec(t, r.db, refuseMarked)
+			if name == "undecodable retry" {
+				recordUnknown(t, r, p, "new")
+			}
 			commands := make(batch, 200)
 			for i := range commands {
 				commands[i] = p.post(fmt.Sprint("key-", i), fmt.Sprint("Title ", i%7))
 			}
-			commands[at] = p.novel("bad", "Bad title", novel.Fields{Synopsis: new("poison")})
-			answers := r.together(t, commands...)
-			for i, a := range answers {
+			commands[tc.at] = tc.command
+			for i, a := range r.together(t, commands...) {
 				switch {
-				case i == at && !failedBy(a.err, "marked"):
-					t.Errorf("command %d: %v, want the refusal of the constraint", i, a)
-				case i != at && (a.err != nil || a.Replayed):
+				case i == tc.at && !tc.fails(a.err):
+					t.Errorf("command %d: %v", i, a)
+				case i != tc.at && a.String() != "post":
 					t.Errorf("command %d: %v", i, a)
 				}
 			}
-			log := checkTruth(t, r.db)
-			if posts := slices.DeleteFunc(log, func(r events.Recorded) bool { return r.StreamType != events.PostStream }); len(
-				posts) != 199 {
-				t.Errorf("%d posts are stored", len(posts))
+			if posts := testdb.Value[int](t, r.db, `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1'`); posts != 199 {
+				t.Errorf("%d posts are stored", posts)
 			}
 			// A binary search: 200, 100, 50, … and the neighbours of each step.
-			if n := r.commits.Load(); n > 8 {
-				t.Errorf("%d transactions", n)
+			if n, cuts := r.commits.Load(), r.bisections(); n > 8 || cuts > 8 || (cuts > 0) != tc.cuts {
+				t.Errorf("%d transactions, %d bisections", n, cuts)
 			}
-			t.Logf("%d transactions committed, %d bisections", r.commits.Load(), r.bisections())
-			if used := r.used(); used != 7 && used != 6 {
-				t.Errorf("%d creations were charged", used)
+			r.wantCharged(t, 7)
+			if name != "undecodable retry" { // its event stays undecodable
+				checkTruth(t, r.db)
 			}
 		})
 	}
+}
+
+func isMarked(err error) bool { return failedBy(err, "marked") }
+
+func isRefused(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused)
+}
+
+// recordUnknown records a comment of a type that a newer version has.
+func recordUnknown(t testing.TB, r *replica, p partner, key string) {
+	t.Helper()
+	testdb.Exec(t, r.db, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
+		VALUES ((SELECT coalesce(max(log_index) + 1, 0) FROM events), 'post', $3, 1, $1, $2, 'posts', 'post.imported.v9', '{"novelId":"n-1"}', gen_random_uuid())`,
+		key, p.IntegrationID, events.PostID(p.IntegrationID, key))
 }
 
 func failedBy(err error, constraint string) bool {
@@ -314,34 +396,6 @@ func TestDuplicatesInHalves(t *testing.T) {
 	want := []string{"created", "post", "post replayed", "updated replayed", "post replayed"}
 	if diff := cmp.Diff(want, texts(answers)); diff != "" {
 		t.Errorf("answers (-want +got):\n%s", diff)
-	}
-	checkTruth(t, r.db)
-}
-
-// TestUndecodableDelivery: the retry of a delivery that a newer version recorded fails, and the other commands succeed.
-func TestUndecodableDelivery(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	testdb.Exec(t, r.db, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
-		VALUES ((SELECT coalesce(max(log_index) + 1, 0) FROM events), 'post', $2, 1, 'new', $1, 'posts', 'post.imported.v9', '{}', gen_random_uuid())`, p.IntegrationID, events.PostID(p.IntegrationID, "new"))
-	answers := r.together(t, p.post("a", "Title"), p.post("new", "Title"), p.post("b", "Title"))
-	if answers[0].err != nil || answers[2].err != nil {
-		t.Errorf("neighbours: %v, %v", answers[0], answers[2])
-	}
-	if err := answers[1].err; !errors.Is(err, events.ErrUnknownType) {
-		t.Errorf("retry: %v", err)
-	}
-}
-
-// TestUnencodableCommand lets one command fail before anything is sent.
-func TestUnencodableCommand(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	broken := p.post("k", "Title")
-	broken.Comment.ChapterNumber = []byte("no JSON")
-	answers := r.together(t, p.post("a", "Title"), broken, p.post("b", "Title"))
-	if answers[0].err != nil || answers[1].err == nil || answers[2].err != nil {
-		t.Errorf("answers: %v", answers)
 	}
 	checkTruth(t, r.db)
 }

@@ -3,21 +3,15 @@ package committer_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
-
-	"novelgate/aggregates/post"
-	"novelgate/internal/testdb"
-	"novelgate/migrations"
 )
 
 // faults injects faults between a pool and the server. Its rule decides for each request.
@@ -33,12 +27,13 @@ type faults struct {
 
 // request is what a client sends before it waits for an answer. The zero request opens a connection.
 type request struct {
+	begins  bool // is the first round trip of a transaction
 	appends bool // inserts into events
-	commits bool // is the COMMIT of an explicit transaction
+	commits bool // is the last round trip of a transaction
 }
 
+func begins(r request) bool  { return r.begins }
 func appends(r request) bool { return r.appends }
-func commits(r request) bool { return r.commits }
 
 type action int
 
@@ -51,11 +46,11 @@ const (
 )
 
 // newFaultyPool returns a pool whose connections have faults; there are none until a rule is set.
-func newFaultyPool(t testing.TB, url string, lanes int) (*faults, *pgxpool.Pool) {
+func newFaultyPool(t testing.TB, url string) (*faults, *pgxpool.Pool) {
 	t.Helper()
 	f := &faults{rule: func(request) action { return forward }}
 	f.start = func(conn *pgx.Conn, sql ...string) {
-		r := request{commits: sql[0] == "commit"}
+		r := request{begins: sql[0] == "begin", commits: sql[len(sql)-1] == "commit"}
 		for _, statement := range sql {
 			r.appends = r.appends || strings.Contains(statement, "INSERT INTO events")
 		}
@@ -64,7 +59,7 @@ func newFaultyPool(t testing.TB, url string, lanes int) (*faults, *pgxpool.Pool)
 		}
 	}
 	t.Cleanup(func() { f.refuse(true) }) // otherwise the test waits for cancel requests that were swallowed
-	return f, newPool(t, url, lanes, func(config *pgxpool.Config) {
+	return f, newPool(t, url, func(config *pgxpool.Config) {
 		f.dial = config.ConnConfig.DialFunc
 		config.ConnConfig.Tracer, config.ConnConfig.DialFunc = f, f.connect
 	})
@@ -192,58 +187,3 @@ func (*tracer) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) 
 func (*tracer) TraceBatchQuery(context.Context, *pgx.Conn, pgx.TraceBatchQueryData) {}
 func (*tracer) TraceBatchEnd(context.Context, *pgx.Conn, pgx.TraceBatchEndData)     {}
 func (*tracer) TracePrepareEnd(context.Context, *pgx.Conn, pgx.TracePrepareEndData) {}
-
-// TestCacheAfterCrash kills a process of the server. The server recovers without a restart, and reuses the ids of
-// transactions that wrote nothing to disk. A cache that has seen these ids must still notice later decisions of staff.
-func TestCacheAfterCrash(t *testing.T) {
-	t.Parallel()
-	url := testdb.NewServer(t, map[string]string{"autovacuum": "off", "fsync": "on"})
-	if err := migrations.Up(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
-	r := newReplica(t, url)
-	p := newPartner()
-	cached(t, r, p, "Title")
-	pool := testdb.Pool(t, url)
-	// Without the WAL writer, only a commit that waits for the disk writes to it.
-	const walWriter = `SELECT pid FROM pg_stat_activity WHERE backend_type = 'walwriter'`
-	writer := testdb.Value[int](t, pool, walWriter)
-	signal(t, writer, syscall.SIGSTOP)
-	before := nextTransaction(t, pool)
-	for range 8 { // as the rate limiter commits
-		testdb.Exec(t, pool, `SELECT set_config('synchronous_commit', 'off', true), pg_current_xact_id()`)
-	}
-	// These write nothing. They check the cache, which sees the latest transactions.
-	stranger := newPartner()
-	stranger.CanCreateNovels = false
-	for i := range 2 {
-		r.want(t, notFound, stranger.post(fmt.Sprint(i), "Unknown"))
-	}
-	signal(t, writer, syscall.SIGKILL)
-	testdb.Eventually(t, "the server has recovered", func() bool {
-		var now int
-		err := pool.QueryRow(t.Context(), walWriter).Scan(&now)
-		return err == nil && now != writer
-	})
-	if after := nextTransaction(t, pool); after > before+1 {
-		t.Fatalf("the next transaction was %d before and is %d: none was lost", before, after)
-	}
-	if err := reject("Title")(newStaff(pool)); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 5 {
-		r.want(t, post.ErrNovelNotFound, p.post(fmt.Sprint("after ", i), "Title"))
-	}
-}
-
-func signal(t *testing.T, pid int, signal syscall.Signal) {
-	t.Helper()
-	if err := syscall.Kill(pid, signal); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func nextTransaction(t *testing.T, pool *pgxpool.Pool) int64 {
-	t.Helper()
-	return testdb.Value[int64](t, pool, `SELECT pg_snapshot_xmax(pg_current_snapshot())::text::bigint`)
-}

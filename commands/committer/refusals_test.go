@@ -37,8 +37,8 @@ func (p partner) postBy(external, key, spelling string) *committer.Command {
 	return cmd
 }
 
-// TestBlockedAuthorCreatesNothing: neither a post nor a novel, and without asking for a permit. A partner who may not
-// create novels gets the refusal of the author, not that of the novel.
+// TestBlockedAuthorCreatesNothing: neither a post nor a novel, and it uses no creation. A partner who may not create
+// novels gets the refusal of the author, not that of the novel.
 func TestBlockedAuthorCreatesNothing(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -47,9 +47,7 @@ func TestBlockedAuthorCreatesNothing(t *testing.T) {
 		p.CanCreateNovels = i == 0
 		r.want(t, author.ErrBlocked, p.postBy("troll", "key of "+spelling, spelling))
 	}
-	if r.permits.calls != 0 {
-		t.Errorf("the limiter was asked %d times", r.permits.calls)
-	}
+	r.wantCharged(t, 0)
 	if n := testdb.Value[int](t, r.db, `SELECT count(*) FROM events WHERE stream_type <> 'author'`); n != 0 {
 		t.Errorf("%d events", n)
 	}
@@ -73,40 +71,6 @@ func TestBlockedAuthorsNeighbours(t *testing.T) {
 	if got[3].PostID != original.PostID {
 		t.Errorf("the replay is %s, want %s", got[3].PostID, original.PostID)
 	}
-}
-
-// TestUpdatesAreLimited: a batch takes the permits that it needs, and respects the grant. An update without changes
-// counts; a retry and another integration's novel do not.
-func TestUpdatesAreLimited(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	other := newPartner()
-	p.NovelUpdatesPerMinute = new(2)
-	r.permits.left = new(5) // two creations, two updates, and one of the other's
-	r.must(t, other.novel("theirs", "Theirs", novel.Fields{}))
-	update := func(key, synopsis string) *committer.Command {
-		return p.novel(key, "Title", novel.Fields{Synopsis: &synopsis})
-	}
-	const limited = "error: the limit of 2 novel updates per minute is reached"
-	got := r.together(t, update("0", "a"), update("1", "b"), p.novel("foreign", "Theirs", novel.Fields{}),
-		update("2", "b"), update("1", "b"), p.post("p", "Title"), other.novel("without a limit", "Theirs", novel.Fields{}))
-	want := []string{"created", "updated", "foreign", "updated", "updated replayed", "post", "updated"}
-	if diff := cmp.Diff(want, texts(got)); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
-	r.permits.left = new(1)
-	got = r.together(t, update("3", "c"), update("4", "d"), update("2", "b"))
-	if diff := cmp.Diff([]string{"updated", limited, "updated replayed"}, texts(got)); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
-	calls := r.permits.calls
-	r.want(t, "updated replayed", update("2", "b"))
-	if r.permits.calls != calls {
-		t.Error("the limiter was asked for a retry")
-	}
-	r.permits.left = new(1)
-	r.want(t, "updated", update("4", "d")) // its key was not used
-	r.wantCharged(t, 6)
 }
 
 // TestGrowthOfTheLogIsCounted compares the metrics with the log.
@@ -135,7 +99,7 @@ func TestGrowthOfTheLogIsCounted(t *testing.T) {
 }
 
 // TestReplyAwaitsItsParent: a reply is refused until its parent is on record, and creates nothing before. Other
-// commands of the batch are unaffected on both paths.
+// commands of the batch are unaffected.
 func TestReplyAwaitsItsParent(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -165,7 +129,7 @@ func TestReplyAwaitsItsParent(t *testing.T) {
 	}
 }
 
-// TestCommandOfAnotherServer is refused, also as a retry. Other commands of the batch are unaffected on both paths.
+// TestCommandOfAnotherServer is refused, also as a retry. Other commands of the batch are unaffected.
 func TestCommandOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
@@ -183,7 +147,7 @@ func TestCommandOfAnotherServer(t *testing.T) {
 		}
 		return server
 	}
-	here, other := serverOf(r.pool), serverOf(newPool(t, testdb.NewServer(t, nil), 1))
+	here, other := serverOf(r.pool), serverOf(newPool(t, testdb.NewServer(t, nil)))
 	refused := "error: " + committer.ErrOtherServer.Error()
 	for round, test := range []struct {
 		commands batch
@@ -195,24 +159,6 @@ func TestCommandOfAnotherServer(t *testing.T) {
 		if diff := cmp.Diff(test.want, texts(r.together(t, test.commands...))); diff != "" {
 			t.Errorf("round %d (-want +got):\n%s", round, diff)
 		}
-	}
-}
-
-// TestReplayNamesItsOriginal: a replay has the request id of the original.
-func TestReplayNamesItsOriginal(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	p.RequestID = "first"
-	commands := batch{p.novel("n", "Title", novel.Fields{}), p.post("c", "Title")}
-	for _, command := range commands {
-		r.must(t, command)
-	}
-	p.RequestID = "second"
-	upsert := r.submit(t.Context(), p.novel("n", "Title", novel.Fields{}))
-	post := r.submit(t.Context(), p.post("c", "Title"))
-	want := []committer.Original{{"first", "novel.created.v1"}, {"first", "post.imported.v1"}}
-	if diff := cmp.Diff(want, []committer.Original{upsert.Original, post.Original}); diff != "" {
-		t.Errorf("originals (-want +got):\n%s", diff)
 	}
 }
 
@@ -242,7 +188,7 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 		closed.Store(true)
 	}()
 	testdb.Eventually(t, "nothing is accepted any more", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // what was accepted waits for the lane
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // what was accepted waits for the first batch
 		defer cancel()
 		return errors.Is(r.submit(ctx, newPartner().post("late", "Late")).err, committer.ErrClosed)
 	})
@@ -256,7 +202,7 @@ func TestCloseWaitsForAnswers(t *testing.T) {
 	<-ended
 }
 
-// TestFloodLeavesTheQueueToOthers floods the lane for one integration, also with commands whose clients have
+// TestFloodLeavesTheQueueToOthers floods the queue for one integration, also with commands whose clients have
 // disconnected.
 func TestFloodLeavesTheQueueToOthers(t *testing.T) {
 	t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -36,7 +37,6 @@ type replica struct {
 	url     string
 	db      *pgxpool.Pool // a pool with default settings
 	pool    *pgxpool.Pool // of the committer
-	permits *purse
 	metrics *committer.Metrics
 	commits atomic.Int64 // calls of Committed
 	prompt  bool         // answers must come before patience ends
@@ -48,20 +48,20 @@ func setup(t testing.TB, options ...func(*committer.Config)) (*replica, partner)
 	return newReplica(t, testdb.New(t), options...), newPartner()
 }
 
-// newReplica starts a committer with one lane on the database at url; the end of the test closes it.
+// newReplica starts a committer on the database at url; the end of the test closes it.
 func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *replica {
 	t.Helper()
-	r := &replica{url: url, db: testdb.Pool(t, url), permits: &purse{}, metrics: committer.NewMetrics()}
+	r := &replica{url: url, db: testdb.Pool(t, url), metrics: committer.NewMetrics()}
 	config := committer.Config{
-		Limiter: r.permits, Breaker: &eventlog.Breaker{Pool: r.db, Logger: slog.New(slog.DiscardHandler)},
-		Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics, Lanes: 1,
+		Limiter: ratelimit.New(time.Now), Breaker: &eventlog.Breaker{Pool: r.db, Logger: slog.New(slog.DiscardHandler)},
+		Logger: slog.New(slog.DiscardHandler), Metrics: r.metrics,
 		Timeout: patience, Committed: func() { r.commits.Add(1) },
 	}
 	for _, option := range options {
 		option(&config)
 	}
 	if config.Pool == nil {
-		config.Pool = newPool(t, url, config.Lanes)
+		config.Pool = newPool(t, url)
 	}
 	r.pool = config.Pool
 	r.Committer = committer.New(config)
@@ -72,22 +72,20 @@ func newReplica(t testing.TB, url string, options ...func(*committer.Config)) *r
 // patience is the time-out of committers in tests without time limits.
 const patience = time.Minute
 
-func lanes(n int) func(*committer.Config) { return func(c *committer.Config) { c.Lanes = n } }
-
 func timeout(d time.Duration) func(*committer.Config) {
 	return func(c *committer.Config) { c.Timeout = d }
 }
 
 // newPool opens a pool with the settings for appends, changed by options.
-func newPool(t testing.TB, url string, lanes int, change ...func(*pgxpool.Config)) *pgxpool.Pool {
+func newPool(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	pools, err := database.Open(t.Context(), url, lanes, database.DefaultConnections(lanes))
+	pools, err := database.Open(t.Context(), url, 1, database.DefaultConnections(1))
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}
 	config := pools.Append.Config()
 	pools.Close()
-	config.MinConns = 0 // a new connection clears the cache
+	config.MinConns = 0 // a test counts connections and round trips
 	for _, apply := range change {
 		apply(config)
 	}
@@ -110,7 +108,8 @@ type partner struct{ committer.Caller }
 
 func newPartner() partner {
 	return partner{committer.Caller{
-		IntegrationID: uuid.New(), KeyID: uuid.New(), CanCreateNovels: true, NovelsPerMinute: 1 << 20, RequestID: "request",
+		IntegrationID: uuid.New(), KeyID: uuid.New(), CanCreateNovels: true, RequestID: "request",
+		PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20,
 	}}
 }
 
@@ -145,98 +144,22 @@ func deref(s *string) string {
 	return *s
 }
 
-// purse is a limiter that counts creations and updates together. Its zero value grants everything.
-type purse struct {
-	mu    sync.Mutex
-	left  *int // nil: there is no limit
-	taken int  // granted and not returned
-	calls int
-	hangs bool
-	err   error               // error of Take
-	hold  func() (grant bool) // called by the next Take
-}
-
-func (p *purse) Take(
-	ctx context.Context, _ uuid.UUID, operation ratelimit.Operation, limit, n int,
-) (ratelimit.Decision, error) {
-	p.mu.Lock()
-	hold := p.hold
-	p.hold = nil
-	p.mu.Unlock()
-	if hold != nil && !hold() {
-		return ratelimit.Decision{Limit: limit, RetryAfter: time.Second}, nil
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.calls++
-	if p.hangs {
-		<-ctx.Done()
-		return ratelimit.Decision{}, fmt.Errorf("wait for permits: %w", ctx.Err())
-	}
-	if p.err != nil {
-		return ratelimit.Decision{}, p.err
-	}
-	if operation != ratelimit.Novels && operation != ratelimit.NovelUpdates || n < 1 {
-		return ratelimit.Decision{}, fmt.Errorf("take %d of %s", n, operation)
-	}
-	d := ratelimit.Decision{Granted: n, Limit: limit}
-	if p.left != nil {
-		if n > *p.left {
-			d.Granted, d.RetryAfter = *p.left, 7*time.Second
-		}
-		*p.left -= d.Granted
-	}
-	p.taken += d.Granted
-	return d, nil
-}
-
-func (p *purse) Return(
-	_ context.Context, _ uuid.UUID, _ ratelimit.Operation, taken ratelimit.Decision, n int,
-) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n < 1 || n > taken.Granted {
-		return fmt.Errorf("return %d of %d", n, taken.Granted)
-	}
-	if p.left != nil {
-		*p.left += n
-	}
-	p.taken -= n
-	return nil
-}
-
-// once makes the next Take call hold, and grant nothing if hold returns false.
-func (p *purse) once(hold func() (grant bool)) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.hold = hold
-}
-
-// wantCharged checks the number of permits charged in the end.
+// wantCharged checks how many creations and updates of novels are charged.
 func (r *replica) wantCharged(t testing.TB, want int) {
 	t.Helper()
-	if used := r.used(); used != want {
-		t.Errorf("%d creations were charged, want %d", used, want)
+	if used := r.charged(t, ratelimit.Novels, ratelimit.NovelUpdates); used != want {
+		t.Errorf("%d creations and updates are charged, want %d", used, want)
 	}
 }
 
-// used returns the number of permits charged in the end. Permits are returned after the answers, so it closes the
-// committer first.
-func (r *replica) used() int {
-	r.Close()
-	r.permits.mu.Lock()
-	defer r.permits.mu.Unlock()
-	return r.permits.taken
-}
-
-// awaitQueue waits until n commands wait in the lanes.
-func (r *replica) awaitQueue(t testing.TB, n int) {
+// charged returns the number of permits of operations that all integrations have used.
+func (r *replica) charged(t testing.TB, operations ...ratelimit.Operation) int {
 	t.Helper()
-	testdb.Eventually(t, fmt.Sprint(n, " commands wait"), func() bool { return r.QueueDepth() == n })
+	return testdb.Value[int](t, r.db, `SELECT coalesce(sum(permits), 0) FROM rate_limits WHERE operation = ANY ($1)`,
+		operations)
 }
 
-// together passes commands to a one-lane replica so that they form one batch in this order. It blocks the lane with
-// another command meanwhile. It returns when all are answered.
+// together passes commands to a replica so that they form one batch in this order. It returns when all are answered.
 func (r *replica) together(t testing.TB, list ...*committer.Command) []answer {
 	t.Helper()
 	return r.togetherThen(t, func() {}, list...)
@@ -246,42 +169,104 @@ func (r *replica) together(t testing.TB, list ...*committer.Command) []answer {
 func (r *replica) togetherThen(t testing.TB, prepare func(), list ...*committer.Command) []answer {
 	t.Helper()
 	release := r.occupy(t)
-	answers := make([]answer, len(list))
-	var wg sync.WaitGroup
+	waiting := make([]<-chan answer, len(list))
 	for i, command := range list {
-		wg.Go(func() { answers[i] = r.submit(context.Background(), command) })
-		r.awaitQueue(t, i+1)
+		waiting[i] = r.queue(t, command)
 	}
 	prepare()
 	release()
-	wg.Wait()
+	answers := make([]answer, len(list))
+	for i := range waiting {
+		answers[i] = <-waiting[i]
+	}
 	return answers
 }
 
-// occupy keeps the lane of a one-lane replica busy, with a creation that is refused and writes nothing, until release
-// is called.
+// occupy makes another session hold the lock of the log until release is called. A batch of one command waits for the
+// lock, and all later commands wait in the queue and form one batch. The command is refused and writes nothing.
 func (r *replica) occupy(t testing.TB) (release func()) {
 	t.Helper()
-	entered, leave, done := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	r.permits.once(func() bool {
-		close(entered)
-		<-leave
-		return false
-	})
-	go func() {
-		defer close(done)
-		p := newPartner()
-		var limited *committer.RateLimitedError
-		if a := r.submit(context.Background(), p.novel("occupy", "Occupied "+p.KeyID.String(), novel.Fields{})); !errors.As(
-			a.err, &limited) {
-			t.Errorf("occupy lane: %v", a)
-		}
-	}()
-	<-entered
+	unlock := hold(t, r.url)
+	p := newPartner()
+	p.CanCreateNovels, p.Unlimited = false, true
+	first := r.queue(t, p.post("occupy", "Unknown "+p.KeyID.String()))
+	awaitWaiters(t, r.db, 1)
 	return func() {
-		close(leave)
-		<-done
+		unlock()
+		(<-first).want(t, post.ErrNovelNotFound)
 	}
+}
+
+// hold makes another session hold the lock of the log until release is called.
+func hold(t testing.TB, url string) (release func()) {
+	t.Helper()
+	conn, ended := testdb.Connect(t, url), make(chan struct{})
+	go func() {
+		defer close(ended)
+		var batch pgx.Batch
+		batch.Queue("begin")
+		eventlog.Lock(&batch)
+		batch.Queue("SELECT pg_sleep(600)") // a breaker ends an idle session
+		_ = conn.SendBatch(context.Background(), &batch).Close()
+	}()
+	pool := testdb.Pool(t, url)
+	testdb.Eventually(t, "the lock is held", func() bool { return advisoryLocks(t, pool, true) == 1 })
+	release = sync.OnceFunc(func() {
+		testdb.Eventually(t, "the lock is free", func() bool {
+			testdb.Exec(t, pool, `SELECT pg_cancel_backend($1::integer)`, conn.PgConn().PID())
+			select {
+			case <-ended:
+				return true
+			case <-time.After(10 * time.Millisecond): // the signal came between two statements
+				return false
+			}
+		})
+	})
+	t.Cleanup(release)
+	return release
+}
+
+// awaitQueue waits until n commands wait in the queue.
+func (r *replica) awaitQueue(t testing.TB, n int) {
+	t.Helper()
+	testdb.Eventually(t, fmt.Sprint(n, " commands wait"), func() bool { return r.QueueDepth() == n })
+}
+
+// awaitWaiters returns when n sessions wait for the lock of the log.
+func awaitWaiters(t testing.TB, pool *pgxpool.Pool, n int) {
+	t.Helper()
+	testdb.Eventually(t, fmt.Sprint(n, " sessions wait for the lock"), func() bool {
+		return advisoryLocks(t, pool, false) == n
+	})
+}
+
+func advisoryLocks(t testing.TB, pool *pgxpool.Pool, granted bool) int {
+	t.Helper()
+	return testdb.Value[int](t, pool, `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted = $1
+		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`, granted)
+}
+
+// start submits a command in the background.
+func (r *replica) start(command *committer.Command) <-chan answer {
+	answers := make(chan answer, 1)
+	go func() { answers <- r.submit(context.Background(), command) }()
+	return answers
+}
+
+// queue is start for commands whose order matters: it returns once the command is in the queue.
+func (r *replica) queue(t testing.TB, command *committer.Command) <-chan answer {
+	t.Helper()
+	submitted, err := r.Submit(t.Context(), command)
+	answers := make(chan answer, 1)
+	if err != nil {
+		answers <- answer{committer.Result{}, err, command.Key}
+		return answers
+	}
+	go func() {
+		result, err := submitted.Wait(context.Background())
+		answers <- answer{result, err, command.Key}
+	}()
+	return answers
 }
 
 // answer is the result of a command.
@@ -359,8 +344,6 @@ func texts(answers []answer) []string {
 	}
 	return list
 }
-
-func (r *replica) conflicts() int { return r.counter("novelgate_committer_conflicts_total") }
 
 func (r *replica) bisections() int { return r.counter("novelgate_committer_bisections_total") }
 
