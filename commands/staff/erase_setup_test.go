@@ -61,7 +61,7 @@ func (l *live) follow(t testing.TB) {
 	t.Cleanup(l.stopFollowing)
 	select {
 	case <-runner.Running(): // from here on every projection has a checkpoint
-	case <-time.After(testdb.SettleTimeout):
+	case <-time.After(testdb.Patience):
 		t.Fatal("the projections do not run")
 	}
 }
@@ -185,7 +185,7 @@ func TestAwaitErased(t *testing.T) {
 	appendAll(t, l.Staff, l.comments(l.name, "anew", 1)...)
 	testdb.Must(l.EraseAuthor(t.Context(), l.name, "r"))(t)
 	l.follow(t)
-	wantBehind("while one has failed", testdb.SettleTimeout, "authors")
+	wantBehind("while one has failed", testdb.Patience, "authors")
 	if err := projections.Retry(t.Context(), l.Pool, "authors"); err != nil {
 		t.Fatal(err)
 	}

@@ -196,7 +196,7 @@ func TestFollowTheLog(t *testing.T) {
 	}()
 	var from eventlog.Mark
 	// With such a long Poll, only signals can wake it.
-	f := eventlog.Follow{Wake: theirs, Poll: testdb.SettleTimeout, Pace: time.Millisecond}
+	f := eventlog.Follow{Wake: theirs, Poll: testdb.Patience, Pace: time.Millisecond}
 	err := f.Each(t.Context(), func(ctx context.Context) (eventlog.Span, error) {
 		chunk, err := tail.Read(ctx, from, nil)
 		if err != nil {

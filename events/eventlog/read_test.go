@@ -94,7 +94,7 @@ func TestReadersSeeEachEventOnce(t *testing.T) {
 	log := setupLog(t)
 	open := testdb.Begin(t, log.pool)
 	testdb.Exec(t, open, `INSERT INTO settings (name, value) VALUES ('open', '')`)
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for writer := range writers {

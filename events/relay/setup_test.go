@@ -165,7 +165,7 @@ func (b *bundle) awaitLog(text string) {
 // messages reads a stream from its beginning, by sequence.
 func (b *bundle) messages(name string) map[uint64]jetstream.Msg {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testdb.Patience)
 	defer cancel()
 	reader := relaytest.Open(ctx, b.t, b.js, name)
 	defer reader.Stop()

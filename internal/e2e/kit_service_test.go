@@ -20,7 +20,7 @@ import (
 )
 
 // patience limits waits in tests, also on a busy machine. It is not a promise of the service.
-const patience = testdb.SettleTimeout
+const patience = testdb.Patience
 
 // process is one run of the program.
 type process struct {

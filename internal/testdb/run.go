@@ -103,11 +103,11 @@ func SkipShort(t testing.TB) {
 	}
 }
 
-// SettleTimeout limits waits, for example until events are projected or sealed. On a busy machine, filling a table in
+// Patience limits waits, for example until events are projected or sealed. On a busy machine, filling a table in
 // another test takes up to a minute.
-const SettleTimeout = 3 * time.Minute
+const Patience = 3 * time.Minute
 
-// Eventually polls until ok returns true. It fails the test after SettleTimeout. Between two calls it waits at least as
+// Eventually polls until ok returns true. It fails the test after Patience. Between two calls it waits at least as
 // long as ok takes, because what ok waits for needs the processors, too.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
@@ -117,8 +117,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 		if ok() {
 			return
 		}
-		if time.Since(began) > SettleTimeout {
-			t.Fatalf("not within %v: %s", SettleTimeout, what)
+		if time.Since(began) > Patience {
+			t.Fatalf("not within %v: %s", Patience, what)
 		}
 		time.Sleep(max(wait, time.Since(asked)))
 	}

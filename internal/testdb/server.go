@@ -306,7 +306,7 @@ func newServer(
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
 	server, err = start(t.Context(), pgserver.Config{
-		DataDir: dir, Settings: all, StopTimeout: SettleTimeout, Logger: slog.New(slog.DiscardHandler),
+		DataDir: dir, Settings: all, StopTimeout: Patience, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		t.Fatalf("testdb: start a server: %v", err)

@@ -209,7 +209,7 @@ func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorde
 		if err == nil {
 			return
 		}
-		if !eventlog.IsConflict(err) || time.Since(begun) > testdb.SettleTimeout {
+		if !eventlog.IsConflict(err) || time.Since(begun) > testdb.Patience {
 			t.Errorf("append: %v", err)
 			return
 		}

@@ -26,7 +26,7 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	pool := openURL(t, url)
 	appends := testdb.Pool(t, url)
 	wake := eventlog.NewWake()
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
 	defer cancel()
 	var wg sync.WaitGroup
 	for writer := range writers {
@@ -96,7 +96,7 @@ func TestWithoutSignals(t *testing.T) {
 		store(t, pool, post("silent"))
 	})
 	errFound := errors.New("found")
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
 	defer cancel()
 	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
 		func([]history.Event) error { return errFound }, func() error { return nil })
@@ -137,7 +137,7 @@ func TestStreamsOfALogThatIsSetBack(t *testing.T) {
 	store(t, pool, post("kept"))
 	store(t, pool, post("lost"))
 	reader := newReader(t, pool)
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
 	defer cancel()
 	var got []string
 	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {

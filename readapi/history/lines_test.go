@@ -216,7 +216,7 @@ func TestSetBack(t *testing.T) {
 	t.Parallel()
 	a := newArchive(t, nil)
 	a.publish(t, "Lost")
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
 	defer cancel()
 	page := a.get(t, a.otto, "/api/events")
 	following := a.open(ctx, t, a.otto, "/api/events?follow=true", ndjson)

@@ -114,7 +114,7 @@ func (r *Reader) advanceTo(sequence uint64) jetstream.Msg {
 // stored one. It returns the tree over the leaves in the messages.
 func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), testdb.SettleTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), testdb.Patience)
 	defer cancel()
 	origin := testdb.Value[string](t, pool, `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`)
 	main := Open(ctx, t, js, relay.StreamName(origin))
