@@ -64,8 +64,8 @@ func execute(ctx context.Context, pool *pgxpool.Pool, statements ...string) erro
 	return nil
 }
 
-// measureProjections measures a plain read loop, and then the catch-up and the rebuild of each projection. On a machine with other
-// load, processor time is more reliable than speed.
+// measureProjections measures a plain read loop, and then the catch-up and the rebuild of each projection. On a machine
+// with other load, processor time is more reliable than speed.
 func measureProjections(ctx context.Context, t *testbed, pool *pgxpool.Pool) error {
 	reset := []string{`DELETE FROM projections`}
 	for _, p := range projections.All() {

@@ -105,7 +105,8 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 		)
 		INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
 			event_type, data, personal, batch_id)
-		SELECT (SELECT max(log_index) FROM events) + row_number() OVER (ORDER BY n, r), 'post', id, 1, key, integration_id, 'posts', 'post.imported.v1',
+		SELECT (SELECT max(log_index) FROM events) + row_number() OVER (ORDER BY n, r), 'post', id, 1, key,
+			integration_id, 'posts', 'post.imported.v1',
 			json_strip_nulls(json_build_object('novelId', t.novel_id, 'threadId', t.thread_id, 'parentPostId', top_id,
 				'writtenAt', now() - n * interval '1 minute')),
 			json_build_object('uuid', key, 'username', 'x', 'content', repeat('&', 31000)), id

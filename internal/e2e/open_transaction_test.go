@@ -88,7 +88,10 @@ func followHistory(t *testing.T, s *Service, auditor *Person) (latest *atomic.In
 	r := testdb.Must(http.NewRequestWithContext(ctx, http.MethodGet, s.URL+"/api/events?follow=true&cursor=now", nil))(t)
 	r.Header.Set("Authorization", "Bearer "+auditor.APIKey)
 	r.Header.Set("Accept", "application/x-ndjson")
-	response := testdb.Must(http.DefaultClient.Do(r))(t)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("the stream is answered with %d", response.StatusCode)
 	}

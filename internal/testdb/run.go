@@ -124,8 +124,8 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 	}
 }
 
-// Lose removes the first event that matches an SQL condition and all events after it, as a failover to a lagging standby
-// does.
+// Lose removes the first event that matches an SQL condition and all events after it, as a failover to a lagging
+// standby does.
 func Lose(t testing.TB, db Execer, condition string) {
 	t.Helper()
 	tag, err := db.Exec(context.Background(), `ALTER TABLE events DISABLE TRIGGER USER;
