@@ -92,6 +92,7 @@ func followHistory(t *testing.T, s *Service, auditor *Person) (latest *atomic.In
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = response.Body.Close() })
 	if response.StatusCode != http.StatusOK {
 		t.Fatalf("the stream is answered with %d", response.StatusCode)
 	}
@@ -108,10 +109,6 @@ func followHistory(t *testing.T, s *Service, auditor *Person) (latest *atomic.In
 			}
 		}
 	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-		_ = response.Body.Close()
-	})
+	t.Cleanup(func() { cancel(); <-ended })
 	return latest
 }
