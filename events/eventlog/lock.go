@@ -71,7 +71,8 @@ func Under(ctx context.Context, pool *pgxpool.Pool, do func(tx pgx.Tx) error) er
 			isSure = err != nil
 			return err
 		})
-		again := isSure && attempt < underAttempts && (IsAway(err) || IsLocked(err))
+		// A commit that notifies waits for a lock of the whole cluster, and may be refused, too.
+		again := (isSure || IsLocked(err)) && attempt < underAttempts && (IsAway(err) || IsLocked(err))
 		if !again || !Sleep(ctx, retryPause) {
 			return err
 		}

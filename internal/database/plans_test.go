@@ -13,7 +13,7 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// statement is a statement in every batch of the committer: a read or an inline projection.
+// statement is a statement in every batch of the committer: a read, a grant of permits or an inline projection.
 type statement struct {
 	file, parameters, arguments string
 	indexes                     []string // that its plan must use
@@ -31,6 +31,17 @@ var statements = []statement{
 		file: "commands/committer/read_titles.sql", parameters: "text[], boolean[]",
 		arguments: "ARRAY['title 1','no title'], ARRAY[true,false]",
 		indexes:   []string{"title_lookup_pkey", "threads_pkey"},
+	},
+	{
+		file: "commands/ratelimit/read.sql", parameters: "uuid[], text[]",
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels']",
+		indexes:   []string{"rate_limits_pkey"},
+	},
+	{
+		file: "commands/ratelimit/grant.sql", parameters: "uuid[], text[], integer[], boolean[]",
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels'], ARRAY[7,1], ARRAY[true,false]",
+		indexes:   []string{"rate_limits_pkey"},
+		filters:   true,
 	},
 	{
 		file: "commands/committer/read_slugs.sql", parameters: "text[]", arguments: "ARRAY['slug-1','no-slug']",
@@ -90,7 +101,7 @@ func prepare(t *testing.T, pool *pgxpool.Pool) *pgx.Conn {
 	return conn.Conn()
 }
 
-func name(s statement) string { return strings.TrimSuffix(path.Base(s.file), ".sql") }
+func name(s statement) string { return `"` + strings.TrimSuffix(path.Base(s.file), ".sql") + `"` }
 
 func checkPlan(t *testing.T, when string, conn *pgx.Conn, s statement) {
 	t.Helper()
@@ -127,6 +138,8 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
 		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)
 		 SELECT md5(n::text)::uuid, gen_random_uuid(), 'user-' || n, 'member-' || n, n % 2 = 0, 1 FROM generate_series(1, $1::int) n`,
+		`INSERT INTO rate_limits (integration_id, operation, second, permits)
+		 SELECT md5((n / 60)::text)::uuid, 'posts', extract(epoch FROM now())::bigint - n % 60, 1 FROM generate_series(1, $1::int) n`,
 		`INSERT INTO threads (novel_id, thread_id) SELECT md5(n::text)::uuid, md5('t' || n)::uuid FROM generate_series(1, $1::int) n`,
 	} {
 		testdb.Exec(t, pool, statement, rows)
