@@ -79,6 +79,29 @@ func TestWindowSlides(t *testing.T) {
 	})
 }
 
+// TestEdgesOfTheWindow: a permit counts in its second and in the next sixty, so for 60 seconds at least.
+func TestEdgesOfTheWindow(t *testing.T) {
+	t.Parallel()
+	f := setup(t)
+	const now = `SELECT floor(extract(epoch FROM clock_timestamp()))::bigint`
+	for age, granted := range map[int64]int{0: 0, 1: 0, 59: 0, 60: 0, 61: 1} {
+		for {
+			f.key.Integration = uuid.New()
+			second := testdb.Value[int64](t, f.pool, now)
+			testdb.Exec(t, f.pool, `INSERT INTO rate_limits VALUES ($1, $2, $3, 1)`,
+				f.key.Integration, string(f.key.Operation), second-age)
+			d := f.take(t, 0, 1, 1)
+			if testdb.Value[int64](t, f.pool, now) != second {
+				continue // perhaps it was older
+			}
+			if d.Granted != granted {
+				t.Errorf("%d seconds after that of a permit: %+v", age, d)
+			}
+			break
+		}
+	}
+}
+
 // TestNeverEarly: when RetryAfter is over, one permit is free.
 func TestNeverEarly(t *testing.T) {
 	t.Parallel()
