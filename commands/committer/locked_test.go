@@ -77,10 +77,10 @@ func TestManyLockedTitles(t *testing.T) {
 			a.want(t, "updated")
 		}
 	}
-	if took := time.Since(start); took > late {
-		t.Errorf("the batch took %s", took)
-	} else {
-		t.Logf("the batch took %s", took)
+	took := time.Since(start)
+	t.Logf("the batch took %s", took)
+	if took > 10*time.Second { // it would, if it waited 100 ms for each
+		t.Error("the batch waited for each of the rows")
 	}
 	if err := holder.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
