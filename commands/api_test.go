@@ -32,9 +32,6 @@ func TestTimeout(t *testing.T) {
 	hang := func(ctx context.Context) error { <-ctx.Done(); return fmt.Errorf("wait: %w", ctx.Err()) }
 	for name, spoil := range map[string]func(*fake){
 		"authentication": func(f *fake) { f.authenticate = hang },
-		"limiter": func(f *fake) {
-			f.take = func(ctx context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, hang(ctx) }
-		},
 		"committer": func(f *fake) {
 			f.execute = func(ctx context.Context, _ *committer.Command) (committer.Result, error) {
 				<-ctx.Done()
@@ -139,9 +136,6 @@ func TestErrors(t *testing.T) {
 				{access.ErrExpired, 401, "unauthorized", ""},
 			},
 		},
-		"limiter": {func(f *fake, err error) {
-			f.take = func(context.Context) (ratelimit.Decision, error) { return ratelimit.Decision{}, err }
-		}, []row{{ratelimit.ErrClosed, 503, "unavailable", "1"}}},
 		"committer": {func(f *fake, err error) {
 			f.execute = func(context.Context, *committer.Command) (committer.Result, error) { return committer.Result{}, err }
 		}, []row{
@@ -358,8 +352,8 @@ func TestCaller(t *testing.T) {
 	handler, _ := serve(t, f)
 	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
 	want := committer.Caller{
-		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, Review: true, NovelsPerMinute: 5,
-		RequestID: "r",
+		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, Review: true, PostsPerMinute: 60,
+		NovelsPerMinute: 5, RequestID: "r",
 	}
 	if told != want {
 		t.Errorf("caller %+v, want %+v", told, want)

@@ -36,7 +36,6 @@ import (
 type fake struct {
 	authenticate func(context.Context) error
 	execute      func(context.Context, *committer.Command) (committer.Result, error)
-	take         func(context.Context) (ratelimit.Decision, error)
 	status       ratelimit.Decision
 	integration  access.Integration
 	calls        atomic.Int64 // of the committer
@@ -68,14 +67,7 @@ func (f *fake) Execute(ctx context.Context, cmd *committer.Command) (committer.R
 	return f.execute(ctx, cmd)
 }
 
-func (f *fake) Take(ctx context.Context, _ uuid.UUID, _ ratelimit.Operation, limit, n int) (ratelimit.Decision, error) {
-	if f.take == nil {
-		return ratelimit.Decision{Granted: n, Limit: limit}, nil
-	}
-	return f.take(ctx)
-}
-
-func (f *fake) Status(uuid.UUID, ratelimit.Operation, int) ratelimit.Decision { return f.status }
+func (f *fake) Status(ratelimit.Key, int) ratelimit.Decision { return f.status }
 
 var (
 	novelID  = uuid.MustParse("11111111-1111-5111-8111-111111111111")
@@ -170,18 +162,16 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2))
+	pools, err := database.Open(t.Context(), testdb.New(t), 1, database.DefaultConnections(1))
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}
 	t.Cleanup(pools.Close)
 	logger := slog.New(slog.DiscardHandler)
-	limiter := ratelimit.New(pools.Limits, time.Now)
-	t.Cleanup(limiter.Close)
+	limiter := ratelimit.New(time.Now)
 	committed := committer.New(committer.Config{
 		Pool: pools.Append, Limiter: limiter, Breaker: &eventlog.Breaker{Pool: pools.General, Logger: logger},
-		Logger: logger, Metrics: committer.NewMetrics(), Lanes: 2, Timeout: time.Minute,
-		Committed: func() {},
+		Logger: logger, Metrics: committer.NewMetrics(), Timeout: time.Minute,
 	})
 	t.Cleanup(committed.Close)
 	s := &service{

@@ -44,7 +44,7 @@ func (p *partner) StillAdmitted(context.Context, *http.Request) error {
 }
 
 // Status implements imports.Limits.
-func (*partner) Status(uuid.UUID, ratelimit.Operation, int) ratelimit.Decision {
+func (*partner) Status(ratelimit.Key, int) ratelimit.Decision {
 	return ratelimit.Decision{}
 }
 

@@ -44,14 +44,13 @@ type fixture struct {
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	const lanes = 1
-	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), lanes, database.DefaultConnections(lanes)))(t)
+	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), 1, database.DefaultConnections(1)))(t)
 	t.Cleanup(pools.Close)
 	f := &fixture{pool: pools.General}
 	f.Committer = committer.New(committer.Config{
-		Pool: pools.Append, Limiter: f,
+		Pool: pools.Append, Limiter: ratelimit.New(time.Now),
 		Breaker: &eventlog.Breaker{Pool: pools.General, Logger: slog.New(slog.DiscardHandler)},
-		Logger:  slog.New(slog.DiscardHandler), Lanes: lanes, Timeout: time.Minute,
+		Logger:  slog.New(slog.DiscardHandler), Timeout: time.Minute,
 	})
 	t.Cleanup(f.Close)
 	f.worker = imports.NewWorker(&imports.Store{Pool: pools.General, Retention: time.Hour})
@@ -75,7 +74,7 @@ func (f *fixture) calm() {
 
 // Take implements imports.Limiter.
 func (f *fixture) Take(
-	_ context.Context, _ uuid.UUID, _ ratelimit.Operation, _, n int,
+	_ context.Context, _ database.Beginner, _ ratelimit.Key, _, n int,
 ) (d ratelimit.Decision, err error) {
 	if err := f.take(); err != nil {
 		return d, err
@@ -88,7 +87,7 @@ func (f *fixture) Take(
 }
 
 // Return implements imports.Limiter.
-func (f *fixture) Return(_ context.Context, _ uuid.UUID, _ ratelimit.Operation, _ ratelimit.Decision, n int) error {
+func (f *fixture) Return(_ context.Context, _ database.Execer, _ ratelimit.Key, _ ratelimit.Decision, n int) error {
 	f.permits += n
 	return nil
 }
@@ -299,6 +298,38 @@ func TestALostLease(t *testing.T) {
 	f.finish(t)
 	if n := testdb.Value[int](t, f.pool, outcomes); n != 1 {
 		t.Errorf("%d outcomes of one line", n)
+	}
+}
+
+// TestReturnedPermitsAreFree: an import that returns some of the last permits goes on with them, and does not pause.
+func TestReturnedPermitsAreFree(t *testing.T) {
+	t.Parallel()
+	const lines = 6
+	f := setup(t)
+	f.worker.Limiter = ratelimit.New(time.Now)
+	integration := f.integration(t)
+	testdb.Exec(t, f.pool, `UPDATE integrations SET lines_per_minute = $1`, lines)
+	var text strings.Builder
+	want := map[string]string{}
+	for n := range lines { // each one waits for the next
+		key, parent := fmt.Sprint(n), fmt.Sprint(n+1)
+		if n == lines-1 {
+			parent = ""
+		}
+		text.WriteString(comment(key, parent, "c"))
+		want[key] = parent
+	}
+	f.spool(t, integration, text.String())
+	for f.visit(t) {
+		if testdb.Value[bool](t, f.pool, `SELECT resume_at > now() FROM imports`) {
+			t.Fatal("the import pauses")
+		}
+	}
+	if diff := cmp.Diff(want, f.parents(t, integration)); diff != "" {
+		t.Errorf("parents (-want +got)\n%s", diff)
+	}
+	if n := testdb.Value[int](t, f.pool, `SELECT sum(permits) FROM rate_limits`); n != lines {
+		t.Errorf("%d permits are used", n)
 	}
 }
 
