@@ -160,7 +160,7 @@ func TestImportKeepsTheOrderOfNovels(t *testing.T) {
 func TestRepliesBeforeTheirParents(t *testing.T) {
 	t.Parallel()
 	databaseURL := testdb.New(t)
-	const n, limit = 400, 430
+	const n, limit = 400, 400
 	p := Start(t, databaseURL).NewImporter(t, Fields{"linesPerMinute": limit})
 	lines, _ := thread(t, Unique("Backwards"), n)
 	slices.Reverse(lines)
@@ -170,8 +170,7 @@ func TestRepliesBeforeTheirParents(t *testing.T) {
 		t.Errorf("import %+v", ended)
 	}
 	testdb.Eventually(t, "unused permits are returned", func() bool {
-		return value[int](t, databaseURL, `SELECT coalesce(sum(c), 0) FROM rate_limits, unnest(charged) AS c
-			WHERE operation = 'lines'`) <= n
+		return value[int](t, databaseURL, `SELECT coalesce(sum(permits), 0) FROM rate_limits WHERE operation = 'lines'`) <= n
 	})
 	if rested := value[bool](t, databaseURL, `SELECT resume_at > opened_at FROM imports`); rested {
 		t.Error("the import rested")
