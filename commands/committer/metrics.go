@@ -25,7 +25,7 @@ func NewMetrics() *Metrics {
 			Buckets: prometheus.ExponentialBuckets(1, 2, 10),
 		}),
 		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "novelgate_committer_commit_seconds", Help: "Time from sending a transaction to its commit.",
+			Name: "novelgate_committer_commit_seconds", Help: "Time of the append and the commit of a batch.",
 			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 13),
 		}),
 		bisections: prometheus.NewCounter(prometheus.CounterOpts{
