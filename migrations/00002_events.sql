@@ -41,6 +41,20 @@ CREATE UNIQUE INDEX events_id_key ON events (event_id, event_source, integration
     WHERE stream_type <> 'post' OR stream_version > 1;
 COMMENT ON INDEX events_id_key IS 'One event for each key and source. For comments events_stream_key ensures this, because their stream_id derives from integration and key.';
 
+-- For the committer, which decides comments on novels that it knows, as long as no such decision has come since.
+CREATE INDEX events_decisions ON events (log_index)
+    WHERE stream_type = 'novel' AND event_type NOT IN ('novel.created.v1', 'novel.updated.v1');
+COMMENT ON INDEX events_decisions IS 'Decisions about novels, in log order.';
+
+-- +goose StatementBegin
+CREATE FUNCTION refuse_memory() RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    RAISE EXCEPTION 'what was decided from memory is to be decided again: it has changed since' USING ERRCODE = 'NG001';
+END
+$$;
+-- +goose StatementEnd
+COMMENT ON FUNCTION refuse_memory IS 'Fails a transaction that was decided on what a process remembered and that does not hold any more.';
+
 -- For the relay, which deletes the messages of erased events from its stream.
 CREATE INDEX events_erased ON events (log_index) WHERE personal_digest IS NOT NULL;
 COMMENT ON INDEX events_erased IS 'Events whose personal part was erased. Appends add nothing to it.';
@@ -167,7 +181,7 @@ CREATE TABLE settings (
     value text NOT NULL
 );
 
-INSERT INTO settings (name, value) VALUES ('log_id', gen_random_uuid());
+INSERT INTO settings (name, value) VALUES ('log_id', gen_random_uuid()), ('inline_generation', '0');
 
 COMMENT ON TABLE settings IS 'Facts about this database, such as the hash of the fold table that title_lookup was built with.';
 
@@ -176,4 +190,4 @@ DROP TABLE settings;
 DROP FUNCTION erase_author_events;
 DROP VIEW event_log;
 DROP TABLE events;
-DROP FUNCTION events_lose_what_is_personal, personal_digest, events_are_append_only;
+DROP FUNCTION refuse_memory, events_lose_what_is_personal, personal_digest, events_are_append_only;

@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/title"
 )
@@ -28,6 +29,8 @@ const (
 const (
 	foldSetting     = "fold_table"
 	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
+	// changeInlineSQL changes the generation of the inline projections.
+	changeInlineSQL = `UPDATE settings SET value = (value::bigint + 1)::text WHERE name = 'inline_generation'`
 	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`
 
 	// The order in which novels keep a title that several have: the older one first, and free titles, which have no novel,
@@ -40,21 +43,34 @@ ORDER BY t.state = 'free', e.log_index`
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`
 )
 
+// ChangeInline records that the tables of inline projections change without an event: decisions that rest on what a
+// process remembers of them are made again. It is called under the lock of the log.
+func ChangeInline(ctx context.Context, tx pgx.Tx) error {
+	if _, err := tx.Exec(ctx, changeInlineSQL); err != nil {
+		return fmt.Errorf("change the generation of the inline projections: %w", err)
+	}
+	return nil
+}
+
 // RefoldTitles folds the titles of title_lookup again if they were folded with other Unicode tables than those of this
-// program. Otherwise some titles could not be found. It locks the table against writers.
+// program. Otherwise some titles could not be found. It takes the lock of the log.
 func RefoldTitles(ctx context.Context, db database.Beginner) (merges []Merge, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
-		var built string
-		if err := tx.QueryRow(ctx, readSettingSQL, foldSetting).Scan(&built); err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		if folded, err := isFolded(ctx, tx); err != nil || folded {
 			return err
 		}
-		if built == title.TableHash() {
-			return nil
+		var lock pgx.Batch
+		eventlog.Lock(&lock)
+		if err := tx.SendBatch(ctx, &lock).Close(); err != nil {
+			return err
 		}
-		if _, err := tx.Exec(ctx, `LOCK TABLE title_lookup IN EXCLUSIVE MODE`); err != nil {
+		if folded, err := isFolded(ctx, tx); err != nil || folded { // by another replica
 			return err
 		}
 		if merges, err = refold(ctx, tx); err != nil {
+			return err
+		}
+		if err := ChangeInline(ctx, tx); err != nil {
 			return err
 		}
 		_, err = tx.Exec(ctx, writeSettingSQL, foldSetting, title.TableHash())
@@ -64,6 +80,16 @@ func RefoldTitles(ctx context.Context, db database.Beginner) (merges []Merge, er
 		return nil, fmt.Errorf("refold titles: %w", err)
 	}
 	return merges, nil
+}
+
+// isFolded reports whether the titles were folded with the Unicode tables of this program.
+func isFolded(ctx context.Context, tx pgx.Tx) (bool, error) {
+	var built string
+	err := tx.QueryRow(ctx, readSettingSQL, foldSetting).Scan(&built)
+	if errors.Is(err, pgx.ErrNoRows) {
+		err = nil
+	}
+	return built == title.TableHash(), err
 }
 
 // refold writes the new folded titles. Of several novels with one folded title, the oldest keeps it.

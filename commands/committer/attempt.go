@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/projections"
@@ -27,8 +28,13 @@ const (
 	failed                    // the database or this program refused it; a repetition fails too
 )
 
+// path executes one attempt to commit jobs.
+type path func(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error
+
 // attempt tries once to commit jobs in one transaction.
-func (b *batch) attempt(ctx context.Context, st *state, jobs []*job) (r attemptResult, err error) {
+func (b *batch) attempt(
+	ctx context.Context, st *state, jobs []*job, execute path,
+) (r attemptResult, err error) {
 	conn, err := b.config.Pool.Acquire(ctx)
 	if err != nil {
 		return unreachable, fmt.Errorf("acquire connection: %w", err)
@@ -49,7 +55,7 @@ func (b *batch) attempt(ctx context.Context, st *state, jobs []*job) (r attemptR
 			_ = conn.Hijack().Close(ctx)
 		}
 	}()
-	err = b.execute(ctx, conn, st, jobs)
+	err = execute(ctx, conn, st, jobs)
 	return classify(ctx, conn.Conn(), st, err), err
 }
 
@@ -66,6 +72,34 @@ func rolledBack(ctx context.Context, conn *pgxpool.Conn) bool {
 	return err == nil
 }
 
+// errNotCached means that the commands must be decided on what is stored.
+var errNotCached = errors.New("not all that the batch needs is cached")
+
+// executeFast is a transaction in one round trip, for comments that are decided on the cache. It assumes that all keys
+// are new: the append fails if one is on record. It also fails if the cache does not hold, an author is blocked or a
+// limit is reached: then nothing was written.
+func (b *batch) executeFast(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
+	st.assumed = map[ratelimit.Key]int{}
+	b.wantPermits(st, jobs)
+	if err := b.decide(st, jobs); err != nil {
+		return err
+	}
+	for _, j := range jobs {
+		if j.err != nil {
+			return errNotCached
+		}
+	}
+	statements := &pgx.Batch{}
+	st.held = eventlog.Lock(statements)
+	b.cache.check(statements, st, authorsOf(jobs))
+	st.grants.QueueTake(statements, st.assumed)
+	if err := st.queueAppend(ctx, statements); err != nil {
+		return err
+	}
+	defer b.config.Breaker.Watch(ctx)()
+	return b.send(ctx, conn, st, statements)
+}
+
 // execute is a transaction in two round trips: the first one locks the log and reads, the second one appends and
 // commits.
 func (b *batch) execute(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
@@ -79,6 +113,11 @@ func (b *batch) execute(ctx context.Context, conn *pgxpool.Conn, st *state, jobs
 	if err != nil {
 		return err
 	}
+	return b.send(ctx, conn, st, statements)
+}
+
+// send sends the last statements of a transaction.
+func (b *batch) send(ctx context.Context, conn *pgxpool.Conn, st *state, statements *pgx.Batch) error {
 	st.sent = len(st.decided) > 0
 	start := time.Now() //nolint:forbidigo // a duration for a metric
 	if err := conn.SendBatch(ctx, statements).Close(); err != nil {
@@ -101,12 +140,7 @@ const lazySQL = `SELECT set_config('synchronous_commit', 'off', true) WHERE curr
 func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	statements := &pgx.Batch{}
 	if len(st.decided) > 0 {
-		var err error
-		if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil {
-			return nil, err
-		}
-		st.id = st.decided[0].Metadata.Batch
-		if err := projections.QueueInline(ctx, statements, st.decided); err != nil {
+		if err := st.queueAppend(ctx, statements); err != nil {
 			return nil, err
 		}
 	} else {
@@ -116,6 +150,15 @@ func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 	st.grants.QueueStore(statements)
 	statements.Queue("commit")
 	return statements, nil
+}
+
+// queueAppend queues the append of the decided events and the changes of the inline projections.
+func (st *state) queueAppend(ctx context.Context, statements *pgx.Batch) (err error) {
+	if st.bytes, err = eventlog.QueueMeasured(statements, st.decided); err != nil {
+		return err
+	}
+	st.id = st.decided[0].Metadata.Batch
+	return projections.QueueInline(ctx, statements, st.decided)
 }
 
 // classify returns the result of an attempt that ended with err; nil: committed.

@@ -22,6 +22,46 @@ type batch struct {
 	lost map[uuid.UUID]map[deliveryKey]*job
 }
 
+// plainBatches is the number of batches that do not try the fast path after a retried comment. Partners retry in bursts
+// after an outage, and on the fast path each batch with a retry fails first.
+const plainBatches = 64
+
+// commitFast tries the fast path and reports whether it has answered the jobs.
+func (b *batch) commitFast(ctx context.Context, jobs []*job) bool {
+	if b.plainLeft > 0 {
+		b.plainLeft--
+		return false
+	}
+	st := newState(len(jobs))
+	if !b.cache.lookUp(st, jobs) {
+		return false
+	}
+	switch result, err := b.attempt(ctx, st, jobs, b.executeFast); {
+	case result == committed:
+		b.conclude(st)
+		b.answer(jobs, nil)
+		return true
+	case result == lost:
+		b.lost[st.id] = st.first
+	case eventlog.IsDuplicate(err):
+		b.plainLeft = plainBatches
+	}
+	return false
+}
+
+// conclude takes over what a committed attempt has done.
+func (b *batch) conclude(st *state) {
+	st.grants.Committed()
+	b.cache.learn(st)
+	if st.retried {
+		b.plainLeft = plainBatches
+	}
+	if len(st.decided) > 0 {
+		b.config.Committed()
+		b.config.Metrics.countAppended(st)
+	}
+}
+
 // commitOrSplit commits jobs together or, if that fails, one half after the other, down to the command at fault. It
 // answers each job.
 func (b *batch) commitOrSplit(ctx context.Context, jobs []*job) {
@@ -49,14 +89,10 @@ func (b *batch) commitOrSplit(ctx context.Context, jobs []*job) {
 func (b *batch) commit(ctx context.Context, jobs []*job) error {
 	for failures := 0; ; {
 		st := newState(len(jobs))
-		result, err := b.attempt(ctx, st, jobs)
+		result, err := b.attempt(ctx, st, jobs, b.execute)
 		switch result {
 		case committed:
-			st.grants.Committed()
-			if len(st.decided) > 0 {
-				b.config.Committed()
-				b.config.Metrics.countAppended(st)
-			}
+			b.conclude(st)
 			return nil
 		case failed:
 			b.metLock = b.metLock || eventlog.IsLocked(err)

@@ -56,9 +56,11 @@ type Committer struct {
 	// than the connections of the pool, because a restart of the database breaks all of them.
 	connectionAttempts int
 
-	shares *ratelimit.Shares // of the integrations in the queue
-	queue  chan *job
-	ended  chan struct{}
+	cache     *cache
+	plainLeft int               // next batches that do not try the fast path: see plainBatches
+	shares    *ratelimit.Shares // of the integrations in the queue
+	queue     chan *job
+	ended     chan struct{}
 
 	mu     sync.RWMutex // held for reading while a job enters the queue
 	closed bool
@@ -69,8 +71,8 @@ func New(config Config) *Committer {
 	config.setDefaults()
 	c := &Committer{
 		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
-		shares: ratelimit.NewShares(config.Share, config.ShareQueue),
-		queue:  make(chan *job, config.QueueLength), ended: make(chan struct{}),
+		cache: newCache(), shares: ratelimit.NewShares(config.Share, config.ShareQueue),
+		queue: make(chan *job, config.QueueLength), ended: make(chan struct{}),
 	}
 	go c.serve()
 	return c
@@ -199,7 +201,9 @@ func (c *Committer) run(jobs []*job) {
 	ctx, cancel := context.WithTimeout(context.Background(), c.config.Timeout)
 	defer cancel()
 	b := &batch{Committer: c, lost: map[uuid.UUID]map[deliveryKey]*job{}}
-	b.commitOrSplit(ctx, jobs)
+	if !b.commitFast(ctx, jobs) {
+		b.commitOrSplit(ctx, jobs)
+	}
 }
 
 // answer completes jobs with the decided result, or with err. Only then does it return the share of the integration: a

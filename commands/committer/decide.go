@@ -158,6 +158,7 @@ func (b *batch) decidePost(st *state, j *job) (Result, error) {
 		}
 	}
 	if isKnown {
+		st.retried = true
 		return b.replayPost(j, d)
 	}
 	if first, ok := st.first[j.key]; ok {

@@ -38,7 +38,7 @@ func (c *Caller) limited(operation ratelimit.Operation) (k ratelimit.Key, limit 
 	}
 }
 
-// wantPermits adds the windows of which the jobs may need permits.
+// wantPermits adds the windows of which the jobs may need permits. The fast path creates no novels.
 func (b *batch) wantPermits(st *state, jobs []*job) {
 	st.grants = b.config.Limiter.NewGrants()
 	want := func(j *job, operation ratelimit.Operation) {
@@ -52,7 +52,7 @@ func (b *batch) wantPermits(st *state, jobs []*job) {
 		} else {
 			want(j, ratelimit.NovelUpdates)
 		}
-		if j.mayCreate() {
+		if st.assumed == nil && j.mayCreate() {
 			want(j, ratelimit.Novels)
 		}
 	}
@@ -62,6 +62,10 @@ func (b *batch) wantPermits(st *state, jobs []*job) {
 func (st *state) spend(caller *Caller, operation ratelimit.Operation) error {
 	k, limit, ok := caller.limited(operation)
 	if !ok {
+		return nil
+	}
+	if st.assumed != nil {
+		st.assumed[k]++
 		return nil
 	}
 	if d := st.grants.Take(k, 1); d.Granted == 0 {

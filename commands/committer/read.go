@@ -37,6 +37,10 @@ type state struct {
 	held   *bool             // the attempt has the lock of the log
 	sent   bool              // the append was sent
 	grants *ratelimit.Grants // permits of the attempt
+	// assumed has the permits that the fast path needs, which are granted when its transaction is sent; otherwise nil.
+	assumed map[ratelimit.Key]int
+	end     eventlog.Mark // of the log before the append
+	retried bool          // a comment of the batch is a retry
 
 	// by folded title; an unknown title has a zero novel; a free one has an identifier and a slug
 	titles     map[string]*title
@@ -109,6 +113,7 @@ func (b *batch) read(ctx context.Context, db database.DB, st *state, jobs []*job
 	}
 	b.wantPermits(st, jobs)
 	st.grants.QueueRead(statements)
+	b.cache.check(statements, st, nil)
 	if authors := authorsOf(jobs); len(authors) > 0 {
 		queueBlocked(statements, st, authors)
 	}

@@ -20,6 +20,8 @@ var (
 	readSQL string
 	//go:embed grant.sql
 	grantSQL string
+	//go:embed take.sql
+	takeSQL string
 )
 
 // Grants are the permits that one transaction grants. The transaction first locks out all other grants of the windows;
@@ -65,22 +67,52 @@ func (g *Grants) QueueRead(batch *pgx.Batch) {
 		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
 		windows = append(windows, w)
 	}
-	batch.Queue(readSQL, integrations, operations).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var n int
-			var now float64
-			var seconds []int64
-			var permits []int32
-			if err := rows.Scan(&n, &now, &seconds, &permits); err != nil {
-				return fmt.Errorf("scan permits: %w", err)
-			}
-			w := windows[n-1]
-			w.now = now
-			for i, at := range seconds {
-				w.seconds, w.used = append(w.seconds, second{at, int(permits[i])}), w.used+int(permits[i])
-			}
+	batch.Queue(readSQL, integrations, operations).Query(func(rows pgx.Rows) error { return scan(rows, windows) })
+}
+
+// scan scans rows that begin with the columns of read.sql.
+func scan(rows pgx.Rows, windows []*window, more ...any) error {
+	for rows.Next() {
+		var n int
+		var now float64
+		var seconds []int64
+		var permits []int32
+		if err := rows.Scan(append([]any{&n, &now, &seconds, &permits}, more...)...); err != nil {
+			return fmt.Errorf("scan permits: %w", err)
 		}
-		return rows.Err()
+		w := windows[n-1]
+		w.now = now
+		for i, at := range seconds {
+			w.seconds, w.used = append(w.seconds, second{at, int(permits[i])}), w.used+int(permits[i])
+		}
+	}
+	return rows.Err()
+}
+
+// QueueTake queues the statement that grants numbers of permits, all or none, without an earlier read. If one of the
+// windows has too few permits, the transaction fails.
+func (g *Grants) QueueTake(batch *pgx.Batch, numbers map[Key]int) {
+	if len(numbers) == 0 {
+		return
+	}
+	var integrations []uuid.UUID
+	var operations []string
+	var permits, limits []int32
+	var windows []*window
+	for k, n := range numbers {
+		w := g.windows[k]
+		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
+		permits, limits = append(permits, int32(n)), append(limits, int32(w.limit)) //nolint:gosec // at most the limit
+		windows = append(windows, w)
+	}
+	batch.Queue(takeSQL, integrations, operations, permits, limits).Query(func(rows pgx.Rows) error {
+		if err := scan(rows, windows, nil); err != nil {
+			return err
+		}
+		for k, n := range numbers {
+			g.windows[k].grant(n)
+		}
+		return nil
 	})
 }
 

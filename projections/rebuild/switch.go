@@ -167,6 +167,8 @@ func (r *rebuild) finish(ctx context.Context, tx pgx.Tx, end events.Position) er
 		if _, err := tx.Exec(ctx, switchCheckpointSQL, r.Projection.Name(), r.Projection.Generation(), end); err != nil {
 			return fmt.Errorf("switch checkpoint: %w", err)
 		}
+	} else if err := projections.ChangeInline(ctx, tx); err != nil {
+		return err
 	}
 	if _, err := tx.Exec(ctx, finishSQL, r.Projection.Name()); err != nil {
 		return fmt.Errorf("record the switch: %w", err)
