@@ -56,8 +56,7 @@ type Config struct {
 // that may have another cause are retried, with growing waits, before the event is blamed. At an event of an unknown
 // type a replica waits for a replica of a newer version.
 //
-// Events of one log are never applied to the tables of another (see eventlog.Identity). A projection whose checkpoint
-// is not in the log stops until it is rebuilt.
+// Events that the log has lost since they were read are not applied (see eventlog.HasMarkSQL).
 type Runner struct {
 	config  Config
 	running chan struct{}

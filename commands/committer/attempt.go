@@ -177,7 +177,7 @@ func classify(ctx context.Context, conn *pgx.Conn, st *state, err error) attempt
 		default:
 			return failed
 		}
-	case st.sent:
+	case st.sent && !pgconn.SafeToRetry(err):
 		return lost
 	case refused == nil && !conn.IsClosed() && ctx.Err() == nil:
 		return failed // an error of this program, such as an event that cannot be decoded

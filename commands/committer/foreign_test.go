@@ -107,7 +107,7 @@ func TestForeignWriterCollides(t *testing.T) {
 	r, p := setup(t)
 	r.must(t, p.post("before", "Title"))
 	testdb.Exec(t, r.db, `CREATE SEQUENCE collisions; CREATE FUNCTION collide() RETURNS trigger LANGUAGE plpgsql AS
-		$$ BEGIN IF nextval('collisions') IN (1, 4) THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
+		$$ BEGIN IF nextval('collisions') IN (1, 4, 5) THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
 		CREATE TRIGGER collide BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION collide()`)
 	answers := r.together(t, p.post("a", "Title"), p.novel("n", "New", novel.Fields{}), p.post("b", "Title"))
 	if diff := cmp.Diff([]string{"post", "created", "post"}, texts(answers)); diff != "" {
