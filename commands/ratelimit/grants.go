@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/internal/database"
 )
@@ -39,6 +40,8 @@ type window struct {
 	used    int      // permits that count, with those granted
 	granted int
 	isFirst bool // these are the first grants of their second
+	// isPartial: only the sum of the permits that were granted before is known, not their seconds.
+	isPartial bool
 }
 
 type second struct {
@@ -67,27 +70,28 @@ func (g *Grants) QueueRead(batch *pgx.Batch) {
 		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
 		windows = append(windows, w)
 	}
-	batch.Queue(readSQL, integrations, operations).Query(func(rows pgx.Rows) error { return scan(rows, windows) })
+	batch.Queue(readSQL, integrations, operations).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			var n int
+			var now float64
+			var seconds []int64
+			var permits []int32
+			if err := rows.Scan(&n, &now, &seconds, &permits); err != nil {
+				return fmt.Errorf("scan permits: %w", err)
+			}
+			w := windows[n-1]
+			w.now = now
+			for i, at := range seconds {
+				w.seconds, w.used = append(w.seconds, second{at, int(permits[i])}), w.used+int(permits[i])
+			}
+		}
+		return rows.Err()
+	})
 }
 
-// scan scans rows that begin with the columns of read.sql.
-func scan(rows pgx.Rows, windows []*window, more ...any) error {
-	for rows.Next() {
-		var n int
-		var now float64
-		var seconds []int64
-		var permits []int32
-		if err := rows.Scan(append([]any{&n, &now, &seconds, &permits}, more...)...); err != nil {
-			return fmt.Errorf("scan permits: %w", err)
-		}
-		w := windows[n-1]
-		w.now = now
-		for i, at := range seconds {
-			w.seconds, w.used = append(w.seconds, second{at, int(permits[i])}), w.used+int(permits[i])
-		}
-	}
-	return rows.Err()
-}
+// cleanSQL deletes what no longer counts in a window.
+const cleanSQL = `DELETE FROM rate_limits WHERE integration_id = $1 AND operation = $2
+AND second NOT BETWEEN extract(epoch FROM clock_timestamp())::bigint - 62 AND extract(epoch FROM clock_timestamp())::bigint + 61`
 
 // QueueTake queues the statement that grants numbers of permits, all or none, without an earlier read. If one of the
 // windows has too few permits, the transaction fails.
@@ -98,21 +102,28 @@ func (g *Grants) QueueTake(batch *pgx.Batch, numbers map[Key]int) {
 	var integrations []uuid.UUID
 	var operations []string
 	var permits, limits []int32
-	var windows []*window
 	for k, n := range numbers {
-		w := g.windows[k]
 		integrations, operations = append(integrations, k.Integration), append(operations, string(k.Operation))
-		permits, limits = append(permits, int32(n)), append(limits, int32(w.limit)) //nolint:gosec // at most the limit
-		windows = append(windows, w)
+		permits, limits = append(permits, int32(n)), append(limits, int32(g.windows[k].limit)) //nolint:gosec // at most the limit
+		if g.limiter.isDirty(k) {
+			batch.Queue(cleanSQL, k.Integration, string(k.Operation))
+		}
 	}
 	batch.Queue(takeSQL, integrations, operations, permits, limits).Query(func(rows pgx.Rows) error {
-		if err := scan(rows, windows, nil); err != nil {
-			return err
+		for rows.Next() {
+			var integration pgtype.UUID
+			var operation pgtype.Text
+			var at, used pgtype.Int8
+			if err := rows.Scan(&integration, &operation, &at, &used, nil); err != nil {
+				return fmt.Errorf("scan granted permits: %w", err)
+			}
+			k := Key{Integration: integration.Bytes, Operation: Operation(operation.String)}
+			if w := g.windows[k]; w != nil {
+				w.now, w.used, w.isPartial = float64(at.Int64), int(used.Int64), true
+				w.grant(numbers[k])
+			}
 		}
-		for k, n := range numbers {
-			g.windows[k].grant(n)
-		}
-		return nil
+		return rows.Err()
 	})
 }
 

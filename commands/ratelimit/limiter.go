@@ -56,6 +56,7 @@ type Limiter struct {
 type remembered struct {
 	limit, used     int
 	resetAt, freeAt time.Time
+	cleanedAt       time.Time // when old seconds were deleted last, by the fast path
 }
 
 // New returns a Limiter. now must be a monotonic clock such as time.Now; it measures waits, not the 60 seconds.
@@ -99,15 +100,28 @@ func (l *Limiter) remember(grants *Grants) {
 	defer l.mu.Unlock()
 	now := l.now()
 	for k, w := range grants.windows {
-		seen := remembered{limit: w.limit, used: w.used}
+		seen := remembered{limit: w.limit, used: w.used, cleanedAt: l.windows[k].cleanedAt}
 		if w.used > 0 {
 			seen.resetAt = now.Add(w.until(math.MaxInt64))
 		}
-		if w.used >= w.limit {
+		if w.used >= w.limit && !w.isPartial {
 			seen.freeAt = now.Add(w.until(w.used - w.limit + 1))
 		}
 		l.windows[k] = seen
 	}
+}
+
+// isDirty reports, about once a second for each window, that old seconds are to be deleted.
+func (l *Limiter) isDirty(k Key) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w, now := l.windows[k], l.now()
+	if now.Sub(w.cleanedAt) < time.Second {
+		return false
+	}
+	w.cleanedAt = now
+	l.windows[k] = w
+	return true
 }
 
 // returned stores that n permits of a window are free again.

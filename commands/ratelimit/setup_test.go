@@ -1,11 +1,13 @@
 package ratelimit_test
 
 import (
+	"errors"
 	"os"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/ratelimit"
@@ -57,4 +59,10 @@ func (f *fixture) pass(t testing.TB, seconds int) {
 func (f *fixture) stored(t testing.TB) int {
 	t.Helper()
 	return testdb.Value[int](t, f.pool, `SELECT coalesce(sum(permits), 0) FROM rate_limits`)
+}
+
+// isRefusal reports whether the database has refused a take.
+func isRefusal(err error) bool {
+	var refused *pgconn.PgError
+	return errors.As(err, &refused) && refused.Code == "NG001"
 }

@@ -44,6 +44,18 @@ var statements = []statement{
 		filters:   true,
 	},
 	{
+		file: "commands/ratelimit/take.sql", parameters: "uuid[], text[], integer[], integer[]",
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels'], ARRAY[7,1], ARRAY[1000,60]",
+		indexes:   []string{"rate_limits_pkey"},
+		filters:   true,
+	},
+	{
+		file: "commands/committer/check.sql", parameters: "bigint, uuid, text, uuid[]",
+		arguments: "5, gen_random_uuid(), '0', NULL",
+		indexes:   []string{"events_pkey", "settings_pkey"},
+		filters:   true,
+	},
+	{
 		file: "commands/committer/read_slugs.sql", parameters: "text[]", arguments: "ARRAY['slug-1','no-slug']",
 		indexes: []string{"title_lookup_slug_key"},
 	},
