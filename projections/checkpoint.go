@@ -63,8 +63,8 @@ func wrap(err error, doing string) error {
 	return nil
 }
 
-// lockCheckpointSQL returns nothing when another session has the lock. Its commit does not wait for the disk: the events
-// of a lost transaction are applied again. $2, $3: mark of the end of the events that are to be applied.
+// lockCheckpointSQL returns nothing when another session has the lock. Its commit does not wait for the disk: the
+// events of a lost transaction are applied again. $2, $3: mark of the end of the events that are to be applied.
 var lockCheckpointSQL = `SELECT generation, position, state, ` + eventlog.HasMarkSQL("$2::bigint", "$3::uuid") + `,
     set_config('synchronous_commit', 'off', true)
 FROM projections WHERE name = $1 FOR NO KEY UPDATE SKIP LOCKED`
@@ -160,9 +160,9 @@ type part struct {
 	events []events.Recorded
 }
 
-// commitPart applies a part and moves the checkpoint to its end, in one transaction, in two round trips. It does so only
-// if the checkpoint is at the start of the part and of this code's generation, and if the log there has the end of the
-// part: otherwise the part was read from a log that was lost meanwhile.
+// commitPart applies a part and moves the checkpoint to its end, in one transaction, in two round trips. It does so
+// only if the checkpoint is at the start of the part and of this code's generation, and if the log there has the end of
+// the part: otherwise the part was read from a log that was lost meanwhile.
 //
 // After a poisonError the events are to blame; after an ambiguousError, only if retries do not help. After any other
 // error nothing was applied, or the outcome of the commit is unknown: the caller must read the checkpoint.

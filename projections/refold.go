@@ -27,8 +27,8 @@ const (
 )
 
 const (
-	foldSetting     = "fold_table"
-	readSettingSQL  = `SELECT value FROM settings WHERE name = $1`
+	foldSetting    = "fold_table"
+	readSettingSQL = `SELECT value FROM settings WHERE name = $1`
 	// changeInlineSQL changes the generation of the inline projections.
 	changeInlineSQL = `UPDATE settings SET value = (value::bigint + 1)::text WHERE name = 'inline_generation'`
 	writeSettingSQL = `INSERT INTO settings (name, value) VALUES ($1, $2) ON CONFLICT (name) DO UPDATE SET value = excluded.value`

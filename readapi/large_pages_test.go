@@ -28,7 +28,8 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 		), logged AS (
 			INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source,
 				event_type, data, personal, batch_id)
-			SELECT (SELECT max(log_index) FROM events) + row_number() OVER (), 'post', id, 1, key, $1, 'posts', 'post.imported.v1',
+			SELECT (SELECT max(log_index) FROM events) + row_number() OVER (), 'post', id, 1, key, $1, 'posts',
+			    'post.imported.v1',
 				'{}', json_build_object('content', repeat('&', 31000)), id
 			FROM written
 		)

@@ -60,7 +60,7 @@ type Committer struct {
 	plainLeft int               // next batches that do not try the fast path: see plainBatches
 	shares    *ratelimit.Shares // of the integrations in the queue
 	queue     chan *job
-	ended     chan struct{}
+	running   sync.WaitGroup
 
 	mu     sync.RWMutex // held for reading while a job enters the queue
 	closed bool
@@ -72,9 +72,9 @@ func New(config Config) *Committer {
 	c := &Committer{
 		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
 		cache: newCache(), shares: ratelimit.NewShares(config.Share, config.ShareQueue),
-		queue: make(chan *job, config.QueueLength), ended: make(chan struct{}),
+		queue: make(chan *job, config.QueueLength),
 	}
-	go c.serve()
+	c.running.Go(c.serve)
 	return c
 }
 
@@ -164,12 +164,11 @@ func (c *Committer) Close() {
 		close(c.queue)
 	}
 	c.mu.Unlock()
-	<-c.ended
+	c.running.Wait()
 }
 
 // serve executes batches until the queue is closed and all commands are answered.
 func (c *Committer) serve() {
-	defer close(c.ended)
 	buffer := make([]*job, 0, c.config.MaxBatch)
 	for first := range c.queue {
 		jobs := c.gather(append(buffer, first))

@@ -22,8 +22,9 @@ import (
 var ErrLostAppend = errors.New("append stored another number of events than were sent")
 
 // Queue adds the statement that appends the events, in the order given, to a batch, after that of Lock. It sets the
-// Metadata.Batch of all events to a new id: each attempt to append has its own, so an event with a log index and a batch
-// id identifies everything before it. The envelope's LogIndex and RecordedAt are ignored: the database assigns them.
+// Metadata.Batch of all events to a new id: each attempt to append has its own, so an event with a log index and a
+// batch id identifies everything before it. The envelope's LogIndex and RecordedAt are ignored: the database assigns
+// them.
 func Queue(batch *pgx.Batch, recorded []events.Recorded) error {
 	_, err := QueueMeasured(batch, recorded)
 	return err

@@ -160,7 +160,8 @@ func TestIndexesFollowTheDecisions(t *testing.T) {
 	}
 }
 
-// TestEveryAttemptHasItsOwnBatch: an event that is appended again, after the log was set back, is told from the lost one.
+// TestEveryAttemptHasItsOwnBatch: an event that is appended again, after the log was set back, is told from the lost
+// one.
 func TestEveryAttemptHasItsOwnBatch(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)

@@ -105,8 +105,8 @@ func skipMarked(rows pgx.Rows, row *Row, from Mark) error {
 	return nil
 }
 
-// ReadChunk returns the first events from a mark on. It keeps those whose stream type is in streamTypes (nil keeps all).
-// Its errors are those of ReadRows.
+// ReadChunk returns the first events from a mark on. It keeps those whose stream type is in streamTypes (nil keeps
+// all). Its errors are those of ReadRows.
 func ReadChunk(
 	ctx context.Context, q database.Querier, from Mark, fetch *FetchSize, streamTypes []string,
 ) (chunk Chunk, err error) {

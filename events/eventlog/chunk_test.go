@@ -84,7 +84,8 @@ func TestReadFromAMark(t *testing.T) {
 	}
 	sql := `SELECT ` + eventlog.HasMarkSQL("$1::bigint", "$2::uuid")
 	for mark, want := range map[eventlog.Mark]bool{
-		{}: true, eventlog.MarkAfter(&all[3]): true, {Position: 4, Batch: uuid.UUID{1}}: false, {Position: 9, Batch: uuid.UUID{1}}: false,
+		{}: true, eventlog.MarkAfter(&all[3]): true,
+		{Position: 4, Batch: uuid.UUID{1}}: false, {Position: 9, Batch: uuid.UUID{1}}: false,
 	} {
 		if got := testdb.Value[bool](t, log.pool, sql, mark.Position, mark.Batch); got != want {
 			t.Errorf("the log has %s: %t", mark, got)

@@ -8,8 +8,8 @@
 // nothing can appear before it.
 //
 // A transaction that appends takes the lock of the log first and holds it to its end: see Lock and Under. What is read
-// after the lock stays true until the commit. A Breaker ends a holder whose client is stopped. A writer that ignores the
-// lock fails on the primary key.
+// after the lock stays true until the commit. A Breaker ends a holder whose client is stopped. A writer that ignores
+// the lock fails on the primary key.
 //
 // # Positions
 //

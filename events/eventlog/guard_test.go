@@ -45,7 +45,8 @@ func TestLogIsAppendOnly(t *testing.T) {
 			"truncate cascade": `TRUNCATE events CASCADE`,
 			"merge":            `MERGE INTO events e USING (SELECT 1) s ON e.stream_version = 99 WHEN MATCHED THEN DELETE`,
 			"upsert": `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-				SELECT log_index + 100, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test', batch_id
+				SELECT log_index + 100, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, 'test',
+				    batch_id
 				    FROM events
 				ON CONFLICT (stream_id, stream_version) DO UPDATE SET data = '{"edited":true}'`,
 		} {

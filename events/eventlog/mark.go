@@ -44,8 +44,8 @@ var ErrOtherLog = errors.New("the log does not have what was read before: it was
 // transaction that stores what was computed from events must check the mark of their end in its own database: only then
 // these events are in the log there. It is an index probe.
 func HasMarkSQL(position, batch string) string {
-	return fmt.Sprintf("(%[1]s = 0 OR EXISTS (SELECT FROM events AS marked WHERE marked.log_index = %[1]s - 1 AND marked.batch_id = %[2]s))",
-		position, batch)
+	return fmt.Sprintf(`(%[1]s = 0 OR EXISTS (
+    SELECT FROM events AS marked WHERE marked.log_index = %[1]s - 1 AND marked.batch_id = %[2]s))`, position, batch)
 }
 
 const endSQL = `SELECT log_index + 1, batch_id FROM events ORDER BY log_index DESC LIMIT 1`

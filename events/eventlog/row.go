@@ -18,8 +18,8 @@ import (
 
 // Columns are the columns of the table events that a Row scans, in this order.
 const Columns = `log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data,
-       personal, salt, recorded_at, batch_id, key_id, fingerprint, request_id, actor, correlation, causation, traceparent,
-       personal_digest`
+       personal, salt, recorded_at, batch_id, key_id, fingerprint, request_id, actor, correlation, causation,
+       traceparent, personal_digest`
 
 const columnCount = 21
 

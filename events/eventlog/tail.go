@@ -24,8 +24,8 @@ const (
 )
 
 // Tail caches the newest part of the log for all followers of a process: the rows, for ledger and relay, and the events
-// decoded from them, for projections. It reads over one connection. Events do not change, except for erasures; before it
-// adds what was appended, it checks that the log still has the last cached event.
+// decoded from them, for projections. It reads over one connection. Events do not change, except for erasures; before
+// it adds what was appended, it checks that the log still has the last cached event.
 //
 // One follower reads at a time. The next one waits and finds the result in the cache. A slow follower gets all cached
 // events from its position on in one chunk.

@@ -151,7 +151,8 @@ func TestTailStopsBeforeUndecodable(t *testing.T) {
 	after := appendThreads(t, log.pool, "after", 3)
 	tail := openTail(t, log.pool, 0)
 	chunk := read(t, tail, eventlog.Mark{})
-	if diff := cmp.Diff(before, ids(chunk)); diff != "" || chunk.End != eventlog.MarkAfter(&chunk.Events[2]) || chunk.Full {
+	diff := cmp.Diff(before, ids(chunk))
+	if diff != "" || chunk.End != eventlog.MarkAfter(&chunk.Events[2]) || chunk.Full {
 		t.Errorf("up to %s, full: %v (-want +read):\n%s", chunk.End, chunk.Full, diff)
 	}
 	next := read(t, tail, chunk.End)
