@@ -38,8 +38,8 @@ func newCache() *cache {
 	return &cache{titles: titles, threads: threads}
 }
 
-// check queues the statement that reads the end of the log and whether the cache holds; if not, the cache is cleared. With
-// authors the transaction fails if it does not hold, or if one of the authors is blocked.
+// check queues the statement that reads the end of the log and whether the cache holds; if not, the cache is cleared.
+// With authors the transaction fails if it does not hold, or if one of the authors is blocked.
 func (c *cache) check(statements *pgx.Batch, st *state, authors []uuid.UUID) {
 	statements.Queue(checkSQL, c.mark.Position, c.mark.Batch, c.generation, authors).QueryRow(func(row pgx.Row) error {
 		var batch pgtype.UUID
@@ -58,8 +58,8 @@ func (c *cache) check(statements *pgx.Batch, st *state, authors []uuid.UUID) {
 	})
 }
 
-// lookUp fills a state from the cache. It returns false if a job is an upsert, its title is not cached, or its parent is
-// neither cached nor an earlier job of the batch.
+// lookUp fills a state from the cache. It returns false if a job is an upsert, its title is not cached, or its parent
+// is neither cached nor an earlier job of the batch.
 func (c *cache) lookUp(st *state, jobs []*job) bool {
 	before := make(map[deliveryKey]bool, len(jobs))
 	for _, j := range jobs {

@@ -6,16 +6,16 @@
 // there is no timer, so a single command waits for nobody. An integration has a limited share of the queue
 // (ratelimit.Shares). Its further commands wait outside and do not delay other integrations.
 //
-// A transaction is two round trips (attempt.go). The first one takes the lock of the log, then reads all that the
-// batch needs: titles, threads, keys on record, parents, blocked authors, permits of the last minute (read.go); one more
+// A transaction is two round trips (attempt.go). The first one takes the lock of the log, then reads all that the batch
+// needs: titles, threads, keys on record, parents, blocked authors, permits of the last minute (read.go); one more
 // reads slugs if novels will be created. The commands are decided one after another, each on the effects of the earlier
 // ones (decide.go). The second round trip carries the append, the inline projections, the granted permits and the
 // commit. What is read under the lock stays true until the commit, so decisions are exact: nothing conflicts.
 //
 // Most batches are comments on novels that the committer knows (cache.go). They take the fast path, one round trip: the
-// commands are decided on the cache, and the transaction takes the lock, checks that the cache holds, grants the permits
-// and appends. It fails, and nothing is written, if the cache does not hold, an author is blocked, a limit is reached or
-// a key is on record. Then the batch is decided again on what is stored.
+// commands are decided on the cache, and the transaction takes the lock, checks that the cache holds, grants the
+// permits and appends. It fails, and nothing is written, if the cache does not hold, an author is blocked, a limit is
+// reached or a key is on record. Then the batch is decided again on what is stored.
 //
 // # Failures
 //
