@@ -162,7 +162,7 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), 1, database.DefaultConnections(1))
+	pools, err := database.Open(t.Context(), testdb.New(t), database.DefaultConnections)
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}

@@ -22,7 +22,7 @@ import (
 
 func TestReadyzShowsProjections(t *testing.T) {
 	t.Parallel()
-	fine := func() map[string]error { return map[string]error{"append": nil, "limits": nil} }
+	fine := func() map[string]error { return map[string]error{"append": nil, "access": nil} }
 	away := errors.New("away")
 	for name, c := range map[string]struct {
 		probe       func() map[string]error
@@ -40,12 +40,12 @@ func TestReadyzShowsProjections(t *testing.T) {
 			`{"status":"ok","projections":"unknown: it could not be read"}`,
 		},
 		"one thing is missing": {
-			func() map[string]error { return map[string]error{"append": nil, "limits": away} }, nil,
-			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"away","probes":{"limits":"away"}}`,
+			func() map[string]error { return map[string]error{"append": nil, "access": away} }, nil,
+			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"away","probes":{"access":"away"}}`,
 		},
 		"two things are missing": {
-			func() map[string]error { return map[string]error{"limits": away, "append": errors.New("full")} }, nil,
-			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"full","probes":{"append":"full","limits":"away"}}`,
+			func() map[string]error { return map[string]error{"access": errors.New("full"), "append": away} }, nil,
+			http.StatusServiceUnavailable, `{"status":"unavailable","reason":"full","probes":{"access":"full","append":"away"}}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

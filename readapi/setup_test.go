@@ -53,7 +53,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2))
+	pools, err := database.Open(t.Context(), testdb.New(t), database.DefaultConnections)
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}

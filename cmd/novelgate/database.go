@@ -52,14 +52,14 @@ type databaseServer struct {
 
 // open starts or finds the database, checks its settings, and migrates the schema. On a standby it fails with
 // database.ErrStandby; then call serveReadersOnly.
-func (db *databaseServer) open(ctx context.Context, lanes, connections int, allowUnsafe bool) (err error) {
+func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
 			return fmt.Errorf("start the embedded database: %w", withUserHint(err))
 		}
 		db.isEmbedded, db.url = true, db.server.URL()
 	}
-	if db.pools, err = database.Open(ctx, db.url, lanes, connections); err != nil {
+	if db.pools, err = database.Open(ctx, db.url, connections); err != nil {
 		return fmt.Errorf("open the database: %w", err)
 	}
 	if scarcity := db.pools.Scarcity(); scarcity != "" {

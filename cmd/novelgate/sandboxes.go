@@ -50,7 +50,7 @@ type openSandbox struct {
 // later version adds, except in Site and Webhooks: nothing may publish what is in a sandbox.
 func newSandboxes(main *service, c *serveCommand, kit *httpkit.Kit) *sandboxes {
 	settings := serveCommand{
-		Lanes: 1, DatabaseConnections: database.LeastConnections(1), Readers: c.Readers, RequestTimeout: c.RequestTimeout,
+		DatabaseConnections: database.LeastConnections, Readers: c.Readers, RequestTimeout: c.RequestTimeout,
 		ImportRetention: c.ImportRetention, Webhooks: c.Webhooks, Site: c.Site,
 		AllowUnsafeDurability: c.AllowUnsafeDurability, PauseLedger: true,
 	}
@@ -211,7 +211,7 @@ func (b *sandboxes) startService(ctx context.Context, name string, id uint32, bo
 	s := &service{
 		logger: logger, now: b.main.now, db: db, isSandbox: true, draining: b.main.draining, publicURL: b.main.publicURL,
 	}
-	err = db.open(ctx, settings.Lanes, settings.DatabaseConnections, settings.AllowUnsafeDurability)
+	err = db.open(ctx, settings.DatabaseConnections, settings.AllowUnsafeDurability)
 	if err == nil {
 		err = s.wire(ctx, &settings)
 	}

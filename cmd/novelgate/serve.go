@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,14 +24,13 @@ type serveCommand struct {
 	Site      siteFlags `embed:""`
 
 	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
-	Lanes           int           `env:"NOVELGATE_LANES" default:"0" placeholder:"N" help:"Concurrent batches of commands (default: one for every two processors)."`
 	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
 	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
-	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes that are open at a time, with up to 15 database connections each; 0: their keys are refused (default: ${default})."`
+	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes that are open at a time, with up to 14 database connections each; 0: their keys are refused (default: ${default})."`
 	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept, and an import without any change stays open (default: ${default})."`
 	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
-	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"0" placeholder:"N" help:"Maximum number of connections to the database (default: 18, and one for each lane, but at least 20)."`
+	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"20" placeholder:"N" help:"Maximum number of connections to the database (default: ${default})."`
 
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
 	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
@@ -57,12 +55,9 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // minRequestTimeout leaves enough time for a commit.
 const minRequestTimeout = 100 * time.Millisecond
 
-// Validate sets the defaults that depend on the machine, trims addresses, and refuses values out of range; kong calls
+// Validate trims addresses, and refuses values out of range; kong calls
 // it.
 func (c *serveCommand) Validate() error {
-	if c.Lanes < 0 {
-		return errors.New("--lanes must not be negative")
-	}
 	if c.Readers < 1 {
 		return errors.New("--readers must be at least 1")
 	}
@@ -75,10 +70,8 @@ func (c *serveCommand) Validate() error {
 	if c.Connections < 1 {
 		return errors.New("--connections must be at least 1")
 	}
-	c.Lanes = cmp.Or(c.Lanes, 1)
-	c.DatabaseConnections = cmp.Or(c.DatabaseConnections, database.DefaultConnections(c.Lanes))
-	if least := database.LeastConnections(c.Lanes); c.DatabaseConnections < least {
-		return fmt.Errorf("--database-connections must be at least %d with %d lanes", least, c.Lanes)
+	if c.DatabaseConnections < database.LeastConnections {
+		return fmt.Errorf("--database-connections must be at least %d", database.LeastConnections)
 	}
 	if c.ImportRetention <= 0 {
 		return errors.New("--import-retention must be positive")
@@ -101,7 +94,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
-	err := db.open(ctx, c.Lanes, c.DatabaseConnections, c.AllowUnsafeDurability)
+	err := db.open(ctx, c.DatabaseConnections, c.AllowUnsafeDurability)
 	if errors.Is(err, database.ErrStandby) {
 		err = db.serveReadersOnly(ctx)
 	}

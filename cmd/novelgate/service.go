@@ -79,8 +79,8 @@ func (s *service) listen(ctx context.Context, c *serveCommand) (err error) {
 	return err
 }
 
-// wire creates all parts. What may fail comes before addCommands, which starts the lanes of the committer: an error
-// leaves no lane running.
+// wire creates all parts. What may fail comes before addCommands, which starts the committer: an error leaves nothing
+// running.
 func (s *service) wire(ctx context.Context, c *serveCommand) error {
 	s.wake = eventlog.NewWake()
 	s.ledgerMetrics, s.relayMetrics = ledger.NewMetrics(), relay.NewMetrics()

@@ -11,7 +11,7 @@ import (
 	"novelgate/events/eventlog"
 )
 
-// Throttling of imports. A command of the live interface waits for the current batch of its lane. So while there are
+// Throttling of imports. A command of the live interface waits for the batch in flight. So while there are
 // such commands, imports use small batches and leave processors to them.
 const (
 	checkEvery = 250 * time.Millisecond

@@ -44,7 +44,7 @@ type fixture struct {
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), 1, database.DefaultConnections(1)))(t)
+	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), database.DefaultConnections))(t)
 	t.Cleanup(pools.Close)
 	f := &fixture{pool: pools.General}
 	f.Committer = committer.New(committer.Config{

@@ -81,7 +81,7 @@ type readPeerCommand struct {
 // Run serves until a signal, with a pool like that of the service.
 func (c *readPeerCommand) Run(ctx context.Context) error {
 	return serve(ctx, func(string) (http.Handler, func(), error) {
-		pools, err := database.Open(ctx, c.DatabaseURL, 1, database.DefaultConnections(1))
+		pools, err := database.Open(ctx, c.DatabaseURL, database.DefaultConnections)
 		if err != nil {
 			return nil, nil, fmt.Errorf("open pools: %w", err)
 		}

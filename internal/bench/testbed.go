@@ -19,7 +19,7 @@ type testbedFlags struct {
 	Binary     string   `type:"existingfile" placeholder:"FILE" help:"The novelgate to measure (default: built from this module)."`
 	Titles     int      `default:"1000" help:"How many novels the comments are about."`
 	Replies    float64  `default:"0.3" help:"Share of comments that answer an earlier one."`
-	ServeFlags []string `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--lanes=4."`
+	ServeFlags []string `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--readers=64."`
 }
 
 // testbed is the database server of a benchmark. Each contestant has its own database.

@@ -131,16 +131,14 @@ func diagnoseRoom(ctx context.Context, pool *pgxpool.Pool) Finding {
 	if err != nil {
 		return Finding{Check: check, Status: Fail, Found: err.Error(), Advice: "let the role open one more connection"}
 	}
-	const lanes = 2
 	left := room.left + 2 // the pool of OpenGeneral returns its two
 	found := fmt.Sprintf("%d of %d are left (max_connections %d)", left, room.most, room.maxConnections)
 	advice := fmt.Sprintf("raise max_connections, or the limit of the role or the database, or lower "+
-		"--database-connections: one more replica uses %d by default, as a rollout starts", DefaultConnections(lanes))
-	const limits, access = 1, 1 // the other pools that commands need
-	if left < leastAppend(lanes)+limits+access+leastUnpooled {
+		"--database-connections: one more replica uses %d by default, as a rollout starts", DefaultConnections)
+	if left < leastCommands {
 		return finding(check, found, true, Fail, "one more replica is refused: "+advice)
 	}
-	return finding(check, found, left < DefaultConnections(lanes), Warn, advice)
+	return finding(check, found, left < DefaultConnections, Warn, advice)
 }
 
 // diagnoseClock compares the clock of the server with the one of this machine.

@@ -17,7 +17,7 @@ func TestDiagnose(t *testing.T) {
 	url := testdb.New(t)
 	few := fmt.Sprintf("few_%d", time.Now().UnixNano())
 	pool := openGeneral(t, url)
-	testdb.Exec(t, pool, `CREATE ROLE `+few+` LOGIN CONNECTION LIMIT 6`)
+	testdb.Exec(t, pool, `CREATE ROLE `+few+` LOGIN CONNECTION LIMIT 5`)
 	t.Cleanup(func() {
 		if _, err := pool.Exec(context.WithoutCancel(t.Context()), `DROP ROLE `+few); err != nil {
 			t.Error(err)
@@ -49,7 +49,7 @@ func TestDiagnose(t *testing.T) {
 		"commits wait":         {url, 0, "synchronous_commit", database.OK, ""},
 		"commits do not wait":  {url + "&synchronous_commit=local", 0, "synchronous_commit", database.Warn, "local"},
 		"many connections":     {url, 0, "connections", database.OK, "are left (max_connections"},
-		"few connections":      {url + "&user=" + few, 0, "connections", database.Fail, "of 6 are left"},
+		"few connections":      {url + "&user=" + few, 0, "connections", database.Fail, "of 5 are left"},
 		"no rights":            {empty + "&user=" + few, 0, "rights", database.Fail, "GRANT CREATE ON SCHEMA public"},
 		"no vacuum":            {url, 0, "autovacuum", database.Fail, "off"},
 		"transactions are few": {url, 0, "transaction ids", database.OK, ""},

@@ -19,7 +19,6 @@ import (
 // Pools are the connections of one process to its database.
 type Pools struct {
 	Append  *pgxpool.Pool // for the committer
-	Limits  *pgxpool.Pool // for the rate limiter, without synchronous commit
 	Access  *pgxpool.Pool // for authentication
 	Read    *pgxpool.Pool // for readers and partners' queries, so that they do not take connections from other work
 	History *pgxpool.Pool // for auditors, separate for the same reason
@@ -60,12 +59,6 @@ var (
 		"tcp_user_timeout": unacknowledgedTimeout,
 		"application_name": "novelgate-append",
 	})
-	limitsSettings = map[string]string{
-		synchronousCommit:  "off",
-		"plan_cache_mode":  "force_generic_plan",
-		"jit":              "off",
-		"application_name": "novelgate-limits",
-	}
 	accessSettings = with(indexScans, map[string]string{
 		"plan_cache_mode":  "force_generic_plan",
 		"tcp_user_timeout": unacknowledgedTimeout,
@@ -99,6 +92,10 @@ func with(settings, more map[string]string) map[string]string {
 	return all
 }
 
+// appendConnections is one for the committer, which has one batch in flight, and one that is ready when the first one
+// breaks. CheckSessions needs two.
+const appendConnections = 2
+
 // accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
 // commands/access.
 const accessConnections = 3
@@ -109,11 +106,10 @@ var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// Open connects. lanes is the number of concurrent batches of the committer; most is the maximum number of connections
-// of the process, at least LeastConnections(lanes). Open opens the connections for commands first and keeps them. It
-// fails with ErrTooFewConnections when the server has too few connections for commands. When there are too few for all
-// pools, it makes the pools smaller.
-func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
+// Open connects. most is the maximum number of connections of the process, at least LeastConnections. Open opens the
+// connections for commands first and keeps them. It fails with ErrTooFewConnections when the server has too few
+// connections for commands. When there are too few for all pools, it makes the pools smaller.
+func Open(ctx context.Context, url string, most int) (*Pools, error) {
 	config, err := ParseConfig(url, generalSettings)
 	if err != nil {
 		return nil, err
@@ -128,14 +124,13 @@ func Open(ctx context.Context, url string, lanes, most int) (*Pools, error) {
 		share
 		options
 	}{
-		{&p.History, share{1, historyConnections}, options{settings: historySettings, ping: true}},
-		{&p.Read, share{1, 14}, options{settings: readSettings, ping: true}},
+		{&p.History, share{leastHistory, historyConnections}, options{settings: historySettings, ping: true}},
+		{&p.Read, share{leastRead, 14}, options{settings: readSettings, ping: true}},
 		{&p.General, share{leastGeneral, 14}, options{settings: generalSettings, ping: true}},
 		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not
 		// ping: it detects a dead connection within its own time limit.
-		{&p.Access, share{1, accessConnections}, options{settings: accessSettings, ping: true, keep: true}},
-		{&p.Limits, share{1, 3}, options{settings: limitsSettings, ping: true, keep: true}},
-		{&p.Append, share{leastAppend(lanes), lanes + 1}, options{settings: appendSettings, keep: true}},
+		{&p.Access, share{leastAccess, accessConnections}, options{settings: accessSettings, ping: true, keep: true}},
+		{&p.Append, share{appendConnections, appendConnections}, options{settings: appendSettings, keep: true}},
 	}
 	var shares []share
 	p.ideal = unpooled
@@ -176,14 +171,13 @@ func (p *Pools) Close() {
 // Named returns the pools by their names in metrics.
 func (p *Pools) Named() map[string]*pgxpool.Pool {
 	return map[string]*pgxpool.Pool{
-		"append": p.Append, "limits": p.Limits, "access": p.Access, "read": p.Read, "history": p.History,
-		"general": p.General,
+		"append": p.Append, "access": p.Access, "read": p.Read, "history": p.History, "general": p.General,
 	}
 }
 
 // forCommands returns the pools that commands need, by the same names.
 func (p *Pools) forCommands() map[string]*pgxpool.Pool {
-	return map[string]*pgxpool.Pool{"append": p.Append, "limits": p.Limits, "access": p.Access}
+	return map[string]*pgxpool.Pool{"append": p.Append, "access": p.Access}
 }
 
 // OpenGeneral opens a single pool for a command-line tool.

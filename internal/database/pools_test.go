@@ -12,7 +12,7 @@ import (
 
 func open(t testing.TB) *database.Pools {
 	t.Helper()
-	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), 2, database.DefaultConnections(2)))(t)
+	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), database.DefaultConnections))(t)
 	t.Cleanup(pools.Close)
 	return pools
 }
@@ -29,9 +29,6 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Append, "lock_timeout", "1s"},
 		{pools.Append, "synchronous_commit", "on"},
 		{pools.Append, "application_name", "novelgate-append"},
-		{pools.Limits, "synchronous_commit", "off"},
-		{pools.Limits, "jit", "off"},
-		{pools.Limits, "application_name", "novelgate-limits"},
 		{pools.Access, "enable_seqscan", "off"},
 		{pools.Access, "application_name", "novelgate-access"},
 		{pools.Read, "default_transaction_read_only", "on"},
@@ -50,10 +47,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.setting, got, c.want)
 		}
 	}
-	if got := pools.Append.Config().MaxConns; got < 2 {
-		t.Errorf("%d connections for 2 lanes", got)
-	}
-	if len(pools.Named()) != 6 {
+	if len(pools.Named()) != 5 {
 		t.Errorf("named pools: %v", pools.Named())
 	}
 }
@@ -65,20 +59,15 @@ func TestPoolsShareTheConnections(t *testing.T) {
 	url := testdb.New(t)
 	const outside = 6 // one reads the log, two listen, three are of a rebuild
 	for _, c := range []struct {
-		lanes, most int
-		want        map[string]int
+		most int
+		want map[string]int
 	}{
-		{2, database.LeastConnections(2), map[string]int{
-			"append": 2, "limits": 1, "access": 1, "general": 3, "read": 1, "history": 1,
-		}},
-		{2, 20, map[string]int{"append": 3, "limits": 2, "access": 2, "general": 4, "read": 2, "history": 1}},
-		{2, 30, map[string]int{"append": 3, "limits": 3, "access": 3, "general": 7, "read": 4, "history": 4}},
-		{2, 100, map[string]int{"append": 3, "limits": 3, "access": 3, "general": 14, "read": 14, "history": 4}},
-		{8, database.DefaultConnections(8), map[string]int{
-			"append": 9, "limits": 2, "access": 2, "general": 4, "read": 2, "history": 1,
-		}},
+		{database.LeastConnections, map[string]int{"append": 2, "access": 1, "general": 3, "read": 1, "history": 1}},
+		{database.DefaultConnections, map[string]int{"append": 2, "access": 3, "general": 5, "read": 2, "history": 2}},
+		{30, map[string]int{"append": 2, "access": 3, "general": 9, "read": 6, "history": 4}},
+		{100, map[string]int{"append": 2, "access": 3, "general": 14, "read": 14, "history": 4}},
 	} {
-		pools := testdb.Must(database.Open(t.Context(), url, c.lanes, c.most))(t)
+		pools := testdb.Must(database.Open(t.Context(), url, c.most))(t)
 		got, sum := map[string]int{}, outside
 		for name, pool := range pools.Named() {
 			got[name] = int(pool.Config().MaxConns)
@@ -86,17 +75,17 @@ func TestPoolsShareTheConnections(t *testing.T) {
 		}
 		pools.Close()
 		if diff := cmp.Diff(c.want, got); diff != "" {
-			t.Errorf("%d lanes, %d connections (-want +got):\n%s", c.lanes, c.most, diff)
+			t.Errorf("%d connections (-want +got):\n%s", c.most, diff)
 		}
 		if sum > c.most {
-			t.Errorf("%d lanes: %d connections, at most %d", c.lanes, sum, c.most)
+			t.Errorf("%d connections, at most %d", sum, c.most)
 		}
 	}
 }
 
 func TestOpenRefusesABrokenURL(t *testing.T) {
 	t.Parallel()
-	if pools, err := database.Open(t.Context(), "postgres://%zz", 2, database.DefaultConnections(2)); err == nil {
+	if pools, err := database.Open(t.Context(), "postgres://%zz", database.DefaultConnections); err == nil {
 		pools.Close()
 		t.Error("it was opened")
 	}

@@ -27,17 +27,19 @@ const (
 // leastGeneral is two connections for the sealer, which reads and stores concurrently, and one for all others.
 const leastGeneral = 3
 
-// leastAppend is one for each lane. CheckSessions needs two.
-func leastAppend(lanes int) int { return max(lanes, 2) }
+// The minimums of the other pools.
+const leastAccess, leastRead, leastHistory = 1, 1, 1
 
-// LeastConnections returns the minimum number of connections with which a process does all of its work.
-func LeastConnections(lanes int) int {
-	const limits, access, read, history = 1, 1, 1, 1
-	return leastAppend(lanes) + limits + access + read + history + leastGeneral + unpooled
-}
+const (
+	// LeastConnections is the minimum number of connections with which a process does all of its work.
+	LeastConnections = leastCommands + leastRead + leastHistory + leastGeneral + unpooled - leastUnpooled
 
-// DefaultConnections returns the number of connections for good throughput: 20 with one or two lanes.
-func DefaultConnections(lanes int) int { return LeastConnections(lanes) + 5 }
+	// DefaultConnections is the number of connections for good throughput.
+	DefaultConnections = 20
+
+	// leastCommands is the minimum number of connections with which a process executes commands.
+	leastCommands = appendConnections + leastAccess + leastUnpooled
+)
 
 // room is the number of connections that the role may open to its database.
 type room struct {
@@ -80,7 +82,7 @@ func measureRoom(ctx context.Context, config *pgx.ConnConfig) (r room, err error
 // refuse returns ErrTooFewConnections with the number of connections that commands need.
 func (r room) refuse(commands int) error {
 	return fmt.Errorf("%w: commands need %d, and %d of %d are left: raise max_connections (%d), or the connection limit "+
-		"of the role or the database, or lower --lanes",
+		"of the role or the database",
 		ErrTooFewConnections, commands, r.left, r.most, r.maxConnections)
 }
 

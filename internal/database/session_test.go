@@ -81,7 +81,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	if err := migrations.Up(t.Context(), strange); err != nil {
 		t.Fatal(err)
 	}
-	pools := testdb.Must(database.Open(t.Context(), strange, 2, database.DefaultConnections(2)))(t)
+	pools := testdb.Must(database.Open(t.Context(), strange, database.DefaultConnections))(t)
 	defer pools.Close()
 	settings := map[string]func(name string) (string, error){}
 	all := pools.Named()
@@ -166,10 +166,6 @@ func TestCommitsWait(t *testing.T) {
 	} {
 		testdb.Exec(t, pools.General, fmt.Sprintf(`ALTER DATABASE %q SET synchronous_commit = %s`, name, chosen))
 		for pool, p := range pools.Named() {
-			want := want
-			if pool == "limits" { // permits may be lost
-				want = "off"
-			}
 			var got string
 			p.Reset()
 			if err := p.QueryRow(t.Context(), `SHOW synchronous_commit`).Scan(&got); err != nil || got != want {

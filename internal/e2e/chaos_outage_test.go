@@ -244,7 +244,7 @@ func TestCommandsComeFirst(t *testing.T) {
 	l := newLoad(t, newPartner(t, migrated(t, plain)))
 	w := &witness{stalls: watchStalls(t)}
 	l.watch = w.see
-	service := serve(t, plain, "--lanes", "2")
+	service := serve(t, plain)
 	l.aim(service)
 	l.start(8)
 	l.book.await(200)
@@ -320,7 +320,7 @@ func TestReadinessSaysWhatCommandsMeet(t *testing.T) {
 		testdb.Eventually(t, how+": /readyz says that the database is read-only", func() bool {
 			status, body := Get(t, service.OpsURL+"/readyz")
 			return status == 503 && strings.Contains(body, "read-only") && strings.Contains(body, `"append"`) &&
-				strings.Contains(body, `"limits"`)
+				strings.Contains(body, `"access"`)
 		})
 		if a := send(); !a.unavailable() {
 			t.Errorf("%s: a command is answered with %d (%v)\n%s", how, a.status, a.err, a.body)

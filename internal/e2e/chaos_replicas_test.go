@@ -286,12 +286,12 @@ func TestDrainHandsOver(t *testing.T) {
 // than allowed, and completes everything.
 func TestConnectionsStayBelowTheLimit(t *testing.T) {
 	t.Parallel()
-	for flags, limit := range map[string]int{"": 20, "--database-connections=15": 15} {
+	for flags, limit := range map[string]int{"": 20, "--database-connections=14": 14} {
 		t.Run(flags, func(t *testing.T) {
 			t.Parallel()
 			database := startServer(t, nil)
 			l := newLoad(t, newPartner(t, database.url()))
-			arguments := []string{"--lanes", "2"}
+			var arguments []string
 			if flags != "" {
 				arguments = append(arguments, flags)
 			}

@@ -119,8 +119,8 @@ var variants = map[string]variant{
 	},
 	"five connections of the role": {
 		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 5`},
-		refused: `novelgate: open the database: the database server lets this role have too few connections: commands need 7, and 5 of 5 are left: ` +
-			`raise max_connections (400), or the connection limit of the role or the database, or lower --lanes`,
+		refused: `novelgate: open the database: the database server lets this role have too few connections: commands need 6, and 5 of 5 are left: ` +
+			`raise max_connections (400), or the connection limit of the role or the database`,
 	},
 	"TLS refused": {
 		tcp: true, query: "sslmode=disable",
@@ -285,7 +285,6 @@ func inDatabase(t *testing.T, server, name, role string) string {
 func wantOneSentence(t *testing.T, databaseURL, sentence string) {
 	t.Helper()
 	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability",
-		"--lanes", "2",
 		"--data-dir", t.TempDir(), "--database-url", databaseURL)
 	if code := p.wait(t); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
@@ -304,7 +303,7 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	MustCLI(t, databaseURL, "migrate")
 	execute(t, observer, v.migrated...)
 	partner := newPartner(t, databaseURL) // before the service has taken its connections
-	r := serve(t, databaseURL, "--allow-unsafe-durability", "--lanes", "2", "--request-timeout", "20s")
+	r := serve(t, databaseURL, "--allow-unsafe-durability", "--request-timeout", "20s")
 	for i := range 3 {
 		body := encode(comment(title, "reader-1", words))
 		if a := partner.send(t, r.URL, PostsPath, fmt.Sprintf("k-%d", i), body, false); a.status != 201 {

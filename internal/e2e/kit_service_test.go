@@ -164,12 +164,12 @@ var patient = []string{"--request-timeout", "30s"}
 // publicURL is the prefix of URLs in answers of all replicas.
 const publicURL = "https://platform.example"
 
-// Start runs the service on a database whose server may lose commits, with two lanes and long time-outs for a busy
-// machine, and waits until it listens. The service is stopped when the test ends.
+// Start runs the service on a database whose server may lose commits, with long time-outs for a busy machine, and waits
+// until it listens. The service is stopped when the test ends.
 func Start(t testing.TB, databaseURL string, flags ...string) *Service {
 	t.Helper()
 	s := start(t, slices.Concat([]string{
-		"--database-url", databaseURL, "--allow-unsafe-durability", "--lanes", "2",
+		"--database-url", databaseURL, "--allow-unsafe-durability",
 	}, patient, flags)...)
 	s.DatabaseURL = databaseURL
 	t.Cleanup(func() {

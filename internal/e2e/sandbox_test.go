@@ -222,7 +222,7 @@ func TestClientIsCertified(t *testing.T) {
 				t.Errorf("before: %+v", got)
 			}
 			for _, fault := range faults {
-				t.Run(fault, func(t *testing.T) { // one after the other: an answer of the title's lane is not delayed
+				t.Run(fault, func(t *testing.T) { // one after the other: no answer waits for a delayed one
 					c := testdb.Must(client.New(s.URL, box.APIKey, client.WithAttemptTimeout(timeout), client.WithSimulation(fault),
 						client.WithHTTPClient(&http.Client{Transport: &http.Transport{DisableKeepAlives: true}})))(t)
 					novel, err := c.Novels.Upsert(t.Context(), "novel-"+fault, client.Novel{Title: title + fault})
