@@ -117,9 +117,6 @@ func Retry(ctx context.Context, db database.DB, name string) error {
 // transactionTimeout limits one transaction, in case the database does not answer.
 const transactionTimeout = 2 * time.Minute
 
-// rollbackTimeout limits the rollback of a failed transaction.
-const rollbackTimeout = 5 * time.Second
-
 var (
 	// errOtherReplica means that another replica holds the checkpoint.
 	errOtherReplica = fmt.Errorf("%w: it applies this projection", eventlog.ErrStandby)
@@ -180,7 +177,7 @@ func commitPart(ctx context.Context, pool *pgxpool.Pool, projection Projection, 
 	if err != nil {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
-	defer release(ctx, conn)
+	defer database.Release(ctx, conn)
 	if err := beginAt(ctx, conn, projection, p); err != nil {
 		return err
 	}
@@ -197,17 +194,6 @@ func commitPart(ctx context.Context, pool *pgxpool.Pool, projection Projection, 
 		return ambiguousError{err}
 	}
 	return nil
-}
-
-// release returns a connection to the pool. It rolls back an open transaction; if this fails, Release closes the
-// connection.
-func release(ctx context.Context, conn *pgxpool.Conn) {
-	if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollbackTimeout)
-		defer cancel()
-		_, _ = conn.Exec(ctx, "rollback")
-	}
-	conn.Release()
 }
 
 // beginAt begins a transaction and locks the checkpoint, which must be at the start of a part, until its end.

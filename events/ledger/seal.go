@@ -12,6 +12,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // sealTimeout limits one seal, in case the database does not answer.
@@ -51,13 +52,7 @@ func seal(ctx context.Context, pool *pgxpool.Pool, b *batch) error {
 	if err != nil {
 		return fmt.Errorf("acquire connection: %w", err)
 	}
-	defer func() {
-		// Release closes the connection if the rollback fails.
-		if conn.Conn().PgConn().TxStatus() != 'I' && !conn.Conn().IsClosed() {
-			_, _ = conn.Exec(ctx, "rollback")
-		}
-		conn.Release()
-	}()
+	defer database.Release(ctx, conn)
 	if err := b.begin(ctx, conn); err != nil {
 		return err
 	}
