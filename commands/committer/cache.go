@@ -27,7 +27,7 @@ const (
 // which never change. It holds as long as the log has the mark, and no decision has come since (see check.sql).
 type cache struct {
 	mark       eventlog.Mark                  // of the end of the log when the cache was right
-	generation string                         // of the inline projections; see projections.Changed
+	generation string                         // of the inline projections; see projections.ChangeInline
 	titles     *lru.LRU[string, title]        // by folded title; without Title and Details
 	threads    *lru.LRU[uuid.UUID, uuid.UUID] // of comments, by comment
 }

@@ -72,8 +72,8 @@ func Under(ctx context.Context, pool *pgxpool.Pool, do func(tx pgx.Tx) error) er
 			return err
 		})
 		// A commit that notifies waits for a lock of the whole cluster, and may be refused, too.
-		again := (isSure || IsLocked(err)) && attempt < underAttempts && (IsAway(err) || IsLocked(err))
-		if !again || !Sleep(ctx, retryPause) {
+		again := IsLocked(err) || isSure && IsAway(err)
+		if !again || attempt == underAttempts || !Sleep(ctx, retryPause) {
 			return err
 		}
 	}
