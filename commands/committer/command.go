@@ -46,10 +46,10 @@ type Caller struct {
 	NovelsPerMinute int  // limit of creations of novels
 	// NovelUpdatesPerMinute is the limit of updates; nil: no limit.
 	NovelUpdatesPerMinute *int
-	// Unlimited: none of these limits applies, because lines of bulk imports have their own limit.
-	Unlimited   bool
-	RequestID   string
-	TraceParent string // W3C trace context; "" for none
+	LinesPerMinute        int  // limit of lines of bulk requests
+	Unlimited             bool // none of these limits applies
+	RequestID             string
+	TraceParent           string // W3C trace context; "" for none
 }
 
 // Command is the upsert of a novel or the import of a comment: exactly one of Fields and Comment is set.
@@ -59,6 +59,8 @@ type Command struct {
 	Title       string // of the novel, cleaned
 	FoldedTitle string
 	Canonical   []byte // the normalised command, to distinguish a retry from a reuse of its key
+	// Bulk: the command is a line of a bulk request. It waits until no live command does, and has a limit of its own.
+	Bulk bool
 
 	// Server is the database server that the caller read before this command; zero for any. On another server, such as
 	// after a failover, the command is refused, because the data that the caller read may be missing there.
@@ -127,6 +129,7 @@ type deliveryKey struct{ id, source string }
 // job is a command in the queue.
 type job struct {
 	*Command
+	queue  *queue
 	key    deliveryKey
 	author uuid.UUID // of a comment
 
@@ -135,8 +138,8 @@ type job struct {
 	done   chan struct{} // closed when result and err are final
 }
 
-func newJob(cmd *Command) *job {
-	j := &job{Command: cmd, key: deliveryKey{id: cmd.Key}, done: make(chan struct{})}
+func newJob(cmd *Command, q *queue) *job {
+	j := &job{Command: cmd, queue: q, key: deliveryKey{id: cmd.Key}, done: make(chan struct{})}
 	if j.isComment() {
 		j.key.source = events.PostsSource(cmd.Caller.IntegrationID)
 		j.author = events.AuthorID(cmd.Caller.IntegrationID, cmd.Comment.Comment.ExternalUUID)

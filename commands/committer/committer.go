@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"runtime"
 	"sync"
 	"time"
 
@@ -57,9 +56,10 @@ type Committer struct {
 	connectionAttempts int
 
 	cache     *cache
-	plainLeft int               // next batches that do not try the fast path: see plainBatches
-	shares    *ratelimit.Shares // of the integrations in the queue
-	queue     chan *job
+	plainLeft int // next batches that do not try the fast path: see plainBatches
+	live      *queue
+	bulk      *queue
+	bulkRoom  int // lines that the next batch may take: see gather
 	running   sync.WaitGroup
 
 	mu     sync.RWMutex // held for reading while a job enters the queue
@@ -71,8 +71,9 @@ func New(config Config) *Committer {
 	config.setDefaults()
 	c := &Committer{
 		config: config, connectionAttempts: int(config.Pool.Config().MaxConns) + 1,
-		cache: newCache(), shares: ratelimit.NewShares(config.Share, config.ShareQueue),
-		queue: make(chan *job, config.QueueLength),
+		cache: newCache(), bulkRoom: leastRoom,
+		live: newQueue(config.QueueLength, config.Share, config.ShareQueue),
+		bulk: newQueue(config.QueueLength, config.Share, config.ShareQueue),
 	}
 	c.running.Go(c.serve)
 	return c
@@ -90,9 +91,9 @@ func (c *Committer) Execute(ctx context.Context, cmd *Command) (Result, error) {
 	return submitted.Wait(ctx)
 }
 
-// Submit passes a command to the queue. It waits until the share of the integration allows this. If one call returns
-// before the next one begins, the commands execute in this order. If Submit fails, the command is not executed; the
-// errors are those of Execute.
+// Submit passes a command to its queue. It waits until the share of the integration allows this, and with a line of a
+// bulk request until the queue has room. If one call returns before the next one begins, commands of one queue execute
+// in this order. If Submit fails, the command is not executed; the errors are those of Execute.
 func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error) {
 	if ctx.Err() != nil {
 		return Submitted{}, fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
@@ -100,23 +101,24 @@ func (c *Committer) Submit(ctx context.Context, cmd *Command) (Submitted, error)
 	if err := c.refuse(cmd); err != nil {
 		return Submitted{}, err
 	}
-	if err := c.shares.Take(ctx, cmd.Caller.IntegrationID); err != nil {
+	q := c.live
+	if cmd.Bulk {
+		q = c.bulk
+	}
+	if err := q.shares.Take(ctx, cmd.Caller.IntegrationID); err != nil {
 		return Submitted{}, err
 	}
-	j := newJob(cmd)
-	if err := c.enqueue(j); err != nil {
-		c.shares.Return(cmd.Caller.IntegrationID)
+	j := newJob(cmd, q)
+	if err := c.enqueue(ctx, j); err != nil {
+		q.shares.Return(cmd.Caller.IntegrationID)
 		return Submitted{}, err
 	}
 	return Submitted{j}, nil
 }
 
-// refuse refuses a comment beyond the limit of its integration without a transaction, if that is known.
+// refuse refuses a command beyond the limit of its integration without a transaction, if that is known.
 func (c *Committer) refuse(cmd *Command) error {
-	if cmd.Comment == nil {
-		return nil
-	}
-	k, limit, ok := cmd.Caller.limited(ratelimit.Posts)
+	k, limit, ok := cmd.limited(cmd.request())
 	if !ok {
 		return nil
 	}
@@ -139,60 +141,32 @@ func (s Submitted) Wait(ctx context.Context) (Result, error) {
 	}
 }
 
-func (c *Committer) enqueue(j *job) error {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	if c.closed {
-		return ErrClosed
-	}
-	select {
-	case c.queue <- j:
-		return nil
-	default:
-		return ErrQueueFull
-	}
-}
-
-// QueueDepth returns how many commands wait.
-func (c *Committer) QueueDepth() int { return len(c.queue) }
+// QueueDepth returns how many live commands wait.
+func (c *Committer) QueueDepth() int { return len(c.live.jobs) }
 
 // Close refuses further commands and returns when all accepted ones are answered.
 func (c *Committer) Close() {
 	c.mu.Lock()
 	if !c.closed {
 		c.closed = true
-		close(c.queue)
+		close(c.live.jobs)
+		close(c.bulk.jobs)
 	}
 	c.mu.Unlock()
 	c.running.Wait()
 }
 
-// serve executes batches until the queue is closed and all commands are answered.
+// serve executes batches until both queues are closed and all commands are answered.
 func (c *Committer) serve() {
 	buffer := make([]*job, 0, c.config.MaxBatch)
-	for first := range c.queue {
-		jobs := c.gather(append(buffer, first))
+	for {
+		jobs := c.gather(buffer)
+		if len(jobs) == 0 {
+			return
+		}
 		c.config.Metrics.batchSize.Observe(float64(len(jobs)))
 		c.run(jobs)
 	}
-}
-
-// gather adds all queued commands to the first one, up to MaxBatch.
-func (c *Committer) gather(jobs []*job) []*job {
-	// Let requests that are about to submit do so first.
-	runtime.Gosched()
-	for len(jobs) < c.config.MaxBatch {
-		select {
-		case next, ok := <-c.queue:
-			if !ok {
-				return jobs
-			}
-			jobs = append(jobs, next)
-		default:
-			return jobs
-		}
-	}
-	return jobs
 }
 
 // run executes a batch.
@@ -213,6 +187,6 @@ func (c *Committer) answer(jobs []*job, err error) {
 			j.err = err
 		}
 		close(j.done)
-		c.shares.Return(j.Caller.IntegrationID)
+		j.queue.shares.Return(j.Caller.IntegrationID)
 	}
 }

@@ -20,8 +20,9 @@ import (
 // the err of its job; an error of decide ends the attempt.
 func (b *batch) decide(st *state, jobs []*job) error {
 	for _, j := range jobs {
-		var err error
+		err := b.charge(st, j)
 		switch {
+		case err != nil:
 		case j.Server != (database.Server{}) && j.Server != st.server:
 			err = ErrOtherServer
 		case j.isComment():
@@ -35,6 +36,14 @@ func (b *batch) decide(st *state, jobs []*job) error {
 		j.err = err
 	}
 	return nil
+}
+
+// charge takes the permit that the job needs whatever is decided.
+func (b *batch) charge(st *state, j *job) error {
+	if d, ok := st.deliveries[j.key]; ok && b.isOwn(j, d) {
+		return nil // a lost attempt has stored the permit together with the event
+	}
+	return st.spend(j, j.request())
 }
 
 // isRefusal reports whether err answers a single command; any other error ends the attempt.
@@ -94,7 +103,7 @@ func (b *batch) decideNovel(st *state, j *job) (Result, error) {
 		IntegrationID: j.Caller.IntegrationID, Review: j.Caller.Review, Title: j.Title, Fields: *j.Fields,
 	}
 	if !n.Exists() {
-		if err := st.spend(&j.Caller, ratelimit.Novels); err != nil {
+		if err := st.spend(j, ratelimit.Novels); err != nil {
 			return Result{}, err
 		}
 		cmd.Slug = st.claimTitle(j, n)
@@ -104,7 +113,7 @@ func (b *batch) decideNovel(st *state, j *job) (Result, error) {
 		return Result{}, err
 	}
 	if outcome == novel.Updated {
-		if err := st.spend(&j.Caller, ratelimit.NovelUpdates); err != nil {
+		if err := st.spend(j, ratelimit.NovelUpdates); err != nil {
 			return Result{}, err
 		}
 	}
@@ -151,13 +160,7 @@ func repeatNovel(st *state, j, first *job) (Result, error) {
 }
 
 func (b *batch) decidePost(st *state, j *job) (Result, error) {
-	d, isKnown := st.deliveries[j.key]
-	if !isKnown || !b.isOwn(j, d) { // a lost attempt has stored the permit together with the comment
-		if err := st.spend(&j.Caller, ratelimit.Posts); err != nil {
-			return Result{}, err
-		}
-	}
-	if isKnown {
+	if d, ok := st.deliveries[j.key]; ok {
 		st.retried = true
 		return b.replayPost(j, d)
 	}
@@ -213,7 +216,7 @@ func (b *batch) decidePost(st *state, j *job) (Result, error) {
 
 // createForPost creates the novel of a comment on an unknown title.
 func (st *state) createForPost(j *job, t *title) error {
-	if err := st.spend(&j.Caller, ratelimit.Novels); err != nil {
+	if err := st.spend(j, ratelimit.Novels); err != nil {
 		return err
 	}
 	slug := st.claimTitle(j, &t.novel)

@@ -2,9 +2,10 @@
 //
 // # Life of a batch
 //
-// Commands join one queue (committer.go). A batch is all commands that arrived while the previous one was in flight:
-// there is no timer, so a single command waits for nobody. An integration has a limited share of the queue
-// (ratelimit.Shares). Its further commands wait outside and do not delay other integrations.
+// Commands join a queue (queue.go). A batch is all commands that arrived while the previous one was in flight: there is
+// no timer, so a single command waits for nobody. Lines of bulk requests have a queue of their own: a batch takes them
+// after all live commands, and few of them while there are live commands. An integration has a limited share of each
+// queue (ratelimit.Shares). Its further commands wait outside and do not delay other integrations.
 //
 // A transaction is two round trips (attempt.go). The first one takes the lock of the log, then reads all that the batch
 // needs: titles, threads, keys on record, parents, blocked authors, permits of the last minute (read.go); one more

@@ -9,30 +9,46 @@ import (
 
 // RateLimitedError refuses a command beyond a limit of its integration.
 type RateLimitedError struct {
-	Operation  ratelimit.Operation // Posts, Novels or NovelUpdates
-	Limit      int                 // per minute
-	RetryAfter time.Duration       // time until the next one can succeed
+	Operation  ratelimit.Operation
+	Limit      int           // per minute
+	RetryAfter time.Duration // time until the next one can succeed
 }
 
 func (e *RateLimitedError) Error() string {
 	what := map[ratelimit.Operation]string{
 		ratelimit.Posts: "comments", ratelimit.Novels: "novel creations", ratelimit.NovelUpdates: "novel updates",
+		ratelimit.Lines: "lines",
 	}[e.Operation]
 	return fmt.Sprintf("the limit of %d %s per minute is reached", e.Limit, what)
 }
 
-// limited returns the window and the limit of an operation of the caller; false when it has none.
-func (c *Caller) limited(operation ratelimit.Operation) (k ratelimit.Key, limit int, ok bool) {
-	k = ratelimit.Key{Integration: c.IntegrationID, Operation: operation}
+// request returns the operation of which the command needs a permit, whatever is decided; "" for none.
+func (c *Command) request() ratelimit.Operation {
 	switch {
-	case c.Unlimited:
+	case c.Bulk:
+		return ratelimit.Lines
+	case c.Comment != nil:
+		return ratelimit.Posts
+	default:
+		return ""
+	}
+}
+
+// limited returns the window and the limit of an operation; false when it has none. Lines of bulk requests have no
+// other limit.
+func (c *Command) limited(operation ratelimit.Operation) (k ratelimit.Key, limit int, ok bool) {
+	k = ratelimit.Key{Integration: c.Caller.IntegrationID, Operation: operation}
+	switch {
+	case c.Caller.Unlimited, c.Bulk != (operation == ratelimit.Lines):
 		return k, 0, false
 	case operation == ratelimit.Posts:
-		return k, c.PostsPerMinute, true
+		return k, c.Caller.PostsPerMinute, true
 	case operation == ratelimit.Novels:
-		return k, c.NovelsPerMinute, true
-	case c.NovelUpdatesPerMinute != nil:
-		return k, *c.NovelUpdatesPerMinute, true
+		return k, c.Caller.NovelsPerMinute, true
+	case operation == ratelimit.Lines:
+		return k, c.Caller.LinesPerMinute, true
+	case operation == ratelimit.NovelUpdates && c.Caller.NovelUpdatesPerMinute != nil:
+		return k, *c.Caller.NovelUpdatesPerMinute, true
 	default:
 		return k, 0, false
 	}
@@ -41,26 +57,25 @@ func (c *Caller) limited(operation ratelimit.Operation) (k ratelimit.Key, limit 
 // wantPermits adds the windows of which the jobs may need permits. The fast path creates no novels.
 func (b *batch) wantPermits(st *state, jobs []*job) {
 	st.grants = b.config.Limiter.NewGrants()
-	want := func(j *job, operation ratelimit.Operation) {
-		if k, limit, ok := j.Caller.limited(operation); ok {
-			st.grants.Want(k, limit)
-		}
-	}
 	for _, j := range jobs {
-		if j.isComment() {
-			want(j, ratelimit.Posts)
-		} else {
-			want(j, ratelimit.NovelUpdates)
+		operations := []ratelimit.Operation{j.request()}
+		if !j.isComment() {
+			operations = append(operations, ratelimit.NovelUpdates)
 		}
 		if st.assumed == nil && j.mayCreate() {
-			want(j, ratelimit.Novels)
+			operations = append(operations, ratelimit.Novels)
+		}
+		for _, operation := range operations {
+			if k, limit, ok := j.limited(operation); ok {
+				st.grants.Want(k, limit)
+			}
 		}
 	}
 }
 
-// spend uses one permit of the caller, if the operation has a limit.
-func (st *state) spend(caller *Caller, operation ratelimit.Operation) error {
-	k, limit, ok := caller.limited(operation)
+// spend uses one permit, if the operation has a limit.
+func (st *state) spend(j *job, operation ratelimit.Operation) error {
+	k, limit, ok := j.limited(operation)
 	if !ok {
 		return nil
 	}
