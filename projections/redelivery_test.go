@@ -30,7 +30,7 @@ func TestRedeliveryChangesNothing(t *testing.T) {
 				applyAsync(t, pool, log[from:rapid.IntRange(from+1, done).Draw(rt, "again to")])
 			}
 		}
-		if diff := modelsDiff(t, pool, log, "posts", "authors"); diff != "" {
+		if diff := modelsDiff(t, pool, log, projections.Posts{}, projections.Authors{}); diff != "" {
 			rt.Error(diff)
 		}
 	})
@@ -52,7 +52,7 @@ func TestErasedCommentStaysErased(t *testing.T) {
 	applyAsync(t, pool, log)
 	applyAsync(t, pool, erased)
 	applyAsync(t, pool, log)
-	if diff := modelsDiff(t, pool, erased, "posts"); diff != "" {
+	if diff := modelsDiff(t, pool, erased, projections.Posts{}); diff != "" {
 		t.Error(diff)
 	}
 }

@@ -1,7 +1,6 @@
 package projections_test
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
-	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -47,113 +45,6 @@ func constraint(err error) string {
 	return ""
 }
 
-// Whether the events of a stream come in one batch, one by one, twice or in batches that overlap, the inline tables
-// equal the reference model.
-func TestInlineEqualsTheReferenceModel(t *testing.T) {
-	t.Parallel()
-	noon := time.Date(2026, 1, 2, 12, 0, 0, 123456000, time.UTC)
-	partner := uuid.UUID{1}
-	key := func(n byte) []byte { return bytes.Repeat([]byte{n}, 32) }
-	created := events.NovelCreated{
-		Title: "Straße  ", Slug: "strasse", Author: "A", Synopsis: "S", Genres: []string{"g"}, OwnerID: &partner,
-		State: "approved",
-	}
-	updated := events.NovelUpdated{Author: new("B"), Synopsis: new(""), Genres: new([]string{})}
-	barred := events.NovelBarred{Title: "STRASSE", Slug: "strasse", Reason: "spam"}
-	hosts := events.NovelCreated{Title: "Straße  ", Slug: "strasse", Author: "H", State: "published"}
-	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "u"}}
-	link := func(member string) events.Event {
-		return events.AuthorLinked{
-			IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: member},
-		}
-	}
-	novels := func(list ...events.Event) []events.Recorded {
-		return history(events.NovelStream, uuid.UUID{7}, 1, list...)
-	}
-	pool := newPool(t)
-	for name, log := range map[string][]events.Recorded{
-		"created":                         novels(created),
-		"updated and cleared":             novels(created, updated),
-		"updated twice":                   novels(created, updated, events.NovelUpdated{Synopsis: new("T")}),
-		"rejected":                        novels(created, events.NovelRejected{}),
-		"approved again":                  novels(created, events.NovelRejected{}, events.NovelApproved{}),
-		"adopted by the host":             novels(created, updated, events.NovelPublished{}),
-		"barred":                          novels(barred),
-		"free":                            novels(barred, events.NovelUnbarred{}),
-		"barred again":                    novels(barred, events.NovelUnbarred{}, barred),
-		"free, then created by a partner": novels(barred, events.NovelUnbarred{}, created),
-		"free, then created, changed and adopted": novels(barred, events.NovelUnbarred{}, created, updated,
-			events.NovelPublished{}),
-		"free, then published":            novels(barred, events.NovelUnbarred{}, hosts),
-		"free, then created and rejected": novels(barred, events.NovelUnbarred{}, created, events.NovelRejected{}),
-		"threads": slices.Concat(
-			history(events.ThreadStream, uuid.UUID{9}, 1, events.ThreadOpened{NovelID: uuid.UUID{2}}),
-			history(events.ThreadStream, uuid.UUID{8}, 1, events.ThreadOpened{NovelID: uuid.UUID{1}})),
-		"integration": history(events.IntegrationStream, partner, 1,
-			events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
-			events.CapabilityEnabled{Capability: "novels"},
-			events.CapabilityEnabled{Capability: "posts"},
-			events.RateLimitSet{Operation: "posts", PerMinute: 6000},
-			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{PerMinute: new(10)}},
-			events.ReviewModeSet{Review: true},
-			events.KeyIssued{KeyID: uuid.UUID{5}, Prefix: "ngp_AbC1", SHA256: key(1), IssuedAt: noon},
-			events.KeyIssued{
-				KeyID: uuid.UUID{6}, Prefix: "ngp_XyZ9", SHA256: key(2), IssuedAt: noon, ExpiresAt: new(noon.Add(time.Hour)),
-			},
-			events.CapabilityDisabled{Capability: "novels"},
-			events.KeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)},
-			events.KeyExpirySet{KeyID: uuid.UUID{6}, ExpiresAt: noon.Add(2 * time.Minute)},
-			events.IntegrationDisabled{},
-			events.ReviewModeSet{},
-			events.IntegrationRenamed{Name: "Another"},
-			events.RateLimitSet{Operation: "novels", PerMinute: 9}),
-		"updates switched off": history(events.IntegrationStream, partner, 1,
-			events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
-			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{PerMinute: new(10)}},
-			events.IntegrationDisabled{},
-			events.IntegrationEnabled{},
-			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{}}),
-		"person": history(events.PersonStream, events.PersonID("staff", "Ada"), 1,
-			events.PersonKeyIssued{
-				Name: "Ada", Role: "staff", KeyID: uuid.UUID{5}, Prefix: "ngs_AbC1", SHA256: key(1), IssuedAt: noon,
-			},
-			events.PersonKeyIssued{
-				Name: "ADA", Role: "staff", KeyID: uuid.UUID{6}, Prefix: "ngs_XyZ9", SHA256: key(2), IssuedAt: noon,
-				ExpiresAt: new(noon.Add(time.Hour)),
-			},
-			events.PersonKeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)}),
-		"author, linked": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
-			events.AuthorBlocked{AuthorRef: ref, Reason: "r"}, link("m"), events.AuthorPostsHidden{AuthorRef: ref, Until: noon},
-			events.AuthorUnblocked{AuthorRef: ref}, link("n")),
-		"author, unlinked": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
-			link("m"), events.AuthorPostsHidden{AuthorRef: ref, Until: noon}, events.AuthorPostsRestored{AuthorRef: ref},
-			events.AuthorUnlinked{AuthorRef: ref}, events.AuthorLinked{IntegrationID: integrationID}), // erased: to nobody
-		"author, erased": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
-			link("m"), events.AuthorBlocked{AuthorRef: ref}, events.AuthorErased{IntegrationID: integrationID}),
-	} {
-		n := len(log)
-		for delivery, batches := range map[string][][2]int{
-			"at once": {{0, n}}, "one by one": oneByOne(n), "twice": {{0, n}, {0, n}},
-			"overlapping":         append(oneByOne(n), [2]int{0, n}),
-			"first one, then all": {{0, 1}, {0, n}},
-		} {
-			var tables []string
-			for _, p := range projections.Inline() {
-				tables = append(tables, p.Tables()...)
-			}
-			testdb.Exec(t, pool, `TRUNCATE `+strings.Join(tables, ", "))
-			for _, b := range batches {
-				for _, p := range projections.Inline() {
-					applyBatch(t, pool, p, log[b[0]:b[1]])
-				}
-			}
-			if diff := modelsDiff(t, pool, log, tables...); diff != "" {
-				t.Errorf("%s, %s: %s", name, delivery, diff)
-			}
-		}
-	}
-}
-
 // What a unique index refuses is no redelivery.
 func TestInlineConflicts(t *testing.T) {
 	t.Parallel()
@@ -172,14 +63,6 @@ func TestInlineConflicts(t *testing.T) {
 			t.Errorf("thread %d of one novel violates %q: %v", n+1, got, err)
 		}
 	}
-}
-
-func oneByOne(n int) [][2]int {
-	var batches [][2]int
-	for i := range n {
-		batches = append(batches, [2]int{i, i + 1})
-	}
-	return batches
 }
 
 // TestTitlesSurfaceClashes: the command that made the novel has to be decided again.

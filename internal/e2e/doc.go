@@ -10,8 +10,7 @@
 //   - Every acknowledged command is recorded exactly once, with the identifiers in its answer. A command without an
 //     answer is recorded once or not at all. A retry with its key shows which.
 //   - Log indexes and the versions of a stream are contiguous, in the order of commits.
-//   - Every read model equals a replay of the log through the same projections into an empty database, and the
-//     reference model, which shares no code with them.
+//   - Every read model equals a replay of the log through the same projections into an empty database.
 //   - An erasure that is killed leaves each event erased or untouched. The next one completes it, and the ledger
 //     verifies.
 //   - While the database is down, each request gets 503 within two seconds; afterwards everything recovers by itself.

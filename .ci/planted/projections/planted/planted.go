@@ -4,7 +4,6 @@ package planted
 import (
 	_ "novelgate/aggregates/novel"   // want depguard
 	_ "novelgate/commands/access"    // want depguard
-	_ "novelgate/internal/reference" // want depguard
 	_ "novelgate/migrations"         // want depguard
 	_ "novelgate/readapi"            // want depguard
 )
