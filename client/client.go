@@ -39,7 +39,7 @@ func WithHTTPClient(h *http.Client) Option { return func(s *sender) { s.http = h
 // more than the service's own time limit.
 func WithAttemptTimeout(d time.Duration) Option { return func(s *sender) { s.timeout = d } }
 
-// WithSimulation makes a sandbox simulate a fault for the first request of each idempotency key: unavailable,
+// WithSimulation makes a sandbox simulate a failure of the first request of each idempotency key: unavailable,
 // rate_limited, lost_response or slow. It needs the API key of a sandbox: commands with another key are refused.
 func WithSimulation(fault string) Option { return func(s *sender) { s.fault = fault } }
 

@@ -130,9 +130,6 @@ var calls = map[string]call{
 		return c.Novels.Resolve(ctx, full)
 	},
 	"/api/integrations/me": func(ctx context.Context, c *client.Client) (any, error) { return c.Me(ctx) },
-	"/api/integrations/certification": func(ctx context.Context, c *client.Client) (any, error) {
-		return c.Certification(ctx)
-	},
 	"/api/integrations/changes": func(ctx context.Context, c *client.Client) (any, error) {
 		return c.Changes.Page(ctx, "NzQ1LzI", "novel.rejected", "comment.hidden")
 	},

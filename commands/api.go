@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/commands/access"
@@ -50,8 +49,7 @@ type API struct {
 	DB        database.DB            // for queries
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	Addresses httpkit.Addresses      // makes the URLs in responses
-	// Sandbox is the database of a sandbox, where faults can be simulated; nil outside of sandboxes.
-	Sandbox *pgxpool.Pool
+	Simulator *Simulator             // nil outside of a sandbox
 
 	queries   *queryLimits // set by Register
 	readiness readiness
@@ -71,7 +69,6 @@ func (a *API) Register(router *mux.Router) {
 	a.queries = newQueryLimits(a.Now)
 	for _, r := range []*route{
 		a.novelsRoute(), a.postsRoute(), a.meRoute(), a.reconcileRoute(), a.deliveryRoute(), a.resolveRoute(),
-		a.certificationRoute(),
 	} {
 		router.Handle(r.path, a.handler(r)).Methods(r.method)
 	}
@@ -96,7 +93,7 @@ type input struct {
 	requestID   string
 	traceParent string
 	key         string // idempotency key of a command
-	fault       fault  // to simulate; "" for none
+	failure     string // that was simulated; "" for none
 	body        []byte
 	receivedAt  time.Time
 }

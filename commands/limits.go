@@ -84,7 +84,7 @@ func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations
 // setCommandLimits sets the headers of a command: the limits of its route.
 func (a *API) setCommandLimits(h http.Header, in *input, rt *route) {
 	a.setRateLimit(h, in.Integration, rt.limits...)
-	if in.fault == rateLimited {
+	if in.failure == rateLimited {
 		h.Set("Ratelimit", fmt.Sprintf(`"%s";r=0;t=%d`, rt.command, wholeSeconds(rateLimitedTime)))
 	}
 }

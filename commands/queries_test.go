@@ -35,7 +35,6 @@ var inquiries = []struct{ method, path, body string }{
 	{http.MethodGet, deliveryPath, ""},
 	{http.MethodPost, reconcilePath, `{"operation":"novels","idempotencyKeys":["k"]}`},
 	{http.MethodPost, resolvePath, novelBody},
-	{http.MethodGet, "/api/integrations/certification", ""},
 }
 
 func TestMe(t *testing.T) {

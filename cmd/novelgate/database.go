@@ -44,6 +44,7 @@ type databaseServer struct {
 	pools  *database.Pools
 	logger *slog.Logger
 
+	isSandbox  bool // what the database must be marked as
 	isStandby  bool // only readers are served
 	isEmbedded bool // the database is an embedded server, which this process or another one started
 	config     pgserver.Config
@@ -77,6 +78,9 @@ func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe
 	}
 	for _, notice := range migrated.Notices {
 		db.logger.WarnContext(ctx, "a migration skipped a step", slog.String("notice", notice))
+	}
+	if err := database.Claim(ctx, db.pools.General, db.isSandbox); err != nil {
+		return err
 	}
 	merges, err := projections.RefoldTitles(ctx, db.pools.General)
 	if err != nil {

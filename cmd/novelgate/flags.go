@@ -16,7 +16,6 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
-	"novelgate/internal/sandbox"
 )
 
 // CommonFlags are the flags of most commands.
@@ -29,7 +28,6 @@ type CommonFlags struct {
 type DatabaseFlags struct {
 	DatabaseURL string `env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"URL of the PostgreSQL database. It takes precedence over --data-dir. Empty: the embedded PostgreSQL."`
 	DataDir     string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
-	Sandbox     string `name:"in-sandbox" placeholder:"SANDBOX" help:"Name of a sandbox: use its database instead. Not for serve."`
 }
 
 // ProvidePool opens the database on the first call. The comment of run explains the Provide methods.
@@ -59,23 +57,11 @@ func (f DatabaseFlags) ProvideStaff(ctx context.Context, open *resources, now cl
 
 // newStaff returns the commands of staff on a database. The actor is the operating system's user.
 func newStaff(pool *pgxpool.Pool, now clock) *staff.Staff {
-	return &staff.Staff{
-		Pool: pool, Actor: actor(), Now: now, Sandbox: sandbox.Of(pool.Config().ConnConfig.Database),
-	}
+	return &staff.Staff{Pool: pool, Actor: actor(), Now: now}
 }
 
-// url returns the URL of the database, with --in-sandbox that of the sandbox's database. Without --database-url, the
-// embedded server must be running.
+// url returns the URL of the database. Without --database-url, the embedded server must be running.
 func (f DatabaseFlags) url(ctx context.Context) (string, error) {
-	main, err := f.mainURL(ctx)
-	if err != nil || f.Sandbox == "" {
-		return main, err
-	}
-	return sandbox.URL(main, f.Sandbox)
-}
-
-// mainURL returns the URL of the main database, also with --in-sandbox.
-func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 	if f.DatabaseURL != "" {
 		return f.DatabaseURL, nil
 	}
@@ -89,13 +75,11 @@ func (f DatabaseFlags) mainURL(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// start sets DatabaseURL to the URL that the flags select. Without --database-url and --in-sandbox it starts the
-// embedded server, unless that is running already. A server that it has started stops when the command ends.
+// start sets DatabaseURL to the URL that the flags select. Without --database-url it starts the embedded server, unless
+// that is running already. A server that it has started stops when the command ends.
 func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
-	if f.DatabaseURL != "" || f.Sandbox != "" {
-		url, err := f.url(ctx)
-		f.DatabaseURL, f.Sandbox = url, ""
-		return err
+	if f.DatabaseURL != "" {
+		return nil
 	}
 	logger := s.logger(slog.LevelInfo)
 	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: logger})

@@ -76,7 +76,7 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 		Outcomes: outcomes, Addresses: addresses,
 	}
 	if s.isSandbox {
-		s.partners.Sandbox = pools.General
+		s.partners.Simulator = commands.NewSimulator()
 	}
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
@@ -176,6 +176,17 @@ func (s *service) probe() map[string]error {
 	found := maps.Clone(s.db.pools.Probe())
 	found["commands"] = s.partners.Failing()
 	return found
+}
+
+// noIndex makes search engines ignore a sandbox, whatever they fetch.
+func (s *service) noIndex(next http.Handler) http.Handler {
+	if !s.isSandbox {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Robots-Tag", "noindex")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // closeConnections makes responses during the drain close their connections.

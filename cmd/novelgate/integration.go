@@ -13,7 +13,6 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
-	"novelgate/internal/sandbox"
 )
 
 type integrationCommand struct {
@@ -110,12 +109,10 @@ type integrationCreate struct {
 	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
 	Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
 	Review     bool     `help:"Put it under review: its new novels wait for approval."`
-	NewSandbox bool     `name:"sandbox" help:"Create it in a new sandbox: its novels and comments are visible to its keys and staff only."`
 }
 
 // createdIntegration is a new integration with its key, which is not shown again.
 type createdIntegration struct {
-	Sandbox       string    `json:"sandbox,omitzero"`
 	IntegrationID uuid.UUID `json:"integrationId"`
 	Name          string    `json:"name"`
 	KeyID         uuid.UUID `json:"keyId"`
@@ -123,42 +120,23 @@ type createdIntegration struct {
 }
 
 // Run creates the integration and prints it with its key.
-func (c *integrationCreate) Run(ctx context.Context, out *output, now clock, s *staff.Staff) error {
-	var made createdIntegration
-	var err error
-	if c.NewSandbox {
-		err = sandbox.Create(ctx, s.Pool, func(url, name string) error {
-			return withStaff(ctx, url, now, func(s *staff.Staff) (err error) {
-				s.Sandbox = name // its database still has a temporary name
-				made, err = c.create(ctx, s)
-				return err
-			})
-		})
-	} else {
-		made, err = c.create(ctx, s)
-	}
+func (c *integrationCreate) Run(ctx context.Context, out *output, s *staff.Staff) error {
+	change := c.ProvideChange()
+	change.Capabilities, change.Review = capabilities(c.Capability, nil), &c.Review
+	i, err := s.CreateIntegration(ctx, c.Name, change)
 	if err != nil {
 		return fmt.Errorf("create integration: %w", err)
 	}
+	key, secret, err := s.IssueKey(ctx, i.ID, 0) // without an expiry
+	if err != nil {
+		return fmt.Errorf("create integration: %w", err)
+	}
+	made := createdIntegration{i.ID, i.Name, key.ID, secret.Reveal()}
 	return out.print(made, func() {
-		if made.Sandbox != "" {
-			fmt.Fprintf(out.stdout, "sandbox     %s\n", made.Sandbox)
-		}
 		fmt.Fprintf(out.stdout,
 			"integration %s  %s\nkey         %s\nAPI key     %s\nThe API key is shown this once; keep it safe.\n",
 			made.IntegrationID, made.Name, made.KeyID, made.APIKey)
 	})
-}
-
-func (c *integrationCreate) create(ctx context.Context, s *staff.Staff) (createdIntegration, error) {
-	change := c.ProvideChange()
-	change.Capabilities, change.Review = capabilities(c.Capability, nil), &c.Review
-	made, err := s.CreateIntegration(ctx, c.Name, change)
-	if err != nil {
-		return createdIntegration{}, err
-	}
-	key, secret, err := s.IssueKey(ctx, made.ID, 0) // without an expiry
-	return createdIntegration{s.Sandbox, made.ID, made.Name, key.ID, secret.Reveal()}, err
 }
 
 type integrationList struct{ CommonFlags }

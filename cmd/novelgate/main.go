@@ -36,7 +36,7 @@ type program struct {
 	Serve       serveCommand       `cmd:"" help:"Run the service: the partner interface, the projections, metrics."`
 	Migrate     migrateCommand     `cmd:"" help:"Migrate the database to the newest schema. serve does this at its start."`
 	Integration integrationCommand `cmd:"" help:"Manage partner platforms: capabilities, limits, review."`
-	Sandbox     sandboxCommand     `cmd:"" help:"Manage sandboxes, in which partners try the interface."`
+	Sandbox     sandboxCommand     `cmd:"" help:"Empty a sandbox, the installation in which partners try the interface."`
 	Key         keyCommand         `cmd:"" help:"Manage the API keys of integrations."`
 	Staff       staffUserCommand   `cmd:"" help:"Manage the API keys of staff."`
 	Auditor     staffUserCommand   `cmd:"" help:"Manage the API keys of auditors."`
@@ -45,7 +45,6 @@ type program struct {
 	Post        postCommand        `cmd:"" help:"Hide, restore and show posts."`
 	Webhook     webhookCommand     `cmd:"" help:"List webhooks of partners, and switch them off and on."`
 	Import      importCommand      `cmd:"" help:"Import files of novels and comments in bulk, as a partner."`
-	Certify     certifyCommand     `cmd:"" help:"Show which simulated faults a client survived (exit code 1 unless all)."`
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`

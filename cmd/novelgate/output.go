@@ -122,7 +122,7 @@ func printable(s string) string {
 	return quoted[1 : len(quoted)-1]
 }
 
-func isTerminal(stream io.Writer) bool {
+func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -1,94 +1,58 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"os"
+	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
-	"novelgate/commands/staff"
 	"novelgate/internal/database"
-	"novelgate/internal/sandbox"
 )
 
 type sandboxCommand struct {
-	List   sandboxList   `cmd:"" help:"List the sandboxes and their integrations; integration create --sandbox makes one."`
-	Wipe   sandboxChange `cmd:"" help:"Remove everything in a sandbox except its integrations and their keys."`
-	Delete sandboxChange `cmd:"" help:"Remove a sandbox with its integrations and keys."`
+	Wipe sandboxWipe `cmd:"" help:"Empty the database of a sandbox, while no service runs on it."`
 }
 
-type sandboxList struct{ CommonFlags }
-
-// listedSandbox is an integration in a sandbox.
-type listedSandbox struct {
-	Sandbox string `json:"sandbox"`
-	staff.Integration
+type sandboxWipe struct {
+	DatabaseFlags
+	Yes bool `help:"Do not ask."`
 }
 
-var sandboxColumns = columns[listedSandbox]{
-	[]any{"SANDBOX", "INTEGRATION", "NAME", "ENABLED", "CREATED"},
-	func(l listedSandbox) []any {
-		return []any{l.Sandbox, l.ID, l.Name, yesNo(l.Enabled), formatTime(&l.CreatedAt)}
-	},
+// Help is shown by --help.
+func (*sandboxWipe) Help() string {
+	return "Novels, comments and their history are gone. Integrations, staff and auditors stay, with their keys. Only a " +
+		"database that began with serve --sandbox can be wiped."
 }
 
-func (*sandboxList) Run(ctx context.Context, out *output, now clock, main *pgxpool.Pool) error {
-	names, err := sandbox.List(ctx, main)
+// Run empties the database. It starts the embedded database if necessary.
+func (c *sandboxWipe) Run(ctx context.Context, s streams, open *resources) error {
+	if err := c.start(ctx, s, open); err != nil {
+		return err
+	}
+	pool, err := c.ProvidePool(ctx, open)
 	if err != nil {
 		return err
 	}
-	list := []listedSandbox{}
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		url, err := sandbox.URL(main.Config().ConnString(), name)
-		if err != nil {
-			return err
-		}
-		err = withStaff(ctx, url, now, func(s *staff.Staff) error {
-			integrations, err := s.ListIntegrations(ctx, staff.SortKey{}, 0)
-			for _, i := range integrations {
-				list = append(list, listedSandbox{name, i})
-			}
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("sandbox %s: %w", name, err)
+	sandbox, err := database.IsSandbox(ctx, pool)
+	switch {
+	case err != nil:
+		return err
+	case !sandbox:
+		return database.ErrWipeReal
+	case !c.Yes && !isTerminal(os.Stdin):
+		return errors.New("nobody is asked here: give --yes to wipe the sandbox")
+	case !c.Yes:
+		fmt.Fprintf(s.stderr, "Remove all novels and comments in the database %s? [y/N] ", pool.Config().ConnConfig.Database)
+		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is a no
+		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+			return errors.New("nothing was removed")
 		}
 	}
-	return sandboxColumns.printList(out, list, nil)
-}
-
-// withStaff calls do with the staff commands on a database.
-func withStaff(ctx context.Context, url string, now clock, do func(*staff.Staff) error) error {
-	pool, err := database.OpenGeneral(ctx, url)
-	if err != nil {
+	if err := database.WipeSandbox(ctx, pool); err != nil {
 		return err
 	}
-	defer pool.Close()
-	return do(newStaff(pool, now))
-}
-
-type sandboxChange struct {
-	CommonFlags
-	Name string `arg:"" name:"sandbox" help:"Name of the sandbox: four characters, as sandbox list shows it."`
-}
-
-// Run wipes or deletes the sandbox.
-func (c *sandboxChange) Run(
-	ctx context.Context, out *output, now clock, sub subcommand, main *pgxpool.Pool,
-) (err error) {
-	if sub == "delete" {
-		err = sandbox.Delete(ctx, main, c.Name)
-	} else {
-		err = sandbox.Wipe(ctx, main, c.Name, func(oldURL, newURL string) error {
-			return withStaff(ctx, oldURL, now, func(from *staff.Staff) error {
-				return withStaff(ctx, newURL, now, func(to *staff.Staff) error { return to.CopyIntegrations(ctx, from) })
-			})
-		})
-	}
-	if err != nil {
-		return fmt.Errorf("%s sandbox: %w", sub, err)
-	}
-	return out.print(map[string]string{"sandbox": c.Name}, func() {})
+	fmt.Fprintln(s.stdout, "The sandbox is empty; its integrations and keys are still valid.")
+	return nil
 }

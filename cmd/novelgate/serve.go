@@ -7,17 +7,16 @@ import (
 	"log/slog"
 	"os"
 	"runtime/debug"
-	"sync/atomic"
 	"time"
 
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
-	"novelgate/internal/sandbox"
 )
 
 type serveCommand struct {
 	DatabaseFlags
 
+	Sandbox   bool      `env:"NOVELGATE_SANDBOX" help:"Serve a sandbox, in which partners try the interface: a second installation, with a database of its own."`
 	Listen    string    `env:"NOVELGATE_LISTEN" default:"127.0.0.1:8080" placeholder:"ADDRESS" help:"Address for partners, staff and readers; port 0 selects a free port (default: ${default})."`
 	OpsListen string    `env:"NOVELGATE_OPS_LISTEN" default:"127.0.0.1:8081" placeholder:"ADDRESS" help:"Address for operators: /metrics, /healthz, /readyz, /debug/pprof/ (default: ${default})."`
 	PublicURL string    `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
@@ -26,7 +25,6 @@ type serveCommand struct {
 	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
 	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
 	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
-	Sandboxes       int           `env:"NOVELGATE_SANDBOXES" default:"3" placeholder:"N" help:"Sandboxes that are open at a time, with up to 14 database connections each; 0: their keys are refused (default: ${default})."`
 	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept, and an import without any change stays open (default: ${default})."`
 	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
@@ -61,12 +59,6 @@ func (c *serveCommand) Validate() error {
 	if c.Readers < 1 {
 		return errors.New("--readers must be at least 1")
 	}
-	if c.Sandboxes < 0 {
-		return errors.New("--sandboxes must not be negative")
-	}
-	if c.Sandbox != "" {
-		return errors.New("--in-sandbox is not for serve: every serve serves the sandboxes beside its database")
-	}
 	if c.Connections < 1 {
 		return errors.New("--connections must be at least 1")
 	}
@@ -91,7 +83,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	tuneGC()
 
 	db := &databaseServer{
-		url: c.DatabaseURL, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
+		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
 	err := db.open(ctx, c.DatabaseConnections, c.AllowUnsafeDurability)
@@ -101,10 +93,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	if err != nil {
 		return err
 	}
-	if sandbox.Of(db.pools.General.Config().ConnConfig.Database) != "" {
-		return fmt.Errorf("%w, whose content is not public: serve the main database", sandbox.ErrNested)
-	}
-	s := &service{logger: logger, now: now, db: db, draining: new(atomic.Bool)}
+	s := &service{logger: logger, now: now, db: db, isSandbox: c.Sandbox}
 	if err := s.listen(ctx, c); err != nil {
 		return err
 	}

@@ -34,13 +34,12 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// service is a running serve command with all its parts. A sandbox has a service of its own, without listeners and
-// metrics.
+// service is a running serve command with all its parts.
 type service struct {
 	logger    *slog.Logger
 	now       clock
 	db        *databaseServer
-	draining  *atomic.Bool // shared with the sandboxes
+	draining  atomic.Bool
 	isSandbox bool
 	publicURL *url.URL
 
@@ -52,12 +51,11 @@ type service struct {
 	imports   *imports.Worker
 	webhooks  *webhooks.Worker
 	partners  *commands.API
-	sandboxes *sandboxes // nil in a sandbox
 
 	background []func(context.Context)       // work until the service ends
 	critical   []func(context.Context) error // work until the service ends; its error ends the service
 
-	collectors    []prometheus.Collector // of the parts; nobody reads those of a sandbox
+	collectors    []prometheus.Collector // of the parts
 	ledgerMetrics *ledger.Metrics
 	relayMetrics  *relay.Metrics
 
@@ -93,13 +91,8 @@ func (s *service) wire(ctx context.Context, c *serveCommand) error {
 	}
 	kit := s.newKit(c)
 	s.addCommands(c, kit)
-	s.handler = s.publicHandler(c.Site.site(s.now), kit)
-	if s.isSandbox {
-		return nil
-	}
-	s.sandboxes = newSandboxes(s, c, kit)
-	s.public = newServer(s.closeConnections(httpkit.WithRequestID(s.sandboxes.route(s.handler))), s.logger,
-		publicWriteTimeout)
+	s.handler = s.publicHandler(c.Site.site(s.now, s.isSandbox), kit)
+	s.public = newServer(s.closeConnections(httpkit.WithRequestID(s.noIndex(s.handler))), s.logger, publicWriteTimeout)
 	s.connections = httpkit.NewConnections(c.Connections)
 	s.collectors = append(s.collectors, s.connections)
 	s.ops = newServer(s.opsHandler(), s.logger, opsWriteTimeout)
@@ -279,7 +272,6 @@ func (s *service) drain(ctx context.Context) {
 		s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
 		s.public.Close() //nolint:errcheck // drainTimeout has passed
 	}
-	s.sandboxes.closeAll()
 	s.finish(ctx)
 	if err := s.ops.Shutdown(ctx); err != nil {
 		s.ops.Close() //nolint:errcheck // drainTimeout has passed

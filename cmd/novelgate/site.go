@@ -59,9 +59,9 @@ func (f *siteFlags) readLogo() error {
 	return nil
 }
 
-func (f *siteFlags) site(now clock) pages.Site {
+func (f *siteFlags) site(now clock, sandbox bool) pages.Site {
 	return pages.Site{
 		Name: f.Name, Logo: f.logo, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, Covers: pages.Covers(f.Covers),
-		Proxy: covers.New(now),
+		Proxy: covers.New(now), Sandbox: sandbox,
 	}
 }

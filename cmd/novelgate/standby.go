@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/migrations"
@@ -30,6 +31,9 @@ func (db *databaseServer) serveReadersOnly(ctx context.Context) error {
 	db.isStandby = true
 	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {
 		return fmt.Errorf("check the standby: %w", err)
+	}
+	if err := database.CheckSandbox(ctx, db.pools.General, db.isSandbox); err != nil {
+		return err
 	}
 	db.logger.WarnContext(ctx, "The database server is a standby: only readers are served. Commands, staff, partners and "+
 		"auditors get 503. When it is promoted, this process ends with exit code 1, so that it is started again.")

@@ -11,7 +11,6 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 )
 
@@ -47,25 +46,6 @@ func (s *Staff) CreateIntegration(ctx context.Context, name string, change princ
 		settings, err := principal.FoldIntegration(id, []events.Recorded{{Event: registered[0]}}).Change(change)
 		return append(registered, settings...), err
 	})
-}
-
-// CopyIntegrations copies the events of all integrations from another log, with those of their keys.
-func (s *Staff) CopyIntegrations(ctx context.Context, from *Staff) error {
-	list, err := from.ListIntegrations(ctx, SortKey{}, 0)
-	if err != nil {
-		return err
-	}
-	for _, i := range list {
-		history, err := eventlog.ReadStream(ctx, from.Pool, events.IntegrationStream, i.ID, 0)
-		if err != nil {
-			return fmt.Errorf("read integration: %w", err)
-		}
-		err = eventlog.Under(ctx, s.Pool, func(tx pgx.Tx) error { return s.append(ctx, tx, history) })
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // ChangeIntegration changes settings of an integration.

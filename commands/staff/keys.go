@@ -53,7 +53,15 @@ func (s *Staff) issueKey(
 	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
 	decide func(principal.Integration, events.KeyIssued) ([]events.Event, error),
 ) (Key, apikey.Secret, error) {
-	issued, secret, err := s.newKey(apikey.Partner, lifetime)
+	kind := apikey.Partner
+	sandbox, err := database.IsSandbox(ctx, s.Pool)
+	if err != nil {
+		return Key{}, apikey.Secret{}, err
+	}
+	if sandbox {
+		kind = apikey.Sandbox
+	}
+	issued, secret, err := s.newKey(kind, lifetime)
 	if err != nil {
 		return Key{}, apikey.Secret{}, err
 	}
@@ -71,9 +79,6 @@ func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssu
 	secret, err := apikey.New(kind)
 	if err != nil {
 		return events.KeyIssued{}, apikey.Secret{}, err
-	}
-	if s.Sandbox != "" && kind == apikey.Partner {
-		secret = apikey.NewSandbox(s.Sandbox)
 	}
 	hash := secret.Hash()
 	issued := events.KeyIssued{

@@ -28,9 +28,6 @@ type Staff struct {
 	Pool  *pgxpool.Pool
 	Actor string // "staff:<name>", recorded in the events
 	Now   func() time.Time
-	// Sandbox is the name of the sandbox whose database Pool opens; "" for the main database. The random part of an
-	// integration's key begins with it.
-	Sandbox string
 	// Delivery makes the command idempotent: a retry with the same delivery fails with a ReplayedError. Nil: every call is
 	// a new command.
 	Delivery *Delivery

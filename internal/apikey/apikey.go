@@ -6,7 +6,7 @@
 //
 // The last 36 characters are base62 (0-9, A-Z, a-z). The checksum is the CRC-32 (IEEE) of everything before it, most
 // significant digit first. So a mistyped or truncated key is refused without a database query, and secret scanners
-// report no false positives. In the key of a sandbox, the first 4 of the 30 characters are the name of the sandbox.
+// report no false positives.
 package apikey
 
 import (
@@ -52,26 +52,17 @@ const (
 	keyLen      = headLen + randomLen + checksumLen
 )
 
-// New makes a random key. It fails for an unknown kind, and for Sandbox.
+// New makes a random key. It fails for an unknown kind.
 func New(k Kind) (Secret, error) {
-	if !k.valid() || k == Sandbox {
+	if !k.valid() {
 		return Secret{}, fmt.Errorf("make key: unknown kind %q", string(k))
 	}
-	return build(k, ""), nil
-}
-
-// NewSandbox makes a random key for an integration in a sandbox. name is a valid name of a sandbox.
-func NewSandbox(name string) Secret { return build(Sandbox, name) }
-
-// build makes a key whose 30 random characters begin with start.
-func build(k Kind, start string) Secret {
 	key := make([]byte, 0, keyLen)
 	key = append(key, k...)
 	key = append(key, '_')
-	key = append(key, start...)
-	key = appendRandom(key, randomLen-len(start))
+	key = appendRandom(key, randomLen)
 	key = appendChecksum(key, crc32.ChecksumIEEE(key))
-	return newSecret(string(key))
+	return newSecret(string(key)), nil
 }
 
 // Parse checks the form of a key. The error is ErrMalformed, without any part of s.

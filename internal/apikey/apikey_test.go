@@ -28,7 +28,7 @@ func knownKey(body string) string {
 func TestNew(t *testing.T) {
 	t.Parallel()
 	pattern := regexp.MustCompile(apikey.Pattern)
-	for _, kind := range []apikey.Kind{apikey.Partner, apikey.Staff, apikey.Auditor} {
+	for _, kind := range []apikey.Kind{apikey.Partner, apikey.Staff, apikey.Auditor, apikey.Sandbox} {
 		seen := map[string]bool{}
 		for range 200 {
 			secret, err := apikey.New(kind)

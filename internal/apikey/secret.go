@@ -42,14 +42,6 @@ func (s Secret) Prefix() string {
 	return key[:min(prefixLen, len(key))]
 }
 
-// SandboxName returns the name of the sandbox that a key of the kind Sandbox belongs to, "" for any other key.
-func (s Secret) SandboxName() string {
-	if s.Kind() != Sandbox {
-		return ""
-	}
-	return s.Prefix()[headLen:]
-}
-
 // Hash returns the SHA-256 of the whole key, which is stored instead of the key. The key has at least 154 random bits,
 // so a slow hash is not necessary.
 func (s Secret) Hash() [sha256.Size]byte { return sha256.Sum256([]byte(s.Reveal())) }

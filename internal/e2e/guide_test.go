@@ -23,10 +23,10 @@ func readDocument(t testing.TB, name string) string {
 // codes that there are.
 func TestGuidesForPartners(t *testing.T) {
 	t.Parallel()
-	s := Start(t, testdb.New(t))
-	p, box := s.NewPartner(t), s.NewSandbox(t)
+	s := Start(t, testdb.New(t), "--sandbox")
+	p := s.NewPartner(t)
 	var commands []string
-	for _, guide := range []string{"partners.md", "sandbox.md", "changes.md"} {
+	for _, guide := range []string{"partners.md", "changes.md"} {
 		blocks := regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(readDocument(t, guide), -1)
 		if len(blocks) == 0 {
 			t.Errorf("%s has no commands", guide)
@@ -37,8 +37,7 @@ func TestGuidesForPartners(t *testing.T) {
 	}
 	for _, text := range commands {
 		command := exec.CommandContext(t.Context(), "bash", "-euo", "pipefail", "-c", text)
-		command.Env = append(os.Environ(), "NOVELGATE_URL="+s.URL, "NOVELGATE_API_KEY="+p.APIKey,
-			"SANDBOX_KEY="+box.APIKey)
+		command.Env = append(os.Environ(), "NOVELGATE_URL="+s.URL, "NOVELGATE_API_KEY="+p.APIKey)
 		if out, err := command.CombinedOutput(); err != nil {
 			t.Errorf("%v\n%s\n%s", err, text, out)
 		}

@@ -285,7 +285,7 @@ func Shared(t testing.TB) *Service {
 				lease.life.end(t)
 			}
 		}()
-		lease.service = Start(lease.life, testdb.New(lease.life), "--sandboxes", "8")
+		lease.service = Start(lease.life, testdb.New(lease.life))
 	}
 	lease.users++
 	service := lease.service

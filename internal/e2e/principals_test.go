@@ -91,7 +91,6 @@ var routeClasses = map[string]struct {
 	"PUT /api/admin/webhooks/{webhookId}/enabled":  {forStaff, withReason},
 
 	"GET /api/integrations/me":                          {forPartners, nil},
-	"GET /api/integrations/certification":               {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},
 	"POST /api/integrations/deliveries/reconcile": {forPartners, func(f *fixture) Fields {
 		return Fields{"operation": "novels", "idempotencyKeys": []string{f.delivered}}

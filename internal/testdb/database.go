@@ -119,10 +119,9 @@ func execute(server, statement string) error {
 	})
 }
 
-// databaseName returns a unique name with the name of the test. It leaves room for the suffixes of sandboxes in the 63
-// bytes of a PostgreSQL name.
+// databaseName returns a unique name with the name of the test, within the 63 bytes of a PostgreSQL name.
 func databaseName(test string) string {
-	const room = 46 - len("novelgate_test_") - len("_") - 12
+	const room = 63 - len("novelgate_test_") - len("_") - 12
 	sane := strings.Map(func(r rune) rune {
 		switch {
 		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':

@@ -46,6 +46,7 @@ type Site struct {
 	Imprint, Terms string        // addresses; "" for none
 	Covers         Covers        // DirectCovers by default
 	Proxy          *covers.Proxy // for ProxiedCovers
+	Sandbox        bool          // a banner says so, and search engines are told to ignore all pages
 }
 
 // Covers is the way in which pages show covers. The hosts of covers are the partners' choice.
@@ -216,6 +217,7 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	d.Title, d.Description = withoutBidi(d.Title), withoutBidi(d.Description)
 	d.Site = p.Site
 	d.Site.Name = p.siteName()
+	d.NoIndex = d.NoIndex || p.Site.Sandbox
 	if p.Site.Accent != "" {
 		d.Accent = p.Addresses.Base() + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
 	}
