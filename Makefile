@@ -88,10 +88,6 @@ generators: ## Generate clients from docs/openapi.yaml and use them, lint it, co
 bench: ## Measure against a CRUD peer. Flags: make bench ARGS='--pairs 3'
 	go run -buildvcs=false ./internal/bench $(ARGS)
 
-.PHONY: bench-projections
-bench-projections: ## Measure how fast projections read the log. Flags: make bench-projections ARGS='--events 500000'
-	go run -buildvcs=false ./internal/bench projections $(ARGS)
-
 .PHONY: bench-growth
 bench-growth: ## Measure what comments cost while the database grows. Flags: make bench-growth ARGS='--events 10000000'
 	go run -buildvcs=false ./internal/bench growth $(ARGS)

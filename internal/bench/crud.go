@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"mime"
+	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -28,29 +29,46 @@ import (
 // statement per step, time-ordered identifiers. It decodes request bodies as the service does, so only the write path
 // differs. It has no rate limits and no metrics.
 type peerCommand struct {
-	DatabaseURL string    `required:""`
-	Key         string    `required:"" help:"API key."`
-	Integration uuid.UUID `required:"" help:"Integration of the key."`
-	Pool        int32     `required:"" help:"Database connections."`
+	DatabaseURL string `required:""`
+	Key         string `required:"" help:"API key."`
+	Pool        int32  `required:"" help:"Database connections."`
 }
 
-// Run serves until a signal.
+// peerReady precedes the address in the output of the peer.
+const peerReady = "The peer is listening on "
+
+// Run serves until a signal. It has the time-outs of the service, because time-outs cost processor time.
 func (c *peerCommand) Run(ctx context.Context) error {
-	return serve(ctx, func(url string) (http.Handler, func(), error) {
-		config, err := pgxpool.ParseConfig(c.DatabaseURL)
-		if err != nil {
-			return nil, nil, fmt.Errorf("parse database URL: %w", err)
-		}
-		config.MaxConns = c.Pool
-		pool, err := pgxpool.NewWithConfig(ctx, config)
-		if err != nil {
-			return nil, nil, fmt.Errorf("open pool: %w", err)
-		}
-		p := &peer{pool: pool, keySum: sha256.Sum256([]byte(c.Key)), integration: c.Integration, publicURL: url}
-		router := mux.NewRouter()
-		router.HandleFunc("/api/integrations/posts", p.handlePost).Methods(http.MethodPost)
-		return router, pool.Close, nil
-	})
+	config, err := pgxpool.ParseConfig(c.DatabaseURL)
+	if err != nil {
+		return fmt.Errorf("parse database URL: %w", err)
+	}
+	config.MaxConns = c.Pool
+	pool, err := pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("open pool: %w", err)
+	}
+	defer pool.Close()
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	p := &peer{pool: pool, keySum: sha256.Sum256([]byte(c.Key)), publicURL: "http://" + listener.Addr().String()}
+	router := mux.NewRouter()
+	router.HandleFunc("/api/integrations/posts", p.handlePost).Methods(http.MethodPost)
+	server := &http.Server{
+		Handler: router, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute,
+	}
+	go func() {
+		<-ctx.Done()
+		_ = server.Close() // no request is open
+	}()
+	fmt.Println(peerReady + p.publicURL)
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve: %w", err)
+	}
+	return nil
 }
 
 //go:embed crud.sql
@@ -68,12 +86,13 @@ func createPeerTables(ctx context.Context, databaseURL string) (err error) {
 	return nil
 }
 
-// peer imports the comments of one integration.
+// integration is the one whose comments the peer imports.
+var integration = uuid.UUID{1}
+
 type peer struct {
-	pool        *pgxpool.Pool
-	keySum      [sha256.Size]byte // of its API key
-	integration uuid.UUID
-	publicURL   string // prefix of the URLs in answers
+	pool      *pgxpool.Pool
+	keySum    [sha256.Size]byte // of its API key
+	publicURL string            // prefix of the URLs in answers
 }
 
 // peerAnswer has the members of the service's answer.
@@ -164,7 +183,7 @@ ON CONFLICT (integration_id, idempotency_key) DO NOTHING`
 
 	findPostSQL = `SELECT p.post_id, p.thread_id, p.parent_post_id, n.slug
 FROM posts p JOIN threads t USING (thread_id) JOIN novels n USING (novel_id)
-WHERE p.integration_id = $1 AND p.idempotency_key = $2`
+WHERE integration_id = $1 AND p.idempotency_key = $2`
 )
 
 // importPost executes one command.
@@ -177,21 +196,21 @@ func (p *peer) importPost(
 	}
 	if post.ParentKey != nil {
 		var parent uuid.UUID
-		err := tx.QueryRow(ctx, findParentSQL, p.integration, *post.ParentKey, answer.ThreadID).Scan(&parent)
+		err := tx.QueryRow(ctx, findParentSQL, integration, *post.ParentKey, answer.ThreadID).Scan(&parent)
 		if err == nil {
 			answer.ParentPostID = &parent
 		} else if !errors.Is(err, pgx.ErrNoRows) { // an unknown parent: store the comment as a top-level comment
 			return answer, fmt.Errorf("find parent: %w", err)
 		}
 	}
-	tag, err := tx.Exec(ctx, insertPostSQL, answer.PostID, p.integration, key, answer.ThreadID, answer.ParentPostID,
+	tag, err := tx.Exec(ctx, insertPostSQL, answer.PostID, integration, key, answer.ThreadID, answer.ParentPostID,
 		post.AuthorUUID, post.Username, (*string)(post.Chapter), post.Content, post.WrittenAt, receivedAt)
 	if err != nil {
 		return answer, fmt.Errorf("insert post: %w", err)
 	}
 	if tag.RowsAffected() == 0 { // the key was used before
 		answer.Created = false
-		if err := tx.QueryRow(ctx, findPostSQL, p.integration, key).Scan(&answer.PostID, &answer.ThreadID,
+		if err := tx.QueryRow(ctx, findPostSQL, integration, key).Scan(&answer.PostID, &answer.ThreadID,
 			&answer.ParentPostID, &answer.slug); err != nil {
 			return answer, fmt.Errorf("find post: %w", err)
 		}

@@ -9,29 +9,29 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"runtime"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 )
 
-// loadConfig configures the load generator. With a rate, it sends requests at regular times; otherwise each connection
-// sends its next request as soon as it has the answer to the last one (a closed loop).
+// loadConfig configures the load generator. Each connection sends its next comment as soon as it has the answer to the
+// last one (a closed loop).
 type loadConfig struct {
 	Host, APIKey string
-	Path         string // path that readers request; "" sends comments
 	Connections  int
 	Duration     time.Duration // no request starts later
 	Requests     int           // maximum number of requests; 0: no limit
-	Rate         float64       // requests per second of all connections; 0: a closed loop
 	Titles       int           // number of novels with comments
 	Replies      float64       // share of comments that are replies, 0 to 1
-	Round        uint16        // part of the idempotency keys, which must be unique
+	Round        uint16        // part of the idempotency keys, which must be unique; 0 prepares the novels
 }
 
 // loadOutcome is the result of a load.
@@ -40,7 +40,6 @@ type loadOutcome struct {
 	Failed   map[string]int // number of all other answers, by description
 	Elapsed  time.Duration  // until the last answer
 	P50, P99 time.Duration
-	Bytes    int // size of the body that every reader gets
 }
 
 // A load process prints loadReady when it is connected, starts when its standard input ends, and prints loadResult
@@ -84,7 +83,7 @@ func (c *loadCommand) Run(ctx context.Context) error {
 type load struct {
 	config  loadConfig
 	titles  []string
-	newest  []atomic.Uint64 // by title: id of the last accepted comment
+	newest  []atomic.Uint64 // by title: number of the last accepted comment
 	clients []*client
 }
 
@@ -92,7 +91,7 @@ func openLoad(ctx context.Context, config loadConfig) (*load, error) {
 	l := &load{config: config, titles: make([]string, config.Titles), newest: make([]atomic.Uint64, config.Titles)}
 	for i := range l.titles {
 		l.titles[i] = titleOf(i)
-		l.newest[i].Store(uint64(newCommentID(firstRound, 0, i)))
+		l.newest[i].Store(newCommentID(0, 0, i))
 	}
 	for i := range config.Connections {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", config.Host)
@@ -102,7 +101,10 @@ func openLoad(ctx context.Context, config loadConfig) (*load, error) {
 		}
 		l.clients = append(l.clients, &client{
 			load: l, index: i, conn: conn, reader: bufio.NewReaderSize(conn, 16<<10),
-			composer: newComposer(config, i), failed: map[string]int{},
+			failed: map[string]int{},
+			head: "POST /api/integrations/posts HTTP/1.1\r\nHost: " + config.Host + "\r\nAuthorization: Bearer " +
+				config.APIKey + "\r\nContent-Type: application/json\r\nIdempotency-Key: ",
+			rng: rand.New(rand.NewPCG(uint64(config.Round), uint64(i))), //nolint:gosec // not a secret, never negative
 		})
 	}
 	return l, nil
@@ -117,11 +119,7 @@ func (l *load) close() {
 // run sends requests on all connections for the configured duration.
 func (l *load) run() (loadOutcome, error) {
 	start := time.Now()
-	work := (*client).comment
-	if l.config.Path != "" {
-		work = (*client).read
-	}
-	err := l.each(func(c *client) error { return c.repeat(start.Add(l.config.Duration), work) })
+	err := l.each(func(c *client) error { return c.repeat(start.Add(l.config.Duration)) })
 	outcome := loadOutcome{Elapsed: time.Since(start), Failed: map[string]int{}}
 	var latencies []time.Duration
 	for _, c := range l.clients {
@@ -129,11 +127,12 @@ func (l *load) run() (loadOutcome, error) {
 		for what, n := range c.failed {
 			outcome.Failed[what] += n
 		}
-		outcome.Bytes = c.length
 	}
 	slices.Sort(latencies)
 	outcome.Accepted = len(latencies)
-	outcome.P50, outcome.P99 = percentile(latencies, 50), percentile(latencies, 99)
+	if n := len(latencies); n > 0 { // nearest rank
+		outcome.P50, outcome.P99 = latencies[(n+1)/2-1], latencies[(99*n+99)/100-1]
+	}
 	return outcome, err
 }
 
@@ -150,7 +149,6 @@ func (l *load) each(work func(*client) error) error {
 // prepare sends one comment to each novel. It creates the novel and its discussion, and is the parent of the first
 // replies. Repeating it changes nothing.
 func prepare(ctx context.Context, config loadConfig) error {
-	config.Connections = 8
 	l, err := openLoad(ctx, config)
 	if err != nil {
 		return err
@@ -161,8 +159,7 @@ func prepare(ctx context.Context, config loadConfig) error {
 			return fmt.Errorf("set deadline: %w", err)
 		}
 		for i := c.index; i < len(l.titles); i += len(l.clients) {
-			id := newCommentID(firstRound, 0, i)
-			status, body, err := c.exchange(c.composer.compose(id, l.titles[i], false, 0, time.Now()))
+			status, body, err := c.exchange(c.compose(newCommentID(0, 0, i), l.titles[i], false, 0, time.Now()))
 			if err == nil && status != http.StatusCreated && status != http.StatusOK {
 				err = fmt.Errorf("%w: status %d: %s", errAnswer, status, body)
 			}
@@ -186,16 +183,16 @@ type client struct {
 	ordinal   int
 	conn      net.Conn
 	reader    *bufio.Reader
-	composer  *composer
+	head      string // of a request, up to the value of Idempotency-Key
+	rng       *rand.Rand
+	request   []byte
 	body      []byte
-	length    int             // of the first body that a reader got
 	latencies []time.Duration // of accepted requests
 	failed    map[string]int
 }
 
-// repeat calls work until end, or until the connection has sent its share of the requests. work returns a description
-// of an unexpected answer, or "".
-func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, error)) error {
+// repeat sends comments until end, or until the connection has sent its share of the requests.
+func (c *client) repeat(end time.Time) error {
 	const timeToDrain = 10 * time.Second
 	if err := c.conn.SetDeadline(end.Add(timeToDrain)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
@@ -204,18 +201,9 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 	if all := c.load.config; all.Requests > 0 {
 		limit = (all.Requests + c.index) / all.Connections // the sum over all connections is Requests
 	}
-	begin, interval := time.Now(), time.Duration(0)
-	if all := c.load.config; all.Rate > 0 {
-		interval = time.Duration(float64(time.Second) * float64(all.Connections) / all.Rate)
-		begin = begin.Add(interval * time.Duration(c.index) / time.Duration(all.Connections))
-	}
-	for next := begin; begin.Before(end) && c.ordinal < limit; {
-		if interval > 0 { // the latency of a late request counts from the time at which it was due
-			time.Sleep(time.Until(next))
-			begin, next = next, next.Add(interval)
-		}
+	for begin := time.Now(); begin.Before(end) && c.ordinal < limit; {
 		c.ordinal++
-		failure, err := work(c, begin)
+		failure, err := c.comment(begin)
 		if err != nil {
 			return err
 		}
@@ -230,52 +218,93 @@ func (c *client) repeat(end time.Time, work func(*client, time.Time) (string, er
 	return nil
 }
 
-// comment sends the next comment.
+// comment sends the next comment. It returns a description of an unexpected answer, or "".
 func (c *client) comment(now time.Time) (failure string, err error) {
 	const sampling = 32 // one of so many answers is checked in full
 	id := newCommentID(c.load.config.Round, c.index, c.ordinal)
-	title := c.composer.rng.IntN(len(c.load.titles))
-	reply := c.composer.rng.Float64() < c.load.config.Replies
-	parent := commentID(c.load.newest[title].Load())
-	status, body, err := c.exchange(c.composer.compose(id, c.load.titles[title], reply, parent, now))
+	title := c.rng.IntN(len(c.load.titles))
+	reply := c.rng.Float64() < c.load.config.Replies
+	status, body, err := c.exchange(c.compose(id, c.load.titles[title], reply, c.load.newest[title].Load(), now))
 	switch {
 	case err != nil:
 		return "", err
 	case status != http.StatusCreated:
 		return "status " + strconv.Itoa(status), nil
-	case c.ordinal%sampling == 1 && !isAccepted(body, reply):
-		return "unexpected body: " + string(body), nil
+	case c.ordinal%sampling == 1:
+		var post struct {
+			Created               bool
+			PostID, ThreadID, URL string
+			ParentPostID          *string
+		}
+		if err := json.Unmarshal(body, &post); err != nil || !post.Created || post.PostID == "" || post.ThreadID == "" ||
+			post.URL == "" || (post.ParentPostID != nil) != reply {
+			return "unexpected body: " + string(body), nil
+		}
 	}
-	c.load.newest[title].Store(uint64(id))
+	c.load.newest[title].Store(id)
 	return "", nil
 }
 
-// isAccepted reports whether a body is the answer to an accepted comment: it names a parent if the comment is a reply.
-func isAccepted(body []byte, reply bool) bool {
-	var post struct {
-		Created               bool
-		PostID, ThreadID, URL string
-		ParentPostID          *string
-	}
-	err := json.Unmarshal(body, &post)
-	return err == nil && post.Created && post.PostID != "" && post.ThreadID != "" && post.URL != "" &&
-		(post.ParentPostID != nil) == reply
+// newCommentID packs the round, the connection and the ordinal number of a comment into 64 bits.
+func newCommentID(round uint16, connection, ordinal int) uint64 {
+	return uint64(round)<<48 | uint64(connection)<<36 | uint64(ordinal) //nolint:gosec // both are small
 }
 
-// read requests the path. All answers must have the same length.
-func (c *client) read(time.Time) (failure string, err error) {
-	status, body, err := c.exchange(c.composer.get)
-	switch {
-	case err != nil:
-		return "", err
-	case status != http.StatusOK:
-		return "status " + strconv.Itoa(status), nil
-	case c.length == 0:
-		c.length = len(body)
-	case len(body) != c.length:
-		return "a body of another length", nil
+// appendKey appends the idempotency key of a comment. It looks random, like the event ids of partners.
+func appendKey(b []byte, id uint64) []byte {
+	// The finaliser of SplitMix64 is a bijection, so different comments have different keys.
+	z := id + 0x9e3779b97f4a7c15
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return fmt.Appendf(b, "comment-%016x", z^z>>31)
+}
+
+// titleOf returns the title of novel i, which no other novel has.
+func titleOf(i int) string {
+	begin := []string{"The Lantern", "A Winter", "The Cartographer", "Salt and Ash", "Children", "The Quiet Sword"}
+	end := []string{"of Ashford", "Without Kings", "at the Edge of Rain", "of the Hollow Sea", "in Exile"}
+	return begin[i%len(begin)] + " " + end[i/len(begin)%len(end)] + ", Book " + strconv.Itoa(i+1)
+}
+
+// contents are the texts of the comments, of 250 to 350 characters.
+var contents = sync.OnceValue(func() []string {
+	words := strings.Fields(`the chapter was slower than I expected but ending made up for it author really knows how to write
+		dialogue and this character keeps growing on me after that battle scene translation feels smooth again thanks waiting
+		next one did anyone else notice hint about sister`)
+	rng := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // not a secret
+	list := make([]string, 512)
+	for i := range list {
+		size := 250 + rng.IntN(90)
+		text := make([]byte, 0, 350)
+		for len(text) < size {
+			text = append(text, words[rng.IntN(len(words))]...)
+			if rng.IntN(9) == 0 {
+				text = append(text, '.')
+			}
+			text = append(text, ' ')
+		}
+		list[i] = string(append(text[:len(text)-1], '!'))
 	}
-	return "", nil
+	return list
+})
+
+// compose returns the request that delivers a comment of the last hour, valid until the next call. parent is only used
+// for a reply.
+func (c *client) compose(id uint64, title string, reply bool, parent uint64, now time.Time) []byte {
+	const users, chapters, numbered = 5000, 400, 300
+	written := now.Add(-time.Duration(c.rng.Int64N(int64(time.Hour)))).UTC().Format(time.RFC3339)
+	b := fmt.Appendf(c.body[:0], `{"uuid":"user-%d","username":"Reader %[1]d","novel":"%s","content":"%s","timestamp":"%s"`,
+		c.rng.IntN(users), title, contents()[c.rng.IntN(len(contents()))], written)
+	if chapter := c.rng.IntN(chapters); chapter < numbered { // the others are about the novel as a whole
+		b = fmt.Appendf(b, `,"chapterNumber":%d`, chapter)
+	}
+	if reply {
+		b = append(appendKey(append(b, `,"parent_uuid":"`...), parent), '"')
+	}
+	c.body = append(b, '}')
+	r := appendKey(append(c.request[:0], c.head...), id)
+	c.request = append(fmt.Appendf(r, "\r\nContent-Length: %d\r\n\r\n", len(c.body)), c.body...)
+	return c.request
 }
 
 var errAnswer = errors.New("unexpected answer")

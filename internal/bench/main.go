@@ -1,30 +1,24 @@
 // Command bench measures how fast novelgate stores comments, compared with a CRUD peer on the same PostgreSQL server or
-// with another build of itself, and how fast it answers readers.
+// with another build of itself.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
-//	go run ./internal/bench --pairs 3 --connections 256 --paused
-//	go run ./internal/bench --preload 1000000                # with a million comments in the log
+//	go run ./internal/bench --pairs 3 --connections 256 --no-paused
 //	go run ./internal/bench --against ./bin/before           # two builds, each on a database of its own
-//	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
-//	go run ./internal/bench read                             # pages and JSON of a large discussion
-//	go run ./internal/bench projections                      # how fast projections read the log
-//	go run ./internal/bench import --lines 1000000           # bulk import, alone and beside live comments
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
-//	go run ./internal/bench pages --titles 10000             # each kind of page, on a small and a large database
+//	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
 //
-// Each contestant is a process with a database of its own, on one server. Rounds of several contestants alternate
-// (A B, B A, A B, …), so that drift of the machine and of the tables affects all alike, and ratios are taken per round.
-// The load comes from another process, whose processor time is counted separately. The processor time of the database
-// is that of the server and all its children. A round ends when the asynchronous projections have caught up, so their
-// cost is included.
+// Each contestant is a process with a database of its own, on one server. Rounds of the two alternate (A B, B A, A B,
+// …), so that drift of the machine and of the tables affects both alike, and ratios are taken per round. The load comes
+// from another process, whose processor time is counted separately. The processor time of the database is that of the
+// server and all its children. A round ends when the asynchronous projections have caught up, so their cost is
+// included.
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"syscall"
@@ -34,16 +28,11 @@ import (
 )
 
 type program struct {
-	Compare     compareCommand     `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer or another build, pair by pair."`
-	Profile     profileCommand     `cmd:"" help:"Put the service under load, save a CPU profile of it and list its SQL statements by cost."`
-	Projections projectionsCommand `cmd:"" help:"Measure a rebuild and the catch-up of a projection against a plain loop that reads the log."`
-	Read        readCommand        `cmd:"" help:"Measure pages and JSON of a large discussion against printing the rows of the same statement."`
-	Growth      growthCommand      `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
-	Import      importCommand      `cmd:"" help:"Measure bulk import against the live interface, and the live interface beside it."`
-	Pages       pagesCommand       `cmd:"" help:"Measure each kind of page on a small and on a large database."`
-	ReadPeer    readPeerCommand    `cmd:"" hidden:"" help:"Run the handler that readers are compared with."`
-	Peer        peerCommand        `cmd:"" hidden:"" help:"Run the CRUD peer."`
-	Load        loadCommand        `cmd:"" hidden:"" help:"Run the load generator."`
+	Compare compareCommand `cmd:"" default:"withargs" help:"Measure the service against the CRUD peer or another build, pair by pair."`
+	Growth  growthCommand  `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
+	Profile profileCommand `cmd:"" help:"Put the service under load, save a profile of it and list its SQL statements by cost."`
+	Peer    peerCommand    `cmd:"" hidden:"" help:"Run the CRUD peer."`
+	Load    loadCommand    `cmd:"" hidden:"" help:"Run the load generator."`
 }
 
 func main() {
@@ -61,32 +50,72 @@ func main() {
 	}
 }
 
-// peerReady precedes the address in the output of a peer.
-const peerReady = "The peer is listening on "
+// compareCommand is `bench compare`.
+type compareCommand struct {
+	testbedFlags
+	Connections  []int         `default:"1,64,256" help:"Numbers of keep-alive connections to measure at."`
+	Pairs        int           `default:"9" help:"Pairs of rounds at each number of connections."`
+	Duration     time.Duration `default:"2s" help:"Length of a round."`
+	Running      bool          `negatable:"" default:"true" help:"Measure with projections running."`
+	Paused       bool          `negatable:"" default:"true" help:"Measure with paused projections: the peer has none."`
+	Pool         int           `default:"32" help:"Database connections of the peer; 32 is the best of 8 to 56 on two processors."`
+	Against      string        `type:"existingfile" placeholder:"FILE" help:"Measure against another build of novelgate instead of the peer."`
+	AgainstFlags []string      `name:"against-flag" sep:"none" placeholder:"FLAG" help:"Measure against a novelgate with these flags of serve instead of the peer."`
+}
 
-// serve runs a peer until ctx ends. It has the time-outs of the service, because time-outs cost processor time.
-func serve(ctx context.Context, open func(url string) (_ http.Handler, closing func(), _ error)) error {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("listen: %w", err)
-	}
-	url := "http://" + listener.Addr().String()
-	handler, closing, err := open(url)
-	if err != nil {
-		return err
-	}
-	defer closing()
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute,
-	}
-	go func() {
-		<-ctx.Done()
-		_ = server.Close() // no request is open
-	}()
-	fmt.Println(peerReady + url)
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("serve: %w", err)
-	}
-	return nil
+// Run prints one table for each number of connections.
+func (c *compareCommand) Run(ctx context.Context) error {
+	return c.withTestbed(ctx, nil, func(t *testbed) error {
+		first, err := t.newService(ctx, "novelgate", t.Binary, c.ServeFlags)
+		if err != nil {
+			return err
+		}
+		var second *contestant
+		if c.Against != "" || len(c.AgainstFlags) > 0 {
+			second, err = t.newService(ctx, "the other", cmp.Or(c.Against, t.Binary), c.AgainstFlags)
+		} else {
+			second, err = t.newPeer(ctx, c.Pool)
+		}
+		if err != nil {
+			return err
+		}
+		for _, paused := range []bool{false, true} {
+			if paused && c.Paused || !paused && c.Running {
+				if err := c.measure(ctx, first, second, paused); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// measure measures the two at each number of connections.
+func (c *compareCommand) measure(ctx context.Context, first, second *contestant, paused bool) error {
+	fmt.Println("\nAsynchronous projections", map[bool]string{false: "running", true: "paused"}[paused])
+	return first.whileRunning(ctx, paused, func() error {
+		return second.whileRunning(ctx, paused, func() error {
+			for _, connections := range c.Connections {
+				all := map[*contestant][]figures{}
+				for round := range c.Pairs + 1 {
+					turns := []*contestant{first, second}
+					if round%2 == 1 {
+						turns = []*contestant{second, first}
+					}
+					for _, turn := range turns {
+						f, err := turn.round(ctx, loadConfig{Connections: connections, Duration: c.Duration})
+						if err != nil {
+							return err
+						}
+						if round > 0 { // the first one warms up
+							all[turn] = append(all[turn], f)
+						}
+					}
+				}
+				fmt.Printf("\nConnections: %d; %d pairs of %v\n%s", connections, c.Pairs, c.Duration,
+					table(first.name, second.name, all[first], all[second]))
+			}
+			return errors.Join(first.checkStored(ctx), second.checkStored(ctx))
+		})
+	})
 }
