@@ -106,6 +106,7 @@ func Append(ctx context.Context, db interface {
 }, recorded ...events.Recorded,
 ) error {
 	var batch pgx.Batch
+	eventlog.Lock(&batch)
 	if err := QueueAppend(ctx, &batch, recorded); err != nil {
 		return err
 	}
@@ -115,9 +116,8 @@ func Append(ctx context.Context, db interface {
 	return nil
 }
 
-// QueueAppend adds to a batch the statements of Append, the first of which takes the lock of the log.
+// QueueAppend adds to a batch the statements of Append, after that of eventlog.Lock.
 func QueueAppend(ctx context.Context, batch *pgx.Batch, recorded []events.Recorded) error {
-	eventlog.Lock(batch)
 	if err := eventlog.Queue(batch, recorded); err != nil {
 		return err
 	}

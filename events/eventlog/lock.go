@@ -71,7 +71,7 @@ func Under(ctx context.Context, pool *pgxpool.Pool, do func(tx pgx.Tx) error) er
 			isSure = err != nil
 			return err
 		})
-		// A commit that notifies waits for a lock of the whole cluster, and may be refused, too.
+		// A commit that notifies waits for a lock, too.
 		again := IsLocked(err) || isSure && IsAway(err)
 		if !again || attempt == underAttempts || !Sleep(ctx, retryPause) {
 			return err

@@ -77,10 +77,12 @@ const notifyInterval = 50 * time.Millisecond
 
 const notifySQL = `SELECT pg_notify($1, $2)`
 
-// QueueNotification adds the notification of all processes to a batch that appends. It is for rare appends, such as
-// those of staff: the commit of a notification holds a lock that all notifying transactions share. Frequent appends
-// call Signal.
-func QueueNotification(batch *pgx.Batch) { batch.Queue(notifySQL, AppendedChannel, "") }
+// QueueNotification adds the notification of all processes to a batch that appends, as its last statement. It is for
+// rare appends, such as those of staff: the commit of a notification holds a lock that all notifying transactions of
+// the cluster share, and waits for it longer than for a row. Frequent appends call Signal.
+func QueueNotification(batch *pgx.Batch) {
+	batch.Queue(`SELECT pg_notify($1, ''), set_config('lock_timeout', $2, true)`, AppendedChannel, staffWait)
+}
 
 // Notify forwards the signals of this process to other processes until ctx ends: the first at once, later ones at most
 // once in 50 ms. A lost notification only causes a delay, because followers also read once a second. It takes a

@@ -201,6 +201,7 @@ func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorde
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
 		var batch pgx.Batch
 		batch.Queue("SET LOCAL lock_timeout = '20ms'")
+		eventlog.Lock(&batch)
 		if err := projections.QueueAppend(context.Background(), &batch, recorded); err != nil {
 			t.Error(err)
 			return
