@@ -261,11 +261,17 @@ func (a *API) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.R
 // StillAdmitted checks that the key of a request is valid and its integration enabled. It counts against no limit, so a
 // stream can repeat it.
 func (a *API) StillAdmitted(ctx context.Context, r *http.Request) error {
+	_, err := a.Readmit(ctx, r)
+	return err
+}
+
+// Readmit is StillAdmitted, and returns the integration as it is now.
+func (a *API) Readmit(ctx context.Context, r *http.Request) (*access.Integration, error) {
 	caller, err := a.authenticate(ctx, r)
-	if err != nil {
-		return err
+	if err == nil {
+		err = enabled(caller)
 	}
-	return enabled(caller)
+	return caller, err
 }
 
 // enabled refuses a disabled integration.

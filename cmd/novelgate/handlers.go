@@ -19,6 +19,7 @@ import (
 
 	"novelgate/commands"
 	"novelgate/commands/admin"
+	"novelgate/commands/bulk"
 	"novelgate/commands/imports"
 	"novelgate/commands/webhooks"
 	"novelgate/events/ledger"
@@ -61,12 +62,12 @@ func (s *service) newKit(c *serveCommand) *httpkit.Kit {
 func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler {
 	pools := s.db.pools
 	addresses := httpkit.NewAddresses(s.publicURL)
-	requests, outcomes := httpkit.NewMetrics(), commands.NewOutcomes()
+	requests, outcomes, lines := httpkit.NewMetrics(), commands.NewOutcomes(), bulk.NewOutcomes()
 	historyStreams := httpkit.NewReadLimit("streams", auditorStreams, 0, kit.Timeout)
 	changeStreams := httpkit.NewReadLimit("partnerStreams", partnerStreams, 0, kit.Timeout)
 	cards := httpkit.NewReadLimit("cards", cardRequests, cardsDrawn, kit.Timeout)
 	covers := httpkit.NewReadLimit("covers", coverRequests, 0, kit.Timeout)
-	s.collectors = append(s.collectors, requests, outcomes, historyStreams, changeStreams, cards, covers)
+	s.collectors = append(s.collectors, requests, outcomes, lines, historyStreams, changeStreams, cards, covers)
 	reader := &readapi.Reader{DB: pools.Read}
 	// Without path cleaning, which would redirect a POST.
 	router := mux.NewRouter().SkipClean(true)
@@ -80,6 +81,10 @@ func (s *service) publicHandler(site pages.Site, kit *httpkit.Kit) http.Handler 
 	}
 	for _, api := range []interface{ Register(router *mux.Router) }{
 		s.partners,
+		&bulk.API{
+			Kit: kit, Partners: s.partners, Committer: s.committer, Addresses: addresses, Draining: s.draining.Load,
+			Outcomes: lines,
+		},
 		&imports.API{
 			Kit: kit, Partners: s.partners, Limits: s.limiter, Store: s.imports.Store, Wake: s.imports.Wake,
 		},

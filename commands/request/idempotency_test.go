@@ -73,3 +73,17 @@ func TestIdempotencyKey(t *testing.T) {
 		}
 	}
 }
+
+// TestParentKeys: parent_uuid has every spelling of a key that the header has. Any other text is kept.
+func TestParentKeys(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		`evt-1`: "evt-1", `\"evt-1\"`: "evt-1", ` evt-1\t`: "evt-1", `\"a\\\"b\"`: `a"b`,
+		`\"evt-1`: `"evt-1`, `two words`: "two words", ``: "",
+	} {
+		p, err := request.DecodePost([]byte(post(`"parent_uuid":"`+sent+`"`)), received)
+		if err != nil || *p.ParentKey != want {
+			t.Errorf("%s: %v, %v", sent, p.ParentKey, err)
+		}
+	}
+}

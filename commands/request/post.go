@@ -29,7 +29,7 @@ type Post struct {
 	WrittenAt time.Time
 	// TimestampGiven is false when WrittenAt is the time of receipt.
 	TimestampGiven bool
-	ParentKey      *string  // exactly as sent: any string
+	ParentKey      *string  // as ParseKey returns it; exactly as sent if it is no key, and so of no comment
 	Unknown        []string // members that are ignored; see httpkit.Object.Unknown
 }
 
@@ -54,7 +54,7 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	}
 	p.Chapter = o.chapter("chapterNumber")
 	p.WrittenAt, p.TimestampGiven = o.timestamp("timestamp", receivedAt)
-	p.ParentKey = o.optional("parent_uuid", asSent, anyText)
+	p.ParentKey = o.optional("parent_uuid", keyOrText, anyText)
 	if err := o.Err(); err != nil {
 		return Post{}, err
 	}
@@ -63,6 +63,14 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 }
 
 func anyText(string) string { return "" }
+
+// keyOrText returns the key that a header with this text has. Any other text is no error, but finds no parent.
+func keyOrText(sent string) string {
+	if key, wrong := ParseKey(sent); wrong == "" {
+		return key
+	}
+	return sent
+}
 
 func (o *object) chapter(name string) *Decimal {
 	number, ok := o.Number(name)

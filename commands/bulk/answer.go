@@ -1,0 +1,171 @@
+package bulk
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
+
+	"novelgate/aggregates/novel"
+	"novelgate/commands/access"
+	"novelgate/commands/committer"
+	"novelgate/commands/ratelimit"
+	"novelgate/internal/httpkit"
+)
+
+// The answer has one line for each line of the request that is not blank, in their order: a head, the members of the
+// answer of the live interface or a problem, and a tail.
+type (
+	head struct {
+		Line           int                 `json:"line"`
+		Operation      ratelimit.Operation `json:"operation,omitzero"`
+		IdempotencyKey string              `json:"idempotencyKey,omitzero"`
+		Status         int                 `json:"status"` // that the live interface would have
+	}
+	novelOutcome struct {
+		Created   bool      `json:"created"`
+		Updated   bool      `json:"updated"`
+		Canonical bool      `json:"canonical"`
+		NovelID   uuid.UUID `json:"novelId"`
+		Slug      string    `json:"slug"`
+		URL       string    `json:"url"`
+	}
+	postOutcome struct {
+		Created      bool       `json:"created"`
+		PostID       uuid.UUID  `json:"postId"`
+		ThreadID     uuid.UUID  `json:"threadId"`
+		ParentPostID *uuid.UUID `json:"parentPostId"`
+		URL          string     `json:"url"`
+	}
+	refusal struct {
+		Problem    jsontext.Value `json:"problem"`
+		RetryAfter int            `json:"retryAfter,omitzero"` // in seconds
+	}
+	tail struct {
+		Replayed bool     `json:"replayed,omitzero"`
+		Mismatch bool     `json:"mismatch,omitzero"`
+		Unknown  []string `json:"unknownMembers,omitempty"` // members of the body that are ignored
+	}
+)
+
+// answerOf returns the line of the answer for the outcome of a line, and the outcome for the metric.
+func (a *API) answerOf(l *line, result *committer.Result, requestID string) (answer any, outcome string) {
+	h := head{Line: l.number, Operation: l.operation, IdempotencyKey: l.key, Status: http.StatusOK}
+	if p := l.failed; p != nil {
+		h.Status = p.Code.Status()
+		r := refusal{Problem: p.JSON(requestID)}
+		if p.Code.Retryable() {
+			r.RetryAfter = max(1, int((p.RetryAfter+time.Second-1)/time.Second))
+		}
+		return struct {
+			head
+			refusal
+		}{h, r}, string(p.Code)
+	}
+	isCreated := !result.Replayed && (l.post != nil || result.Outcome == novel.Created)
+	switch {
+	case result.Replayed:
+		outcome = "replayed"
+	case isCreated:
+		outcome, h.Status = "created", http.StatusCreated
+	case result.Outcome == novel.Updated:
+		outcome = "updated"
+	default:
+		outcome = "unchanged"
+	}
+	t := tail{Replayed: result.Replayed, Mismatch: result.Mismatch}
+	if l.post != nil {
+		t.Unknown = l.post.Unknown
+		return struct {
+			head
+			postOutcome
+			tail
+		}{h, postOutcome{
+			Created: isCreated, PostID: result.PostID, ThreadID: result.ThreadID, ParentPostID: result.ParentPostID,
+			URL: a.Addresses.Post(result.Slug, result.PostID),
+		}, t}, outcome
+	}
+	t.Unknown = l.novel.Unknown
+	return struct {
+		head
+		novelOutcome
+		tail
+	}{h, novelOutcome{
+		Created: isCreated, Updated: result.Outcome == novel.Updated, Canonical: result.Outcome == novel.Canonical,
+		NovelID: result.NovelID, Slug: result.Slug, URL: a.Addresses.Novel(result.Slug),
+	}, t}, outcome
+}
+
+// respond executes lines, and sends their outcomes in the order of the request while they arrive. A client that
+// disconnects ends the execution.
+func (a *API) respond(w http.ResponseWriter, r *http.Request, caller *access.Integration, lines []*line) error {
+	type answer struct {
+		index int
+		text  []byte
+	}
+	answers := make(chan answer, len(lines)) // a client that reads slowly does not hold up the execution
+	e := &execution{API: a, caller: caller, checkedAt: a.Now(), requestID: httpkit.RequestID(r.Context())}
+	e.readmit = func() (*access.Integration, error) {
+		ctx, cancel := a.WithTimeout(r.Context())
+		defer cancel()
+		return a.Partners.Readmit(ctx, r)
+	}
+	e.report = func(l *line, result *committer.Result) {
+		value, outcome := a.answerOf(l, result, e.requestIDOf(l))
+		// Unknown members and details may have invalid UTF-8, which becomes U+FFFD, so this cannot fail.
+		text, _ := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
+		a.Outcomes.WithLabelValues(outcome).Inc()
+		answers <- answer{l.index, text}
+	}
+	// A client may close its side of the connection after the request, which cancels the context, and still read.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	go func() {
+		defer close(answers)
+		e.run(ctx, lines)
+	}()
+
+	stream := &httpkit.Lines{Kit: a.Kit, Writer: w, Request: r, CheckKey: func() error { return nil }}
+	return stream.Run(ctx, func(context.Context) error {
+		defer func() {
+			cancel()
+			for range answers { // until the execution has ended
+			}
+		}()
+		texts := make([][]byte, len(lines))
+		sent, ready := 0, 0
+		send := func() error {
+			err := stream.Write(ready-sent, func(buffer []byte, i int) ([]byte, error) {
+				return append(buffer, texts[sent+i]...), nil
+			})
+			clear(texts[sent:ready])
+			sent = ready
+			return err
+		}
+		if err := stream.KeepAlive(); err != nil { // the header
+			return err
+		}
+		for {
+			var next answer
+			more := true
+			select {
+			case next, more = <-answers:
+			default: // the batch is complete
+				if err := send(); err != nil {
+					return err
+				}
+				next, more = <-answers
+			}
+			if !more {
+				return send()
+			}
+			texts[next.index] = next.text
+			for ready < len(texts) && texts[ready] != nil {
+				ready++
+			}
+		}
+	})
+}

@@ -1,0 +1,189 @@
+package bulk
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"novelgate/commands/access"
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
+	"novelgate/internal/problem"
+)
+
+// line is a line of a request: a command, or the reason why it is none.
+type line struct {
+	number    int // in the request; the first is 1
+	operation ratelimit.Operation
+	key       string
+	novel     *request.Novel // of an upsert, until its outcome is known
+	post      *request.Post  // of a comment, until its outcome is known
+
+	// before must be on record before this line: the parent of a reply, or the last upsert of a novel before this one.
+	before *line
+	index  int            // in the answer
+	ended  bool           // its outcome is known
+	failed *problem.Error // its outcome, if it is a refusal
+}
+
+// readLines reads the lines of a body. Blank lines have a number, but no outcome.
+func readLines(body io.Reader, receivedAt time.Time, caller *access.Integration) (lines []*line, err error) {
+	from := bufio.NewReaderSize(body, maxLine+len("\n"))
+	for number := 1; ; number++ {
+		raw, err := from.ReadSlice('\n')
+		isLong := errors.Is(err, bufio.ErrBufferFull)
+		for errors.Is(err, bufio.ErrBufferFull) {
+			_, err = from.ReadSlice('\n')
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return nil, err // the caller distinguishes the errors
+		}
+		// Files that were joined may have byte order marks in the middle.
+		raw = bytes.TrimSpace(bytes.TrimPrefix(raw, []byte("\ufeff")))
+		if len(raw) > 0 {
+			if len(lines) == maxLines {
+				return nil, errTooLarge
+			}
+			l := &line{number: number, index: len(lines)}
+			if isLong {
+				l.fail(problem.PayloadTooLarge(request.MaxBody).WithDetail(fmt.Sprintf("The line is longer than %d bytes.", maxLine)))
+			} else if err := l.parse(raw, receivedAt, caller); err != nil {
+				l.fail(problem.From(err))
+			}
+			lines = append(lines, l)
+		}
+		if err != nil {
+			return lines, nil
+		}
+	}
+}
+
+func (l *line) fail(p *problem.Error) { l.ended, l.failed = true, p }
+
+// members are the members of a line. Others are ignored.
+var members = []string{"operation", "idempotencyKey", "body"}
+
+// parse reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}} with the checks of the live interface, in
+// their order. On an error the line has the members that could be read.
+func (l *line) parse(raw []byte, receivedAt time.Time, caller *access.Integration) error {
+	values, err := split(raw)
+	if err != nil {
+		return err
+	}
+	operation, _ := text(values[0])
+	key, isText := text(values[1])
+	key, wrong := request.ParseKey(key)
+	if wrong == "" {
+		l.key = key
+	}
+	body := values[2]
+	l.operation = ratelimit.Operation(operation)
+	switch {
+	case l.operation != ratelimit.Posts && l.operation != ratelimit.Novels:
+		l.operation = ""
+		return problem.InvalidField("operation", "must be novels or posts")
+	case len(body) > request.MaxBody:
+		return problem.PayloadTooLarge(request.MaxBody)
+	}
+	if err := allowed(caller, l.operation); err != nil {
+		return err
+	}
+	switch {
+	case values[1] == nil:
+		return problem.InvalidIdempotencyKey("The idempotencyKey is missing.")
+	case !isText:
+		return problem.InvalidIdempotencyKey("The idempotencyKey must be a string.")
+	case wrong != "":
+		return problem.InvalidIdempotencyKey("The idempotencyKey " + wrong + ".")
+	case body == nil:
+		return problem.InvalidField("body", "is required")
+	}
+	if l.operation == ratelimit.Novels {
+		novel, err := request.DecodeNovel(body)
+		if err == nil {
+			l.novel = &novel
+		}
+		return err
+	}
+	post, err := request.DecodePost(body, receivedAt)
+	if err == nil {
+		l.post = &post
+	}
+	return err
+}
+
+// allowed checks the capability for an operation.
+func allowed(caller *access.Integration, operation ratelimit.Operation) error {
+	switch {
+	case !caller.CanImport:
+		return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
+	case operation == ratelimit.Novels && !caller.CanCreateNovels:
+		return problem.CapabilityDisabled("This integration lacks the capability to create novels.")
+	case operation == ratelimit.Posts && !caller.CanPost:
+		return problem.CapabilityDisabled("This integration lacks the capability of post ingestion.")
+	default:
+		return nil
+	}
+}
+
+// split returns the values of members as they were sent, nil for one that is missing. It only checks where values end,
+// so that the body gets the checks, and the error, of the live interface.
+func split(raw []byte) (values [3]jsontext.Value, err error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	begin, err := dec.ReadToken()
+	if err == nil && begin.Kind() != '{' {
+		return values, problem.MalformedBody("The line must be a JSON object.")
+	}
+	for err == nil && dec.PeekKind() != '}' {
+		var name jsontext.Token
+		if name, err = dec.ReadToken(); err != nil {
+			break
+		}
+		member := name.String()
+		var value jsontext.Value
+		if value, err = dec.ReadValue(); err != nil {
+			break
+		}
+		i := slices.IndexFunc(members, func(known string) bool { return strings.EqualFold(known, member) })
+		switch {
+		case i < 0:
+		case members[i] != member:
+			return values, problem.InvalidField(members[i], "the name must be spelled exactly so, and case matters")
+		case values[i] != nil:
+			return values, problem.InvalidField(member, "duplicate member")
+		default:
+			end := int(dec.InputOffset())
+			values[i] = raw[end-len(value) : end] // the decoder's value is only valid until the next read
+		}
+	}
+	if err == nil {
+		_, err = dec.ReadToken()
+	}
+	if syntax, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
+		return values, problem.MalformedBody(
+			fmt.Sprintf("The line is not valid JSON: %v at byte %d.", syntax.Err, syntax.ByteOffset))
+	}
+	if err != nil {
+		return values, problem.MalformedBody("The line is not valid JSON: it ends too early.")
+	}
+	if end := dec.InputOffset(); int(end) < len(raw) {
+		return values, problem.MalformedBody(fmt.Sprintf("The JSON object ends at byte %d, but more data follows.", end))
+	}
+	return values, nil
+}
+
+// text returns the text of a string.
+func text(value jsontext.Value) (text string, ok bool) {
+	if value.Kind() != '"' {
+		return "", false
+	}
+	unquoted, err := jsontext.AppendUnquote(nil, value)
+	return string(unquoted), err == nil
+}
