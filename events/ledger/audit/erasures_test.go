@@ -106,6 +106,9 @@ func TestErasedAcrossChunks(t *testing.T) {
 	older := export(t, l, 0)
 	erase(l, at("100")+`OR`+at("4499")+`OR`+at("8300")+`OR`+at("8999"))
 	early := export(t, l, 0)
+	if n, err := verifyBundle(early, l.Keys[0]); n != 9001 || err != nil {
+		t.Errorf("the independent verifier says %d, %v", n, err)
+	}
 	appendAuthorEvent(l, "author.linked.v1", theAuthor, theIntegration) // 9001
 	newer := export(t, l, 9001)
 	verified := func(first int64, dirs ...string) *audit.Report {

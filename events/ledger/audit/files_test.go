@@ -16,7 +16,6 @@ import (
 	"novelgate/events/ledger/audit"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/internal/testdb"
-	"novelgate/internal/verifier"
 )
 
 // firstWords matches the first line with a personal part.
@@ -81,7 +80,7 @@ func TestTamperedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantFaults(t, name, run(t, audit.Config{Source: bundles(t, dir), Keys: l.Keys}), test.want, false)
-		if n, err := verifier.Verify(dir, l.Keys[0]); (err != nil) != test.harmful || err == nil && n != 4700 {
+		if n, err := verifyBundle(dir, l.Keys[0]); (err != nil) != test.harmful || err == nil && n != 4700 {
 			t.Errorf("%s: the independent verifier says %d, %v", name, n, err)
 		}
 		if err := os.WriteFile(path, sound, 0o600); err != nil {

@@ -1,6 +1,7 @@
-// Package verifier is an independent verifier of bundles. It is written from docs/audit.md and docs/ledger.md, and uses
-// no other code of this project. It imports the standard library and golang.org/x/mod/sumdb only.
-package verifier
+package audit_test
+
+// An independent verifier of bundles, written from docs/audit.md and docs/ledger.md: it uses the standard library and
+// golang.org/x/mod/sumdb only, and no other code of this project. Auditors may take it as an example.
 
 import (
 	"bytes"
@@ -26,8 +27,8 @@ const (
 
 var errWrong = errors.New("does not verify")
 
-// event is a line of a file of events.
-type event struct {
+// line is a line of a file of events.
+type line struct {
 	LogIndex                     *int64
 	ID, Source, Type, StreamType string
 	StreamID                     string
@@ -37,13 +38,13 @@ type event struct {
 	Personal, Salt               *string
 }
 
-// Verify checks a bundle that begins with the first event, and returns how many events it has.
-func Verify(dir, key string) (int64, error) {
-	tree, err := open(dir, key)
+// verifyBundle checks a bundle that begins with the first event, and returns how many events it has.
+func verifyBundle(dir, key string) (int64, error) {
+	tree, err := openCheckpoint(dir, key)
 	if err != nil {
 		return 0, err
 	}
-	h := &history{versions: map[string]uint32{}, seen: map[[2]string]bool{}}
+	h := &verified{versions: map[string]uint32{}, seen: map[[2]string]bool{}}
 	for first := int64(0); first < tree.N; first += eventsPerFile {
 		count := min(eventsPerFile, tree.N-first)
 		list, err := readEvents(dir, first, count)
@@ -70,15 +71,15 @@ func Verify(dir, key string) (int64, error) {
 	return tree.N, nil
 }
 
-// history is the events so far.
-type history struct {
+// verified is the events so far.
+type verified struct {
 	hashes   []tlog.Hash        // of the tree, in the order in which tlog stores them
 	versions map[string]uint32  // newest version of each stream
 	seen     map[[2]string]bool // pairs of source and id
 }
 
 // ReadHashes implements tlog.HashReader.
-func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
+func (h *verified) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 	list := make([]tlog.Hash, len(indexes))
 	for i, index := range indexes {
 		list[i] = h.hashes[index]
@@ -87,7 +88,7 @@ func (h *history) ReadHashes(indexes []int64) ([]tlog.Hash, error) {
 }
 
 // add checks an event and its stored entry, and adds the hashes of the tree up to it.
-func (h *history) add(index int64, e *event, stored []byte) error {
+func (h *verified) add(index int64, e *line, stored []byte) error {
 	entry, err := e.entry(stored)
 	if err != nil {
 		return fmt.Errorf("event %d: %w", index, err)
@@ -108,8 +109,8 @@ func (h *history) add(index int64, e *event, stored []byte) error {
 	return nil
 }
 
-// open checks the signature of the checkpoint and returns its tree.
-func open(dir, key string) (tlog.Tree, error) {
+// openCheckpoint checks the signature of the checkpoint and returns its tree.
+func openCheckpoint(dir, key string) (tlog.Tree, error) {
 	signed, err := os.ReadFile(filepath.Join(dir, "checkpoint"))
 	if err != nil {
 		return tlog.Tree{}, fmt.Errorf("read checkpoint: %w", err)
@@ -133,12 +134,10 @@ func open(dir, key string) (tlog.Tree, error) {
 	return tree, nil
 }
 
-// path returns the path of tile or file number n. A partial one, whose width is less than full, has a suffix.
-func path(n, width, full int64) string {
-	text := fmt.Sprintf("%03d", n%1000)
-	for n /= 1000; n > 0; n /= 1000 {
-		text = fmt.Sprintf("x%03d/", n%1000) + text
-	}
+// numbered returns the path of tile or file number n, which is below 1000 here. A partial one, whose width is less than
+// full, has a suffix.
+func numbered(n, width, full int64) string {
+	text := fmt.Sprintf("%03d", n)
 	if width < full {
 		text += fmt.Sprintf(".p/%d", width)
 	}
@@ -146,8 +145,8 @@ func path(n, width, full int64) string {
 }
 
 // readEvents reads the file of events that begins at log index first and has count events.
-func readEvents(dir string, first, count int64) ([]event, error) {
-	file := path(first/eventsPerFile, count, eventsPerFile) + ".ndjson"
+func readEvents(dir string, first, count int64) ([]line, error) {
+	file := numbered(first/eventsPerFile, count, eventsPerFile) + ".ndjson"
 	text, err := os.ReadFile(filepath.Join(dir, "events", file))
 	if err != nil {
 		return nil, fmt.Errorf("read events: %w", err)
@@ -156,7 +155,7 @@ func readEvents(dir string, first, count int64) ([]event, error) {
 	if int64(len(lines)) != count+1 || lines[count] != "" {
 		return nil, fmt.Errorf("%w: a file of %d lines from event %d on", errWrong, len(lines), first)
 	}
-	list := make([]event, count)
+	list := make([]line, count)
 	for i := range list {
 		if err := json.Unmarshal([]byte(lines[i]), &list[i]); err != nil {
 			return nil, fmt.Errorf("%w: event %d: %w", errWrong, first+int64(i), err)
@@ -170,7 +169,7 @@ func readEntries(dir string, first, count int64) ([][]byte, error) {
 	var list [][]byte
 	for start := first; start < first+count; start += entriesPerBundle {
 		width := min(entriesPerBundle, first+count-start)
-		file := path(start/entriesPerBundle, width, entriesPerBundle)
+		file := numbered(start/entriesPerBundle, width, entriesPerBundle)
 		data, err := os.ReadFile(filepath.Join(dir, "tile", "entries", file))
 		if err != nil {
 			return nil, fmt.Errorf("read entries: %w", err)
@@ -187,10 +186,10 @@ func readEntries(dir string, first, count int64) ([][]byte, error) {
 }
 
 // entry encodes the event. It takes the digest of erased data from the stored entry.
-func (e *event) entry(stored []byte) ([]byte, error) {
+func (e *line) entry(stored []byte) ([]byte, error) {
 	entry := []byte("novelgate/event/v1\n")
 	for _, text := range []string{e.ID, e.Source, e.Type, e.StreamType} {
-		entry = binary.BigEndian.AppendUint16(entry, uint16(len(text))) //nolint:gosec // another length gives another entry
+		entry = binary.BigEndian.AppendUint16(entry, uint16(len(text)))
 		entry = append(entry, text...)
 	}
 	stream, err := parseUUID(e.StreamID)

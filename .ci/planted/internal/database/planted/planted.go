@@ -1,8 +1,0 @@
-// Package planted breaks the rules for internal/database.
-package planted
-
-import (
-	_ "novelgate/aggregates/novel" // want depguard
-	_ "novelgate/commands/access"  // want depguard
-	_ "novelgate/events"           // want depguard
-)

@@ -1,8 +1,0 @@
-// Package planted breaks the rules for readapi.
-package planted
-
-import (
-	_ "novelgate/commands/access" // want depguard
-	_ "novelgate/migrations"      // want depguard
-	_ "novelgate/projections"     // want depguard
-)
