@@ -53,7 +53,7 @@ type (
 
 // answerOf returns the line of the answer for the outcome of a line, and the outcome for the metric.
 func (a *API) answerOf(l *line, result *committer.Result, requestID string) (answer any, outcome string) {
-	h := head{Line: l.number, Operation: l.operation, IdempotencyKey: l.key, Status: http.StatusOK}
+	h := head{Line: l.number, Operation: l.Operation, IdempotencyKey: l.Key, Status: http.StatusOK}
 	if p := l.failed; p != nil {
 		h.Status = p.Code.Status()
 		r := refusal{Problem: p.JSON(requestID)}
@@ -65,7 +65,7 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 			refusal
 		}{h, r}, string(p.Code)
 	}
-	isCreated := !result.Replayed && (l.post != nil || result.Outcome == novel.Created)
+	isCreated := !result.Replayed && (l.Post != nil || result.Outcome == novel.Created)
 	switch {
 	case result.Replayed:
 		outcome = "replayed"
@@ -77,8 +77,8 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 		outcome = "unchanged"
 	}
 	t := tail{Replayed: result.Replayed, Mismatch: result.Mismatch}
-	if l.post != nil {
-		t.Unknown = l.post.Unknown
+	if l.Post != nil {
+		t.Unknown = l.Post.Unknown
 		return struct {
 			head
 			postOutcome
@@ -88,7 +88,7 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 			URL: a.Addresses.Post(result.Slug, result.PostID),
 		}, t}, outcome
 	}
-	t.Unknown = l.novel.Unknown
+	t.Unknown = l.Novel.Unknown
 	return struct {
 		head
 		novelOutcome

@@ -44,8 +44,8 @@ type execution struct {
 func inOrder(lines []*line) []*line {
 	comments, upserts := map[string]*line{}, map[string]*line{} // the first comment of a key, the last upsert of a title
 	for _, l := range lines {
-		if l.post != nil && comments[l.key] == nil {
-			comments[l.key] = l
+		if l.Post != nil && comments[l.Key] == nil {
+			comments[l.Key] = l
 		}
 	}
 	children := map[*line][]*line{} // that wait for their parent
@@ -62,15 +62,15 @@ func inOrder(lines []*line) []*line {
 	}
 	for _, l := range lines {
 		switch {
-		case l.novel != nil:
-			l.before = upserts[l.novel.FoldedTitle]
-			upserts[l.novel.FoldedTitle] = l
-		case l.post != nil && l.post.ParentKey != nil:
-			if parent := comments[*l.post.ParentKey]; parent != l {
+		case l.Novel != nil:
+			l.before = upserts[l.Novel.FoldedTitle]
+			upserts[l.Novel.FoldedTitle] = l
+		case l.Post != nil && l.Post.ParentKey != nil:
+			if parent := comments[*l.Post.ParentKey]; parent != l {
 				l.before = parent
 			}
 		}
-		if l.post != nil && l.before != nil && !taken[l.before.index] {
+		if l.Post != nil && l.before != nil && !taken[l.before.index] {
 			children[l.before] = append(children[l.before], l)
 		} else if !l.ended {
 			take(l)
@@ -116,7 +116,7 @@ func (e *execution) pass(ctx context.Context, lines []*line) (orphans []*line) {
 		if len(lines) > 0 && len(underWay) < window {
 			next := lines[0]
 			// The last upsert of a novel wins, so each one waits for the outcome of the one before.
-			if next.novel == nil || next.before == nil || next.before.ended {
+			if next.Novel == nil || next.before == nil || next.before.ended {
 				lines = lines[1:]
 				command, err := e.submit(ctx, next)
 				if err == nil {
@@ -161,7 +161,7 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 	if e.stopped != nil {
 		return none, e.stopped
 	}
-	if err := allowed(e.caller, l.operation); err != nil {
+	if err := allowed(e.caller, l.Operation); err != nil {
 		return none, err
 	}
 	if l.before != nil && l.before.failed != nil && l.before.failed.Code.Retryable() {
@@ -173,10 +173,10 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 		Review: e.caller.Review, LinesPerMinute: e.caller.LinesPerMinute, RequestID: e.requestIDOf(l),
 	}
 	var cmd *committer.Command
-	if l.novel != nil {
-		cmd = committer.NewUpsertNovel(caller, l.key, l.novel)
+	if l.Novel != nil {
+		cmd = committer.NewUpsertNovel(caller, l.Key, l.Novel)
 	} else {
-		cmd = committer.NewImportPost(caller, l.key, l.post)
+		cmd = committer.NewImportPost(caller, l.Key, l.Post)
 		// The outcome of the parent may be unknown, because both are under way. If the parent fails, the reply must not be
 		// stored without it: the client may send both again.
 		cmd.Comment.AwaitParent = l.before != nil && !l.before.ended
@@ -204,5 +204,5 @@ func (e *execution) end(ctx context.Context, l *line, result *committer.Result, 
 		e.stopped = err
 	}
 	e.report(l, result)
-	l.novel, l.post = nil, nil
+	l.Novel, l.Post = nil, nil
 }

@@ -20,11 +20,8 @@ import (
 
 // line is a line of a request: a command, or the reason why it is none.
 type line struct {
-	number    int // in the request; the first is 1
-	operation ratelimit.Operation
-	key       string
-	novel     *request.Novel // of an upsert, until its outcome is known
-	post      *request.Post  // of a comment, until its outcome is known
+	Line       // without the command when its outcome is known
+	number int // in the request; the first is 1
 
 	// before must be on record before this line: the parent of a reply, or the last upsert of a novel before this one.
 	before *line
@@ -32,6 +29,17 @@ type line struct {
 	ended  bool           // its outcome is known
 	failed *problem.Error // its outcome, if it is a refusal
 }
+
+// Line is a command. Its members that could not be read are empty.
+type Line struct {
+	Operation ratelimit.Operation
+	Key       string
+	Novel     *request.Novel // of an upsert
+	Post      *request.Post  // of a comment
+}
+
+var errLongLine = problem.PayloadTooLarge(request.MaxBody).WithDetail(
+	fmt.Sprintf("The line is longer than %d bytes.", maxLine))
 
 // readLines reads the lines of a body. Blank lines have a number, but no outcome.
 func readLines(body io.Reader, receivedAt time.Time, caller *access.Integration) (lines []*line, err error) {
@@ -52,10 +60,12 @@ func readLines(body io.Reader, receivedAt time.Time, caller *access.Integration)
 				return nil, errTooLarge
 			}
 			l := &line{number: number, index: len(lines)}
-			if isLong {
-				l.fail(problem.PayloadTooLarge(request.MaxBody).WithDetail(fmt.Sprintf("The line is longer than %d bytes.", maxLine)))
-			} else if err := l.parse(raw, receivedAt, caller); err != nil {
-				l.fail(problem.From(err))
+			var wrong error = errLongLine
+			if !isLong {
+				l.Line, wrong = ParseLine(raw, receivedAt, func(o ratelimit.Operation) error { return allowed(caller, o) })
+			}
+			if wrong != nil {
+				l.fail(problem.From(wrong))
 			}
 			lines = append(lines, l)
 		}
@@ -70,53 +80,55 @@ func (l *line) fail(p *problem.Error) { l.ended, l.failed = true, p }
 // members are the members of a line. Others are ignored.
 var members = []string{"operation", "idempotencyKey", "body"}
 
-// parse reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}} with the checks of the live interface, in
-// their order. On an error the line has the members that could be read.
-func (l *line) parse(raw []byte, receivedAt time.Time, caller *access.Integration) error {
+// ParseLine reads {"operation":"posts"|"novels","idempotencyKey":"…","body":{…}} with the checks of the live interface,
+// in their order; allowed checks the capability. The error is a *problem.Error.
+func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operation) error) (l Line, err error) {
+	if len(raw) > maxLine {
+		return l, errLongLine
+	}
 	values, err := split(raw)
 	if err != nil {
-		return err
+		return l, err
 	}
 	operation, _ := text(values[0])
 	key, isText := text(values[1])
 	key, wrong := request.ParseKey(key)
 	if wrong == "" {
-		l.key = key
+		l.Key = key
 	}
 	body := values[2]
-	l.operation = ratelimit.Operation(operation)
-	switch {
-	case l.operation != ratelimit.Posts && l.operation != ratelimit.Novels:
-		l.operation = ""
-		return problem.InvalidField("operation", "must be novels or posts")
+	switch l.Operation = ratelimit.Operation(operation); {
+	case l.Operation != ratelimit.Posts && l.Operation != ratelimit.Novels:
+		l.Operation = ""
+		return l, problem.InvalidField("operation", "must be novels or posts")
 	case len(body) > request.MaxBody:
-		return problem.PayloadTooLarge(request.MaxBody)
+		return l, problem.PayloadTooLarge(request.MaxBody)
 	}
-	if err := allowed(caller, l.operation); err != nil {
-		return err
+	if err := allowed(l.Operation); err != nil {
+		return l, err
 	}
 	switch {
 	case values[1] == nil:
-		return problem.InvalidIdempotencyKey("The idempotencyKey is missing.")
+		return l, problem.InvalidIdempotencyKey("The idempotencyKey is missing.")
 	case !isText:
-		return problem.InvalidIdempotencyKey("The idempotencyKey must be a string.")
+		return l, problem.InvalidIdempotencyKey("The idempotencyKey must be a string.")
 	case wrong != "":
-		return problem.InvalidIdempotencyKey("The idempotencyKey " + wrong + ".")
+		return l, problem.InvalidIdempotencyKey("The idempotencyKey " + wrong + ".")
 	case body == nil:
-		return problem.InvalidField("body", "is required")
+		return l, problem.InvalidField("body", "is required")
 	}
-	if l.operation == ratelimit.Novels {
+	if l.Operation == ratelimit.Novels {
 		novel, err := request.DecodeNovel(body)
 		if err == nil {
-			l.novel = &novel
+			l.Novel = &novel
 		}
-		return err
+		return l, err
 	}
 	post, err := request.DecodePost(body, receivedAt)
 	if err == nil {
-		l.post = &post
+		l.Post = &post
 	}
-	return err
+	return l, err
 }
 
 // allowed checks the capability for an operation.
