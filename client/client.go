@@ -27,6 +27,7 @@ type sender struct {
 	http    *http.Client
 	timeout time.Duration // of one attempt
 	fault   string        // to simulate for commands; "" for none
+	onRetry func(err error, wait time.Duration)
 }
 
 // Option is an option of New.
@@ -35,9 +36,14 @@ type Option func(*sender)
 // WithHTTPClient makes the client send requests with h. The default is http.DefaultClient.
 func WithHTTPClient(h *http.Client) Option { return func(s *sender) { s.http = h } }
 
-// WithAttemptTimeout limits the time of each attempt. After it the client makes another attempt. The default is 20 s,
-// more than the service's own time limit.
+// WithAttemptTimeout limits the time of each attempt, for Bulk the time without any progress. After it the client makes
+// another attempt. The default is 20 s, more than the service's own time limit.
 func WithAttemptTimeout(d time.Duration) Option { return func(s *sender) { s.timeout = d } }
+
+// WithRetryFunc makes the client call f before each pause between attempts, for instance to log why it waits.
+func WithRetryFunc(f func(err error, wait time.Duration)) Option {
+	return func(s *sender) { s.onRetry = f }
+}
 
 // WithSimulation makes a sandbox simulate a failure of the first request of each idempotency key: unavailable,
 // rate_limited, lost_response or slow. It needs the API key of a sandbox: commands with another key are refused.

@@ -11,12 +11,12 @@ import (
 
 // Error is an answer of the service that refuses a request.
 type Error struct {
-	Code      string  // for programs, such as novel_rejected; "" if a proxy answered
-	Status    int     // HTTP status
-	Detail    string  // for people
-	Fields    []Field // what is invalid
-	Retryable bool    // the same request can succeed later
-	RequestID string  // quote it when you contact support
+	Code      string  `json:"code"`      // for programs, such as novel_rejected; "" if a proxy answered
+	Status    int     `json:"status"`    // HTTP status
+	Detail    string  `json:"detail"`    // for people
+	Fields    []Field `json:"errors"`    // what is invalid
+	Retryable bool    `json:"retryable"` // the same request can succeed later
+	RequestID string  `json:"requestId"` // quote it when you contact support
 
 	retryAfter time.Duration
 }
@@ -48,15 +48,7 @@ func newError(response *http.Response, body []byte) *Error {
 		Status: response.StatusCode, RequestID: response.Header.Get("X-Request-Id"),
 		retryAfter: retryAfter(response.Header.Get("Retry-After")),
 	}
-	var problem struct {
-		Code      string  `json:"code"`
-		Detail    string  `json:"detail"`
-		Errors    []Field `json:"errors"`
-		Retryable bool    `json:"retryable"`
-	}
-	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/problem+json") &&
-		json.Unmarshal(body, &problem) == nil {
-		e.Code, e.Detail, e.Fields, e.Retryable = problem.Code, problem.Detail, problem.Errors, problem.Retryable
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(body, e) == nil {
 		return e
 	}
 	switch response.StatusCode { // a proxy's status

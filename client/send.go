@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -50,6 +51,7 @@ type request struct {
 	method, path string
 	key          string // "" for none
 	body         []byte // nil for none
+	mediaType    string // of the body; "" for JSON
 }
 
 // The pauses between attempts double, up to the maximum. Half of each is random, so that clients do not retry at the
@@ -60,22 +62,38 @@ const (
 )
 
 // send repeats a request until its answer is final or ctx is done, and decodes the answer.
-func (s *sender) send(ctx context.Context, r request, answer any) (http.Header, error) {
+func (s *sender) send(ctx context.Context, r request, answer any) (header http.Header, err error) {
+	err = s.retry(ctx, func() (_ bool, err error) {
+		header, err = s.attempt(ctx, r, answer)
+		return false, err
+	})
+	return header, err
+}
+
+// retry repeats attempt until it succeeds or fails for good, or ctx is done. The pauses begin again with the shortest
+// one after an attempt that got something done.
+func (s *sender) retry(ctx context.Context, attempt func() (progress bool, err error)) error {
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {
-		header, err := s.attempt(ctx, r, answer)
+		progress, err := attempt()
 		if err == nil || !retryable(err) {
-			return header, err
+			return err
+		}
+		if progress {
+			pause = firstPause
 		}
 		wait := pause/2 + rand.N(pause/2) //nolint:gosec // no secret
 		if refused, ok := errors.AsType[*Error](err); ok && refused.retryAfter > 0 {
 			wait += refused.retryAfter // so that it is never earlier than the service asks for
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < wait {
-			return nil, fmt.Errorf("%w; no time is left for another attempt after %w", context.DeadlineExceeded, err)
+			return fmt.Errorf("%w; no time is left for another attempt after %w", context.DeadlineExceeded, err)
+		}
+		if s.onRetry != nil && ctx.Err() == nil {
+			s.onRetry(err, wait)
 		}
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("%w after %w", ctx.Err(), err)
+			return fmt.Errorf("%w after %w", context.Cause(ctx), err)
 		case <-time.After(wait):
 		}
 	}
@@ -105,13 +123,34 @@ const maxAnswer = 4 << 20
 func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	sent, err := http.NewRequestWithContext(ctx, r.method, s.base+r.path, bytes.NewReader(r.body))
+	response, err := s.do(ctx, r, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close() //nolint:errcheck // it is only read
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("read answer: %w", err)
+	}
+	if answer == nil { // the answer has no body
+		return response.Header, nil
+	}
+	if err := json.Unmarshal(body, answer); err != nil {
+		return nil, fmt.Errorf("%w: %w", errAnswer, err)
+	}
+	return response.Header, nil
+}
+
+// do sends a request once with its body, and returns an answer with a successful status. The caller closes its body.
+func (s *sender) do(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
+	sent, err := http.NewRequestWithContext(ctx, r.method, s.base+r.path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
+	sent.ContentLength = int64(len(r.body))
 	sent.Header.Set("Authorization", "Bearer "+s.key)
 	if r.body != nil {
-		sent.Header.Set("Content-Type", "application/json")
+		sent.Header.Set("Content-Type", cmp.Or(r.mediaType, "application/json"))
 	}
 	if r.key != "" {
 		sent.Header.Set("Idempotency-Key", r.key)
@@ -123,19 +162,13 @@ func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Heade
 	if err != nil {
 		return nil, fmt.Errorf("send: %w", err)
 	}
+	if response.StatusCode < http.StatusMultipleChoices {
+		return response, nil
+	}
 	defer response.Body.Close() //nolint:errcheck // it is only read
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
-	if response.StatusCode >= http.StatusMultipleChoices {
-		return nil, newError(response, body)
-	}
-	if answer == nil { // the answer has no body
-		return response.Header, nil
-	}
-	if err := json.Unmarshal(body, answer); err != nil {
-		return nil, fmt.Errorf("%w: %w", errAnswer, err)
-	}
-	return response.Header, nil
+	return nil, newError(response, text)
 }
