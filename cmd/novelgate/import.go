@@ -1,40 +1,29 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/klauspost/compress/zstd"
-
-	"novelgate/commands/imports"
-	"novelgate/commands/ratelimit"
-	"novelgate/events/eventlog"
-	"novelgate/internal/problem"
+	"novelgate/client"
+	"novelgate/internal/archive"
 )
 
 type importCommand struct {
 	OutputFlags
-	Files     []string          `arg:"" type:"existingfile" help:"Files of NDJSON or CSV, together one import."`
+	Files     []string          `arg:"" help:"Files of NDJSON or CSV, in any order."`
 	URL       string            `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
 	Key       string            `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
-	DryRun    bool              `help:"Check every line with the rules of the service, and send nothing."`
-	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file."`
-	Again     bool              `help:"Import files again that were imported before. Lines that were stored are replays."`
+	DryRun    bool              `help:"Check all lines with the rules of the service, and send nothing."`
+	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file; rows of CSV with a column error."`
 	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv" help:"Format of the files (default: by their names)."`
-	Operation string            `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
+	Operation client.Operation  `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
 	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Use a column of CSV as this member of the body, or as the idempotency key (COLUMN=key). Default: the member with the name of the column. Repeatable."`
+	Encoding  string            `default:"utf-8" placeholder:"NAME" help:"Encoding of CSV: utf-8 or a code page such as windows-1252 (default: ${default})."`
+	Delimiter string            `placeholder:"CHARACTER" help:"Delimiter of CSV: a character, or tab (default: comma, semicolon or tab, as in the heading)."`
 }
 
 // Validate refuses a command without an address or key; kong calls it.
@@ -45,278 +34,175 @@ func (c *importCommand) Validate() error {
 	return nil
 }
 
-// importResult is the result of an import, or of a check (--dry-run).
+// importResult is the result of an import, or of a check.
 type importResult struct {
-	Import   *imports.Import `json:"import,omitzero"` // nil for a check
-	Lines    int64           `json:"lines"`
-	Failed   int64           `json:"failed"`
-	Problems []*remark       `json:"problems"` // of all lines that failed
-	Warnings []*remark       `json:"warnings"`
+	Lines     int             `json:"lines"`
+	Created   int             `json:"created"`
+	Updated   int             `json:"updated"`
+	Unchanged int             `json:"unchanged"` // upserts of novels that the integration does not own
+	Replayed  int             `json:"replayed"`
+	Failed    int             `json:"failed"`
+	NotSent   int             `json:"notSent"` // or without an outcome, when an error has ended the import
+	Problems  archive.Remarks `json:"problems"`
+	Warnings  archive.Remarks `json:"warnings"`
 }
 
 // Run imports the files, or checks them. It fails when a line failed.
 func (c *importCommand) Run(ctx context.Context, out *output, now clock) (err error) {
-	report := io.Discard
-	if c.Report != "" {
-		if slices.ContainsFunc(c.Files, func(name string) bool { return sameFile(name, c.Report) }) {
-			return errors.New("the report would replace a file that is imported")
-		}
-		file, err := os.Create(c.Report)
-		if err != nil {
-			return fmt.Errorf("write the report: %w", err)
-		}
-		defer func() { err = errors.Join(err, file.Close()) }()
-		report = file
-	}
-	work := c.send
-	if c.DryRun {
-		work = c.check
-	}
-	done, err := work(ctx, out, now, report)
+	read, err := archive.Read(ctx, c.Files, archive.Options{
+		Format: c.Format, Operation: c.Operation, Map: c.Map, Encoding: c.Encoding, Delimiter: c.Delimiter,
+	}, now(), out.progress("read", "bytes"))
 	if err != nil {
 		return err
 	}
-	if err := out.print(done, func() { done.show(out) }); err != nil {
+	defer read.Close()
+	report, err := c.openReport(read)
+	if err != nil {
 		return err
 	}
-	if done.Failed > 0 {
-		return fmt.Errorf("%d of %d lines failed", done.Failed, done.Lines)
+	result := &importResult{Lines: read.Len()}
+	progress := &progressDisplay{streams: out.streams, now: now, unit: "lines"}
+	var stopped error
+	if c.DryRun {
+		read.WarnOfMissingParents()
+	} else {
+		stopped = c.send(ctx, out, progress, read, result)
 	}
-	return nil
-}
-
-// sameFile reports whether two names denote the same file.
-func sameFile(a, b string) bool {
-	first, errFirst := os.Stat(a)
-	second, errSecond := os.Stat(b)
-	return errFirst == nil && errSecond == nil && os.SameFile(first, second)
-}
-
-func (i *importResult) show(out *output) {
-	for _, text := range slices.Concat(summarize("failed", i.Problems), summarize("warning", i.Warnings)) {
-		fmt.Fprintln(out.stderr, printable(text))
-	}
-	if i.Import == nil {
-		out.table([][]any{{"lines", i.Lines}, {"failed", i.Failed}})
-		return
-	}
-	out.table([][]any{
-		{"import", i.Import.ID},
-		{"state", i.Import.State},
-		{"lines", i.Import.Lines},
-		{"created", i.Import.Created},
-		{"updated", i.Import.Updated},
-		{"unchanged", i.Import.Unchanged},
-		{"replayed", i.Import.Replayed},
-		{"failed", i.Import.Failed},
-		{"parent missing", i.Import.ParentMissing},
-	})
-}
-
-// check parses the lines as the service does, and writes those that fail to report.
-func (c *importCommand) check(ctx context.Context, _ *output, now clock, report io.Writer) (*importResult, error) {
-	done := &importResult{Problems: []*remark{}, Warnings: []*remark{}}
-	for line, err := range c.lines() {
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return nil, err
+	progress.end()
+	if report != nil {
+		if err := errors.Join(read.WriteReport(report), report.Close()); err != nil {
+			return errors.Join(stopped, fmt.Errorf("write the report: %w", err))
 		}
-		done.Lines++
-		parsed, err := imports.ParseLine(line.text, now(), func(ratelimit.Operation) error { return nil })
-		at := remark{Line: done.Lines, place: line.place}
-		for _, name := range parsed.Unknown() {
-			done.Warnings = append(done.Warnings, at.withUnknownMember(&parsed, name))
+	}
+	result.Failed, result.Problems, result.Warnings = read.Problems.Count(), read.Problems, read.Warnings
+	err = out.print(result, func() { result.show(out, c.DryRun) })
+	if result.Failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d lines failed", result.Failed, result.Lines))
+	}
+	return errors.Join(stopped, err)
+}
+
+// openReport creates the file of the report, before anything is sent.
+func (c *importCommand) openReport(read *archive.Archive) (*os.File, error) {
+	if c.Report == "" {
+		return nil, nil
+	}
+	old, err := os.Stat(c.Report)
+	if err == nil && slices.ContainsFunc(c.Files, func(name string) bool {
+		read, err := os.Stat(name)
+		return err == nil && os.SameFile(read, old)
+	}) {
+		return nil, errors.New("the report would replace a file that is imported")
+	}
+	if err := read.CheckReport(); err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(c.Report, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = file.Chmod(0o600) // it may have existed; what readers wrote is nobody else's
+	}
+	if err != nil {
+		return nil, fmt.Errorf("write the report: %w", err)
+	}
+	return file, nil
+}
+
+// maxSilence is the time without any outcome after which an import ends.
+const maxSilence = 10 * time.Minute
+
+// send sends the lines without a problem, and adds what became of them to result and read.
+func (c *importCommand) send(
+	ctx context.Context, out *output, progress *progressDisplay, read *archive.Archive, result *importResult,
+) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	silence := time.AfterFunc(maxSilence, func() { cancel(fmt.Errorf("no outcome for %v", maxSilence)) })
+	defer silence.Stop()
+	waiting := ""
+	service, err := client.New(c.URL, c.Key, client.WithRetryFunc(func(err error, _ time.Duration) {
+		if text := err.Error(); text != waiting {
+			waiting = text
+			progress.end()
+			fmt.Fprintln(out.stderr, printable("waiting for the service: "+text))
 		}
-		if err != nil {
-			done.Failed++
-			done.Problems = append(done.Problems, at.withProblem(problem.From(err)))
-			if _, err := report.Write(append(line.text, '\n')); err != nil {
-				return nil, fmt.Errorf("write the report: %w", err)
+	}))
+	if err != nil {
+		return err
+	}
+	order := read.Order()
+	result.NotSent = len(order)
+	var unreadable error
+	for outcome, err := range service.Bulk(ctx, func(yield func(client.Line) bool) {
+		for _, i := range order {
+			line, err := read.Line(i)
+			if err != nil {
+				unreadable = err
+				return
+			}
+			if !yield(line) {
+				return
 			}
 		}
-	}
-	return done, nil
-}
-
-// idempotencyKey returns a hash of the lines and of the flags that form them, so that the same command continues its
-// import; with --again a random key. It also returns the number of lines.
-func (c *importCommand) idempotencyKey(ctx context.Context) (key string, lines int64, err error) {
-	hash := sha256.New()
-	fmt.Fprintf(hash, "%q %q\n", c.Format, c.Operation)
-	for _, column := range slices.Sorted(maps.Keys(c.Map)) {
-		fmt.Fprintf(hash, "%q %q\n", column, c.Map[column])
-	}
-	for line, err := range c.lines() {
-		if err = errors.Join(err, ctx.Err()); err != nil {
-			return "", 0, err
-		}
-		hash.Write(append(line.text, '\n'))
-		lines++
-	}
-	if c.Again {
-		return uuid.NewString(), lines, nil
-	}
-	return "files-" + hex.EncodeToString(hash.Sum(nil)), lines, nil
-}
-
-const (
-	partBytes    = 8 << 20                // maximum size of an uploaded part, within the limit of the service
-	pollInterval = 500 * time.Millisecond // between two reads of the state of an import
-)
-
-// send opens or continues an import and waits for its end. It writes the lines that failed to report.
-func (c *importCommand) send(ctx context.Context, out *output, now clock, report io.Writer) (*importResult, error) {
-	key, total, err := c.idempotencyKey(ctx)
-	if err != nil {
-		return nil, err
-	}
-	client := &importClient{base: strings.TrimRight(c.URL, "/"), key: c.Key, now: now, stderr: out.stderr}
-	progress := &progressDisplay{streams: out.streams, now: now, unit: "lines"}
-	defer progress.end()
-	i, err := c.attempt(ctx, progress, client, key, total)
-	for errors.Is(err, errSetBack) {
-		fmt.Fprintln(out.stderr, "the service has lost a part of the import, which is sent again")
-		i, err = c.attempt(ctx, progress, client, key, total)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if i.State != imports.Completed {
-		return nil, fmt.Errorf("the import is %s: --again opens another one", i.State)
-	}
-	done := &importResult{Import: i, Lines: i.Lines, Failed: i.Failed, Problems: []*remark{}, Warnings: []*remark{}}
-	if i.Failed > 0 {
-		if err := client.pages(ctx, "/failed?limit=10000", func(page []byte) error {
-			_, err := report.Write(page)
-			return err
-		}); err != nil {
-			return nil, fmt.Errorf("write the report: %w", err)
-		}
-		if done.Problems, err = client.remarks(ctx, "status=failed"); err != nil {
-			return nil, err
-		}
-	}
-	if i.ParentMissing > 0 {
-		if done.Warnings, err = client.remarks(ctx, "warning="+string(imports.ParentNotFound)); err != nil {
-			return nil, err
-		}
-	}
-	return done, c.locate(slices.Concat(done.Problems, done.Warnings))
-}
-
-// errSetBack means that the service has lost a part of the import, or all of it, as after a failover.
-var errSetBack = errors.New("the import was set back")
-
-// attempt opens or continues an import, sends the lines that it lacks, and waits for its end. It fails with errSetBack
-// if the service loses a part of it meanwhile.
-func (c *importCommand) attempt(
-	ctx context.Context, progress *progressDisplay, client *importClient, key string, total int64,
-) (*imports.Import, error) {
-	var i imports.Import
-	client.path = ""
-	if _, err := client.do(ctx, http.MethodPost, "", nil, http.Header{"Idempotency-Key": {key}}, &i); err != nil {
-		return nil, fmt.Errorf("open the import: %w", err)
-	}
-	client.path = "/" + i.ID.String()
-	fmt.Fprintf(client.stderr, "import %s: %s, %d lines uploaded\n", i.ID, i.State, i.Lines)
-	if i.State == imports.Open {
-		sent, err := c.upload(ctx, client, i.Lines, func(stored int64) { progress.show("uploaded", stored, total) })
+	}) {
 		if err != nil {
-			return nil, err
+			return fmt.Errorf("%w; to continue, repeat the command: what is stored is not stored twice", err)
 		}
-		if _, err := client.do(ctx, http.MethodPost, fmt.Sprint("/complete?lines=", sent), nil, nil, &i); err != nil {
-			return nil, fmt.Errorf("complete the import: %w", setBack(err))
-		}
-	}
-	for i.State == imports.Processing {
-		progress.show("processed", i.Lines-i.Pending-i.Waiting, i.Lines)
-		if !eventlog.Sleep(ctx, pollInterval) {
-			return nil, fmt.Errorf("%w: the service continues the import; repeat the command to see its end", ctx.Err())
-		}
-		if _, err := client.do(ctx, http.MethodGet, "", nil, nil, &i); err != nil {
-			return nil, fmt.Errorf("show the import: %w", setBack(err))
-		}
-	}
-	if i.State == imports.Open { // a failover has undone its completion
-		return nil, errSetBack
-	}
-	return &i, nil
-}
-
-// setBack adds errSetBack to an error that says that the import does not exist any more, or lacks lines.
-func setBack(err error) error {
-	if refused, ok := errors.AsType[*refusedError](err); ok &&
-		(refused.Status == http.StatusNotFound || refused.ExpectedOffset != nil) {
-		return fmt.Errorf("%w: %w", errSetBack, err)
-	}
-	return err
-}
-
-// upload sends the lines after the first stored ones, which the service already has. It returns the number of lines
-// that are stored in the end, and calls show with the number that is stored after each part.
-func (c *importCommand) upload(
-	ctx context.Context, client *importClient, stored int64, show func(stored int64),
-) (int64, error) {
-	packer, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
-	if err != nil {
-		return 0, fmt.Errorf("pack lines: %w", err)
-	}
-	p := &importPart{client: client, packer: packer, stored: stored, show: show}
-	read := int64(0)
-	for line, err := range c.lines() {
-		if err != nil {
-			return 0, err
-		}
-		if read++; read <= stored {
+		silence.Reset(maxSilence)
+		waiting = ""
+		result.NotSent--
+		progress.show("sent", int64(len(order)-result.NotSent), int64(len(order)))
+		i := order[outcome.Index]
+		switch refused := outcome.Err; {
+		case refused != nil:
+			field := ""
+			if len(refused.Fields) > 0 {
+				field = refused.Fields[0].Field
+			}
+			read.Fail(i, refused.Code, field, refused.Detail)
 			continue
+		case outcome.Mismatch:
+			read.Fail(i, archive.Mismatch, "idempotencyKey",
+				"The key was used before for another command, which stays in effect. This line was not stored.")
+			continue
+		case outcome.Replayed:
+			result.Replayed++
+		case outcome.Created:
+			result.Created++
+		case outcome.Updated:
+			result.Updated++
+		default:
+			result.Unchanged++
 		}
-		if err := p.add(ctx, line.text); err != nil {
-			return 0, err
-		}
-	}
-	err = p.send(ctx)
-	return p.stored, err
-}
-
-// importPart is the part of an import that is uploaded next.
-type importPart struct {
-	client *importClient
-	packer *zstd.Encoder
-	show   func(stored int64)
-	stored int64 // lines that the service has
-	lines  [][]byte
-	size   int // of the lines, in bytes
-}
-
-// add adds a line. It sends the part first if the line does not fit.
-func (p *importPart) add(ctx context.Context, line []byte) error {
-	if len(p.lines) == imports.MaxPartLines || len(p.lines) > 0 && p.size+len(line) > partBytes {
-		if err := p.send(ctx); err != nil {
-			return err
+		if read.IsReply(i) && outcome.ParentPostID == nil {
+			read.Warn(i, "parent_not_found", "parent_uuid", "The parent was not found; the comment is top-level.")
 		}
 	}
-	p.lines, p.size = append(p.lines, line), p.size+len(line)+1
-	return nil
+	return unreadable
 }
 
-// send sends the part, and then those of its lines that the service has not stored. It fails with errSetBack if the
-// service has lost lines.
-func (p *importPart) send(ctx context.Context) error {
-	for len(p.lines) > 0 {
-		body := p.packer.EncodeAll(append(bytes.Join(p.lines, []byte("\n")), '\n'), nil)
-		next, err := p.client.put(ctx, p.stored, body)
-		if err != nil {
-			return err
+// shownKinds is the maximum number of kinds of problems, and of kinds of warnings, that are printed.
+const shownKinds = 20
+
+func (r *importResult) show(out *output, checked bool) {
+	print := func(what string, kinds archive.Remarks) {
+		for _, k := range kinds[:min(len(kinds), shownKinds)] {
+			first := k.Remarks[0]
+			fmt.Fprintln(out.stderr, printable(fmt.Sprintf("%s: %d × %s, first %s:%d: %s", what, k.Count, k.Code, first.File,
+				first.Line, first.Detail)))
 		}
-		if next < p.stored {
-			return errSetBack
+		if more := len(kinds) - shownKinds; more > 0 {
+			fmt.Fprintf(out.stderr, "%s: %d more kinds; --json shows all\n", what, more)
 		}
-		if all := p.stored + int64(len(p.lines)); next == p.stored || next > all {
-			return fmt.Errorf("the import has %d lines after an upload of lines %d to %d: is another program uploading?",
-				next, p.stored+1, all)
-		}
-		p.lines, p.stored = p.lines[next-p.stored:], next
-		p.show(p.stored)
 	}
-	p.size = 0
-	return nil
+	print("failed", r.Problems)
+	print("warning", r.Warnings)
+	rows := [][]any{{"lines", r.Lines}, {"failed", r.Failed}}
+	if !checked {
+		rows = slices.Insert(rows, 1, []any{"created", r.Created}, []any{"updated", r.Updated},
+			[]any{"unchanged", r.Unchanged}, []any{"replayed", r.Replayed})
+		if r.NotSent > 0 {
+			rows = append(rows, []any{"not sent", r.NotSent})
+		}
+	}
+	out.table(rows)
 }

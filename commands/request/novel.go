@@ -31,13 +31,13 @@ type Novel struct {
 	Unknown       []string  // members that are ignored; see httpkit.Object.Unknown
 }
 
-// novelNames are the members of a novel, in the order of the documentation.
-var novelNames = []string{"novel", "author", "synopsis", "coverUrl", "genres", "language", "readingStatus"}
+// NovelMembers are the members of a novel, in the order of the documentation.
+var NovelMembers = []string{"novel", "author", "synopsis", "coverUrl", "genres", "language", "readingStatus"}
 
 // DecodeNovel decodes and validates the body of an upsert. The error is a *problem.Error with the code invalid_request.
 func DecodeNovel(body []byte) (Novel, error) {
 	var o object
-	if err := o.Parse(body, novelNames); err != nil {
+	if err := o.Parse(body, NovelMembers); err != nil {
 		return Novel{}, err
 	}
 	n := o.details(Novel{Title: o.title()})
@@ -91,7 +91,7 @@ type StaffNovel struct {
 	Reason string // "" when none was given
 }
 
-var staffNovelNames = append(novelNames[:len(novelNames):len(novelNames)], "reason")
+var staffNovelNames = append(NovelMembers[:len(NovelMembers):len(NovelMembers)], "reason")
 
 // DecodePublication decodes and validates the body of a publication by staff. Unlike in an upsert, an unknown member is
 // refused. The error is a *problem.Error with the code invalid_request.

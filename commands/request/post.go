@@ -33,14 +33,14 @@ type Post struct {
 	Unknown        []string // members that are ignored; see httpkit.Object.Unknown
 }
 
-// postNames are the members of a post, in the order of the documentation.
-var postNames = []string{"uuid", "username", "novel", "content", "chapterNumber", "timestamp", "parent_uuid"}
+// PostMembers are the members of a post, in the order of the documentation.
+var PostMembers = []string{"uuid", "username", "novel", "content", "chapterNumber", "timestamp", "parent_uuid"}
 
 // DecodePost decodes and validates the body of a comment that was received at receivedAt. The error is a *problem.Error
 // with the code invalid_request.
 func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	var o object
-	if err := o.Parse(body, postNames); err != nil {
+	if err := o.Parse(body, PostMembers); err != nil {
 		return Post{}, err
 	}
 	p := Post{

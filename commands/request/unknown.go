@@ -8,10 +8,10 @@ import (
 )
 
 // NearestPostMember returns the member of a comment that is most similar to an unknown name, "" if none is similar.
-func NearestPostMember(unknown string) string { return nearestMember(unknown, postNames) }
+func NearestPostMember(unknown string) string { return nearestMember(unknown, PostMembers) }
 
 // NearestNovelMember is NearestPostMember for an upsert.
-func NearestNovelMember(unknown string) string { return nearestMember(unknown, novelNames) }
+func NearestNovelMember(unknown string) string { return nearestMember(unknown, NovelMembers) }
 
 // nearestMember compares the letters of names, ignoring case. Two names are similar if one contains the other, such as
 // username and user, and the shorter one has at least shortestPart letters. They are also similar if their edit

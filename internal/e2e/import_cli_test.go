@@ -1,21 +1,30 @@
 package e2e_test
 
 import (
+	"encoding/json"
 	"fmt"
-	"io"
+	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/internal/testdb"
 )
+
+// newArchivist registers an integration that may import files.
+func newArchivist(t testing.TB, s *Service) *Partner {
+	t.Helper()
+	return s.NewPartner(t, Fields{"capabilities": []string{"novels", "posts", "import"}, "linesPerMinute": 10_000_000})
+}
 
 // importFiles runs `novelgate import`, which needs no database.
 func (p *Partner) importFiles(t testing.TB, args ...string) Output {
@@ -32,183 +41,169 @@ func writeFile(t testing.TB, name, text string) string {
 	return path
 }
 
-// TestImportCommand imports files with failing lines and a report, and the same files again.
+// lineOf returns a line of a file.
+func lineOf(t testing.TB, operation, key string, body Fields) string {
+	t.Helper()
+	return string(Fields{"operation": operation, "idempotencyKey": key, "body": body}.JSON(t)) + "\n"
+}
+
+// importResult is the result of an import that --json prints.
+type importResult struct {
+	Lines, Created, Updated, Unchanged, Replayed, Failed, NotSent int
+
+	Problems, Warnings []struct {
+		Code, Field string
+		Count       int
+		Lines       []struct {
+			File, Detail string
+			Line         int
+		}
+	}
+}
+
+// told returns the problems and warnings as text.
+func (i *importResult) told() (all []string) {
+	for _, kind := range append(i.Problems, i.Warnings...) {
+		for _, line := range kind.Lines {
+			all = append(all, fmt.Sprintf("%s:%d %s: %s", filepath.Base(line.File), line.Line, kind.Code, line.Detail))
+		}
+	}
+	return all
+}
+
+func decodeOutput(t testing.TB, out Output, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(out.Stdout), into); err != nil {
+		t.Fatalf("%v: %+v", err, out)
+	}
+}
+
+// TestImportCommand imports files, tells what became of each line, and the report of the lines that failed can be
+// corrected and imported.
 func TestImportCommand(t *testing.T) {
 	t.Parallel()
-	p := Shared(t).NewImporter(t)
-	title := Unique("Files")
-	bad := `{"operation":"posts","idempotencyKey":"bad","body":{}}`
-	first := writeFile(t, "a.ndjson", NovelLine(t, "n", Fields{"novel": title})+bad+"\n")
-	second := writeFile(t, "b.ndjson", "\ufeff"+strings.ReplaceAll(PostLine(t, "c", Comment(title)), "\n", "\r\n"))
+	s := Shared(t)
+	p, title := newArchivist(t, s), Unique("Files")
+	p.Import(t, "live", Comment(title)).WantPost(t, http.StatusCreated)
+	reply := func(key, to string) Fields { return Comment(title).With(Fields{"parent_uuid": to, "content": key}) }
+	lines := writeFile(t, "lines.ndjson", lineOf(t, "posts", "reply", reply("reply", "row-1"))+
+		lineOf(t, "posts", "live", reply("another", ""))+lineOf(t, "posts", "lost", reply("lost", "nowhere"))+
+		lineOf(t, "novels", "n", Fields{"novel": title + " 2", "size": 1})+
+		lineOf(t, "posts", "bad", Fields{"uuid": "u"}))
+	rows := writeFile(t, "rows.csv", "KEY;UUID;Username;Novel;Content;shelf\nrow-1;u;n;"+title+";c;1\n;;;;;\n")
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
-	for range 2 { // the second time continues the same import
-		out := p.importFiles(t, first, second, "--report", report)
-		problem := "failed: 1 × invalid_request, first " + first + ":2: uuid: is required"
-		if out.Code != 1 || !strings.Contains(out.Stderr, problem) ||
-			!strings.Contains(out.Stderr, "1 of 3 lines failed") || !strings.Contains(out.Stdout, "created         2") {
-			t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
-		}
-		if got, err := os.ReadFile(report); err != nil || string(got) != bad+"\n" {
-			t.Errorf("report %q, %v", got, err)
-		}
+	if err := os.WriteFile(report, []byte("An older report."), 0o644); err != nil { //nolint:gosec // the test
+		t.Fatal(err)
 	}
-	out := p.importFiles(t, second, "--again", "--json")
-	if out.Code != 0 || !strings.Contains(out.Stdout, `"replayed": 1`) {
-		t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
+	out := p.importFiles(t, lines, rows, "--json")
+	var got importResult
+	decodeOutput(t, out, &got)
+	want := []string{
+		"lines.ndjson:5 invalid_request: username: is required. novel: is required. content: is required.",
+		"lines.ndjson:2 mismatch: The key was used before for another command, which stays in effect. This line was not stored.",
+		`lines.ndjson:4 unknown_member: "size" is no member and is ignored.`,
+		"rows.csv:1 ignored_columns: These columns are ignored: shelf.",
+		"lines.ndjson:3 parent_not_found: The parent was not found; the comment is top-level.",
 	}
-	if out := p.importFiles(t, first, "--report", first); out.Code != 1 {
-		t.Errorf("the report replaces a file: %+v", out)
+	if diff := cmp.Diff(want, got.told()); diff != "" || out.Code != 1 {
+		t.Errorf("exit code %d (-want +got)\n%s", out.Code, diff)
 	}
-}
+	if got.Lines != 6 || got.Created != 4 || got.Failed != 2 || got.Replayed+got.Updated+got.Unchanged+got.NotSent != 0 {
+		t.Errorf("%+v", got)
+	}
+	if out := p.importFiles(t, lines, rows, "--report", report); out.Code != 1 || !strings.Contains(out.Stderr, "need a report each") {
+		t.Errorf("one report of two formats: %+v", out)
+	}
 
-func TestImportCommandReadsCSV(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewImporter(t)
-	title := Unique("Rows")
-	file := writeFile(t, "rows.csv", "\ufeffid,member,username,book,content,reply_to,chapterNumber,ignored\n"+
-		"1,m,n,"+title+",\"two\nlines, a comma\",,1.5,x\n2,m,n,"+title+",reply,1,,\n")
-	flags := []string{"--map", "id=key", "--map", "member=uuid", "--map", "book=novel", "--map", "reply_to=parent_uuid"}
-	if out := p.importFiles(t, append(flags, file)...); out.Code != 0 {
-		t.Fatalf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
-	}
-	reply := p.Import(t, "2", Comment(title)).WantPost(t, 200)
-	parent := p.Import(t, "1", Comment(title)).WantPost(t, 200)
-	if reply.ParentPostID == nil || *reply.ParentPostID != parent.PostID {
-		t.Errorf("reply %+v, parent %+v", reply, parent)
-	}
-	if out := p.importFiles(t, file, "--map", "nothing=key"); out.Code != 1 || !strings.Contains(out.Stderr, "no column") {
-		t.Errorf("unknown column: %+v", out)
-	}
-	twice := RunCLI(t, "", "import", file, "--dry-run", "--map", "ignored=content")
-	if twice.Code != 1 || !strings.Contains(twice.Stderr, `two columns are the member "content"`) {
-		t.Errorf("two columns for one member: %+v", twice)
-	}
-}
-
-// lineRemark is a problem or a warning that `novelgate import --json` lists.
-type lineRemark struct {
-	Line, FileLine            int
-	File, Code, Field, Detail string
-}
-
-// checked is the answer of `novelgate import --json`.
-type checked struct{ Problems, Warnings []lineRemark }
-
-// TestImportCommandChecks lines without a service. It names each wrong line as an editor does, prints a summary, and
-// warns about unknown members.
-func TestImportCommandChecks(t *testing.T) {
-	t.Parallel()
-	wrong := NovelLine(t, "n", Fields{"novel": "N", "coverUrl": "http://x.example/"})
-	lines := writeFile(t, "lines.ndjson", PostLine(t, "c", Comment("Title"))+"\n"+PostLine(t, "a key", Comment("Title"))+
-		strings.Repeat(wrong, 30)+"x\n"+
-		PostLine(t, "r", Comment("Title").With(Fields{"parentUuid": "c"}))+NovelLine(t, "m", Fields{"novel": "M", "size": 1}))
-	rows := writeFile(t, "rows.csv", "key,uuid,username,novel,content,parent\n"+
-		"1,u,n,T,\"two\nlines\",\n\n2,u,n,T,,0\n3,u,n,T,c,1\n")
-	report := filepath.Join(t.TempDir(), "failed.ndjson")
-	out := RunCLI(t, "", "import", lines, rows, "--dry-run", "--report", report)
+	out = p.importFiles(t, lines, "--report", report)
 	for _, text := range []string{
-		"failed: 1 × invalid_idempotency_key, first " + lines + ":3: The idempotencyKey must",
-		"failed: 30 × invalid_request, first " + lines + ":4: coverUrl: ",
-		"failed: 1 × invalid_request, first " + lines + ":34: The line is not valid JSON",
-		"failed: 1 × invalid_request, first " + rows + ":5: content: is required.",
-		"warning: 1 × unknown_member, first " + lines + `:35: "parentUuid" is no member and is ignored: is it "parent_uuid"?`,
-		"warning: 1 × unknown_member, first " + lines + `:36: "size" is no member and is ignored.`,
-		"warning: 1 × unknown_member, first " + rows + `:6: "parent" is no member`,
-		"33 of 38 lines failed",
+		"failed: 1 × mismatch, first " + lines + ":2: ", "warning: 1 × parent_not_found, first " + lines + ":3: ",
+		"2 of 5 lines failed",
 	} {
 		if !strings.Contains(out.Stderr, text) {
 			t.Errorf("there is no %q in\n%s", text, out.Stderr)
 		}
 	}
-	failed, err := os.ReadFile(report)
-	if err != nil || out.Code != 1 || strings.Count(string(failed), "\n") != 33 {
-		t.Errorf("exit code %d, report %q, %v", out.Code, failed, err)
+	if !strings.Contains(out.Stdout, "replayed   3\n") || !strings.Contains(out.Stdout, "failed     2\n") {
+		t.Errorf("the second time:\n%s", out.Stdout)
 	}
-	var all checked
-	decodeOutput(t, RunCLI(t, "", "import", lines, rows, "--dry-run", "--json"), &all)
-	if len(all.Problems) != 33 || len(all.Warnings) != 3 {
-		t.Errorf("%d problems, %d warnings", len(all.Problems), len(all.Warnings))
+	info, err := os.Stat(report)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the report: %v, %v", info, err)
 	}
-	want := lineRemark{38, 6, rows, "unknown_member", "parent", `"parent" is no member and is ignored: is it "parent_uuid"?`}
-	if diff := cmp.Diff(want, all.Warnings[2]); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-func decodeOutput(t testing.TB, out Output, into any) {
-	t.Helper()
-	if err := json.Unmarshal([]byte(out.Stdout), into, json.MatchCaseInsensitiveNames(true)); err != nil {
-		t.Fatalf("%v: %+v", err, out)
-	}
-}
-
-// TestImportCommandNamesLines of a sent import, with failures and a reply without its parent, and sends the mended
-// report, which has an empty line.
-func TestImportCommandNamesLines(t *testing.T) {
-	t.Parallel()
-	p := Shared(t).NewImporter(t)
-	title := Unique("Named")
-	rows := writeFile(t, "rows.csv", "key,uuid,username,novel,content,parent_uuid\n"+
-		"1,u,n,"+title+",\"two\nlines\",\n2,u,n,"+title+",reply,nothing\n3,u,n,"+title+",,\n")
-	report := filepath.Join(t.TempDir(), "failed.ndjson")
-	var all checked
-	decodeOutput(t, p.importFiles(t, rows, "--json", "--report", report), &all)
-	want := checked{
-		Problems: []lineRemark{{3, 5, rows, "invalid_request", "content", "content: is required."}},
-		Warnings: []lineRemark{{2, 4, rows, "parent_not_found", "", "The parent was not found; the comment is top-level."}},
-	}
-	if diff := cmp.Diff(want, all); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	failed := testdb.Must(os.ReadFile(report))(t)
-	mended := writeFile(t, "mended.ndjson", "\n"+strings.Replace(string(failed), `"body":{`, `"body":{"content":"c",`, 1)+" \n")
-	if out := p.importFiles(t, mended); out.Code != 0 {
+	failed := string(testdb.Must(os.ReadFile(report))(t))
+	mended := strings.NewReplacer(`"live"`, `"new"`, `{"uuid":"u"}`, string(Comment(title).JSON(t))).Replace(failed)
+	if out := p.importFiles(t, writeFile(t, "mended.ndjson", mended)); out.Code != 0 || !strings.Contains(out.Stdout, "created    2\n") {
 		t.Errorf("the mended report: %+v", out)
 	}
+	if out := p.importFiles(t, lines, "--report", lines); out.Code != 1 || !strings.Contains(out.Stderr, "would replace") {
+		t.Errorf("the report replaces a file: %+v", out)
+	}
+	p.APIKey += "x"
+	if out := p.importFiles(t, lines); out.Code != 1 || !strings.Contains(out.Stderr, "unauthorized") || !strings.Contains(out.Stdout, "not sent   4\n") {
+		t.Errorf("a wrong API key: %+v", out)
+	}
 }
 
-// TestImportCommandResumes kills the command during the upload: another one goes on with the import.
-func TestImportCommandResumes(t *testing.T) {
+// TestImportCommandOutlastsTheService: the connection is cut and the service killed while the program imports comments
+// in random order. Each line gets one outcome, and each comment is stored once, under its parent.
+// NOVELGATE_TEST_IMPORT_LINES sets the number of comments.
+func TestImportCommandOutlastsTheService(t *testing.T) {
 	t.Parallel()
 	testdb.SkipShort(t)
-	p := Shared(t).NewImporter(t)
-	var text strings.Builder
-	const n = 30_000
-	title := Unique("Resumed")
-	for k := range n {
-		text.WriteString(PostLine(t, fmt.Sprint("k", k), Comment(title).With(Fields{"content": strings.Repeat("x", 500)})))
-	}
-	file := writeFile(t, "large.ndjson", text.String())
-	var held atomic.Bool
-	address := p.Service.behind(t, func(w http.ResponseWriter, r *http.Request, service http.Handler) {
-		if offset := r.URL.Query().Get("offset"); offset == "" || offset == "0" {
-			service.ServeHTTP(w, r)
-			return
+	n := scaled(t, "NOVELGATE_TEST_IMPORT_LINES", 6_000)
+	databaseURL := testdb.New(t)
+	s := Start(t, databaseURL)
+	p := newArchivist(t, s)
+	lines, want := make([]string, n), make([]string, n)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	for i := range n {
+		body, to := Comment(fmt.Sprint("Outlasted ", i%7)).With(Fields{"content": fmt.Sprint("Text ", i)}), ""
+		if i >= 7 && random.IntN(3) > 0 {
+			to = fmt.Sprint("c", i%7+7*random.IntN(i/7))
+			body["parent_uuid"] = to
 		}
-		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that the command is killed
-		held.Store(true)
-		<-r.Context().Done()
+		lines[i], want[i] = lineOf(t, "posts", fmt.Sprint("c", i), body), fmt.Sprintf("c%d|%s|Text %d", i, to, i)
+	}
+	random.Shuffle(n, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
+
+	var target atomic.Pointer[url.URL]
+	target.Store(testdb.Must(url.Parse(s.URL))(t))
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target.Load()) }, FlushInterval: -1,
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	})
-	killed := launch(t, "import", file, "--url", address, "--key", p.APIKey)
-	testdb.Eventually(t, "the second part arrives", func() bool { return held.Load() })
-	killed.kill()
-	var all struct{ Items []BulkImport }
-	p.Inquire(t, ImportsPath).WantJSON(t, http.StatusOK, &all)
-	if len(all.Items) != 1 || all.Items[0].Lines == 0 || all.Items[0].Lines == n {
-		t.Fatalf("imports after the kill: %+v", all.Items)
-	}
-	i := all.Items[0]
-	out := p.importFiles(t, file, "--json")
-	if out.Code != 0 || !strings.Contains(out.Stdout, i.ImportID) || !strings.Contains(out.Stdout, fmt.Sprintf(`"created": %d`, n)) {
-		t.Errorf("exit code %d\n%s\n%s", out.Code, out.Stdout, out.Stderr)
-	}
-	for _, line := range []string{"uploaded: [0-9]+ of 30000 lines", "processed: [0-9]+ of 30000 lines"} {
-		if !regexp.MustCompile("(?m)^" + line).MatchString(out.Stderr) {
-			t.Errorf("there is no %q in the progress\n%s", line, out.Stderr)
+	defer proxy.Close()
+	command := launch(t, "import", writeFile(t, "lines.ndjson", strings.Join(lines, "")), "--url", proxy.URL, "--key", p.APIKey, "--json")
+	const rounds = 15
+	for round := range rounds {
+		testdb.Eventually(t, "lines are stored", func() bool {
+			const stored = `SELECT count(*) FROM events WHERE event_type = 'post.imported.v1'`
+			return value[int](t, databaseURL, stored) > round*n/rounds
+		})
+		if round%3 > 0 {
+			proxy.CloseClientConnections()
+			continue
 		}
+		s.kill()
+		s = Start(t, databaseURL)
+		target.Store(testdb.Must(url.Parse(s.URL))(t))
 	}
-	p.Inquire(t, ImportsPath).WantJSON(t, http.StatusOK, &all)
-	if diff := cmp.Diff(1, len(all.Items)); diff != "" {
-		t.Errorf("imports (-want +got)\n%s", diff)
+	began := time.Now()
+	if code := command.wait(t); code != 0 {
+		t.Errorf("exit code %d\n%s", code, command.stderr)
+	}
+	t.Logf("the command ended %v after the last interruption", time.Since(began))
+	var got importResult
+	decodeOutput(t, Output{Stdout: command.stdout.String()}, &got)
+	if got.Lines != n || got.Created+got.Replayed != n || len(got.Problems)+len(got.Warnings) > 0 {
+		t.Errorf("%+v", got)
+	}
+	const comments = `SELECT array_agg(concat_ws('|', c.event_id, coalesce(p.event_id, ''), c.personal->>'content')
+		ORDER BY substr(c.event_id, 2)::int) FROM events AS c
+		LEFT JOIN events AS p ON p.stream_id = (c.data->>'parentPostId')::uuid AND p.stream_version = 1
+		WHERE c.event_type = 'post.imported.v1'`
+	if diff := cmp.Diff(want, value[[]string](t, databaseURL, comments)); diff != "" {
+		t.Errorf("comments (-sent +stored)\n%.2000s", diff)
 	}
 }

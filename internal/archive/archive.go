@@ -1,0 +1,333 @@
+// Package archive reads the files of a bulk import: lines of NDJSON and rows of CSV. It checks them with the rules of the
+// service, and orders them: upserts first, and comments before their replies.
+//
+// Read goes through all files once and keeps where each line is, not its text, so that a million lines take 100 MB. The
+// text is read again when the line is sent, or written to the report of lines that failed.
+package archive
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"math"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"novelgate/client"
+	"novelgate/commands/bulk"
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/request"
+	"novelgate/internal/problem"
+)
+
+// Archive is what files contain.
+type Archive struct {
+	// Problems are the lines that fail: those of Read, and what the caller adds.
+	Problems Remarks
+	// Warnings are possible mistakes in lines that do not fail.
+	Warnings Remarks
+
+	files []*file
+	lines []line
+	seed  maphash.Seed
+	posts map[uint64]int32 // the first comment with a key
+}
+
+// line is a line of a file, or a row.
+type line struct {
+	offset    int64
+	size      int32 // in bytes
+	file      int32 // in files
+	number    int32 // counted as an editor does
+	failed    bool
+	operation client.Operation
+	parent    uint64 // the hash of the parent's key; 0 for none
+}
+
+// Remark is a problem or a warning of a line.
+type Remark struct {
+	File   string `json:"file"`
+	Line   int32  `json:"line"` // counted from 1 as an editor does, with the heading of CSV and empty lines
+	Detail string `json:"detail"`
+
+	index int // of the line
+}
+
+// Kind are the remarks with the same code and field.
+type Kind struct {
+	Code    string   `json:"code"`
+	Field   string   `json:"field,omitzero"` // the first invalid one, or the unknown one
+	Count   int      `json:"count"`
+	Remarks []Remark `json:"lines"` // the first maxWarnings of warnings, all problems
+}
+
+// maxWarnings limits memory: a member that the service does not know may be in each line.
+const maxWarnings = 10_000
+
+// Remarks are the kinds of problems or warnings, in the order of their first remark.
+type Remarks []*Kind
+
+func (r *Remarks) add(code, field string, limit int, remark Remark) {
+	for _, k := range *r {
+		if k.Code != code || k.Field != field {
+			continue
+		}
+		if k.Count++; k.Count <= limit {
+			k.Remarks = append(k.Remarks, remark)
+		}
+		return
+	}
+	*r = append(*r, &Kind{code, field, 1, []Remark{remark}})
+}
+
+// Count returns the number of remarks.
+func (r Remarks) Count() (n int) {
+	for _, k := range r {
+		n += k.Count
+	}
+	return n
+}
+
+// Fail adds the problem of a line.
+func (a *Archive) Fail(i int, code, field, detail string) {
+	l := &a.lines[i]
+	l.failed = true
+	a.Problems.add(code, field, len(a.lines), Remark{a.files[l.file].Name(), l.number, detail, i})
+}
+
+// Warn adds a warning about a line.
+func (a *Archive) Warn(i int, code, field, detail string) {
+	l := &a.lines[i]
+	a.Warnings.add(code, field, maxWarnings, Remark{a.files[l.file].Name(), l.number, detail, i})
+}
+
+// Len returns the number of lines.
+func (a *Archive) Len() int { return len(a.lines) }
+
+// Read reads files. It refuses, with a text for people, a file that it cannot read as a whole. now is the time against
+// which timestamps are checked. progress is called with the bytes that are read, unless it
+// is nil.
+func Read(
+	ctx context.Context, names []string, options Options, now time.Time, progress func(done, total int64),
+) (_ *Archive, err error) {
+	a := &Archive{seed: maphash.MakeSeed(), posts: map[uint64]int32{}}
+	defer func() {
+		if err != nil {
+			a.Close()
+		}
+	}()
+	var done, total int64
+	for _, name := range names {
+		f, err := open(name, options)
+		if err != nil {
+			return nil, err
+		}
+		a.files, total = append(a.files, f), total+f.size
+	}
+	c := check{Archive: a, now: now, first: map[uint64]written{}, authors: map[uint64]written{}}
+	for i, f := range a.files {
+		before := len(a.lines)
+		if len(f.ignored) > 0 {
+			a.Warnings.add("ignored_columns", f.ignored, 1, Remark{f.Name(), 1, "These columns are ignored: " + f.ignored + ".", 0})
+		}
+		for record, err := range f.records() {
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return nil, fmt.Errorf("%s: %w", f.Name(), err)
+			}
+			if progress != nil && len(a.lines)%1000 == 0 {
+				progress(done+record.offset, total)
+			}
+			a.lines = append(a.lines, line{
+				offset: record.offset, size: int32(min(record.size, math.MaxInt32)), file: int32(i), number: int32(record.number),
+			})
+			c.line(len(a.lines)-1, record)
+		}
+		if len(a.lines) == before {
+			return nil, fmt.Errorf("%s has no %s", f.Name(), map[bool]string{true: "rows", false: "lines"}[f.isCSV])
+		}
+		done += f.size
+	}
+	return a, nil
+}
+
+// Close closes the files.
+func (a *Archive) Close() {
+	for _, f := range a.files {
+		_ = f.Close() // it was only read from
+	}
+}
+
+// check checks lines.
+type check struct {
+	*Archive
+	now     time.Time
+	first   map[uint64]written // the first line of a key, with its command
+	authors map[uint64]written // the first upsert of a title, with its author
+}
+
+// written is what a line says.
+type written struct {
+	line int
+	hash uint64
+}
+
+func (c *check) hash(parts ...string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(c.seed)
+	for _, part := range parts {
+		_, _ = h.WriteString(part) // it never fails
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
+}
+
+// line checks the line with an index.
+func (c *check) line(i int, r record) {
+	var parsed bulk.Line
+	err := r.err
+	if err == nil {
+		parsed, err = bulk.ParseLine(r.text, c.now, func(ratelimit.Operation) error { return nil })
+	}
+	var unknown []string
+	nearest := request.NearestPostMember
+	if parsed.Post != nil {
+		unknown = parsed.Post.Unknown
+	} else if parsed.Novel != nil {
+		unknown, nearest = parsed.Novel.Unknown, request.NearestNovelMember
+	}
+	for _, name := range unknown {
+		c.Warn(i, "unknown_member", name, fmt.Sprintf("%q is no member and is ignored%s.", name, isIt(nearest(name))))
+	}
+	if err != nil {
+		p := problem.From(err)
+		field, detail := "", p.Detail
+		for n, f := range p.Fields { // Detail has only the first one
+			if n == 0 {
+				field, detail = f.Field, ""
+			}
+			detail += f.Field + ": " + f.Message + ". "
+		}
+		c.Fail(i, string(p.Code), field, strings.TrimSpace(detail))
+		return
+	}
+	l := &c.lines[i]
+	l.operation = client.Operation(parsed.Operation)
+	key := c.hash(string(parsed.Operation), parsed.Key)
+	var canonical []byte
+	if parsed.Post != nil {
+		canonical = parsed.Post.Canonical()
+		if parsed.Post.ParentKey != nil {
+			l.parent = c.hash(string(client.OperationPosts), *parsed.Post.ParentKey)
+		}
+	} else {
+		canonical = parsed.Novel.Canonical()
+	}
+	command := written{i, maphash.Bytes(c.seed, canonical)}
+	if first, ok := c.first[key]; !ok {
+		c.first[key] = command
+		if parsed.Post != nil {
+			c.posts[key] = int32(i)
+		}
+	} else if first.hash != command.hash {
+		c.Fail(i, Mismatch, "idempotencyKey", fmt.Sprintf("The key %s is that of %s, which is another command%s.",
+			parsed.Key, c.place(first.line), spreadsheet(parsed.Key)))
+		return
+	}
+	if parsed.Novel != nil && parsed.Novel.Author != nil {
+		title, author := c.hash(parsed.Novel.FoldedTitle), written{i, c.hash(*parsed.Novel.Author)}
+		if first, ok := c.authors[title]; !ok {
+			c.authors[title] = author
+		} else if first.hash != author.hash {
+			c.Warn(i, "another_author", "", fmt.Sprintf("%q has another author in %s: the last one counts.",
+				parsed.Novel.Title, c.place(first.line)))
+		}
+	}
+}
+
+// Mismatch is the code of a line whose key belongs to another command.
+const Mismatch = "mismatch"
+
+var shortened = regexp.MustCompile(`^\d([.,]\d+)?E\+\d+$`)
+
+// spreadsheet explains a key that is the short form of a large number.
+func spreadsheet(key string) string {
+	if !shortened.MatchString(key) {
+		return ""
+	}
+	return " (a spreadsheet has shortened the number: format the column as text before you export it)"
+}
+
+func isIt(known string) string {
+	if known == "" {
+		return ""
+	}
+	return fmt.Sprintf(" (is it %q?)", known)
+}
+
+func (a *Archive) place(i int) string {
+	return fmt.Sprintf("%s:%d", a.files[a.lines[i].file].Name(), a.lines[i].number)
+}
+
+// WarnOfMissingParents adds a warning for each reply whose parent is in no line that can be stored.
+func (a *Archive) WarnOfMissingParents() {
+	for i, l := range a.lines {
+		if parent, ok := a.posts[l.parent]; l.parent != 0 && !l.failed && (!ok || int(parent) == i) {
+			a.Warn(i, "parent_not_in_files", "parent_uuid", "The parent is in no file, or its line failed. Unless it was "+
+				"sent before, the reply becomes top-level, which cannot be changed afterwards.")
+		}
+	}
+}
+
+// Order returns the lines without a problem in the order in which to send them.
+func (a *Archive) Order() []int {
+	order := make([]int, 0, len(a.lines))
+	for i, l := range a.lines {
+		if l.operation == client.OperationNovels && !l.failed {
+			order = append(order, i)
+		}
+	}
+	placed := make([]bool, len(a.lines))
+	var chain []int // a line and those of its ancestors that have no place yet
+	for i, l := range a.lines {
+		if l.operation != client.OperationPosts || l.failed {
+			continue
+		}
+		for next, ok := i, true; ok && !placed[next]; {
+			placed[next] = true // also ends a circle
+			chain = append(chain, next)
+			var parent int32
+			parent, ok = a.posts[a.lines[next].parent]
+			next = int(parent)
+		}
+		for ; len(chain) > 0; chain = chain[:len(chain)-1] {
+			order = append(order, chain[len(chain)-1])
+		}
+	}
+	return order
+}
+
+// IsReply reports whether a line names a parent.
+func (a *Archive) IsReply(i int) bool { return a.lines[i].parent != 0 }
+
+// Line returns a line to send.
+func (a *Archive) Line(i int) (client.Line, error) {
+	l := a.lines[i]
+	text, err := a.files[l.file].textOf(l)
+	var sent struct {
+		Operation      client.Operation `json:"operation"`
+		IdempotencyKey string           `json:"idempotencyKey"`
+		Body           jsontext.Value   `json:"body"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &sent, jsontext.AllowDuplicateNames(true))
+	}
+	if err != nil {
+		return client.Line{}, fmt.Errorf("%s has changed since it was checked: %w", a.place(i), err)
+	}
+	return client.Line{Operation: sent.Operation, Key: sent.IdempotencyKey, Body: sent.Body}, nil
+}
