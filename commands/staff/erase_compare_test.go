@@ -161,7 +161,7 @@ func TestCompareDuringAnErasure(t *testing.T) {
 }
 
 // TestCompareBesideAnErasureWithoutRecord: the comparison does not wait for ever. After an interrupted erasure, the
-// tables named in docs/audit.md differ until it is repeated.
+// tables named in docs/auditors.md differ until it is repeated.
 func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {
 	t.Parallel()
 	l := setupLive(t)

@@ -1,5 +1,5 @@
 // Package history reads the event log in order, filtered, in pages or live, as stored bytes, and serves it to auditors
-// and staff: /api/events, /api/streams and /api/access-log. docs/audit.md and docs/openapi.yaml describe the routes.
+// and staff: /api/events, /api/streams and /api/access-log. docs/auditors.md and docs/openapi.yaml describe the routes.
 // Every read is recorded; see AccessLog.
 //
 // # Order and cursors
@@ -20,5 +20,5 @@
 // A page is one batch of short statements. A filter without an index examines at most 20,000 rows of the log; the page
 // then ends, short or empty, with the cursor of the next one. Only the filters by stream and by log index have an
 // index. One for each other filter would slow down every append, and a million events pass a filter in 4 to 12 s on a
-// busy machine (docs/audit.md).
+// busy machine (docs/auditors.md).
 package history

@@ -1,6 +1,6 @@
 package audit_test
 
-// An independent verifier of bundles, written from docs/audit.md and docs/ledger.md: it uses the standard library and
+// An independent verifier of bundles, written from docs/auditors.md: it uses the standard library and
 // golang.org/x/mod/sumdb only, and no other code of this project. Auditors may take it as an example.
 
 import (
