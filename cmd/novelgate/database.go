@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -51,8 +52,8 @@ type databaseServer struct {
 	server     *pgserver.Server // the running embedded server; nil without one
 }
 
-// open starts or finds the database, checks its settings, and migrates the schema. On a standby it fails with
-// database.ErrStandby; then call serveReadersOnly.
+// open starts or finds the database, checks its settings, and migrates the schema. On a standby it sets isStandby, and
+// checks that the schema can serve readers.
 func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
@@ -69,7 +70,11 @@ func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe
 	if err := database.CheckSessions(ctx, db.pools.Append); err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
-	if err := database.CheckServer(ctx, db.pools.Append, allowUnsafe); err != nil {
+	err = database.CheckServer(ctx, db.pools.Append, allowUnsafe)
+	if errors.Is(err, database.ErrStandby) {
+		return db.openStandby(ctx)
+	}
+	if err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
 	migrated, err := migrations.Apply(ctx, db.url)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,23 +17,23 @@ import (
 
 // welcome prints the next steps. At the first start on an embedded database it prints an example request. When no staff
 // key is usable, it prints the command that creates one; later starts on an embedded database log the command instead.
-func (s *service) welcome(ctx context.Context, out streams) {
-	commands := newStaff(s.db.pools.General, s.now)
-	first, err := s.offerDemo(ctx, out, commands)
+func (db *databaseServer) welcome(ctx context.Context, out streams, now clock, public *url.URL) {
+	commands := newStaff(db.pools.General, now)
+	first, err := db.offerDemo(ctx, out, commands, public)
 	if err != nil {
-		s.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
+		db.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
 	}
 	keys, err := commands.UserKeys(ctx, principal.Staff)
 	if err != nil {
-		s.logger.WarnContext(ctx, "cannot read the keys of staff", slog.Any("error", err))
+		db.logger.WarnContext(ctx, "cannot read the keys of staff", slog.Any("error", err))
 		return
 	}
-	if slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(s.now()) }) {
+	if slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(now()) }) {
 		return
 	}
-	command := "novelgate staff create NAME" + s.db.flags()
-	if s.db.isEmbedded && !first {
-		s.logger.InfoContext(ctx, "no member of staff has an API key", slog.String("command", command))
+	command := "novelgate staff create NAME" + db.flags()
+	if db.isEmbedded && !first {
+		db.logger.InfoContext(ctx, "no member of staff has an API key", slog.String("command", command))
 		return
 	}
 	if first {
@@ -43,8 +44,10 @@ func (s *service) welcome(ctx context.Context, out streams) {
 
 // offerDemo creates a demo integration at the first start on an embedded database and prints an example request. It
 // reports whether this was the first start.
-func (s *service) offerDemo(ctx context.Context, out streams, commands *staff.Staff) (first bool, err error) {
-	if !s.db.isEmbedded {
+func (db *databaseServer) offerDemo(
+	ctx context.Context, out streams, commands *staff.Staff, public *url.URL,
+) (first bool, err error) {
+	if !db.isEmbedded {
 		return false, nil
 	}
 	existing, err := commands.ListIntegrations(ctx, staff.SortKey{}, 1)
@@ -71,7 +74,7 @@ Import a comment (this also creates the novel and its thread):
     curl -i %[1]s/api/integrations/posts -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' -H 'Idempotency-Key: comment-1' -d '{"uuid": "reader-1", "username": "Ada", "novel": "The Hunger Games", "content": "Could not put it down!", "chapterNumber": 1}'
 
 Send it again and it answers with the same identifiers. More: %[1]s/openapi.yaml, novelgate --help
-`, s.publicURL, secret.Reveal())
+`, public, secret.Reveal())
 	return true, nil
 }
 

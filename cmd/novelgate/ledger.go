@@ -150,71 +150,58 @@ func (f *LedgerFlags) validateWitnesses() error {
 	return nil
 }
 
-// addLedger adds sealing, signing and publishing to the background work. A replica that cannot sign logs the reason,
-// seals and publishes.
-func (s *service) addLedger(ctx context.Context, flags *LedgerFlags, dataDir string) error {
-	pool := s.db.pools.General
-	sealer := ledger.NewSealer(ledger.SealerConfig{
-		Pool: pool, Tail: s.tail, Wake: s.wake, Metrics: s.ledgerMetrics, Clock: s.now, Logger: s.logger,
-	})
-	s.background = append(s.background, sealer.Run)
-	directory := flags.directory(dataDir)
-	id, err := ledger.Identify(ctx, pool, ledger.IdentityConfig{
-		Origin: flags.Origin, Directory: directory,
-		// The address without its scheme, as C2SP tlog-tiles recommends.
-		OriginPrefix: s.publicURL.Host + s.publicURL.Path + "/ledger",
-	})
-	if err != nil {
-		return fmt.Errorf("start the ledger: %w", err)
-	}
-	if id.Started && id.Previous != "" {
-		s.logger.WarnContext(ctx, "the ledger is signed under a new origin from now on", slog.String("origin", id.Origin),
-			slog.String("previous", id.Previous))
-	}
-	if directory.KeysAreExposed() {
-		s.logger.WarnContext(ctx, "others can read the private keys of the ledger", slog.String("file", directory.KeyFile()))
-	}
-	signer, err := ledger.NewSigner(ledger.SignerConfig{
-		Pool: pool, Identity: id, Metrics: s.ledgerMetrics, Logger: s.logger,
-	})
-	if err == nil {
-		s.background = append(s.background, signer.Run)
-	} else {
-		s.logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
-	}
-	publishers, err := s.ledgerPublishers(flags, id.Origin)
-	if err != nil {
-		return fmt.Errorf("start the ledger: %w", err)
-	}
-	s.background = append(s.background, publishers...)
-	return nil
-}
-
 // witnessPause is the maximum interval between attempts to get a cosignature. While a new checkpoint lacks the quorum,
 // it is held back for up to ten seconds: a witness that answers again must cosign it within this time.
 const witnessPause = 4 * time.Second
 
-// ledgerPublishers returns the background work that sends checkpoints to the endpoint and the witnesses.
-func (s *service) ledgerPublishers(flags *LedgerFlags, origin string) (work []func(context.Context), err error) {
-	pool := s.db.pools.General
-	publish := func(target ledger.Target, maxInterval time.Duration) {
-		publisher := ledger.NewPublisher(ledger.PublisherConfig{
-			Pool: pool, Origin: origin, Target: target, MaxInterval: maxInterval, Metrics: s.ledgerMetrics, Logger: s.logger,
-		})
-		work = append(work, publisher.Run)
+// parts returns the parts that seal, sign and publish. A replica that cannot sign logs the reason, seals and publishes.
+func (f *LedgerFlags) parts(
+	ctx context.Context, config ledger.SealerConfig, dataDir string, public *url.URL,
+) ([]part, error) {
+	directory := f.directory(dataDir)
+	id, err := ledger.Identify(ctx, config.Pool, ledger.IdentityConfig{
+		Origin: f.Origin, Directory: directory,
+		// The address without its scheme, as C2SP tlog-tiles recommends.
+		OriginPrefix: public.Host + public.Path + "/ledger",
+	})
+	if err != nil {
+		return nil, err
 	}
-	if flags.PublishURL != nil {
-		publish(ledger.NewEndpoint(pool, flags.PublishMethod, flags.PublishURL), ledger.DefaultMaxInterval)
+	if id.Started && id.Previous != "" {
+		config.Logger.WarnContext(ctx, "the ledger is signed under a new origin from now on",
+			slog.String("origin", id.Origin), slog.String("previous", id.Previous))
 	}
-	for i, address := range flags.Witness {
+	if directory.KeysAreExposed() {
+		config.Logger.WarnContext(ctx, "others can read the private keys of the ledger",
+			slog.String("file", directory.KeyFile()))
+	}
+	parts := []part{{"sealer", always(ledger.NewSealer(config).Run)}}
+	signer, err := ledger.NewSigner(ledger.SignerConfig{
+		Pool: config.Pool, Identity: id, Metrics: config.Metrics, Logger: config.Logger,
+	})
+	if err == nil {
+		parts = append(parts, part{"signer", always(signer.Run)})
+	} else {
+		config.Logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
+	}
+	publish := func(name string, target ledger.Target, maxInterval time.Duration) {
+		parts = append(parts, part{name, always(ledger.NewPublisher(ledger.PublisherConfig{
+			Pool: config.Pool, Origin: id.Origin, Target: target, MaxInterval: maxInterval, Metrics: config.Metrics,
+			Logger: config.Logger,
+		}).Run)})
+	}
+	if f.PublishURL != nil {
+		publish("publisher", ledger.NewEndpoint(config.Pool, f.PublishMethod, f.PublishURL), ledger.DefaultMaxInterval)
+	}
+	for i, address := range f.Witness {
 		witness, err := ledger.NewWitness(ledger.WitnessConfig{
-			Pool: pool, URL: address, VerifierKey: flags.WitnessKey[i], Quorum: cmp.Or(flags.Quorum, len(flags.Witness)),
-			Metrics: s.ledgerMetrics,
+			Pool: config.Pool, URL: address, VerifierKey: f.WitnessKey[i], Quorum: cmp.Or(f.Quorum, len(f.Witness)),
+			Metrics: config.Metrics,
 		})
 		if err != nil {
 			return nil, err
 		}
-		publish(witness, witnessPause)
+		publish("witness", witness, witnessPause)
 	}
-	return work, nil
+	return parts, nil
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
-	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/eventlog"
 	"novelgate/events/relay"
@@ -54,25 +53,19 @@ func (f *RelayFlags) connect(ctx context.Context, logger *slog.Logger, once bool
 	})
 }
 
-// addRelay adds the relay to the background work.
-func (s *service) addRelay(ctx context.Context, flags *RelayFlags) error {
-	if flags.URL == "" {
-		return nil
-	}
-	conn, err := flags.connect(ctx, s.logger, false)
+// part returns the relay as a part of serve. It completes config, and keeps trying while no NATS server answers.
+func (f *RelayFlags) part(ctx context.Context, config relay.Config) (part, error) {
+	conn, err := f.connect(ctx, config.Logger, false)
 	if err != nil {
-		return err
+		return part{}, err
 	}
-	s.relayMetrics.AddLag(s.db.pools.General, s.now) //nolint:contextcheck // a scrape has no context
-	r, err := relay.New(relay.Config{
-		Database: s.db.pools.General.Config().ConnConfig, Conn: conn, Replicas: flags.Replicas, Tail: s.tail, Wake: s.wake,
-		Metrics: s.relayMetrics, Logger: s.logger,
-	})
+	config.Conn, config.Replicas = conn, f.Replicas
+	r, err := relay.New(config)
 	if err != nil {
-		return err
+		conn.Close()
+		return part{}, err
 	}
-	s.background = append(s.background, func(ctx context.Context) { defer conn.Close(); r.Run(ctx) })
-	return nil
+	return part{"relay", always(func(ctx context.Context) { defer conn.Close(); r.Run(ctx) })}, nil
 }
 
 type relayCommand struct {
@@ -99,22 +92,14 @@ type relayRun struct {
 
 // Run relays until ctx ends.
 func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) error {
-	logger := out.logger(slog.Level(c.LogLevel))
-	conn, err := c.connect(ctx, logger, false)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	config, wake := pool.Config().ConnConfig, eventlog.NewWake()
-	r, err := relay.New(relay.Config{Database: config, Conn: conn, Replicas: c.Replicas, Wake: wake, Logger: logger})
+	logger, wake, config := out.logger(slog.Level(c.LogLevel)), eventlog.NewWake(), pool.Config().ConnConfig
+	relaying, err := c.part(ctx, relay.Config{Database: config, Wake: wake, Logger: logger})
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(out.stdout, "Novelgate relays the event log to NATS")
-	var group errgroup.Group
-	group.Go(func() error { wake.Listen(ctx, config, logger); return nil })
-	group.Go(func() error { r.Run(ctx); return nil })
-	return group.Wait()
+	listening := always(func(ctx context.Context) { wake.Listen(ctx, config, logger) })
+	return runParts(ctx, []part{{"notifications", listening}, relaying})
 }
 
 type relayStatus struct {

@@ -5,12 +5,40 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"net/http"
+	"net/url"
 	"os"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 
+	"github.com/google/uuid"
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"novelgate/commands"
+	"novelgate/commands/access"
+	"novelgate/commands/admin"
+	"novelgate/commands/bulk"
+	"novelgate/commands/committer"
+	"novelgate/commands/imports"
+	"novelgate/commands/ratelimit"
+	"novelgate/commands/staff"
+	"novelgate/commands/webhooks"
+	"novelgate/events/eventlog"
+	"novelgate/events/ledger"
+	"novelgate/events/relay"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/pgserver"
+	"novelgate/internal/problem"
+	"novelgate/projections"
+	"novelgate/projections/rebuild"
+	"novelgate/readapi"
+	"novelgate/readapi/changes"
+	"novelgate/readapi/history"
+	"novelgate/readapi/pages"
 )
 
 type serveCommand struct {
@@ -77,30 +105,251 @@ func (c *serveCommand) Validate() error {
 	return errors.Join(c.Site.validate(), c.Ledger.validate(), c.Relay.validate())
 }
 
-// Run serves until a signal or a fatal error.
-func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
-	logger := out.logger(slog.Level(c.LogLevel))
-	tuneGC()
+// shared is what the parts of a service have in common.
+type shared struct {
+	logger    *slog.Logger
+	now       clock
+	pools     *database.Pools
+	wake      *eventlog.Wake
+	metrics   *prometheus.Registry
+	kit       *httpkit.Kit
+	addresses httpkit.Addresses
+	draining  atomic.Bool // requests are completed, and no new ones are accepted
+}
 
+// Run serves until a signal, or until a part fails. On a standby it serves readers only.
+func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
+	tuneGC()
+	logger := out.logger(slog.Level(c.LogLevel))
 	db := &databaseServer{
-		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger, config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
+		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger,
+		config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
-	err := db.open(ctx, c.DatabaseConnections, c.AllowUnsafeDurability)
-	if errors.Is(err, database.ErrStandby) {
-		err = db.serveReadersOnly(ctx)
+	if err := db.open(ctx, c.DatabaseConnections, c.AllowUnsafeDurability); err != nil {
+		return err
 	}
+	listener, err := listen(ctx, c.Listen)
 	if err != nil {
 		return err
 	}
-	s := &service{logger: logger, now: now, db: db, isSandbox: c.Sandbox}
-	if err := s.listen(ctx, c); err != nil {
+	opsListener, err := listen(ctx, c.OpsListen)
+	if err != nil {
 		return err
 	}
-	if err := s.wire(ctx, c); err != nil {
+	prefix, err := publicURL(c.PublicURL, listener.Addr())
+	if err != nil {
 		return err
 	}
-	return s.run(ctx, out)
+
+	s := &shared{
+		logger: logger, now: now, pools: db.pools, wake: eventlog.NewWake(), metrics: newRegistry(),
+		addresses: httpkit.NewAddresses(prefix),
+	}
+	s.metrics.MustRegister(database.NewPoolCollector(s.pools))
+	s.kit = &httpkit.Kit{
+		Logger: logger, Timeout: c.RequestTimeout, Now: now,
+		Readers:      registered(s.metrics, httpkit.NewReadLimit("public", c.Readers, 0, c.RequestTimeout)),
+		StaffReaders: registered(s.metrics, httpkit.NewReadLimit("staff", staffRequests, staffAnswers, c.RequestTimeout)),
+		Problems:     []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
+	}
+	requests := registered(s.metrics, httpkit.NewMetrics())
+	router := mux.NewRouter().SkipClean(true) // cleaning a path would redirect a POST
+	router.Use(requests.Middleware, s.kit.RecoverPanics)
+	health := &readapi.Health{Draining: s.draining.Load}
+
+	parts := []part{{"embedded database", always(db.watch)}}
+	if db.isStandby {
+		parts = append(parts, part{"standby", db.awaitPromotion})
+		health.Probe = func() map[string]error { return map[string]error{"commands": errReadersOnly} }
+		refuseCommands(router, s.kit)
+	} else {
+		primary, partners, err := c.primary(ctx, s, router, prefix)
+		if err != nil {
+			return err
+		}
+		parts = append(parts, primary...)
+		health.Probe = func() map[string]error { //nolint:contextcheck // it has a time limit of its own
+			found := maps.Clone(s.pools.Probe())
+			found["commands"] = partners.Failing()
+			return found
+		}
+	}
+	s.metrics.MustRegister(database.NewReadyCollector(health.Probe))
+	reader := &readapi.Reader{DB: s.pools.Read}
+	p := &pages.Pages{
+		Kit: s.kit, Reader: reader, Addresses: s.addresses, Site: c.Site.site(now, c.Sandbox),
+		CardReaders:  registered(s.metrics, httpkit.NewReadLimit("cards", cardRequests, cardsDrawn, c.RequestTimeout)),
+		CoverReaders: registered(s.metrics, httpkit.NewReadLimit("covers", coverRequests, 0, c.RequestTimeout)),
+	}
+	register(router, health, p,
+		&readapi.API{Kit: s.kit, Reader: reader, Addresses: s.addresses},
+		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.
+		&readapi.Ledger{Kit: s.kit, Store: ledger.NewStore(s.pools.Read)})
+	readapi.RegisterOpenAPI(router, s.kit)
+	router.NotFoundHandler = requests.Middleware(p.Missing())
+	router.MethodNotAllowedHandler = requests.Middleware(s.kit.MethodNotAllowed(router))
+
+	parts = append(parts,
+		s.operations(opsListener, health),
+		s.requests(listener, registered(s.metrics, httpkit.NewConnections(c.Connections)), router, c.Sandbox))
+	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", listener.Addr())
+	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", opsListener.Addr())
+	if !db.isStandby {
+		db.welcome(ctx, out, now, prefix)
+	}
+	if err := runParts(ctx, parts); err != nil {
+		return fmt.Errorf("serve: %w", err)
+	}
+	logger.InfoContext(ctx, "stopped")
+	return nil
+}
+
+// primary returns the parts that only a service on a primary has, and registers the routes of partners, staff and
+// auditors.
+func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Router, prefix *url.URL) (
+	[]part, *commands.API, error,
+) {
+	pool := s.pools.General
+	s.metrics.MustRegister(projections.NewCollector(pool, s.now), ledger.NewCollector(pool, s.now))
+	keys := access.New(s.pools.Access, s.now)
+	parts := []part{
+		{"keys", always(func(ctx context.Context) { s.saveUsage(ctx, keys) })},
+		// Other replicas are told of appends, and tell of changes of keys and integrations.
+		{"notifications of appends", always(func(ctx context.Context) { s.wake.Notify(ctx, pool, s.logger) })},
+		{"notifications of keys", always(func(ctx context.Context) {
+			database.Listen(ctx, pool.Config().ConnConfig, s.logger,
+				map[string]func(string){access.Channel: func(string) { keys.Forget() }})
+		})},
+		{"announcements", always(func(ctx context.Context) {
+			announcer := staff.Staff{Pool: pool, Actor: staff.ServiceActor, Now: s.now}
+			announcer.Announce(ctx, s.logger)
+		})},
+	}
+	var tail *eventlog.Tail // nil: the relay reads the log on its own
+	if !c.PauseProjections {
+		tail = eventlog.NewTail(pool.Config().ConnConfig, 0)
+		runner, err := projections.NewRunner(projections.Config{Pool: pool, Tail: tail, Wake: s.wake, Logger: s.logger})
+		if err != nil {
+			return nil, nil, err
+		}
+		// Tables of an older generation are there after an upgrade, and after a failover or a restore.
+		upgrade := rebuild.UpgradeConfig{Pool: pool, Now: s.now, Logger: s.logger}
+		parts = append(parts, part{"projections", runner.Run}, part{"rebuilds", always(func(ctx context.Context) {
+			for more := true; more; more = eventlog.Sleep(ctx, upgradeInterval) {
+				rebuild.Upgrade(ctx, upgrade)
+			}
+		})})
+		if !c.PauseLedger {
+			signing, err := c.Ledger.parts(ctx, ledger.SealerConfig{
+				Pool: pool, Tail: tail, Wake: s.wake, Metrics: registered(s.metrics, ledger.NewMetrics()), Clock: s.now,
+				Logger: s.logger,
+			}, c.DataDir, prefix)
+			if err != nil {
+				return nil, nil, fmt.Errorf("start the ledger: %w", err)
+			}
+			parts = append(parts, signing...)
+		}
+	}
+	if c.Relay.URL != "" {
+		metrics := registered(s.metrics, relay.NewMetrics())
+		metrics.AddLag(pool, s.now) //nolint:contextcheck // a scrape has no context
+		p, err := c.Relay.part(ctx, relay.Config{
+			Database: pool.Config().ConnConfig, Tail: tail, Wake: s.wake, Metrics: metrics, Logger: s.logger,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		parts = append(parts, p)
+	}
+
+	limiter := ratelimit.New(s.now)
+	commit := committer.New(committer.Config{
+		Pool: s.pools.Append, Limiter: limiter, Breaker: &eventlog.Breaker{Pool: s.pools.Access, Logger: s.logger},
+		Logger: s.logger, Metrics: registered(s.metrics, committer.NewMetrics()),
+		Timeout: c.RequestTimeout * 4 / 5, Committed: s.wake.Signal,
+	})
+	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "novelgate_committer_queue_commands", Help: "Commands that wait for a batch.",
+	}, func() float64 { return float64(commit.QueueDepth()) }))
+	importing := imports.NewWorker(&imports.Store{Pool: pool, Retention: c.ImportRetention})
+	importing.Committer, importing.Limiter = commit, limiter
+	importing.Now, importing.Logger, importing.Metrics = s.now, s.logger, registered(s.metrics, imports.NewMetrics())
+	importing.Addresses, importing.Problem = s.addresses, s.kit.Problem
+	hooks := &webhooks.Worker{
+		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
+		Sender: webhooks.NewSender(c.Webhooks.AllowCIDR, s.now), Retries: c.Webhooks.Retries, Logger: s.logger,
+		Metrics: registered(s.metrics, webhooks.NewMetrics()),
+	}
+	parts = append(parts,
+		part{"committer", func(ctx context.Context) error { <-ctx.Done(); commit.Close(); return nil }},
+		part{"imports", always(importing.Run)},
+		part{"webhooks", always(hooks.Run)})
+
+	streams := func(name string, most int) *httpkit.ReadLimit {
+		return registered(s.metrics, httpkit.NewReadLimit(name, most, 0, c.RequestTimeout))
+	}
+	partners := &commands.API{
+		Kit: s.kit, Keys: keys, Committer: commit, Limiter: limiter, DB: s.pools.Read,
+		Outcomes: registered(s.metrics, commands.NewOutcomes()), Addresses: s.addresses,
+	}
+	if c.Sandbox {
+		partners.Simulator = commands.NewSimulator()
+	}
+	register(router, partners,
+		&bulk.API{
+			Kit: s.kit, Partners: partners, Committer: commit, Addresses: s.addresses, Draining: s.draining.Load,
+			Outcomes: registered(s.metrics, bulk.NewOutcomes()),
+		},
+		&imports.API{Kit: s.kit, Partners: partners, Limits: limiter, Store: importing.Store, Wake: importing.Wake},
+		&webhooks.API{Kit: s.kit, Partners: partners, Store: hooks.Store, Sender: hooks.Sender},
+		&changes.API{
+			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,
+			Streams: streams("partnerStreams", partnerStreams),
+		},
+		&admin.API{Kit: s.kit, Keys: keys, Pool: pool},
+		&history.API{
+			Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load,
+			Streams: streams("streams", auditorStreams),
+			Authenticate: func(ctx context.Context, h http.Header) (history.Person, error) {
+				user, err := admin.AuthenticateStaffUser(ctx, keys, h, "auditor or staff key", "auditors and staff")
+				if err != nil {
+					return history.Person{}, err
+				}
+				return history.Person{
+					Role: user.Role, Name: user.Name,
+					PersonID: uuid.NullUUID{UUID: user.ID, Valid: true}, KeyID: uuid.NullUUID{UUID: user.KeyID, Valid: true},
+				}, nil
+			},
+		})
+	return parts, partners, nil
+}
+
+// register adds the routes of APIs.
+func register(router *mux.Router, apis ...interface{ Register(router *mux.Router) }) {
+	for _, api := range apis {
+		api.Register(router)
+	}
+}
+
+// upgradeInterval is the time between checks for tables of an older generation, usageInterval that between saves of
+// the last use of keys.
+const (
+	upgradeInterval = 5 * time.Second
+	usageInterval   = 30 * time.Second
+	usageTimeout    = 5 * time.Second
+)
+
+// saveUsage saves when keys were used last, regularly and at the end.
+func (s *shared) saveUsage(ctx context.Context, keys *access.Keys) {
+	for more := true; more; {
+		more = eventlog.Sleep(ctx, usageInterval)
+		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)
+		if err := keys.SaveUsage(saving); err != nil {
+			s.logger.WarnContext(ctx, "last use of keys not saved", slog.Any("error", err))
+		}
+		cancel()
+	}
 }
 
 const (

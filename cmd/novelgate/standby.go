@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -25,9 +23,8 @@ var errPromoted = errors.New("the database server was promoted: this process has
 // errReadersOnly is why the service of a standby is not ready.
 var errReadersOnly = errors.New("the database server is a standby: this service serves readers only")
 
-// serveReadersOnly makes the service serve only readers, after open has failed with database.ErrStandby. It checks that
-// the database of the standby can serve them.
-func (db *databaseServer) serveReadersOnly(ctx context.Context) error {
+// openStandby checks that the database of a standby can serve readers.
+func (db *databaseServer) openStandby(ctx context.Context) error {
 	db.isStandby = true
 	if err := migrations.CheckStandby(ctx, db.pools.General); err != nil {
 		return fmt.Errorf("check the standby: %w", err)
@@ -55,23 +52,14 @@ func (db *databaseServer) awaitPromotion(ctx context.Context) error {
 	return nil
 }
 
-// keyRoutes are the prefixes of the routes that need a key.
-var keyRoutes = []string{"/api/integrations", "/api/admin", "/api/events", "/api/streams", "/api/access-log"}
-
-// readersOnly makes the service of a standby refuse commands, and requests to all routes that need a key: a standby
-// cannot record what auditors read, and learns late of a revoked key.
-func (s *service) readersOnly(kit *httpkit.Kit) mux.MiddlewareFunc {
-	return func(next http.Handler) http.Handler {
-		if !s.db.isStandby {
-			return next
-		}
-		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			isBelow := func(prefix string) bool { return strings.HasPrefix(r.URL.Path, prefix) }
-			if !isRead(r) || slices.ContainsFunc(keyRoutes, isBelow) {
-				kit.Fail(w, r, problem.ReadersOnly(httpkit.RetryAfter))
-				return
-			}
-			next.ServeHTTP(w, r)
+// refuseCommands answers the routes that need a key: a standby cannot record what auditors read, and learns late of a
+// revoked key.
+func refuseCommands(router *mux.Router, kit *httpkit.Kit) {
+	for _, prefix := range []string{
+		"/api/integrations", "/api/admin", "/api/events", "/api/streams", "/api/access-log",
+	} {
+		router.PathPrefix(prefix).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			kit.Fail(w, r, problem.ReadersOnly(httpkit.RetryAfter))
 		})
 	}
 }

@@ -32,15 +32,6 @@ func (f *webhookFlags) validate() error {
 	return nil
 }
 
-// newWebhooks returns the worker that sends changes to webhooks.
-func newWebhooks(s *service, f *webhookFlags) *webhooks.Worker {
-	pool := s.db.pools.General
-	return &webhooks.Worker{
-		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
-		Sender: webhooks.NewSender(f.AllowCIDR, s.now), Retries: f.Retries, Logger: s.logger, Metrics: webhooks.NewMetrics(),
-	}
-}
-
 // webhookFeed adapts the change feed to the worker of webhooks.
 type webhookFeed struct{ *changes.Feed }
 

@@ -92,7 +92,7 @@ func TestServeAStandby(t *testing.T) {
 	primary.crash(t)
 	answered()
 	standby.promote(t)
-	code, message := r.wait(t), "novelgate: serve: the database server was promoted"
+	code, message := r.wait(t), "novelgate: serve: standby: the database server was promoted"
 	if code != 1 || !strings.Contains(r.stderr.String(), message) {
 		t.Errorf("after the promotion it ended with %d\n%s", code, lastLines(r.stderr.String(), 12))
 	}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/url"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"novelgate/internal/httpkit"
+	"novelgate/projections"
+	"novelgate/readapi"
+)
+
+// Limits of concurrency. An open stream may use half a megabyte.
+const (
+	staffRequests  = 64  // requests of staff and auditors in progress
+	staffAnswers   = 4   // of these, answers that are computed at the same time
+	auditorStreams = 100 // open streams of the event history
+	partnerStreams = 100 // open streams of change feeds
+	cardRequests   = 16  // requests for cards, the pictures of link previews
+	cardsDrawn     = 1   // of these, cards that are drawn at the same time
+	coverRequests  = 64  // requests for covers
+)
+
+const (
+	// readTimeout limits the arrival of a request.
+	readTimeout = 15 * time.Second
+	// The write time-outs are limits from the end of a request's header to the end of its response. Readers have less time
+	// (httpkit.ReadLimit), and streams set their own limit for each part.
+	publicWriteTimeout = 2 * readTimeout
+	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
+	// maxHeaderBytes limits the header of a request, together with the 4 KB that net/http adds. 8 KB hold the longest
+	// Idempotency-Key (255 bytes), the fields of tracing and of proxies, and 4 KB of cookies. Most proxies refuse a line
+	// of more than 8 KB.
+	maxHeaderBytes = 4 << 10
+	// drainTimeout is how long a shutdown waits for running requests.
+	drainTimeout = 20 * time.Second
+	// lastRequestsTime is how long requests on open connections are accepted after the listener is closed.
+	lastRequestsTime = 200 * time.Millisecond
+)
+
+// newServer returns an HTTP server with limits on headers, and time-outs against slow clients.
+func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
+	return &http.Server{
+		Handler:           httpkit.LimitFields(httpkit.CloseUnread(handler)),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       readTimeout,
+		WriteTimeout:      writeTimeout,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    maxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(logger.Handler(), slog.LevelDebug),
+		// net/http's own answer to OPTIONS * waits for a body.
+		DisableGeneralOptionsHandler: true,
+	}
+}
+
+// requests is the part that serves partners, staff, auditors and readers. In the end it completes accepted requests.
+func (s *shared) requests(
+	listener net.Listener, connections *httpkit.Connections, router http.Handler, sandbox bool,
+) part {
+	server := newServer(httpkit.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if s.draining.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		if sandbox {
+			w.Header().Set("X-Robots-Tag", "noindex")
+		}
+		router.ServeHTTP(w, r)
+	})), s.logger, publicWriteTimeout)
+	return part{"requests", func(ctx context.Context) error {
+		drained := make(chan struct{})
+		context.AfterFunc(ctx, func() {
+			defer close(drained)
+			signal.Reset(os.Interrupt) // another Ctrl-C ends the process at once
+			s.logger.InfoContext(ctx, "shutting down: completing accepted requests")
+			s.draining.Store(true)
+			// After Shutdown begins, net/http drops newly read requests without a response. So first close the listener, and
+			// let requests on open connections get responses that close the connection.
+			listener.Close() //nolint:errcheck // the server closes it again
+			time.Sleep(lastRequestsTime)
+			shutDown(ctx, server, s.logger)
+		})
+		if err := connections.Serve(server, listener); !isClosed(err) {
+			return err
+		}
+		<-drained
+		return nil
+	}}
+}
+
+// operations is the part that serves operators: metrics, health, profiles.
+func (s *shared) operations(listener net.Listener, health *readapi.Health) part {
+	router := mux.NewRouter()
+	withProjections := *health
+	withProjections.Projections = func(ctx context.Context) (any, error) { return projections.List(ctx, s.pools.General) }
+	withProjections.Register(router)
+	router.Handle("/metrics",
+		promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics, EnableOpenMetrics: true}))
+	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
+	server := newServer(router, s.logger, opsWriteTimeout)
+	return part{"operations", func(ctx context.Context) error {
+		context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // nobody waits for an answer any more
+		if err := server.Serve(listener); !isClosed(err) {
+			return err
+		}
+		return nil
+	}}
+}
+
+// shutDown waits until the running requests of a server are answered, for at most drainTimeout.
+func shutDown(ctx context.Context, server *http.Server, logger *slog.Logger) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
+		server.Close() //nolint:errcheck // drainTimeout has passed
+	}
+}
+
+// isClosed reports whether a server has stopped because it was told to.
+func isClosed(err error) bool {
+	return errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed)
+}
+
+// newRegistry returns a registry with the metrics of the process. Parts register theirs.
+func newRegistry() *prometheus.Registry {
+	b := thisBuild()
+	info := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "novelgate_build_info", Help: "Version, commit and Go version of this process; always 1.",
+		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
+	})
+	info.Set(1)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(info, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return registry
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listen: %w", err)
+	}
+	return listener, nil
+}
+
+// publicURL returns the prefix of the URLs in responses.
+func publicURL(flag string, listening net.Addr) (*url.URL, error) {
+	if flag == "" {
+		address := listening.String()
+		if tcp, ok := listening.(*net.TCPAddr); ok && tcp.IP.IsUnspecified() {
+			// The unspecified address does not work in a link.
+			address = net.JoinHostPort("localhost", strconv.Itoa(tcp.Port))
+		}
+		return &url.URL{Scheme: "http", Host: address}, nil
+	}
+	u, err := url.Parse(strings.TrimRight(flag, "/"))
+	if err != nil {
+		return nil, fmt.Errorf("--public-url: %w", err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", u.Redacted())
+	}
+	return u, nil
+}
