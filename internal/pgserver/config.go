@@ -118,7 +118,7 @@ const (
 //
 // Identifiers are spread evenly over the indexes, so most appends touch pages that were not used recently. Pages that
 // do not fit in shared_buffers are written and read repeatedly; the first change of a page after a checkpoint writes
-// the whole page to the WAL. docs/decisions/0016-database-settings.md has figures.
+// the whole page to the WAL. See docs/architecture.md.
 func machineSettings(memory, disk uint64) map[string]string {
 	buffers := min(max(memory/memoryShare, minBuffers), maxBuffers)
 	return map[string]string{
