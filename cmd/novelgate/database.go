@@ -47,7 +47,7 @@ type databaseServer struct {
 
 	isSandbox  bool // what the database must be marked as
 	isStandby  bool // only readers are served
-	isEmbedded bool // the database is an embedded server, which this process or another one started
+	isEmbedded bool // the database is an embedded server of this process
 	config     pgserver.Config
 	server     *pgserver.Server // the running embedded server; nil without one
 }
@@ -57,7 +57,10 @@ type databaseServer struct {
 func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
-			return fmt.Errorf("start the embedded database: %w", withUserHint(err))
+			if errors.Is(err, pgserver.ErrInUse) {
+				err = fmt.Errorf("%w, perhaps `novelgate serve`: stop that one; a second replica takes the same --database-url", err)
+			}
+			return err
 		}
 		db.isEmbedded, db.url = true, db.server.URL()
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math"
 	"net/url"
@@ -70,7 +69,7 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("%w: start `novelgate serve`, or name a database with --database-url", err)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find the embedded database: %w", withUserHint(err))
+		return "", fmt.Errorf("find the embedded database: %w", err)
 	}
 	return url, nil
 }
@@ -81,23 +80,20 @@ func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) e
 	if f.DatabaseURL != "" {
 		return nil
 	}
+	url, err := pgserver.Find(ctx, f.DataDir)
+	if !errors.Is(err, pgserver.ErrNotRunning) {
+		f.DatabaseURL = url
+		return err
+	}
 	logger := s.logger(slog.LevelInfo)
 	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: logger})
 	if err != nil {
-		return fmt.Errorf("start the embedded database: %w", withUserHint(err))
+		return err
 	}
 	db := &databaseServer{logger: logger, server: server}
 	open.closeLater(func() { db.stop(context.WithoutCancel(ctx)) })
 	f.DatabaseURL = server.URL()
 	return nil
-}
-
-// withUserHint adds to a permission error the users who may use the data directory.
-func withUserHint(err error) error {
-	if !errors.Is(err, fs.ErrPermission) {
-		return err
-	}
-	return fmt.Errorf("%w: run this as the user who runs `novelgate serve`, or as root", err)
 }
 
 // actor returns the actor of this process's events: staff:cli:USER, or staff:cli if the user has no name.

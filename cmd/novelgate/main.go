@@ -138,6 +138,9 @@ var missingSchemaCodes = []string{"42P01", "42703", "42883"}
 // shortens API keys to their prefixes, because messages end up in logs. It removes repeated lines: pgx tries to connect
 // with TLS and without, and reports the same error for both.
 func explain(err error) string {
+	if errors.Is(err, context.Canceled) { // by a signal
+		return "interrupted"
+	}
 	if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && slices.Contains(missingSchemaCodes, pgErr.Code) {
 		return "the database has no schema yet, or an older one (" + pgErr.Message +
 			"): wait until `novelgate serve` has started, or run `novelgate migrate`"

@@ -129,7 +129,7 @@ func findPrograms(ctx context.Context) (found programs, err error) {
 		err = errors.Join(err, fmt.Errorf("python3 -c 'import etcd': %s", lastLine(out)))
 	}
 	var postgresErr error
-	found.postgres, found.as, postgresErr = pgserver.Programs(ctx)
+	found.postgres, found.as, postgresErr = pgserver.Programs(ctx, "pg_basebackup", "pg_rewind", "psql")
 	if err = errors.Join(err, postgresErr); err != nil {
 		err = fmt.Errorf("%w\nInstall what is missing with: sudo apt-get install -y %s", err, Packages)
 	}

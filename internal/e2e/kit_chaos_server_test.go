@@ -34,7 +34,7 @@ type server struct {
 // template is the directory of a stopped server with a migrated database, made once, because initdb and migrations are
 // slow.
 var template = sync.OnceValue(func() (err error) {
-	if templateDir, err = os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-"); err != nil {
+	if templateDir, err = testdb.DataDir(); err != nil {
 		return err
 	}
 	ctx := context.Background()
@@ -89,9 +89,7 @@ func (s *server) stopAtEnd(t testing.TB) {
 		if err := s.ours.Stop(context.Background()); err != nil {
 			t.Errorf("stop PostgreSQL: %v", err)
 		}
-		if log, err := os.ReadFile(filepath.Join(s.dir, "postgres.log")); err == nil {
-			wantNoSecret(t, "the log of PostgreSQL", log)
-		}
+		wantPostgresLogClean(t, s.dir)
 	})
 }
 
@@ -100,8 +98,7 @@ func (s *server) stopAtEnd(t testing.TB) {
 func dataDir(t testing.TB) string {
 	t.Helper()
 	testdb.SkipShort(t)
-	// Not t.TempDir: the name of the test would make the path too long for a socket.
-	dir, err := os.MkdirTemp(testdb.DataPlace(), "novelgate-e2e-")
+	dir, err := testdb.DataDir()
 	if err != nil {
 		t.Fatalf("make data directory: %v", err)
 	}
@@ -315,11 +312,8 @@ func value[T any](t testing.TB, url, query string, args ...any) T {
 func startStandby(t testing.TB, primary *server) *server {
 	t.Helper()
 	standby := &server{dir: dataDir(t)}
-	var err error
-	if standby.ours, err = primary.ours.StartStandby(t.Context(),
-		pgserver.Config{DataDir: standby.dir, StopTimeout: patience, Logger: slog.New(slog.DiscardHandler)}); err != nil {
-		t.Fatalf("start a standby: %v", err)
-	}
+	testdb.CopyServer(t, primary.ours, standby.dir)
+	standby.start(t)
 	standby.stopAtEnd(t)
 	testdb.Eventually(t, "the standby streams", func() bool {
 		return value[int](t, standby.url(), `SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'`) == 1

@@ -371,7 +371,7 @@ func (s *spy) crash(partner *Partner) {
 
 // mayHoldWords are the places that people's words may be in: `personal` of the log, which can be erased, and the read
 // models of comments and their authors.
-var mayHoldWords = []string{"public.events.personal.", "pg_dump of public.events.", "public.posts.", "public.authors."}
+var mayHoldWords = []string{"public.events.personal.", "public.posts.", "public.authors."}
 
 // wantTablesClean looks wherever the database may keep something: keys are nowhere, refused words neither, and accepted
 // words only where they belong.

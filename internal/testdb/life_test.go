@@ -12,8 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
+	"novelgate/internal/osfile"
 	"novelgate/internal/testdb"
 )
 
@@ -24,6 +24,7 @@ const childVariable = "TESTDB_TEST_CHILD"
 func TestChild(t *testing.T) {
 	switch os.Getenv(childVariable) {
 	case "hold": // keep a database until the standard input ends
+		testdb.Must(testdb.DataDir())(t) // as a killed test leaves it
 		fmt.Println("url", testdb.ServerURL(t))
 		query(t, testdb.New(t), `SELECT 'ok'`)
 		_, _ = io.Copy(io.Discard, os.Stdin)
@@ -32,27 +33,25 @@ func TestChild(t *testing.T) {
 	}
 }
 
-// tempDir returns a TMPDIR for children. It is deleted after the test, once the holder of their server has ended.
-func tempDir(t *testing.T) string {
+// tempDir returns a TMPDIR for children that every user can enter, and the shared directory in it. At the end of the
+// test nothing may be left of this.
+func tempDir(t *testing.T) (tmp, shared string) {
 	t.Helper()
-	tmp := t.TempDir()
+	tmp = testdb.Must(os.MkdirTemp("/tmp", "testdb-"))(t)
+	if err := os.Chmod(tmp, 0o711); err != nil {
+		t.Fatal(err)
+	}
+	shared = filepath.Join(tmp, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()))
 	t.Cleanup(func() {
-		holder, err := os.Open(filepath.Join(tmp, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()), "holder"))
-		if os.IsNotExist(err) {
-			return
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = holder.Close() }()
-		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
-			err = syscall.Flock(int(holder.Fd()), syscall.LOCK_EX)
-		}
-		if err != nil {
+		testdb.Eventually(t, "the holder has deleted its directory", func() bool {
+			_, err := os.Stat(shared)
+			return errors.Is(err, os.ErrNotExist)
+		})
+		if err := os.Remove(tmp); err != nil {
 			t.Error(err)
 		}
 	})
-	return tmp
+	return tmp, shared
 }
 
 type child struct {
@@ -96,67 +95,26 @@ func (c *child) kill() {
 	_ = c.cmd.Wait()
 }
 
-// dataOf returns the data directory of the server at url.
-func dataOf(t *testing.T, url string) string {
-	t.Helper()
-	return filepath.Dir(query(t, url, `SHOW data_directory`))
-}
-
-// gone waits until the data of a stopped server has been deleted.
-func gone(t *testing.T, data string) {
-	t.Helper()
-	for range 6000 {
-		if _, err := os.Stat(data); os.IsNotExist(err) {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Errorf("%s is still there", data)
-}
-
-func TestServerStopsWithTheLastUser(t *testing.T) {
+// TestSharedServer: it outlives each of its users, also a killed one, and is there for the next package.
+func TestSharedServer(t *testing.T) {
 	t.Parallel()
-	tmp := tempDir(t)
+	tmp, _ := tempDir(t)
 	first, second := startChild(t, tmp), startChild(t, tmp)
 	if first.url != second.url {
 		t.Errorf("two servers: %s, %s", first.url, second.url)
 	}
-	data := dataOf(t, first.url)
 	first.leave()
 	query(t, second.url, `SELECT 'ok'`)
-	second.leave()
-	gone(t, data)
-
-	third := startChild(t, tmp)
-	query(t, third.url, `SELECT 'ok'`)
+	second.kill()
+	startChild(t, tmp).kill()
 }
 
-func TestKilledUser(t *testing.T) {
-	t.Parallel()
-	user := startChild(t, tempDir(t))
-	data := dataOf(t, user.url)
-	user.kill()
-	gone(t, data)
-}
-
+// TestKilledHolder: the next one deletes what it finds.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
-	tmp := tempDir(t)
+	tmp, shared := tempDir(t)
 	user := startChild(t, tmp)
-	data := dataOf(t, user.url)
-	killHolder(t, tmp)
-	user.kill()
-
-	next := startChild(t, tmp)
-	query(t, next.url, `SELECT 'ok'`)
-	gone(t, data)
-}
-
-// killHolder ends the process that holds the server of the control directory below tmp.
-func killHolder(t *testing.T, tmp string) {
-	t.Helper()
-	holders := testdb.Must(filepath.Glob("/proc/[0-9]*/environ"))(t)
-	for _, environ := range holders {
+	for _, environ := range testdb.Must(filepath.Glob("/proc/[0-9]*/environ"))(t) {
 		content, err := os.ReadFile(environ)
 		if err != nil || !strings.Contains(string(content), "NOVELGATE_TESTDB_HOLDER=") ||
 			!strings.Contains(string(content), "TMPDIR="+tmp+"\x00") {
@@ -164,52 +122,26 @@ func killHolder(t *testing.T, tmp string) {
 		}
 		var pid int
 		testdb.Must(fmt.Sscanf(environ, "/proc/%d/", &pid))(t)
-		process, err := os.FindProcess(pid)
-		if err != nil {
+		if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		if err := process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		awaitUnlocked(t, filepath.Join(tmp, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()), "holder"))
-		return
 	}
-	t.Error("no holder found")
-}
-
-// awaitUnlocked waits until the process that holds a lock has ended.
-func awaitUnlocked(t *testing.T, path string) {
-	t.Helper()
-	file := testdb.Must(os.Open(path))(t)
-	defer func() { _ = file.Close() }()
-	testdb.Eventually(t, path+" is unlocked", func() bool {
-		return syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
+	testdb.Eventually(t, "the holder has ended", func() bool {
+		lock, err := osfile.Lock(shared, os.O_RDONLY, syscall.LOCK_EX|syscall.LOCK_NB)
+		return err == nil && lock.Close() == nil
 	})
-}
-
-// TestServerWaitsForTheNextPackage: between two packages of one `go test`, no process uses the server.
-func TestServerWaitsForTheNextPackage(t *testing.T) {
-	t.Parallel()
-	tmp := tempDir(t)
-	first := startChild(t, tmp)
-	data := dataOf(t, first.url)
-	left := time.Now()
-	first.leave()
-	second := startChild(t, tmp)
-	const linger = 5 * time.Second // for which the server waits; a busy machine may start the second process later
-	if took := time.Since(left); first.url != second.url && took < linger {
-		t.Errorf("the server has not waited %v", took)
+	user.kill()
+	next := startChild(t, tmp)
+	query(t, next.url, `SELECT 'ok'`)
+	if left := testdb.Must(filepath.Glob(filepath.Join(shared, "server-*")))(t); len(left) != 1 {
+		t.Errorf("left over: %v", left)
 	}
-	time.Sleep(6 * time.Second) // longer than a holder waits
-	query(t, second.url, `SELECT 'ok'`)
-	second.leave()
-	gone(t, data)
 }
 
 func TestLeakedGoroutineFailsTheRun(t *testing.T) {
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestChild$")
-	cmd.Env = append(os.Environ(), childVariable+"=leak", "TMPDIR="+tempDir(t))
+	cmd.Env = append(os.Environ(), childVariable+"=leak")
 	out, err := cmd.CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "left goroutines behind") {
 		t.Errorf("%v: %s", err, out)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -17,13 +18,14 @@ import (
 // instead of the shared one.
 const DatabaseURLVariable = "NOVELGATE_TEST_DATABASE_URL"
 
-// shared is the use of the shared server by this process. It begins with the first test that needs a database.
+// shared is the membership of this process in the shared directory. It begins with the first test that needs a server.
 var shared struct {
 	sync.Mutex
 	running bool     // Run has started
-	useLock *os.File // keeps the server running
-	url     string
-	err     error
+	holder  net.Conn // keeps the directory
+	dir     string
+	url     string // of the shared server; "" until a test needs it
+	err     error  // of either
 }
 
 // Run is the body of TestMain, which must do nothing before it:
@@ -35,7 +37,11 @@ var shared struct {
 // property 25 times, because each check costs many statements.
 func Run(m *testing.M) int {
 	if os.Getenv(holderVariable) != "" { // this process was started to run the shared server
-		return hold()
+		if err := hold(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		return 0
 	}
 	for name, value := range map[string]string{"test.parallel": "8", "rapid.checks": "25"} {
 		if flag.Lookup(name) == nil {
@@ -51,45 +57,53 @@ func Run(m *testing.M) int {
 	code := m.Run()
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.useLock != nil {
-		_ = shared.useLock.Close()
+	if shared.holder != nil {
+		_ = shared.holder.Close()
 	}
 	if code != 0 {
 		return code // a failed test may leave goroutines
 	}
-	if err := FindLeaks(); err != nil {
-		fmt.Fprintln(os.Stderr, "FAIL: the tests have left goroutines behind:", err)
-		return 1
-	}
-	return 0
-}
-
-// leakTimeout is how long goroutines may take to end after the last test. It is longer than pgx tries to cancel the
-// statement of a connection that it gives up: 15 seconds.
-const leakTimeout = 20 * time.Second
-
-// FindLeaks returns an error if goroutines are still left after leakTimeout.
-func FindLeaks() (err error) {
-	for deadline := time.Now().Add(leakTimeout); time.Now().Before(deadline); {
-		if err = goleak.Find(); err == nil { // tries for half a second
-			return nil
+	// Goroutines may take longer than pgx tries to cancel the statement of a connection that it gives up: 15 seconds.
+	var leaks error
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); {
+		if leaks = goleak.Find(); leaks == nil { // tries for half a second
+			return 0
 		}
 	}
-	return err
+	fmt.Fprintln(os.Stderr, "FAIL: the tests have left goroutines behind:", leaks)
+	return 1
 }
 
-// serverURL joins the shared server on first use.
+// sharedMember joins the holder on first use, and returns the shared directory.
+func sharedMember() (dir string, err error) {
+	shared.Lock()
+	defer shared.Unlock()
+	err = joinLocked()
+	return shared.dir, err
+}
+
+func joinLocked() error {
+	switch {
+	case !shared.running:
+		return errors.New("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
+	case shared.holder == nil && shared.err == nil:
+		shared.holder, shared.dir, shared.err = join()
+	}
+	return shared.err
+}
+
+// serverURL returns the URL of the shared server, which starts on first use.
 func serverURL() (string, error) {
 	if url := os.Getenv(DatabaseURLVariable); url != "" {
 		return url, nil
 	}
 	shared.Lock()
 	defer shared.Unlock()
-	if !shared.running {
-		return "", errors.New("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
+	if err := joinLocked(); err != nil {
+		return "", err
 	}
-	if shared.url == "" && shared.err == nil {
-		shared.useLock, shared.url, shared.err = join()
+	if shared.url == "" {
+		shared.url, shared.err = askURL(shared.holder)
 	}
 	return shared.url, shared.err
 }

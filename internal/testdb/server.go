@@ -1,17 +1,20 @@
 package testdb
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"io"
 	"io/fs"
-	"log/slog"
 	"maps"
+	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -21,263 +24,247 @@ import (
 )
 
 const (
-	holderVariable = "NOVELGATE_TESTDB_HOLDER" // set for the holder, the process that runs the shared server
-	startTimeout   = 2 * time.Minute           // a first start may have to download PostgreSQL
-	linger         = 5 * time.Second           // from the end of the last test process to that of the server
+	holderVariable = "NOVELGATE_TESTDB_HOLDER" // set for the holder
 	pollInterval   = 20 * time.Millisecond
 )
 
-// control is the directory of the files that test processes and the holder share.
-type control string
-
-func controlDir() (control, error) {
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()))
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("make control directory: %w", err)
+// sharedDir returns the directory of the holder and of all servers of tests: in $TMPDIR if set, otherwise in memory if
+// there is room.
+func sharedDir() (string, error) {
+	place := os.TempDir()
+	var stat syscall.Statfs_t
+	const memory, room = "/dev/shm", 1 << 30
+	if os.Getenv("TMPDIR") == "" && syscall.Statfs(memory, &stat) == nil &&
+		stat.Bavail*uint64(stat.Bsize) >= room { //nolint:gosec // a block size is positive
+		place = memory
+	}
+	dir := filepath.Join(place, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()))
+	// As root, PostgreSQL runs as another user, who must pass. What is in the directory is private.
+	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // see above
+		return "", fmt.Errorf("make directory: %w", err)
 	}
 	info, err := os.Lstat(dir)
 	if err != nil {
-		return "", fmt.Errorf("inspect control directory: %w", err)
+		return "", fmt.Errorf("inspect directory: %w", err)
 	}
 	// Its parent may be writable for all users.
 	if stat, ok := info.Sys().(*syscall.Stat_t); !info.IsDir() || !ok || int(stat.Uid) != os.Geteuid() {
 		return "", fmt.Errorf("%s is not a directory of this user: remove it", dir)
 	}
-	return control(dir), nil
+	return dir, nil
 }
 
-func (c control) file(name string) string { return filepath.Join(string(c), name) }
-
-// lock opens and locks a file, waiting unless how contains LOCK_NB. The lock ends when the file is closed or the
-// process ends.
-func (c control) lock(name string, how int) (*os.File, error) {
-	return osfile.Lock(c.file(name), os.O_RDWR|os.O_CREATE, how)
-}
-
-// join returns the URL of the shared server, after starting a holder if there is none. The server lives at least until
-// useLock is closed.
-func join() (useLock *os.File, url string, err error) {
-	c, err := controlDir()
-	if err != nil {
-		return nil, "", err
-	}
-	start, err := c.lock("start", syscall.LOCK_EX)
-	if err != nil {
-		return nil, "", err
-	}
-	defer func() { _ = start.Close() }()
-	// This waits for a holder that is shutting down.
-	if useLock, err = c.lock("users", syscall.LOCK_SH); err != nil {
-		return nil, "", err
-	}
-	if url, err = c.server(); err != nil {
-		return nil, "", errors.Join(err, useLock.Close())
-	}
-	return useLock, url, nil
-}
-
-// server waits until the holder's server answers, and returns its URL. It starts a holder if there is none.
-func (c control) server() (string, error) {
-	var ended func() bool // whether the holder that this process has started has ended; nil: it has started none
-	for deadline := time.Now().Add(startTimeout); time.Now().Before(deadline); time.Sleep(pollInterval) {
-		held, err := c.isHeld()
-		if err != nil {
-			return "", err
+// join returns a connection to the holder, after starting one if there is none.
+func join() (conn net.Conn, dir string, err error) {
+	var ended func() error // nil until this process has started a holder
+	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		if dir, err = sharedDir(); err != nil { // an ending holder has removed it
+			return nil, "", err
 		}
-		if held {
-			if url, err := os.ReadFile(c.file("url")); err == nil && execute(string(url), `SELECT 1`) == nil {
-				return string(url), nil
+		if conn, err = net.Dial("unix", filepath.Join(dir, "socket")); err == nil { //nolint:noctx // answers at once
+			if _, err = io.ReadFull(conn, make([]byte, len(welcome))); err == nil {
+				return conn, dir, nil
 			}
+			_ = conn.Close() // that one is ending
+		}
+		if ended != nil {
+			err = ended()
+		}
+		switch {
+		case errors.Is(err, errRuns):
 			continue
+		case ended != nil && err != nil:
+			return nil, "", err
 		}
-		if ended == nil {
-			if ended, err = c.startHolder(); err != nil {
-				return "", err
-			}
-		}
-		if ended() {
-			output, err := os.ReadFile(c.file("log"))
-			return "", errors.Join(fmt.Errorf("the test server does not start: %s", output), err)
+		if ended, err = startHolder(); err != nil {
+			return nil, "", err
 		}
 	}
-	return "", fmt.Errorf("the test server does not answer within %v", startTimeout)
+	return nil, "", fmt.Errorf("no test server within %v: %w", Patience, err)
 }
 
-// isHeld reports whether a holder runs.
-func (c control) isHeld() (bool, error) {
-	probe, err := c.lock("holder", syscall.LOCK_SH|syscall.LOCK_NB)
-	if errors.Is(err, osfile.ErrLocked) {
-		return true, nil
-	}
-	if err != nil {
-		return false, err
-	}
-	return false, probe.Close()
-}
+const welcome = "welcome\n"
 
-// startHolder starts this test binary once more, as the holder.
-func (c control) startHolder() (ended func() bool, err error) {
+var errRuns = errors.New("it has not ended")
+
+// startHolder starts this test binary once more, as the holder. ended returns errRuns, or how the process has ended.
+func startHolder() (ended func() error, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find test binary: %w", err)
 	}
-	// A killed holder leaves its URL, and its server may still answer for a moment.
-	if err := os.Remove(c.file("url")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the URL of an earlier server: %w", err)
-	}
-	log, err := os.OpenFile(c.file("log"), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	output, err := os.CreateTemp("", "novelgate-testdb-*")
 	if err != nil {
-		return nil, fmt.Errorf("open log of the holder: %w", err)
+		return nil, fmt.Errorf("make a file for its messages: %w", err)
 	}
-	defer func() { _ = log.Close() }()
+	_ = os.Remove(output.Name())
 	cmd := exec.Command(self) //nolint:gosec,noctx // it outlives this process
-	cmd.Dir = string(c)
+	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), holderVariable+"=1")
-	cmd.Stdout, cmd.Stderr = log, log // not those of this process: go test waits until they are closed
+	cmd.Stdout, cmd.Stderr = output, output // not those of this process: go test waits until they are closed
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("start holder: %w", err)
+		return nil, errors.Join(fmt.Errorf("start holder: %w", err), output.Close())
 	}
-	return func() bool {
-		pid, err := syscall.Wait4(cmd.Process.Pid, nil, syscall.WNOHANG, nil)
-		return err == nil && pid == cmd.Process.Pid
+	return func() error {
+		var status syscall.WaitStatus
+		if pid, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG, nil); err == nil && pid == 0 {
+			return errRuns
+		}
+		defer output.Close() //nolint:errcheck // it was only read
+		if status.ExitStatus() == 0 {
+			return nil // another holder was faster
+		}
+		text, err := io.ReadAll(io.NewSectionReader(output, 0, 1<<20))
+		return errors.Join(fmt.Errorf("the holder has ended: %s", text), err)
 	}, nil
 }
 
-// hold is the main function of the holder. It returns the exit code.
-func hold() int {
+// hold is the main function of the holder: it serves until no test process is connected for a while.
+func hold() error {
+	const linger = 5 * time.Second // go test may be about to start the next package
 	// A Ctrl-C ends the tests, and then the holder ends.
 	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
-	c, err := controlDir()
-	if err == nil {
-		err = c.hold(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return 0
-}
-
-// hold starts the server, serves it, and deletes its data at the end.
-func (c control) hold(ctx context.Context) error {
-	holder, err := c.lock("holder", syscall.LOCK_EX)
+	dir, err := sharedDir()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = holder.Close() }()
-	data, err := c.makeData()
+	lock, err := osfile.Lock(dir, os.O_RDONLY, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, osfile.ErrLocked) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
-	defer func() { _ = os.RemoveAll(data) }()
-	server, err := pgserver.Start(ctx, pgserver.Config{
-		DataDir: data, StopTimeout: 5 * time.Second, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)),
-		Settings: map[string]string{ // the data need not survive
-			"fsync": "off", "full_page_writes": "off", "max_connections": "800", "shared_buffers": "64MB",
-			"autovacuum": "off", // a template with a connected worker cannot be copied
-		},
-	})
+	defer func() { _ = lock.Close() }() // at last
+	locked, err := lock.Stat()
 	if err != nil {
+		return fmt.Errorf("inspect the lock: %w", err)
+	}
+	if there, err := os.Stat(dir); err != nil || !os.SameFile(locked, there) {
+		return nil // its holder has removed it meanwhile
+	}
+	if err := removeContents(dir); err != nil { // of a killed holder
 		return err
 	}
-	useLock, err := c.serve(ctx, server)
-	err = errors.Join(err, server.Stop(context.WithoutCancel(ctx)), os.Remove(c.file("url")), os.RemoveAll(data),
-		holder.Close())
-	if useLock != nil {
-		_ = useLock.Close() // after holder, so that a process that waits for users finds no holder
-	}
-	return err
-}
-
-// serve publishes the URL of the server, and waits until no test process uses it. It returns the lock that new
-// processes wait for, or nil if the holder shall end earlier.
-func (c control) serve(ctx context.Context, server *pgserver.Server) (useLock *os.File, err error) {
-	url, err := databaseURL(server.URL(), maintenanceDatabase)
+	listener, err := net.Listen("unix", filepath.Join(dir, "socket")) //nolint:noctx // no look-up
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("listen for tests: %w", err)
 	}
-	if err := os.WriteFile(c.file("url"), []byte(url), 0o600); err != nil {
-		return nil, fmt.Errorf("publish the URL: %w", err)
-	}
-	unused := make(chan *os.File, 1)
-	go func() { unused <- c.awaitUnused() }()
-	select {
-	case <-ctx.Done():
-		return nil, nil
-	case <-server.Done():
-		return nil, errors.New("the server has ended by itself")
-	case useLock := <-unused:
-		return useLock, nil
-	}
-}
-
-// awaitUnused returns when no test process has run for a while. It returns the lock that new processes wait for.
-func (c control) awaitUnused() *os.File {
-	for {
-		if useLock, err := c.lock("users", syscall.LOCK_EX); err == nil {
-			_ = useLock.Close()
-		}
-		time.Sleep(linger)
-		if useLock, err := c.lock("users", syscall.LOCK_EX|syscall.LOCK_NB); err == nil {
-			return useLock
-		}
-	}
-}
-
-// makeData deletes the data of killed holders and makes a directory for the data. A digest of the control directory in
-// its name keeps holders with different control directories apart.
-func (c control) makeData() (string, error) {
-	digest := fnv.New64a()
-	_, _ = digest.Write([]byte(c)) // never fails
-	prefix := fmt.Sprintf("novelgate-testdb-data-%d-%x-", os.Geteuid(), digest.Sum64())
-	for _, place := range []string{memoryDir, os.TempDir()} {
-		leftovers, err := filepath.Glob(filepath.Join(place, prefix+"*"))
-		if err != nil {
-			return "", fmt.Errorf("look for leftovers: %w", err)
-		}
-		for _, leftover := range leftovers {
-			if err := removeData(leftover); err != nil {
-				return "", fmt.Errorf("delete leftovers: %w", err)
+	defer func() { _ = removeContents(dir); _ = os.Remove(dir) }()
+	server := &sharedServer{dir: dir, ended: cancel}
+	defer func() { server.stop() }()
+	came, left := make(chan net.Conn), make(chan struct{})
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
 			}
+			came <- conn
+		}
+	}()
+	for users := 0; ; {
+		var unused <-chan time.Time
+		if users == 0 {
+			unused = time.After(linger)
+		}
+		select {
+		case conn := <-came:
+			users++
+			go func() { server.serve(ctx, conn); left <- struct{}{} }()
+		case <-left:
+			users--
+		case <-unused:
+			return listener.Close()
+		case <-ctx.Done():
+			return listener.Close()
 		}
 	}
-	return makeServerDir(prefix)
 }
 
-// removeData deletes the data of a server that may still write there until it ends by itself.
-func removeData(dir string) (err error) {
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(pollInterval) {
-		if err = os.RemoveAll(dir); err == nil {
+// removeContents deletes what is in the shared directory. Servers of killed tests and holders may still write there
+// until they end by themselves.
+func removeContents(dir string) (err error) {
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(pollInterval) {
+		var entries []os.DirEntry
+		if entries, err = os.ReadDir(dir); err == nil && len(entries) == 0 {
 			return nil
 		}
+		for _, entry := range entries {
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+		}
 	}
 	return err
 }
 
-const (
-	memoryDir  = "/dev/shm"
-	memoryRoom = 1 << 30 // bytes that must be free there
-)
-
-// DataPlace returns the directory for the data of servers: in memory if it has room.
-func DataPlace() string {
-	var stat syscall.Statfs_t
-	if err := syscall.Statfs(memoryDir, &stat); err != nil ||
-		stat.Bavail*uint64(stat.Bsize) < memoryRoom { //nolint:gosec // a block size is positive
-		return os.TempDir()
-	}
-	return memoryDir
+// sharedServer is the server of the holder. The first test that needs it starts it.
+type sharedServer struct {
+	dir   string
+	ended func() // called when the server has ended by itself
+	once  sync.Once
+	pg    *pgserver.Server
+	err   error
 }
 
-// makeServerDir makes a directory for the data of a server, with a path that is short enough for a socket. For root,
-// PostgreSQL runs as another user, who must pass through the directory; its own directories are private.
-func makeServerDir(prefix string) (string, error) {
-	dir, err := os.MkdirTemp(DataPlace(), prefix)
+// serve answers each line of a test process with the URL of the server, until the process ends.
+func (s *sharedServer) serve(ctx context.Context, conn net.Conn) {
+	_, _ = io.WriteString(conn, welcome) // a process that has ended is noticed by reading
+	for lines := bufio.NewScanner(conn); lines.Scan(); {
+		s.once.Do(func() {
+			s.pg, s.err = pgserver.Start(ctx, pgserver.Config{
+				DataDir: filepath.Join(s.dir, "shared"), StopTimeout: 5 * time.Second,
+				Settings: map[string]string{ // the data need not survive
+					"fsync": "off", "full_page_writes": "off", "max_connections": "800", "shared_buffers": "64MB",
+					"autovacuum": "off", // a template with a connected worker cannot be copied
+				},
+			})
+			if s.err == nil {
+				go func() { <-s.pg.Done(); s.ended() }()
+			}
+		})
+		if s.err != nil {
+			_, _ = fmt.Fprintf(conn, "%q\n", s.err.Error())
+		} else {
+			_, _ = fmt.Fprintln(conn, s.pg.URL())
+		}
+	}
+	_ = conn.Close()
+}
+
+func (s *sharedServer) stop() {
+	s.once.Do(func() {}) // waits for a start
+	if s.pg != nil {
+		_ = s.pg.Stop(context.Background()) // its data is deleted
+	}
+}
+
+// askURL returns the URL of the shared server.
+func askURL(holder net.Conn) (string, error) {
+	if _, err := io.WriteString(holder, "url\n"); err != nil {
+		return "", fmt.Errorf("ask for the server: %w", err)
+	}
+	answer, err := bufio.NewReader(holder).ReadString('\n')
+	if err != nil {
+		return "", fmt.Errorf("the holder of the server has ended: %w", err)
+	}
+	if answer = strings.TrimSpace(answer); strings.HasPrefix(answer, `"`) {
+		return "", fmt.Errorf("start the shared server: %s", answer)
+	}
+	return databaseURL(answer, maintenanceDatabase)
+}
+
+// DataDir makes a directory for the data of a server, with a path that is short enough for a socket. When all test
+// processes have ended, what is left of it is deleted.
+func DataDir() (string, error) {
+	dir, err := sharedMember()
 	if err == nil {
-		err = os.Chmod(dir, 0o711) //nolint:gosec // see above
+		dir, err = os.MkdirTemp(dir, "server-")
+	}
+	if err == nil {
+		err = os.Chmod(dir, 0o711) //nolint:gosec // as the shared directory
 	}
 	if err != nil {
 		return "", fmt.Errorf("make a data directory: %w", err)
@@ -290,24 +277,16 @@ func makeServerDir(prefix string) (string, error) {
 // of a server share: roles, autovacuum, recovery.
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
-	_, url := newServer(t, pgserver.Start, settings)
-	return url
+	server := newServer(t, Must(DataDir())(t), settings)
+	return Must(withConnectTimeout(server.URL()))(t)
 }
 
-func newServer(
-	t testing.TB, start func(context.Context, pgserver.Config) (*pgserver.Server, error), settings map[string]string,
-) (server *pgserver.Server, url string) {
+func newServer(t testing.TB, dir string, settings map[string]string) *pgserver.Server {
 	t.Helper()
-	dir, err := makeServerDir("novelgate-server-")
-	if err != nil {
-		t.Fatalf("testdb: %v", err)
-	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	all := map[string]string{"fsync": "off", "shared_buffers": "16MB"}
 	maps.Copy(all, settings)
-	server, err = start(t.Context(), pgserver.Config{
-		DataDir: dir, Settings: all, StopTimeout: Patience, Logger: slog.New(slog.DiscardHandler),
-	})
+	server, err := pgserver.Start(t.Context(), pgserver.Config{DataDir: dir, Settings: all, StopTimeout: Patience})
 	if err != nil {
 		t.Fatalf("testdb: start a server: %v", err)
 	}
@@ -316,8 +295,5 @@ func newServer(
 			t.Errorf("testdb: stop the server: %v", err)
 		}
 	})
-	if url, err = withConnectTimeout(server.URL()); err != nil {
-		t.Fatalf("testdb: %v", err)
-	}
-	return server, url
+	return server
 }

@@ -2,6 +2,11 @@ package testdb
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -21,11 +26,14 @@ type Standby struct {
 // NewSynchronousPair starts a server that belongs only to this test, with the schema, and a synchronous standby.
 func NewSynchronousPair(t testing.TB) (primary string, s *Standby) {
 	t.Helper()
-	server, primary := newServer(t, pgserver.Start, nil)
+	server := newServer(t, Must(DataDir())(t), nil)
+	primary = Must(withConnectTimeout(server.URL()))(t)
 	if err := migrations.Up(t.Context(), primary); err != nil {
 		t.Fatal(err)
 	}
-	_, standby := newServer(t, server.StartStandby, nil)
+	dir := Must(DataDir())(t)
+	CopyServer(t, server, dir)
+	standby := Must(withConnectTimeout(newServer(t, dir, nil).URL()))(t)
 	s = &Standby{URL: standby, primary: Connect(t, primary), standby: Connect(t, standby)}
 	s.source = Value[string](t, s.standby, `SHOW primary_conninfo`)
 	Exec(t, s.primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
@@ -33,6 +41,28 @@ func NewSynchronousPair(t testing.TB) (primary string, s *Standby) {
 	s.await(t, true)
 	Exec(t, s.primary, `CHECKPOINT`) // commits wait once the checkpointer has read the setting, too
 	return primary, s
+}
+
+// CopyServer copies a running server into an empty data directory. pgserver.Start there starts a hot standby.
+func CopyServer(t testing.TB, primary *pgserver.Server, dir string) {
+	t.Helper()
+	from := Value[string](t, Connect(t, primary.URL()), `SHOW data_directory`)
+	to := filepath.Join(dir, filepath.Base(from))
+	owner, ok := Must(os.Stat(from))(t).Sys().(*syscall.Stat_t)
+	err := os.Mkdir(to, 0o700)
+	if err == nil && ok {
+		err = os.Chown(to, int(owner.Uid), int(owner.Gid))
+	}
+	if err != nil {
+		t.Fatalf("testdb: make a directory for the copy: %v", err)
+	}
+	command := primary.Command(t.Context(), "pg_basebackup", "--pgdata="+to, "--checkpoint=fast", "--no-sync",
+		"--write-recovery-conf", "--dbname="+primary.URL())
+	if output, err := command.CombinedOutput(); errors.Is(err, fs.ErrNotExist) {
+		t.Skip("this PostgreSQL has no pg_basebackup: set PG_BINDIR to a whole installation")
+	} else if err != nil {
+		t.Fatalf("testdb: copy the primary: %v\n%s", err, output)
+	}
 }
 
 // Cut ends the replication. Commits of the primary wait from now on.

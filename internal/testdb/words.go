@@ -1,15 +1,7 @@
 package testdb
 
 import (
-	"bytes"
 	"context"
-	"encoding/hex"
-	"errors"
-	"io/fs"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 )
 
@@ -33,74 +25,16 @@ WHERE s.schemaname <> 'information_schema' AND s.schemaname !~ '^pg_' AND EXISTS
     WHERE strpos(samples, word) > 0 OR strpos(samples, encode(convert_to(word, 'UTF8'), 'hex')) > 0)
 ORDER BY 1`
 
-// FindWords lists the places in a database that contain one of the words: columns, as schema.table.column; planner
-// statistics, as "statistics of schema.table.column"; and the dumped data of tables, as "pg_dump of schema.table".
-// Words are printable ASCII without a backslash. If there is no suitable pg_dump (see Dump), dumps are not searched.
-func FindWords(t testing.TB, databaseURL string, words ...string) []string {
+// FindWords lists the places in a database that contain one of the words: columns, as schema.table.column; and planner
+// statistics, as "statistics of schema.table.column". Words are printable ASCII without a backslash.
+func FindWords(t testing.TB, databaseURL string, words ...string) (held []string) {
 	t.Helper()
 	conn := Connect(t, databaseURL)
 	defer func() { _ = conn.Close(context.Background()) }()
-	var held []string
 	for _, column := range Values[[]string](t, conn, columnsSQL) {
 		if Value[bool](t, conn, column[1], words) {
 			held = append(held, column[0])
 		}
 	}
-	held = append(held, Values[string](t, conn, sampledSQL, words)...)
-	if dump, ok := Dump(t, databaseURL); ok {
-		held = append(held, findInDump(dump, words)...)
-	}
-	return held
-}
-
-// Dump returns the output of pg_dump for a database: plain text, all schemas. It uses the pg_dump beside the server's
-// programs, or one on PATH; false when none is as new as the server.
-func Dump(t testing.TB, databaseURL string) ([]byte, bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
-	defer cancel()
-	conn := Connect(t, databaseURL)
-	defer func() { _ = conn.Close(ctx) }()
-	programs := []string{"pg_dump"}
-	var bindir string // unknown if the role may not read it
-	if err := conn.QueryRow(ctx, `SELECT setting FROM pg_config WHERE name = 'BINDIR'`).Scan(&bindir); err == nil {
-		programs = append([]string{filepath.Join(bindir, "pg_dump")}, programs...)
-	}
-	for _, program := range programs {
-		var output bytes.Buffer
-		cmd := exec.CommandContext(ctx, program, "--format=plain", "--dbname="+databaseURL) //nolint:gosec // found as a shell would
-		cmd.Stderr = &output
-		switch dump, err := cmd.Output(); {
-		case err == nil:
-			return dump, true
-		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, exec.ErrNotFound) &&
-			!strings.Contains(output.String(), "server version mismatch"):
-			t.Fatalf("testdb: %s: %v\n%s", program, err, &output)
-		}
-	}
-	t.Log("there is no pg_dump for this server")
-	return nil, false
-}
-
-// findInDump lists the tables whose dumped data contains one of the words, as text or as bytes in hexadecimal digits.
-func findInDump(dump []byte, words []string) (held []string) {
-	sought := make([][]byte, 0, 2*len(words))
-	for _, word := range words {
-		sought = append(sought, []byte(word), []byte(hex.EncodeToString([]byte(word))))
-	}
-	table := "the schema"
-	for line := range bytes.Lines(dump) {
-		if rest, ok := bytes.CutPrefix(line, []byte("COPY ")); ok {
-			name, _, _ := strings.Cut(string(rest), " ")
-			table = name
-		}
-		if slices.ContainsFunc(sought, func(word []byte) bool { return bytes.Contains(line, word) }) &&
-			!slices.Contains(held, "pg_dump of "+table) {
-			held = append(held, "pg_dump of "+table)
-		}
-		if bytes.HasPrefix(line, []byte(`\.`)) {
-			table = "the schema"
-		}
-	}
-	return held
+	return append(held, Values[string](t, conn, sampledSQL, words)...)
 }

@@ -2,10 +2,7 @@
 
 package pgserver
 
-import "errors"
-
-// grantPassage is only implemented on Linux.
-func grantPassage(string, int) error { return errors.ErrUnsupported }
+const diesWithParent = false
 
 // memory returns 0: unknown.
 func memory() uint64 { return 0 }
