@@ -243,7 +243,7 @@ func (s *Server) initdb(ctx context.Context) error {
 func (s *Server) launchAfterPredecessor(ctx context.Context) error {
 	const patience, interval = time.Minute, 200 * time.Millisecond
 	for began, waits := time.Now(), false; ; waits = true {
-		s.removeReusedPID()
+		s.removeStalePIDs()
 		err := s.launch(ctx)
 		if err == nil || ctx.Err() != nil || time.Since(began) > patience ||
 			!strings.Contains(err.Error(), `lock file "postmaster.pid" already exists`) &&
@@ -265,21 +265,22 @@ func (s *Server) launchAfterPredecessor(ctx context.Context) error {
 	}
 }
 
-// removeReusedPID removes the postmaster.pid of a killed server whose process id another process has now, in a container
+// removeStalePIDs removes the postmaster.pid of a killed server whose process id another process has now, in a container
 // perhaps a thread of this one. PostgreSQL would take it for its predecessor. Without the file PostgreSQL still finds
-// surviving processes of the predecessor, by their shared memory.
-func (s *Server) removeReusedPID() {
+// surviving processes of the predecessor, by their shared memory. The lock of the socket has the same process id; a copy
+// by pg_basebackup has only this lock.
+func (s *Server) removeStalePIDs() {
 	file := filepath.Join(s.cluster, "postmaster.pid")
 	content, err := os.ReadFile(file)
-	if err != nil {
-		return
-	}
-	pid, _, _ := strings.Cut(string(content), "\n")
-	// A postmaster works in its data directory. Without an answer, PostgreSQL knows better.
-	if place, err := os.Readlink("/proc/" + pid + "/cwd"); err == nil && place != s.cluster {
+	if err == nil {
+		// A postmaster works in its data directory. Without an answer, PostgreSQL knows better.
+		pid, _, _ := strings.Cut(string(content), "\n")
+		if place, err := os.Readlink("/proc/" + pid + "/cwd"); err != nil || place == s.cluster {
+			return
+		}
 		_ = os.Remove(file)
-		_ = os.Remove(filepath.Join(s.cluster, socketName+".lock")) // has the same process id
 	}
+	_ = os.Remove(filepath.Join(s.cluster, socketName+".lock"))
 }
 
 // launch starts the child and waits until it answers.
@@ -318,13 +319,18 @@ func (s *Server) launch(ctx context.Context) error {
 		return nil
 	}
 	stopErr := s.stop(context.WithoutCancel(ctx))
-	// What the child has written, and then the log that it has opened since.
+	// What the child has written, and then the log that it has opened since. Another process writes that.
 	said, _ := io.ReadAll(io.NewSectionReader(output, 0, 1<<20))
-	logs, _ := filepath.Glob(filepath.Join(s.cluster, "log", "*"))
-	for _, log := range logs {
-		if info, statErr := os.Stat(log); statErr == nil && info.ModTime().After(began) {
-			content, _ := os.ReadFile(log)
-			said = append([]byte(lastLines(string(said), 6)+"\n"), content...)
+	said = []byte(lastLines(string(said), 6) + "\n")
+	collects := strings.Contains(string(said), "logging collector")
+	for deadline := time.Now().Add(2 * time.Second); collects && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		logs, _ := filepath.Glob(filepath.Join(s.cluster, "log", "*"))
+		for _, log := range logs {
+			info, statErr := os.Stat(log)
+			if content, _ := os.ReadFile(log); statErr == nil && info.ModTime().After(began) &&
+				strings.Contains(string(content), "database system is shut down") {
+				said, collects = append(said, content...), false
+			}
 		}
 	}
 	return errors.Join(fmt.Errorf("%w; PostgreSQL says:\n%s", err, lastLines(string(said), 18)), stopErr)
