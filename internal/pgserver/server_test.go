@@ -109,7 +109,13 @@ func TestRefusedConnection(t *testing.T) {
 	server := start(t, pgserver.Config{DataDir: dir, Settings: map[string]string{
 		"max_connections": "1", "superuser_reserved_connections": "0", "max_wal_senders": "0", "autovacuum": "off",
 	}})
-	testdb.Connect(t, server.URL())
+	testdb.Eventually(t, "the connection of the start is closed", func() bool {
+		conn, err := pgx.Connect(t.Context(), server.URL())
+		if err == nil {
+			t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		}
+		return err == nil
+	})
 	_, err := pgserver.Find(t.Context(), dir)
 	if errors.Is(err, pgserver.ErrNotRunning) || err == nil || !strings.Contains(err.Error(), "too many clients") {
 		t.Errorf("error = %v", err)

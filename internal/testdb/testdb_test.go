@@ -61,7 +61,7 @@ func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 		parent := context.WithoutCancel(t.Context())
 		t.Cleanup(func() { go func() { _ = conn.Close(parent) }() })
 	})
-	if len(name) > 63 || !strings.HasPrefix(name, "novelgate_test_testdatabaseisdrop_") {
+	if len(name) > 63 || !strings.HasPrefix(name, "novelgate_test_testdatabaseisdropped") {
 		t.Errorf("name %q", name)
 	}
 	if got := query(t, testdb.ServerURL(t), `SELECT count(*)::text FROM pg_database WHERE datname = $1`,
