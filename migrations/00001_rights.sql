@@ -1,4 +1,4 @@
--- Rights in this database. The role of analysts may read the schema analytics and nothing else; the views are in 00009_analytics.sql.
+-- Rights in this database. The role of analysts may read the schema analytics and nothing else; the views are in 00008_analytics.sql.
 
 -- +goose Up
 CREATE SCHEMA analytics;

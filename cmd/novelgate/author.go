@@ -145,7 +145,6 @@ func (c *authorErase) Run(ctx context.Context, out *output, s *staff.Staff, name
 			{"author", erased.AuthorID},
 			{"comments", erased.Comments},
 			{"decisions", erased.Decisions},
-			{"lines", erased.Lines},
 			{"erased", formatTime(&erased.ErasedAt)},
 		})
 		if !c.Vacuum {
@@ -189,7 +188,7 @@ const applyTimeout = 30 * time.Second
 // rows, because index entries have identifiers. ANALYZE samples the tables again. pg_statistic comes last, to remove
 // the old samples from it. A role without permission for pg_statistic gets a warning.
 const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE)
-    events, posts, authors, author_decisions, import_chunks, pg_catalog.pg_statistic`
+    events, posts, authors, author_decisions, pg_catalog.pg_statistic`
 
 // vacuumErased removes an erased author's data from files and statistics. It first waits until the projections have
 // applied the erasure: vacuum removes only deleted rows.

@@ -22,7 +22,6 @@ import (
 	"novelgate/commands/admin"
 	"novelgate/commands/bulk"
 	"novelgate/commands/committer"
-	"novelgate/commands/imports"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
@@ -50,11 +49,10 @@ type serveCommand struct {
 	PublicURL string    `env:"NOVELGATE_PUBLIC_URL" placeholder:"URL" help:"Prefix of the URLs in responses, the same for all replicas (default: the listening address)."`
 	Site      siteFlags `embed:""`
 
-	RequestTimeout  time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
-	Readers         int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
-	Connections     int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
-	ImportRetention time.Duration `env:"NOVELGATE_IMPORT_RETENTION" default:"168h" help:"How long lines and results of a bulk import are kept, and an import without any change stays open (default: ${default})."`
-	Webhooks        webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
+	RequestTimeout time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
+	Readers        int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
+	Connections    int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
+	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
 	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"20" placeholder:"N" help:"Maximum number of connections to the database (default: ${default})."`
 
@@ -92,9 +90,6 @@ func (c *serveCommand) Validate() error {
 	}
 	if c.DatabaseConnections < database.LeastConnections {
 		return fmt.Errorf("--database-connections must be at least %d", database.LeastConnections)
-	}
-	if c.ImportRetention <= 0 {
-		return errors.New("--import-retention must be positive")
 	}
 	if err := c.Webhooks.validate(); err != nil {
 		return err
@@ -272,10 +267,6 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 	s.metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "novelgate_committer_queue_commands", Help: "Commands that wait for a batch.",
 	}, func() float64 { return float64(commit.QueueDepth()) }))
-	importing := imports.NewWorker(&imports.Store{Pool: pool, Retention: c.ImportRetention})
-	importing.Committer, importing.Limiter = commit, limiter
-	importing.Now, importing.Logger, importing.Metrics = s.now, s.logger, registered(s.metrics, imports.NewMetrics())
-	importing.Addresses, importing.Problem = s.addresses, s.kit.Problem
 	hooks := &webhooks.Worker{
 		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
 		Sender: webhooks.NewSender(c.Webhooks.AllowCIDR, s.now), Retries: c.Webhooks.Retries, Logger: s.logger,
@@ -283,7 +274,6 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 	}
 	parts = append(parts,
 		part{"committer", func(ctx context.Context) error { <-ctx.Done(); commit.Close(); return nil }},
-		part{"imports", always(importing.Run)},
 		part{"webhooks", always(hooks.Run)})
 
 	streams := func(name string, most int) *httpkit.ReadLimit {
@@ -301,7 +291,6 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 			Kit: s.kit, Partners: partners, Committer: commit, Addresses: s.addresses, Draining: s.draining.Load,
 			Outcomes: registered(s.metrics, bulk.NewOutcomes()),
 		},
-		&imports.API{Kit: s.kit, Partners: partners, Limits: limiter, Store: importing.Store, Wake: importing.Wake},
 		&webhooks.API{Kit: s.kit, Partners: partners, Store: hooks.Store, Sender: hooks.Sender},
 		&changes.API{
 			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,

@@ -108,8 +108,8 @@ func (a *API) respond(w http.ResponseWriter, r *http.Request, caller *access.Int
 	}
 	answers := make(chan answer, len(lines)) // a client that reads slowly does not hold up the execution
 	e := &execution{API: a, caller: caller, checkedAt: a.Now(), requestID: httpkit.RequestID(r.Context())}
-	e.readmit = func() (*access.Integration, error) {
-		ctx, cancel := a.WithTimeout(r.Context())
+	e.readmit = func(ctx context.Context) (*access.Integration, error) {
+		ctx, cancel := a.WithTimeout(ctx)
 		defer cancel()
 		return a.Partners.Readmit(ctx, r)
 	}
@@ -149,16 +149,12 @@ func (a *API) respond(w http.ResponseWriter, r *http.Request, caller *access.Int
 			return err
 		}
 		for {
-			var next answer
-			more := true
-			select {
-			case next, more = <-answers:
-			default: // the batch is complete
+			if len(answers) == 0 { // the batch is complete
 				if err := send(); err != nil {
 					return err
 				}
-				next, more = <-answers
 			}
+			next, more := <-answers
 			if !more {
 				return send()
 			}

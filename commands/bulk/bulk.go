@@ -95,9 +95,9 @@ func (a *API) Register(router *mux.Router) {
 	}).Methods(http.MethodPost)
 }
 
-// serve answers a request. Checks run in this order: API key (401), limit of queries (429), media type and coding (415),
-// capability (403), another request of the integration (429), memory (503), body (400, 408, 413). Until then no line
-// has been executed.
+// serve answers a request. Checks run in this order: API key (401), limit of queries (429), media type and coding
+// (415), capability (403), another request of the integration (429), memory (503), body (400, 408, 413). No line is
+// executed before they have passed.
 func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
 	ctx, cancel := a.WithTimeout(r.Context())
 	defer cancel()
@@ -121,7 +121,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	return a.respond(w, r, caller, lines) //nolint:contextcheck // it lasts longer than ctx
+	return a.respond(w, r, caller, lines)
 }
 
 // admit checks a request before its body arrives, and reserves its place and memory until release is called.

@@ -28,7 +28,7 @@ const (
 // execution executes the lines of a request.
 type execution struct {
 	*API
-	readmit   func() (*access.Integration, error)
+	readmit   func(context.Context) (*access.Integration, error)
 	requestID string
 	report    func(*line, *committer.Result) // called with the outcome of each line, in any order
 
@@ -151,7 +151,7 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 	}
 	if now := e.Now(); e.stopped == nil && now.Sub(e.checkedAt) >= checkInterval {
 		e.checkedAt = now
-		caller, err := e.readmit()
+		caller, err := e.readmit(ctx)
 		if err == nil {
 			e.caller = caller
 		} else if _, refused := errors.AsType[*problem.Error](err); refused { // otherwise the database is away

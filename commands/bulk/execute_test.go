@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -130,7 +131,7 @@ func expected(lines []reply) (parents map[string]string, circles [][]string) {
 	return parents, circles
 }
 
-// TestRepliesOfInterruptedRequests: whatever commands are refused for a while, once a request is repeated until none is,
+// TestRepliesOfInterruptedRequests: commands are refused for a while, and the request is repeated until none is. Then
 // each comment is under its parent.
 func TestRepliesOfInterruptedRequests(t *testing.T) {
 	t.Parallel()
@@ -191,7 +192,7 @@ func TestRepliesOfInterruptedRequests(t *testing.T) {
 	})
 }
 
-// TestRepliesToFailedLines: a reply to a comment that is refused for good is stored top-level, and keeps its own replies.
+// TestRepliesToFailedLines: a reply to a comment that is refused for good is stored top-level, and keeps its replies.
 func TestRepliesToFailedLines(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -246,7 +247,8 @@ func TestLiveCommandsWithTheKeysOfARequest(t *testing.T) {
 	}
 	post := testdb.Must(request.DecodePost([]byte(`{"uuid":"u","username":"n","novel":"N","content":"c"}`), time.Now()))(t)
 	caller := committer.Caller{
-		IntegrationID: f.integration.IntegrationID, KeyID: uuid.New(), CanCreateNovels: true, Unlimited: true, RequestID: "live",
+		IntegrationID: f.integration.IntegrationID, KeyID: uuid.New(), CanCreateNovels: true, Unlimited: true,
+		RequestID: "live",
 	}
 	var live sync.WaitGroup
 	var created [lines]atomic.Bool
@@ -278,7 +280,8 @@ func TestLimitOfLines(t *testing.T) {
 	f.integration.LinesPerMinute = 3
 	outcomes := f.send(t, upsert("a", "N", "")+comment("b", "", "c")+comment("c", "d", "c")+comment("d", "c", "c")+
 		comment("e", "d", "c")+comment("f", "", "c"))
-	if diff := cmp.Diff([]string{"201", "201", "rate_limited", "rate_limited", "rate_limited", "201"}, codes(outcomes)); diff != "" {
+	want := []string{"201", "201", "rate_limited", "rate_limited", "rate_limited", "201"}
+	if diff := cmp.Diff(want, codes(outcomes)); diff != "" {
 		t.Fatalf("outcomes (-want +got)\n%s", diff)
 	}
 	for _, o := range outcomes[2:5] {
@@ -371,7 +374,7 @@ func TestOutcomesAreStreamed(t *testing.T) {
 	// An upsert waits for the one before, so its outcome is known.
 	response := f.post(t.Context(), t, strings.NewReader(upsert("first", "N", "")+upsert("second", "N", "")+
 		comment("third", "", "c")))
-	lines := bufio.NewScanner(response.Body)
+	lines := bufio.NewScanner(response.body)
 	if !lines.Scan() || !strings.Contains(lines.Text(), `"first"`) {
 		t.Errorf("%q, %v", lines.Text(), lines.Err())
 	}
@@ -398,7 +401,7 @@ func TestDisconnectedClient(t *testing.T) {
 		return committer.ErrKeyMisused
 	}
 	response := f.post(ctx, t, strings.NewReader(strings.Repeat(comment("k", "", "c"), 10_000)))
-	if _, err := bufio.NewReader(response.Body).ReadString('\n'); err != nil {
+	if _, err := bufio.NewReader(response.body).ReadString('\n'); err != nil {
 		t.Error(err)
 	}
 	disconnect()
@@ -406,6 +409,6 @@ func TestDisconnectedClient(t *testing.T) {
 	f.submit = func(context.Context, *committer.Command) error { return nil }
 	testdb.Eventually(t, "the next request is accepted", func() bool {
 		next := f.post(t.Context(), t, strings.NewReader(comment("next", "", "c")))
-		return next.StatusCode == 200
+		return next.status == http.StatusOK
 	})
 }

@@ -69,7 +69,7 @@ func readLines(body io.Reader, receivedAt time.Time, caller *access.Integration)
 			}
 			lines = append(lines, l)
 		}
-		if err != nil {
+		if errors.Is(err, io.EOF) {
 			return lines, nil
 		}
 	}

@@ -120,13 +120,13 @@ func TestRefusedRequests(t *testing.T) {
 		"JSON":                  {line, []string{"Content-Type", "application/json"}, 415},
 	} {
 		response := f.post(t.Context(), t, strings.NewReader(tc.body), tc.header...)
-		text := testdb.Must(io.ReadAll(response.Body))(t)
-		if response.StatusCode != tc.status || response.Header.Get("Content-Type") != "application/problem+json" {
-			t.Errorf("%s: %d %s, want %d", name, response.StatusCode, text, tc.status)
+		text := testdb.Must(io.ReadAll(response.body))(t)
+		if response.status != tc.status || response.header.Get("Content-Type") != "application/problem+json" {
+			t.Errorf("%s: %d %s, want %d", name, response.status, text, tc.status)
 		}
 	}
 	f.integration.CanImport = false
-	if status := f.post(t.Context(), t, strings.NewReader(line)).StatusCode; status != http.StatusForbidden {
+	if status := f.post(t.Context(), t, strings.NewReader(line)).status; status != http.StatusForbidden {
 		t.Errorf("without the capability: %d", status)
 	}
 }
@@ -134,7 +134,8 @@ func TestRefusedRequests(t *testing.T) {
 func TestPackedRequest(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
-	if got := codes(f.send(t, string(pack(t, comment("k", "", "c"))), "Content-Encoding", "GZIP")); !slices.Equal(got, []string{"201"}) {
+	got := codes(f.send(t, string(pack(t, comment("k", "", "c"))), "Content-Encoding", "GZIP"))
+	if !slices.Equal(got, []string{"201"}) {
 		t.Errorf("packed: %q", got)
 	}
 	if got := f.send(t, ""); len(got) > 0 {
@@ -153,18 +154,18 @@ func TestConcurrentRequests(t *testing.T) {
 		f.set(func() { f.integration.IntegrationID = uuid.New() })
 		body, writer := io.Pipe()
 		bodies = append(bodies, writer)
-		go func() { answered <- f.post(t.Context(), t, body).StatusCode }()
+		go func() { answered <- f.post(t.Context(), t, body).status }()
 		if _, err := io.WriteString(writer, "\n"); err != nil {
 			t.Fatal(err)
 		}
 		testdb.Eventually(t, "the service reads the body", func() bool {
 			next := f.post(t.Context(), t, strings.NewReader(""))
-			return next.StatusCode == http.StatusTooManyRequests && next.Header.Get("Retry-After") == "1"
+			return next.status == http.StatusTooManyRequests && next.header.Get("Retry-After") == "1"
 		})
 	}
 	f.set(func() { f.integration.IntegrationID = uuid.New() })
-	if next := f.post(t.Context(), t, strings.NewReader("")); next.StatusCode != http.StatusServiceUnavailable {
-		t.Errorf("a fourth request: %d", next.StatusCode)
+	if next := f.post(t.Context(), t, strings.NewReader("")); next.status != http.StatusServiceUnavailable {
+		t.Errorf("a fourth request: %d", next.status)
 	}
 	for _, writer := range bodies {
 		_ = writer.Close() // never fails

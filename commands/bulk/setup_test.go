@@ -34,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
-// fixture is a service for bulk requests with a database, for one integration. It admits the requests, and stands before
+// fixture is a service for bulk requests of one integration, with a database. It admits the requests, and stands before
 // the committer.
 type fixture struct {
 	*committer.Committer
@@ -82,8 +82,10 @@ VALUES ($1, 'Partner', true, true, true, true, 0, 0, 0, false, 1, now())`, f.int
 }
 
 // Admit implements bulk.Partners.
-func (f *fixture) Admit(ctx context.Context, _ http.ResponseWriter, r *http.Request) (*access.Integration, func(), error) {
-	caller, err := f.Readmit(ctx, r)
+func (f *fixture) Admit(ctx context.Context, _ http.ResponseWriter, r *http.Request) (
+	caller *access.Integration, leave func(), err error,
+) {
+	caller, err = f.Readmit(ctx, r)
 	return caller, func() {}, err
 }
 
@@ -147,8 +149,15 @@ func (o *outcome) code() string {
 	return fmt.Sprint(o.Status)
 }
 
+// answer is an answer whose body may still arrive.
+type answer struct {
+	status int
+	header http.Header
+	body   io.Reader
+}
+
 // post sends a request.
-func (f *fixture) post(ctx context.Context, t testing.TB, body io.Reader, header ...string) *http.Response {
+func (f *fixture) post(ctx context.Context, t testing.TB, body io.Reader, header ...string) answer {
 	t.Helper()
 	r := testdb.Must(http.NewRequestWithContext(ctx, http.MethodPost, f.url, body))(t)
 	r.Header.Set("Content-Type", "application/x-ndjson")
@@ -156,18 +165,18 @@ func (f *fixture) post(ctx context.Context, t testing.TB, body io.Reader, header
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	response := testdb.Must(http.DefaultClient.Do(r))(t)
+	response := testdb.Must(http.DefaultClient.Do(r))(t) //nolint:bodyclose // the cleanup closes it
 	t.Cleanup(func() { _ = response.Body.Close() })
-	return response
+	return answer{response.StatusCode, response.Header, response.Body}
 }
 
 // send sends lines, and returns their outcomes.
 func (f *fixture) send(t testing.TB, lines string, header ...string) (outcomes []outcome) {
 	t.Helper()
 	response := f.post(t.Context(), t, strings.NewReader(lines), header...)
-	text := testdb.Must(io.ReadAll(response.Body))(t)
-	if response.StatusCode != http.StatusOK || response.Header.Get("Content-Type") != "application/x-ndjson" {
-		t.Fatalf("%d %s %s", response.StatusCode, response.Header, text)
+	text := testdb.Must(io.ReadAll(response.body))(t)
+	if response.status != http.StatusOK || response.header.Get("Content-Type") != "application/x-ndjson" {
+		t.Fatalf("%d %s %s", response.status, response.header, text)
 	}
 	for line := range bytes.Lines(text) {
 		var o outcome

@@ -1,7 +1,6 @@
 package staff_test
 
 import (
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,7 +19,7 @@ func announced(t *testing.T, s *staff.Staff, id uuid.UUID) (list []events.Event)
 	t.Helper()
 	for _, e := range stream(t, s, id) {
 		switch e.(type) {
-		case events.KeyExpiring, events.ImportCompleted:
+		case events.KeyExpiring:
 			list = append(list, e)
 		default: // something else
 		}
@@ -43,10 +42,6 @@ func TestAnnouncements(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	done, open := uuid.New(), uuid.New()
-	testdb.Exec(t, s.Pool, `INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state, lines,
-    created, failed, ended_at)
-VALUES ($1, $3, 'a', $4, 'completed', 5, 3, 2, now()), ($2, $3, 'b', $4, 'open', 9, 0, 0, NULL)`, done, open, id, soon.ID)
 	var replicas sync.WaitGroup
 	for range 4 {
 		replicas.Go(func() {
@@ -56,18 +51,7 @@ VALUES ($1, $3, 'a', $4, 'completed', 5, 3, 2, now()), ($2, $3, 'b', $4, 'open',
 		})
 	}
 	replicas.Wait()
-	// A replica died before it could note it.
-	testdb.Exec(t, s.Pool, `UPDATE imports SET announced = false WHERE announced`)
-	if err := s.AnnounceDue(t.Context()); err != nil {
-		t.Error(err)
-	}
-	var noted []uuid.UUID
-	if err := s.Pool.QueryRow(t.Context(), `SELECT array_agg(import_id) FROM imports WHERE announced`).Scan(&noted); err != nil ||
-		!slices.Equal(noted, []uuid.UUID{done}) {
-		t.Errorf("announced: %v, %v", noted, err)
-	}
 	want := []events.Event{
-		events.ImportCompleted{ImportID: done, Lines: 5, Created: 3, Failed: 2},
 		events.KeyExpiring{KeyID: soon.ID, ExpiresAt: noon.Add(6 * 24 * time.Hour)},
 	}
 	if diff := cmp.Diff(want, announced(t, s, id)); diff != "" {

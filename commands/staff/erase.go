@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/author"
-	"novelgate/commands/imports"
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
@@ -31,7 +30,6 @@ type Erasure struct {
 	AuthorID  uuid.UUID `json:"authorId"`
 	Comments  int       `json:"comments"`  // those received during the erasure are erased too, but not counted
 	Decisions int       `json:"decisions"` // staff actions about the author
-	Lines     int       `json:"lines"`     // lines of bulk imports that had not stored a comment
 	ErasedAt  time.Time `json:"erasedAt"`  // time of the latest erasure
 }
 
@@ -54,15 +52,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	defer withdraw()
-	// Erase the lines of imports first: lines that are already stored are in the log, and the others are never stored.
-	e := eraser{s, name}
-	lines, err := imports.EraseLines(ctx, s.Pool, name.IntegrationID, name.ExternalUUID,
-		func() error { return e.recordLines(ctx, ref, reason) })
-	if err != nil {
-		return Erasure{}, err
-	}
-	done, err := e.eraseEvents(ctx, ref, reason)
-	done.Lines = lines
+	done, err := eraser{s, name}.eraseEvents(ctx, ref, reason)
 	if err == nil && done.ErasedAt.IsZero() { // neither an earlier erasure nor anything to erase
 		return Erasure{}, ErrNoSuchAuthor
 	}
@@ -73,17 +63,6 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 type eraser struct {
 	*Staff
 	name AuthorName
-}
-
-// recordLines records AuthorErased before lines of imports are erased, if the log has nothing to erase: afterwards
-// nothing shows whose lines they were, so a repetition after an interruption would find no author.
-func (e eraser) recordLines(ctx context.Context, ref events.AuthorRef, reason string) error {
-	found, err := e.find(ctx)
-	if err != nil || !found.nothing() {
-		return err
-	}
-	_, err = e.record(ctx, ref, reason, found)
-	return err
 }
 
 // eraseEvents erases the author's events and records AuthorErased, unless there are none. It erases all comments that

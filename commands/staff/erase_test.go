@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/klauspost/compress/zstd"
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/aggregates/author"
@@ -104,51 +103,6 @@ func TestEraseAuthor(t *testing.T) {
 	testdb.Must(l.EraseAuthor(t.Context(), namesake, "they, too"))(t)
 	l.caughtUp(t)
 	l.wantForgotten(t, l.name.ExternalUUID+"|content of reply|member-2")
-}
-
-// TestEraseAuthorOfLines: the erasure of an author of whom there are only lines of bulk imports is in the history, also
-// after an interruption.
-func TestEraseAuthorOfLines(t *testing.T) {
-	t.Parallel()
-	l := setupLive(t)
-	encoder := testdb.Must(zstd.NewWriter(nil))(t)
-	line := `{"operation":"posts","idempotencyKey":"k","body":{"uuid":"planted/uuid","content":"PlantedWords"}}`
-	testdb.Exec(t, l.Pool, `WITH i AS (
-    INSERT INTO imports (import_id, integration_id, idempotency_key, key_id, state, lines)
-    VALUES (gen_random_uuid(), $1, 'a', gen_random_uuid(), 'open', 1) RETURNING import_id
-)
-INSERT INTO import_chunks (import_id, first_line, lines, turn, unsettled, ordered, body)
-SELECT import_id, 0, 1, 0, 1, false, $2 FROM i`, l.name.IntegrationID, encoder.EncodeAll([]byte(line+"\n"), nil))
-	testdb.Exec(t, l.Pool, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    RAISE disk_full; END $$`)
-	testdb.Exec(t, l.Pool, `CREATE TRIGGER full_disk BEFORE INSERT ON events
-    FOR EACH STATEMENT EXECUTE FUNCTION full_disk()`)
-	if _, err := l.EraseAuthor(t.Context(), l.name, "interrupted"); err == nil {
-		t.Error("the erasure is not recorded")
-	}
-	testdb.Exec(t, l.Pool, `DROP TRIGGER full_disk ON events`)
-	id := events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID)
-	erased := testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
-	history := testdb.Must(eventlog.ReadStream(t.Context(), l.Pool, events.AuthorStream, id, 0))(t)
-	if len(history) != 1 {
-		t.Fatalf("%d events of the author", len(history))
-	}
-	event, _ := history[0].Event.(events.AuthorErased)
-	if event.Reason != "asked for it" || history[0].Metadata.Actor != "staff:test" {
-		t.Errorf("%+v", history[0])
-	}
-	want := staff.Erasure{AuthorID: id, Lines: 1, ErasedAt: history[0].RecordedAt.UTC()}
-	if diff := cmp.Diff(want, erased); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	want.Lines = 0
-	again := testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked twice"))(t)
-	if diff := cmp.Diff(want, again); diff != "" {
-		t.Errorf("again (-want +got)\n%s", diff)
-	}
-	if err := l.AwaitErased(t.Context(), id); err != nil {
-		t.Error(err)
-	}
 }
 
 // entries returns the entries of all events so far, in log order.

@@ -57,13 +57,9 @@ func TestPartnersAreTold(t *testing.T) {
 	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
 	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/somebody"
 	ada.Post(t, author+"/block", Key(), Fields{"reason": "spam"}).WantJSON(t, 200, &struct{}{})
-	i := p.OpenImport(t)
-	i.Put(t, NovelLine(t, "line", Fields{"novel": Unique("Line")}))
-	i.Finish(t)
 	s.IssueKey(t, p.IntegrationID, "--expires-in", "24h")
 
-	p.awaitChanges(t, "thread.opened", "comment.hidden", "novel.rejected", "author.blocked", "import.completed",
-		"key.expiring")
+	p.awaitChanges(t, "thread.opened", "comment.hidden", "novel.rejected", "author.blocked", "key.expiring")
 	if told := other.feed(t); len(told) != 0 {
 		t.Errorf("the other partner is told %+v", told)
 	}

@@ -62,14 +62,7 @@ var routeClasses = map[string]struct {
 	"POST /api/integrations/posts":   {forPartners, func(f *fixture) Fields { return Comment(f.hostTitle) }},
 	"POST /api/integrations/resolve": {forPartners, func(f *fixture) Fields { return Fields{"novel": f.title} }},
 
-	"POST /api/integrations/imports":                     {forPartners, nil},
-	"GET /api/integrations/imports":                      {forPartners, nil},
-	"GET /api/integrations/imports/{importId}":           {forPartners, nil},
-	"DELETE /api/integrations/imports/{importId}":        {forPartners, nil},
-	"POST /api/integrations/imports/{importId}/complete": {forPartners, nil},
-	"GET /api/integrations/imports/{importId}/results":   {forPartners, nil},
-	"GET /api/integrations/imports/{importId}/failed":    {forPartners, nil},
-	"PUT /api/integrations/imports/{importId}/lines":     {forPartners, constant(Fields{})},
+	"POST /api/integrations/bulk": {forPartners, constant(Fields{})},
 
 	"GET /api/integrations/changes": {forPartners, nil},
 
@@ -297,15 +290,15 @@ func (a attempt) send(t *testing.T, s *Service) {
 	}
 }
 
-// fixture has the objects that requests name: an integration under review with a pending novel, an import and a
-// webhook, and a novel of the host platform with two comments. The author of the first comment is linked to a member.
+// fixture has the objects that requests name: an integration under review with a pending novel and a webhook,
+// and a novel of the host platform with two comments. The author of the first comment is linked to a member.
 // The author of the second one is blocked, with all comments hidden, and the comment itself is hidden too.
 type fixture struct {
 	ada     *Person
 	partner *Partner
 
 	novelID, title, delivered string // of the pending novel; delivered is its Idempotency-Key
-	importID, webhookID       string
+	webhookID                 string
 	hostID, hostTitle, slug   string // of the novel of the host platform
 
 	post, linked        string // first comment, and its author
@@ -321,7 +314,6 @@ func newFixture(t testing.TB, ada *Person) *fixture {
 		freeTitle: Unique("Free"), delivered: "delivered/" + Key(),
 	}
 	f.partner = ada.Service.NewImporter(t, Fields{"review": true})
-	f.importID = f.partner.OpenImport(t).ImportID
 	f.webhookID = f.partner.NewWebhook(t, nowhere).WebhookID
 	f.novelID = f.partner.Upsert(t, f.delivered, Fields{"novel": f.title}).WantNovel(t, 201).NovelID
 	var hosted struct {
@@ -353,7 +345,7 @@ func (f *fixture) path(t testing.TB, documented string) string {
 	t.Helper()
 	filled := strings.NewReplacer(
 		"{integrationId}", f.partner.IntegrationID, "{keyId}", f.partner.KeyID, "{novelId}", f.novelID, "{postId}", f.post,
-		"{uuid}", f.linked, "{importId}", f.importID, "{webhookId}", f.webhookID,
+		"{uuid}", f.linked, "{webhookId}", f.webhookID,
 		"{streamType}", "integration", "{streamId}", f.partner.IntegrationID, "{logIndex}", "0",
 		"{slug}", f.slug, "{tile}", "entries/000.p/1", "{part}", "0",
 		"{idempotencyKey}", url.PathEscape(f.delivered)+"?operation=novels",
@@ -369,8 +361,6 @@ func (f *fixture) template(route Route) string {
 	switch route.String() {
 	case "PATCH /api/admin/novels/{novelId}": // staff edit only novels of the host platform
 		return strings.Replace(route.Path, "{novelId}", f.hostID, 1)
-	case "PUT /api/integrations/imports/{importId}/lines":
-		return route.Path + "?offset=0"
 	case "GET /ledger/proof":
 		return route.Path + "?logIndex=0"
 	case "DELETE /api/admin/integrations/{integrationId}/authors/{uuid}":
@@ -391,7 +381,7 @@ func (f *fixture) request(t testing.TB, route Route, body func(*fixture) Fields)
 	r := Request{Method: route.Method, Path: f.path(t, f.template(route))}
 	if body != nil {
 		r.Body, r.ContentType = body(f).JSON(t), "application/json"
-		if route.Method == http.MethodPut && strings.HasSuffix(route.Path, "/lines") {
+		if strings.HasSuffix(route.Path, "/bulk") {
 			r.ContentType = "application/x-ndjson"
 		}
 	}
@@ -408,7 +398,6 @@ type state struct {
 	Integrations       int // with freeName
 	Novels             int // with freeTitle
 	Posts, Authors     []map[string]any
-	Import             map[string]any
 	Webhooks           struct{ Items []map[string]any }
 }
 
@@ -419,7 +408,6 @@ var projectedMembers = []string{"displayName", "firstSeenAt"}
 func (f *fixture) state(t testing.TB) state {
 	t.Helper()
 	var s state
-	f.partner.Inquire(t, ImportsPath+"/"+f.importID).WantJSON(t, 200, &s.Import)
 	f.ada.Get(t, "/api/admin/webhooks?integration="+f.partner.IntegrationID).WantJSON(t, 200, &s.Webhooks)
 	for _, webhook := range s.Webhooks.Items {
 		for _, member := range []string{"waiting", "retrying", "failingSince"} {

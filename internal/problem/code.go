@@ -28,8 +28,6 @@ const (
 	CodeForbidden             Code = "forbidden"
 	CodeInvalidTransition     Code = "invalid_transition"
 	CodeConflict              Code = "conflict"
-	CodeOffsetMismatch        Code = "offset_mismatch"
-	CodeImportClosed          Code = "import_closed"
 	CodeInternal              Code = "internal"
 )
 
@@ -62,8 +60,6 @@ var kinds = [...]kind{
 	{CodeForbidden, http.StatusForbidden, "Forbidden", false},
 	{CodeInvalidTransition, http.StatusConflict, "Conflict", false},
 	{CodeConflict, http.StatusConflict, "Conflict", false},
-	{CodeOffsetMismatch, http.StatusConflict, "Conflict", false},
-	{CodeImportClosed, http.StatusConflict, "Conflict", false},
 	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
 }
 

@@ -31,7 +31,6 @@ type Error struct {
 	Fields     []FieldError  // the invalid fields
 	RetryAfter time.Duration // sent when above zero or when the code is retryable
 	Allow      []string      // allowed methods, for method_not_allowed
-	Offset     *int64        // offset of the next part, when a part of an import is refused
 
 	cause error // for logs and errors.Is; never rendered
 }
@@ -199,19 +198,6 @@ func Conflict(detail string) *Error {
 	return &Error{Code: CodeConflict, Detail: detail}
 }
 
-// OffsetMismatch means that a part of an import does not begin where the import ends.
-func OffsetMismatch(expected int64) *Error {
-	return &Error{
-		Code: CodeOffsetMismatch, Offset: &expected,
-		Detail: fmt.Sprintf("The import has %d lines. Send the next part with this offset.", expected),
-	}
-}
-
-// ImportClosed means that an import accepts no more lines, or can no longer be completed or cancelled.
-func ImportClosed(state string) *Error {
-	return &Error{Code: CodeImportClosed, Detail: fmt.Sprintf("The import is %s.", state)}
-}
-
 // Internal is a 500. The client does not see the cause.
 func Internal(cause error) *Error {
 	return &Error{
@@ -290,8 +276,6 @@ type body struct {
 	Retryable bool         `json:"retryable"`
 	Field     string       `json:"field,omitzero"`
 	Errors    []FieldError `json:"errors,omitempty"`
-
-	ExpectedOffset *int64 `json:"expectedOffset,omitzero"` // of the next part of an import
 }
 
 // JSON returns the body of a response to the request with this id.
@@ -299,7 +283,7 @@ func (e *Error) JSON(requestID string) []byte {
 	k := e.Code.kind()
 	out := body{
 		Type: "about:blank", Title: k.title, Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
-		Retryable: k.retryable, Errors: e.Fields, ExpectedOffset: e.Offset,
+		Retryable: k.retryable, Errors: e.Fields,
 	}
 	if len(e.Fields) > 0 {
 		out.Field = e.Fields[0].Field

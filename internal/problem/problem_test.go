@@ -63,8 +63,6 @@ func TestWrite(t *testing.T) {
 		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
 		{problem.InvalidTransition("A novel that is published cannot become rejected."), 409, "Conflict", false, nil},
 		{problem.Conflict("No."), 409, "Conflict", false, nil},
-		{problem.OffsetMismatch(7), 409, "Conflict", false, nil},
-		{problem.ImportClosed("cancelled"), 409, "Conflict", false, nil},
 		{problem.RateLimited(1500 * time.Millisecond), 429, "Too Many Requests", true, map[string]string{"Retry-After": "2"}},
 		{problem.Unavailable(0), 503, "Service Unavailable", true, map[string]string{"Retry-After": "1"}},
 		{problem.NotFound(), 404, "Not Found", false, nil},
@@ -82,9 +80,6 @@ func TestWrite(t *testing.T) {
 			if len(tc.err.Fields) > 0 {
 				want["field"] = "novel"
 				want["errors"] = []any{map[string]any{"field": "novel", "message": "is required"}}
-			}
-			if tc.err.Offset != nil {
-				want["expectedOffset"] = float64(*tc.err.Offset)
 			}
 			if diff := cmp.Diff(want, body); diff != "" {
 				t.Error(diff)
@@ -111,8 +106,8 @@ func TestWrite(t *testing.T) {
 			}
 		})
 	}
-	if got := len(problem.All()); got != 21 {
-		t.Errorf("All has %d codes, this test 21", got)
+	if got := len(problem.All()); got != 19 {
+		t.Errorf("All has %d codes, this test 19", got)
 	}
 }
 
