@@ -4,11 +4,11 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
+	"code.dny.dev/ssrf"
 	"golang.org/x/net/idna"
 )
 
@@ -50,7 +50,7 @@ func checkCoverURL(s string) string {
 func checkHost(host string, bracketed bool) string {
 	if bracketed {
 		addr, err := netip.ParseAddr(host)
-		if err != nil || !addr.Is6() || addr.Zone() != "" || !isPublic(addr) {
+		if err != nil || !addr.Is6() || addr.Zone() != "" || public.SafeAddr(addr) != nil {
 			return wantPublic
 		}
 		return ""
@@ -67,7 +67,7 @@ func checkHost(host string, bracketed bool) string {
 		return wantURL
 	case numericLabel.MatchString(label):
 		// A browser reads this as an IPv4 address in any notation. Only the usual notation is accepted.
-		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is4() || !isPublic(addr) {
+		if addr, err := netip.ParseAddr(host); err != nil || !addr.Is4() || public.SafeAddr(addr) != nil {
 			return wantPublic
 		}
 	case len(host) > 253:
@@ -90,27 +90,5 @@ var (
 		`(^|\.)(localhost|localdomain|local|internal|intranet|private|corp|home|lan|home\.arpa)$`)
 )
 
-// globalUnicast is the only IPv6 block for public addresses.
-var globalUnicast = netip.MustParsePrefix("2000::/3")
-
-// notPublic has the IPv4 blocks that are not global unicast. It also has the IPv6 blocks inside 2000::/3 that are not,
-// or whose addresses contain an IPv4 address (6to4, Teredo). The blocks are those of IANA's special-purpose registries
-// (RFC 6890), and multicast.
-var notPublic = func(blocks ...string) (prefixes []netip.Prefix) {
-	for _, block := range blocks {
-		prefixes = append(prefixes, netip.MustParsePrefix(block))
-	}
-	return prefixes
-}(
-	"0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16",
-	"172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
-	"198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
-	"2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
-)
-
-// isPublic reports whether an address can be reached from the Internet. IPv6 addresses that contain an IPv4 address are
-// outside globalUnicast (mapped, NAT64, …) or in notPublic.
-func isPublic(addr netip.Addr) bool {
-	return (addr.Is4() || globalUnicast.Contains(addr)) &&
-		!slices.ContainsFunc(notPublic, func(block netip.Prefix) bool { return block.Contains(addr) })
-}
+// public tells addresses that can be reached from the Internet, by IANA's special-purpose registries.
+var public = ssrf.New()

@@ -1,7 +1,9 @@
 package request
 
 import (
+	"cmp"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -128,7 +130,8 @@ func parseChapter(number string) (d Decimal, wrong string) {
 
 	// The value is 0.SIGNIFICANT × 10^magnitude, with no zero at either end of SIGNIFICANT.
 	digits := whole + fraction
-	magnitude := int64(len(whole)) + parseExponent(exponent)
+	power, _ := strconv.ParseInt(cmp.Or(exponent, "0"), 10, 64) // JSON has digits only; an overflow gives the limit
+	magnitude := int64(len(whole)) + max(-exponentBound, min(power, exponentBound))
 	significant := strings.TrimLeft(digits, "0")
 	magnitude -= int64(len(digits) - len(significant))
 	significant = strings.TrimRight(significant, "0")
@@ -148,20 +151,4 @@ func parseChapter(number string) (d Decimal, wrong string) {
 	default:
 		return Decimal(significant[:magnitude] + "." + significant[magnitude:]), ""
 	}
-}
-
-// parseExponent reads the sign and digits after "e". The result is clamped to plus or minus exponentBound.
-func parseExponent(s string) int64 {
-	negative := strings.HasPrefix(s, "-")
-	var n int64
-	for _, c := range strings.TrimLeft(s, "+-") {
-		if n = n*10 + int64(c-'0'); n > exponentBound {
-			n = exponentBound
-			break
-		}
-	}
-	if negative {
-		return -n
-	}
-	return n
 }

@@ -1,7 +1,7 @@
 package request
 
 import (
-	"errors"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -13,14 +13,11 @@ const (
 	wantReal = "must be a moment that exists, in the years 0001 to 9999"
 )
 
-// The layouts of dates, times and offsets, by length. The length matters, because time.Parse also accepts hours with
-// one digit.
+// The extended and the basic format of ISO 8601, and its offsets.
 var (
-	dateLayouts   = map[int]string{len("2006-01-02"): "2006-01-02", len("20060102"): "20060102"}
-	offsetLayouts = map[int]string{len("15:04"): "15:04", len("1504"): "1504", len("15"): "15"}
-	timeLayouts   = map[int]string{
-		len("15:04:05"): "15:04:05", len("150405"): "150405", len("15:04"): "15:04", len("1504"): "1504",
-	}
+	isoExtended = regexp.MustCompile(`^(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d)(?::(\d\d)(?:[.,](\d+))?)?(.*)$`)
+	isoBasic    = regexp.MustCompile(`^(\d{4})(\d\d)(\d\d)[Tt](\d\d)(\d\d)(?:(\d\d)(?:[.,](\d+))?)?(.*)$`)
+	isoOffset   = regexp.MustCompile(`^([+-](?:[01]\d|2[0-3]))(?::?([0-5]\d))?$`)
 )
 
 // parseTimestamp reads an ISO 8601 date and time with an explicit zone: RFC 3339, and beyond it the forms without
@@ -32,61 +29,41 @@ var (
 //
 // The result is in UTC. wrong is the error text, "" for a valid timestamp.
 func parseTimestamp(s string) (t time.Time, wrong string) {
-	at := max(0, strings.IndexAny(s, "Tt"))
-	date, clock := s[:at], s[at:] // clock begins with the T
-	zone := ""
-	if i := strings.IndexAny(clock, "Zz+-"); i >= 0 {
-		clock, zone = clock[:i], clock[i:]
-	}
-	end := strings.IndexAny(clock, ".,") // of what the layout describes: time.Parse accepts a fraction by itself
-	if end < 0 {
-		end = len(clock)
-	}
-	dateLayout, timeLayout := dateLayouts[at], timeLayouts[end-1]
-	if dateLayout == "" || timeLayout == "" {
-		return time.Time{}, wantTimestamp
-	}
-	leap := end >= len("T150405") && clock[end-2:end] == "60"
-	if leap {
-		clock = clock[:end-2] + "59" + clock[end:]
-	}
-	t, err := time.Parse(dateLayout+"T"+timeLayout, date+"T"+clock[1:])
-	var refused *time.ParseError
-	outOfRange := errors.As(err, &refused) && strings.HasSuffix(refused.Message, "out of range")
-	if err != nil && !outOfRange {
-		return time.Time{}, wantTimestamp
-	}
-	offset, ok := parseOffset(zone) // a wrong zone is reported before a date out of range
-	if !ok {
-		return time.Time{}, wantZone
+	leap := false
+	// Nearly all senders use RFC 3339 in UTC. Of other zones UnmarshalText accepts some that do not exist.
+	if !strings.HasSuffix(s, "Z") || t.UnmarshalText([]byte(s)) != nil {
+		parts := isoExtended.FindStringSubmatch(s)
+		if parts == nil {
+			parts = isoBasic.FindStringSubmatch(s)
+		}
+		if parts == nil {
+			return time.Time{}, wantTimestamp
+		}
+		second, fraction, zone := parts[6], parts[7], parts[8]
+		if zone != "Z" && zone != "z" { // a wrong zone is reported before a date out of range
+			offset := isoOffset.FindStringSubmatch(zone)
+			if offset == nil {
+				return time.Time{}, wantZone
+			}
+			zone = offset[1] + ":" + (offset[2] + "00")[:2]
+		}
+		if leap = second == "60"; leap {
+			second = "59"
+		}
+		var err error
+		t, err = time.Parse(time.RFC3339, parts[1]+"-"+parts[2]+"-"+parts[3]+"T"+parts[4]+":"+parts[5]+":"+
+			(second + "00")[:2]+"."+fraction+"0"+strings.ToUpper(zone))
+		if err != nil {
+			return time.Time{}, wantReal
+		}
 	}
 	year := t.Year()
-	if t = t.Add(-offset); leap {
+	if t = t.UTC(); leap {
 		t = t.Add(time.Second)
 	}
 	// A leap second ends at 00:00:00 UTC.
-	if outOfRange || year < 1 || t.Year() < 1 || t.Year() > 9999 || leap && (t.Hour() != 0 || t.Minute() != 0) {
+	if year < 1 || t.Year() < 1 || t.Year() > 9999 || leap && (t.Hour() != 0 || t.Minute() != 0) {
 		return time.Time{}, wantReal
 	}
 	return t, ""
-}
-
-// parseOffset reads Z, +hh, +hhmm or +hh:mm. Local time minus the offset is UTC.
-func parseOffset(zone string) (offset time.Duration, ok bool) {
-	if zone == "Z" || zone == "z" {
-		return 0, true
-	}
-	if zone == "" || zone[0] != '+' && zone[0] != '-' {
-		return 0, false
-	}
-	layout := offsetLayouts[len(zone)-1]
-	t, err := time.Parse(layout, zone[1:])
-	if err != nil || layout == "" {
-		return 0, false
-	}
-	offset = time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute
-	if zone[0] == '-' {
-		offset = -offset
-	}
-	return offset, true
 }

@@ -131,11 +131,17 @@ func TestExample(t *testing.T) {
 		recorded []events.Recorded
 		want     string
 	}{
-		{[]events.Recorded{hidden, comment("ada", "dragons"), comment("eve", "more")}, "a hidden remark f, dragons f, more f"},
+		{
+			[]events.Recorded{hidden, comment("ada", "dragons"), comment("eve", "more")},
+			"a hidden remark f, dragons f, more f",
+		},
 		{[]events.Recorded{
 			comment("bob", "the last"), staffEvent(events.PostStream, hidden.StreamID, 2, events.PostHidden{Reason: "r"}),
 		}, "a hidden remark t, dragons f, more f, the last f"},
-		{[]events.Recorded{record("eve"), comment("bob", "behind it")}, "a hidden remark t, behind it f, dragons f, the last f"},
+		{
+			[]events.Recorded{record("eve"), comment("bob", "behind it")},
+			"a hidden remark t, behind it f, dragons f, the last f",
+		},
 	} {
 		b.append(step.recorded...)
 		b.relayOnce()

@@ -236,7 +236,7 @@ func (c *client) comment(now time.Time) (failure string, err error) {
 			PostID, ThreadID, URL string
 			ParentPostID          *string
 		}
-		if err := json.Unmarshal(body, &post); err != nil || !post.Created || post.PostID == "" || post.ThreadID == "" ||
+		if json.Unmarshal(body, &post) != nil || !post.Created || post.PostID == "" || post.ThreadID == "" ||
 			post.URL == "" || (post.ParentPostID != nil) != reply {
 			return "unexpected body: " + string(body), nil
 		}

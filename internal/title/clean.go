@@ -2,8 +2,6 @@ package title
 
 import (
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/gosimple/slug"
 	"golang.org/x/text/unicode/norm"
@@ -12,44 +10,9 @@ import (
 // MaxLen is the maximum length of a cleaned title in Unicode code points.
 const MaxLen = 300
 
-// Clean trims white space from both ends of s and turns each inner run of white space into one U+0020. It returns s
-// itself when there is nothing to change.
+// Clean trims white space from both ends of s and turns each inner run of white space into one U+0020.
 func Clean(s string) string {
-	if isClean(s) {
-		return s
-	}
-	// Fields splits at unicode.IsSpace, which is the property White_Space.
-	return strings.Join(strings.Fields(s), " ")
-}
-
-// isClean reports whether the only white space in s is single U+0020 between other characters.
-func isClean(s string) bool {
-	space := true // the start counts as a space, so that none may follow
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == ' ':
-			if space {
-				return false
-			}
-			space = true
-			i++
-		case c < utf8.RuneSelf:
-			if '\t' <= c && c <= '\r' {
-				return false
-			}
-			space = false
-			i++
-		default:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if unicode.IsSpace(r) {
-				return false
-			}
-			space = false
-			i += n
-		}
-	}
-	return !space || s == ""
+	return strings.Join(strings.Fields(s), " ") // Fields splits at unicode.IsSpace, which is the property White_Space
 }
 
 // maxSlug is the maximum length of a slug in bytes.

@@ -23,77 +23,8 @@ import (
 )
 
 // Fold returns the folded title, under which a title is looked up: Clean, NFD, full case folding, NFC. Fold(Fold(s))
-// equals Fold(s). An ASCII title that is folded already is returned without allocation. Invalid UTF-8 becomes U+FFFD.
+// equals Fold(s). Invalid UTF-8 becomes U+FFFD.
 func Fold(s string) string {
-	switch scanASCII(s) {
-	case asciiFolded:
-		return s
-	case asciiMixed:
-		return foldASCII(s)
-	case notASCII:
-	}
-	return foldUnicode(s)
-}
-
-// asciiScan is the result of scanASCII.
-type asciiScan int
-
-const (
-	notASCII    asciiScan = iota
-	asciiMixed            // ASCII with capitals, or white space to clean
-	asciiFolded           // ASCII that is folded already
-)
-
-func scanASCII(s string) asciiScan {
-	found := asciiFolded
-	space := true // the start counts as a space, so that none may follow
-	for i := range len(s) {
-		c := s[i]
-		switch {
-		case c >= utf8.RuneSelf:
-			return notASCII
-		case c == ' ':
-			if space {
-				found = asciiMixed
-			}
-			space = true
-			continue
-		case 'A' <= c && c <= 'Z', '\t' <= c && c <= '\r':
-			found = asciiMixed
-		}
-		space = false
-	}
-	if space && s != "" {
-		return asciiMixed
-	}
-	return found
-}
-
-// foldASCII is Fold of an ASCII title.
-func foldASCII(s string) string {
-	var b strings.Builder
-	b.Grow(len(s))
-	space := false
-	for i := range len(s) {
-		c := s[i]
-		if c == ' ' || '\t' <= c && c <= '\r' {
-			space = b.Len() > 0
-			continue
-		}
-		if space {
-			b.WriteByte(' ')
-			space = false
-		}
-		if 'A' <= c && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		b.WriteByte(c)
-	}
-	return b.String()
-}
-
-// foldUnicode is Fold of any title.
-func foldUnicode(s string) string {
 	s = Clean(strings.ToValidUTF8(s, "\uFFFD"))
 	decomposed := norm.NFD.AppendString(make([]byte, 0, 2*len(s)), s)
 	corrected := patch(decomposed)

@@ -1,7 +1,7 @@
 // Package audit checks the event history without trust in the operator of the service. It exports the history to
 // bundles, and verifies it against its ledger, in a bundle or in the database. Over HTTP it verifies the entries alone,
-// without the events. docs/auditors.md describes the format of a bundle: manifest, events, entries, hash tiles, checkpoint
-// and keys. A chunk is 4096 events, the content of one file of events.
+// without the events. docs/auditors.md describes the format of a bundle: manifest, events, entries, hash tiles,
+// checkpoint and keys. A chunk is 4096 events, the content of one file of events.
 //
 // # Export
 //
