@@ -28,35 +28,6 @@ COMMENT ON COLUMN title_lookup.details IS 'Current author, synopsis, coverUrl, g
 CREATE INDEX title_lookup_reversed ON title_lookup (reverse(right(folded_title, 64)) COLLATE "C");
 COMMENT ON INDEX title_lookup_reversed IS 'Ends of titles in reverse, for near titles with another beginning.';
 
--- The order of titles by their first letter or digit.
-CREATE FUNCTION title_order(p_folded_title text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ltrim(p_folded_title, ' !"#$%&''()*+,-./:;<=>?@[\]^_`{|}~¡¿«»‹›‘’‚“”„…–—·•′″「」『』《》〈〉【】（）')
-$$;
-COMMENT ON FUNCTION title_order IS 'A folded title without leading punctuation: the order of the catalogue.';
-CREATE INDEX title_lookup_order ON title_lookup ((title_order(folded_title)), folded_title);
-
--- For lists of novels with a filter: without the index, a search for a part of a title has to go through all titles. It is written when
--- a novel is created or changed, not with comments. Without fastupdate, because the list of pending entries would slow down readers.
-CREATE FUNCTION novel_facets(p_folded_title text, p_owner_id uuid, p_details jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT ARRAY(SELECT DISTINCT substr(p_folded_title, i, 2) FROM generate_series(1, length(p_folded_title) - 1) AS i)
-        || ARRAY(SELECT 'genre:' || jsonb_array_elements_text(p_details -> 'genres') WHERE jsonb_typeof(p_details -> 'genres') = 'array')
-        || ('language:' || lower(coalesce(p_details ->> 'language', '')))
-        || ('owner:' || coalesce(p_owner_id::text, ''))
-$$;
-COMMENT ON FUNCTION novel_facets IS 'What a novel can be found by: pairs of adjacent characters of its folded title, genres, language and owner.';
-CREATE INDEX title_lookup_facets ON title_lookup USING gin (novel_facets(folded_title, owner_id, details)) WITH (fastupdate = off);
-
--- A statement that calls this names title_lookup, too (see posts_of_authors). Only a bitmap scan uses the index.
-CREATE FUNCTION novels_with_facets(p_facets text[], p_text text, p_most integer) RETURNS uuid[]
-    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off AS $$
-    SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(f.novel_id), '{}') END FROM (
-        SELECT l.novel_id FROM title_lookup l
-        WHERE novel_facets(l.folded_title, l.owner_id, l.details) @> p_facets AND strpos(l.folded_title, p_text) > 0
-        LIMIT p_most + 1
-    ) AS f
-$$;
-COMMENT ON FUNCTION novels_with_facets IS 'The novels with all facets of novel_facets and a text in the folded title; NULL if there are more than p_most.';
-
 CREATE TABLE threads (
     novel_id  uuid NOT NULL,
     thread_id uuid NOT NULL,
@@ -91,6 +62,4 @@ COMMENT ON COLUMN author_decisions.stream_version IS 'Version of the author''s s
 
 -- +goose Down
 DROP TABLE author_decisions, threads;
-DROP FUNCTION novels_with_facets;
 DROP TABLE title_lookup;
-DROP FUNCTION novel_facets, title_order;

@@ -44,12 +44,12 @@ COMMENT ON COLUMN projection_rebuilds.events_total IS 'Events in the log at the 
 COMMENT ON COLUMN projection_rebuilds.finished_at IS 'When the new tables became the live ones; NULL before.';
 COMMENT ON COLUMN projection_rebuilds.error IS 'Error that ended the latest attempt before the switch.';
 
--- One row per comment. The text is only in the event, which readers join by (stream_id, stream_version) = (post_id, 1): storing it
--- again would double the size of a comment. Columns of fixed width first, to avoid padding.
+-- One row per comment. The text is only in the event, which readers join by log_index: storing it again would double the size of a comment. Columns of fixed width first, to avoid padding.
 CREATE TABLE posts (
     written_at        timestamptz NOT NULL,
     recorded_at       timestamptz NOT NULL,
     moderated_at      timestamptz,
+    log_index         bigint      NOT NULL,
     content_bytes     integer,
     depth             integer     NOT NULL DEFAULT 0,
     moderated_version integer,
@@ -69,6 +69,7 @@ CREATE TABLE posts (
 COMMENT ON TABLE posts IS 'Projection: one row per imported comment, without its text, which is in the event. Rebuildable from events.';
 COMMENT ON COLUMN posts.author_id IS 'See authors; NULL once the comment was erased.';
 COMMENT ON COLUMN posts.content_bytes IS 'Length of the text in UTF-8, by which pages are cut; NULL once the comment was erased.';
+COMMENT ON COLUMN posts.log_index IS 'Place of the comment in the log: the order of comments that were written at the same instant.';
 COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
 COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
 COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment individually; NULL if never.';
@@ -76,13 +77,12 @@ COMMENT ON COLUMN posts.moderated_version IS 'Version of the post''s stream that
 COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';
 COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment: 0 for a top-level comment, 1 for a direct reply.';
 
--- A discussion is paged by its top-level comments in the order of writing. No chapter is -1, because an index cannot provide an order
+-- A discussion is paged by its top-level comments in the order of writing, and so are the replies to each. Comments written at the same
+-- instant follow their place in the log, where a parent precedes its replies. No chapter is -1, because an index cannot provide an order
 -- that starts with chapter_number IS NULL.
-CREATE INDEX posts_top_level ON posts (thread_id, written_at, post_id) WHERE root_post_id IS NULL;
-CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, post_id) WHERE root_post_id IS NULL;
--- Replies to a top-level comment are paged in the order of receipt: a parent precedes its replies. Of comments received at the same
--- instant, the deeper one is the reply.
-CREATE INDEX posts_replies ON posts (root_post_id, recorded_at, depth, post_id) WHERE root_post_id IS NOT NULL;
+CREATE INDEX posts_top_level ON posts (thread_id, written_at, log_index) WHERE root_post_id IS NULL;
+CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, log_index) WHERE root_post_id IS NULL;
+CREATE INDEX posts_replies ON posts (root_post_id, written_at, log_index) WHERE root_post_id IS NOT NULL;
 -- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by
 -- the thousand, at less than half the cost of a B-tree, which searches the place of each row.
 CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE author_id IS NOT NULL;
@@ -143,6 +143,8 @@ CREATE TABLE novels (
     genres         text[]      NOT NULL,
     language       text        NOT NULL,
     reading_status text        NOT NULL,
+    search         text        NOT NULL COLLATE "C",
+    folded_language text       NOT NULL COLLATE "C",
     state          text        NOT NULL,
     owner_id       uuid,
     created_by     uuid,
@@ -157,11 +159,40 @@ CREATE TABLE novels (
 
 COMMENT ON TABLE novels IS 'Projection novels: one row per novel with its current state and a summary of its history. Rebuildable from events.';
 COMMENT ON COLUMN novels.synopsis IS 'Empty when there is none; so are cover_url, language and reading_status.';
+COMMENT ON COLUMN novels.search IS 'Title and author as a search compares them, each on a line: without accents, case and punctuation.';
+COMMENT ON COLUMN novels.folded_language IS 'The language as a filter compares it.';
 COMMENT ON COLUMN novels.owner_id IS 'Integration that owns the novel now; NULL when the host platform does.';
 COMMENT ON COLUMN novels.created_by IS 'Integration that created the novel; NULL when the host platform did.';
 COMMENT ON COLUMN novels.updates IS 'Number of updates, including those without changes.';
 COMMENT ON COLUMN novels.moderations IS 'Number of approvals, rejections and publications by staff after its creation.';
 COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: earlier events are not applied again.';
+
+-- The order of the catalogue by title. Accents and punctuation do not count.
+CREATE INDEX novels_by_title ON novels (split_part(search, E'\n', 1) COLLATE "C", novel_id);
+
+-- For lists of novels with a filter: without the index, a search would go through all novels. Pairs of characters find parts of words in
+-- every script, whatever the locale of the database and without an extension. Without fastupdate, because the list of pending entries
+-- would slow down readers.
+CREATE FUNCTION novel_facets(p_search text, p_genres text[], p_folded_language text, p_owner_id uuid) RETURNS text[]
+    LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+    SELECT ARRAY(SELECT DISTINCT substr(p_search, i, 2) FROM generate_series(1, length(p_search) - 1) AS i)
+        || ARRAY(SELECT 'genre:' || g FROM unnest(p_genres) AS g)
+        || ARRAY['language:' || p_folded_language, 'owner:' || coalesce(p_owner_id::text, '')]
+$$;
+COMMENT ON FUNCTION novel_facets IS 'What a novel can be found by: pairs of adjacent characters of its title and author, genres, language and owner.';
+CREATE INDEX novels_facets ON novels USING gin (novel_facets(search, genres, folded_language, owner_id)) WITH (fastupdate = off);
+
+-- Only a bitmap scan uses the index. A statement that calls this function also names novels (see posts_of_authors).
+CREATE FUNCTION novels_with_facets(p_facets text[], p_words text[], p_most integer) RETURNS uuid[]
+    LANGUAGE sql STABLE SET enable_seqscan = off SET enable_indexscan = off SET enable_bitmapscan = on SET jit = off AS $$
+    SELECT CASE WHEN count(*) <= p_most THEN coalesce(array_agg(f.novel_id), '{}') END FROM (
+        SELECT n.novel_id FROM novels n
+        WHERE novel_facets(n.search, n.genres, n.folded_language, n.owner_id) @> p_facets
+          AND NOT EXISTS (SELECT FROM unnest(p_words) AS w WHERE strpos(n.search, w) = 0)
+        LIMIT p_most + 1
+    ) AS f
+$$;
+COMMENT ON FUNCTION novels_with_facets IS 'The novels with all facets of novel_facets and all words in their title or author; NULL if there are more than p_most.';
 
 -- The counters below are one projection, activity: the same events change all of them, so the events are read once, and the counters
 -- always agree. A row is updated in place while its page has room (HOT), because no index has a counter.
@@ -242,5 +273,5 @@ COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whol
 
 -- +goose Down
 DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, activity_applied, novels, authors;
-DROP FUNCTION post_is_hidden, posts_of_authors;
+DROP FUNCTION post_is_hidden, posts_of_authors, novels_with_facets, novel_facets;
 DROP TABLE posts, projection_rebuilds, projections;

@@ -10,7 +10,7 @@ SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.pare
        post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth
 FROM posts p
 LEFT JOIN author_decisions d ON d.author_id = p.author_id
-LEFT JOIN events e ON e.stream_id = p.post_id AND e.stream_version = 1;
+LEFT JOIN events e ON e.log_index = p.log_index;
 
 COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
 COMMENT ON COLUMN analytics.posts.post_id IS 'The comment, as the API returned it (postId).';

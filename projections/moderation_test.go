@@ -63,7 +63,7 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 		c := comment(seeded(1), string(rune('a'+i)))
 		e, _ := c.Event.(events.PostImported)
 		e.Comment.ExternalUUID = uuid
-		c.RecordedAt = at.Add(time.Duration(i) * time.Hour)
+		c.RecordedAt, c.LogIndex = at.Add(time.Duration(i)*time.Hour), int64(i)
 		log = append(log, c)
 	}
 	append1(t, pool, log...)

@@ -13,6 +13,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/title"
 )
 
 var (
@@ -137,6 +138,24 @@ type novelRow struct {
 	Updates       []int      `json:"updates"` // versions of the updates
 	Moderations   []int      `json:"moderations"`
 	StreamVersion int        `json:"stream_version"`
+
+	// What searches and filters compare. SQL cannot make it: lower depends on the locale of the database.
+	TitleSearch    string  `json:"title_search,omitzero"`
+	AuthorSearch   *string `json:"author_search"`
+	FoldedLanguage *string `json:"folded_language"`
+}
+
+func (r *novelRow) fold() {
+	r.TitleSearch = title.Search(r.Title)
+	if r.Author != nil {
+		r.AuthorSearch = new(title.Search(*r.Author))
+		if *r.Author == "Unknown" { // the default of SPEC 2.1: a search for this word means a title
+			*r.AuthorSearch = ""
+		}
+	}
+	if r.Language != nil {
+		r.FoldedLanguage = new(title.Fold(*r.Language))
+	}
 }
 
 // writeNovels executes a statement with rows, if there are any.
@@ -146,6 +165,7 @@ func writeNovels(ctx context.Context, tx database.Execer, sql string, rows []nov
 	}
 	encoded := make([]string, len(rows))
 	for i := range rows {
+		rows[i].fold()
 		row, err := json.Marshal(&rows[i])
 		if err != nil {
 			return fmt.Errorf("encode novel %s: %w", rows[i].NovelID, err)

@@ -4,7 +4,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -32,12 +31,8 @@ const (
 	discussedDays     = 7   // UTC days, with the current one
 )
 
-var (
-	//go:embed latest.sql
-	latestSQL string
-	//go:embed discussed.sql
-	discussedSQL string
-)
+//go:embed discussed.sql
+var discussedSQL string
 
 // Activity reads the activity up to now. Discussed considers only the 300 novels with the latest comments.
 func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, err error) {
@@ -100,15 +95,4 @@ func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, er
 		r.ranking.Store(&counted)
 	}
 	return &counted, nil
-}
-
-// Latest returns the comments that were written last, up to n, one of each novel. It reads twice as many, and leaves
-// out hidden and erased ones.
-func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
-	latest, err := database.Collect(ctx, r.DB, "latest comments", scanPostOnNovel, latestSQL, 2*n)
-	if err != nil {
-		return nil, err
-	}
-	latest = slices.DeleteFunc(latest, func(s PostOnNovel) bool { return s.Post.Hidden || s.Post.Erased })
-	return latest[:min(len(latest), n)], nil
 }

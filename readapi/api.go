@@ -67,7 +67,7 @@ type novelBody struct {
 	State         string    `json:"state"`
 	Platform      *string   `json:"platform"` // null: the host platform
 
-	Comments      int        `json:"comments"`      // also replies, hidden and erased ones; 0 at a past time (asOf)
+	Comments      int        `json:"comments"`      // also replies, hidden and erased ones
 	LastCommentAt *time.Time `json:"lastCommentAt"` // null without comments
 }
 
@@ -99,12 +99,10 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 	return page, nil
 }
 
-// novelAndChaptersBody is one novel, now or at a past time.
 type novelAndChaptersBody struct {
 	novelBody `json:",inline"`
 
-	AsOf     *time.Time    `json:"asOf,omitzero"`
-	Chapters []chapterBody `json:"chapters"` // never null; empty with asOf
+	Chapters []chapterBody `json:"chapters"` // never null
 }
 
 // chapterBody is a chapter with the number of its comments.
@@ -114,19 +112,12 @@ type chapterBody struct {
 }
 
 // novel handles GET /api/novels/{slug}.
-func (a *API) novel(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
-	asOf := q.Time("asOf")
-	if err := q.Err(); err != nil {
-		return nil, err
-	}
-	found, err := a.Reader.Novel(ctx, mux.Vars(r)["slug"], asOf)
+func (a *API) novel(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
+	found, err := a.Reader.Novel(ctx, mux.Vars(r)["slug"])
 	if err != nil {
 		return nil, err
 	}
-	body := novelAndChaptersBody{newNovelBody(a.Addresses, &found), momentOrNull(asOf), []chapterBody{}}
-	if asOf != nil {
-		return body, nil
-	}
+	body := novelAndChaptersBody{newNovelBody(a.Addresses, &found), []chapterBody{}}
 	chapters, err := a.Reader.Chapters(ctx, found.ID)
 	if err != nil {
 		return nil, err
@@ -185,18 +176,16 @@ func (a *API) activity(ctx context.Context, _ *http.Request, _ *httpkit.Query) (
 type discussionBody struct {
 	Novel          headingBody    `json:"novel"`
 	ThreadID       uuid.NullUUID  `json:"threadId"` // null without comments
-	AsOf           *time.Time     `json:"asOf,omitzero"`
 	Items          []topLevelBody `json:"items"`
 	PreviousCursor *string        `json:"previousCursor"`
 	NextCursor     *string        `json:"nextCursor"`
-	Counts         *countsBody    `json:"counts"` // null on pages of a past time
+	Counts         countsBody     `json:"counts"`
 }
 
 // countsBody has the numbers of comments in a discussion, or on a chapter.
 type countsBody struct {
 	Comments int           `json:"comments"` // top-level
 	Replies  int           `json:"replies"`
-	Position *int          `json:"position"` // of the first item in the requested order, from 1; null when it is unknown
 	LastPost uuid.NullUUID `json:"lastPostId"`
 }
 
@@ -218,20 +207,15 @@ func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query)
 	if err != nil {
 		return nil, err
 	}
-	return newDiscussionBody(a.Addresses, page, params.AsOf), nil
+	return newDiscussionBody(a.Addresses, page), nil
 }
 
-func newDiscussionBody(a httpkit.Addresses, page *Page, asOf *time.Time) discussionBody {
+func newDiscussionBody(a httpkit.Addresses, page *Page) discussionBody {
 	body := discussionBody{
-		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID, AsOf: momentOrNull(asOf),
+		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID,
 		Items:          make([]topLevelBody, len(page.TopLevelComments)),
 		PreviousCursor: orNull(page.Previous), NextCursor: orNull(page.Next),
-	}
-	if asOf == nil {
-		body.Counts = &countsBody{Comments: page.TopLevelCount(), Replies: page.Replies, LastPost: page.LastPost}
-		if page.FirstPlace > 0 {
-			body.Counts.Position = &page.FirstPlace
-		}
+		Counts: countsBody{page.Posts - page.Replies, page.Replies, page.LastPost},
 	}
 	for i := range page.TopLevelComments {
 		t := &page.TopLevelComments[i]

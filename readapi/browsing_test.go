@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 
@@ -24,63 +22,45 @@ import (
 func TestNovelsAreSortedAndFiltered(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	in := func(language string, genres ...string) func(*events.NovelCreated) {
-		return func(e *events.NovelCreated) { e.Language, e.Genres = language, genres }
+	in := func(language, author string, genres ...string) func(*events.NovelCreated) {
+		return func(e *events.NovelCreated) { e.Language, e.Author, e.Genres = language, author, genres }
 	}
-	quiet := w.novel(t, "Quiet", in("fr", "Fantasy"))
-	quoted := w.novel(t, "\u201cBeta\u201d", in("EN", "Mystery", "Fantasy"))
-	number := w.novel(t, "#1 Alpha", in("en"))
-	w.novel(t, "Silent", in("", "fantasy"))
+	quiet := w.novel(t, "Quiet", in("fran\u00e7ais", "Musset", "Fantasy"))
+	w.flush(t)
+	quoted := w.novel(t, "\u201cBeta\u201d", in("EN", "Ida Verne", "Mystery", "Fantasy"))
+	w.append(t, events.NovelStream, quoted, events.NovelUpdated{Author: new("Ani V\u00e9rne")})
+	w.flush(t) // the others are newer
+	number := w.novel(t, "#1 Alpha", in("en", "Unknown"))
+	w.flush(t)
+	w.novel(t, "Silent", in("", "Ni\u0308na Verne", "fantasy"))
 	w.novel(t, "Pending", func(e *events.NovelCreated) { e.State = "pending" })
 	w.comment(t, quoted, events.PostImported{WrittenAt: start.Add(time.Hour)})
 	w.comment(t, number, events.PostImported{WrittenAt: start.Add(2 * time.Hour)})
 	w.comment(t, quiet, events.PostImported{WrittenAt: start})
 	w.project(t)
 	for query, want := range map[string][]string{
-		"sort=title":                    {"#1 Alpha", "\u201cBeta\u201d", "Quiet", "Silent"},
-		"sort=activity":                 {"#1 Alpha", "\u201cBeta\u201d", "Quiet", "Silent"},
-		"sort=newest":                   {"Silent", "#1 Alpha", "\u201cBeta\u201d", "Quiet"},
-		"sort=activity&genre=Fantasy":   {"\u201cBeta\u201d", "Quiet"},
-		"sort=newest&language=en":       {"#1 Alpha", "\u201cBeta\u201d"},
-		"sort=title&owner=fan+site&q=i": {"Quiet", "Silent"},
-		"sort=activity&q=alpha":         {"#1 Alpha"},
-		"sort=newest&genre=None":        {},
+		"sort=title":                     {"#1 Alpha", "\u201cBeta\u201d", "Quiet", "Silent"},
+		"sort=activity":                  {"#1 Alpha", "\u201cBeta\u201d", "Quiet", "Silent"},
+		"sort=newest":                    {"Silent", "#1 Alpha", "\u201cBeta\u201d", "Quiet"},
+		"sort=activity&genre=Fantasy":    {"\u201cBeta\u201d", "Quiet"},
+		"sort=newest&language=en":        {"#1 Alpha", "\u201cBeta\u201d"},
+		"sort=title&owner=fan+site&q=il": {"Silent"},
+		"sort=title&q=set+qui":           {"Quiet"}, // words of title and author, in any order
+		"sort=newest&q=N\u00cf+verne":    {"Silent", "\u201cBeta\u201d"},
+		"sort=newest&q=Unknown":          {},
+		"sort=title&language=fRANCAIS":   {}, "sort=title&language=FRAN\u00c7AIS": {"Quiet"},
+		"sort=activity&q=alpha":  {"#1 Alpha"},
+		"sort=newest&genre=None": {},
 	} {
-		for limit := 1; limit <= 5; limit++ {
+		for _, limit := range []int{1, 3, 5} {
 			if diff := cmp.Diff(want, allTitles(t, w, query, limit)); diff != "" {
 				t.Errorf("%s, limit %d (-want +got):\n%s", query, limit, diff)
 			}
 		}
-		checkPage(t, w, "/novels?"+query)
 	}
+	checkPage(t, w, "/novels?sort=title&owner=fan+site&q=il&genre=fantasy")
 	cursor := *read[listAnswer](t, w, "/api/novels?sort=activity&limit=1").NextCursor
 	wantProblem(t, w, "/api/novels?sort=newest&cursor="+cursor, 400, "invalid_request")
-}
-
-// positions returns the positions and sizes of the pages of a discussion.
-func positions(t *testing.T, w *world, query string) (got []string) {
-	t.Helper()
-	for cursor := ""; ; {
-		body := read[struct {
-			discussionAnswer `json:",inline"`
-
-			Counts struct {
-				Comments int  `json:"comments"`
-				Replies  int  `json:"replies"`
-				Position *int `json:"position"`
-			} `json:"counts"`
-		}](t, w, "/api/novels/a/discussion?limit=3&"+query+cursor)
-		place := 0
-		if body.Counts.Position != nil {
-			place = *body.Counts.Position
-		}
-		got = append(got, fmt.Sprintf("%d+%d of %d, %d", place, len(body.Items), body.Counts.Comments, body.Counts.Replies))
-		if body.NextCursor == nil {
-			return got
-		}
-		query, _, _ = strings.Cut(query, "&post=")
-		cursor = "&cursor=" + url.QueryEscape(*body.NextCursor)
-	}
 }
 
 func TestDiscussionsAreCounted(t *testing.T) {
@@ -99,42 +79,30 @@ func TestDiscussionsAreCounted(t *testing.T) {
 		w.comment(t, novel, reply(all[3]))
 	}
 	w.project(t)
-	for query, want := range map[string][]string{
-		"sort=oldest":                         {"1+3 of 7, 6", "4+3 of 7, 6", "7+1 of 7, 6"},
-		"sort=newest":                         {"1+3 of 7, 6", "4+3 of 7, 6", "7+1 of 7, 6"},
-		"sort=oldest&chapter=12.5":            {"1+3 of 4, 0", "4+1 of 4, 0"},
-		"sort=newest&chapter=none":            {"1+3 of 3, 6"},
-		"sort=newest&chapter=3":               {"0+0 of 0, 0"},
-		"sort=newest&post=" + all[4].String(): {"3+3 of 7, 6", "6+2 of 7, 6"},
-		"sort=oldest&post=" + all[5].String(): {"6+2 of 7, 6"},
+	type counts struct {
+		Comments int `json:"comments"`
+		Replies  int `json:"replies"`
+	}
+	for query, want := range map[string]counts{
+		"": {7, 6}, "chapter=12.5": {4, 0}, "chapter=none": {3, 6}, "chapter=3": {0, 0}, "post=" + all[4].String(): {7, 6},
 	} {
-		if diff := cmp.Diff(want, positions(t, w, query)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", query, diff)
+		got := read[struct {
+			Counts counts `json:"counts"`
+		}](t, w, "/api/novels/a/discussion?limit=3&"+query)
+		if got.Counts != want {
+			t.Errorf("%q: %v, want %v", query, got.Counts, want)
 		}
 	}
-	page := w.get(t, "/novels/a/discussion?limit=3").Body.String()
-	for _, want := range []string{
-		"Comments 1–3 of 7, with 6 replies in all", "Jump to the latest",
+	for path, want := range map[string][]string{
+		"?limit=3":                 {"7 comments, with 6 replies", "Jump to the latest"},
+		"":                         {`<details class="replies"><summary>6 replies`}, // folded
+		"?post=" + all[3].String(): {`<details class="replies" open><summary>6 replies`},
 	} {
-		if !strings.Contains(page, want) {
-			t.Errorf("the discussion does not say %q", want)
+		for _, text := range want {
+			if page := w.get(t, "/novels/a/discussion"+path).Body.String(); !strings.Contains(page, text) {
+				t.Errorf("the discussion %s does not say %q", path, text)
+			}
 		}
-	}
-	// The count may be behind the comments.
-	w.exec(t, `UPDATE thread_activity SET posts = posts - 1`)
-	const query = "?sort=oldest&limit=6"
-	next := *read[discussionAnswer](t, w, "/api/novels/a/discussion"+query).NextCursor
-	page = w.get(t, "/novels/a/discussion"+query+"&cursor="+url.QueryEscape(next)).Body.String()
-	if want := "Comment 7 of 7, with 6 replies in all"; !strings.Contains(page, want) {
-		t.Errorf("the last page does not say %q", want)
-	}
-	page = w.get(t, "/novels/a/discussion").Body.String()
-	if !strings.Contains(page, `<details class="replies"><summary>6 replies`) {
-		t.Error("six replies are not folded")
-	}
-	page = w.get(t, "/novels/a/discussion?post="+all[3].String()).Body.String()
-	if !strings.Contains(page, `<details class="replies" open><summary>6 replies`) {
-		t.Error("a link to a comment does not show its replies")
 	}
 }
 
@@ -182,6 +150,51 @@ func TestHome(t *testing.T) {
 	checkPage(t, w, "/")
 }
 
+// TestLatestIsVisible: a flood of hidden comments hides no visible one from the lists of the latest.
+func TestLatestIsVisible(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	var hidden []uuid.UUID
+	for i := range 60 {
+		novel := w.novel(t, fmt.Sprint("Flooded ", i), nil)
+		w.comment(t, novel, events.PostImported{WrittenAt: start.AddDate(-1, 0, i)})
+		spam := w.comment(t, novel, events.PostImported{WrittenAt: start.AddDate(1, 0, i)})
+		hidden = append(hidden, spam, w.comment(t, novel, events.PostImported{
+			ParentPostID: &spam, WrittenAt: start.AddDate(1, 0, i).Add(time.Hour),
+		}))
+	}
+	quiet := w.novel(t, "Quiet", nil)
+	want := []uuid.UUID{}
+	for i := range 30 { // on one novel
+		want = append(want, w.comment(t, quiet, events.PostImported{WrittenAt: start.Add(time.Duration(i) * time.Minute)}))
+	}
+	for range 50 {
+		hidden = append(hidden, w.comment(t, quiet, events.PostImported{WrittenAt: start.Add(time.Hour)}))
+	}
+	w.project(t)
+	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = ANY ($1)`, hidden)
+	slices.Reverse(want)
+	for path, entries := range map[string]int{"/feed.atom": 20, "/novels/quiet/feed.atom": 20} {
+		feed := w.get(t, path).Body.String()
+		if n := strings.Count(feed, "<entry>"); n != entries || strings.Index(feed, want[0].String()) < 0 ||
+			strings.Index(feed, want[0].String()) > strings.Index(feed, "</entry>") {
+			t.Errorf("%s has %d entries, of which the first is not the latest visible comment:\n%.3000s", path, n, feed)
+		}
+	}
+	activity := read[struct {
+		Latest []postAnswer `json:"latest"`
+	}](t, w, "/api/activity")
+	if len(activity.Latest) != 6 || activity.Latest[0].PostID != want[0] {
+		t.Errorf("%+v", activity.Latest)
+	}
+	page := w.get(t, "/novels/quiet").Body.String()
+	for i, id := range want[:4] {
+		if strings.Contains(page, id.String()) != (i < 3) {
+			t.Errorf("the page of the novel has comment %d: %v", i, i >= 3)
+		}
+	}
+}
+
 // TestChapterChart: the most discussed chapters, in their order. Of equally discussed ones the first are shown.
 func TestChapterChart(t *testing.T) {
 	t.Parallel()
@@ -221,7 +234,7 @@ func TestFeedsAndSitemaps(t *testing.T) {
 	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, hidden)
 	for path, want := range map[string]map[string]int{
 		"/novels/a/feed.atom":              {"entry": len(hostileTitles)},
-		"/feed.atom":                       {"entry": 0}, // the latest comment is hidden
+		"/feed.atom":                       {"entry": 1},
 		"/sitemap.xml":                     {"sitemap": 2},
 		"/sitemaps/0":                      {"url": 2}, // the lists
 		fmt.Sprint("/sitemaps/", novel[0]): {"url": 2},
@@ -256,85 +269,6 @@ func TestFeedsAndSitemaps(t *testing.T) {
 	if link := w.get(t, "/novels?genre=%22%3E").Header().Get("Link"); link !=
 		`</books/api/novels?genre=%22%3E&sort=activity>; rel="alternate"; type="application/json"` {
 		t.Errorf("Link: %s", link)
-	}
-}
-
-// TestDescriptions have what search engines require and, where it applies, recommend
-// (https://developers.google.com/search/docs/appearance/structured-data/discussion-forum). `make check-pages` compares
-// them with the vocabulary of schema.org.
-func TestDescriptions(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	novel := w.novel(t, "A", func(e *events.NovelCreated) {
-		e.Author, e.Synopsis, e.Genres, e.Language = "Ida Verne", "A boy finds a watch.", []string{"Fantasy"}, "eng"
-		e.CoverURL = "https://covers.example/a.jpg"
-	})
-	hidden := w.comment(t, novel, events.PostImported{})
-	id := w.comment(t, novel, events.PostImported{Comment: &events.Comment{
-		ExternalUUID: "u", Username: "</script>", Content: strings.Repeat("界", 300),
-	}})
-	w.novel(t, "Bare", nil)
-	w.project(t)
-	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, hidden)
-	const page = public + "/novels/a"
-	about := map[string]any{"@type": "Book", "@id": page, "name": "A"}
-	address := page + "/discussion?post=" + id.String() + "#post-" + id.String()
-	for path, want := range map[string]any{
-		"/novels/a": map[string]any{
-			"@context": "https://schema.org", "@type": "Book", "@id": page, "url": page, "name": "A",
-			"author": map[string]any{"@type": "Person", "name": "Ida Verne"}, "description": "A boy finds a watch.",
-			"genre": []any{"Fantasy"}, "inLanguage": "en", "image": "https://covers.example/a.jpg",
-			"discussionUrl": page + "/discussion", "commentCount": 2.,
-		},
-		"/novels/bare": map[string]any{
-			"@context": "https://schema.org", "@type": "Book", "@id": public + "/novels/bare", "url": public + "/novels/bare",
-			"name":          "Bare", // its author is unknown
-			"discussionUrl": public + "/novels/bare/discussion", "commentCount": 0.,
-		},
-		"/novels/a/discussion": []any{map[string]any{
-			"@context": "https://schema.org", "@type": "DiscussionForumPosting", "@id": address, "url": address, "about": about,
-			"author": map[string]any{"@type": "Person", "name": "</script>"}, "datePublished": "2025-03-01T12:04:00Z",
-			"headline": "Comment on A", "text": strings.Repeat("界", 200) + "…",
-		}},
-		"/novels/bare/discussion": nil,
-	} {
-		var got any
-		for _, e := range checkPage(t, w, path) {
-			if e.Data == "script" {
-				if err := json.Unmarshal([]byte(text(e.Node)), &got); err != nil {
-					t.Errorf("%s: %v", path, err)
-				}
-			}
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", path, diff)
-		}
-	}
-}
-
-// TestNovelsHaveColours: a novel without a cover has the same colour everywhere, which the style sheet defines.
-func TestNovelsHaveColours(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for i := range 40 {
-		w.novel(t, fmt.Sprint("Novel ", i), nil)
-	}
-	w.project(t)
-	colour := regexp.MustCompile(`class="cover (hue\d+)`)
-	style := regexp.MustCompile(`/assets/style[^"]+`).FindString(w.get(t, "/").Body.String())
-	sheet := w.get(t, style).Body.String()
-	found := map[string]bool{}
-	for _, match := range colour.FindAllStringSubmatch(w.get(t, "/novels?limit=100").Body.String(), -1) {
-		if found[match[1]] = true; !strings.Contains(sheet, "."+match[1]+" {") {
-			t.Errorf("%s has no %s", style, match[1])
-		}
-	}
-	if len(found) < 4 {
-		t.Errorf("40 novels have the colours %v", found)
-	}
-	first := colour.FindStringSubmatch(w.get(t, "/novels?q=Novel+39").Body.String())
-	if again := colour.FindStringSubmatch(w.get(t, "/novels/novel-39").Body.String()); again[1] != first[1] {
-		t.Errorf("the page of a novel has the colour %s, the list %s", again[1], first[1])
 	}
 }
 

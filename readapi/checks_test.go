@@ -4,7 +4,6 @@ package readapi_test
 
 import (
 	"bytes"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,7 +20,7 @@ import (
 )
 
 // TestChecks runs the tools of checks/package.json on a page of each kind: the Nu checker (it needs Java),
-// html-validate, and axe and Lighthouse with Chromium. It validates feeds, sitemaps and descriptions of pages against schemas.
+// html-validate, and axe and Lighthouse with Chromium. It validates feeds and sitemaps against schemas.
 func TestChecks(t *testing.T) {
 	w := newWorld(t)
 	bigDiscussion(t, w)
@@ -40,7 +39,7 @@ func TestChecks(t *testing.T) {
 	}
 	w.project(t)
 	made := testdb.Must(pages.NewLogo([]byte(logo)))(t)
-	site := pages.Site{Name: "Tales", Logo: made, Accent: "#206040", Covers: pages.NoCovers}
+	site := pages.Site{Name: "Tales", Logo: made, Accent: "#206040", NoCovers: true}
 	home := serve(t, w, site)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("checks")); err != nil {
@@ -51,7 +50,6 @@ func TestChecks(t *testing.T) {
 	t.Run("HTML", c.html)
 	t.Run("feeds", c.feeds)
 	t.Run("sitemaps", c.sitemaps)
-	t.Run("descriptions", checks{dir, w}.descriptions) // with covers
 	t.Run("axe", func(t *testing.T) { c.axe(t, home) })
 	t.Run("Lighthouse", func(t *testing.T) { c.lighthouse(t, home) })
 }
@@ -112,28 +110,6 @@ func (c checks) sitemaps(t *testing.T) {
 		args = append(args, c.save(t, part, ".xml"))
 	}
 	run(t, c.dir, "node", args...)
-}
-
-// descriptions has the compiler check the descriptions of pages against the types of the vocabulary of schema.org.
-func (c checks) descriptions(t *testing.T) {
-	module := strings.Builder{}
-	module.WriteString("import type { Book, DiscussionForumPosting, WithContext } from 'schema-dts';\n")
-	for _, page := range []struct{ path, kind string }{
-		{"/novels/clock", "WithContext<Book>"},
-		{"/novels/a", "WithContext<Book>"},
-		{"/novels/clock/discussion", "WithContext<DiscussionForumPosting>[]"},
-		{"/novels/a/discussion", "WithContext<DiscussionForumPosting>[]"},
-	} {
-		data := ""
-		for _, e := range elements(t, c.get(t, page.path).Body.String()) {
-			if e.Data == "script" {
-				data += text(e.Node)
-			}
-		}
-		fmt.Fprintf(&module, "(%s) satisfies %s; // %s\n", data, page.kind, page.path)
-	}
-	c.write(t, "descriptions.ts", []byte(module.String()))
-	run(t, c.dir, "npx", "--no", "tsc", "--noEmit", "--strict", "--skipLibCheck", "descriptions.ts")
 }
 
 func chromium(t *testing.T) string {

@@ -6,7 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"time"
+	"regexp"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -31,7 +32,6 @@ type DiscussionParams struct {
 	Limit   int           // number of top-level comments; with Under: of replies
 	Under   uuid.NullUUID // the replies of this top-level comment
 	Post    uuid.NullUUID // the page with this comment, regardless of Chapter
-	AsOf    *time.Time    // state at this time; nil: now
 }
 
 // Page is one page of a discussion.
@@ -42,15 +42,11 @@ type Page struct {
 	Next             string // Cursor of the next page; "" on the last page
 	Previous         string // Cursor of the previous page; "" on the first page
 
-	// Counts of the discussion or of the chapter, hidden and erased comments included; 0 on pages of a past time. They
-	// come from the projection activity, so they may be milliseconds behind the comments or ahead of them.
+	// Counts of the discussion or of the chapter, hidden and erased comments included. They come from the projection
+	// activity, so they may be milliseconds behind the comments or ahead of them.
 	Posts, Replies int
-	FirstPlace     int           // place of the first top-level comment in the requested order, from 1; 0: unknown
-	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null without one, or with AsOf
+	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null without one
 }
-
-// TopLevelCount is the number of top-level comments.
-func (p *Page) TopLevelCount() int { return p.Posts - p.Replies }
 
 // All returns every top-level comment, each followed by its replies.
 func (p *Page) All() iter.Seq[*Post] {
@@ -86,149 +82,161 @@ type TopLevelComment struct {
 	RepliesCursor string // Cursor of further replies, for use with Under; "" for none
 }
 
-// Discussion reads a page. It fails with ErrNotFound, ErrGone or ErrCursor.
+// pageQuery has the parameters of a page of a discussion, with the values of the statement that are derived from them.
+type pageQuery struct {
+	DiscussionParams
+
+	descending  bool      // latest time of writing first
+	backward    bool      // a previous page: read in reverse of the requested order
+	preceded    bool      // in the requested order there are top-level comments before start
+	start       place     // of the first top-level comment to read
+	replies     int       // maximum number of replies of each top-level comment
+	repliesOf   uuid.UUID // the top-level comment whose replies start at repliesFrom
+	repliesFrom place
+	single      bool // read only one top-level comment
+}
+
+// newPageQuery returns the query of the first page.
+func newPageQuery(params DiscussionParams) pageQuery {
+	q := pageQuery{
+		DiscussionParams: params, start: lowest, descending: params.Newest, replies: firstReplies, repliesFrom: lowest,
+	}
+	if params.Newest {
+		q.start = highest
+	}
+	return q
+}
+
+//go:embed locate.sql
+var locateSQL string
+
+// Discussion reads a page. It fails with ErrNotFound, ErrGone, ErrNotYet or ErrCursor.
 func (r *Reader) Discussion(ctx context.Context, params DiscussionParams) (*Page, error) {
 	if !httpkit.IsText(params.Slug) {
 		return nil, ErrNotFound
 	}
-	q, err := r.queryFor(ctx, params)
-	if err != nil {
-		return nil, err
-	}
-	page, err := r.readPage(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	if params.AsOf != nil {
-		if err := r.completeAsOf(ctx, page, *params.AsOf); err != nil {
-			return nil, err
-		}
-	}
-	return page, nil
-}
-
-// queryFor returns the query of a page.
-func (r *Reader) queryFor(ctx context.Context, params DiscussionParams) (pageQuery, error) {
 	q := newPageQuery(params)
 	kind, at := byte(0), place{}
 	if q.Cursor != "" {
 		var err error
 		if kind, at, err = decodeCursor(q.Cursor); err != nil || (kind == replies) != q.Under.Valid {
-			return pageQuery{}, ErrCursor
+			return nil, ErrCursor
 		}
 	}
 	switch kind {
 	case onward:
-		q.preceded = true
-		q.continueAfter(at)
+		q.preceded, q.start = true, at.beside(!q.descending)
 	case backward:
 		q.backward, q.descending = true, !q.descending
-		q.continueAfter(at)
+		q.start = at.beside(!q.descending)
 	case replies:
 		q.repliesFrom = at.beside(true)
 	case 0:
 	default:
-		return pageQuery{}, ErrCursor
+		return nil, ErrCursor
 	}
-	if q.Under.Valid {
-		return r.repliesTo(ctx, q)
+	if id := q.Under; id.Valid {
+		found, err := r.locate(ctx, q.Slug, id.UUID)
+		if err != nil {
+			return nil, err
+		}
+		if found.root != id.UUID {
+			return nil, ErrNotFound // a reply has no page of replies
+		}
+		q.start, q.replies, q.repliesOf, q.Chapter, q.Limit, q.single = found.start, q.Limit, id.UUID, "", 1, true
+	} else if q.Post.Valid && kind == 0 {
+		found, err := r.locate(ctx, q.Slug, q.Post.UUID)
+		if err != nil {
+			return nil, err
+		}
+		q.start, q.repliesOf, q.Chapter = found.start, found.root, ""
+		if q.preceded = found.older; q.Newest {
+			q.preceded = found.newer
+		}
+		if found.beyond {
+			q.repliesFrom = found.at
+		}
 	}
-	if q.Post.Valid && kind == 0 {
-		return r.startAtPost(ctx, q)
-	}
-	return q, nil
+	return r.readPage(ctx, q)
 }
-
-// repliesTo returns the query of the replies to the top-level comment q.Under.
-func (r *Reader) repliesTo(ctx context.Context, q pageQuery) (pageQuery, error) {
-	found, err := r.locate(ctx, q.DiscussionParams, q.Under.UUID)
-	if errors.Is(err, errNotProjected) || err == nil && found.root != q.Under.UUID {
-		return pageQuery{}, ErrNotFound // a reply has no page of replies
-	}
-	if err != nil {
-		return pageQuery{}, err
-	}
-	q.start, q.replies, q.repliesOf, q.Chapter = found.start(), q.Limit, q.Under.UUID, ""
-	q.Limit, q.single = 1, true
-	return q, nil
-}
-
-// startAtPost returns the query of the page that starts with the top-level comment of q.Post.
-func (r *Reader) startAtPost(ctx context.Context, q pageQuery) (pageQuery, error) {
-	q.Chapter = ""
-	found, err := r.locate(ctx, q.DiscussionParams, q.Post.UUID)
-	if errors.Is(err, errNotProjected) {
-		return r.startAtRecentPost(ctx, q)
-	}
-	if err != nil {
-		return pageQuery{}, err
-	}
-	q.startAt(found)
-	return q, nil
-}
-
-// startAt makes q start at the top-level comment of found.
-func (q *pageQuery) startAt(found located) {
-	q.start, q.repliesOf = found.start(), found.root
-	q.number, q.fromNewest = found.number()
-	if q.preceded = found.older > 0; q.Newest {
-		q.preceded = found.newer > 0
-	}
-	if found.beyond {
-		q.repliesFrom = placeOf(found.at, found.depth, found.id)
-	}
-}
-
-// fail wraps a database error.
-func fail(err error) error { return fmt.Errorf("read discussion: %w", err) }
-
-//go:embed locate.sql
-var locateSQL string
-
-// errNotProjected means that the read model does not have the comment in this discussion, yet or at all.
-var errNotProjected = errors.New("the comment is not in the read model")
 
 // located is the place of a comment in a discussion.
 type located struct {
-	root          uuid.UUID // its top-level comment
-	rootWrittenAt time.Time
-	id            uuid.UUID
-	at            time.Time // of receipt
-	depth         int
-	beyond        bool // it comes after the first firstReplies replies of root
-	older, newer  int  // number of top-level comments older and newer than root, up to maxCounted
+	root         uuid.UUID // its top-level comment
+	start        place     // of root
+	at           place
+	beyond       bool // it comes after the first firstReplies replies of root
+	older, newer bool // there are top-level comments older and newer than root
 }
 
-// maxCounted limits the cost of a link to a comment. A top-level comment with as many older and as many newer ones has
-// no known number.
-const maxCounted = 2000
-
-// number returns the number of root; 0 when it is too far from both ends.
-func (l located) number() (n int, fromNewest bool) {
-	switch {
-	case l.older < maxCounted:
-		return l.older + 1, false
-	case l.newer < maxCounted:
-		return l.newer + 1, true
-	default:
-		return 0, false
-	}
-}
-
-func (l located) start() place { return placeOf(l.rootWrittenAt, 0, l.root) }
-
-// locate finds a comment in the discussion of a novel.
-func (r *Reader) locate(ctx context.Context, q DiscussionParams, id uuid.UUID) (located, error) {
+// locate finds a comment in the discussion of a novel. It fails with ErrNotFound, ErrGone or ErrNotYet.
+func (r *Reader) locate(ctx context.Context, slug string, id uuid.UUID) (located, error) {
 	var state novel.State
 	found, err := queryOne(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
-		err = row.Scan(&state, &l.root, &l.rootWrittenAt, &l.id, &l.at, &l.depth, &l.beyond, &l.older, &l.newer)
+		err = row.Scan(&state, &l.root, &l.start.at, &l.start.index, &l.at.at, &l.at.index, &l.beyond, &l.older, &l.newer)
 		return l, err
-	}, locateSQL, q.Slug, id, until(q.AsOf), firstReplies, maxCounted)
+	}, locateSQL, slug, id, firstReplies)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return located{}, errNotProjected
+		// The novel decides first: everything below the address of a rejected one is gone.
+		n, err := r.Novel(ctx, slug)
+		if err != nil {
+			return located{}, err
+		}
+		return located{}, r.missing(ctx, id, uuid.NullUUID{UUID: n.ID, Valid: true})
 	case err != nil:
-		return located{}, fail(err)
+		return located{}, fmt.Errorf("find comment in discussion: %w", err)
 	}
 	return found, checkPublic(state)
+}
+
+//go:embed discussion.sql
+var discussionSQL string
+
+// statements are the variants of discussionSQL, by [descending, of one chapter].
+var statements = discussionStatements()
+
+// discussionStatements completes discussionSQL as the comment in the file says.
+func discussionStatements() map[[2]bool]string {
+	_, template, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
+	template = "SELECT" + template
+	all := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(strings.ReplaceAll(template, ":counts", "w"), "")
+	chapter := strings.NewReplacer("{", "", "}", "", ":counts", "v").Replace(template)
+	ascending := strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
+	descending := strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
+	return map[[2]bool]string{
+		{false, false}: ascending.Replace(all), {true, false}: descending.Replace(all),
+		{false, true}: ascending.Replace(chapter), {true, true}: descending.Replace(chapter),
+	}
+}
+
+// Statement returns the statement that reads the first page of a discussion, and its arguments, for tests and a
+// benchmark.
+func Statement(params DiscussionParams) (sql string, args []any) {
+	q := newPageQuery(params)
+	return q.statement()
+}
+
+// PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
+// a request of a partner has at most 32 KB.
+const PageBytes = 512 << 10
+
+// statement returns the statement that reads a page, and its arguments. It reads one more top-level comment, and one
+// more reply of each, than the page shows, to detect whether there are more.
+func (q *pageQuery) statement() (sql string, args []any) {
+	args = []any{
+		q.Slug, q.start.at, q.start.index, q.Limit + 1, q.replies + 1, q.repliesOf, q.repliesFrom.at, q.repliesFrom.index,
+		PageBytes,
+	}
+	if q.single {
+		args[3] = 1
+	}
+	switch q.Chapter {
+	case "":
+	case NoChapter:
+		args = append(args, "-1")
+	default:
+		args = append(args, q.Chapter)
+	}
+	return statements[[2]bool{q.descending, q.Chapter != ""}], args
 }

@@ -1,21 +1,21 @@
 package readapi_test
 
 import (
+	order "cmp"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"pgregory.net/rapid"
 
 	"novelgate/events"
 	"novelgate/internal/testdb"
-	"novelgate/readapi"
 )
 
 // randomDiscussion appends comments of several authors under changing names, deep and wide, some with equal times, and
@@ -77,8 +77,10 @@ func walk(t testing.TB, w *world, query url.Values) (top []uuid.UUID, all map[uu
 			top = append(top, item.PostID)
 			take(item)
 			for thread := item; ; {
-				for _, r := range thread.Replies {
-					if _, ok := all[*r.ParentPostID]; !ok {
+				here := map[uuid.UUID]bool{}
+				for i := len(thread.Replies) - 1; i >= 0; i-- {
+					r := thread.Replies[i]
+					if here[r.PostID] = true; here[*r.ParentPostID] {
 						t.Errorf("reply %s comes before what it replies to", r.PostID)
 					}
 					take(r)
@@ -129,7 +131,7 @@ func TestDiscussionIsReadWhole(t *testing.T) {
 	for seed := range uint64(2) {
 		w := newWorld(t)
 		novel := randomDiscussion(t, w, seed, 60)
-		want := naiveDiscussion(w.log, novel, time.Now().Add(time.Hour))
+		want := naiveDiscussion(w.log, novel)
 		for _, sort := range []string{"newest", "oldest"} {
 			for _, limit := range []string{"1", "3", "7", "100"} {
 				top, all := walk(t, w, url.Values{"sort": {sort}, "limit": {limit}})
@@ -138,34 +140,6 @@ func TestDiscussionIsReadWhole(t *testing.T) {
 				}
 				same(t, want, all)
 			}
-		}
-	}
-}
-
-// TestThePastIsReadAsItWas compares pages of every past time with a fold of the log up to it.
-func TestThePastIsReadAsItWas(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(2) {
-		w := newWorld(t)
-		novel := randomDiscussion(t, w, 100+seed, 40)
-		for i, recorded := range w.log {
-			asOf := recorded.RecordedAt
-			query := "?asOf=" + url.QueryEscape(asOf.Format(time.RFC3339Nano))
-			author, synopsis, exists := naiveNovel(w.log, novel, asOf)
-			if !exists {
-				wantProblem(t, w, "/api/novels/a"+query, 404, "not_found")
-				wantProblem(t, w, "/api/novels/a/discussion"+query, 404, "not_found")
-				continue
-			}
-			if got := read[novelAnswer](t, w, "/api/novels/a"+query); got.Author != author || got.Synopsis != synopsis {
-				t.Errorf("after %d events: %q, %q; want %q, %q", i+1, got.Author, got.Synopsis, author, synopsis)
-			}
-			want := naiveDiscussion(w.log, novel, asOf)
-			top, all := walk(t, w, url.Values{"asOf": {asOf.Format(time.RFC3339Nano)}, "limit": {"6"}})
-			if diff := cmp.Diff(tops(want, true), top); diff != "" {
-				t.Errorf("after %d events (-want +got):\n%s", i+1, diff)
-			}
-			same(t, want, all)
 		}
 	}
 }
@@ -198,52 +172,69 @@ func TestChapterFilter(t *testing.T) {
 	}
 }
 
-var moment = time.Date(2025, 3, 1, 12, 0, 0, 1000, time.UTC)
-
-func TestBeside(t *testing.T) {
-	t.Parallel()
-	id := uuid.MustParse
-	for _, c := range []struct {
-		id, after, before string
-		later, earlier    time.Duration
-	}{
-		{
-			"00000000-0000-0000-0000-000000000100", "00000000-0000-0000-0000-000000000101",
-			"00000000-0000-0000-0000-0000000000ff", 0, 0,
-		},
-		{
-			"00000000-0000-0000-0000-00000000ffff", "00000000-0000-0000-0000-000000010000",
-			"00000000-0000-0000-0000-00000000fffe", 0, 0,
-		},
-		{
-			"ffffffff-ffff-ffff-ffff-ffffffffffff", "00000000-0000-0000-0000-000000000000",
-			"ffffffff-ffff-ffff-ffff-fffffffffffe", time.Microsecond, 0,
-		},
-		{
-			"00000000-0000-0000-0000-000000000000", "00000000-0000-0000-0000-000000000001",
-			"ffffffff-ffff-ffff-ffff-ffffffffffff", 0, -time.Microsecond,
-		},
-	} {
-		if at, got := readapi.Beside(moment, id(c.id), true); got != id(c.after) || !at.Equal(moment.Add(c.later)) {
-			t.Errorf("behind %s is %v %s", c.id, at, got)
-		}
-		if at, got := readapi.Beside(moment, id(c.id), false); got != id(c.before) || !at.Equal(moment.Add(c.earlier)) {
-			t.Errorf("before %s is %v %s", c.id, at, got)
-		}
-	}
+// naivePost is a comment in a fold of the log.
+type naivePost struct {
+	id        uuid.UUID
+	parent    *uuid.UUID
+	root      uuid.UUID
+	depth     int
+	writtenAt time.Time
+	content   string
+	name      string
+	index     int64
 }
 
-func TestCursorsComeBack(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		at := time.UnixMicro(rapid.Int64Range(-62_135_596_800_000_000, 253_402_300_799_999_999).Draw(t, "at")).UTC()
-		depth := rapid.IntRange(0, 1<<30).Draw(t, "depth")
-		id := uuid.UUID(rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "id"))
-		gotAt, gotDepth, gotID, err := readapi.Cursor(at, depth, id)
-		if err != nil || !gotAt.Equal(at) || gotDepth != depth || gotID != id {
-			t.Errorf("%v %d %s became %v %d %s, %v", at, depth, id, gotAt, gotDepth, gotID, err)
+// naiveDiscussion folds the log: the comments on a novel by identifier.
+func naiveDiscussion(log []events.Recorded, novel uuid.UUID) map[uuid.UUID]naivePost {
+	posts := map[uuid.UUID]naivePost{}
+	names := map[string]events.PostImported{}
+	author := map[uuid.UUID]string{}
+	for _, recorded := range log {
+		e, ok := recorded.Event.(events.PostImported)
+		if !ok {
+			continue
 		}
+		if latest, known := names[e.Comment.ExternalUUID]; !known || !e.WrittenAt.Before(latest.WrittenAt) {
+			names[e.Comment.ExternalUUID] = e
+		}
+		if e.NovelID != novel {
+			continue
+		}
+		p := naivePost{
+			id: recorded.StreamID, parent: e.ParentPostID, root: recorded.StreamID, writtenAt: e.WrittenAt,
+			content: e.Comment.Content, index: recorded.LogIndex,
+		}
+		if p.parent != nil {
+			p.root, p.depth = posts[*p.parent].root, posts[*p.parent].depth+1
+		}
+		posts[p.id], author[p.id] = p, e.Comment.ExternalUUID
+	}
+	for id, p := range posts {
+		p.name = names[author[id]].Comment.Username
+		posts[id] = p
+	}
+	return posts
+}
+
+// tops returns the top-level comments in the order of writing.
+func tops(posts map[uuid.UUID]naivePost, newest bool) []uuid.UUID {
+	var found []naivePost
+	for _, p := range posts {
+		if p.depth == 0 {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b naivePost) int {
+		return order.Or(a.writtenAt.Compare(b.writtenAt), order.Compare(a.index, b.index))
 	})
+	if newest {
+		slices.Reverse(found)
+	}
+	ids := []uuid.UUID{}
+	for _, p := range found {
+		ids = append(ids, p.id)
+	}
+	return ids
 }
 
 // holds reports whether a page has a comment, and returns it.
@@ -311,49 +302,6 @@ func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
 	wantProblem(t, w, "/api/novels/a/discussion?under="+all[40].String(), 404, "not_found")
 }
 
-// TestCommentsThatTheProjectionLacks: a link to a comment works before the projections have applied it.
-func TestCommentsThatTheProjectionLacks(t *testing.T) {
-	t.Parallel()
-	for name, projected := range map[string]int{
-		"nothing is projected": 0, "the first is projected": 1, "two are": 2, "all are": 4,
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			novel := w.novel(t, "A", nil)
-			w.novel(t, "Other", nil)
-			var chain []uuid.UUID
-			e := events.PostImported{ChapterNumber: []byte("2.5")}
-			for i := range 4 {
-				chain = append(chain, w.comment(t, novel, e))
-				e = reply(chain[i])
-				if i+1 == projected {
-					w.project(t)
-				}
-			}
-			for depth, id := range chain {
-				p := read[postAnswer](t, w, "/api/posts/"+id.String())
-				if p.Depth != depth || p.Content == nil || p.Author == nil || p.Author.DisplayName != "Marlow" ||
-					p.Author.Platform != "Fan Site" {
-					t.Errorf("comment %d: %+v by %+v", depth, p, p.Author)
-				}
-				page := read[discussionAnswer](t, w, "/api/novels/a/discussion?post="+id.String())
-				if found, ok := holds(page, id); !ok || found.Depth != depth || page.Items[0].PostID != chain[0] {
-					t.Errorf("comment %d is not in its place: %+v", depth, page)
-				}
-				if got := w.get(t, "/novels/a/discussion?post="+id.String()); !strings.Contains(got.Body.String(),
-					`id="post-`+id.String()) {
-					t.Errorf("comment %d is not on its page", depth)
-				}
-				wantProblem(t, w, "/api/novels/other/discussion?post="+id.String(), 404, "not_found")
-				early := url.QueryEscape(w.log[1].RecordedAt.Format(time.RFC3339Nano))
-				wantProblem(t, w, "/api/novels/a/discussion?asOf="+early+"&post="+id.String(), 404, "not_found")
-			}
-			wantProblem(t, w, "/api/posts/"+novel.String(), 404, "not_found")
-		})
-	}
-}
-
 func TestRepliesArePagedUnderTheirComment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -400,4 +348,81 @@ func TestAPageBeginsAtOnePlace(t *testing.T) {
 			t.Errorf("GET %s: %d %s", path, got.Code, got.Body)
 		}
 	}
+}
+
+// TestRepliesAreReadInTheOrderOfWriting, in whatever order they arrive, on every page. Those of one instant follow the
+// log.
+func TestRepliesAreReadInTheOrderOfWriting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	top := w.comment(t, novel, events.PostImported{WrittenAt: start})
+	want := make([]uuid.UUID, 40)
+	for i := range want { // the newest arrive first, in pairs of one instant
+		pair := len(want)/2 - 1 - i/2
+		want[2*pair+i%2] = w.comment(t, novel, events.PostImported{
+			ParentPostID: &top, WrittenAt: start.Add(time.Duration(pair) * time.Minute),
+		})
+	}
+	var dated []uuid.UUID
+	for range 5 {
+		dated = append(dated, w.comment(t, novel, events.PostImported{WrittenAt: start.AddDate(1, 0, 0)}))
+	}
+	w.project(t)
+	got := []uuid.UUID{}
+	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&sort=oldest")
+	for thread := page.Items[0]; ; {
+		for _, r := range thread.Replies {
+			got = append(got, r.PostID)
+		}
+		if thread.RepliesCursor == nil {
+			break
+		}
+		thread = read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=7&under="+top.String()+"&cursor="+
+			*thread.RepliesCursor).Items[0]
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("replies (-want +got):\n%s", diff)
+	}
+	link := read[discussionAnswer](t, w, "/api/novels/a/discussion?post="+want[20].String()).Items[0]
+	if link.Replies[0].PostID != want[20] || link.Replies[9].PostID != want[29] {
+		t.Errorf("a link to the 21st reply shows %+v", link.Replies)
+	}
+	tops, _ := walk(t, w, url.Values{"limit": {"2"}})
+	slices.Reverse(dated)
+	if diff := cmp.Diff(append(dated, top), tops); diff != "" {
+		t.Errorf("comments of one instant, newest first (-want +got):\n%s", diff)
+	}
+	body := w.get(t, "/api/novels/a/discussion").Body.String()
+	if want := `"lastPostId":"` + dated[0].String(); !strings.Contains(body, want) {
+		t.Errorf("the last comment is not %s:\n%s", dated[0], body)
+	}
+}
+
+// TestACommentIsReadableInAMoment: until the projection has applied it, a link to it is answered with 503 and
+// Retry-After, except on a novel that is not public.
+func TestACommentIsReadableInAMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	id := w.comment(t, novel, events.PostImported{})
+	paths := []string{
+		"/api/posts/" + id.String(), "/api/novels/a/discussion?post=" + id.String(), "/novels/a/discussion?post=" + id.String(),
+	}
+	for _, path := range paths {
+		got := w.get(t, path)
+		if got.Code != http.StatusServiceUnavailable || got.Header().Get("Retry-After") != "1" ||
+			!strings.Contains(got.Body.String(), "has just arrived") {
+			t.Errorf("GET %s: %d %v %s", path, got.Code, got.Header(), got.Body)
+		}
+	}
+	wantProblem(t, w, "/api/posts/"+novel.String(), 404, "not_found")
+	w.project(t)
+	for _, path := range paths {
+		if got := w.get(t, path); got.Code != http.StatusOK || !strings.Contains(got.Body.String(), id.String()) {
+			t.Errorf("GET %s: %d %s", path, got.Code, got.Body)
+		}
+	}
+	w.novel(t, "Other", nil)
+	wantProblem(t, w, "/api/novels/other/discussion?post="+id.String(), 404, "not_found")
 }

@@ -25,17 +25,16 @@ type Novel struct {
 	Title    string
 	State    novel.State // Approved or Published
 	Platform string      // name of the owning partner platform; "" for the host platform
-	Posts    int         // imported comments and replies, hidden and erased ones included; 0 at a past time
-	LastPost *time.Time  // when the latest comment was written; nil without comments, and at a past time
+	Posts    int         // imported comments and replies, hidden and erased ones included
+	LastPost *time.Time  // when the latest comment was written; nil without comments
 	novel.Details
 }
 
 //go:embed novel.sql
 var novelSQL string
 
-// Novel returns the novel with a slug, in its state at asOf, or in its current state when asOf is nil. The slug may be
-// any text. Novel fails with ErrNotFound or ErrGone.
-func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel, error) {
+// Novel returns the novel with a slug, which may be any text. It fails with ErrNotFound or ErrGone.
+func (r *Reader) Novel(ctx context.Context, slug string) (Novel, error) {
 	if !httpkit.IsText(slug) {
 		return Novel{}, ErrNotFound
 	}
@@ -46,13 +45,7 @@ func (r *Reader) Novel(ctx context.Context, slug string, asOf *time.Time) (Novel
 	if err != nil {
 		return Novel{}, fmt.Errorf("read novel: %w", err)
 	}
-	if err := checkPublic(n.State); err != nil {
-		return Novel{}, err
-	}
-	if asOf == nil {
-		return n, nil
-	}
-	return r.novelAsOf(ctx, n, *asOf)
+	return n, checkPublic(n.State)
 }
 
 // scanNovel reads a row of novel.sql.

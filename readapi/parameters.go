@@ -28,12 +28,7 @@ func ParseCatalogue(q *httpkit.Query, defaultSort string) (CatalogueParams, erro
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
 		Genre: q.Text("genre"), Language: q.Text("language"), Limit: q.Limit(defaultLimit, maxLimit),
 	}
-	c.After = q.Cursor(novelsCursors[c.Sort])
-	ok := httpkit.IsText(c.After)
-	if c.Sort != ByTitle {
-		_, ok = decodeNovelKey(c.After)
-	}
-	if !ok {
+	if c.After = q.Cursor(novelsCursors[c.Sort]); !httpkit.IsText(c.After) {
 		q.RefuseCursor()
 	}
 	return c, q.Err()
@@ -47,12 +42,11 @@ func CatalogueCursor(sort, next string) string {
 	return httpkit.EncodeCursor(novelsCursors[sort], next)
 }
 
-// ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post,
-// asOf.
+// ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post.
 func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
 	params := DiscussionParams{
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
-		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"), AsOf: q.Time("asOf"),
+		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"),
 	}
 	limit := defaultLimit
 	if params.Under.Valid {

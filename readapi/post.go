@@ -1,16 +1,21 @@
 package readapi
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
+
+	"novelgate/aggregates/novel"
+	"novelgate/internal/database"
 )
 
 // Post is a comment as the public sees it.
@@ -27,8 +32,8 @@ type Post struct {
 	Content    string // "" when hidden or erased
 	Author     Author // zero when hidden or erased
 
-	authorID uuid.NullUUID // of the partner's user whose name is shown; null for a member, or when hidden or erased
-	cut      bool          // read without its text: the texts up to it exceed PageBytes
+	index int64 // of its event in the log; zero outside of a Page
+	cut   bool  // read without its text: the texts up to it exceed PageBytes
 }
 
 // Author is the member of the host platform, or the user of a partner platform, to whom a comment is attributed.
@@ -46,10 +51,8 @@ func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.
 	p.Hidden = hidden && !p.Erased
 	switch {
 	case p.Erased, p.Hidden:
-		p.authorID = uuid.NullUUID{}
 	case member.Valid:
 		p.Content, p.Author = stored.Content, Author{MemberID: member.String}
-		p.authorID = uuid.NullUUID{} // the author's name on the partner platform is not shown
 	default:
 		if !name.Valid {
 			name.String = stored.Username
@@ -61,6 +64,41 @@ func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.
 //go:embed post.sql
 var postSQL string
 
+// The statements of post.sql.
+var (
+	onePostSQL = postsStatement("posts", "p.post_id = $1")
+	// The latest visible top-level comments on a novel. $1: novel; $2: maximum number. It examines a thousand, so that a
+	// flood of hidden ones has a bounded cost.
+	latestOnNovelSQL = postsStatement(`(
+    SELECT q.* FROM threads t JOIN posts q ON q.thread_id = t.thread_id AND q.root_post_id IS NULL
+    WHERE t.novel_id = $1 ORDER BY q.written_at DESC, q.log_index DESC LIMIT 1000
+)`, visible+" ORDER BY p.written_at DESC, p.log_index DESC LIMIT $2")
+	// The latest visible comment on each of some novels: the comment that was written last or, if it is withheld, the
+	// latest of the last hundred top-level comments that is not. $1: novels.
+	latestSQL = postsStatement(`(
+    SELECT q.* FROM unnest($1::uuid[]) AS k (novel_id)
+    JOIN threads t ON t.novel_id = k.novel_id
+    JOIN thread_activity v ON v.thread_id = t.thread_id
+    CROSS JOIN LATERAL (
+        SELECT p.* FROM (
+            (SELECT l.* FROM posts l WHERE l.post_id = v.last_post_id)
+            UNION ALL
+            (SELECT l.* FROM posts l WHERE l.thread_id = t.thread_id AND l.root_post_id IS NULL
+             ORDER BY l.written_at DESC, l.log_index DESC LIMIT 100)
+        ) AS p LEFT JOIN author_decisions d ON d.author_id = p.author_id
+        WHERE `+visible+` LIMIT 1
+    ) AS q
+)`, "n.state IN ('approved', 'published') ORDER BY p.written_at DESC, p.log_index DESC")
+)
+
+// visible is the condition for a comment p that is neither hidden nor erased. d is its author_decisions.
+const visible = "p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)"
+
+// postsStatement completes post.sql as the comment in the file says.
+func postsStatement(posts, rest string) string {
+	return strings.NewReplacer(":posts", posts, ":rest", rest).Replace(postSQL[strings.Index(postSQL, "SELECT"):])
+}
+
 // PostOnNovel is a comment with its novel.
 type PostOnNovel struct {
 	Novel    Heading
@@ -68,19 +106,73 @@ type PostOnNovel struct {
 	Post     Post
 }
 
-// Post returns one comment, also before it is in the read model. It fails with ErrNotFound or ErrGone.
+// Post returns one comment. It fails with ErrNotFound, ErrGone or ErrNotYet.
 func (r *Reader) Post(ctx context.Context, id uuid.UUID) (PostOnNovel, error) {
-	s, err := queryOne(ctx, r.DB, scanPostOnNovel, postSQL, id)
+	s, err := queryOne(ctx, r.DB, scanPostOnNovel, onePostSQL, id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return r.recentPost(ctx, id)
+		return PostOnNovel{}, r.missing(ctx, id, uuid.NullUUID{})
 	case err != nil:
 		return PostOnNovel{}, fmt.Errorf("read comment: %w", err)
 	}
 	return s, checkPublic(s.Novel.state)
 }
 
-// scanPostOnNovel reads a row of post.sql or latest.sql.
+// missing returns the reason why the read model does not have a comment on a novel, or on any novel for null: ErrNotYet
+// for a comment in the log, which the read model has about a millisecond later, ErrGone if staff rejected its novel,
+// otherwise ErrNotFound.
+func (r *Reader) missing(ctx context.Context, id uuid.UUID, on uuid.NullUUID) error {
+	state, err := queryOne(ctx, r.DB, pgx.RowTo[novel.State], `SELECT n.state FROM events e
+JOIN title_lookup n ON n.novel_id = (e.data ->> 'novelId')::uuid
+WHERE e.stream_id = $1 AND e.stream_version = 1 AND e.event_type = 'post.imported.v1' AND ($2::uuid IS NULL OR n.novel_id = $2)`, id, on)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return ErrNotFound
+	case err != nil:
+		return fmt.Errorf("find comment in the log: %w", err)
+	}
+	return cmp.Or(checkPublic(state), ErrNotYet)
+}
+
+// LatestOn returns the latest visible top-level comments on a novel, up to n.
+func (r *Reader) LatestOn(ctx context.Context, novelID uuid.UUID, n int) ([]PostOnNovel, error) {
+	return database.Collect(ctx, r.DB, "latest comments on a novel", scanPostOnNovel, latestOnNovelSQL, novelID, n)
+}
+
+// Latest returns the latest visible comments, up to n, one of each novel. Of a novel whose last comment is withheld it
+// knows top-level comments only.
+func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
+	for examined := 2 * n; ; examined *= 8 {
+		type active struct {
+			ID uuid.UUID
+			At time.Time // the minute of the latest comment
+		}
+		novels, err := database.Collect(ctx, r.DB, "active novels", pgx.RowToStructByPos[active], `SELECT k.novel_id, k.posted_at
+FROM novel_activity k WHERE k.posted_at > '-infinity' ORDER BY k.posted_at DESC, k.created_at DESC, k.novel_id DESC LIMIT $1`,
+			examined)
+		if err != nil || len(novels) == 0 {
+			return nil, err
+		}
+		ids := make([]uuid.UUID, len(novels))
+		for i := range novels {
+			ids[i] = novels[i].ID
+		}
+		latest, err := database.Collect(ctx, r.DB, "latest comments", scanPostOnNovel, latestSQL, ids)
+		if err != nil {
+			return nil, err
+		}
+		// Further novels matter only if withheld comments left too few, or made old comments the latest ones here.
+		complete := len(latest) >= n && !latest[n-1].Post.WrittenAt.Before(novels[len(novels)-1].At)
+		if complete || len(novels) < examined || examined > maxActive {
+			return latest[:min(len(latest), n)], nil
+		}
+	}
+}
+
+// maxActive limits the novels that Latest examines, to about eight times as many.
+const maxActive = 200
+
+// scanPostOnNovel reads a row of post.sql.
 func scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 	var s PostOnNovel
 	var hidden bool
@@ -88,7 +180,7 @@ func scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 	var member, name, platform pgtype.Text
 	p := &s.Post
 	if err := row.Scan(&s.Novel.ID, &s.Novel.Slug, &s.Novel.Title, &s.Novel.state, &s.ThreadID,
-		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt, &p.authorID,
+		&p.ID, &p.ParentID, &p.RootID, &p.Depth, &p.Chapter, &p.WrittenAt, &p.ReceivedAt,
 		&hidden, &stored, &member, &name, &platform); err != nil {
 		return PostOnNovel{}, fmt.Errorf("scan comment: %w", err)
 	}

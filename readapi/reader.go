@@ -1,27 +1,12 @@
 // Package readapi reads the public data and serves it as JSON: approved and published novels, their discussions, and
 // single comments. It also serves the ledger, the health of the process and the interface description.
 //
-// # Pages of a discussion
+// A discussion has pages of top-level comments in the order of writing, in either direction. Each one comes with its
+// first replies of any depth, in the same order. Further replies have pages of their own, for each top-level comment.
+// Comments that were written at the same instant follow their place in the log.
 //
-// A discussion has pages of top-level comments, sorted by the time of writing, in either direction. Each one has those
-// replies of any depth that were received first, each after its parent. A reply never arrives before its parent, so the
-// first N replies are a connected part of the tree. Further replies have pages of their own, for each top-level
-// comment.
-//
-// # Statements
-//
-// A page of top-level comments of the current state is one statement of index scans, so a read model may be switched to
-// its next generation at any time. A page of replies and a link to a comment take a second statement, which finds the
-// place. A link to a comment that is not in the read model yet takes more: for the comment, and for each ancestor that
-// is not there either.
-//
-// A page of a past time takes two more statements: one for the history of the novel, one for the names of authors at
-// that time. Only the time-out of the request limits its cost, which grows in three ways. The state of the novel is
-// built from all its events up to then, one at a time. And until the page is full, the statement skips comments that
-// were written before that time but received after it, as in an import of old comments. And all comments of an author
-// are searched for the name at that time if the author has another name now.
-//
-// # What is withheld
+// A page is one statement of index scans, so a read model may be switched to its next generation at any time. A page of
+// replies and a link to a comment take a second statement, which finds the place.
 //
 // Hidden and erased comments keep their places and replies. This package never returns their text and author.
 package readapi
@@ -30,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -43,6 +29,7 @@ var (
 	ErrNotFound = errors.New("there is no such novel or comment for the public")
 	ErrGone     = errors.New("staff declined the novel")
 	ErrCursor   = errors.New("is not a cursor of a page")
+	ErrNotYet   = errors.New("the comment has arrived, but the projection posts has not applied it yet")
 )
 
 // Problem maps the errors of this package to problems. It returns nil for any other error.
@@ -54,6 +41,9 @@ func Problem(err error) *problem.Error {
 		return problem.Gone()
 	case errors.Is(err, ErrCursor):
 		return problem.InvalidField("cursor", ErrCursor.Error())
+	case errors.Is(err, ErrNotYet):
+		return problem.Unavailable(time.Second).WithDetail("The comment has just arrived and is shown in a moment.").
+			WithCause(err)
 	default:
 		return nil
 	}
@@ -71,8 +61,7 @@ func checkPublic(state novel.State) error {
 	}
 }
 
-// Reader reads the tables of projections, and the event log for the texts of comments, for past states, and for
-// comments that are not in the tables yet.
+// Reader reads the tables of projections, and the event log for the texts of comments.
 type Reader struct {
 	DB database.Querier
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,9 +47,11 @@ type world struct {
 	now      time.Time // of the clock of the routes, which stands still: a page fetched again shows the same times
 	platform uuid.UUID // an integration named "Fan Site"
 	versions map[uuid.UUID]int
+	queued   []events.Recorded // not appended yet
 	log      []events.Recorded // all appended events, as read from the log
 	applied  int               // number of events that the asynchronous projections have applied
 	serial   int
+	followed map[string]*httptest.ResponseRecorder // answers to links, since the last change
 }
 
 func newWorld(t testing.TB) *world {
@@ -60,6 +63,7 @@ func newWorld(t testing.TB) *world {
 	t.Cleanup(pools.Close)
 	w := &world{
 		Pools: pools, now: time.Now().Truncate(time.Microsecond), platform: uuid.New(), versions: map[uuid.UUID]int{},
+		followed: map[string]*httptest.ResponseRecorder{},
 	}
 	address, err := url.Parse(public)
 	if err != nil {
@@ -81,11 +85,7 @@ func routes(
 	}
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)
-	p := &pages.Pages{
-		Kit: kit, Reader: reader, Addresses: addresses,
-		CardReaders:  httpkit.NewReadLimit("cards", 16, 1, kit.Timeout),
-		CoverReaders: httpkit.NewReadLimit("covers", 16, 0, kit.Timeout),
-	}
+	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
 	if len(site) > 0 {
 		p.Site = site[0]
 	}
@@ -94,9 +94,17 @@ func routes(
 	return httpkit.WithRequestID(router)
 }
 
-// append appends one event, with the inline projections, and returns it as stored. project updates the asynchronous
-// projections.
-func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event events.Event) events.Recorded {
+// site returns the routes of w with what an operator has decided.
+func (w *world) site(t testing.TB, decided pages.Site) *world {
+	t.Helper()
+	base := testdb.Must(url.Parse(public))(t)
+	return &world{handler: routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: w.Read},
+		httpkit.NewAddresses(base), decided)}
+}
+
+// append queues one event. flush appends the queued events, and every request and statement of a test flushes. project
+// updates the asynchronous projections.
+func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event events.Event) {
 	t.Helper()
 	w.versions[stream]++
 	key, source := fmt.Sprintf("key-%d", w.serial), "test"
@@ -104,25 +112,36 @@ func (w *world) append(t testing.TB, streamType string, stream uuid.UUID, event 
 		source = events.PostsSource(w.platform)
 	}
 	w.serial++
-	recorded := events.Recorded{
+	w.queued = append(w.queued, events.Recorded{
 		StreamType: streamType, StreamID: stream, StreamVersion: w.versions[stream], ID: key, Source: source, Event: event,
 		Metadata: events.Metadata{Actor: "test"},
+	})
+}
+
+func (w *world) flush(t testing.TB) {
+	t.Helper()
+	const batch = 1000
+	for queued := range slices.Chunk(w.queued, batch) {
+		after := events.Position(0)
+		if len(w.log) > 0 {
+			after = w.log[len(w.log)-1].End()
+		}
+		if err := projections.Append(context.Background(), w.General, queued...); err != nil {
+			t.Fatalf("append: %v", err)
+		}
+		stored, err := eventlog.ReadFrom(context.Background(), w.General, after, batch)
+		if err != nil || len(stored) != len(queued) {
+			t.Fatalf("read back %d events: %d, %v", len(queued), len(stored), err)
+		}
+		w.log = append(w.log, stored...)
 	}
-	if err := projections.Append(context.Background(), w.General, recorded); err != nil {
-		t.Fatalf("append %s: %v", event.Type(), err)
-	}
-	history, err := eventlog.ReadStream(context.Background(), w.General, recorded.StreamType, stream,
-		w.versions[stream]-1)
-	if err != nil || len(history) != 1 {
-		t.Fatalf("read back %s: %d events, %v", event.Type(), len(history), err)
-	}
-	w.log = append(w.log, history[0])
-	return history[0]
+	w.queued = nil
 }
 
 // project applies all appended events to the asynchronous projections.
 func (w *world) project(t testing.TB) {
 	t.Helper()
+	w.flush(t)
 	tx := testdb.Begin(t, w.General)
 	defer tx.Rollback(context.Background()) //nolint:errcheck // after a commit there is nothing to roll back
 	for _, projection := range projections.All() {
@@ -134,6 +153,7 @@ func (w *world) project(t testing.TB) {
 		t.Fatal(err)
 	}
 	w.applied = len(w.log)
+	clear(w.followed)
 }
 
 // novel creates a partner's novel with its thread, unless change says otherwise.
@@ -177,12 +197,15 @@ func reply(parent uuid.UUID) events.PostImported { return events.PostImported{Pa
 
 func (w *world) exec(t testing.TB, sql string, args ...any) {
 	t.Helper()
+	w.flush(t)
+	clear(w.followed)
 	testdb.Exec(t, w.General, sql, args...)
 }
 
 // get sends a request; pairs are headers.
 func (w *world) get(t testing.TB, path string, header ...string) *httptest.ResponseRecorder {
 	t.Helper()
+	w.flush(t)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])

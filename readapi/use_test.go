@@ -11,8 +11,6 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
-	"novelgate/projections"
 )
 
 // remarks and readers are what readers of a platform in use say, and who they are.
@@ -93,43 +91,19 @@ func populate(t *testing.T, w *world) (linked uuid.UUID) {
 		e.Language = "ko"
 	})
 	const comments = 20_000
-	w.many(t, large, comments, func(i int) events.PostImported {
+	var top uuid.UUID
+	for i := range comments {
 		e := remark(i, now.Add(-time.Duration(comments-i)*7*time.Minute))
 		if i%2 == 0 {
 			e.ChapterNumber = fmt.Append(nil, i/100)
 		}
-		return e
-	})
+		if i%3 > 0 {
+			e.ParentPostID = new(top)
+			w.comment(t, large, e)
+			continue
+		}
+		top = w.comment(t, large, e)
+	}
 	w.project(t)
 	return linked
-}
-
-// many appends n top-level comments and replies to them, in large batches.
-func (w *world) many(t *testing.T, novel uuid.UUID, n int, comment func(i int) events.PostImported) {
-	t.Helper()
-	const batch = 1000
-	after := w.log[len(w.log)-1].End()
-	id := func(i int) uuid.UUID { return events.PostID(w.platform, fmt.Sprint("many-", i)) }
-	for i := 0; i < n; i += batch {
-		var recorded []events.Recorded
-		for j := i; j < i+batch; j++ {
-			e := comment(j)
-			e.IntegrationID, e.NovelID, e.ThreadID = w.platform, novel, events.ThreadID(novel)
-			if j%3 > 0 {
-				e.ParentPostID = new(id(j - j%3))
-			}
-			recorded = append(recorded, events.Recorded{
-				StreamType: events.PostStream, StreamID: id(j), StreamVersion: 1, ID: fmt.Sprint("many-", j),
-				Source: events.PostsSource(w.platform), Event: e, Metadata: events.Metadata{Actor: "test"},
-			})
-		}
-		if err := projections.Append(t.Context(), w.General, recorded...); err != nil {
-			t.Fatal(err)
-		}
-	}
-	read, err := eventlog.ReadFrom(t.Context(), w.General, after, n)
-	if err != nil || len(read) < n {
-		t.Fatalf("read back %d comments: %v", len(read), err)
-	}
-	w.log = append(w.log, read...)
 }

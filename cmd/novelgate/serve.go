@@ -173,9 +173,7 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	s.metrics.MustRegister(database.NewReadyCollector(health.Probe))
 	reader := &readapi.Reader{DB: s.pools.Read}
 	p := &pages.Pages{
-		Kit: s.kit, Reader: reader, Addresses: s.addresses, Site: c.Site.site(now, c.Sandbox),
-		CardReaders:  registered(s.metrics, httpkit.NewReadLimit("cards", cardRequests, cardsDrawn, c.RequestTimeout)),
-		CoverReaders: registered(s.metrics, httpkit.NewReadLimit("covers", coverRequests, 0, c.RequestTimeout)),
+		Kit: s.kit, Reader: reader, Addresses: s.addresses, Site: c.Site.site(c.Sandbox),
 	}
 	register(router, health, p,
 		&readapi.API{Kit: s.kit, Reader: reader, Addresses: s.addresses},

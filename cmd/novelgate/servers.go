@@ -31,9 +31,6 @@ const (
 	staffAnswers   = 4   // of these, answers that are computed at the same time
 	auditorStreams = 100 // open streams of the event history
 	partnerStreams = 100 // open streams of change feeds
-	cardRequests   = 16  // requests for cards, the pictures of link previews
-	cardsDrawn     = 1   // of these, cards that are drawn at the same time
-	coverRequests  = 64  // requests for covers
 )
 
 const (

@@ -8,7 +8,6 @@ import (
 	"os"
 	"regexp"
 
-	"novelgate/readapi/covers"
 	"novelgate/readapi/pages"
 )
 
@@ -19,7 +18,7 @@ type siteFlags struct {
 	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR" help:"Colour of the line at the top of the pages, such as #1a4fc4."`
 	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL" help:"Address of the imprint, for the foot of the pages."`
 	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
-	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,proxy,none" placeholder:"HOW" help:"direct: browsers load covers; proxy: the service does; none: pages show the first letter of the title (default: ${default})."`
+	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,none" placeholder:"HOW" help:"direct: browsers load covers from the hosts of partners; none: pages show the first letter of the title (default: ${default})."`
 
 	logo *pages.Logo // from the file of --site-logo; set by validate
 }
@@ -59,9 +58,9 @@ func (f *siteFlags) readLogo() error {
 	return nil
 }
 
-func (f *siteFlags) site(now clock, sandbox bool) pages.Site {
+func (f *siteFlags) site(sandbox bool) pages.Site {
 	return pages.Site{
-		Name: f.Name, Logo: f.logo, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, Covers: pages.Covers(f.Covers),
-		Proxy: covers.New(now), Sandbox: sandbox,
+		Name: f.Name, Logo: f.logo, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, NoCovers: f.Covers == "none",
+		Sandbox: sandbox,
 	}
 }

@@ -4,5 +4,5 @@ FROM posts p
 WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND NOT EXISTS (
     SELECT FROM events x
     WHERE x.stream_id = $1 AND x.event_type = 'author.erased.v1'
-      AND x.log_index > (SELECT e.log_index FROM events e WHERE e.stream_id = p.post_id AND e.stream_version = 1))
+      AND x.log_index > p.log_index)
 ORDER BY p.post_id

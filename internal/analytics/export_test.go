@@ -53,10 +53,10 @@ func TestExportEqualsSelect(t *testing.T) {
 	pool := newPool(t)
 	execute(t, pool, everything)
 	execute(t, pool, `CREATE VIEW analytics.nothing AS SELECT * FROM analytics.everything WHERE false`)
-	execute(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content_bytes, written_at, recorded_at)
+	execute(t, pool, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, chapter_number, content_bytes, written_at, recorded_at, log_index)
 		SELECT gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(), gen_random_uuid(),
 		    nullif(n % 7, 0) / 2.0,
-			n, now() - n * interval '1 second', now() FROM generate_series(1, 5000) AS n`)
+			n, now() - n * interval '1 second', now(), n FROM generate_series(1, 5000) AS n`)
 	for _, view := range []string{"everything", "nothing", "posts", "novels"} {
 		t.Run(view, func(t *testing.T) {
 			t.Parallel()

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
+	"errors"
 	"io"
 	"mime"
 	"net/http"
@@ -30,50 +31,54 @@ type asset struct {
 
 // newAsset returns the asset of a file such as style.css.
 func newAsset(file string, content []byte) asset {
-	stem, extension, _ := strings.Cut(file, ".")
-	return asset{stem + "." + shortDigest(content) + "." + extension, func() []byte { return content }}
-}
-
-// shortDigest returns 12 hexadecimal digits that change with the content.
-func shortDigest(content []byte) string {
 	digest := sha256.Sum256(content)
-	return hex.EncodeToString(digest[:6])
+	stem, extension, _ := strings.Cut(file, ".")
+	return asset{stem + "." + hex.EncodeToString(digest[:6]) + "." + extension, func() []byte { return content }}
 }
 
 // assets are the embedded files by their names without digest and without .gz.
-var assets = loadAssets()
-
-func loadAssets() map[string]asset {
-	entries, err := assetFiles.ReadDir("assets")
-	if err != nil {
-		panic(err) // impossible: the files are embedded
-	}
+var assets = func() map[string]asset {
 	loaded := map[string]asset{}
+	entries := must(assetFiles.ReadDir("assets"))
 	for _, entry := range entries {
-		content, err := assetFiles.ReadFile("assets/" + entry.Name())
-		if err != nil {
-			panic(err) // likewise
-		}
+		content := must(assetFiles.ReadFile("assets/" + entry.Name()))
 		name, packed := strings.CutSuffix(entry.Name(), ".gz")
 		a := newAsset(name, content)
 		if packed {
-			a.content = sync.OnceValue(func() []byte { return unpack(content) })
+			a.content = sync.OnceValue(func() []byte { return must(io.ReadAll(must(gzip.NewReader(bytes.NewReader(content))))) })
 		}
 		loaded[name] = a
 	}
 	return loaded
+}()
+
+// must is for embedded files, which are always there and well formed.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
 }
 
-func unpack(packed []byte) []byte {
-	r, err := gzip.NewReader(bytes.NewReader(packed))
-	if err != nil {
-		panic(err) // likewise
+// MaxLogo is the maximum size of a logo, in bytes.
+const MaxLogo = 256 << 10
+
+// Logo is the picture in the header, in place of the name. It is served as an asset, so a browser that opens an SVG
+// runs none of its scripts.
+type Logo struct{ asset asset }
+
+// NewLogo returns a logo with the content of an SVG or PNG file.
+func NewLogo(content []byte) (*Logo, error) {
+	switch {
+	case len(content) > MaxLogo:
+		return nil, errors.New("the picture must have at most 256 KiB")
+	case http.DetectContentType(content) == "image/png":
+		return &Logo{newAsset("logo.png", content)}, nil
+	case bytes.Contains(content, []byte("<svg")):
+		return &Logo{newAsset("logo.svg", content)}, nil
+	default:
+		return nil, errors.New("the picture must be an SVG or PNG file")
 	}
-	content, err := io.ReadAll(r)
-	if err != nil {
-		panic(err) // likewise
-	}
-	return content
 }
 
 // assetPath returns the path of an asset, with the digest.

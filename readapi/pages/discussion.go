@@ -2,9 +2,9 @@ package pages
 
 import (
 	"context"
-	"html/template"
 	"net/http"
 	"net/url"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
@@ -16,8 +16,6 @@ import (
 // discussionBody is the body of a page of a discussion.
 type discussionBody struct {
 	Title, Lang, NovelPath, Path string
-	AsOf                         *moment
-	AsOfText                     string // value of the parameter asOf
 	Chapter                      string // as requested: a number, "none" or ""
 	ChapterName                  string
 	IsNewestFirst                bool
@@ -27,43 +25,8 @@ type discussionBody struct {
 	Previous, Next               string // paths of other pages; "" for none
 	Single                       bool   // only one top-level comment, with its replies
 	LastCommentLink              string // path of the comment that was written last; "" for none
-	Empty                        bool   // no comments
-
-	page   *readapi.Page
-	writer commentWriter
-}
-
-// Comments renders the comments. The template calls it, so that a page that waits for its turn to be rendered holds the
-// comments and not their HTML, which takes much more memory.
-func (b *discussionBody) Comments() template.HTML { return b.writer.page(b.page) }
-
-// RangeText says which top-level comments the page shows, and of how many. If their place is unknown, it says only how
-// many comments there are. It is "" on pages of replies, on pages of a past time, whose counts are 0, and without
-// comments.
-func (b *discussionBody) RangeText() string {
-	top, first, shown := b.page.TopLevelCount(), b.page.FirstPlace, len(b.page.TopLevelComments)
-	switch {
-	case top == 0 || shown == 0 || b.Single:
-		return ""
-	case first == 0:
-		return count(b.page.Posts, "comment")
-	}
-	last := first + shown - 1
-	total := max(top, last) // the count may be behind the comments
-	text := "Comments " + httpkit.Thousands(first) + "–" + httpkit.Thousands(last) + " of " + httpkit.Thousands(total)
-	switch {
-	case first == 1 && last == total:
-		text = count(total, "comment")
-	case shown == 1:
-		text = "Comment " + httpkit.Thousands(first) + " of " + httpkit.Thousands(total)
-	}
-	if b.page.Replies > 0 {
-		text += ", with " + count(b.page.Replies, "reply")
-		if b.Previous != "" || b.Next != "" {
-			text += " in all"
-		}
-	}
-	return text
+	Counts                       string // "" on a page of replies
+	Comments                     []commentView
 }
 
 // discussion handles GET /novels/{slug}/discussion.
@@ -80,16 +43,15 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
-		AsOf:     exactMoment(params.AsOf),
-		AsOfText: q.Text("asOf"), Chapter: params.Chapter, ChapterName: chapterName(params.Chapter),
+		Chapter: params.Chapter, ChapterName: chapterName(params.Chapter),
 		IsNewestFirst: params.Newest, Single: params.Under.Valid,
 		OldestFirstLink: links.with("sort", "oldest"), NewestFirstLink: links.with("sort", "newest"),
 	}
-	if params.AsOf != nil {
-		body.NovelPath += "?" + asOfQuery(*params.AsOf)
-	}
 	if params.Cursor != "" || params.Post.Valid || body.Single {
-		body.FirstPage = links.firstPage()
+		body.FirstPage = links.with("cursor", "")
+		if body.Single {
+			body.FirstPage = links.with("under", "")
+		}
 	}
 	if page.Previous != "" {
 		body.Previous = links.with("cursor", page.Previous)
@@ -100,54 +62,45 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Quer
 	if page.LastPost.Valid {
 		body.LastCommentLink = links.post(page.LastPost.UUID.String())
 	}
-	body.Empty, body.page = len(page.TopLevelComments) == 0, page
-	body.writer = commentWriter{links: links, now: p.Now(), unfold: params.Post.Valid || body.Single}
-	d := &document{
-		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article",
-		Image: p.preview(n.Slug, n.Title, n.CoverURL),
-		Feed:  p.Addresses.NovelPath(n.Slug) + "/feed.atom", StructuredData: p.postings(page),
-		NoIndex: params.AsOf != nil, Body: &body,
-		Description: "What readers say about " + n.Title + ".", Canonical: p.Addresses.Discussion(n.Slug),
+	if top := page.Posts - page.Replies; top > 0 && !body.Single {
+		if body.Counts = count(top, "comment"); page.Replies > 0 {
+			body.Counts += ", with " + count(page.Replies, "reply")
+		}
 	}
-	p.setCanonical(d, page, params)
-	return d, nil
-}
-
-// setCanonical adds the parameters that select the comments of the page to the canonical address: post, under or
-// chapter, and on a further page the cursor. Links to a top-level comment and to its replies share one address. So do
-// the first pages in either order. For a link to a comment it also sets the description, to an excerpt of the comment.
-func (p *Pages) setCanonical(d *document, page *readapi.Page, params readapi.DiscussionParams) {
-	query := url.Values{}
+	for i := range page.TopLevelComments {
+		unfold := i == 0 && (params.Post.Valid || body.Single)
+		body.Comments = append(body.Comments, newThread(&page.TopLevelComments[i], links, p.Now(), unfold))
+	}
+	d := &document{
+		Template: "discussion", Title: "Discussion of " + n.Title, Kind: "article", Image: p.coverOf(n.CoverURL),
+		Feed: body.NovelPath + "/feed.atom", Body: &body, Description: "What readers say about " + n.Title + ".",
+	}
+	// The canonical address has the parameters that select the comments of the page. Links to a top-level comment and to
+	// its replies share one address. So do the first pages in either order.
+	canonical := url.Values{}
 	switch {
 	case params.Post.Valid:
 		if len(page.TopLevelComments) > 0 { // the page begins with the one of params.Post
-			query.Set("post", page.TopLevelComments[0].ID.String())
+			canonical.Set("post", page.TopLevelComments[0].ID.String())
 		}
-		if text := contentOf(page, params.Post.UUID); text != "" {
-			d.Description = excerpt(text)
+		for post := range page.All() {
+			if post.ID == params.Post.UUID && post.Content != "" {
+				d.Description = excerpt(post.Content)
+			}
 		}
 	case params.Under.Valid:
-		query.Set("under", params.Under.UUID.String())
+		canonical.Set("under", params.Under.UUID.String())
 	case params.Chapter != "":
-		query.Set("chapter", params.Chapter)
+		canonical.Set("chapter", params.Chapter)
 	}
 	if params.Cursor != "" {
-		query.Set("cursor", params.Cursor)
+		canonical.Set("cursor", params.Cursor)
 		if !params.Newest {
-			query.Set("sort", "oldest")
+			canonical.Set("sort", "oldest")
 		}
 	}
-	d.Canonical = address(d.Canonical, query)
-}
-
-// contentOf returns the text of a comment on a page; "" if the page does not show it.
-func contentOf(page *readapi.Page, id uuid.UUID) string {
-	for post := range page.All() {
-		if post.ID == id {
-			return post.Content
-		}
-	}
-	return ""
+	d.Canonical = address(p.Addresses.Discussion(n.Slug), canonical)
+	return d, nil
 }
 
 // chapterName returns the name of a chapter, from the parameter chapter or the number of the chapter.
@@ -162,4 +115,91 @@ func chapterName(chapter string) string {
 	default:
 		return "Chapter " + chapter
 	}
+}
+
+// commentView is a comment for a template, with the replies below it.
+type commentView struct {
+	*readapi.Post
+
+	Path, Name               string
+	When                     moment
+	ChapterName, ChapterPath string // "" for the novel as a whole
+	ParentPath, ParentName   string // of the comment that it replies to, unless the page shows that by its place
+	Replies                  *repliesView
+}
+
+// repliesView is the replies to a comment. They can be folded if there are at least three, or the page lacks some.
+type repliesView struct {
+	Summary       string // to click on; "" for replies that cannot be folded
+	Open          bool
+	Before, After string // paths of other replies to a top-level comment; "" for none
+	Comments      []commentView
+}
+
+// newThread returns a top-level comment with its replies, which are open if unfold is true or they are few.
+func newThread(t *readapi.TopLevelComment, links links, now time.Time, unfold bool) commentView {
+	names := map[uuid.UUID]string{}
+	children := map[uuid.UUID][]*readapi.Post{}
+	for i := range t.Replies {
+		reply := &t.Replies[i]
+		names[reply.ID] = nameOf(reply)
+		parent := t.ID // also of a reply to one on another page
+		if _, shown := names[reply.ParentID.UUID]; shown {
+			parent = reply.ParentID.UUID
+		}
+		children[parent] = append(children[parent], reply)
+	}
+	above := uuid.Nil // the comment directly above
+	var view func(post *readapi.Post) (v commentView, below int)
+	view = func(post *readapi.Post) (v commentView, below int) {
+		id := post.ID.String()
+		v = commentView{Post: post, Path: links.post(id), Name: nameOf(post), When: momentAt(post.WrittenAt, now)}
+		if post.Chapter != "" {
+			v.ChapterName, v.ChapterPath = chapterName(post.Chapter), links.with("chapter", post.Chapter)
+		}
+		if parent := post.ParentID; parent.Valid && parent.UUID != above && parent.UUID != t.ID {
+			name, shown := names[parent.UUID]
+			if v.ParentName, v.ParentPath = name, "#post-"+parent.UUID.String(); !shown {
+				v.ParentPath = links.post(parent.UUID.String())
+			}
+		}
+		above = post.ID
+		if post.ID == t.ID && t.Continued {
+			above = uuid.Nil // a link to other replies comes between
+		}
+		replies := &repliesView{Open: true}
+		for _, child := range children[post.ID] {
+			reply, n := view(child)
+			replies.Comments, below = append(replies.Comments, reply), below+1+n
+		}
+		if below > 0 {
+			v.Replies = replies
+		}
+		if below >= 3 {
+			replies.Summary = count(below, "reply")
+		}
+		return v, below
+	}
+	top, shown := view(&t.Post)
+	if !t.Continued && t.RepliesCursor == "" {
+		if top.Replies != nil {
+			top.Replies.Open = unfold || shown <= 5
+		}
+		return top
+	}
+	if top.Replies == nil {
+		top.Replies = new(repliesView)
+	}
+	top.Replies.Open, top.Replies.Summary = unfold || shown <= 5, count(shown, "reply")
+	if t.RepliesCursor != "" {
+		top.Replies.After = links.repliesTo(t.ID.String(), t.RepliesCursor)
+		if top.Replies.Summary = "The first " + top.Replies.Summary; shown == 0 {
+			top.Replies.Summary = "Replies"
+		}
+	}
+	if t.Continued {
+		top.Replies.Before = links.repliesTo(t.ID.String(), "")
+		top.Replies.Summary = count(shown, "reply") + " of this thread"
+	}
+	return top
 }

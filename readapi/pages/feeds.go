@@ -45,58 +45,50 @@ type atomEntry struct {
 	Content string   `xml:"content"` // plain text, the default type
 }
 
-// entry returns a comment on a novel as an entry of a feed.
-func (p *Pages) entry(slug, title string, post *readapi.Post) atomEntry {
-	return atomEntry{
-		ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + title),
-		Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: post.Content,
-		Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
-	}
-}
+// feedEntries is the maximum number of comments in a feed.
+const feedEntries = 20
 
 // feed returns the feed of a page. The entries begin with the newest one.
-func (p *Pages) feed(title, page, self string, entries []atomEntry) atomFeed {
+func (p *Pages) feed(title, page, self string, latest []readapi.PostOnNovel) atomFeed {
 	f := atomFeed{
-		ID: page, Title: withoutBidi(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339), Entries: entries,
+		ID: page, Title: withoutBidi(title), Updated: time.Unix(0, 0).UTC().Format(time.RFC3339),
 		Links: []atomLink{{"alternate", page}, {"self", self}},
 	}
-	if len(entries) > 0 {
-		f.Updated = entries[0].Updated
+	for i := range latest {
+		slug, post := latest[i].Novel.Slug, &latest[i].Post
+		f.Entries = append(f.Entries, atomEntry{
+			ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + latest[i].Novel.Title),
+			Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: post.Content,
+			Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
+		})
+	}
+	if len(latest) > 0 {
+		f.Updated = f.Entries[0].Updated
 	}
 	return f
 }
 
-// feedEntries is the maximum number of comments in a feed.
-const feedEntries = 20
-
-// latestFeed handles GET /feed.atom: the latest comments, one of each novel. Latest leaves out hidden and erased ones.
+// latestFeed handles GET /feed.atom: the latest comments, one of each novel.
 func (p *Pages) latestFeed(ctx context.Context, _ *http.Request) (any, error) {
 	latest, err := p.Reader.Latest(ctx, feedEntries)
 	if err != nil {
 		return nil, err
 	}
-	var entries []atomEntry
-	for i := range latest {
-		entries = append(entries, p.entry(latest[i].Novel.Slug, latest[i].Novel.Title, &latest[i].Post))
-	}
-	return p.feed("Latest comments on "+p.siteName(), p.Addresses.Start(), p.Addresses.Start()+"feed.atom", entries), nil
+	return p.feed("Latest comments on "+p.siteName(), p.Addresses.Start(), p.Addresses.Start()+"feed.atom", latest), nil
 }
 
 // novelFeed handles GET /novels/{slug}/feed.atom: the latest top-level comments that are neither hidden nor erased.
 func (p *Pages) novelFeed(ctx context.Context, r *http.Request) (any, error) {
-	slug := mux.Vars(r)["slug"]
-	page, err := p.Reader.Discussion(ctx, readapi.DiscussionParams{Slug: slug, Newest: true, Limit: feedEntries})
+	novel, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"])
 	if err != nil {
 		return nil, err
 	}
-	var entries []atomEntry
-	for i := range page.TopLevelComments {
-		if post := &page.TopLevelComments[i].Post; !post.Hidden && !post.Erased {
-			entries = append(entries, p.entry(slug, page.Novel.Title, post))
-		}
+	latest, err := p.Reader.LatestOn(ctx, novel.ID, feedEntries)
+	if err != nil {
+		return nil, err
 	}
-	return p.feed("Comments on "+page.Novel.Title, p.Addresses.Discussion(slug), p.Addresses.Novel(slug)+"/feed.atom",
-		entries), nil
+	return p.feed("Comments on "+novel.Title, p.Addresses.Discussion(novel.Slug),
+		p.Addresses.Novel(novel.Slug)+"/feed.atom", latest), nil
 }
 
 type sitemapIndex struct {

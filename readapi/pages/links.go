@@ -3,7 +3,6 @@ package pages
 import (
 	"maps"
 	"net/url"
-	"time"
 )
 
 // withParameter returns a path with the parameters of query, of which one is set; an empty value removes it.
@@ -32,20 +31,15 @@ func address(path string, query url.Values) string {
 	return path + "?" + query.Encode()
 }
 
-// asOfQuery returns the query of a page at a past moment.
-func asOfQuery(asOf time.Time) string {
-	return url.Values{"asOf": {asOf.UTC().Format(time.RFC3339Nano)}}.Encode()
-}
-
 // links makes the links of a discussion page to other parts of the discussion.
 type links struct {
 	path string
-	kept url.Values // parameters of the page that links may keep: sort, chapter, limit, asOf, under
+	kept url.Values // parameters of the page that links may keep: sort, chapter, limit, under
 }
 
 func newLinks(path string, query url.Values) links {
 	l := links{path, url.Values{}}
-	copyParameters(l.kept, query, "sort", "chapter", "limit", "asOf", "under")
+	copyParameters(l.kept, query, "sort", "chapter", "limit", "under")
 	if l.kept.Has("under") {
 		l.kept.Del("chapter") // a page of replies has replies on all chapters
 	}
@@ -59,34 +53,15 @@ func (l links) with(name, value string) string {
 	if name != "cursor" {
 		query.Del("under")
 	}
-	query.Set(name, value)
-	return address(l.path, query)
-}
-
-// firstPage returns the address of the first page.
-func (l links) firstPage() string {
-	query := maps.Clone(l.kept)
-	query.Del("under")
-	return address(l.path, query)
+	return withParameter(l.path, query, name, value)
 }
 
 // post returns the address of a comment.
-func (l links) post(id string) string {
-	if asOf := l.kept.Get("asOf"); asOf != "" {
-		return address(l.path, url.Values{"asOf": {asOf}, "post": {id}}) + "#post-" + id
-	}
-	return l.path + "?post=" + id + "#post-" + id
-}
+func (l links) post(id string) string { return l.path + "?post=" + id + "#post-" + id }
 
 // repliesTo returns the address of the replies to a top-level comment, starting at a cursor; "" is the first reply.
 func (l links) repliesTo(id, cursor string) string {
 	query := url.Values{"under": {id}}
-	copyParameters(query, l.kept, "sort", "asOf")
-	if cursor != "" {
-		query.Set("cursor", cursor)
-	}
-	return address(l.path, query)
+	copyParameters(query, l.kept, "sort")
+	return withParameter(l.path, query, "cursor", cursor)
 }
-
-// chapter returns the address of the comments on a chapter.
-func (l links) chapter(chapter string) string { return l.with("chapter", chapter) }

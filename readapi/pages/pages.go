@@ -2,8 +2,8 @@
 // addresses of these pages.
 //
 // Text of partners is untrusted: html/template escapes it, <bdi> and dir=auto isolate its direction, and the style
-// sheet limits its size. These pages run no scripts, and their Content-Security-Policy forbids them; their schema.org
-// descriptions (JSON-LD) are data. Only the API reference uses a script, and it shows no text of partners.
+// sheet limits its size. These pages run no scripts, and their Content-Security-Policy forbids them. Only the API
+// reference uses a script, and it shows no text of partners.
 package pages
 
 import (
@@ -23,7 +23,6 @@ import (
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/readapi"
-	"novelgate/readapi/covers"
 )
 
 // Pages serves the pages. The Problems of its Kit must include readapi.Problem.
@@ -33,43 +32,25 @@ type Pages struct {
 	Reader    *readapi.Reader
 	Addresses httpkit.Addresses
 	Site      Site
-	// CardReaders and CoverReaders limit the concurrent requests for cards and covers, separately from pages: a request
-	// that waits for a partner's host must not block a page. CardReaders also limits how many cards are drawn at a time.
-	CardReaders, CoverReaders *httpkit.ReadLimit
 }
 
 // Site has the operator's settings of the pages.
 type Site struct {
-	Name           string        // of the platform; "" for Novelgate
-	Logo           *Logo         // in the header, in place of the name; nil for none
-	Accent         string        // colour of the line at the top, such as #1a4fc4; "" for none
-	Imprint, Terms string        // addresses; "" for none
-	Covers         Covers        // DirectCovers by default
-	Proxy          *covers.Proxy // for ProxiedCovers
-	Sandbox        bool          // a banner says so, and search engines are told to ignore all pages
+	Name           string // of the platform; "" for Novelgate
+	Logo           *Logo  // in the header, in place of the name; nil for none
+	Accent         string // colour of the line at the top, such as #1a4fc4; "" for none
+	Imprint, Terms string // addresses; "" for none
+	NoCovers       bool   // show the first letter of the title in place of covers, which are on hosts of the partners' choice
+	Sandbox        bool   // a banner says so, and search engines are told to ignore all pages
 }
-
-// Covers is the way in which pages show covers. The hosts of covers are the partners' choice.
-type Covers string
-
-// Ways to show covers.
-const (
-	DirectCovers  Covers = "direct" // browsers load them
-	ProxiedCovers Covers = "proxy"  // this process loads them for the browsers
-	NoCovers      Covers = "none"   // pages show the first letter of the title instead
-)
 
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
-	cards := p.cards()
 	for path, handler := range map[string]http.Handler{
 		"/":                         p.start(),
 		"/docs":                     p.reference(),
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
-		"/novels/{slug}/cover":      p.covers(),
-		"/novels/{slug}/card.png":   cards,
-		"/card.png":                 cards,
 		"/novels/{slug}/discussion": p.handler(p.discussion),
 		"/feed.atom":                p.xml(atomType, p.latestFeed),
 		"/novels/{slug}/feed.atom":  p.xml(atomType, p.novelFeed),
@@ -83,11 +64,11 @@ func (p *Pages) Register(router *mux.Router) {
 	}
 }
 
-// setPolicies lets a page load its own style sheet and pictures, and covers from any https address if browsers load
-// them. It forbids everything else, including framing.
+// setPolicies lets a page load its own style sheet and pictures, and covers from any https address. It forbids
+// everything else, including framing.
 func (p *Pages) setPolicies(h http.Header) {
 	pictures := "'self' https:"
-	if p.Site.Covers == ProxiedCovers || p.Site.Covers == NoCovers {
+	if p.Site.NoCovers {
 		pictures = "'self'"
 	}
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'self'; img-src "+pictures+"; form-action 'self'; "+
@@ -95,11 +76,10 @@ func (p *Pages) setPolicies(h http.Header) {
 	h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
 }
 
-// query returns the page for a request.
-type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (*document, error)
-
 // handler serves a page with query parameters.
-func (p *Pages) handler(read query) http.Handler {
+func (p *Pages) handler(
+	read func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (*document, error),
+) http.Handler {
 	page := p.page(func(ctx context.Context, r *http.Request) (*document, error) {
 		parameters, err := httpkit.ReadQuery(r.URL)
 		if err != nil {
@@ -144,8 +124,19 @@ func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document,
 // refuse sends an error page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	refused, requestID := p.Report(r, err), httpkit.RequestID(r.Context())
+	heading := cmp.Or(map[problem.Code]string{
+		problem.CodeNotFound: "Not found", problem.CodeGone: "Removed",
+		problem.CodeInvalidRequest: "This address is not right",
+		problem.CodeUnavailable:    "Back in a moment",
+	}[refused.Code], "Something went wrong")
+	detail := refused.Detail
+	if strings.Contains(detail, "Retry-After") {
+		detail = "The service cannot answer now. Please try again."
+	}
 	var buffer bytes.Buffer
-	if err := p.render(&buffer, p.problem(refused, requestID)); err != nil {
+	if err := p.render(&buffer, &document{Template: "problem", Title: heading, NoIndex: true, Body: map[string]any{
+		"Heading": heading, "Detail": detail, "RequestID": requestID, "Status": refused.Code.Status(),
+	}}); err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
 		return
 	}
@@ -183,34 +174,31 @@ var templateFiles embed.FS
 
 // document is the data of a template. Body is specific to the kind of page.
 type document struct {
-	Template       string // name of the template of the body
-	Base           string // path of the public URL, the prefix of links
-	Style, Icon    string // paths
-	Logo           string // path; "" for none
-	Accent         string // path of a style sheet; "" for none
-	Title          string
-	Description    string // for link previews and search engines
-	Canonical      string // "" on pages without a canonical address
-	Kind           string // Open Graph type, for link previews
-	Image          preview
-	Feed           string // path of the Atom feed; "" for none
-	StructuredData any    // schema.org description of the page, as JSON-LD; nil for none
-	NoIndex        bool   // search engines must not index it
-	Site           Site
-	Body           any
+	Template    string // name of the template of the body
+	Base        string // path of the public URL, the prefix of links
+	Style, Icon string // paths
+	Logo        string // path; "" for none
+	Accent      string // path of a style sheet; "" for none
+	Title       string
+	Description string // for link previews and search engines
+	Canonical   string // "" on pages without a canonical address
+	Kind        string // Open Graph type, for link previews
+	Image       string // address of the picture for link previews; "" for that of the platform
+	Feed        string // path of the Atom feed; "" for none
+	NoIndex     bool   // search engines must not index it
+	Site        Site
+	Body        any
 }
 
 // templates has the layout combined with each kind of page, by the name of its template.
-var templates = parseTemplates("start", "catalogue", "novel", "discussion", "problem")
-
-func parseTemplates(names ...string) map[string]*template.Template {
+var templates = func() map[string]*template.Template {
 	parsed := map[string]*template.Template{}
-	for _, name := range names {
+	for _, name := range []string{"start", "catalogue", "novel", "discussion", "problem"} {
 		parsed[name] = template.Must(template.New("layout.html").ParseFS(templateFiles, "templates/layout.html",
 			"templates/"+name+".html"))
 	}
 	return parsed
-}
+}()
 
 // render writes a page.
 func (p *Pages) render(w io.Writer, d *document) error {
@@ -218,16 +206,16 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	d.Site = p.Site
 	d.Site.Name = p.siteName()
 	d.NoIndex = d.NoIndex || p.Site.Sandbox
+	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
 	if p.Site.Accent != "" {
-		d.Accent = p.Addresses.Base() + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
+		d.Accent = d.Base + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
 	}
 	if p.Site.Logo != nil {
-		d.Logo = p.Addresses.Base() + "/assets/" + p.Site.Logo.asset.name
+		d.Logo = d.Base + "/assets/" + p.Site.Logo.asset.name
 	}
-	if d.Image.Address == "" {
-		d.Image = p.preview("", "", "")
+	if d.Image == "" {
+		d.Image = p.Addresses.Public() + strings.TrimPrefix(cmp.Or(d.Logo, d.Icon), d.Base)
 	}
-	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
 	if err := templates[d.Template].Execute(controlFilter{w}, d); err != nil {
 		return fmt.Errorf("render %s: %w", d.Template, err)
 	}
@@ -243,29 +231,4 @@ func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {
 		body = ":root { --accent: " + p.Site.Accent + "; }\n"
 	}
 	httpkit.Send(w, r, "text/css; charset=utf-8", []byte(body))
-}
-
-// problemBody is the body of an error page.
-type problemBody struct {
-	Heading, Detail, RequestID string
-	Status                     int
-}
-
-// problem returns the error page of a problem.
-func (p *Pages) problem(refused *problem.Error, requestID string) *document {
-	headings := map[problem.Code]string{
-		problem.CodeNotFound: "Not found", problem.CodeGone: "Removed",
-		problem.CodeInvalidRequest: "This address is not right",
-		problem.CodeUnavailable:    "Back in a moment",
-	}
-	body := problemBody{
-		Heading: headings[refused.Code], Detail: refused.Detail, RequestID: requestID, Status: refused.Code.Status(),
-	}
-	if body.Heading == "" {
-		body.Heading = "Something went wrong"
-	}
-	if refused.Code == problem.CodeUnavailable {
-		body.Detail = "The service cannot answer now. Please try again."
-	}
-	return &document{Template: "problem", Title: body.Heading, NoIndex: true, Body: body}
 }

@@ -53,7 +53,7 @@ func (p *Pages) startPage(ctx context.Context, _ *http.Request) (*document, erro
 	}
 	for i := range activity.Latest {
 		s := &activity.Latest[i]
-		shown := p.remark(s.Novel.Slug, &s.Post)
+		shown := p.remark(s)
 		shown.Title, shown.NovelPath = s.Novel.Title, p.Addresses.NovelPath(s.Novel.Slug)
 		body.Latest = append(body.Latest, shown)
 	}

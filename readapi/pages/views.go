@@ -1,0 +1,183 @@
+package pages
+
+import (
+	"cmp"
+	"strings"
+	"time"
+	"unicode"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+
+	"novelgate/aggregates/novel"
+	"novelgate/internal/httpkit"
+	"novelgate/readapi"
+)
+
+// novelView is a novel for a template.
+type novelView struct {
+	*readapi.Novel
+
+	By                   string // the author; "" for an unknown one
+	Path, DiscussionPath string
+	Lang                 string // of the title: the attribute lang
+	LanguageName         string
+	LanguagePath         string // of the list of novels in this language
+	OwnerPath            string // of the list of novels of the same platform
+	Genres               []choice
+	Status               string
+	Cover                cover
+	Count                string
+	Last                 *moment // when the latest comment was written
+}
+
+// cover is the picture of a novel, in front of a letter that shows without one, or with a broken one. Browsers show
+// nothing in place of a broken picture with an empty alt.
+type cover struct {
+	Image, Letter, Size string
+	Hue                 int // number of a colour in the style sheet, the same for a novel everywhere
+}
+
+var statuses = map[string]string{"ongoing": "Ongoing", "completed": "Completed", "hiatus": "On hiatus"}
+
+func (p *Pages) view(n *readapi.Novel) novelView {
+	list := p.Addresses.Base() + "/novels"
+	v := novelView{
+		Novel: n, Path: p.Addresses.NovelPath(n.Slug), DiscussionPath: p.Addresses.DiscussionPath(n.Slug),
+		Lang: lang(n.Language), LanguageName: languageName(n.Language),
+		LanguagePath: withParameter(list, nil, "language", n.Language),
+		OwnerPath:    withParameter(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
+		Status:       statuses[n.ReadingStatus], Count: count(n.Posts, "comment"),
+		Cover: cover{Image: p.coverOf(n.CoverURL), Letter: firstLetter(n.Title), Hue: int(n.ID[0]) % 8},
+	}
+	if n.Author != novel.DefaultAuthor {
+		v.By = n.Author
+	}
+	for _, genre := range n.Genres {
+		v.Genres = append(v.Genres, choice{Name: genre, Path: withParameter(list, nil, "genre", genre)})
+	}
+	if n.LastPost != nil {
+		v.Last = new(momentAt(*n.LastPost, p.Now()))
+	}
+	return v
+}
+
+// coverOf returns the address of a cover; "" for none.
+func (p *Pages) coverOf(address string) string {
+	if p.Site.NoCovers {
+		return ""
+	}
+	return address
+}
+
+// firstLetter returns the letter or digit that stands for a novel without a cover; "" if its title has none.
+func firstLetter(title string) string {
+	for _, r := range title {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			return string(unicode.ToUpper(r))
+		}
+	}
+	return ""
+}
+
+// remark is the beginning of a comment, for lists outside of its discussion.
+type remark struct {
+	Author, Text, Path string
+	Title, NovelPath   string // "" on the page of the novel
+	When               moment
+}
+
+func (p *Pages) remark(s *readapi.PostOnNovel) remark {
+	id := s.Post.ID.String()
+	return remark{
+		Author: nameOf(&s.Post), Text: excerpt(s.Post.Content), When: momentAt(s.Post.WrittenAt, p.Now()),
+		Path: p.Addresses.DiscussionPath(s.Novel.Slug) + "?post=" + id + "#post-" + id,
+	}
+}
+
+// nameOf returns the name of a comment's author; "" when it is withheld.
+func nameOf(p *readapi.Post) string { return cmp.Or(p.Author.MemberID, p.Author.Name) }
+
+// lang returns the attribute lang for text in a language: a canonical tag (BCP 47) such as en for eng, or "" for an
+// unknown language. A partner may use any text as the name of a language.
+func lang(name string) string {
+	tag, err := language.Parse(name)
+	if err != nil || tag == language.Und {
+		return ""
+	}
+	return tag.String()
+}
+
+// languageName returns the English name of a language if the partner's name for it is a tag (English for en), otherwise
+// the partner's name.
+func languageName(name string) string {
+	tag, err := language.Parse(name)
+	if err != nil || tag == language.Und {
+		return name
+	}
+	return cmp.Or(display.English.Tags().Name(tag), name)
+}
+
+// excerptLength is the maximum length of an excerpt, in characters.
+const excerptLength = 200
+
+// excerpt returns the beginning of a text. It is cut between words, unless that takes off a quarter: a text may be
+// without spaces.
+func excerpt(text string) string {
+	const spaces = " \n"
+	n := 0
+	for i := range text {
+		if n == excerptLength {
+			begin := text[:i]
+			inWord := strings.IndexByte(spaces, text[i]) < 0
+			if space := strings.LastIndexAny(begin, spaces); inWord && space > len(begin)*3/4 {
+				begin = begin[:space]
+			}
+			return strings.TrimRight(begin, spaces+".,") + "…"
+		}
+		n++
+	}
+	return text
+}
+
+// moment is a time for a template.
+type moment struct {
+	Machine string // value of the attribute datetime
+	Exact   string
+	Human   string // relative to now if the moment is recent
+}
+
+const (
+	machineTime = "2006-01-02T15:04:05Z" // in UTC
+	day         = 24 * time.Hour
+)
+
+// momentAt describes t to a reader at now. A time more than 30 days ago is shown as a date, so that pages of old
+// comments keep their ETag.
+func momentAt(t, now time.Time) moment {
+	t = t.UTC()
+	m := moment{t.Format(machineTime), t.Format("2 January 2006, 15:04 UTC"), t.Format("2 January 2006")}
+	switch ago := now.Sub(t); {
+	case ago < time.Minute: // negative if the clock of a partner is ahead, which may be by five minutes
+		m.Human = "just now"
+	case ago < time.Hour:
+		m.Human = count(int(ago/time.Minute), "minute") + " ago"
+	case ago < day:
+		m.Human = count(int(ago/time.Hour), "hour") + " ago"
+	case ago < 30*day:
+		m.Human = count(int(ago/day), "day") + " ago"
+	}
+	return m
+}
+
+// count returns a number with a noun, in the plural unless n is 1: "1,200 replies".
+func count(n int, thing string) string {
+	switch {
+	case n == 1:
+	case strings.HasSuffix(thing, "ly"): // reply, but not day
+		thing = strings.TrimSuffix(thing, "y") + "ies"
+	default:
+		thing += "s"
+	}
+	return httpkit.Thousands(n) + " " + thing
+}
