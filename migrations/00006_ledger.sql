@@ -115,19 +115,6 @@ COMMENT ON COLUMN ledger_checkpoints.root_hash IS 'Merkle tree hash of those ent
 COMMENT ON COLUMN ledger_checkpoints.note IS 'The signed note (C2SP tlog-checkpoint).';
 COMMENT ON COLUMN ledger_checkpoints.signed_at IS 'When it was stored, by the clock of the database.';
 
-CREATE TABLE ledger_publications (
-    target       text        NOT NULL PRIMARY KEY,
-    origin       text        NOT NULL,
-    tree_size    bigint      NOT NULL,
-    published_at timestamptz NOT NULL
-);
-
-COMMENT ON TABLE ledger_publications IS 'The last checkpoint that was sent to each HTTP endpoint.';
-COMMENT ON COLUMN ledger_publications.target IS 'Address of the endpoint, without password.';
-COMMENT ON COLUMN ledger_publications.origin IS 'Origin of the last checkpoint that the endpoint accepted.';
-COMMENT ON COLUMN ledger_publications.tree_size IS 'Size of the last checkpoint that the endpoint accepted.';
-COMMENT ON COLUMN ledger_publications.published_at IS 'When the endpoint accepted it.';
-
 -- Cosignatures come about once a second. Old ones are deleted, because nothing reads them once newer ones are there.
 CREATE TABLE ledger_cosignatures (
     origin      text        NOT NULL,
@@ -188,5 +175,5 @@ ALTER TABLE ledger_cosignatures ENABLE ALWAYS TRIGGER ledger_append_only, ENABLE
 ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows, ENABLE ALWAYS TRIGGER ledger_state_stays;
 
 -- +goose Down
-DROP TABLE ledger_cosignatures, ledger_publications, ledger_checkpoints, ledger_keys, ledger_origins, ledger_state, ledger_tiles;
+DROP TABLE ledger_cosignatures, ledger_checkpoints, ledger_keys, ledger_origins, ledger_state, ledger_tiles;
 DROP FUNCTION ledger_cosignature_stays, ledger_cosignature_is_needed, ledger_state_only_grows, ledger_is_append_only;

@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -107,12 +106,10 @@ func (f SignerFlags) directory(dataDir string) ledger.Directory {
 	return ledger.Directory(cmp.Or(f.Signer, filepath.Join(cmp.Or(dataDir, pgserver.DefaultDataDir()), "signer")))
 }
 
-// LedgerFlags configure how serve signs and publishes checkpoints. They have the prefix --ledger-.
+// LedgerFlags configure how serve signs checkpoints. They have the prefix --ledger-.
 type LedgerFlags struct {
 	SignerFlags
 	Origin        string     `env:"ORIGIN" placeholder:"NAME" help:"Name that signs the ledger. Another name starts a new origin (default: the current one; at first the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
-	PublishURL    *url.URL   `env:"PUBLISH_URL" placeholder:"URL" help:"HTTP endpoint that receives every checkpoint. Redirects are not followed."`
-	PublishMethod string     `env:"PUBLISH_METHOD" enum:"POST,PUT" default:"POST" help:"Method for --ledger-publish-url: POST or PUT (default: ${default})."`
 	Witness       []*url.URL `env:"WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
 	WitnessKey    []string   `env:"WITNESS_KEY" placeholder:"KEY" help:"Public key of the witness, one for each --ledger-witness in the same order."`
 	Quorum        int        `env:"QUORUM" placeholder:"NUMBER" help:"Cosignatures that the served checkpoint should have. After 10 s without them the newest one is served (default: one of each witness)."`
@@ -120,9 +117,6 @@ type LedgerFlags struct {
 
 // validate checks the flags before anything starts.
 func (f *LedgerFlags) validate() error {
-	if err := requireHTTP("--ledger-publish-url", f.PublishURL); err != nil {
-		return err
-	}
 	if err := f.validateWitnesses(); err != nil {
 		return err
 	}
@@ -150,11 +144,7 @@ func (f *LedgerFlags) validateWitnesses() error {
 	return nil
 }
 
-// witnessPause is the maximum interval between attempts to get a cosignature. While a new checkpoint lacks the quorum,
-// it is held back for up to ten seconds: a witness that answers again must cosign it within this time.
-const witnessPause = 4 * time.Second
-
-// parts returns the parts that seal, sign and publish. A replica that cannot sign logs the reason, seals and publishes.
+// parts returns the parts that seal, sign and ask witnesses. A replica that cannot sign logs the reason.
 func (f *LedgerFlags) parts(
 	ctx context.Context, config ledger.SealerConfig, dataDir string, public *url.URL,
 ) ([]part, error) {
@@ -184,24 +174,15 @@ func (f *LedgerFlags) parts(
 	} else {
 		config.Logger.WarnContext(ctx, "this replica seals but does not sign", slog.Any("reason", err))
 	}
-	publish := func(name string, target ledger.Target, maxInterval time.Duration) {
-		parts = append(parts, part{name, always(ledger.NewPublisher(ledger.PublisherConfig{
-			Pool: config.Pool, Origin: id.Origin, Target: target, MaxInterval: maxInterval, Metrics: config.Metrics,
-			Logger: config.Logger,
-		}).Run)})
-	}
-	if f.PublishURL != nil {
-		publish("publisher", ledger.NewEndpoint(config.Pool, f.PublishMethod, f.PublishURL), ledger.DefaultMaxInterval)
-	}
 	for i, address := range f.Witness {
 		witness, err := ledger.NewWitness(ledger.WitnessConfig{
-			Pool: config.Pool, URL: address, VerifierKey: f.WitnessKey[i], Quorum: cmp.Or(f.Quorum, len(f.Witness)),
-			Metrics: config.Metrics,
+			Pool: config.Pool, Origin: id.Origin, URL: address, VerifierKey: f.WitnessKey[i],
+			Quorum: cmp.Or(f.Quorum, len(f.Witness)), Metrics: config.Metrics, Logger: config.Logger,
 		})
 		if err != nil {
 			return nil, err
 		}
-		publish("witness", witness, witnessPause)
+		parts = append(parts, part{"witness", always(witness.Run)})
 	}
 	return parts, nil
 }

@@ -1,12 +1,11 @@
 // Package ledger makes the event log tamper-evident: a Merkle tree (RFC 6962) over it, which anyone can check without
-// trust in the operator of the service. docs/ledger.md has every format.
+// trust in the operator of the service. docs/auditors.md has every format.
 //
 // # Parts
 //
 // The Sealer follows the log (see eventlog) and grows the tree in the layout of C2SP tlog-tiles. The Signer signs
-// checkpoints (C2SP tlog-checkpoint) over sealed sizes. The Publisher sends signed checkpoints to places outside the
-// database, and to each Witness, which cosigns them. Store reads the results: tiles, entry bundles, checkpoints,
-// inclusion proofs.
+// checkpoints (C2SP tlog-checkpoint) over sealed sizes. Each Witness is asked to cosign the newest one. Store reads
+// the results: tiles, entry bundles, checkpoints, inclusion proofs.
 //
 // # Invariants
 //

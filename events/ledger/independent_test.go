@@ -153,3 +153,18 @@ func TestLedgerOverHTTP(t *testing.T) {
 		}
 	}
 }
+
+// signedLedger returns a ledger with checkpoints of 0, 7 and 1400 entries.
+func signedLedger(t testing.TB) (*pgxpool.Pool, *ledger.Signer) {
+	t.Helper()
+	pool := newPool(t)
+	signer := newSigner(t, pool, ledger.IdentityConfig{})
+	startSealer(t, ledger.SealerConfig{Pool: pool})
+	sign(t, signer)
+	for _, n := range []int{7, 1393} {
+		appendEvents(t, pool, n)
+		awaitSealed(t, pool)
+		sign(t, signer)
+	}
+	return pool, signer
+}

@@ -9,20 +9,20 @@ import (
 	"novelgate/internal/database"
 )
 
-// Metrics are the metrics of a Sealer, a Signer, Publishers and Witnesses: a registry that other registries may
+// Metrics are the metrics of a Sealer, a Signer and Witnesses: a registry that other registries may
 // include.
 type Metrics struct {
 	*prometheus.Registry
 
-	sealSeconds       prometheus.Histogram
-	waitSeconds       prometheus.Histogram
-	sealedEvents      prometheus.Counter
-	signatures        prometheus.Counter
-	signer            prometheus.Gauge
-	signingRefused    prometheus.Gauge
-	publishingRefused *prometheus.GaugeVec
-	witnessSize       *prometheus.GaugeVec
-	witnessFailures   *prometheus.CounterVec
+	sealSeconds     prometheus.Histogram
+	waitSeconds     prometheus.Histogram
+	sealedEvents    prometheus.Counter
+	signatures      prometheus.Counter
+	signer          prometheus.Gauge
+	signingRefused  prometheus.Gauge
+	witnessRefused  *prometheus.GaugeVec
+	witnessSize     *prometheus.GaugeVec
+	witnessFailures *prometheus.CounterVec
 }
 
 // NewMetrics returns metrics in a registry of their own, which the caller registers.
@@ -54,9 +54,9 @@ func NewMetrics() *Metrics {
 			Help: "1 while this process refuses to sign: the tree does not extend what was signed, or its signer directory " +
 				"must not sign.",
 		}),
-		publishingRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "novelgate_ledger_publishing_refused",
-			Help: "1 while this process refuses to publish to the target, because it has other checkpoints than the ledger.",
+		witnessRefused: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "novelgate_ledger_witness_refused",
+			Help: "1 while the witness has cosigned another history than that of the ledger.",
 		}, []string{"target"}),
 		witnessSize: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "novelgate_ledger_witness_size_entries",
@@ -68,7 +68,7 @@ func NewMetrics() *Metrics {
 		}, []string{"target"}),
 	}
 	m.MustRegister(m.sealSeconds, m.waitSeconds, m.sealedEvents, m.signatures, m.signer, m.signingRefused,
-		m.publishingRefused, m.witnessSize, m.witnessFailures)
+		m.witnessRefused, m.witnessSize, m.witnessFailures)
 	return m
 }
 
@@ -77,10 +77,6 @@ func (m *Metrics) sealed(b *batch, began, ended time.Time) {
 	m.sealSeconds.Observe(ended.Sub(began).Seconds())
 	m.waitSeconds.Observe(ended.Sub(b.oldest).Seconds())
 	m.sealedEvents.Add(float64(b.read.Read))
-}
-
-func (m *Metrics) setPublishingRefused(target string, refused bool) {
-	m.publishingRefused.WithLabelValues(target).Set(database.BoolValue(refused))
 }
 
 // Collector exports the state of the ledger to Prometheus. Scrapes within a second share one reading. If the database

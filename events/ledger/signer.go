@@ -18,7 +18,7 @@ import (
 	"novelgate/internal/database"
 )
 
-// defaultInterval is the default interval between checkpoints, and between attempts to publish them.
+// defaultInterval is the default interval between checkpoints, and between questions to a witness.
 const defaultInterval = time.Second
 
 // SignerConfig configures a Signer.

@@ -2,11 +2,13 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -17,6 +19,9 @@ import (
 	cosignature "github.com/transparency-dev/formats/note"
 	"golang.org/x/mod/sumdb/note"
 	"golang.org/x/mod/sumdb/tlog"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // NewWitnessVerifier returns the verifier of the cosignatures of a witness (C2SP tlog-cosignature). It fails with
@@ -33,10 +38,15 @@ func NewWitnessVerifier(verifierKey string) (note.Verifier, error) {
 	return verifier, nil
 }
 
+// ErrOtherHistory means that a witness has cosigned checkpoints that the ledger does not extend.
+var ErrOtherHistory = errors.New("the witness has cosigned another history")
+
 // WitnessConfig describes a witness.
 type WitnessConfig struct {
 	// Pool must have one connection for the witness. Required.
 	Pool *pgxpool.Pool
+	// Origin is the origin of the checkpoints to cosign. Required.
+	Origin string
 	// URL is the submission prefix of the witness. Required.
 	URL *url.URL
 	// VerifierKey is its public key. Required.
@@ -44,12 +54,16 @@ type WitnessConfig struct {
 	// Quorum is the number of cosignatures that the served checkpoint should have. The newest checkpoint with them is
 	// served until the one after it is ten seconds old; then the newest of all is. Required.
 	Quorum int
+	// Interval is the interval between checks for new checkpoints, and after the first failure. Default: 1 s.
+	Interval time.Duration
 	// Metrics report the size that the witness has cosigned, and count its failures. Default: new, unregistered ones.
 	Metrics *Metrics
+	// Logger gets errors. Default: slog.Default.
+	Logger *slog.Logger
 }
 
-// Witness is a Target that cosigns the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures.
-// Old ones are deleted when they can no longer be served; the newest always stays.
+// Witness asks a witness to cosign the newest checkpoint (C2SP tlog-witness). The database stores its cosignatures. Old
+// ones are deleted when they can no longer be served; the newest always stays.
 type Witness struct {
 	WitnessConfig
 
@@ -58,28 +72,80 @@ type Witness struct {
 	verifier note.Verifier
 }
 
-// witnessTimeout limits one request.
-const witnessTimeout = 5 * time.Second
+const (
+	// witnessTimeout limits one request.
+	witnessTimeout = 5 * time.Second
+	// witnessPause is the maximum interval between attempts. While a new checkpoint lacks the quorum, it is held back for
+	// up to ten seconds: a witness that answers again must cosign it within this time.
+	witnessPause = 4 * time.Second
+	// maxAnswer is the number of bytes that are read of an answer.
+	maxAnswer = 64 << 10
+)
 
-// NewWitness returns a target for a witness. It fails with ErrKey if the key is not that of a witness.
+// NewWitness returns a Witness; start it with Run. It fails with ErrKey if the key is not that of a witness.
 func NewWitness(config WitnessConfig) (*Witness, error) {
 	verifier, err := NewWitnessVerifier(config.VerifierKey)
 	if err != nil {
 		return nil, err
 	}
-	if config.Metrics == nil {
-		config.Metrics = NewMetrics()
-	}
-	w := &Witness{
-		WitnessConfig: config, client: newClient(witnessTimeout), store: NewStore(config.Pool), verifier: verifier,
-	}
+	config.Interval = cmp.Or(config.Interval, defaultInterval)
+	config.Metrics = cmp.Or(config.Metrics, NewMetrics())
+	config.Logger = cmp.Or(config.Logger, slog.Default())
+	w := &Witness{WitnessConfig: config, store: NewStore(config.Pool), verifier: verifier, client: &http.Client{
+		Timeout: witnessTimeout,
+		// A redirect may turn the request into a GET without the checkpoint.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
 	config.Metrics.witnessSize.WithLabelValues(w.String())
 	config.Metrics.witnessFailures.WithLabelValues(w.String())
+	config.Metrics.witnessRefused.WithLabelValues(w.String())
 	return w, nil
 }
 
-// String implements Target.
+// String returns the address of the witness, without a password.
 func (w *Witness) String() string { return w.URL.Redacted() }
+
+// Run asks for cosignatures until ctx ends. It logs errors and tries again.
+func (w *Witness) Run(ctx context.Context) {
+	wait := w.Interval
+	for {
+		err := w.Ask(ctx)
+		refused := errors.Is(err, ErrOtherHistory)
+		logger := w.Logger.With(slog.String("witness", w.String()), slog.Any("error", err))
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err == nil:
+			wait = w.Interval
+		case refused:
+			logger.ErrorContext(ctx, "A witness does not cosign the ledger any more: the database was set back, or is another one")
+		default:
+			logger.WarnContext(ctx, "A witness did not cosign; trying again")
+		}
+		// After another error, it is not known what the witness has cosigned.
+		if refused || err == nil {
+			w.Metrics.witnessRefused.WithLabelValues(w.String()).Set(database.BoolValue(refused))
+		}
+		eventlog.Sleep(ctx, wait)
+		if err != nil {
+			wait = min(2*wait, witnessPause)
+		}
+	}
+}
+
+// Ask asks for a cosignature of the newest checkpoint, unless it is on record. It fails with ErrOtherHistory if the
+// witness has cosigned another history.
+func (w *Witness) Ask(ctx context.Context) error {
+	newest, cosigned, err := w.sizes(ctx, w.Origin)
+	if err != nil || newest <= cosigned {
+		return err
+	}
+	list, err := w.store.since(ctx, w.Origin, newest-1, 1)
+	if err != nil || len(list) == 0 {
+		return err
+	}
+	return w.Take(ctx, list[0])
+}
 
 // cosignedSQL finds the sizes of the newest checkpoint of an origin and of the newest one that a witness has cosigned.
 // $1: origin, $2: key of the witness.
@@ -95,13 +161,7 @@ func (w *Witness) sizes(ctx context.Context, origin string) (newest, cosigned in
 	return newest, cosigned, nil
 }
 
-// Last implements Target. A witness gets only the newest checkpoint: earlier ones count as taken.
-func (w *Witness) Last(ctx context.Context, origin string) (int64, error) {
-	newest, cosigned, err := w.sizes(ctx, origin)
-	return max(newest-1, cosigned), err
-}
-
-// Take implements Target. It fails with ErrOtherHistory if the witness has cosigned another history.
+// Take asks for a cosignature of a checkpoint and stores it, unless the witness has cosigned a newer one.
 func (w *Witness) Take(ctx context.Context, c Checkpoint) error {
 	lines, err := w.cosign(ctx, c)
 	if err == nil && lines != "" {

@@ -18,17 +18,14 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// askWitness returns a publisher for a witness.
-func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metrics *ledger.Metrics) *ledger.Publisher {
+// askWitness returns a Witness that asks w.
+func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metrics *ledger.Metrics) *ledger.Witness {
 	t.Helper()
 	const quorum = 2
-	target := testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
-		Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: quorum, Metrics: metrics,
+	return testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
+		Pool: l.Pool, Origin: ledgertest.Origin, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: quorum,
+		Interval: time.Millisecond, Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
 	}))(t)
-	return ledger.NewPublisher(ledger.PublisherConfig{
-		Pool: l.Pool, Origin: ledgertest.Origin, Target: target, Interval: time.Millisecond, MaxInterval: time.Millisecond,
-		Metrics: metrics, Logger: slog.New(slog.DiscardHandler),
-	})
 }
 
 func newWitness(t testing.TB, l *ledgertest.Ledger, name string) *ledgertest.Witness {
@@ -92,7 +89,7 @@ func TestWitnesses(t *testing.T) {
 	testdb.Eventually(t, "the metrics of the third one have its size and failures, and no refusal", func() bool {
 		values := metricsOf(t, metrics, three.URL.String())
 		return values["novelgate_ledger_witness_size_entries"] == 1301 &&
-			values["novelgate_ledger_witness_failures_total"] > 0 && values["novelgate_ledger_publishing_refused"] == 0
+			values["novelgate_ledger_witness_failures_total"] > 0 && values["novelgate_ledger_witness_refused"] == 0
 	})
 }
 
@@ -117,12 +114,12 @@ func TestWitnessRefusesFork(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(5)
 	w := newWitness(t, l, "one")
-	if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+	if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	backup := l.Backup()
 	l.Append(7)
-	if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+	if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantCosigned(t, l, "one", 12, w)
@@ -132,13 +129,13 @@ func TestWitnessRefusesFork(t *testing.T) {
 	for _, n := range []int{2, 5, 9} { // a shorter tree, one of the same size, and a longer one
 		backup.Append(n)
 		metrics := ledger.NewMetrics()
-		publisher := askWitness(t, backup, w, metrics)
-		if err := publisher.Publish(t.Context()); !errors.Is(err, ledger.ErrOtherHistory) {
+		asking := askWitness(t, backup, w, metrics)
+		if err := asking.Ask(t.Context()); !errors.Is(err, ledger.ErrOtherHistory) {
 			t.Errorf("%d entries of another history: %v", backup.Latest().Tree.N, err)
 		}
-		stop := testdb.Background(t, publisher.Run)
+		stop := testdb.Background(t, asking.Run)
 		testdb.Eventually(t, "the refusal is a metric", func() bool {
-			return gauge(t, metrics, "novelgate_ledger_publishing_refused") == 1
+			return gauge(t, metrics, "novelgate_ledger_witness_refused") == 1
 		})
 		stop()
 		wantCosigned(t, backup, "", backup.Latest().Tree.N, w)
@@ -183,7 +180,7 @@ func TestServedCheckpoint(t *testing.T) {
 	one, two := newWitness(t, l, "one"), newWitness(t, l, "two")
 	ask := func(w *ledgertest.Witness) {
 		t.Helper()
-		if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+		if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -219,7 +216,7 @@ func TestOldCosignaturesArePruned(t *testing.T) {
 	one, gone := newWitness(t, l, "one"), newWitness(t, l, "gone")
 	ask := func(w *ledgertest.Witness) {
 		t.Helper()
-		if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+		if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -287,7 +284,7 @@ func TestWitnessAnswers(t *testing.T) {
 		},
 	} {
 		w.Tamper(tamper)
-		if err := askWitness(t, l, w, nil).Publish(t.Context()); err == nil {
+		if err := askWitness(t, l, w, nil).Ask(t.Context()); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 		if n := count(t, l.Pool, "ledger_cosignatures"); n != 0 {
@@ -295,7 +292,7 @@ func TestWitnessAnswers(t *testing.T) {
 		}
 	}
 	w.Tamper(func(lines string) string { return other.Cosign(text) + lines })
-	if err := askWitness(t, l, w, nil).Publish(t.Context()); err != nil {
+	if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	wantCosigned(t, l, "one", 3, w, other)

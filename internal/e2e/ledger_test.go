@@ -5,15 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/transparency-dev/formats/proof"
@@ -39,14 +36,7 @@ func ledgerStatus(t *testing.T, s *Service) ledger.Status {
 // TestLedger signs appended events with the operator's name and key, and publishes the checkpoint.
 func TestLedger(t *testing.T) {
 	t.Parallel()
-	var published atomic.Value
-	endpoint := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		if text, err := io.ReadAll(r.Body); err == nil {
-			published.Store(string(text))
-		}
-	}))
-	t.Cleanup(endpoint.Close)
-	s := Start(t, testdb.New(t), "--ledger-origin", "ledger.example/novels", "--ledger-publish-url", endpoint.URL)
+	s := Start(t, testdb.New(t), "--ledger-origin", "ledger.example/novels")
 	for _, name := range []string{"one", "two", "three"} {
 		s.MustCLI(t, "integration", "create", name)
 	}
@@ -89,15 +79,10 @@ func TestLedger(t *testing.T) {
 	} {
 		s.Send(t, Request{Path: "/ledger/proof?" + query}).WantInvalid(t, field)
 	}
-	testdb.Eventually(t, "the checkpoint is published", func() bool {
-		return published.Load() == string(text)
-	})
 	code, metrics := Get(t, s.OpsURL+"/metrics")
-	if code != http.StatusOK || !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") ||
-		!strings.Contains(metrics, `novelgate_ledger_publishing_refused{target="`+endpoint.URL+`"} 0`) {
+	if code != http.StatusOK || !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") {
 		t.Errorf("/metrics: %d", code)
 	}
-	s.Refused(t, "serve", "--ledger-publish-url", "ftp://example.com")
 }
 
 // TestLedgerWitnesses: two of three witnesses cosign the served checkpoint, and events verify demands the quorum of a

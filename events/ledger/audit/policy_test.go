@@ -21,10 +21,9 @@ func cosign(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness
 	t.Helper()
 	for _, w := range witnesses {
 		target := testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
-			Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: len(witnesses),
+			Pool: l.Pool, Origin: ledgertest.Origin, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: len(witnesses),
 		}))(t)
-		config := ledger.PublisherConfig{Pool: l.Pool, Origin: ledgertest.Origin, Target: target}
-		if err := ledger.NewPublisher(config).Publish(t.Context()); err != nil {
+		if err := target.Ask(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
