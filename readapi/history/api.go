@@ -46,7 +46,7 @@ func (a *API) Register(router *mux.Router) {
 	}{
 		{"/api/events", a.events, true, append(filters, "stream", "streamType")},
 		{"/api/events/{logIndex}", a.event, false, nil},
-		{"/api/streams/{streamType}/{streamId}", a.stream, true, filters},
+		{"/api/streams/{streamType}/{streamId}", a.events, true, filters},
 		{"/api/access-log", a.listAccesses, false, []string{"limit", "cursor"}},
 	} {
 		router.Handle(route.path, a.serve(route.path, route.handle, route.streams, route.parameters)).

@@ -32,66 +32,47 @@ type Stream struct {
 // Run calls emit with the events after a cursor, page by page, in short transactions. It calls idle between pages and
 // every 400 ms while it waits. It ends at the end of the stream, when ctx ends, or when reading, emit or idle fails.
 func (s *Stream) Run(ctx context.Context, after Cursor, emit func([]Event) error, idle func() error) error {
-	w := walk{Stream: s, after: after, left: s.Limit, emit: emit, idle: idle}
+	var end Cursor              // of the log, when it was last read
+	begun, more := false, false // more events are before the end
+	left := s.Limit
 	follow := eventlog.Follow{Wake: s.Wake, Pace: pace, Poll: poll}
-	return follow.Each(ctx, w.step)
-}
-
-// walk is the state of a running stream.
-type walk struct {
-	*Stream
-
-	after Cursor
-	end   Cursor // of the log, when it was last read
-	begun bool
-	more  bool // more events are before the end
-	left  int  // of Limit
-	emit  func([]Event) error
-	idle  func() error
-}
-
-// step emits a page, or waits for new events.
-func (w *walk) step(ctx context.Context) (eventlog.Span, error) {
-	if !w.more {
-		end, err := w.Reader.End(ctx)
+	return follow.Each(ctx, func(ctx context.Context) (eventlog.Span, error) {
+		if !more {
+			now, err := s.Reader.End(ctx)
+			if err != nil {
+				return eventlog.Span{}, err
+			}
+			if begun && now == end {
+				return eventlog.Span{}, idle()
+			}
+			end, begun = now, true
+		}
+		limit := streamPage
+		if s.Limit > 0 {
+			limit = min(limit, left)
+		}
+		reading, cancel := context.WithTimeout(ctx, cmp.Or(s.Patience, defaultPatience))
+		defer cancel()
+		page, err := s.Reader.Page(reading, after, end, limit)
 		if err != nil {
 			return eventlog.Span{}, err
 		}
-		if w.begun && end == w.end {
-			return eventlog.Span{}, w.idle()
+		read := int(page.Next.Position - after.Position)
+		after, more = page.Next, page.More
+		if len(page.Events) > 0 {
+			if err := emit(page.Events); err != nil {
+				return eventlog.Span{}, err
+			}
 		}
-		w.end, w.begun = end, true
-	}
-	limit := streamPage
-	if w.Limit > 0 {
-		limit = min(limit, w.left)
-	}
-	page, err := w.page(ctx, limit)
-	if err != nil {
-		return eventlog.Span{}, err
-	}
-	read := int(page.Next.Position - w.after.Position)
-	w.after, w.more = page.Next, page.More
-	if len(page.Events) > 0 {
-		if err := w.emit(page.Events); err != nil {
+		if left -= len(page.Events); s.Limit > 0 && left == 0 {
+			return eventlog.Span{}, eventlog.ErrEnd
+		}
+		if err := idle(); err != nil {
 			return eventlog.Span{}, err
 		}
-	}
-	w.left -= len(page.Events)
-	if w.Limit > 0 && w.left == 0 {
-		return eventlog.Span{}, eventlog.ErrEnd
-	}
-	if err := w.idle(); err != nil {
-		return eventlog.Span{}, err
-	}
-	if !w.more && !w.Follow {
-		return eventlog.Span{}, eventlog.ErrEnd
-	}
-	return eventlog.Span{Read: read, Full: w.more}, nil
-}
-
-func (w *walk) page(ctx context.Context, limit int) (Page, error) {
-	ctx, cancel := context.WithTimeout(ctx, cmp.Or(w.Patience, defaultPatience))
-	defer cancel()
-	return w.Reader.Page(ctx, w.after, w.end, limit)
+		if !more && !s.Follow {
+			return eventlog.Span{}, eventlog.ErrEnd
+		}
+		return eventlog.Span{Read: read, Full: more}, nil
+	})
 }

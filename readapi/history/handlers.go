@@ -18,48 +18,28 @@ import (
 	"novelgate/internal/problem"
 )
 
-// events handles GET /api/events.
+// events handles GET /api/events, and GET /api/streams/{streamType}/{streamId}: the events of one aggregate, as a
+// stream or as a page.
 func (a *API) events(w http.ResponseWriter, rd *readRequest) error {
 	o, err := parse(rd)
 	if err != nil {
 		return err
 	}
-	return a.list(w, rd, o)
-}
-
-// stream handles GET /api/streams/{streamType}/{streamId}: the events of one aggregate.
-func (a *API) stream(w http.ResponseWriter, rd *readRequest) error {
-	o, err := parse(rd)
-	if err != nil {
-		return err
+	if text, ok := mux.Vars(rd.Request)["streamId"]; ok {
+		id, ok := httpkit.ParseID(text)
+		if !ok {
+			return problem.NotFound()
+		}
+		o.filter.Stream, o.filter.StreamType = uuid.NullUUID{UUID: id, Valid: true}, mux.Vars(rd.Request)["streamType"]
+		// The other filters may leave a known stream without events; an unknown one is not found.
+		kind, err := StreamType(rd.Context(), a.DB, id)
+		if err != nil {
+			return err
+		}
+		if kind != o.filter.StreamType {
+			return ErrNotFound
+		}
 	}
-	vars := mux.Vars(rd.Request)
-	id, ok := httpkit.ParseID(vars["streamId"])
-	if !ok {
-		return problem.NotFound()
-	}
-	o.filter.Stream = uuid.NullUUID{UUID: id, Valid: true}
-	o.filter.StreamType = vars["streamType"]
-	if err := a.checkStream(rd, o); err != nil {
-		return err
-	}
-	return a.list(w, rd, o)
-}
-
-// checkStream fails with ErrNotFound for an unknown stream. The other filters may leave a known one without events.
-func (a *API) checkStream(rd *readRequest, o *options) error {
-	kind, err := StreamType(rd.Context(), a.DB, o.filter.Stream.UUID)
-	if err != nil {
-		return err
-	}
-	if kind != o.filter.StreamType {
-		return ErrNotFound
-	}
-	return nil
-}
-
-// list sends the selected events as a stream or as a page.
-func (a *API) list(w http.ResponseWriter, rd *readRequest, o *options) error {
 	reader, err := NewReader(rd.Context(), a.DB, o.filter)
 	if err != nil {
 		return err
@@ -162,12 +142,9 @@ func (a *API) sendRecorded(
 	return nil
 }
 
-// endTimeout limits the time to complete an entry.
-const endTimeout = 5 * time.Second
-
 // end adds the number of rows to an entry of the access log, also after the client has disconnected.
 func (a *API) end(rd *readRequest, entry, rows int64) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), endTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(rd.Context()), 5*time.Second)
 	defer cancel()
 	if err := a.accessLog().End(ctx, entry, rows); err != nil {
 		a.Logger.WarnContext(ctx, "cannot record the rows of a read in the access log", slog.Int64("entry", entry),

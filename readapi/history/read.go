@@ -51,11 +51,10 @@ func NewReader(ctx context.Context, db database.DB, filter Filter) (*Reader, err
 	return r, nil
 }
 
-const hasIndexSQL = `SELECT EXISTS (SELECT FROM events WHERE log_index = $1)`
-
 // checkIndex fails with ErrBeyond when the log does not have a log index.
 func checkIndex(ctx context.Context, db database.DB, index int64) error {
 	var found bool
+	const hasIndexSQL = `SELECT EXISTS (SELECT FROM events WHERE log_index = $1)`
 	if err := db.QueryRow(ctx, hasIndexSQL, index).Scan(&found); err != nil {
 		return fmt.Errorf("find log index %d: %w", index, err)
 	}
