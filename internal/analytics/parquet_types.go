@@ -75,61 +75,48 @@ const (
 
 var errInfinite = errors.New("an infinite time cannot be stored in Parquet")
 
+// typeOf returns a column whose values PostgreSQL sends in the binary format.
+func typeOf(node parquet.Node, convert func(raw []byte) (parquet.Value, error)) parquetColumn {
+	return parquetColumn{node: node, format: pgx.BinaryFormatCode, convert: convert}
+}
+
 func parquetTypes() map[uint32]parquetColumn {
 	arrays := pgtype.NewMap()
+	int32Of := func(raw []byte) int32 { return int32(binary.BigEndian.Uint32(raw)) } //nolint:gosec // two's complement, as the server sends it
+	int64Of := func(raw []byte) int64 { return int64(binary.BigEndian.Uint64(raw)) } //nolint:gosec // likewise
 	text := func(raw []byte) (parquet.Value, error) { return parquet.ByteArrayValue(raw), nil }
-	bigint := func(raw []byte) (parquet.Value, error) {
-		return parquet.Int64Value(int64(binary.BigEndian.Uint64(raw))), nil //nolint:gosec // two's complement, as the server sends it
-	}
+	bigint := func(raw []byte) (parquet.Value, error) { return parquet.Int64Value(int64Of(raw)), nil }
 	return map[uint32]parquetColumn{
-		pgtype.UUIDOID: {
-			node: parquet.UUID(), format: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				return parquet.FixedLenByteArrayValue(raw), nil
-			},
-		},
-		pgtype.TimestamptzOID: {
-			node: parquet.Timestamp(parquet.Microsecond), format: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				micros := int64(binary.BigEndian.Uint64(raw)) //nolint:gosec // two's complement, as the server sends it
-				if micros == math.MaxInt64 || micros == math.MinInt64 {
-					return parquet.Value{}, errInfinite
-				}
-				return parquet.Int64Value(micros + epochMicros), nil
-			},
-		},
-		pgtype.DateOID: {
-			node: parquet.Date(), format: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				days := int32(binary.BigEndian.Uint32(raw)) //nolint:gosec // two's complement, as the server sends it
-				if days == math.MaxInt32 || days == math.MinInt32 {
-					return parquet.Value{}, errInfinite
-				}
-				return parquet.Int32Value(days + epochDays), nil
-			},
-		},
-		pgtype.TextOID:    {node: parquet.String(), format: pgx.BinaryFormatCode, convert: text},
+		pgtype.UUIDOID: typeOf(parquet.UUID(), func(raw []byte) (parquet.Value, error) {
+			return parquet.FixedLenByteArrayValue(raw), nil
+		}),
+		pgtype.TimestamptzOID: typeOf(parquet.Timestamp(parquet.Microsecond), func(raw []byte) (parquet.Value, error) {
+			micros := int64Of(raw)
+			if micros == math.MaxInt64 || micros == math.MinInt64 {
+				return parquet.Value{}, errInfinite
+			}
+			return parquet.Int64Value(micros + epochMicros), nil
+		}),
+		pgtype.DateOID: typeOf(parquet.Date(), func(raw []byte) (parquet.Value, error) {
+			days := int32Of(raw)
+			if days == math.MaxInt32 || days == math.MinInt32 {
+				return parquet.Value{}, errInfinite
+			}
+			return parquet.Int32Value(days + epochDays), nil
+		}),
+		pgtype.TextOID:    typeOf(parquet.String(), text),
 		pgtype.NumericOID: {node: parquet.String(), format: pgx.TextFormatCode, convert: text},
-		pgtype.Int4OID: {
-			node: parquet.Leaf(parquet.Int32Type), format: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				return parquet.Int32Value(int32(binary.BigEndian.Uint32(raw))), nil //nolint:gosec // two's complement, as the server sends it
-			},
-		},
-		pgtype.Int8OID: {node: parquet.Leaf(parquet.Int64Type), format: pgx.BinaryFormatCode, convert: bigint},
-		decimalOID:     {node: parquet.Decimal(6, 18, parquet.Int64Type), format: pgx.BinaryFormatCode, convert: bigint},
-		pgtype.Float8OID: {
-			node: parquet.Leaf(parquet.DoubleType), format: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
-			},
-		},
-		pgtype.BoolOID: {
-			node: parquet.Leaf(parquet.BooleanType), format: pgx.BinaryFormatCode,
-			convert: func(raw []byte) (parquet.Value, error) {
-				return parquet.BooleanValue(raw[0] != 0), nil
-			},
-		},
+		pgtype.Int4OID: typeOf(parquet.Leaf(parquet.Int32Type), func(raw []byte) (parquet.Value, error) {
+			return parquet.Int32Value(int32Of(raw)), nil
+		}),
+		pgtype.Int8OID: typeOf(parquet.Leaf(parquet.Int64Type), bigint),
+		decimalOID:     typeOf(parquet.Decimal(6, 18, parquet.Int64Type), bigint),
+		pgtype.Float8OID: typeOf(parquet.Leaf(parquet.DoubleType), func(raw []byte) (parquet.Value, error) {
+			return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
+		}),
+		pgtype.BoolOID: typeOf(parquet.Leaf(parquet.BooleanType), func(raw []byte) (parquet.Value, error) {
+			return parquet.BooleanValue(raw[0] != 0), nil
+		}),
 		pgtype.TextArrayOID: {
 			node: parquet.List(parquet.String()), format: pgx.BinaryFormatCode,
 			elements: func(raw []byte) (list []string, err error) {
@@ -145,26 +132,19 @@ func (c *parquetColumn) append(row parquet.Row, column int, raw []byte) (parquet
 	switch {
 	case raw == nil:
 		return append(row, parquet.NullValue().Level(0, 0, column)), nil
-	case c.elements != nil:
-		elements, err := c.elements(raw)
-		if err != nil {
-			return nil, fmt.Errorf("read array: %w", err)
-		}
-		return appendList(row, column, elements), nil
+	case c.elements == nil:
+		value, err := c.convert(raw)
+		return append(row, value.Level(0, 1, column)), err
 	}
-	value, err := c.convert(raw)
+	elements, err := c.elements(raw)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read array: %w", err)
 	}
-	return append(row, value.Level(0, 1, column)), nil
-}
-
-func appendList(row parquet.Row, column int, elements []string) parquet.Row {
 	if len(elements) == 0 {
-		return append(row, parquet.NullValue().Level(0, 1, column))
+		return append(row, parquet.NullValue().Level(0, 1, column)), nil
 	}
 	for i, element := range elements {
 		row = append(row, parquet.ByteArrayValue([]byte(element)).Level(min(i, 1), 2, column))
 	}
-	return row
+	return row, nil
 }
