@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Changes reads the change feed: what happens to your novels, comments, authors, imports and keys.
+// Changes reads the change feed: what happens to your novels, comments and authors.
 type Changes struct{ sender *sender }
 
 // Change is an item of the change feed, and the body of a webhook.

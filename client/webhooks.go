@@ -19,11 +19,24 @@ type Webhook struct {
 	DisabledAt     *time.Time `json:"disabledAt"`
 	DisabledReason *string    `json:"disabledReason"` // given by staff
 	CreatedAt      time.Time  `json:"createdAt"`
-	FailingSince   *time.Time `json:"failingSince"` // first failure since the last success
-	Retrying       int        `json:"retrying"`     // changes that will be attempted again
-	Waiting        int        `json:"waiting"`      // changes of all types that were not attempted yet, up to 1,000
+	Waiting        int        `json:"waiting"`       // changes of all types that were not accepted yet, up to 1,000
+	Failures       int        `json:"failures"`      // since the last success
+	FailingSince   *time.Time `json:"failingSince"`  // the first of them
+	NextAttemptAt  *time.Time `json:"nextAttemptAt"` // end of the pause after a failure
+	Attempts       []Attempt  `json:"attempts"`      // the last twenty, newest first
 	// Secret verifies requests, with a library of Standard Webhooks. Only Create returns it.
 	Secret string `json:"secret,omitempty"`
+}
+
+// Attempt is a request to one of your endpoints.
+type Attempt struct {
+	At           time.Time `json:"at"`
+	ID           string    `json:"id"` // of the change
+	Type         string    `json:"type"`
+	Delivered    bool      `json:"delivered"`
+	Status       *int      `json:"status"` // nil without an answer
+	Error        *string   `json:"error"`
+	Milliseconds int       `json:"milliseconds"`
 }
 
 const webhooksPath = "/api/integrations/webhooks"
@@ -53,7 +66,7 @@ func (w Webhooks) List(ctx context.Context) ([]Webhook, error) {
 	return list.Items, err
 }
 
-// Delete deletes a webhook and its pending changes.
+// Delete deletes a webhook.
 func (w Webhooks) Delete(ctx context.Context, webhookID string) error {
 	_, err := w.sender.send(ctx, request{method: http.MethodDelete, path: webhooksPath + "/" + webhookID}, nil)
 	return err

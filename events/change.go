@@ -19,8 +19,6 @@ var changes = map[string]string{
 	AuthorPostsHidden{}.Type():   "author.comments_hidden",
 	AuthorPostsRestored{}.Type(): "author.comments_restored",
 	AuthorErased{}.Type():        "author.erased",
-	ImportCompleted{}.Type():     "import.completed",
-	KeyExpiring{}.Type():         "key.expiring",
 }
 
 // ChangeOf returns the kind of change of an event; "" for an event of which partners are not notified.

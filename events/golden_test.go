@@ -79,10 +79,6 @@ func samples() []events.Event {
 			IntegrationID: integrationID, Reason: "asked for it", Comments: 12, Decisions: 3,
 		},
 		events.PostHidden{Reason: "insult"},
-		events.KeyExpiring{KeyID: id(2), ExpiresAt: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)},
-		events.ImportCompleted{
-			ImportID: id(3), Lines: 28, Created: 1, Updated: 2, Unchanged: 3, Replayed: 4, Failed: 5, ParentMissing: 6,
-		},
 		events.PostRestored{Reason: "misread"},
 		events.ProjectionEventSkipped{
 			Projection: "posts", EventID: "comment-1", EventSource: "integrations/1/posts", EventType: "post.imported.v1",

@@ -117,30 +117,3 @@ type KeyRevoked struct {
 // Type implements Event.
 func (KeyRevoked) Type() string { return "integration.key_revoked.v1" }
 func (KeyRevoked) isEvent()     {}
-
-// KeyExpiring records that an API key expires within a week, so that its integration is notified. There is one event
-// for each key and expiry.
-type KeyExpiring struct {
-	KeyID     uuid.UUID `json:"keyId"`
-	ExpiresAt time.Time `json:"expiresAt"`
-}
-
-// Type implements Event.
-func (KeyExpiring) Type() string { return "integration.key_expiring.v1" }
-func (KeyExpiring) isEvent()     {}
-
-// ImportCompleted records that all lines of a bulk import have an outcome, with the count of each outcome.
-type ImportCompleted struct {
-	ImportID      uuid.UUID `json:"importId"`
-	Lines         int64     `json:"lines"`
-	Created       int64     `json:"created"`
-	Updated       int64     `json:"updated"`
-	Unchanged     int64     `json:"unchanged"`
-	Replayed      int64     `json:"replayed"`
-	Failed        int64     `json:"failed"`
-	ParentMissing int64     `json:"parentMissing"` // of created: replies stored top-level
-}
-
-// Type implements Event.
-func (ImportCompleted) Type() string { return "integration.import_completed.v1" }
-func (ImportCompleted) isEvent()     {}

@@ -56,8 +56,6 @@ func newRegistry() typeRegistry {
 	register[KeyIssued](r)
 	register[KeyExpirySet](r)
 	register[KeyRevoked](r)
-	register[KeyExpiring](r)
-	register[ImportCompleted](r)
 	register[PersonKeyIssued](r)
 	register[PersonKeyRevoked](r)
 	register[AuthorLinked](r)

@@ -79,8 +79,6 @@ func concerns(recorded *events.Recorded) (integration, subject pgtype.UUID) {
 		return of(e.IntegrationID)
 	case events.AuthorErased:
 		return of(e.IntegrationID)
-	case events.ImportCompleted, events.KeyExpiring:
-		return of(recorded.StreamID)
 	default: // the creation of the novel or the import of the comment names the partner
 		return pgtype.UUID{}, pgUUID(recorded.StreamID)
 	}

@@ -77,8 +77,8 @@ func changesLog(seed uint64, n int) []events.Recorded {
 			}[random.IntN(7)])
 		default:
 			add(events.IntegrationStream, integration, "staff/integrations", []events.Event{
-				events.ImportCompleted{}, events.KeyExpiring{}, events.IntegrationRenamed{Name: "N"},
-			}[random.IntN(3)])
+				events.IntegrationRenamed{Name: "N"}, events.IntegrationDisabled{},
+			}[random.IntN(2)])
 		}
 	}
 	return log

@@ -209,8 +209,7 @@ func TestRows(t *testing.T) {
 		"notifications": slices.Concat(
 			novels(created, events.NovelRejected{}, events.NovelApproved{}, events.NovelPublished{}),
 			history(events.ThreadStream, uuid.UUID{9}, 1, events.ThreadOpened{NovelID: uuid.UUID{7}}),
-			history(events.ThreadStream, uuid.UUID{10}, 1, events.ThreadOpened{NovelID: uuid.UUID{8}}), // of no partner
-			history(events.IntegrationStream, partner, 1, events.ImportCompleted{}, events.KeyExpiring{})),
+			history(events.ThreadStream, uuid.UUID{10}, 1, events.ThreadOpened{NovelID: uuid.UUID{8}})), // of no partner
 		"comments": slices.Concat(
 			[]events.Recorded{
 				said("a", "u", "U", 0, "", "1.50e1"), said("b", "v", "V", -2000, "a", "15"), said("c", "u", "U", 5, "b", "0.0"),

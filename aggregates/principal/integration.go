@@ -293,21 +293,3 @@ func (i Integration) RotateKey(
 	}
 	return decided, nil
 }
-
-// CompleteImport records the end of a bulk import.
-func (i Integration) CompleteImport(completed events.ImportCompleted) ([]events.Event, error) {
-	if !i.Exists() {
-		return nil, ErrNotFound
-	}
-	return []events.Event{completed}, nil
-}
-
-// WarnOfExpiry tells the integration that a key expires. It returns no event if the key was revoked or has another
-// expiry by now.
-func (i Integration) WarnOfExpiry(keyID uuid.UUID, expires time.Time) ([]events.Event, error) {
-	key, err := i.Keys.active(keyID)
-	if err != nil || key.ExpiresAt == nil || !key.ExpiresAt.Equal(expires) {
-		return nil, nil //nolint:nilerr // there is nothing to warn of
-	}
-	return []events.Event{events.KeyExpiring{KeyID: keyID, ExpiresAt: expires.UTC()}}, nil
-}

@@ -23,7 +23,6 @@ import (
 	"novelgate/commands/bulk"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
-	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
@@ -90,9 +89,6 @@ func (c *serveCommand) Validate() error {
 	}
 	if c.DatabaseConnections < database.LeastConnections {
 		return fmt.Errorf("--database-connections must be at least %d", database.LeastConnections)
-	}
-	if err := c.Webhooks.validate(); err != nil {
-		return err
 	}
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
@@ -214,10 +210,6 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 			database.Listen(ctx, pool.Config().ConnConfig, s.logger,
 				map[string]func(string){access.Channel: func(string) { keys.Forget() }})
 		})},
-		{"announcements", always(func(ctx context.Context) {
-			announcer := staff.Staff{Pool: pool, Actor: staff.ServiceActor, Now: s.now}
-			announcer.Announce(ctx, s.logger)
-		})},
 	}
 	var tail *eventlog.Tail // nil: the relay reads the log on its own
 	if !c.PauseProjections {
@@ -266,9 +258,8 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		Name: "novelgate_committer_queue_commands", Help: "Commands that wait for a batch.",
 	}, func() float64 { return float64(commit.QueueDepth()) }))
 	hooks := &webhooks.Worker{
-		Store: &webhooks.Store{Pool: pool}, Feed: webhookFeed{&changes.Feed{DB: pool}},
-		Sender: webhooks.NewSender(c.Webhooks.AllowCIDR, s.now), Retries: c.Webhooks.Retries, Logger: s.logger,
-		Metrics: registered(s.metrics, webhooks.NewMetrics()),
+		Pool: pool, Feed: webhookFeed{&changes.Feed{DB: pool}}, Sender: webhooks.NewSender(c.Webhooks.AllowCIDR, s.now),
+		Now: s.now, Logger: s.logger, Metrics: registered(s.metrics, webhooks.NewMetrics()),
 	}
 	parts = append(parts,
 		part{"committer", func(ctx context.Context) error { <-ctx.Done(); commit.Close(); return nil }},
@@ -289,7 +280,7 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 			Kit: s.kit, Partners: partners, Committer: commit, Addresses: s.addresses, Draining: s.draining.Load,
 			Outcomes: registered(s.metrics, bulk.NewOutcomes()),
 		},
-		&webhooks.API{Kit: s.kit, Partners: partners, Store: hooks.Store, Sender: hooks.Sender},
+		&webhooks.API{Kit: s.kit, Partners: partners, Store: &webhooks.Store{Pool: pool}, Sender: hooks.Sender},
 		&changes.API{
 			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,
 			Streams: streams("partnerStreams", partnerStreams),

@@ -2,11 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/netip"
-	"slices"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -21,15 +18,7 @@ import (
 
 // webhookFlags configure webhooks. They have the prefix --webhook-.
 type webhookFlags struct {
-	AllowCIDR []netip.Prefix  `env:"ALLOW_CIDR" placeholder:"CIDR" help:"Private addresses to which webhooks may be sent, also by http, such as 10.1.0.0/16. Repeatable."`
-	Retries   []time.Duration `env:"RETRIES" placeholder:"WAITS" default:"5s,5m,30m,2h,5h,10h,14h,20h,24h" help:"Waits between the attempts to send a change to a webhook (default: ${default})."`
-}
-
-func (f *webhookFlags) validate() error {
-	if len(f.Retries) == 0 || slices.Min(f.Retries) <= 0 {
-		return errors.New("--webhook-retries must have positive waits")
-	}
-	return nil
+	AllowCIDR []netip.Prefix `env:"ALLOW_CIDR" placeholder:"CIDR" help:"Private addresses to which webhooks may be sent, also by http, such as 10.1.0.0/16. Repeatable."`
 }
 
 // webhookFeed adapts the change feed to the worker of webhooks.
@@ -64,11 +53,15 @@ type webhookCommand struct {
 }
 
 var webhookColumns = columns[webhooks.StaffWebhook]{
-	[]any{"WEBHOOK", "INTEGRATION", "URL", "ENABLED", "DISABLED", "FAILING SINCE", "RETRYING", "WAITING"},
+	[]any{"WEBHOOK", "INTEGRATION", "URL", "ENABLED", "DISABLED", "FAILING SINCE", "WAITING", "LAST ERROR"},
 	func(w webhooks.StaffWebhook) []any {
+		var lastError *string
+		if w.Failures > 0 && len(w.Attempts) > 0 {
+			lastError = w.Attempts[0].Error
+		}
 		return []any{
-			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), formatTime(w.FailingSince), w.Retrying,
-			w.Waiting,
+			w.ID, w.IntegrationID, w.URL, yesNo(w.Enabled), orDash(w.Disabled), formatTime(w.FailingSince), w.Waiting,
+			orDash(lastError),
 		}
 	},
 }

@@ -1,33 +1,18 @@
-// Package webhooks sends the change feed to endpoints of partners, in the form of Standard Webhooks 1.0.0.
-// docs/changes.md describes it to partners.
+// Package webhooks sends the change feed to endpoints of partners, in the form of Standard Webhooks 1.0.0. docs/changes.md
+// describes it to partners.
 //
-// # Outbox
+// A webhook is a cursor over the feed that is pushed: a row with the address and a position in the log. The changes
+// behind the position are sent one after the other. An accepted change moves the position, a refused one pauses the
+// webhook: a second first, then twice as long each time, an hour at most, or as long as the endpoint asks (Retry-After).
+// Five days of failures disable it.
 //
-// The log is the outbox. A webhook has a position in the log, up to which every change of its types has been attempted.
-// Each attempted change has a row. If the attempt failed, the row has the time of the next one. The position moves on
-// in either case. After twenty failures without a success the endpoint gets one request every five minutes, so the
-// position hardly moves and few rows are added. The first success makes all retries due. A change is given up after all
-// waits, and only if the endpoint has accepted another one since its first attempt: an endpoint that was down gets all
-// changes, unless it refuses them again after a first success.
+// A visit is the work of one worker on one webhook. It holds a lease, a row with the visit and a deadline, and renews it
+// while it goes on, so that no transaction stays open while an endpoint thinks, and another replica continues seconds
+// after a crash. A change of the settings ends the lease, and with it the visit: at most the request under way still
+// follows the old ones.
 //
-// Nothing is sent that a failover to a synchronous standby would lose: the feed waits until the standby has what it
-// read. A position moves with the log through every failover and restore. A worker may read before a failover and save
-// after it, so each save checks that the log has the change there, and that the position is still where the worker
-// began.
-//
-// # Workers
-//
-// Each replica has a worker. It leases a webhook: the row has the holder and a deadline, and no transaction stays open.
-// Each outcome is saved with one statement that saves nothing when the lease is lost. When a partner changes a webhook,
-// its lease ends, and so does the visit: the worker checks the lease after each read and with each save, so at most one
-// request still follows the old settings. If a worker is killed between a request and its save, the change is sent
-// again with the same webhook-id: delivery is at least once.
-//
-// Endpoints whose last attempt was slow have their own limit, so they do not delay the others.
-//
-// # Where requests go
-//
-// The IP address is checked when the connection is made, after the name is resolved: only public addresses, and those
-// that the operator allows. The worker follows no redirects, uses no proxy of the environment, and shows no answer's
-// body.
+// Nothing is sent that a failover to a synchronous standby would lose: the feed waits until the standby has what it read.
+// A visit may read before a failover and save after it, so each save checks that the log has the change there, and that
+// the position is still where the visit began. Otherwise nothing is saved, and the change is sent again under the same id:
+// delivery is at least once.
 package webhooks

@@ -3,10 +3,8 @@ package webhooks
 import (
 	"context"
 	"fmt"
-	"math"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -47,12 +45,10 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, all, a.create, []string{"url", "types"}},
 		{http.MethodGet, all, a.list, nil},
 		{http.MethodGet, one, a.show, nil},
-		{http.MethodPatch, one, a.change, []string{"url", "types", "enabled"}},
+		{http.MethodPatch, one, a.change, []string{"url", "types", "enabled", "since"}},
 		{http.MethodDelete, one, a.delete, nil},
 		{http.MethodPost, one + "/rotate", a.rotate, []string{"overlapSeconds"}},
-		{http.MethodPost, one + "/replay", a.replay, []string{"since"}},
 		{http.MethodPost, one + "/test", a.test, nil},
-		{http.MethodGet, one + "/attempts", a.attempts, nil},
 	} {
 		router.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
 			if err := a.serve(w, r, route.handle, route.members); err != nil {
@@ -158,7 +154,7 @@ func (a *API) create(ctx context.Context, c *call) error {
 	if err == nil {
 		c.w.Header().Set("Location", c.r.URL.Path+"/"+made.ID.String())
 	}
-	return c.answer(http.StatusCreated, withSecret{made, secret}, err)
+	return c.answer(http.StatusCreated, withSecret{made.Webhook, secret}, err)
 }
 
 // list handles GET /api/integrations/webhooks.
@@ -189,11 +185,18 @@ func (a *API) change(ctx context.Context, c *call) error {
 	if enabled, ok := c.body.Bool("enabled"); ok {
 		to.enabled = &enabled
 	}
+	if text, ok := c.body.Text("since", false); ok {
+		since, err := httpkit.ParseTime(text)
+		if err != nil {
+			c.body.Fail("since", "%v", err)
+		}
+		to.since = &since
+	}
 	if err := c.body.Err(); err != nil {
 		return err
 	}
 	changed, err := a.Store.change(ctx, c.integration, c.id, to)
-	return c.answer(http.StatusOK, changed, err)
+	return c.answer(http.StatusOK, changed.Webhook, err)
 }
 
 // delete handles DELETE /api/integrations/webhooks/{webhookId}.
@@ -205,43 +208,21 @@ func (a *API) delete(ctx context.Context, c *call) error {
 	return nil
 }
 
-// Overlap of the secrets of a rotation, in seconds.
-const (
-	defaultOverlap = 24 * 60 * 60
-	maxOverlap     = 7 * defaultOverlap
-)
-
 // rotate handles POST /api/integrations/webhooks/{webhookId}/rotate.
 func (a *API) rotate(ctx context.Context, c *call) error {
-	overlap := int64(defaultOverlap)
+	const day = 24 * 60 * 60
+	overlap := int64(day)
 	if seconds, ok := c.body.Integer("overlapSeconds"); ok {
-		if overlap = seconds; overlap < 0 || overlap > maxOverlap {
-			c.body.Fail("overlapSeconds", "must be a number from 0 to %d", maxOverlap)
+		if overlap = seconds; overlap < 0 || overlap > 7*day {
+			c.body.Fail("overlapSeconds", "must be a number from 0 to %d", 7*day)
 		}
 	}
 	if err := c.body.Err(); err != nil {
 		return err
 	}
 	made, secret, err := a.Store.rotate(ctx, c.integration, c.id, time.Duration(overlap)*time.Second)
-	return c.answer(http.StatusOK, withSecret{made, secret}, err)
+	return c.answer(http.StatusOK, withSecret{made.Webhook, secret}, err)
 }
-
-// replay handles POST /api/integrations/webhooks/{webhookId}/replay.
-func (a *API) replay(ctx context.Context, c *call) error {
-	text, ok := c.body.Text("since", true)
-	since, err := httpkit.ParseTime(text)
-	if ok && err != nil {
-		c.body.Fail("since", "%v", err)
-	}
-	if err := c.body.Err(); err != nil {
-		return err
-	}
-	replayed, err := a.Store.replay(ctx, c.integration, c.id, since)
-	return c.answer(http.StatusOK, replayed, err)
-}
-
-// testType is the type of the message of a test. It is not a change.
-const testType = "webhook.test"
 
 // test handles POST /api/integrations/webhooks/{webhookId}/test: it sends a message at once and returns the outcome.
 func (a *API) test(ctx context.Context, c *call) error {
@@ -251,47 +232,13 @@ func (a *API) test(ctx context.Context, c *call) error {
 	}
 	id := "msg_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	body, err := json.Marshal(map[string]any{
-		"id": id, "type": testType, "occurredAt": a.Now().UTC(), "cursor": "", "data": map[string]any{"webhookId": c.id},
+		"id": id, "type": "webhook.test", "occurredAt": a.Now().UTC(), "cursor": "", "data": map[string]any{"webhookId": c.id},
 	}, json.Deterministic(true))
 	if err != nil {
 		return fmt.Errorf("encode test: %w", err)
 	}
 	// The endpoint may take longer than ctx and the usual write deadline. A recorder in a test has no deadlines.
-	_ = http.NewResponseController(c.w).SetWriteDeadline(a.Now().Add(attemptTime + testAnswer))
+	_ = http.NewResponseController(c.w).SetWriteDeadline(a.Now().Add(attemptTime + 5*time.Second))
 	//nolint:contextcheck // ctx may end before the endpoint must answer
 	return c.answer(http.StatusOK, a.Sender.send(c.r.Context(), address, id, body, secrets...), nil)
-}
-
-// testAnswer is the time to send the answer to a test.
-const testAnswer = 5 * time.Second
-
-// attemptList names the list in its cursors, so that the cursor of another list is refused.
-const attemptList = "webhook attempts/"
-
-// attempts handles GET /api/integrations/webhooks/{webhookId}/attempts.
-func (a *API) attempts(ctx context.Context, c *call) error {
-	q, err := httpkit.ReadStrictQuery(c.r.URL, "state", "limit", "cursor")
-	if err != nil {
-		return err
-	}
-	state := q.OneOf("state", Delivered, Retrying, Failed)
-	before := int64(math.MaxInt64)
-	limit := q.Page(attemptList, func(sortKey string) (err error) {
-		before, err = strconv.ParseInt(sortKey, 10, 64)
-		return err
-	})
-	if err := q.Err(); err != nil {
-		return err
-	}
-	if _, err := a.Store.Find(ctx, c.integration, c.id); err != nil {
-		return err
-	}
-	found, err := a.Store.attempts(ctx, c.id, before, state, limit+1)
-	if err != nil {
-		return err
-	}
-	page := httpkit.NewPage(attemptList, found, limit, func(a *Attempt) string {
-		return strconv.FormatInt(a.logIndex, 10)
-	})
-	return c.answer(http.StatusOK, page, nil)
 }

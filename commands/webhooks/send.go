@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,48 +15,30 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"slices"
 	"strconv"
-	"syscall"
+	"strings"
 	"time"
 
 	"code.dny.dev/ssrf"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
-// Limits of a request.
-const (
-	attemptTime   = 15 * time.Second
-	maxHeader     = 16 << 10
-	idleTime      = 30 * time.Second
-	maxIdle       = 64
-	maxDrain      = 4 << 10 // bytes of an answer that are read, to reuse the connection
-	maxRetryAfter = 24 * time.Hour
-	maxURL        = 2000 // bytes, because an index takes at most 2,704
-)
-
-// Error texts of checkURL.
-const (
-	wantHTTPS  = "must be an https address with a host, without user information and fragment"
-	wantPublic = "must be a public address by https"
-	orAllowed  = ", or an address that the host platform allows within its network"
-)
+// attemptTime is the longest time of a request to an endpoint.
+const attemptTime = 15 * time.Second
 
 // Sender sends messages to endpoints. Create it with NewSender.
 type Sender struct {
-	client    *http.Client
-	rules     map[string]rule // by scheme
-	allowHTTP bool            // http addresses are allowed
-	now       func() time.Time
+	client      *http.Client
+	https, http *ssrf.Guardian // which addresses may be used, in a URL and for a connection
+	allowHTTP   bool           // http addresses are allowed
+	now         func() time.Time
 }
 
-// rule fails for an IP address to which nothing may be sent. It checks addresses in URLs, and the address of every
-// connection.
-type rule func(netip.Addr) error
-
-// network is how a Sender finds and verifies endpoints. A nil field is the default of the system.
+// network is how a Sender reaches endpoints. A zero field is the default.
 type network struct {
 	resolver *net.Resolver
 	roots    *x509.CertPool
+	timeout  time.Duration // default attemptTime
 }
 
 // NewSender returns a Sender to public addresses by https, and to addresses in allowed by https or http.
@@ -71,59 +55,46 @@ func newSender(allowed []netip.Prefix, now func() time.Time, through network) *S
 			v6 = append(v6, prefix)
 		}
 	}
-	within := func(address netip.Addr) error {
-		if slices.ContainsFunc(allowed, func(p netip.Prefix) bool { return p.Contains(address) }) {
-			return nil
-		}
-		return ssrf.ErrProhibitedIP
+	guard := func(more ...ssrf.Option) *ssrf.Guardian {
+		return ssrf.New(append(more, ssrf.WithAnyPort(), ssrf.WithAllowedV4Prefixes(v4...),
+			ssrf.WithAllowedV6Prefixes(v6...))...)
 	}
-	s := &Sender{allowHTTP: len(allowed) > 0, now: now, rules: map[string]rule{
-		"https": ssrf.New(ssrf.WithAllowedV4Prefixes(v4...), ssrf.WithAllowedV6Prefixes(v6...)).SafeAddr,
-		"http":  within,
-	}}
-	transports := map[string]*http.Transport{}
-	for scheme, check := range s.rules {
-		transports[scheme] = transport(check, through)
+	s := &Sender{
+		https: guard(), allowHTTP: len(allowed) > 0, now: now,
+		http: guard(ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("0.0.0.0/0")),
+			ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("::/0"))),
 	}
+	through.timeout = cmp.Or(through.timeout, attemptTime)
+	transport := newTransport(s.https, through)
+	transport.RegisterProtocol("http", newTransport(s.http, through))
 	s.client = &http.Client{
-		Timeout: attemptTime,
-		Transport: roundTripper(func(r *http.Request) (*http.Response, error) {
-			return transports[r.URL.Scheme].RoundTrip(r)
-		}),
+		Timeout: through.timeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s
 }
 
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// transport returns a transport without a proxy. It connects only to the addresses that a rule permits.
-func transport(check rule, through network) *http.Transport {
-	control := func(_, address string, _ syscall.RawConn) error {
-		at, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return ssrf.ErrProhibitedIP
-		}
-		return check(at.Addr().Unmap())
-	}
+// newTransport returns a transport without a proxy. It connects only to the addresses that a guard permits, whatever the
+// name resolves to at that moment.
+func newTransport(guard *ssrf.Guardian, through network) *http.Transport {
 	return &http.Transport{
-		DialContext:            (&net.Dialer{Control: control, Timeout: attemptTime, Resolver: through.resolver}).DialContext,
+		DialContext: (&net.Dialer{
+			Control: guard.Safe, Timeout: through.timeout, Resolver: through.resolver,
+		}).DialContext,
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: through.roots},
-		TLSHandshakeTimeout:    attemptTime, // net/http goes on with the handshake when the request has timed out
-		MaxIdleConns:           maxIdle,
+		TLSHandshakeTimeout:    through.timeout, // net/http goes on with the handshake when the request has timed out
+		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    1,
-		IdleConnTimeout:        idleTime,
-		MaxResponseHeaderBytes: maxHeader,
+		IdleConnTimeout:        30 * time.Second,
+		MaxResponseHeaderBytes: 16 << 10,
 		DisableCompression:     true,
 	}
 }
 
-// checkURL returns the error text for the URL of an endpoint, "" for a valid one. The IP addresses of a host name are
+// checkURL returns the error text for the URL of an endpoint, "" for a valid one. The addresses of a host name are
 // checked when a connection is made.
 func (s *Sender) checkURL(text string) string {
+	const maxURL = 2000 // bytes, because an index takes at most 2,704
 	u, err := url.Parse(text)
 	wrong := ""
 	switch {
@@ -131,16 +102,27 @@ func (s *Sender) checkURL(text string) string {
 		return fmt.Sprintf("must have at most %d bytes", maxURL)
 	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.allowHTTP) || u.Hostname() == "" ||
 		u.User != nil || u.Fragment != "":
-		wrong = wantHTTPS
+		wrong = "must be an https address with a host, without user information and fragment"
 	default:
-		if address, err := netip.ParseAddr(u.Hostname()); err == nil && s.rules[u.Scheme](address.Unmap()) != nil {
-			wrong = wantPublic
+		guard := s.https
+		if u.Scheme == "http" {
+			guard = s.http
+		}
+		if address, err := netip.ParseAddr(u.Hostname()); err == nil && guard.SafeAddr(address.Unmap()) != nil {
+			wrong = "must be a public address by https"
 		}
 	}
 	if wrong != "" && s.allowHTTP {
-		wrong += orAllowed
+		wrong += ", or an address that the host platform allows within its network"
 	}
 	return wrong
+}
+
+// newSecret returns a new secret and its text form for the partner.
+func newSecret() (secret []byte, shown string) {
+	secret = make([]byte, 32)
+	rand.Read(secret) // never fails
+	return secret, "whsec_" + base64.StdEncoding.EncodeToString(secret)
 }
 
 // Outcome is the outcome of an attempt for its partner.
@@ -166,7 +148,7 @@ func (s *Sender) send(ctx context.Context, address, id string, body []byte, secr
 	}
 	o.Delivered = err == nil && status >= http.StatusOK && status < http.StatusMultipleChoices
 	if !o.Delivered {
-		o.Error = new(failure(status, err))
+		o.Error = new(failure(status, err, s.client.Timeout))
 	}
 	return o
 }
@@ -179,16 +161,32 @@ func (s *Sender) post(
 		return 0, 0, fmt.Errorf("make request: %w", err)
 	}
 	at := s.now()
+	var signatures []string
+	for _, secret := range secrets {
+		signer, err := standardwebhooks.NewWebhookRaw(secret)
+		if err != nil {
+			return 0, 0, fmt.Errorf("use secret: %w", err)
+		}
+		signature, err := signer.Sign(id, at, body)
+		if err != nil {
+			return 0, 0, fmt.Errorf("sign: %w", err)
+		}
+		signatures = append(signatures, signature)
+	}
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {"Novelgate"}, "Webhook-Id": {id},
-		"Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {sign(id, at, body, secrets...)},
+		"Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {strings.Join(signatures, " ")},
+		// Not sent. It makes net/http repeat the request at once on another connection if the endpoint has just closed this
+		// one, which was idle. The webhook-id makes that safe.
+		"Idempotency-Key": {},
 	}
 	response, err := s.client.Do(r)
 	if err != nil {
 		return 0, 0, fmt.Errorf("send: %w", err)
 	}
 	defer response.Body.Close() //nolint:errcheck // the status is known already
-	if response.ContentLength <= maxDrain {
+	// A short answer is read, so that the connection can be used again. Its end is not awaited otherwise.
+	if response.ContentLength <= 4<<10 {
 		_, _ = io.CopyN(io.Discard, response.Body, response.ContentLength)
 	}
 	return response.StatusCode, s.retryAfter(response.Header.Get("Retry-After")), nil
@@ -205,12 +203,12 @@ func (s *Sender) retryAfter(text string) time.Duration {
 		}
 		wait = date.Sub(s.now())
 	}
-	return min(max(wait, 0), maxRetryAfter)
+	return min(max(wait, 0), 24*time.Hour)
 }
 
 // failure returns the error text of an attempt, without internals of the host platform's network: addresses, names,
 // answers.
-func failure(status int, err error) string {
+func failure(status int, err error, limit time.Duration) string {
 	var unresolved *net.DNSError
 	var certificate *tls.CertificateVerificationError
 	var record tls.RecordHeaderError
@@ -223,7 +221,7 @@ func failure(status int, err error) string {
 	case errors.Is(err, ssrf.ErrProhibitedIP):
 		return "the address must be public, and used by https"
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return fmt.Sprintf("no answer within %d seconds", int(attemptTime.Seconds()))
+		return fmt.Sprintf("no answer within %d seconds", int(limit.Seconds()))
 	case errors.As(err, &unresolved):
 		return "the name cannot be resolved"
 	case errors.As(err, &certificate):

@@ -129,11 +129,11 @@ func TestHTTPS(t *testing.T) {
 	port, roots := secure(t, e, nil)
 	old, oldRoots := secure(t, http.NotFoundHandler(), &tls.Config{MaxVersion: tls.VersionTLS11})
 	resolver := newNames(t, "127.0.0.1").Resolver
-	d.api.Sender = webhooks.NewSenderThrough(loopback, time.Now, resolver, roots)
+	d.api.Sender = webhooks.NewSenderThrough(loopback, time.Now, resolver, roots, 0)
 	made := d.hook(t, "https://example.com:"+port+"/hook", "") // the certificate of httptest is for example.com
 	e.trust(made.Secret)
 	want := d.happen(t, 5)
-	d.worker(t, time.Hour)
+	d.worker(t)
 	e.wantTaken(t, want)
 
 	taken := e.attempts()
@@ -143,7 +143,7 @@ func TestHTTPS(t *testing.T) {
 		want   string
 	}{
 		"system roots": {
-			"https://example.com:" + port, webhooks.NewSenderThrough(loopback, time.Now, resolver, nil),
+			"https://example.com:" + port, webhooks.NewSenderThrough(loopback, time.Now, resolver, nil, 0),
 			"the certificate is not valid",
 		},
 		"another name": {"https://example.org:" + port, d.api.Sender, "the certificate is not valid"},
@@ -151,7 +151,7 @@ func TestHTTPS(t *testing.T) {
 			"https://127.0.0.1:" + port, webhooks.NewSender(loopback, time.Now), "the certificate is not valid",
 		},
 		"an old version of TLS": {
-			"https://example.com:" + old, webhooks.NewSenderThrough(loopback, time.Now, resolver, oldRoots),
+			"https://example.com:" + old, webhooks.NewSenderThrough(loopback, time.Now, resolver, oldRoots, 0),
 			"the connection failed",
 		},
 		"no TLS": {"https://" + e.Listener.Addr().String(), d.api.Sender, "the answer is not TLS"},
@@ -194,32 +194,27 @@ func TestRebinding(t *testing.T) {
 	}()
 	dns := newNames(t, "127.0.0.1")
 	d.api.Sender = webhooks.NewSenderThrough([]netip.Prefix{netip.MustParsePrefix("127.0.0.1/32")}, time.Now,
-		dns.Resolver, roots)
+		dns.Resolver, roots, 0)
 	made := d.hook(t, "https://example.com:"+port, "")
 	e.trust(made.Secret)
 	want := d.happen(t, 2)
-	d.worker(t, 10*time.Millisecond)
+	d.worker(t)
 	e.wantTaken(t, want)
 
 	for _, addresses := range [][]string{
 		{"127.0.0.2"}, {"::ffff:127.0.0.2"}, {"127.0.0.2", "::1"}, {"10.0.0.1", "169.254.169.254"},
 	} {
 		dns.resolve(addresses...)
-		d.execute(t, `UPDATE webhooks SET rest_until = '-infinity', failures = 0`)
-		want = append(want, d.happen(t, 2)...)
+		failures := d.show(t, made.ID).Failures
+		want = append(want, d.happen(t, 1)...)
+		d.pass(time.Hour)
 		testdb.Eventually(t, "it fails at "+strings.Join(addresses, ", "), func() bool {
-			var page attempts
-			d.send(t, acme, http.MethodGet, "/"+made.ID.String()+"/attempts?state=retrying", "", &page)
-			return len(page.Items) > 0 && page.Items[0].Attempts > 1 &&
-				*page.Items[0].Error == "the address must be public, and used by https"
+			shown := d.show(t, made.ID)
+			return shown.Failures > failures && *shown.Attempts[0].Error == "the address must be public, and used by https"
 		})
 	}
-	if n := within.Load(); n > 0 {
-		t.Errorf("%d connections to the address within", n)
-	}
 	dns.resolve("127.0.0.2", "127.0.0.1") // the dialer tries each, and may have to pass the first
-	// The outcome of an attempt under way would let the endpoint rest again.
-	d.execute(t, `UPDATE webhooks SET rest_until = '-infinity', failures = 0, holder = NULL`)
+	d.pass(time.Hour)
 	e.wantTaken(t, want)
 	if n := within.Load(); n > 0 {
 		t.Errorf("%d connections to the address within", n)
@@ -232,19 +227,19 @@ func TestRebinding(t *testing.T) {
 }
 
 // TestEndpointsThatDoNotEnd: an endpoint that never completes the handshake, its header or its answer holds a request
-// for 15 seconds at most, and no connection afterwards.
+// for as long as an attempt may take, and no connection afterwards.
 func TestEndpointsThatDoNotEnd(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		scheme, answer string
-		endless        bool // the answer is sent again and again
-		delivered      bool
+		endless        bool   // the answer is sent again and again
+		error          string // "": delivered
 	}{
-		"handshake":      {"https", "", false, false},
-		"header":         {"http", "HTTP/1.1 204 No Content\r\nX-Long: ", false, false},
-		"endless header": {"http", "HTTP/1.1 100 Continue\r\n\r\n", true, false},
-		"body":           {"http", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegin", false, true},
-		"endless body":   {"http", "HTTP/1.1 200 OK\r\n\r\n", true, true},
+		"handshake":      {"https", "", false, "no answer within 1 seconds"},
+		"header":         {"http", "HTTP/1.1 204 No Content\r\nX-Long: ", false, "no answer within 1 seconds"},
+		"endless header": {"http", "HTTP/1.1 100 Continue\r\n\r\n", true, "the connection failed"},
+		"body":           {"http", "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nbegin", false, ""},
+		"endless body":   {"http", "HTTP/1.1 200 OK\r\n\r\n", true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -271,15 +266,38 @@ func TestEndpointsThatDoNotEnd(t *testing.T) {
 				}
 				ended <- err
 			}()
+			d.api.Sender = webhooks.NewSenderThrough(loopback, time.Now, nil, nil, time.Second)
 			made := d.hook(t, c.scheme+"://"+listener.Addr().String(), "")
 			var o webhooks.Outcome
 			d.send(t, acme, http.MethodPost, "/"+made.ID.String()+"/test", "", &o)
-			if o.Delivered != c.delivered {
-				t.Errorf("%+v", o)
+			if o.Delivered != (c.error == "") || !o.Delivered && *o.Error != c.error {
+				t.Errorf("%+v, want %q", o, c.error)
 			}
 			if err := <-ended; errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("the connection: %v", err)
 			}
 		})
+	}
+}
+
+// TestAClosedConnection: an endpoint closes its idle connection when a request arrives on it. The request is repeated at
+// once on another one.
+func TestAClosedConnection(t *testing.T) {
+	t.Parallel()
+	d := newFixture(t)
+	var requests atomic.Int32
+	e := newEndpoint(t, func(w http.ResponseWriter, _ int) {
+		if requests.Add(1) == 2 {
+			panic(http.ErrAbortHandler) // closes the connection without an answer
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	w := d.hook(t, e.URL, "")
+	want := d.happen(t, 2)
+	d.worker(t)
+	e.wantTaken(t, want)
+	testdb.Eventually(t, "both outcomes are saved", func() bool { return len(d.show(t, w.ID).Attempts) == 2 })
+	if shown := d.show(t, w.ID); !shown.Attempts[0].Delivered || !shown.Attempts[1].Delivered || requests.Load() != 3 {
+		t.Errorf("%d requests, %+v", requests.Load(), shown.Attempts)
 	}
 }

@@ -12,10 +12,12 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -61,7 +63,8 @@ type fixture struct {
 	api     *webhooks.API
 	handler http.Handler
 	wake    *eventlog.Wake
-	version int // of acme's novel
+	version int          // of acme's novel
+	ahead   atomic.Int64 // see now
 }
 
 // partners admits requests whose key is the identifier of an integration.
@@ -78,13 +81,7 @@ func (partners) StillAdmitted(context.Context, *http.Request) error { return nil
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	return newFixtureOn(t, testdb.New(t))
-}
-
-// newFixtureOn returns a fixture on an empty database with the schema.
-func newFixtureOn(t *testing.T, url string) *fixture {
-	t.Helper()
-	pool := testdb.Pool(t, url)
+	pool := testdb.Pool(t, testdb.New(t))
 	d := &fixture{pool: pool, wake: eventlog.NewWake(), version: 1}
 	for name, id := range map[string]uuid.UUID{"acme": acme, "other": other} {
 		d.append(t, events.Recorded{
@@ -156,55 +153,46 @@ func (d *fixture) happen(t testing.TB, n int) (reasons []string) {
 	return reasons
 }
 
-// worker starts a worker with these waits between attempts.
-func (d *fixture) worker(t testing.TB, retries ...time.Duration) (stop func()) {
+// worker starts a worker.
+func (d *fixture) worker(t testing.TB) (stop func()) {
 	t.Helper()
-	return d.workerOn(t, feed{&changes.Feed{DB: d.pool}}, retries...)
+	return d.workerOn(t, feed{&changes.Feed{DB: d.pool}})
 }
 
 // workerOn starts a worker that reads from a feed.
-func (d *fixture) workerOn(t testing.TB, from webhooks.Feed, retries ...time.Duration) (stop func()) {
+func (d *fixture) workerOn(t testing.TB, from webhooks.Feed) (stop func()) {
 	t.Helper()
 	w := &webhooks.Worker{
-		Store: d.api.Store, Feed: from, Sender: d.api.Sender, Retries: retries, Logger: slog.New(slog.DiscardHandler),
+		Pool: d.pool, Feed: from, Sender: d.api.Sender, Now: d.now, Logger: slog.New(slog.DiscardHandler),
 		Metrics: webhooks.NewMetrics(),
 	}
 	return run(t, w.Run)
 }
 
-// pausedFeed is a feed whose first read that finds changes pauses, or with before its first read. A receive from step
-// waits until the pause begins, a second one ends it.
+// now is the clock of workers.
+func (d *fixture) now() time.Time { return time.Now().Add(time.Duration(d.ahead.Load())) }
+
+// pass lets time pass for workers.
+func (d *fixture) pass(length time.Duration) { d.ahead.Add(int64(length)) }
+
+// pausedFeed is a feed whose first read that finds changes pauses. A receive from step waits until the pause begins, a
+// second one ends it.
 type pausedFeed struct {
 	webhooks.Feed
-	before bool
-	once   sync.Once
-	step   chan struct{}
+	once sync.Once
+	step chan struct{}
 }
 
-func (d *fixture) pausedFeed(before bool) *pausedFeed {
-	return &pausedFeed{Feed: feed{&changes.Feed{DB: d.pool}}, before: before, step: make(chan struct{})}
-}
-
-// Read implements webhooks.Feed.
 func (f *pausedFeed) Read(
 	ctx context.Context, of uuid.UUID, from events.Position, limit int,
 ) (list []webhooks.Message, err error) {
-	if f.before {
-		f.once.Do(func() { f.pause(ctx) })
-	}
 	if list, err = f.Feed.Read(ctx, of, from, limit); len(list) > 0 {
-		f.once.Do(func() { f.pause(ctx) })
+		f.once.Do(func() {
+			f.step <- struct{}{}
+			f.step <- struct{}{}
+		})
 	}
 	return list, err
-}
-
-func (f *pausedFeed) pause(ctx context.Context) {
-	for range 2 {
-		select {
-		case f.step <- struct{}{}:
-		case <-ctx.Done():
-		}
-	}
 }
 
 // send sends a request of a partner and decodes the answer.
@@ -244,6 +232,14 @@ func (d *fixture) show(t testing.TB, id uuid.UUID) (w webhooks.Webhook) {
 		t.Fatalf("status %d", status)
 	}
 	return w
+}
+
+// patch changes a webhook of acme.
+func (d *fixture) patch(t testing.TB, id uuid.UUID, body string) {
+	t.Helper()
+	if status := d.send(t, acme, http.MethodPatch, "/"+id.String(), body, nil); status != http.StatusOK {
+		t.Fatalf("%s: status %d", body, status)
+	}
 }
 
 func (d *fixture) execute(t testing.TB, sql string, args ...any) {
@@ -356,6 +352,15 @@ func (e *endpoint) attempts() (n int) {
 		n += attempts
 	}
 	return n
+}
+
+// wantTaken waits until an endpoint has accepted these messages, in order and each once.
+func (e *endpoint) wantTaken(t *testing.T, want []string) {
+	t.Helper()
+	testdb.Eventually(t, "the endpoint has taken all", func() bool { return len(e.took()) >= len(want) })
+	if diff := cmp.Diff(want, e.took()); diff != "" {
+		t.Fatalf("(-want +taken)\n%s", diff)
+	}
 }
 
 // wantAttempts waits for want requests.

@@ -27,9 +27,11 @@ type Webhook struct {
 	DisabledAt     *time.Time `json:"disabledAt"`
 	DisabledReason *string    `json:"disabledReason"` // of staff
 	CreatedAt      time.Time  `json:"createdAt"`
-	FailingSince   *time.Time `json:"failingSince"` // first failure since the last success; nil without one
-	Retrying       int        `json:"retrying"`     // number of changes to retry
-	Waiting        int        `json:"waiting"`      // number of changes of all types after the position, up to 1,000
+	Waiting        int        `json:"waiting"`       // number of changes of all types after the position, up to 1,000
+	Failures       int        `json:"failures"`      // consecutive
+	FailingSince   *time.Time `json:"failingSince"`  // the first of them; nil without one
+	NextAttemptAt  *time.Time `json:"nextAttemptAt"` // after a failure
+	Attempts       []Attempt  `json:"attempts"`      // the last twenty, newest first
 }
 
 // StaffWebhook is a webhook as staff see it.
@@ -39,52 +41,38 @@ type StaffWebhook struct {
 	DisabledBy    *string   `json:"disabledBy"` // such as staff:ada
 }
 
-// Attempt is a change that was sent to a webhook.
+// Attempt is a request to an endpoint.
 type Attempt struct {
-	ID           string     `json:"id"` // of the change
-	Type         string     `json:"type"`
-	State        string     `json:"state"`
-	Attempts     int        `json:"attempts"`
-	FirstAt      time.Time  `json:"firstAt"`
-	LastAt       time.Time  `json:"lastAt"`
-	NextAt       *time.Time `json:"nextAt"`
-	Status       *int       `json:"status"` // of the answer to the latest attempt; nil without one
-	Error        *string    `json:"error"`
-	Milliseconds int        `json:"milliseconds"`
-	logIndex     int64
+	At   time.Time `json:"at"`
+	ID   string    `json:"id"` // of the change
+	Type string    `json:"type"`
+	Outcome
 }
-
-// States of an attempt.
-const (
-	Delivered = "delivered"
-	Retrying  = "retrying"
-	Failed    = "failed" // given up although the endpoint accepted other changes, or to be sent again after a replay
-)
 
 // Store is the webhooks in the database.
 type Store struct{ Pool *pgxpool.Pool }
 
-// Refusals.
+// maxWebhooks limits the webhooks of an integration.
+const maxWebhooks = 10
+
+// ErrNotFound refuses a webhook that does not exist, or is another integration's.
+var ErrNotFound = problem.NotFound().WithDetail("There is no such webhook.")
+
 var (
-	ErrNotFound = problem.NotFound().WithDetail("There is no such webhook.")
-	errTaken    = problem.Conflict(fmt.Sprintf(
+	errTaken = problem.Conflict(fmt.Sprintf(
 		"This integration has a webhook with this address, or %d webhooks. Change or delete one of them.", maxWebhooks))
 	errByStaff = problem.Conflict("The staff of the host platform switched this webhook off.")
 )
 
-// maxWebhooks limits the webhooks of an integration.
-const maxWebhooks = 10
-
 const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w.disabled_at, w.disabled_reason, w.created_at,
-    w.failing_since,
-    (SELECT count(*) FROM webhook_attempts AS a WHERE a.webhook_id = w.webhook_id AND a.next_at IS NOT NULL),
     (SELECT count(*) FROM (SELECT FROM changes AS c WHERE c.integration_id = w.integration_id
-        AND c.log_index >= w.position LIMIT 1000) AS c), w.integration_id, w.disabled_by`
+        AND c.log_index >= w.position LIMIT 1000) AS c),
+    w.failures, w.failing_since, CASE WHEN w.failures > 0 THEN w.next_attempt_at END, w.attempts, w.integration_id, w.disabled_by`
 
 func scanWebhook(row pgx.CollectableRow) (w StaffWebhook, err error) {
 	err = row.Scan(&w.ID, &w.URL, &w.Types, &w.Enabled, &w.Disabled, &w.DisabledAt, &w.DisabledReason, &w.CreatedAt,
-		&w.FailingSince, &w.Retrying, &w.Waiting, &w.IntegrationID, &w.DisabledBy)
-	database.UTC(&w.CreatedAt, w.DisabledAt, w.FailingSince)
+		&w.Waiting, &w.Failures, &w.FailingSince, &w.NextAttemptAt, &w.Attempts, &w.IntegrationID, &w.DisabledBy)
+	database.UTC(&w.CreatedAt, w.DisabledAt, w.FailingSince, w.NextAttemptAt)
 	return w, err
 }
 
@@ -94,11 +82,10 @@ func (s *Store) List(ctx context.Context, integration uuid.UUID) ([]StaffWebhook
 WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1 ORDER BY w.created_at, w.webhook_id`, integration)
 }
 
-// Find returns a webhook of an integration, or with uuid.Nil of any integration. If there is none, it fails with
-// ErrNotFound.
+// Find returns a webhook of an integration. If there is none, it fails with ErrNotFound.
 func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (StaffWebhook, error) {
-	return queryWebhook(ctx, s.Pool, "find webhook", `SELECT `+columns+` FROM webhooks AS w WHERE w.webhook_id = $1
-    AND ($2::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $2)`, id, integration)
+	return queryWebhook(ctx, s.Pool, "find webhook", `SELECT `+columns+` FROM webhooks AS w
+WHERE w.webhook_id = $1 AND w.integration_id = $2`, id, integration)
 }
 
 // queryWebhook executes a statement that returns one webhook. If the statement returns none, it fails with ErrNotFound.
@@ -114,10 +101,6 @@ func queryWebhook(ctx context.Context, db database.Querier, what, sql string, ar
 	return found, nil
 }
 
-// lockCreateSQL makes creations of webhooks of one integration run one after another, so that the count in createSQL is
-// right. $1: integration.
-const lockCreateSQL = `SELECT pg_advisory_xact_lock(hashtextextended('novelgate webhooks ' || $1::text, 0))`
-
 // createSQL adds a webhook whose position is the end of the log. $6: maximum number of webhooks of an integration.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, position)
 SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(log_index) + 1 FROM events), 0)
@@ -128,21 +111,22 @@ RETURNING ` + columns
 // create adds a webhook and returns its secret.
 func (s *Store) create(
 	ctx context.Context, integration uuid.UUID, url string, types []string,
-) (Webhook, string, error) {
+) (made StaffWebhook, shown string, err error) {
 	secret, shown := newSecret()
-	var w StaffWebhook
-	err := pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
-		_, err := tx.Exec(ctx, lockCreateSQL, integration)
-		if err == nil {
-			w, err = queryWebhook(ctx, tx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types,
-				secret, maxWebhooks)
+	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
+		// The creations of one integration take turns, so that the count is right.
+		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('novelgate webhooks ' || $1::text, 0))`,
+			integration); err != nil {
+			return fmt.Errorf("lock webhooks: %w", err)
 		}
+		made, err = queryWebhook(ctx, tx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types,
+			secret, maxWebhooks)
 		return err
 	})
 	if errors.Is(err, ErrNotFound) {
 		err = errTaken
 	}
-	return w.Webhook, shown, err
+	return made, shown, err
 }
 
 // settingsPatch is a change of the settings of a webhook; nil: unchanged.
@@ -151,46 +135,50 @@ type settingsPatch struct {
 	types    []string
 	allTypes bool
 	enabled  *bool
+	since    *time.Time // send everything from then on, again or not
 }
 
-// changeSQL ends the lease of a worker, so that a running visit saves nothing under the old settings. Enabling a
-// webhook resets its failures, and makes its retries due. Only staff enable a webhook that staff have disabled.
+// changeSQL ends the lease of a worker, so that a visit saves nothing under the old settings. Enabling a webhook ends its
+// pause. Only staff enable a webhook that staff have disabled.
+//
+// A time sets the position before the first change since then. The search starts with the first change of all, because
+// the log is not in the order of recorded_at when clocks are set back. The subquery reads the times of this partner's
+// events only; a join could read all events. Without such a change the webhook continues where the projection is, and
+// skips no event that it still has to read.
 //
 // $1: webhook; $2: integration, or uuid.Nil for staff; $3: URL; $4: types; $5: whether all types are sent; $6: whether
-// it is enabled. NULL: unchanged.
-const changeSQL = `WITH w AS (
-    UPDATE webhooks SET url = coalesce($3, url), holder = NULL,
-        types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
-        disabled = CASE WHEN $6::boolean THEN NULL WHEN NOT $6 THEN coalesce(disabled, 'partner') ELSE disabled END,
-        disabled_at = CASE WHEN $6 THEN NULL WHEN NOT $6 THEN coalesce(disabled_at, now()) ELSE disabled_at END,
-        disabled_reason = CASE WHEN $6 THEN NULL ELSE disabled_reason END,
-        disabled_by = CASE WHEN $6 THEN NULL ELSE disabled_by END,
-        failures = CASE WHEN $6 THEN 0 ELSE failures END, failing_since = CASE WHEN $6 THEN NULL ELSE failing_since END,
-        rest_until = CASE WHEN $6 THEN '-infinity' ELSE rest_until END
-    WHERE webhook_id = $1 AND ($2::uuid = '00000000-0000-0000-0000-000000000000'
-        OR integration_id = $2 AND ($6 IS NOT TRUE OR disabled IS DISTINCT FROM 'staff'))
-    RETURNING *
-), a AS (
-    UPDATE webhook_attempts SET next_at = now() WHERE webhook_id = (SELECT webhook_id FROM w) AND $6 AND next_at > now()
-)
-SELECT ` + columns + ` FROM w`
-
-// uniqueViolation is the SQLSTATE for an address that another webhook of the integration has.
-const uniqueViolation = "23505"
+// it is enabled; $7: the time. NULL: unchanged.
+const changeSQL = `UPDATE webhooks AS w SET url = coalesce($3, url), holder = NULL,
+    types = CASE WHEN $5::boolean THEN NULL ELSE coalesce($4::text[], types) END,
+    disabled = CASE WHEN $6::boolean THEN NULL WHEN NOT $6 THEN coalesce(disabled, 'partner') ELSE disabled END,
+    disabled_at = CASE WHEN $6 THEN NULL WHEN NOT $6 THEN coalesce(disabled_at, now()) ELSE disabled_at END,
+    disabled_reason = CASE WHEN $6 THEN NULL ELSE disabled_reason END,
+    disabled_by = CASE WHEN $6 THEN NULL ELSE disabled_by END,
+    failures = CASE WHEN $6 THEN 0 ELSE failures END, failing_since = CASE WHEN $6 THEN NULL ELSE failing_since END,
+    next_attempt_at = CASE WHEN $6 THEN '-infinity' ELSE next_attempt_at END,
+    position = CASE WHEN $7::timestamptz IS NULL THEN w.position ELSE coalesce((
+        SELECT c.log_index FROM changes AS c WHERE c.integration_id = w.integration_id
+            AND (SELECT e.recorded_at FROM events AS e WHERE e.log_index = c.log_index) >= $7
+        ORDER BY c.log_index LIMIT 1
+    ), (SELECT p.position FROM projections AS p WHERE p.name = 'changes'), w.position) END
+WHERE webhook_id = $1 AND ($2::uuid = '00000000-0000-0000-0000-000000000000'
+    OR integration_id = $2 AND ($6 IS NOT TRUE OR disabled IS DISTINCT FROM 'staff'))
+RETURNING ` + columns
 
 // change changes the settings of a webhook of an integration.
-func (s *Store) change(ctx context.Context, integration, id uuid.UUID, to settingsPatch) (Webhook, error) {
+func (s *Store) change(ctx context.Context, integration, id uuid.UUID, to settingsPatch) (StaffWebhook, error) {
 	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, to.url, to.types, to.allTypes,
-		to.enabled)
+		to.enabled, to.since)
 	if errors.Is(err, ErrNotFound) {
 		if _, err = s.Find(ctx, integration, id); err == nil { // it exists, so staff have disabled it
 			err = errByStaff
 		}
 	}
-	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == uniqueViolation {
+	// Another webhook of the integration has the address.
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && refused.Code == "23505" {
 		err = errTaken
 	}
-	return changed.Webhook, err
+	return changed, err
 }
 
 const disableSQL = `UPDATE webhooks AS w SET disabled = 'staff', disabled_at = now(), disabled_reason = $2,
@@ -199,11 +187,11 @@ WHERE webhook_id = $1 RETURNING ` + columns
 
 // Switch disables or enables a webhook for staff.
 func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (StaffWebhook, error) {
-	if !on && strings.TrimSpace(reason) == "" {
-		return StaffWebhook{}, staff.ErrReasonRequired
-	}
 	if on {
-		return queryWebhook(ctx, s.Pool, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true)
+		return queryWebhook(ctx, s.Pool, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true, nil)
+	}
+	if strings.TrimSpace(reason) == "" {
+		return StaffWebhook{}, staff.ErrReasonRequired
 	}
 	return queryWebhook(ctx, s.Pool, "disable webhook", disableSQL, id, reason, actor)
 }
@@ -224,54 +212,12 @@ const rotateSQL = `UPDATE webhooks AS w SET previous_secret = secret, previous_u
 WHERE webhook_id = $1 AND integration_id = $2 RETURNING ` + columns
 
 // rotate sets a new secret and returns it. For a time the old secret signs too.
-func (s *Store) rotate(ctx context.Context, integration, id uuid.UUID, overlap time.Duration) (Webhook, string, error) {
+func (s *Store) rotate(
+	ctx context.Context, integration, id uuid.UUID, overlap time.Duration,
+) (w StaffWebhook, shown string, err error) {
 	secret, shown := newSecret()
-	w, err := queryWebhook(ctx, s.Pool, "rotate secret", rotateSQL, id, integration, secret, overlap)
-	return w.Webhook, shown, err
-}
-
-// replaySQL sets the position back before the first change since a time, and cancels the retries of changes after that
-// position. If no such change was attempted yet, the position stays: changes that wait are not skipped. The search for
-// the first change starts at the beginning, because the log is not in the order of recorded_at when clocks are set
-// back. The subquery reads the times of this partner's events only; a join could read all events.
-const replaySQL = `WITH f AS (
-    SELECT c.log_index FROM webhooks AS w JOIN changes AS c USING (integration_id)
-    WHERE w.webhook_id = $1 AND c.log_index < w.position
-        AND (SELECT e.recorded_at FROM events AS e WHERE e.log_index = c.log_index) >= $3
-    ORDER BY c.log_index LIMIT 1
-), w AS (
-    UPDATE webhooks AS w SET position = coalesce((SELECT log_index FROM f), w.position), holder = NULL
-    WHERE webhook_id = $1 AND integration_id = $2
-    RETURNING *
-), a AS (
-    UPDATE webhook_attempts AS a SET next_at = NULL FROM w
-    WHERE a.webhook_id = w.webhook_id AND a.log_index >= w.position
-)
-SELECT ` + columns + ` FROM w`
-
-// replay sends all changes since a time again.
-func (s *Store) replay(ctx context.Context, integration, id uuid.UUID, since time.Time) (Webhook, error) {
-	w, err := queryWebhook(ctx, s.Pool, "replay", replaySQL, id, integration, since)
-	return w.Webhook, err
-}
-
-const attemptsSQL = `SELECT message_id, kind,
-    CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END,
-    attempts, first_at, last_at, next_at, status, error, milliseconds, log_index
-FROM webhook_attempts WHERE webhook_id = $1 AND log_index < $2
-    AND ($3 = '' OR $3 = CASE WHEN delivered THEN '` + Delivered + `' WHEN next_at IS NULL THEN '` + Failed + `' ELSE '` + Retrying + `' END)
-ORDER BY log_index DESC LIMIT $4`
-
-// attempts returns changes that were sent to a webhook, before a log index, newest first.
-func (s *Store) attempts(
-	ctx context.Context, id uuid.UUID, before int64, state string, limit int,
-) ([]Attempt, error) {
-	return database.Collect(ctx, s.Pool, "attempts", func(row pgx.CollectableRow) (a Attempt, err error) {
-		err = row.Scan(&a.ID, &a.Type, &a.State, &a.Attempts, &a.FirstAt, &a.LastAt, &a.NextAt, &a.Status, &a.Error,
-			&a.Milliseconds, &a.logIndex)
-		database.UTC(&a.FirstAt, &a.LastAt, a.NextAt)
-		return a, err
-	}, attemptsSQL, id, before, state, limit)
+	w, err = queryWebhook(ctx, s.Pool, "rotate secret", rotateSQL, id, integration, secret, overlap)
+	return w, shown, err
 }
 
 // secrets returns the address of a webhook and its current secrets.

@@ -48,7 +48,7 @@ func (p *Partner) awaitChanges(t testing.TB, types ...string) (changes []client.
 func TestPartnersAreTold(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	ada, p, other := s.NewStaff(t), s.NewImporter(t), s.NewImporter(t)
+	ada, p, other := s.NewStaff(t), s.NewPartner(t), s.NewPartner(t)
 	title := Unique("Told")
 	novel := p.Upsert(t, "n", Fields{"novel": title}).WantNovel(t, 201)
 	post := p.Import(t, "c", Comment(title)).WantPost(t, 201)
@@ -57,15 +57,14 @@ func TestPartnersAreTold(t *testing.T) {
 	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
 	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/somebody"
 	ada.Post(t, author+"/block", Key(), Fields{"reason": "spam"}).WantJSON(t, 200, &struct{}{})
-	s.IssueKey(t, p.IntegrationID, "--expires-in", "24h")
 
-	p.awaitChanges(t, "thread.opened", "comment.hidden", "novel.rejected", "author.blocked", "key.expiring")
+	p.awaitChanges(t, "thread.opened", "comment.hidden", "novel.rejected", "author.blocked")
 	if told := other.feed(t); len(told) != 0 {
 		t.Errorf("the other partner is told %+v", told)
 	}
 
 	page := p.Ask(t, Request{
-		Method: http.MethodGet, Path: "/api/integrations/changes?types=novel.rejected,key.expiring&limit=1", Bearer: p.APIKey,
+		Method: http.MethodGet, Path: "/api/integrations/changes?types=novel.rejected,author.blocked&limit=1", Bearer: p.APIKey,
 	})
 	if page.Status != http.StatusOK || !strings.Contains(page.Header.Get("RateLimit"), `"queries";`) ||
 		!strings.Contains(string(page.Body), `"reason":"no"`) || strings.Contains(string(page.Body), `"nextCursor":null`) {

@@ -141,7 +141,7 @@ func startCluster(t testing.TB, number int) *highlyAvailable {
 	}
 	for _, machine := range []string{cluster.R1, cluster.R2} {
 		env[machine+"novelgate"] = []string{
-			"NOVELGATE_WEBHOOK_ALLOW_CIDR=127.0.0.1/32", "NOVELGATE_WEBHOOK_RETRIES=1s,1s,1s,1s,1s,1s,1s,1s,1s,1s",
+			"NOVELGATE_WEBHOOK_ALLOW_CIDR=127.0.0.1/32",
 		}
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -66,19 +66,15 @@ var routeClasses = map[string]struct {
 	"POST /api/integrations/webhooks": {
 		forPartners, func(*fixture) Fields { return Fields{"url": nowhere + Key()} },
 	},
-	"GET /api/integrations/webhooks":                      {forPartners, nil},
-	"GET /api/integrations/webhooks/{webhookId}":          {forPartners, nil},
-	"PATCH /api/integrations/webhooks/{webhookId}":        {forPartners, constant(Fields{"enabled": true})},
-	"DELETE /api/integrations/webhooks/{webhookId}":       {forPartners, nil},
-	"POST /api/integrations/webhooks/{webhookId}/rotate":  {forPartners, constant(Fields{})},
-	"POST /api/integrations/webhooks/{webhookId}/test":    {forPartners, nil},
-	"GET /api/integrations/webhooks/{webhookId}/attempts": {forPartners, nil},
-	"POST /api/integrations/webhooks/{webhookId}/replay": {
-		forPartners, constant(Fields{"since": "2026-01-01T00:00:00Z"}),
-	},
-	"GET /api/admin/webhooks":                      {forStaff, nil},
-	"PUT /api/admin/webhooks/{webhookId}/disabled": {forStaff, withReason},
-	"PUT /api/admin/webhooks/{webhookId}/enabled":  {forStaff, withReason},
+	"GET /api/integrations/webhooks":                     {forPartners, nil},
+	"GET /api/integrations/webhooks/{webhookId}":         {forPartners, nil},
+	"PATCH /api/integrations/webhooks/{webhookId}":       {forPartners, constant(Fields{"enabled": true})},
+	"DELETE /api/integrations/webhooks/{webhookId}":      {forPartners, nil},
+	"POST /api/integrations/webhooks/{webhookId}/rotate": {forPartners, constant(Fields{})},
+	"POST /api/integrations/webhooks/{webhookId}/test":   {forPartners, nil},
+	"GET /api/admin/webhooks":                            {forStaff, nil},
+	"PUT /api/admin/webhooks/{webhookId}/disabled":       {forStaff, withReason},
+	"PUT /api/admin/webhooks/{webhookId}/enabled":        {forStaff, withReason},
 
 	"GET /api/integrations/me":                          {forPartners, nil},
 	"GET /api/integrations/deliveries/{idempotencyKey}": {forPartners, nil},
@@ -407,7 +403,7 @@ func (f *fixture) state(t testing.TB) state {
 	var s state
 	f.ada.Get(t, "/api/admin/webhooks?integration="+f.partner.IntegrationID).WantJSON(t, 200, &s.Webhooks)
 	for _, webhook := range s.Webhooks.Items {
-		for _, member := range []string{"waiting", "retrying", "failingSince"} {
+		for _, member := range []string{"waiting", "failures", "failingSince", "nextAttemptAt", "attempts"} {
 			delete(webhook, member)
 		}
 	}

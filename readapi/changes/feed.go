@@ -1,5 +1,5 @@
 // Package changes serves the change feed for partners, GET /api/integrations/changes, in pages or live: changes of
-// their own novels, comments, authors, imports and keys. docs/changes.md and docs/openapi.yaml describe it.
+// their own novels, comments and authors. docs/changes.md and docs/openapi.yaml describe it.
 //
 // The projection changes lists the events that concern each partner, in log order. The feed reads their contents from
 // the log, so it shows no personal data of an erased author. Cursors are those of package history: a reader that
@@ -204,8 +204,6 @@ func (r *row) data(event events.Event) any {
 		return author(e.AuthorRef, e.Reason)
 	case events.AuthorErased:
 		return author(events.AuthorRef{}, e.Reason)
-	case events.ImportCompleted, events.KeyExpiring: // the partner may see the whole event
-		return e
 	default: // an event of which partners are notified needs a case
 		return struct{}{}
 	}
