@@ -45,9 +45,9 @@ const (
 )
 
 // Bulk executes any number of commands, thousands in a request, and yields the final outcome of each. It needs the
-// capability of bulk import. Each line is a command of its own: it can fail while others succeed. Bulk sends lines again
-// whose outcome did not arrive, and those that the service refused for a while, after the pause that it asks for. So
-// outcomes come in the order of lines, except for lines that were refused for a while.
+// capability of bulk import. Each line is a command of its own: it can fail while others succeed. Bulk sends lines
+// again whose outcome did not arrive, and those that the service refused for a while, after the pause that it asks for.
+// So outcomes come in the order of lines, except for lines that were refused for a while.
 //
 // Put upserts before comments on their novels, and comments before their replies. The service does that only within a
 // request. Bulk begins a request when all lines of the one before have their outcomes.

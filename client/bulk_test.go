@@ -63,9 +63,9 @@ func (b *bulkService) RoundTrip(r *http.Request) (*http.Response, error) {
 				<-r.Context().Done()
 				_ = writer.CloseWithError(r.Context().Err())
 			case "":
-				fmt.Fprintf(writer, `{"line":%d,"status":201,"created":true,"postId":"p-%s"}`+"\n", i+1, key)
+				_, _ = fmt.Fprintf(writer, `{"line":%d,"status":201,"created":true,"postId":"p-%s"}`+"\n", i+1, key)
 			default:
-				fmt.Fprintln(writer, text)
+				_, _ = fmt.Fprintln(writer, text)
 			}
 		}
 		_ = writer.Close()
@@ -282,7 +282,8 @@ func TestBulkEnds(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, err = range c.Bulk(ctx, comments(3)) {
+		for _, failed := range c.Bulk(ctx, comments(3)) {
+			err = failed
 		}
 		if refused, ok := errors.AsType[*client.Error](err); !ok || refused.Code != "unavailable" || !errors.Is(err, cause) {
 			t.Errorf("%v", err)
@@ -293,8 +294,8 @@ func TestBulkEnds(t *testing.T) {
 	})
 	b := &bulkService{}
 	n := 0
-	for range newClient(t, b).Bulk(t.Context(), comments(30_000)) {
-		if n++; n == 5 {
+	for _, err := range newClient(t, b).Bulk(t.Context(), comments(30_000)) {
+		if n++; n == 5 || err != nil {
 			break
 		}
 	}

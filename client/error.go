@@ -48,7 +48,8 @@ func newError(response *http.Response, body []byte) *Error {
 		Status: response.StatusCode, RequestID: response.Header.Get("X-Request-Id"),
 		retryAfter: retryAfter(response.Header.Get("Retry-After")),
 	}
-	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/problem+json") && json.Unmarshal(body, e) == nil {
+	if strings.HasPrefix(response.Header.Get("Content-Type"), "application/problem+json") &&
+		json.Unmarshal(body, e) == nil {
 		return e
 	}
 	switch response.StatusCode { // a proxy's status

@@ -184,7 +184,7 @@ func (c *importCommand) send(
 const shownKinds = 20
 
 func (r *importResult) show(out *output, checked bool) {
-	print := func(what string, kinds archive.Remarks) {
+	list := func(what string, kinds archive.Remarks) {
 		for _, k := range kinds[:min(len(kinds), shownKinds)] {
 			first := k.Remarks[0]
 			fmt.Fprintln(out.stderr, printable(fmt.Sprintf("%s: %d × %s, first %s:%d: %s", what, k.Count, k.Code, first.File,
@@ -194,8 +194,8 @@ func (r *importResult) show(out *output, checked bool) {
 			fmt.Fprintf(out.stderr, "%s: %d more kinds; --json shows all\n", what, more)
 		}
 	}
-	print("failed", r.Problems)
-	print("warning", r.Warnings)
+	list("failed", r.Problems)
+	list("warning", r.Warnings)
 	rows := [][]any{{"lines", r.Lines}, {"failed", r.Failed}}
 	if !checked {
 		rows = slices.Insert(rows, 1, []any{"created", r.Created}, []any{"updated", r.Updated},

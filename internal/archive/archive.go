@@ -1,5 +1,5 @@
-// Package archive reads the files of a bulk import: lines of NDJSON and rows of CSV. It checks them with the rules of the
-// service, and orders them: upserts first, and comments before their replies.
+// Package archive reads the files of a bulk import: lines of NDJSON and rows of CSV. It checks them with the rules of
+// the service, and orders them: upserts first, and comments before their replies.
 //
 // Read goes through all files once and keeps where each line is, not its text, so that a million lines take 100 MB. The
 // text is read again when the line is sent, or written to the report of lines that failed.
@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
-	"math"
 	"regexp"
 	"strings"
 	"time"
@@ -35,24 +34,23 @@ type Archive struct {
 	files []*file
 	lines []line
 	seed  maphash.Seed
-	posts map[uint64]int32 // the first comment with a key
+	first map[uint64]written // the first line of a key
 }
 
 // line is a line of a file, or a row.
 type line struct {
-	offset    int64
-	size      int32 // in bytes
-	file      int32 // in files
-	number    int32 // counted as an editor does
-	failed    bool
-	operation client.Operation
-	parent    uint64 // the hash of the parent's key; 0 for none
+	offset         int64
+	size           int    // in bytes
+	file           int    // in files
+	number         int    // counted as an editor does
+	parent         uint64 // the hash of the parent's key; 0 for none
+	upsert, failed bool
 }
 
 // Remark is a problem or a warning of a line.
 type Remark struct {
 	File   string `json:"file"`
-	Line   int32  `json:"line"` // counted from 1 as an editor does, with the heading of CSV and empty lines
+	Line   int    `json:"line"` // counted from 1 as an editor does, with the heading of CSV and empty lines
 	Detail string `json:"detail"`
 
 	index int // of the line
@@ -115,7 +113,7 @@ func (a *Archive) Len() int { return len(a.lines) }
 func Read(
 	ctx context.Context, names []string, options Options, now time.Time, progress func(done, total int64),
 ) (_ *Archive, err error) {
-	a := &Archive{seed: maphash.MakeSeed(), posts: map[uint64]int32{}}
+	a := &Archive{seed: maphash.MakeSeed(), first: map[uint64]written{}}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -129,11 +127,12 @@ func Read(
 		}
 		a.files, total = append(a.files, f), total+f.size
 	}
-	c := check{Archive: a, now: now, first: map[uint64]written{}, authors: map[uint64]written{}}
+	c := check{Archive: a, now: now, authors: map[uint64]written{}}
 	for i, f := range a.files {
 		before := len(a.lines)
 		if len(f.ignored) > 0 {
-			a.Warnings.add("ignored_columns", f.ignored, 1, Remark{f.Name(), 1, "These columns are ignored: " + f.ignored + ".", 0})
+			a.Warnings.add("ignored_columns", f.ignored, 1,
+				Remark{f.Name(), 1, "These columns are ignored: " + f.ignored + ".", before})
 		}
 		for record, err := range f.records() {
 			if err = errors.Join(err, ctx.Err()); err != nil {
@@ -142,13 +141,11 @@ func Read(
 			if progress != nil && len(a.lines)%1000 == 0 {
 				progress(done+record.offset, total)
 			}
-			a.lines = append(a.lines, line{
-				offset: record.offset, size: int32(min(record.size, math.MaxInt32)), file: int32(i), number: int32(record.number),
-			})
+			a.lines = append(a.lines, line{offset: record.offset, size: record.size, file: i, number: record.number})
 			c.line(len(a.lines)-1, record)
 		}
 		if len(a.lines) == before {
-			return nil, fmt.Errorf("%s has no %s", f.Name(), map[bool]string{true: "rows", false: "lines"}[f.isCSV])
+			return nil, fmt.Errorf("%s has no lines", f.Name())
 		}
 		done += f.size
 	}
@@ -166,11 +163,10 @@ func (a *Archive) Close() {
 type check struct {
 	*Archive
 	now     time.Time
-	first   map[uint64]written // the first line of a key, with its command
 	authors map[uint64]written // the first upsert of a title, with its author
 }
 
-// written is what a line says.
+// written is what a line says: its command, or its author.
 type written struct {
 	line int
 	hash uint64
@@ -216,29 +212,24 @@ func (c *check) line(i int, r record) {
 		return
 	}
 	l := &c.lines[i]
-	l.operation = client.Operation(parsed.Operation)
-	key := c.hash(string(parsed.Operation), parsed.Key)
 	var canonical []byte
-	if parsed.Post != nil {
+	if l.upsert = parsed.Novel != nil; l.upsert {
+		canonical = parsed.Novel.Canonical()
+	} else {
 		canonical = parsed.Post.Canonical()
 		if parsed.Post.ParentKey != nil {
-			l.parent = c.hash(string(client.OperationPosts), *parsed.Post.ParentKey)
+			l.parent = c.hash(string(ratelimit.Posts), *parsed.Post.ParentKey)
 		}
-	} else {
-		canonical = parsed.Novel.Canonical()
 	}
-	command := written{i, maphash.Bytes(c.seed, canonical)}
+	key, command := c.hash(string(parsed.Operation), parsed.Key), written{i, maphash.Bytes(c.seed, canonical)}
 	if first, ok := c.first[key]; !ok {
 		c.first[key] = command
-		if parsed.Post != nil {
-			c.posts[key] = int32(i)
-		}
 	} else if first.hash != command.hash {
 		c.Fail(i, Mismatch, "idempotencyKey", fmt.Sprintf("The key %s is that of %s, which is another command%s.",
 			parsed.Key, c.place(first.line), spreadsheet(parsed.Key)))
 		return
 	}
-	if parsed.Novel != nil && parsed.Novel.Author != nil {
+	if l.upsert && parsed.Novel.Author != nil {
 		title, author := c.hash(parsed.Novel.FoldedTitle), written{i, c.hash(*parsed.Novel.Author)}
 		if first, ok := c.authors[title]; !ok {
 			c.authors[title] = author
@@ -276,7 +267,7 @@ func (a *Archive) place(i int) string {
 // WarnOfMissingParents adds a warning for each reply whose parent is in no line that can be stored.
 func (a *Archive) WarnOfMissingParents() {
 	for i, l := range a.lines {
-		if parent, ok := a.posts[l.parent]; l.parent != 0 && !l.failed && (!ok || int(parent) == i) {
+		if parent, ok := a.first[l.parent]; l.parent != 0 && !l.failed && (!ok || parent.line == i) {
 			a.Warn(i, "parent_not_in_files", "parent_uuid", "The parent is in no file, or its line failed. Unless it was "+
 				"sent before, the reply becomes top-level, which cannot be changed afterwards.")
 		}
@@ -287,22 +278,20 @@ func (a *Archive) WarnOfMissingParents() {
 func (a *Archive) Order() []int {
 	order := make([]int, 0, len(a.lines))
 	for i, l := range a.lines {
-		if l.operation == client.OperationNovels && !l.failed {
+		if l.upsert && !l.failed {
 			order = append(order, i)
 		}
 	}
 	placed := make([]bool, len(a.lines))
 	var chain []int // a line and those of its ancestors that have no place yet
 	for i, l := range a.lines {
-		if l.operation != client.OperationPosts || l.failed {
+		if l.upsert || l.failed {
 			continue
 		}
-		for next, ok := i, true; ok && !placed[next]; {
-			placed[next] = true // also ends a circle
-			chain = append(chain, next)
-			var parent int32
-			parent, ok = a.posts[a.lines[next].parent]
-			next = int(parent)
+		for next, ok := (written{line: i}), true; ok && !placed[next.line]; {
+			placed[next.line] = true // also ends a circle
+			chain = append(chain, next.line)
+			next, ok = a.first[a.lines[next.line].parent]
 		}
 		for ; len(chain) > 0; chain = chain[:len(chain)-1] {
 			order = append(order, chain[len(chain)-1])

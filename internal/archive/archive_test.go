@@ -88,7 +88,10 @@ func TestRows(t *testing.T) {
 		"comma":             {text, nil},
 		"semicolon":         {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
 		"tab":               {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
-		"another delimiter": {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "|"), func(o *archive.Options) { o.Delimiter = "|" }},
+		"another delimiter": {
+			strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "|"),
+			func(o *archive.Options) { o.Delimiter = "|" },
+		},
 		"byte order mark":   {"\ufeff" + text, nil},
 		"a mark wins":       {"\ufeff" + text, func(o *archive.Options) { o.Encoding = "windows-1252" }},
 		"a mark and quotes": {"\ufeff" + replaced("key,", `"key",`), nil},
@@ -154,9 +157,9 @@ func TestFilesAreRefused(t *testing.T) {
 			`rows.csv: no column is key, nor content: give its name, as with --map COLUMN=key; the columns are ["id" "uuid" "username" "novel"]`,
 			nil,
 		},
-		"empty":           {"", "rows.csv: has no rows", nil},
-		"only empty rows": {"\n\n", "rows.csv: has no rows", nil},
-		"no rows":         {heading + "\n,,,,\n", "rows.csv has no rows", nil},
+		"empty":           {"", "rows.csv: has no lines", nil},
+		"only empty rows": {"\n\n", "rows.csv: has no lines", nil},
+		"no rows":         {heading + "\n,,,,\n", "rows.csv has no lines", nil},
 		"no lines":        {"\n \n", "lines.ndjson has no lines", nil},
 		"two columns":     {heading + ",CONTENT" + row, `the columns "content" and "CONTENT" are both the member "content"`, nil},
 		"no such column":  {heading + row, `there is no column "text"`, func(o *archive.Options) { o.Map = map[string]string{"text": "content"} }},
@@ -186,7 +189,10 @@ func TestOneBadRow(t *testing.T) {
 		"a quote inside":   {`2,u,n,T,5" disk`, `invalid_request  The row up to line 5 is not valid CSV: bare " in non-quoted-field.`},
 		"quotes that end":  {`2,u,n,T,"5" disk`, `invalid_request  The row up to line 5 is not valid CSV: extraneous or missing " in quoted-field.`},
 		"no content":       {"2,u,n,T,", "invalid_request content content: is required."},
-		"a key with space": {"2 3,u,n,T,c", "invalid_idempotency_key  The idempotencyKey must be visible ASCII (0x21 to 0x7E), without spaces."},
+		"a key with space": {
+			"2 3,u,n,T,c",
+			"invalid_idempotency_key  The idempotencyKey must be visible ASCII (0x21 to 0x7E), without spaces.",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := mustRead(t, "rows.csv", heading+"\n1,u,n,T,\"two\nlines\"\n\n"+tc.row+"\n3,u,n,T,c\n", csv)
@@ -234,13 +240,13 @@ func TestWarnings(t *testing.T) {
 		post("c", "c", parent("nowhere"))+post("d", "c", parent("d"))+post("e", "", parent(""))+post("f", "c", parent("e"))+
 		novel("1", "Same", `,"author":"A"`)+novel("2", "SAME", `,"author":"A"`)+novel("3", " same ", "")+
 		novel("4", "same", `,"author":"B","size":1`), csv)
-	if diff := cmp.Diff([]string{"lines.ndjson:5 invalid_request content content: must have 1 to 20,000 characters, got an empty or blank string."},
-		remarks(a.Problems)); diff != "" {
+	if diff := cmp.Diff([]string{"lines.ndjson:5 invalid_request content content: must have 1 to 20,000 characters, " +
+		"got an empty or blank string."}, remarks(a.Problems)); diff != "" {
 		t.Errorf("problems (-want +got)\n%s", diff)
 	}
 	a.WarnOfMissingParents()
-	const missing = "parent_not_in_files parent_uuid The parent is in no file, or its line failed. Unless it was sent before, " +
-		"the reply becomes top-level, which cannot be changed afterwards."
+	const missing = "parent_not_in_files parent_uuid The parent is in no file, or its line failed. Unless it was sent " +
+		"before, the reply becomes top-level, which cannot be changed afterwards."
 	want := []string{
 		`lines.ndjson:1 unknown_member parentUuid "parentUuid" is no member and is ignored (is it "parent_uuid"?).`,
 		`lines.ndjson:10 unknown_member size "size" is no member and is ignored.`,
@@ -261,7 +267,8 @@ func TestWarnings(t *testing.T) {
 // TestOrder: upserts come first, in their order, and every parent before its replies, however it spells the key.
 func TestOrder(t *testing.T) {
 	a := mustRead(t, "lines.ndjson", post("c", "c", parent(`"b"`))+novel("2", "N", "")+post("b", "c", parent(" a "))+
-		post("x", "c", parent("y"))+post("y", "c", parent("x"))+post("a", "c")+novel("1", "N", "")+post("z", "c", parent("")), csv)
+		post("x", "c", parent("y"))+post("y", "c", parent("x"))+post("a", "c")+novel("1", "N", "")+
+		post("z", "c", parent("")), csv)
 	if diff := cmp.Diff([]string{"2", "1", "a", "b", "c", "y", "x", "z"}, keys(t, a)); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
@@ -312,7 +319,8 @@ func TestReport(t *testing.T) {
 
 	options := csv
 	options.Encoding = "windows-1252"
-	a = mustRead(t, "rows.csv", "key;uuid;username;novel;content;x\n1;u;n;Caf\xe9;;\xe9\n2;u;n;T;c;\n3;u;n;T\n4;u;n;T;a\" b;\n5;u;n;T;c;\n", options)
+	a = mustRead(t, "rows.csv", "key;uuid;username;novel;content;x\n1;u;n;Caf\xe9;;\xe9\n2;u;n;T;c;\n3;u;n;T\n"+
+		"4;u;n;T;a\" b;\n5;u;n;T;c;\n", options)
 	a.Fail(4, "novel_rejected", "", "Caf\u00e9 \u2603; \"why\".")
 	want := "key;uuid;username;novel;content;x;error\n1;u;n;Caf\xe9;;\xe9;content: is required.\n" +
 		"3;u;n;T;;;The row has 4 cells, but the heading has 6.\n" +
@@ -323,7 +331,8 @@ func TestReport(t *testing.T) {
 		t.Errorf("rows (-want +got)\n%q\n%s", first, diff)
 	}
 	a = mustRead(t, "rows.csv", first, options)
-	want = "key;uuid;username;novel;content;x;error\n1;u;n;Caf\xe9;;\xe9;content: is required.\n3;u;n;T;;;content: is required.\n"
+	want = "key;uuid;username;novel;content;x;error\n1;u;n;Caf\xe9;;\xe9;content: is required.\n" +
+		"3;u;n;T;;;content: is required.\n"
 	if diff := cmp.Diff(want, report(a)); diff != "" || len(a.Warnings) != 1 {
 		t.Errorf("the report of a report (-want +got)\n%s\n%q", diff, remarks(a.Warnings))
 	}
@@ -346,7 +355,9 @@ func TestOneReportOfOneFormat(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for names, ok := range map[string]bool{"a.csv b.csv": true, "a.ndjson b.ndjson": true, "a.csv c.csv": false, "a.ndjson a.csv": false} {
+	for names, ok := range map[string]bool{
+		"a.csv b.csv": true, "a.ndjson b.ndjson": true, "a.csv c.csv": false, "a.ndjson a.csv": false,
+	} {
 		var paths []string
 		for name := range strings.FieldsSeq(names) {
 			paths = append(paths, filepath.Join(dir, name))

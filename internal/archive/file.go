@@ -51,7 +51,8 @@ func open(name string, options Options) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, isCSV: options.Format == "csv" || options.Format == "auto" && strings.EqualFold(filepath.Ext(name), ".csv")}
+	f := &file{File: opened, isCSV: options.Format == "csv" ||
+		options.Format == "auto" && strings.EqualFold(filepath.Ext(name), ".csv")}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("is no regular file: lines are read twice")

@@ -19,16 +19,17 @@ const errorColumn = "error"
 func (a *Archive) CheckReport() error {
 	first := a.files[0]
 	for _, f := range a.files[1:] {
-		if f.isCSV != first.isCSV || f.comma != first.comma || f.page != first.page || !slices.Equal(f.heading, first.heading) {
-			return fmt.Errorf("%s and %s have different formats or columns, so they need a report each: import them one after "+
-				"the other", first.Name(), f.Name())
+		if f.isCSV != first.isCSV || f.comma != first.comma || f.page != first.page ||
+			!slices.Equal(f.heading, first.heading) {
+			return fmt.Errorf("%s and %s have different formats or columns, so they need a report each: import them one "+
+				"after the other", first.Name(), f.Name())
 		}
 	}
 	return nil
 }
 
-// WriteReport writes the lines that have problems, as they are in their files, to be corrected and imported again. Rows of
-// CSV get a last column with the problem.
+// WriteReport writes the lines that have problems, as they are in their files, to be corrected and imported again. Rows
+// of CSV get a last column with the problem.
 func (a *Archive) WriteReport(to io.Writer) error {
 	var failed []Remark
 	for _, kind := range a.Problems {

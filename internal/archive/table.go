@@ -60,7 +60,7 @@ func (t *table) readHeading(from io.ReaderAt, o Options) (err error) {
 		attempt := table{comma: comma}
 		cells, err := attempt.reader(io.NewSectionReader(from, t.begin, 1<<20)).Read()
 		if errors.Is(err, io.EOF) {
-			return errors.New("has no rows")
+			return errors.New("has no lines")
 		}
 		if invalid = err; err == nil && len(cells) > len(t.heading) {
 			t.comma, t.heading = comma, slices.Clone(cells)
@@ -95,17 +95,18 @@ func (t *table) decode(cell string) (string, error) {
 		}
 		return "", fmt.Errorf("%q is not text in %s", cell, t.page)
 	}
-	return "", fmt.Errorf("%q is not UTF-8: save the file as UTF-8, or say what it is, as with --encoding windows-1252", cell)
+	return "", fmt.Errorf("%q is not UTF-8: save the file as UTF-8, or say what it is, as with --encoding windows-1252",
+		cell)
 }
 
 // findMembers finds the member of each column.
 func (t *table) findMembers(renamed map[string]string) error {
-	known, required := append([]string{"key"}, request.PostMembers...), []string{"key", "uuid", "username", "novel", "content"}
+	body, required := request.PostMembers, []string{"key", "uuid", "username", "novel", "content"}
 	nearest := request.NearestPostMember
 	if t.operation == client.OperationNovels {
-		known, required = append([]string{"key"}, request.NovelMembers...), []string{"key", "novel"}
-		nearest = request.NearestNovelMember
+		body, required, nearest = request.NovelMembers, []string{"key", "novel"}, request.NearestNovelMember
 	}
+	known := append([]string{"key"}, body...)
 	member := func(name string) string {
 		i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, strings.TrimSpace(name)) })
 		if i < 0 {

@@ -92,7 +92,7 @@ func TestImportCommand(t *testing.T) {
 		lineOf(t, "posts", "bad", Fields{"uuid": "u"}))
 	rows := writeFile(t, "rows.csv", "KEY;UUID;Username;Novel;Content;shelf\nrow-1;u;n;"+title+";c;1\n;;;;;\n")
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
-	if err := os.WriteFile(report, []byte("An older report."), 0o644); err != nil { //nolint:gosec // the test
+	if err := os.WriteFile(report, []byte("An older report."), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out := p.importFiles(t, lines, rows, "--json")
@@ -100,7 +100,8 @@ func TestImportCommand(t *testing.T) {
 	decodeOutput(t, out, &got)
 	want := []string{
 		"lines.ndjson:5 invalid_request: username: is required. novel: is required. content: is required.",
-		"lines.ndjson:2 mismatch: The key was used before for another command, which stays in effect. This line was not stored.",
+		"lines.ndjson:2 mismatch: The key was used before for another command, which stays in effect. " +
+			"This line was not stored.",
 		`lines.ndjson:4 unknown_member: "size" is no member and is ignored.`,
 		"rows.csv:1 ignored_columns: These columns are ignored: shelf.",
 		"lines.ndjson:3 parent_not_found: The parent was not found; the comment is top-level.",
@@ -108,10 +109,12 @@ func TestImportCommand(t *testing.T) {
 	if diff := cmp.Diff(want, got.told()); diff != "" || out.Code != 1 {
 		t.Errorf("exit code %d (-want +got)\n%s", out.Code, diff)
 	}
-	if got.Lines != 6 || got.Created != 4 || got.Failed != 2 || got.Replayed+got.Updated+got.Unchanged+got.NotSent != 0 {
+	if got.Lines != 6 || got.Created != 4 || got.Failed != 2 ||
+		got.Replayed+got.Updated+got.Unchanged+got.NotSent != 0 {
 		t.Errorf("%+v", got)
 	}
-	if out := p.importFiles(t, lines, rows, "--report", report); out.Code != 1 || !strings.Contains(out.Stderr, "need a report each") {
+	out = p.importFiles(t, lines, rows, "--report", report)
+	if out.Code != 1 || !strings.Contains(out.Stderr, "need a report each") {
 		t.Errorf("one report of two formats: %+v", out)
 	}
 
@@ -133,14 +136,16 @@ func TestImportCommand(t *testing.T) {
 	}
 	failed := string(testdb.Must(os.ReadFile(report))(t))
 	mended := strings.NewReplacer(`"live"`, `"new"`, `{"uuid":"u"}`, string(Comment(title).JSON(t))).Replace(failed)
-	if out := p.importFiles(t, writeFile(t, "mended.ndjson", mended)); out.Code != 0 || !strings.Contains(out.Stdout, "created    2\n") {
+	out = p.importFiles(t, writeFile(t, "mended.ndjson", mended))
+	if out.Code != 0 || !strings.Contains(out.Stdout, "created    2\n") {
 		t.Errorf("the mended report: %+v", out)
 	}
 	if out := p.importFiles(t, lines, "--report", lines); out.Code != 1 || !strings.Contains(out.Stderr, "would replace") {
 		t.Errorf("the report replaces a file: %+v", out)
 	}
 	p.APIKey += "x"
-	if out := p.importFiles(t, lines); out.Code != 1 || !strings.Contains(out.Stderr, "unauthorized") || !strings.Contains(out.Stdout, "not sent   4\n") {
+	out = p.importFiles(t, lines)
+	if out.Code != 1 || !strings.Contains(out.Stderr, "unauthorized") || !strings.Contains(out.Stdout, "not sent   4\n") {
 		t.Errorf("a wrong API key: %+v", out)
 	}
 }
@@ -156,7 +161,7 @@ func TestImportCommandOutlastsTheService(t *testing.T) {
 	s := Start(t, databaseURL)
 	p := newArchivist(t, s)
 	lines, want := make([]string, n), make([]string, n)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // the same each time
+	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
 		body, to := Comment(fmt.Sprint("Outlasted ", i%7)).With(Fields{"content": fmt.Sprint("Text ", i)}), ""
 		if i >= 7 && random.IntN(3) > 0 {
@@ -174,7 +179,8 @@ func TestImportCommandOutlastsTheService(t *testing.T) {
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	})
 	defer proxy.Close()
-	command := launch(t, "import", writeFile(t, "lines.ndjson", strings.Join(lines, "")), "--url", proxy.URL, "--key", p.APIKey, "--json")
+	file := writeFile(t, "lines.ndjson", strings.Join(lines, ""))
+	command := launch(t, "import", file, "--url", proxy.URL, "--key", p.APIKey, "--json")
 	const rounds = 15
 	for round := range rounds {
 		testdb.Eventually(t, "lines are stored", func() bool {
