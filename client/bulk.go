@@ -36,6 +36,8 @@ type Outcome struct {
 	ThreadID     string  `json:"threadId"`
 	ParentPostID *string `json:"parentPostId"` // nil for a top-level comment
 	URL          string  `json:"url"`
+
+	UnknownMembers []string `json:"unknownMembers"` // of the body, which the service ignores
 }
 
 // The limits of a bulk request.

@@ -306,3 +306,28 @@ func TestBulkEnds(t *testing.T) {
 		t.Errorf("outcomes of nothing: %v", err)
 	}
 }
+
+// TestOutcomesAreAsDescribed: an outcome has the described members, and the described answer has two of them.
+func TestOutcomesAreAsDescribed(t *testing.T) {
+	t.Parallel()
+	d, err := load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	read := members(t, client.Outcome{})
+	for _, elsewhere := range []string{"line", "operation", "idempotencyKey", "status", "retryAfter"} {
+		read[elsewhere] = nil // Index and the lines of the caller, or Err
+	}
+	described := map[string]any{}
+	for member := range d.doc.Components.Schemas["BulkOutcome"].Value.Properties {
+		described[member] = read[member]
+	}
+	if diff := cmp.Diff(described, read); diff != "" {
+		t.Errorf("members (-description +client)\n%s", diff)
+	}
+	answered, err := calls["/api/integrations/bulk"](t.Context(), newClient(t, d))
+	all, _ := answered.([]client.Outcome)
+	if err != nil || len(all) != 2 || all[0].Slug == "" || all[1].Err == nil || all[1].Err.Fields[0].Field != "username" {
+		t.Errorf("%+v, %v", all, err)
+	}
+}

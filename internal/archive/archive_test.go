@@ -85,9 +85,9 @@ func TestRows(t *testing.T) {
 		text   string
 		change func(*archive.Options)
 	}{
-		"comma":             {text, nil},
-		"semicolon":         {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
-		"tab":               {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
+		"comma":     {text, nil},
+		"semicolon": {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
+		"tab":       {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
 		"another delimiter": {
 			strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "|"),
 			func(o *archive.Options) { o.Delimiter = "|" },
@@ -184,11 +184,11 @@ func TestFilesAreRefused(t *testing.T) {
 // TestOneBadRow fails alone, with its place.
 func TestOneBadRow(t *testing.T) {
 	for name, tc := range map[string]struct{ row, want string }{
-		"too short":        {"2,u,n,T", "invalid_request  The row has 4 cells, but the heading has 5."},
-		"too long":         {"2,u,n,T,c,d", "invalid_request  The row has 6 cells, but the heading has 5."},
-		"a quote inside":   {`2,u,n,T,5" disk`, `invalid_request  The row up to line 5 is not valid CSV: bare " in non-quoted-field.`},
-		"quotes that end":  {`2,u,n,T,"5" disk`, `invalid_request  The row up to line 5 is not valid CSV: extraneous or missing " in quoted-field.`},
-		"no content":       {"2,u,n,T,", "invalid_request content content: is required."},
+		"too short":       {"2,u,n,T", "invalid_request  The row has 4 cells, but the heading has 5."},
+		"too long":        {"2,u,n,T,c,d", "invalid_request  The row has 6 cells, but the heading has 5."},
+		"a quote inside":  {`2,u,n,T,5" disk`, `invalid_request  The row up to line 5 is not valid CSV: bare " in non-quoted-field.`},
+		"quotes that end": {`2,u,n,T,"5" disk`, `invalid_request  The row up to line 5 is not valid CSV: extraneous or missing " in quoted-field.`},
+		"no content":      {"2,u,n,T,", "invalid_request content content: is required."},
 		"a key with space": {
 			"2 3,u,n,T,c",
 			"invalid_idempotency_key  The idempotencyKey must be visible ASCII (0x21 to 0x7E), without spaces.",
