@@ -118,12 +118,16 @@ func (c *importCommand) send(
 	defer cancel(nil)
 	silence := time.AfterFunc(maxSilence, func() { cancel(fmt.Errorf("no outcome for %v", maxSilence)) })
 	defer silence.Stop()
-	waiting := ""
+	told := map[string]time.Time{} // when the user was told why the program waits
 	service, err := client.New(c.URL, c.Key, client.WithRetryFunc(func(err error, _ time.Duration) {
-		if text := err.Error(); text != waiting {
-			waiting = text
+		kind := err.Error()
+		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code != "" {
+			kind = refused.Code // the text differs each time
+		}
+		if progress.now().Sub(told[kind]) > time.Minute {
+			told[kind] = progress.now()
 			progress.end()
-			fmt.Fprintln(out.stderr, printable("waiting for the service: "+text))
+			fmt.Fprintln(out.stderr, printable("waiting for the service: "+err.Error()))
 		}
 	}))
 	if err != nil {
@@ -148,7 +152,6 @@ func (c *importCommand) send(
 			return fmt.Errorf("%w; to continue, repeat the command: what is stored is not stored twice", err)
 		}
 		silence.Reset(maxSilence)
-		waiting = ""
 		result.NotSent--
 		progress.show("sent", int64(len(order)-result.NotSent), int64(len(order)))
 		i := order[outcome.Index]
