@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"novelgate/client"
@@ -74,4 +75,33 @@ func ExampleDeliveries_Missing() {
 	}
 	fmt.Println(missing)
 	// Output: [evt-101]
+}
+
+func ExampleClient_Bulk() {
+	c, err := client.New(baseURL, apiKey)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	lines := []client.Line{
+		{Operation: client.OperationNovels, Key: "novel-7", Body: client.Novel{Title: "The Clockmaker's Apprentice"}},
+		{Operation: client.OperationPosts, Key: "evt-100", Body: client.Post{
+			UUID: "member-4711", Novel: "The Clockmaker's Apprentice", Content: "I did not see that coming.",
+		}},
+	}
+	for outcome, err := range c.Bulk(context.Background(), slices.Values(lines)) {
+		switch {
+		case err != nil: // call Bulk again with all lines
+			fmt.Println(err)
+		case outcome.Err != nil:
+			fmt.Println(lines[outcome.Index].Key, outcome.Err.Code, outcome.Err.Detail)
+		case outcome.Mismatch:
+			fmt.Println(lines[outcome.Index].Key, "is the key of another command")
+		default:
+			fmt.Println(lines[outcome.Index].Key, outcome.Created, outcome.URL)
+		}
+	}
+	// Output:
+	// novel-7 true https://novels.example.org/novels/the-clockmakers-apprentice
+	// evt-100 invalid_request username: is required.
 }

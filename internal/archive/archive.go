@@ -1,8 +1,8 @@
 // Package archive reads the files of a bulk import: lines of NDJSON and rows of CSV. It checks them with the rules of
 // the service, and orders them: upserts first, and comments before their replies.
 //
-// Read goes through all files once and keeps where each line is, not its text, so that a million lines take 100 MB. The
-// text is read again when the line is sent, or written to the report of lines that failed.
+// Read goes through all files once and keeps where each line is, not its text. The text is read again when the line is
+// sent, or written to the report of lines that failed.
 package archive
 
 import (
