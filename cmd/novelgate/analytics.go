@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/analytics"
 )
@@ -22,9 +21,13 @@ type analyticsCommand struct {
 type analyticsViews struct{ CommonFlags }
 
 // Run prints the views. JSON output includes their columns.
-func (*analyticsViews) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (c *analyticsViews) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	list, err := analytics.Views(ctx, pool)
-	return viewColumns.printList(out, list, err)
+	return viewColumns.printList(c.output(env), list, err)
 }
 
 var viewColumns = columns[analytics.View]{
@@ -45,29 +48,33 @@ func (*analyticsExport) Help() string {
 	return "--database-url may lead to a hot standby; the view is then as old as what the standby has replayed."
 }
 
-func (c *analyticsExport) Run(ctx context.Context, s streams, pool *pgxpool.Pool) error {
-	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(s.stdout) {
+func (c *analyticsExport) Run(ctx context.Context, env *env) error {
+	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(env.stdout) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
+	}
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
 	}
 	export := analytics.Export{
 		View: c.View, Format: analytics.Format(c.Format),
 		CreatedBy: fmt.Sprintf("novelgate version %s (build %s)", thisBuild().Version, thisBuild().Commit),
 	}
 	// A progress bar would mix with rows on the same terminal.
-	if c.Output != "" || !isTerminal(s.stdout) {
-		export.Progress = s.progress(c.View, "rows")
+	if c.Output != "" || !isTerminal(env.stdout) {
+		export.Progress = env.progress(c.View, "rows")
 	}
 	if c.Output == "" {
-		_, err := export.Run(ctx, pool, s.stdout)
+		_, err := export.Run(ctx, pool, env.stdout)
 		return err
 	}
 	var rows int64
-	err := replaceFile(c.Output, func(file io.Writer) (err error) {
+	err = replaceFile(c.Output, func(file io.Writer) (err error) {
 		rows, err = export.Run(ctx, pool, file)
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(s.stdout, "%s: %d rows\n", c.Output, rows)
+		fmt.Fprintf(env.stdout, "%s: %d rows\n", c.Output, rows)
 	}
 	return err
 }

@@ -40,10 +40,16 @@ type AuthorArg struct {
 	UUID string `arg:"" help:"The partner's identifier of the author, exactly as in comments."`
 }
 
-// ProvideName finds the author's integration.
-func (a AuthorArg) ProvideName(ctx context.Context, s *staff.Staff) (staff.AuthorName, error) {
-	found, err := s.Integration(ctx, a.Integration)
-	return staff.AuthorName{IntegrationID: found.ID, ExternalUUID: a.UUID}, err
+// author opens the database and finds the author's integration.
+func (a AuthorArg) author(ctx context.Context, env *env) (
+	name staff.AuthorName, s *staff.Staff, out *output, err error,
+) {
+	s, out, err = a.staff(ctx, env)
+	if err != nil {
+		return name, nil, nil, err
+	}
+	i, err := s.Integration(ctx, a.Integration)
+	return staff.AuthorName{IntegrationID: i.ID, ExternalUUID: a.UUID}, s, out, err
 }
 
 type authorLink struct {
@@ -52,7 +58,11 @@ type authorLink struct {
 	OptionalReason
 }
 
-func (c *authorLink) Run(ctx context.Context, out *output, s *staff.Staff, name staff.AuthorName) error {
+func (c *authorLink) Run(ctx context.Context, env *env) error {
+	name, s, out, err := c.author(ctx, env)
+	if err != nil {
+		return err
+	}
 	linked, err := s.LinkAuthor(ctx, name, c.Member, c.Reason)
 	return authorColumns.print(out, linked, err)
 }
@@ -62,7 +72,11 @@ type authorUnlink struct {
 	OptionalReason
 }
 
-func (c *authorUnlink) Run(ctx context.Context, out *output, s *staff.Staff, name staff.AuthorName) error {
+func (c *authorUnlink) Run(ctx context.Context, env *env) error {
+	name, s, out, err := c.author(ctx, env)
+	if err != nil {
+		return err
+	}
 	unlinked, err := s.UnlinkAuthor(ctx, name, c.Reason)
 	return authorColumns.print(out, unlinked, err)
 }
@@ -72,20 +86,25 @@ type authorDecide struct {
 	RequiredReason
 }
 
-func (c *authorDecide) Run(
-	ctx context.Context, out *output, sub subcommand, s *staff.Staff, name staff.AuthorName,
-) error {
-	decide := map[subcommand]func(context.Context, staff.AuthorName, string) (staff.Author, error){
+func (c *authorDecide) Run(ctx context.Context, env *env) error {
+	name, s, out, err := c.author(ctx, env)
+	if err != nil {
+		return err
+	}
+	decided, err := map[string]func(context.Context, staff.AuthorName, string) (staff.Author, error){
 		"block": s.BlockAuthor, "unblock": s.UnblockAuthor,
 		"hide-posts": s.HideAuthorPosts, "restore-posts": s.RestoreAuthorPosts,
-	}
-	decided, err := decide[sub](ctx, name, c.Reason)
+	}[env.verb](ctx, name, c.Reason)
 	return authorColumns.print(out, decided, err)
 }
 
 type authorShow struct{ AuthorArg }
 
-func (*authorShow) Run(ctx context.Context, out *output, s *staff.Staff, name staff.AuthorName) error {
+func (c *authorShow) Run(ctx context.Context, env *env) error {
+	name, s, out, err := c.author(ctx, env)
+	if err != nil {
+		return err
+	}
 	a, err := s.AuthorWithHistory(ctx, name)
 	if err != nil {
 		return err
@@ -104,7 +123,15 @@ type authorList struct {
 }
 
 // Run prints authors in the order of their identifiers.
-func (c *authorList) Run(ctx context.Context, out *output, s *staff.Staff, i staff.Integration) error {
+func (c *authorList) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	i, err := s.Integration(ctx, c.Integration)
+	if err != nil {
+		return err
+	}
 	list, err := s.ListAuthors(ctx, staff.AuthorFilter{
 		IntegrationID: i.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.readLimit(),
 	})
@@ -132,7 +159,11 @@ func (*authorErase) Help() string {
 }
 
 // Run erases the author. It warns on standard error of places that still have the erased data.
-func (c *authorErase) Run(ctx context.Context, out *output, s *staff.Staff, name staff.AuthorName) error {
+func (c *authorErase) Run(ctx context.Context, env *env) error {
+	name, s, out, err := c.author(ctx, env)
+	if err != nil {
+		return err
+	}
 	erased, err := s.EraseAuthor(ctx, name, c.Reason)
 	if err != nil {
 		return err

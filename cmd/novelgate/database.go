@@ -17,14 +17,15 @@ import (
 type migrateCommand struct{ CommonFlags }
 
 // Run applies pending migrations. It starts the embedded database if necessary.
-func (c *migrateCommand) Run(ctx context.Context, out *output, open *resources) error {
-	if err := c.start(ctx, out.streams, open); err != nil {
+func (c *migrateCommand) Run(ctx context.Context, env *env) error {
+	if err := c.start(ctx, env); err != nil {
 		return err
 	}
 	result, err := migrations.Apply(ctx, c.DatabaseURL)
 	if err != nil {
 		return err
 	}
+	out := c.output(env)
 	return out.print(result, func() {
 		for _, step := range result.Applied {
 			fmt.Fprintln(out.stdout, "applied", step)

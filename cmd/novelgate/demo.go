@@ -17,9 +17,9 @@ import (
 
 // welcome prints the next steps. At the first start on an embedded database it prints an example request. When no staff
 // key is usable, it prints the command that creates one; later starts on an embedded database log the command instead.
-func (db *databaseServer) welcome(ctx context.Context, out streams, now clock, public *url.URL) {
-	commands := newStaff(db.pools.General, now)
-	first, err := db.offerDemo(ctx, out, commands, public)
+func (db *databaseServer) welcome(ctx context.Context, env *env, public *url.URL) {
+	commands := newStaff(db.pools.General, env.now)
+	first, err := db.offerDemo(ctx, env, commands, public)
 	if err != nil {
 		db.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
 	}
@@ -28,7 +28,7 @@ func (db *databaseServer) welcome(ctx context.Context, out streams, now clock, p
 		db.logger.WarnContext(ctx, "cannot read the keys of staff", slog.Any("error", err))
 		return
 	}
-	if slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(now()) }) {
+	if slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(env.now()) }) {
 		return
 	}
 	command := "novelgate staff create NAME" + db.flags()
@@ -37,15 +37,15 @@ func (db *databaseServer) welcome(ctx context.Context, out streams, now clock, p
 		return
 	}
 	if first {
-		fmt.Fprintln(out.stdout)
+		fmt.Fprintln(env.stdout)
 	}
-	fmt.Fprintf(out.stdout, "No member of staff has an API key. Make one: %s\n", command)
+	fmt.Fprintf(env.stdout, "No member of staff has an API key. Make one: %s\n", command)
 }
 
 // offerDemo creates a demo integration at the first start on an embedded database and prints an example request. It
 // reports whether this was the first start.
 func (db *databaseServer) offerDemo(
-	ctx context.Context, out streams, commands *staff.Staff, public *url.URL,
+	ctx context.Context, env *env, commands *staff.Staff, public *url.URL,
 ) (first bool, err error) {
 	if !db.isEmbedded {
 		return false, nil
@@ -64,7 +64,7 @@ func (db *databaseServer) offerDemo(
 	if err != nil {
 		return false, fmt.Errorf("issue demo key: %w", err)
 	}
-	fmt.Fprintf(out.stdout, `
+	fmt.Fprintf(env.stdout, `
 This is the first start, so there is a demo integration now. Its API key, shown this once:
 
     %[2]s

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 )
@@ -18,15 +16,19 @@ type doctorCommand struct{ CommonFlags }
 var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
 
 // Run prints one line for each check.
-func (c *doctorCommand) Run(ctx context.Context, out *output, now clock, pool *pgxpool.Pool) error {
-	found := database.Diagnose(ctx, pool, now)
+func (c *doctorCommand) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
+	found := database.Diagnose(ctx, pool, env.now)
 	if c.DatabaseURL == "" {
 		found = append(found, checkDisk(c.DataDir))
 	}
-	err := columns[database.Finding]{
+	err = columns[database.Finding]{
 		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},
 		row:     func(f database.Finding) []any { return []any{f.Status, f.Check, f.Found, f.Advice} },
-	}.printList(out, found, nil)
+	}.printList(c.output(env), found, nil)
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
 		return errUnfit
 	}

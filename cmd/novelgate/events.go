@@ -205,7 +205,8 @@ type eventsList struct {
 	RowsFlag
 }
 
-func (c *eventsList) Run(ctx context.Context, out *output) error {
+func (c *eventsList) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
 	parameters := c.parameters()
 	parameters["limit"] = strconv.Itoa(int(c.Limit))
 	return c.withAccessLog(ctx, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
@@ -228,7 +229,8 @@ type eventsTail struct {
 
 // Run prints new events; --after, --from and --cursor set another start. With --json every line is a
 // CloudEvent.
-func (c *eventsTail) Run(ctx context.Context, out *output) error {
+func (c *eventsTail) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
 	if c.Before != nil || c.To != nil {
 		return errors.New("tail does not end: it cannot be combined with --before or --to")
 	}
@@ -317,7 +319,8 @@ type eventsShow struct {
 	Event string `arg:"" help:"Log index, or STREAM-ID/VERSION."`
 }
 
-func (c *eventsShow) Run(ctx context.Context, out *output) error {
+func (c *eventsShow) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
 	return c.withAccessLog(ctx, "show", map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
 		found, err := c.find(ctx, pool)
 		if err != nil {
@@ -371,7 +374,8 @@ var accessColumns = columns[history.AccessEntry]{
 	},
 }
 
-func (c *eventsAccessLog) Run(ctx context.Context, out *output) error {
+func (c *eventsAccessLog) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
 	return c.withAccessLog(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		list, err := (&history.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())

@@ -19,7 +19,8 @@ type eventsExport struct {
 }
 
 // Run exports the history up to the served checkpoint.
-func (c *eventsExport) Run(ctx context.Context, out *output, now clock) error {
+func (c *eventsExport) Run(ctx context.Context, env *env) error {
+	out, now := c.output(env), env.now
 	from, err := c.from()
 	if err != nil {
 		return err

@@ -28,7 +28,8 @@ type eventsReplay struct {
 }
 
 // Run prints the state of the aggregate at a point.
-func (c *eventsReplay) Run(ctx context.Context, out *output) error {
+func (c *eventsReplay) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}
 	return c.withAccessLog(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		at, err := history.ParsePoint(ctx, pool, c.At)
@@ -79,7 +80,8 @@ type eventsDiff struct {
 }
 
 // Run prints the fields that changed.
-func (c *eventsDiff) Run(ctx context.Context, out *output) error {
+func (c *eventsDiff) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
 	parameters := map[string]string{"from": c.From, "to": c.To, "kind": c.Kind, "name": c.Name}
 	return c.withAccessLog(ctx, "diff", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		from, err := history.ParsePoint(ctx, pool, c.From)

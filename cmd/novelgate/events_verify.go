@@ -43,9 +43,10 @@ func (*eventsVerify) Help() string {
 }
 
 // Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
-func (c *eventsVerify) Run(ctx context.Context, out *output, now clock) (err error) {
+func (c *eventsVerify) Run(ctx context.Context, env *env) (err error) {
+	out := c.output(env)
 	config := audit.Config{
-		First: c.FirstLogIndex, Workers: auditWorkers(), Now: now, Progress: out.progress("verify", "events"),
+		First: c.FirstLogIndex, Workers: auditWorkers(), Now: env.now, Progress: out.progress("verify", "events"),
 	}
 	if config.Keys, err = c.keys(); err != nil {
 		return err

@@ -29,29 +29,26 @@ type DatabaseFlags struct {
 	DataDir     string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
 }
 
-// ProvidePool opens the database on the first call. The comment of run explains the Provide methods.
-func (f DatabaseFlags) ProvidePool(ctx context.Context, open *resources) (*pgxpool.Pool, error) {
-	if open.pool != nil {
-		return open.pool, nil
-	}
+// pool opens the database until the command ends.
+func (f DatabaseFlags) pool(ctx context.Context, env *env) (*pgxpool.Pool, error) {
 	url, err := f.url(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if open.pool, err = database.OpenGeneral(ctx, url); err != nil {
-		return nil, err
+	pool, err := database.OpenGeneral(ctx, url)
+	if err == nil {
+		env.closers = append(env.closers, pool.Close)
 	}
-	open.closeLater(open.pool.Close)
-	return open.pool, nil
+	return pool, err
 }
 
-// ProvideStaff opens the database for commands of staff.
-func (f DatabaseFlags) ProvideStaff(ctx context.Context, open *resources, now clock) (*staff.Staff, error) {
-	pool, err := f.ProvidePool(ctx, open)
+// staff opens the database for commands of staff, which print to the output.
+func (f CommonFlags) staff(ctx context.Context, env *env) (*staff.Staff, *output, error) {
+	pool, err := f.pool(ctx, env)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return newStaff(pool, now), nil
+	return newStaff(pool, env.now), f.output(env), nil
 }
 
 // newStaff returns the commands of staff on a database. The actor is the operating system's user.
@@ -76,7 +73,7 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 
 // start sets DatabaseURL to the URL that the flags select. Without --database-url it starts the embedded server, unless
 // that is running already. A server that it has started stops when the command ends.
-func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) error {
+func (f *DatabaseFlags) start(ctx context.Context, env *env) error {
 	if f.DatabaseURL != "" {
 		return nil
 	}
@@ -85,13 +82,13 @@ func (f *DatabaseFlags) start(ctx context.Context, s streams, open *resources) e
 		f.DatabaseURL = url
 		return err
 	}
-	logger := s.logger(slog.LevelInfo)
+	logger := env.logger(slog.LevelInfo)
 	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: logger})
 	if err != nil {
 		return err
 	}
 	db := &databaseServer{logger: logger, server: server}
-	open.closeLater(func() { db.stop(context.WithoutCancel(ctx)) })
+	env.closers = append(env.closers, func() { db.stop(context.WithoutCancel(ctx)) })
 	f.DatabaseURL = server.URL()
 	return nil
 }
@@ -125,8 +122,8 @@ type OutputFlags struct {
 	JSON bool `help:"Print JSON."`
 }
 
-// ProvideOutput returns the output of the command.
-func (f OutputFlags) ProvideOutput(s streams) *output { return &output{s, f.JSON} }
+// output returns the output of the command.
+func (f OutputFlags) output(env *env) *output { return &output{env.streams, f.JSON} }
 
 // OptionalReason is the reason for a decision.
 type OptionalReason struct {

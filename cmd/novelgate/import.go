@@ -48,7 +48,8 @@ type importResult struct {
 }
 
 // Run imports the files, or checks them. It fails when a line failed.
-func (c *importCommand) Run(ctx context.Context, out *output, now clock) (err error) {
+func (c *importCommand) Run(ctx context.Context, env *env) (err error) {
+	out, now := c.output(env), env.now
 	read, err := archive.Read(ctx, c.Files, archive.Options{
 		Format: c.Format, Operation: c.Operation, Map: c.Map, Encoding: c.Encoding, Delimiter: c.Delimiter,
 	}, now(), out.progress("read", "bytes"))

@@ -52,8 +52,8 @@ type LimitFlags struct {
 	LinesPerMinute  *int        `placeholder:"N" help:"Lines of bulk imports per minute (60000 unless set)."`
 }
 
-// ProvideChange returns the change of the limits that were given.
-func (f LimitFlags) ProvideChange() principal.Change {
+// change returns the change of the limits that were given.
+func (f LimitFlags) change() principal.Change {
 	return principal.Change{
 		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
 		LinesPerMinute: f.LinesPerMinute,
@@ -83,19 +83,16 @@ type IntegrationArg struct {
 	Integration string `arg:"" help:"Id or name."`
 }
 
-// ProvideIntegration finds the integration.
-func (a IntegrationArg) ProvideIntegration(ctx context.Context, s *staff.Staff) (staff.Integration, error) {
-	return s.Integration(ctx, a.Integration)
-}
-
-// IntegrationChange is embedded by the commands that change an integration. Run gets the change from the ProvideChange
-// method of the command.
-type IntegrationChange struct{ IntegrationArg }
-
-// Run changes the integration and prints its new state.
-func (IntegrationChange) Run(
-	ctx context.Context, out *output, s *staff.Staff, i staff.Integration, change principal.Change,
-) error {
+// apply changes the integration and prints its new state.
+func (a IntegrationArg) apply(ctx context.Context, env *env, change principal.Change) error {
+	s, out, err := a.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	i, err := s.Integration(ctx, a.Integration)
+	if err != nil {
+		return err
+	}
 	changed, err := s.ChangeIntegration(ctx, i.ID, change)
 	if err != nil {
 		return fmt.Errorf("change integration %s: %w", i.Name, err)
@@ -120,8 +117,12 @@ type createdIntegration struct {
 }
 
 // Run creates the integration and prints it with its key.
-func (c *integrationCreate) Run(ctx context.Context, out *output, s *staff.Staff) error {
-	change := c.ProvideChange()
+func (c *integrationCreate) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	change := c.change()
 	change.Capabilities, change.Review = capabilities(c.Capability, nil), &c.Review
 	i, err := s.CreateIntegration(ctx, c.Name, change)
 	if err != nil {
@@ -141,36 +142,44 @@ func (c *integrationCreate) Run(ctx context.Context, out *output, s *staff.Staff
 
 type integrationList struct{ CommonFlags }
 
-func (*integrationList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *integrationList) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	list, err := s.ListIntegrations(ctx, staff.SortKey{}, 0) // all
 	return integrationColumns.printList(out, list, err)
 }
 
 type integrationShow struct{ IntegrationArg }
 
-func (c *integrationShow) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *integrationShow) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	found, err := s.Integration(ctx, c.Integration)
 	return integrationColumns.print(out, found, err)
 }
 
 type integrationRename struct {
-	IntegrationChange
+	IntegrationArg
 	Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
 }
 
-func (c *integrationRename) ProvideChange() principal.Change {
-	return principal.Change{Name: &c.Name}
+func (c *integrationRename) Run(ctx context.Context, env *env) error {
+	return c.apply(ctx, env, principal.Change{Name: &c.Name})
 }
 
-type integrationSwitch struct{ IntegrationChange }
+type integrationSwitch struct{ IntegrationArg }
 
-func (*integrationSwitch) ProvideChange(sub subcommand) principal.Change {
-	enabled := sub == "enable"
-	return principal.Change{Enabled: &enabled}
+func (c *integrationSwitch) Run(ctx context.Context, env *env) error {
+	enabled := env.verb == "enable"
+	return c.apply(ctx, env, principal.Change{Enabled: &enabled})
 }
 
 type integrationLimit struct {
-	IntegrationChange
+	IntegrationArg
 	LimitFlags
 }
 
@@ -184,8 +193,12 @@ func (c *integrationLimit) Validate() error {
 	return nil
 }
 
+func (c *integrationLimit) Run(ctx context.Context, env *env) error {
+	return c.apply(ctx, env, c.change())
+}
+
 type integrationCapability struct {
-	IntegrationChange
+	IntegrationArg
 	Enable  []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch on. Repeatable."`
 	Disable []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability to switch off. Repeatable."`
 }
@@ -203,8 +216,8 @@ func (c *integrationCapability) Validate() error {
 	return nil
 }
 
-func (c *integrationCapability) ProvideChange() principal.Change {
-	return principal.Change{Capabilities: capabilities(c.Enable, c.Disable)}
+func (c *integrationCapability) Run(ctx context.Context, env *env) error {
+	return c.apply(ctx, env, principal.Change{Capabilities: capabilities(c.Enable, c.Disable)})
 }
 
 // capabilities returns the change that switches capabilities on and off.
@@ -220,11 +233,11 @@ func capabilities(on, off []string) map[principal.Capability]bool {
 }
 
 type integrationReview struct {
-	IntegrationChange
+	IntegrationArg
 	State string `arg:"" enum:"on,off" help:"on or off."`
 }
 
-func (c *integrationReview) ProvideChange() principal.Change {
+func (c *integrationReview) Run(ctx context.Context, env *env) error {
 	on := c.State == "on"
-	return principal.Change{Review: &on}
+	return c.apply(ctx, env, principal.Change{Review: &on})
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
@@ -28,14 +27,6 @@ type staffUserCommand struct {
 	Create staffUserCreate `cmd:"" help:"Issue an API key. One name may have several keys."`
 	List   staffUserList   `cmd:"" help:"List the keys."`
 	Revoke staffUserRevoke `cmd:"" help:"Revoke a key; every replica rejects it within a second."`
-}
-
-// staffRole is the role of the staff users that a command manages.
-type staffRole string
-
-// ProvideRole returns the role that the command line names; kong calls it.
-func (*staffUserCommand) ProvideRole(c *kong.Context) staffRole {
-	return staffRole(c.Selected().Parent.Name)
 }
 
 var keyColumns = columns[staff.Key]{
@@ -83,7 +74,15 @@ type keyIssue struct {
 	LifetimeFlag
 }
 
-func (c *keyIssue) Run(ctx context.Context, out *output, s *staff.Staff, i staff.Integration) error {
+func (c *keyIssue) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	i, err := s.Integration(ctx, c.Integration)
+	if err != nil {
+		return err
+	}
 	key, secret, err := s.IssueKey(ctx, i.ID, time.Duration(c.ExpiresIn))
 	if err != nil {
 		return fmt.Errorf("issue key: %w", err)
@@ -131,7 +130,11 @@ func (*keyRotate) Help() string {
 		"if the old one does. To replace a key by one that expires, issue a key with --expires-in and revoke the old one."
 }
 
-func (c *keyRotate) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *keyRotate) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	key, secret, err := s.RotateKey(ctx, c.KeyID, c.Overlap)
 	if err != nil {
 		return fmt.Errorf("rotate key: %w", err)
@@ -145,7 +148,11 @@ type keyRevoke struct {
 	OptionalReason
 }
 
-func (c *keyRevoke) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *keyRevoke) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	key, err := s.RevokeKey(ctx, c.KeyID, c.Reason)
 	if err != nil {
 		return fmt.Errorf("revoke key: %w", err)
@@ -158,10 +165,13 @@ type keyList struct {
 	Integration string `arg:"" optional:"" help:"Id or name of an integration (default: all)."`
 }
 
-func (c *keyList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *keyList) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	var owner staff.Integration // the zero id selects all keys
 	if c.Integration != "" {
-		var err error
 		if owner, err = s.Integration(ctx, c.Integration); err != nil {
 			return err
 		}
@@ -176,8 +186,12 @@ type staffUserCreate struct {
 	Name string `arg:"" help:"Name of the staff user or auditor. The history shows it."`
 }
 
-func (c *staffUserCreate) Run(ctx context.Context, out *output, s *staff.Staff, role staffRole) error {
-	key, secret, err := s.IssueUserKey(ctx, string(role), c.Name, time.Duration(c.ExpiresIn))
+func (c *staffUserCreate) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	key, secret, err := s.IssueUserKey(ctx, env.noun, c.Name, time.Duration(c.ExpiresIn))
 	if err != nil {
 		return fmt.Errorf("issue key: %w", err)
 	}
@@ -188,8 +202,12 @@ func (c *staffUserCreate) Run(ctx context.Context, out *output, s *staff.Staff, 
 
 type staffUserList struct{ CommonFlags }
 
-func (*staffUserList) Run(ctx context.Context, out *output, s *staff.Staff, role staffRole) error {
-	list, err := s.UserKeys(ctx, string(role))
+func (c *staffUserList) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	list, err := s.UserKeys(ctx, env.noun)
 	return userKeyColumns.printList(out, list, err)
 }
 
@@ -199,13 +217,17 @@ type staffUserRevoke struct {
 	OptionalReason
 }
 
-func (c *staffUserRevoke) Run(ctx context.Context, out *output, s *staff.Staff, role staffRole) error {
-	list, err := s.UserKeys(ctx, string(role))
+func (c *staffUserRevoke) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
+	list, err := s.UserKeys(ctx, env.noun)
 	if err != nil {
 		return err
 	}
 	if !slices.ContainsFunc(list, func(k staff.UserKey) bool { return k.ID == c.KeyID }) {
-		return fmt.Errorf("revoke key: %w of role %s", principal.ErrKeyNotFound, role)
+		return fmt.Errorf("revoke key: %w of role %s", principal.ErrKeyNotFound, env.noun)
 	}
 	key, err := s.RevokeUserKey(ctx, c.KeyID, c.Reason)
 	if err != nil {

@@ -12,8 +12,6 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"novelgate/events/ledger"
 	"novelgate/internal/pgserver"
 )
@@ -26,11 +24,16 @@ type ledgerCommand struct {
 type ledgerStatus struct{ CommonFlags }
 
 // Run prints size, root, checkpoint and the number of unsealed events.
-func (*ledgerStatus) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (c *ledgerStatus) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	status, err := ledger.ReadStatus(ctx, pool)
 	if err != nil {
 		return err
 	}
+	out := c.output(env)
 	return out.print(status, func() { out.table(statusRows(&status)) })
 }
 
@@ -74,7 +77,11 @@ func requireParentDir(flag, path string) error {
 }
 
 // Run adds a key for the current origin.
-func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (c *ledgerNewKey) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	status, err := ledger.ReadStatus(ctx, pool)
 	if err != nil {
 		return err
@@ -91,6 +98,7 @@ func (c *ledgerNewKey) Run(ctx context.Context, out *output, pool *pgxpool.Pool)
 		File        string `json:"file"`
 		VerifierKey string `json:"verifierKey"`
 	}{directory.KeyFile(), key}
+	out := c.output(env)
 	return out.print(added, func() {
 		fmt.Fprintln(out.stdout, key)
 		fmt.Fprintln(out.stderr, "The private key is in", directory.KeyFile()+". Replicas sign with it after a restart.")

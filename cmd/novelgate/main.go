@@ -18,7 +18,6 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/internal/apikey"
 	"novelgate/internal/database"
@@ -58,13 +57,9 @@ type program struct {
 
 // run parses the arguments and runs one command. It returns the exit code: 0, 1 when the command was refused or
 // failed, 80 for a wrong command line.
-//
-// kong injects the parameters of Run methods, in their order, from the bindings below and from the Provide methods of
-// the command's flags. The pool or the commands of staff come before values that are read from the database: otherwise
-// kong would add the name of a Go type to the error of a failed connection.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
-	var open resources
+	env := &env{streams: streams{stdout, stderr}, now: time.Now}
 	parser, err := kong.New(&program{},
 		kong.Name("novelgate"),
 		kong.Description("Imports novels and reader comments from partner platforms into a host platform."),
@@ -73,8 +68,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(streams{stdout, stderr}, clock(time.Now), &open),
-		kong.BindToProvider(func(c *kong.Context) subcommand { return subcommand(c.Selected().Name) }),
+		kong.Bind(env),
 	)
 	if err != nil {
 		fmt.Fprintln(stderr, "novelgate:", err)
@@ -87,8 +81,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return printUsageError(stderr, err)
 	}
+	env.noun, env.verb = parsed.Selected().Parent.Name, parsed.Selected().Name
 	err = parsed.Run()
-	open.close()
+	for _, do := range slices.Backward(env.closers) {
+		do()
+	}
 	if err != nil {
 		fmt.Fprintln(stderr, "novelgate:", explain(err))
 		return 1
@@ -96,25 +93,16 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// env is what all commands run in.
+type env struct {
+	streams
+	now        clock
+	noun, verb string   // words of the command, such as author and block, for types that several commands share
+	closers    []func() // what run calls in reverse when the command has ended
+}
+
 // clock returns the time.
 type clock func() time.Time
-
-// subcommand is the last word of the running command, such as "block". It distinguishes commands that share a type.
-type subcommand string
-
-// resources are what a command has opened. run closes them when the command has ended.
-type resources struct {
-	pool    *pgxpool.Pool // nil until a command needs it
-	closers []func()
-}
-
-func (r *resources) closeLater(do func()) { r.closers = append(r.closers, do) }
-
-func (r *resources) close() {
-	for _, do := range slices.Backward(r.closers) {
-		do()
-	}
-}
 
 // printUsageError prints the error of a command line and the command that prints its help. It returns the exit code.
 func printUsageError(stderr io.Writer, err error) int {
@@ -159,7 +147,8 @@ var (
 
 type versionCommand struct{ OutputFlags }
 
-func (*versionCommand) Run(out *output) error {
+func (c *versionCommand) Run(env *env) error {
+	out := c.output(env)
 	b := thisBuild()
 	return out.print(b, func() { fmt.Fprintln(out.stdout, b) })
 }

@@ -66,8 +66,8 @@ type FieldFlags struct {
 	ReadingStatus *string  `json:"readingStatus" placeholder:"STATUS" help:"ongoing, completed or hiatus."`
 }
 
-// ProvideFields returns the fields, validated by the rules for requests.
-func (f FieldFlags) ProvideFields() (novel.Fields, error) {
+// fields returns the fields, validated by the rules for requests.
+func (f FieldFlags) fields() (novel.Fields, error) {
 	body := struct {
 		FieldFlags
 		Genres *[]string `json:"genres"`
@@ -95,7 +95,15 @@ type novelPublish struct {
 	OptionalReason
 }
 
-func (c *novelPublish) Run(ctx context.Context, out *output, fields novel.Fields, s *staff.Staff) error {
+func (c *novelPublish) Run(ctx context.Context, env *env) error {
+	fields, err := c.fields()
+	if err != nil {
+		return err
+	}
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	n, err := s.PublishNovel(ctx, c.Title, fields, c.Reason)
 	return printNovel(out, n, err)
 }
@@ -116,7 +124,15 @@ func (c *novelEdit) Validate() error {
 	return nil
 }
 
-func (c *novelEdit) Run(ctx context.Context, out *output, fields novel.Fields, s *staff.Staff) error {
+func (c *novelEdit) Run(ctx context.Context, env *env) error {
+	fields, err := c.fields()
+	if err != nil {
+		return err
+	}
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	found, err := s.Novel(ctx, c.Title)
 	if err != nil {
 		return err
@@ -130,9 +146,13 @@ type novelDecide struct {
 	RequiredReason
 }
 
-func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, sub subcommand) error {
+func (c *novelDecide) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	decide := s.ApproveNovel
-	if sub == "reject" {
+	if env.verb == "reject" {
 		decide = s.RejectNovel
 	}
 	n, err := decide(ctx, c.Title, c.Reason)
@@ -141,7 +161,11 @@ func (c *novelDecide) Run(ctx context.Context, out *output, s *staff.Staff, sub 
 
 type novelShow struct{ TitleArg }
 
-func (c *novelShow) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *novelShow) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	n, err := s.Novel(ctx, c.Title)
 	return printNovel(out, n, err)
 }
@@ -153,7 +177,11 @@ type novelList struct {
 }
 
 // Run prints novels in the order of their titles.
-func (c *novelList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *novelList) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	filter := staff.NovelFilter{Limit: c.Limit.readLimit()}
 	if c.State != nil {
 		filter.State = novel.State(*c.State)

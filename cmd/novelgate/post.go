@@ -27,9 +27,13 @@ type postDecide struct {
 	RequiredReason
 }
 
-func (c *postDecide) Run(ctx context.Context, out *output, s *staff.Staff, sub subcommand) error {
+func (c *postDecide) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	decide := s.HidePost
-	if sub == "restore" {
+	if env.verb == "restore" {
 		decide = s.RestorePost
 	}
 	p, err := decide(ctx, c.PostID, c.Reason)
@@ -38,7 +42,11 @@ func (c *postDecide) Run(ctx context.Context, out *output, s *staff.Staff, sub s
 
 type postShow struct{ PostArg }
 
-func (c *postShow) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *postShow) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	p, err := s.Post(ctx, c.PostID)
 	return printPost(out, p, err)
 }

@@ -7,8 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -23,9 +21,13 @@ type projectionCommand struct {
 
 type projectionList struct{ CommonFlags }
 
-func (*projectionList) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (c *projectionList) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	list, err := projections.List(ctx, pool)
-	return projectionColumns.printList(out, list, err)
+	return projectionColumns.printList(c.output(env), list, err)
 }
 
 var projectionColumns = columns[projections.Status]{
@@ -59,11 +61,6 @@ type RebuildArg struct {
 	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
 }
 
-// ProvideProjection refuses an unknown name; kong calls it.
-func (a RebuildArg) ProvideProjection() (projections.Projection, error) {
-	return projections.Find(a.Name)
-}
-
 type projectionRebuild struct {
 	RebuildArg
 	Urgent bool `help:"Keep full speed while others append; requests may take longer."`
@@ -75,10 +72,17 @@ func (*projectionRebuild) Help() string {
 }
 
 // Run rebuilds a projection and shows the progress.
-func (c *projectionRebuild) Run(
-	ctx context.Context, out *output, now clock, projection projections.Projection, pool *pgxpool.Pool,
-) error {
+func (c *projectionRebuild) Run(ctx context.Context, env *env) error {
 	tuneGC()
+	out, now := c.output(env), env.now
+	projection, err := projections.Find(c.Name)
+	if err != nil {
+		return err
+	}
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	progress, begun := &progressDisplay{streams: out.streams, now: now, unit: "events"}, now()
 	config := rebuild.Config{
 		Pool: pool, Projection: projection, Logger: out.logger(slog.LevelInfo),
@@ -107,9 +111,16 @@ func (c *projectionRebuild) Run(
 
 type projectionDiscard struct{ RebuildArg }
 
-func (c *projectionDiscard) Run(
-	ctx context.Context, out *output, projection projections.Projection, pool *pgxpool.Pool,
-) error {
+func (c *projectionDiscard) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
+	projection, err := projections.Find(c.Name)
+	if err != nil {
+		return err
+	}
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	discarded, err := rebuild.Discard(ctx, pool, projection)
 	if err != nil {
 		return err
@@ -126,11 +137,15 @@ type projectionRetry struct {
 	Name string `arg:"" help:"Name of the projection, as projection list shows it."`
 }
 
-func (c *projectionRetry) Run(ctx context.Context, s streams, pool *pgxpool.Pool) error {
+func (c *projectionRetry) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	if err := projections.Retry(ctx, pool, c.Name); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.stdout, c.Name, "tries again")
+	fmt.Fprintln(env.stdout, c.Name, "tries again")
 	return nil
 }
 
@@ -141,7 +156,12 @@ type projectionSkip struct {
 }
 
 // Run makes the projection skip the event at which it stopped.
-func (c *projectionSkip) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (c *projectionSkip) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	skipped, err := projections.Skip(ctx, pool, c.Name, actor(), c.Reason)
 	if err != nil {
 		return err

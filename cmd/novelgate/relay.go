@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/nats-io/nats.go"
 
 	"novelgate/events/eventlog"
@@ -91,13 +90,17 @@ type relayRun struct {
 }
 
 // Run relays until ctx ends.
-func (c *relayRun) Run(ctx context.Context, out streams, pool *pgxpool.Pool) error {
-	logger, wake, config := out.logger(slog.Level(c.LogLevel)), eventlog.NewWake(), pool.Config().ConnConfig
+func (c *relayRun) Run(ctx context.Context, env *env) error {
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
+	logger, wake, config := env.logger(slog.Level(c.LogLevel)), eventlog.NewWake(), pool.Config().ConnConfig
 	relaying, err := c.part(ctx, relay.Config{Database: config, Wake: wake, Logger: logger})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out.stdout, "Novelgate relays the event log to NATS")
+	fmt.Fprintln(env.stdout, "Novelgate relays the event log to NATS")
 	listening := always(func(ctx context.Context) { wake.Listen(ctx, config, logger) })
 	return runParts(ctx, []part{{"notifications", listening}, relaying})
 }
@@ -108,7 +111,12 @@ type relayStatus struct {
 }
 
 // Run prints streams and lag.
-func (c *relayStatus) Run(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (c *relayStatus) Run(ctx context.Context, env *env) error {
+	out := c.output(env)
+	pool, err := c.pool(ctx, env)
+	if err != nil {
+		return err
+	}
 	conn, err := c.connect(ctx, out.logger(slog.LevelError), true)
 	if err != nil {
 		return err

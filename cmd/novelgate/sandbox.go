@@ -27,11 +27,11 @@ func (*sandboxWipe) Help() string {
 }
 
 // Run empties the database. It starts the embedded database if necessary.
-func (c *sandboxWipe) Run(ctx context.Context, s streams, open *resources) error {
-	if err := c.start(ctx, s, open); err != nil {
+func (c *sandboxWipe) Run(ctx context.Context, env *env) error {
+	if err := c.start(ctx, env); err != nil {
 		return err
 	}
-	pool, err := c.ProvidePool(ctx, open)
+	pool, err := c.pool(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,8 @@ func (c *sandboxWipe) Run(ctx context.Context, s streams, open *resources) error
 	case !c.Yes && !isTerminal(os.Stdin):
 		return errors.New("nobody is asked here: give --yes to wipe the sandbox")
 	case !c.Yes:
-		fmt.Fprintf(s.stderr, "Remove all novels and comments in the database %s? [y/N] ", pool.Config().ConnConfig.Database)
+		fmt.Fprintf(env.stderr, "Remove all novels and comments in the database %s? [y/N] ",
+			pool.Config().ConnConfig.Database)
 		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is a no
 		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 			return errors.New("nothing was removed")
@@ -53,6 +54,6 @@ func (c *sandboxWipe) Run(ctx context.Context, s streams, open *resources) error
 	if err := database.WipeSandbox(ctx, pool); err != nil {
 		return err
 	}
-	fmt.Fprintln(s.stdout, "The sandbox is empty; its integrations and keys are still valid.")
+	fmt.Fprintln(env.stdout, "The sandbox is empty; its integrations and keys are still valid.")
 	return nil
 }

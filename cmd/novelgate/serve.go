@@ -109,9 +109,9 @@ type shared struct {
 }
 
 // Run serves until a signal, or until a part fails. On a standby it serves readers only.
-func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
+func (c *serveCommand) Run(ctx context.Context, env *env) error {
 	tuneGC()
-	logger := out.logger(slog.Level(c.LogLevel))
+	logger := env.logger(slog.Level(c.LogLevel))
 	db := &databaseServer{
 		url: c.DatabaseURL, isSandbox: c.Sandbox, logger: logger,
 		config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
@@ -134,12 +134,12 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	}
 
 	s := &shared{
-		logger: logger, now: now, pools: db.pools, wake: eventlog.NewWake(), metrics: newRegistry(),
+		logger: logger, now: env.now, pools: db.pools, wake: eventlog.NewWake(), metrics: newRegistry(),
 		addresses: httpkit.NewAddresses(prefix),
 	}
 	s.metrics.MustRegister(database.NewPoolCollector(s.pools))
 	s.kit = &httpkit.Kit{
-		Logger: logger, Timeout: c.RequestTimeout, Now: now,
+		Logger: logger, Timeout: c.RequestTimeout, Now: env.now,
 		Readers:      registered(s.metrics, httpkit.NewReadLimit("public", c.Readers, 0, c.RequestTimeout)),
 		StaffReaders: registered(s.metrics, httpkit.NewReadLimit("staff", staffRequests, staffAnswers, c.RequestTimeout)),
 		Problems:     []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
@@ -182,10 +182,10 @@ func (c *serveCommand) Run(ctx context.Context, out streams, now clock) error {
 	parts = append(parts,
 		s.operations(opsListener, health),
 		s.requests(listener, registered(s.metrics, httpkit.NewConnections(c.Connections)), router, c.Sandbox))
-	fmt.Fprintf(out.stdout, "Novelgate is listening on http://%s\n", listener.Addr())
-	fmt.Fprintf(out.stdout, "Operations (metrics, health, pprof) on http://%s\n", opsListener.Addr())
+	fmt.Fprintf(env.stdout, "Novelgate is listening on http://%s\n", listener.Addr())
+	fmt.Fprintf(env.stdout, "Operations (metrics, health, pprof) on http://%s\n", opsListener.Addr())
 	if !db.isStandby {
-		db.welcome(ctx, out, now, prefix)
+		db.welcome(ctx, env, prefix)
 	}
 	if err := runParts(ctx, parts); err != nil {
 		return fmt.Errorf("serve: %w", err)

@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
-	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -71,7 +70,11 @@ type webhookList struct {
 	Integration string `placeholder:"NAME" help:"Id or name of an integration (default: all)."`
 }
 
-func (c *webhookList) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *webhookList) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	integration := uuid.Nil // all
 	if c.Integration != "" {
 		found, err := s.Integration(ctx, c.Integration)
@@ -95,14 +98,22 @@ type webhookDisable struct {
 	RequiredReason
 }
 
-func (c *webhookDisable) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *webhookDisable) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	w, err := (&webhooks.Store{Pool: s.Pool}).Switch(ctx, c.WebhookID, false, s.Actor, c.Reason)
 	return webhookColumns.print(out, w, err)
 }
 
 type webhookEnable struct{ WebhookArg }
 
-func (c *webhookEnable) Run(ctx context.Context, out *output, s *staff.Staff) error {
+func (c *webhookEnable) Run(ctx context.Context, env *env) error {
+	s, out, err := c.staff(ctx, env)
+	if err != nil {
+		return err
+	}
 	w, err := (&webhooks.Store{Pool: s.Pool}).Switch(ctx, c.WebhookID, true, s.Actor, "")
 	return webhookColumns.print(out, w, err)
 }
