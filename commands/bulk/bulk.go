@@ -75,11 +75,11 @@ const (
 	maxLine  = 64 << 10
 )
 
-// A request may take its bytes and, for its lines and their outcomes, overhead. memoryBudget has room for three of the
+// A request may take its bytes and, for its lines and their outcomes, overhead. memoryBudget has room for two of the
 // largest requests: they make full batches, and more of them would only wait.
 const (
 	overhead     = 8 << 20
-	memoryBudget = 3 * (maxBytes + overhead)
+	memoryBudget = 2 * (maxBytes + overhead)
 )
 
 // receiveTime is the time for the body to arrive, which may be far larger than that of a command.

@@ -118,7 +118,11 @@ func (e *execution) pass(ctx context.Context, lines []*line) (orphans []*line) {
 			// The last upsert of a novel wins, so each one waits for the outcome of the one before.
 			if next.Novel == nil || next.before == nil || next.before.ended {
 				lines = lines[1:]
-				command, err := e.submit(ctx, next)
+				var command committer.Submitted
+				err := e.patiently(ctx, func(ctx context.Context) (err error) {
+					command, err = e.submit(ctx, next)
+					return err
+				})
 				if err == nil {
 					underWay = append(underWay, sent{next, command})
 				} else {
@@ -129,12 +133,11 @@ func (e *execution) pass(ctx context.Context, lines []*line) (orphans []*line) {
 		}
 		oldest := underWay[0]
 		underWay = underWay[1:]
-		patient, cancel := context.WithTimeout(ctx, e.patience)
-		result, err := oldest.command.Wait(patient)
-		if patient.Err() != nil && ctx.Err() == nil {
-			e.stopped, e.patience = committer.ErrUnavailable, 0
-		}
-		cancel()
+		var result committer.Result
+		err := e.patiently(ctx, func(ctx context.Context) (err error) {
+			result, err = oldest.command.Wait(ctx)
+			return err
+		})
 		if errors.Is(err, committer.ErrParentUnknown) {
 			orphans = append(orphans, oldest.line)
 		} else {
@@ -142,6 +145,20 @@ func (e *execution) pass(ctx context.Context, lines []*line) (orphans []*line) {
 		}
 	}
 	return orphans
+}
+
+// patiently waits for the committer, but not longer than patience. Then no further line is executed.
+func (e *execution) patiently(ctx context.Context, do func(context.Context) error) error {
+	patient, cancel := context.WithTimeout(ctx, e.patience)
+	defer cancel()
+	err := do(patient)
+	if err != nil && patient.Err() != nil && ctx.Err() == nil {
+		e.patience = 0
+		if e.stopped == nil {
+			e.stopped = committer.ErrUnavailable
+		}
+	}
+	return err
 }
 
 // submit passes a line to the committer.
@@ -182,7 +199,11 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 		cmd.Comment.AwaitParent = l.before != nil && !l.before.ended
 	}
 	cmd.Bulk = true
-	return e.Committer.Submit(ctx, cmd)
+	submitted, err := e.Committer.Submit(ctx, cmd)
+	if err != nil && ctx.Err() != nil { // it has waited for its turn, in vain
+		err = committer.ErrUnavailable
+	}
+	return submitted, err
 }
 
 // requestIDOf returns the request id of the event and of the problem of a line.

@@ -143,14 +143,14 @@ func TestPackedRequest(t *testing.T) {
 	}
 }
 
-// TestConcurrentRequests: an integration has one request at a time, and all together have the memory of three of the
+// TestConcurrentRequests: an integration has one request at a time, and all together have the memory of two of the
 // largest ones.
 func TestConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
 	var bodies []*io.PipeWriter
 	answered := make(chan int)
-	for range 3 {
+	for range 2 {
 		f.set(func() { f.integration.IntegrationID = uuid.New() })
 		body, writer := io.Pipe()
 		bodies = append(bodies, writer)
@@ -165,7 +165,7 @@ func TestConcurrentRequests(t *testing.T) {
 	}
 	f.set(func() { f.integration.IntegrationID = uuid.New() })
 	if next := f.post(t.Context(), t, strings.NewReader("")); next.status != http.StatusServiceUnavailable {
-		t.Errorf("a fourth request: %d", next.status)
+		t.Errorf("a third request: %d", next.status)
 	}
 	for _, writer := range bodies {
 		_ = writer.Close() // never fails

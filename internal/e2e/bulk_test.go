@@ -148,9 +148,9 @@ func TestBulkSurvivesKills(t *testing.T) {
 		began = time.Now()
 		var outcomes []BulkOutcome
 		for kills := 5; len(outcomes) < len(spoiled); kills-- {
-			killAfter := len(spoiled)
+			killAfter := 0 // never
 			if kills > 0 && first == 0 {
-				killAfter = rand.IntN(len(spoiled))
+				killAfter = 1 + rand.IntN(len(spoiled)-1)
 			}
 			outcomes = p.bulkUntil(t, strings.Join(spoiled, ""), killAfter)
 			for _, o := range outcomes {
@@ -158,7 +158,7 @@ func TestBulkSurvivesKills(t *testing.T) {
 					created++
 				}
 			}
-			if killAfter < len(spoiled) {
+			if killAfter > 0 {
 				p.Service = Start(t, databaseURL)
 			}
 		}
@@ -182,7 +182,8 @@ func TestBulkSurvivesKills(t *testing.T) {
 	}
 }
 
-// bulkUntil sends lines, and kills the service after a number of outcomes. It returns the outcomes that arrive.
+// bulkUntil sends lines, and kills the service after a number of outcomes, 0 for never. It returns the outcomes that
+// arrive.
 func (p *Partner) bulkUntil(t testing.TB, lines string, outcomes int) []BulkOutcome {
 	t.Helper()
 	request, err := p.Service.httpRequest(context.Background(), p.bulkRequest(lines))
