@@ -33,34 +33,32 @@ const (
 
 // kind has the fixed properties of a code.
 type kind struct {
-	code   Code
-	status int
-	// title is the reason phrase of the status (RFC 9110), which RFC 9457 requires for the type about:blank.
-	title     string
+	code      Code
+	status    int
 	retryable bool
 }
 
 // kinds has all codes. A code that is not here gets the last kind.
 var kinds = [...]kind{
-	{CodeUnauthorized, http.StatusUnauthorized, "Unauthorized", false},
-	{CodeCapabilityDisabled, http.StatusForbidden, "Forbidden", false},
-	{CodeInvalidRequest, http.StatusBadRequest, "Bad Request", false},
-	{CodeInvalidIdempotencyKey, http.StatusBadRequest, "Bad Request", false},
-	{CodeNovelNotFound, http.StatusNotFound, "Not Found", false},
-	{CodeNovelRejected, http.StatusConflict, "Conflict", false},
-	{CodeAuthorBlocked, http.StatusForbidden, "Forbidden", false},
-	{CodeRequestTimeout, http.StatusRequestTimeout, "Request Timeout", true},
-	{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, "Content Too Large", false},
-	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, "Unsupported Media Type", false},
-	{CodeRateLimited, http.StatusTooManyRequests, "Too Many Requests", true},
-	{CodeUnavailable, http.StatusServiceUnavailable, "Service Unavailable", true},
-	{CodeNotFound, http.StatusNotFound, "Not Found", false},
-	{CodeGone, http.StatusGone, "Gone", false},
-	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, "Method Not Allowed", false},
-	{CodeForbidden, http.StatusForbidden, "Forbidden", false},
-	{CodeInvalidTransition, http.StatusConflict, "Conflict", false},
-	{CodeConflict, http.StatusConflict, "Conflict", false},
-	{CodeInternal, http.StatusInternalServerError, "Internal Server Error", false},
+	{CodeUnauthorized, http.StatusUnauthorized, false},
+	{CodeCapabilityDisabled, http.StatusForbidden, false},
+	{CodeInvalidRequest, http.StatusBadRequest, false},
+	{CodeInvalidIdempotencyKey, http.StatusBadRequest, false},
+	{CodeNovelNotFound, http.StatusNotFound, false},
+	{CodeNovelRejected, http.StatusConflict, false},
+	{CodeAuthorBlocked, http.StatusForbidden, false},
+	{CodeRequestTimeout, http.StatusRequestTimeout, true},
+	{CodePayloadTooLarge, http.StatusRequestEntityTooLarge, false},
+	{CodeUnsupportedMediaType, http.StatusUnsupportedMediaType, false},
+	{CodeRateLimited, http.StatusTooManyRequests, true},
+	{CodeUnavailable, http.StatusServiceUnavailable, true},
+	{CodeNotFound, http.StatusNotFound, false},
+	{CodeGone, http.StatusGone, false},
+	{CodeMethodNotAllowed, http.StatusMethodNotAllowed, false},
+	{CodeForbidden, http.StatusForbidden, false},
+	{CodeInvalidTransition, http.StatusConflict, false},
+	{CodeConflict, http.StatusConflict, false},
+	{CodeInternal, http.StatusInternalServerError, false},
 }
 
 // All returns every code.
@@ -75,8 +73,13 @@ func All() []Code {
 // Status returns the HTTP status of a code; 500 for one that is not in All.
 func (c Code) Status() int { return c.kind().status }
 
-// Title returns the reason phrase of the status.
-func (c Code) Title() string { return c.kind().title }
+// Title returns the reason phrase of the status (RFC 9110), which RFC 9457 requires for the type about:blank.
+func (c Code) Title() string {
+	if c == CodePayloadTooLarge {
+		return "Content Too Large" // net/http has the phrase of an older RFC
+	}
+	return http.StatusText(c.Status())
+}
 
 // Retryable reports whether the unchanged request can succeed later.
 func (c Code) Retryable() bool { return c.kind().retryable }

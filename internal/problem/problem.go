@@ -42,9 +42,7 @@ func Sentence(err error) string {
 }
 
 // Unauthorized means that the request has no valid key.
-func Unauthorized(detail string) *Error {
-	return &Error{Code: CodeUnauthorized, Detail: detail}
-}
+func Unauthorized(detail string) *Error { return &Error{Code: CodeUnauthorized, Detail: detail} }
 
 // CapabilityDisabled means that the integration of the key may not do this.
 func CapabilityDisabled(detail string) *Error {
@@ -64,9 +62,7 @@ func InvalidRequest(fields ...FieldError) *Error {
 }
 
 // MalformedBody is an invalid_request about the body as a whole, without a field.
-func MalformedBody(detail string) *Error {
-	return &Error{Code: CodeInvalidRequest, Detail: detail}
-}
+func MalformedBody(detail string) *Error { return &Error{Code: CodeInvalidRequest, Detail: detail} }
 
 // InvalidField is an InvalidRequest about one field or parameter.
 func InvalidField(field, message string) *Error {
@@ -88,25 +84,20 @@ func InvalidIdempotencyKey(detail string) *Error {
 
 // NovelNotFound means that no published or approved novel has the title.
 func NovelNotFound() *Error {
-	return &Error{
-		Code:   CodeNovelNotFound,
-		Detail: "No published or approved novel has this title, and this integration cannot create it.",
-	}
+	const detail = "No published or approved novel has this title, and this integration cannot create it."
+	return &Error{Code: CodeNovelNotFound, Detail: detail}
 }
 
 // NovelRejected means that staff rejected the title.
 func NovelRejected() *Error {
-	return &Error{
-		Code: CodeNovelRejected, Detail: "The staff of the host platform declined this title. It cannot be imported again.",
-	}
+	const detail = "The staff of the host platform declined this title. It cannot be imported again."
+	return &Error{Code: CodeNovelRejected, Detail: detail}
 }
 
 // AuthorBlocked means that staff blocked the author of a comment.
 func AuthorBlocked() *Error {
-	return &Error{
-		Code:   CodeAuthorBlocked,
-		Detail: "The staff of the host platform blocked this author. Their comments are not accepted.",
-	}
+	const detail = "The staff of the host platform blocked this author. Their comments are not accepted."
+	return &Error{Code: CodeAuthorBlocked, Detail: detail}
 }
 
 // RequestTimeout means that the body did not arrive in time.
@@ -130,31 +121,22 @@ func UnsupportedMediaType(got string) *Error {
 
 // RateLimited means that the integration has reached a limit of commands. The detail is about the limit per minute.
 func RateLimited(retryAfter time.Duration) *Error {
-	return &Error{
-		Code: CodeRateLimited,
-		Detail: "The limit of requests per minute is reached. Repeat the request with the same Idempotency-Key after " +
-			"the time in Retry-After.",
-		RetryAfter: retryAfter,
-	}
+	const detail = "The limit of requests per minute is reached. Repeat the request with the same Idempotency-Key after " +
+		"the time in Retry-After."
+	return &Error{Code: CodeRateLimited, Detail: detail, RetryAfter: retryAfter}
 }
 
 // QueriesLimited means that the integration has reached a limit of queries.
 func QueriesLimited(retryAfter time.Duration) *Error {
-	return &Error{
-		Code:       CodeRateLimited,
-		Detail:     "The limit of queries is reached. Repeat the request after the time in Retry-After.",
-		RetryAfter: retryAfter,
-	}
+	return RateLimited(retryAfter).WithDetail(
+		"The limit of queries is reached. Repeat the request after the time in Retry-After.")
 }
 
 // Unavailable means that the service cannot respond now, or does not know the outcome of the command.
 func Unavailable(retryAfter time.Duration) *Error {
-	return &Error{
-		Code: CodeUnavailable,
-		Detail: "The service cannot answer now. Repeat the request after the time in Retry-After, with the same " +
-			"Idempotency-Key if it has one.",
-		RetryAfter: retryAfter,
-	}
+	const detail = "The service cannot answer now. Repeat the request after the time in Retry-After, with the same " +
+		"Idempotency-Key if it has one."
+	return &Error{Code: CodeUnavailable, Detail: detail, RetryAfter: retryAfter}
 }
 
 // ReadersOnly is the Unavailable of a service that only serves readers, until its database server is promoted.
@@ -176,17 +158,12 @@ func Gone() *Error {
 
 // MethodNotAllowed lists the methods of the path.
 func MethodNotAllowed(allow ...string) *Error {
-	return &Error{
-		Code:   CodeMethodNotAllowed,
-		Detail: "The address exists, but not for this method. Allowed: " + strings.Join(allow, ", ") + ".",
-		Allow:  allow,
-	}
+	detail := "The address exists, but not for this method. Allowed: " + strings.Join(allow, ", ") + "."
+	return &Error{Code: CodeMethodNotAllowed, Detail: detail, Allow: allow}
 }
 
 // Forbidden means that the key is valid but not for this operation.
-func Forbidden(detail string) *Error {
-	return &Error{Code: CodeForbidden, Detail: detail}
-}
+func Forbidden(detail string) *Error { return &Error{Code: CodeForbidden, Detail: detail} }
 
 // InvalidTransition means that a novel, a post or an author cannot move to this state.
 func InvalidTransition(detail string) *Error {
@@ -194,17 +171,12 @@ func InvalidTransition(detail string) *Error {
 }
 
 // Conflict means that the request conflicts with the current state.
-func Conflict(detail string) *Error {
-	return &Error{Code: CodeConflict, Detail: detail}
-}
+func Conflict(detail string) *Error { return &Error{Code: CodeConflict, Detail: detail} }
 
 // Internal is a 500. The client does not see the cause.
 func Internal(cause error) *Error {
-	return &Error{
-		Code:   CodeInternal,
-		Detail: "The service failed because of a defect. Report the request ID to its operators.",
-		cause:  cause,
-	}
+	const detail = "The service failed because of a defect. Report the request ID to its operators."
+	return &Error{Code: CodeInternal, Detail: detail, cause: cause}
 }
 
 // From returns the *Error in err's chain, or Internal(err); nil for nil.
@@ -282,7 +254,7 @@ type body struct {
 func (e *Error) JSON(requestID string) []byte {
 	k := e.Code.kind()
 	out := body{
-		Type: "about:blank", Title: k.title, Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
+		Type: "about:blank", Title: e.Code.Title(), Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
 		Retryable: k.retryable, Errors: e.Fields,
 	}
 	if len(e.Fields) > 0 {
