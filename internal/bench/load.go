@@ -230,19 +230,23 @@ func (c *client) comment(now time.Time) (failure string, err error) {
 		return "", err
 	case status != http.StatusCreated:
 		return "status " + strconv.Itoa(status), nil
-	case c.ordinal%sampling == 1:
-		var post struct {
-			Created               bool
-			PostID, ThreadID, URL string
-			ParentPostID          *string
-		}
-		if json.Unmarshal(body, &post) != nil || !post.Created || post.PostID == "" || post.ThreadID == "" ||
-			post.URL == "" || (post.ParentPostID != nil) != reply {
-			return "unexpected body: " + string(body), nil
-		}
+	case c.ordinal%sampling == 1 && !isAccepted(body, reply):
+		return "unexpected body: " + string(body), nil
 	}
 	c.load.newest[title].Store(id)
 	return "", nil
+}
+
+// isAccepted reports whether a body is the answer to an accepted comment: it names a parent if the comment is a reply.
+func isAccepted(body []byte, reply bool) bool {
+	var post struct {
+		Created               bool
+		PostID, ThreadID, URL string
+		ParentPostID          *string
+	}
+	err := json.Unmarshal(body, &post)
+	return err == nil && post.Created && post.PostID != "" && post.ThreadID != "" && post.URL != "" &&
+		(post.ParentPostID != nil) == reply
 }
 
 // newCommentID packs the round, the connection and the ordinal number of a comment into 64 bits.
