@@ -226,7 +226,7 @@ var allowed = strings.Fields(`html head meta title link body a header nav main h
 	article section time bdi img code details summary`)
 
 var allowedAttributes = strings.Fields(`lang charset name content property rel href type class aria-label aria-current aria-labelledby id tabindex
-	action method role for value maxlength dir src alt loading decoding referrerpolicy width height datetime inputmode placeholder size pattern title open aria-hidden viewbox viewBox preserveaspectratio preserveAspectRatio`)
+	action method role for value maxlength dir src alt loading decoding referrerpolicy width height datetime inputmode placeholder data-letter size pattern title open aria-hidden viewbox viewBox preserveaspectratio preserveAspectRatio`)
 
 // checkPage parses a page and checks the rules for every page.
 func checkPage(t testing.TB, w *world, path string) []element {

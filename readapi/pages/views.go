@@ -31,8 +31,8 @@ type novelView struct {
 	Last                 *moment // when the latest comment was written
 }
 
-// cover is the picture of a novel, in front of a letter that shows without one, or with a broken one. Browsers show
-// nothing in place of a broken picture with an empty alt.
+// cover is the picture of a novel. Without one, or with a broken one, the letter shows; the style sheet covers the icon
+// that browsers show in place of a broken picture.
 type cover struct {
 	Image, Letter, Size string
 	Hue                 int // number of a colour in the style sheet, the same for a novel everywhere
