@@ -21,9 +21,9 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands"
-	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/auth"
 )
 
 // TestTimeout blocks each dependency of a request in turn: the answer is a 503 in time.
@@ -57,57 +57,6 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// TestRevocationDuringASlowBody: what the key may do ends while the body arrives. Nothing is stored.
-func TestRevocationDuringASlowBody(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		end    func(f *fake) error
-		status int
-	}{
-		"key":         {func(*fake) error { return access.ErrUnknown }, http.StatusUnauthorized},
-		"integration": {func(f *fake) error { f.integration.Enabled = false; return nil }, http.StatusForbidden},
-		"capability":  {func(f *fake) error { f.integration.CanPost = false; return nil }, http.StatusForbidden},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f := newFake()
-			var arrived atomic.Bool
-			f.authenticate = func(context.Context) error {
-				if arrived.Load() {
-					return test.end(f)
-				}
-				return nil
-			}
-			now := func() time.Time {
-				if arrived.Load() {
-					return time.Unix(1, 0)
-				}
-				return time.Unix(0, 0)
-			}
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, postPath,
-				readerFunc(func(p []byte) (int, error) {
-					arrived.Store(true)
-					return copy(p, postBody), io.EOF
-				}))
-			for name, value := range map[string]string{
-				"Authorization": "Bearer key", "Content-Type": "application/json", "Idempotency-Key": "k",
-			} {
-				r.Header.Set(name, value)
-			}
-			w := httptest.NewRecorder()
-			routes(newAPI(f, time.Minute, now)).ServeHTTP(w, r)
-			if w.Code != test.status || f.calls.Load() != 0 {
-				t.Errorf("%d %s, %d calls of the committer", w.Code, w.Body, f.calls.Load())
-			}
-		})
-	}
-}
-
-type readerFunc func(p []byte) (int, error)
-
-// Read implements io.Reader.
-func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
-
 // TestErrors maps every error to a problem, wherever it arises.
 func TestErrors(t *testing.T) {
 	t.Parallel()
@@ -131,9 +80,9 @@ func TestErrors(t *testing.T) {
 		"authentication": {
 			func(f *fake, err error) { f.authenticate = func(context.Context) error { return err } },
 			[]row{
-				{access.ErrMalformed, 401, "unauthorized", ""},
-				{access.ErrUnknown, 401, "unauthorized", ""},
-				{access.ErrExpired, 401, "unauthorized", ""},
+				{auth.ErrMalformed, 401, "unauthorized", ""},
+				{auth.ErrUnknown, 401, "unauthorized", ""},
+				{auth.ErrExpired, 401, "unauthorized", ""},
 			},
 		},
 		"committer": {func(f *fake, err error) {

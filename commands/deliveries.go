@@ -16,7 +16,6 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands/ratelimit"
-	"novelgate/commands/request"
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
@@ -69,27 +68,20 @@ type recordedDelivery struct {
 	recordedAt time.Time
 }
 
-func (a *API) deliveryRoute() *route {
-	return &route{
-		method: http.MethodGet, handle: a.delivery,
-		path: "/api/integrations/deliveries/{idempotencyKey:(?s:.*)}", // a key may hold slashes
-	}
-}
-
 // delivery handles GET /api/integrations/deliveries/{idempotencyKey}. It looks up only sources of the calling
 // integration, so an integration never sees deliveries of another one.
-func (a *API) delivery(ctx context.Context, in *input) (*output, error) {
-	operation, err := operationIn(in.request)
+func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
+	operation, err := operationIn(c.Request)
 	if err != nil {
 		return nil, err
 	}
-	key, wrong := request.ParseKey(mux.Vars(in.request)["idempotencyKey"])
+	key, wrong := httpkit.ParseKey(mux.Vars(c.Request)["idempotencyKey"])
 	if wrong != "" {
 		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
 	}
 
-	postID := uuid.NullUUID{UUID: events.PostID(in.IntegrationID, key), Valid: operation == ratelimit.Posts}
-	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, in.IntegrationID},
+	postID := uuid.NullUUID{UUID: events.PostID(c.Caller.IntegrationID, key), Valid: operation == ratelimit.Posts}
+	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, c.Caller.IntegrationID},
 		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
 			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
 			return d, err
@@ -128,18 +120,18 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 // operationWanted is the error text for any other name.
 const operationWanted = "must be novels or posts"
 
-func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
+func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (*answer, error) {
 	n, reason, err := a.currentNovel(ctx, recorded.streamID)
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: novelDelivery{
+	return &answer{Body: novelDelivery{
 		Operation: ratelimit.Novels, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
 		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Novel(n.Slug), State: n.State, Reason: reason,
 	}}, nil
 }
 
-func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (*output, error) {
+func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (*answer, error) {
 	imported, err := events.DecodeAs[events.PostImported](recorded.stored)
 	if err != nil {
 		return nil, err
@@ -161,7 +153,7 @@ func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDel
 	if visibility.State == post.Hidden {
 		response.Reason = &visibility.Reason
 	}
-	return &output{status: http.StatusOK, body: response}, nil
+	return &answer{Body: response}, nil
 }
 
 // postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
@@ -234,24 +226,17 @@ var (
 	reconcilePostsSQL string
 )
 
-func (a *API) reconcileRoute() *route {
-	return &route{
-		method: http.MethodPost, path: "/api/integrations/deliveries/reconcile", maxBody: maxReconcileBody,
-		handle: a.reconcile,
-	}
-}
-
 // reconcile handles POST /api/integrations/deliveries/reconcile.
-func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
-	body, err := decodeReconcile(in.body)
+func (a *API) reconcile(ctx context.Context, c *call) (*answer, error) {
+	body, err := decodeReconcile(c.Body)
 	if err != nil {
 		return nil, err
 	}
-	sql, args := reconcileNovelsSQL, []any{body.keys, in.IntegrationID}
+	sql, args := reconcileNovelsSQL, []any{body.keys, c.Caller.IntegrationID}
 	if body.operation == ratelimit.Posts {
 		postIDs := make([]uuid.UUID, len(body.keys))
 		for i, key := range body.keys {
-			postIDs[i] = events.PostID(in.IntegrationID, key)
+			postIDs[i] = events.PostID(c.Caller.IntegrationID, key)
 		}
 		sql, args = reconcilePostsSQL, []any{body.keys, postIDs}
 	}
@@ -269,7 +254,7 @@ func (a *API) reconcile(ctx context.Context, in *input) (*output, error) {
 			response.Missing = append(response.Missing, body.sent[i])
 		}
 	}
-	return &output{status: http.StatusOK, body: response}, nil
+	return &answer{Body: response}, nil
 }
 
 // reconciliation is a validated body: distinct keys, each with the spelling in which it was first sent.
@@ -294,7 +279,7 @@ func decodeReconcile(body []byte) (reconciliation, error) {
 	}
 	seen := map[string]bool{}
 	o.Texts("idempotencyKeys", true, 1, maxReconcileKeys, func(field, sent string) {
-		key, wrong := request.ParseKey(sent)
+		key, wrong := httpkit.ParseKey(sent)
 		switch {
 		case wrong != "":
 			o.Fail(field, "%s", wrong)

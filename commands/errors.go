@@ -2,7 +2,6 @@ package commands
 
 import (
 	"errors"
-	"time"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
@@ -13,9 +12,6 @@ import (
 	"novelgate/internal/problem"
 )
 
-// shareRetryAfter is the Retry-After when an integration has reached its fair share.
-const shareRetryAfter = time.Second
-
 // Problem maps the errors of commands to problems. It returns nil for any other error.
 func Problem(err error) *problem.Error {
 	var limited *committer.RateLimitedError
@@ -24,9 +20,7 @@ func Problem(err error) *problem.Error {
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
 			problem.Sentence(limited) + " Repeat the request with the same Idempotency-Key after the time in Retry-After.")
 	case errors.Is(err, ratelimit.ErrShareExceeded):
-		return problem.RateLimited(shareRetryAfter).WithDetail(
-			"Too many commands of this integration are under way. Repeat the request with the same Idempotency-Key after the " +
-				"time in Retry-After.").WithCause(err)
+		return problem.TooManyRequests(httpkit.RetryAfter).WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
 		return problem.NovelRejected()
 	case errors.Is(err, post.ErrNovelPending):

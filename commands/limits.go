@@ -2,130 +2,77 @@ package commands
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
-	"golang.org/x/time/rate"
 
-	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
-	"novelgate/internal/httpkit"
-	"novelgate/internal/problem"
+	"novelgate/internal/auth"
 )
 
-// Limits on the queries of one integration in one replica. They protect the other partners and are not part of the
-// specification, so replicas count separately.
-const (
-	queriesPerWindow  = 200
-	queryWindow       = 10 * time.Second
-	concurrentQueries = 8
-	waitingQueries    = 64 // waiting to run
-	concurrentStreams = 4  // a streamed answer may take as long as the client reads
-)
-
-// queryLimits limits the queries of each integration, so that one does not slow the others. Create it with
-// newQueryLimits.
-type queryLimits struct {
-	now     func() time.Time
-	rates   httpkit.Rates
-	running *ratelimit.Shares // concurrent queries
-	streams *ratelimit.Shares // concurrent streams
-}
-
-func newQueryLimits(now func() time.Time) *queryLimits {
-	return &queryLimits{
-		now: now, running: ratelimit.NewShares(concurrentQueries, waitingQueries),
-		streams: ratelimit.NewShares(concurrentStreams, 0),
+// Limits shows the limits per minute of integrations, as this replica knows them.
+type Limits struct {
+	Limiter interface {
+		Status(k ratelimit.Key, limit int) ratelimit.Decision
 	}
 }
 
-// tokens returns the token bucket of an integration's queries.
-func (q *queryLimits) tokens(integration uuid.UUID) *rate.Limiter {
-	return q.rates.Of(integration, rate.Every(queryWindow/queriesPerWindow), queriesPerWindow)
+// SetHeaders sets the headers of answers to queries: all limits of the integration.
+func (l Limits) SetHeaders(h http.Header, caller *auth.Integration) {
+	l.setHeaders(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
 }
 
-// enter waits until a query may run, or fails with a *problem.Error. After nil the caller must call running.Return.
-func (q *queryLimits) enter(ctx context.Context, integration uuid.UUID) error {
-	if !q.tokens(integration).AllowN(q.now(), 1) {
-		return problem.QueriesLimited(queryWindow / queriesPerWindow)
-	}
-	if err := q.running.Take(ctx, integration); err != nil {
-		return problem.QueriesLimited(shareRetryAfter).WithCause(err)
-	}
-	return nil
-}
-
-// status returns the tokens left in an integration's bucket, and the time until the bucket is full.
-func (q *queryLimits) status(integration uuid.UUID) (remaining int, reset time.Duration) {
-	tokens := max(0, q.tokens(integration).TokensAt(q.now()))
-	return int(math.Floor(tokens)), time.Duration((queriesPerWindow - tokens) / queriesPerWindow * float64(queryWindow))
-}
-
-// setRateLimit sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers) for operations: q is the
-// limit, w the window in seconds, r the remaining permits, t the seconds until all permits are available again. The
-// header names are in Go's canonical form.
-func (a *API) setRateLimit(h http.Header, caller *access.Integration, operations ...ratelimit.Operation) {
-	h.Del("Ratelimit-Policy")
-	h.Del("Ratelimit")
+// setHeaders sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window in
+// seconds, r the remaining permits, t the seconds until all permits are available again.
+func (l Limits) setHeaders(h http.Header, caller *auth.Integration, operations ...ratelimit.Operation) {
+	var policy, current strings.Builder
 	for _, operation := range operations {
-		limit, ok := perMinute(caller, operation)
-		if !ok {
+		found := l.of(caller, operation)
+		if found == nil {
 			continue
 		}
-		status := a.Limiter.Status(ratelimit.Key{Integration: caller.IntegrationID, Operation: operation}, limit)
-		addRateLimit(h, string(operation), limit, ratelimit.Window, status.Remaining, status.Reset)
-	}
-}
-
-// setCommandLimits sets the headers of a command: the limits of its route.
-func (a *API) setCommandLimits(h http.Header, in *input, rt *route) {
-	a.setRateLimit(h, in.Integration, rt.limits...)
-	if in.failure == rateLimited {
-		h.Set("Ratelimit", fmt.Sprintf(`"%s";r=0;t=%d`, rt.command, wholeSeconds(rateLimitedTime)))
-	}
-}
-
-// setQueryLimits sets the headers of a query: all limits of the integration and the limit of queries.
-func (a *API) setQueryLimits(h http.Header, caller *access.Integration) {
-	a.setRateLimit(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
-	remaining, reset := a.queries.status(caller.IntegrationID)
-	addRateLimit(h, "queries", queriesPerWindow, queryWindow, remaining, reset)
-}
-
-func addRateLimit(h http.Header, name string, limit int, window time.Duration, remaining int, reset time.Duration) {
-	add := func(field, parameters string) {
-		if before := h.Get(field); before != "" {
-			parameters = before + ", " + parameters
+		if policy.Len() > 0 {
+			policy.WriteString(", ")
+			current.WriteString(", ")
 		}
-		h.Set(field, parameters)
+		policy.WriteString(`"` + string(operation) + `";q=` + strconv.Itoa(found.PerMinute) + ";w=" +
+			strconv.Itoa(int(ratelimit.Window/time.Second)))
+		current.WriteString(`"` + string(operation) + `";r=` + strconv.Itoa(found.Remaining) + ";t=" +
+			strconv.Itoa(found.ResetSeconds))
 	}
-	add("Ratelimit-Policy", `"`+name+`";q=`+strconv.Itoa(limit)+";w="+strconv.Itoa(int(window/time.Second)))
-	add("Ratelimit", `"`+name+`";r=`+strconv.Itoa(remaining)+";t="+strconv.Itoa(wholeSeconds(reset)))
+	// The names in Go's canonical form.
+	h["Ratelimit-Policy"], h["Ratelimit"] = []string{policy.String()}, []string{current.String()}
 }
 
-// perMinute returns an integration's limit of an operation, and false when it has none.
-func perMinute(caller *access.Integration, operation ratelimit.Operation) (limit int, ok bool) {
+// limitResponse is a limit in any 60 seconds and its current use.
+type limitResponse struct {
+	PerMinute    int `json:"perMinute"`
+	Remaining    int `json:"remaining"`    // as known to this replica
+	ResetSeconds int `json:"resetSeconds"` // until all permits are available again, rounded up
+}
+
+// of returns the limit of an operation, nil when there is none.
+func (l Limits) of(caller *auth.Integration, operation ratelimit.Operation) *limitResponse {
+	var limit int
 	switch operation {
 	case ratelimit.Posts:
-		return caller.PostsPerMinute, true
+		limit = caller.PostsPerMinute
 	case ratelimit.Novels:
-		return caller.NovelsPerMinute, true
+		limit = caller.NovelsPerMinute
 	case ratelimit.Lines:
-		return caller.LinesPerMinute, true
+		limit = caller.LinesPerMinute
 	case ratelimit.NovelUpdates:
-		if caller.NovelUpdatesPerMinute != nil {
-			return *caller.NovelUpdatesPerMinute, true
+		if caller.NovelUpdatesPerMinute == nil {
+			return nil
 		}
+		limit = *caller.NovelUpdatesPerMinute
 	}
-	return 0, false
+	status := l.Limiter.Status(ratelimit.Key{Integration: caller.IntegrationID, Operation: operation}, limit)
+	return &limitResponse{limit, status.Remaining, int((status.Reset + time.Second - 1) / time.Second)}
 }
-
-// wholeSeconds rounds up.
-func wholeSeconds(d time.Duration) int { return int((d + time.Second - 1) / time.Second) }
 
 // meResponse is the response with the settings and limits of an integration.
 type meResponse struct {
@@ -139,51 +86,30 @@ type meResponse struct {
 		ExpiresAt *time.Time `json:"expiresAt"` // nil: never
 	} `json:"key"` // of this request
 	Limits struct {
-		Posts  limitResponse `json:"posts"`
-		Novels limitResponse `json:"novels"`
-		// NovelUpdates is nil for no limit.
-		NovelUpdates *limitResponse `json:"novelUpdates"`
-		Lines        limitResponse  `json:"lines"` // of bulk imports
+		Posts        *limitResponse `json:"posts"`
+		Novels       *limitResponse `json:"novels"`
+		NovelUpdates *limitResponse `json:"novelUpdates"` // nil: no limit
+		Lines        *limitResponse `json:"lines"`        // of bulk requests
 	} `json:"limits"`
 }
 
-// limitResponse is a limit in any 60 seconds and its current use.
-type limitResponse struct {
-	PerMinute    int `json:"perMinute"`
-	Remaining    int `json:"remaining"`    // as known to this replica
-	ResetSeconds int `json:"resetSeconds"` // until all permits are available again, rounded up
-}
-
-func (a *API) meRoute() *route {
-	return &route{method: http.MethodGet, path: "/api/integrations/me", handle: a.me}
-}
-
 // me handles GET /api/integrations/me.
-func (a *API) me(_ context.Context, in *input) (*output, error) {
-	response := meResponse{IntegrationID: in.IntegrationID, Name: in.Name, Enabled: in.Enabled, Review: in.Review}
-	response.Key.KeyID, response.Key.ExpiresAt = in.KeyID, in.KeyExpiresAt
-	if in.CanCreateNovels {
-		response.Capabilities = append(response.Capabilities, string(ratelimit.Novels))
+func (a *API) me(_ context.Context, c *call) (*answer, error) {
+	i := c.Caller
+	body := meResponse{
+		IntegrationID: i.IntegrationID, Name: i.Name, Enabled: i.Enabled, Review: i.Review, Capabilities: []string{},
 	}
-	if in.CanPost {
-		response.Capabilities = append(response.Capabilities, string(ratelimit.Posts))
+	body.Key.KeyID, body.Key.ExpiresAt = i.KeyID, i.KeyExpiresAt
+	if i.CanCreateNovels {
+		body.Capabilities = append(body.Capabilities, "novels")
 	}
-	if in.CanImport {
-		response.Capabilities = append(response.Capabilities, "import")
+	if i.CanPost {
+		body.Capabilities = append(body.Capabilities, "posts")
 	}
-	response.Limits.Posts = *a.limitOf(in, ratelimit.Posts)
-	response.Limits.Novels = *a.limitOf(in, ratelimit.Novels)
-	response.Limits.NovelUpdates = a.limitOf(in, ratelimit.NovelUpdates)
-	response.Limits.Lines = *a.limitOf(in, ratelimit.Lines)
-	return &output{status: http.StatusOK, body: response}, nil
-}
-
-// limitOf returns a limit with its current use, nil when there is none.
-func (a *API) limitOf(in *input, operation ratelimit.Operation) *limitResponse {
-	limit, ok := perMinute(in.Integration, operation)
-	if !ok {
-		return nil
+	if i.CanImport {
+		body.Capabilities = append(body.Capabilities, "import")
 	}
-	status := a.Limiter.Status(ratelimit.Key{Integration: in.IntegrationID, Operation: operation}, limit)
-	return &limitResponse{PerMinute: limit, Remaining: status.Remaining, ResetSeconds: wholeSeconds(status.Reset)}
+	body.Limits.Posts, body.Limits.Novels = a.Limits.of(i, ratelimit.Posts), a.Limits.of(i, ratelimit.Novels)
+	body.Limits.NovelUpdates, body.Limits.Lines = a.Limits.of(i, ratelimit.NovelUpdates), a.Limits.of(i, ratelimit.Lines)
+	return &answer{Body: body}, nil
 }

@@ -7,19 +7,15 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/testdb"
 )
 
 const (
@@ -40,19 +36,19 @@ var inquiries = []struct{ method, path, body string }{
 func TestMe(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*access.Integration)
+		change func(*auth.Integration)
 		want   map[string]any
 	}{
 		"all capabilities": {
-			func(*access.Integration) {},
+			func(*auth.Integration) {},
 			map[string]any{"enabled": true, "review": false, "capabilities": []any{"novels", "posts", "import"}},
 		},
 		"under review, posts alone": {
-			func(p *access.Integration) { p.Review, p.CanCreateNovels, p.CanImport = true, false, false },
+			func(p *auth.Integration) { p.Review, p.CanCreateNovels, p.CanImport = true, false, false },
 			map[string]any{"enabled": true, "review": true, "capabilities": []any{"posts"}},
 		},
 		"nothing": {
-			func(p *access.Integration) {
+			func(p *auth.Integration) {
 				p.CanPost, p.CanCreateNovels, p.CanImport = false, false, false
 				p.KeyExpiresAt = new(time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC))
 			},
@@ -76,17 +72,16 @@ func TestMe(t *testing.T) {
 				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,
 				"lines": map[string]any{"perMinute": 70., "remaining": 3., "resetSeconds": 2.},
 			}
-			now := time.Now() // of a clock that stands still: 50 ms later the bucket of queries is full again
-			handler := routes(newAPI(f, time.Minute, func() time.Time { return now }))
+			handler := routes(newAPI(f, time.Minute, time.Now))
 			got := send(t, handler, http.MethodGet, mePath, "", "Content-Type", "")
 			if diff := cmp.Diff(tc.want, got.body); got.status != http.StatusOK || diff != "" {
 				t.Errorf("status %d (-want +got)\n%s", got.status, diff)
 			}
-			if limit := got.header.Get("RateLimit"); limit != `"posts";r=3;t=2, "novels";r=3;t=2, "lines";r=3;t=2, "queries";r=199;t=1` {
+			if limit := got.header.Get("RateLimit"); limit != `"posts";r=3;t=2, "novels";r=3;t=2, "lines";r=3;t=2` {
 				t.Errorf("RateLimit: %s", limit)
 			}
 			if policy := got.header.Get("RateLimit-Policy"); policy !=
-				`"posts";q=60;w=60, "novels";q=5;w=60, "lines";q=70;w=60, "queries";q=200;w=10` {
+				`"posts";q=60;w=60, "novels";q=5;w=60, "lines";q=70;w=60` {
 				t.Errorf("RateLimit-Policy: %s", policy)
 			}
 		})
@@ -120,12 +115,6 @@ func TestInquiriesRefused(t *testing.T) {
 		"delivery, posted": {"POST", deliveries + "k?operation=posts", "", 405, "method_not_allowed", "", nil},
 		"me, posted":       {"POST", mePath, "", 405, "method_not_allowed", "", nil},
 
-		"reconcile as text": {
-			"POST", reconcilePath, keys(`["k"]`), 415, "unsupported_media_type", "", []string{"Content-Type", "text/plain"},
-		},
-		"reconcile too large": {
-			"POST", reconcilePath, keys(`["k"]`) + strings.Repeat(" ", 512<<10), 413, "payload_too_large", "", nil,
-		},
 		"reconcile other case": {
 			"POST", reconcilePath, `{"operation":"posts","idempotencykeys":["k"]}`, 400, "invalid_request", "idempotencykeys",
 			nil,
@@ -151,12 +140,6 @@ func TestInquiriesRefused(t *testing.T) {
 			"POST", reconcilePath, keys(`["a\u0000"]`), 400, "invalid_request", "idempotencyKeys[0]", nil,
 		},
 
-		"resolve as text": {
-			"POST", resolvePath, novelBody, 415, "unsupported_media_type", "", []string{"Content-Type", ""},
-		},
-		"resolve too large": {
-			"POST", resolvePath, novelBody + strings.Repeat(" ", 32<<10), 413, "payload_too_large", "", nil,
-		},
 		"resolve without a title": {"POST", resolvePath, "{}", 400, "invalid_request", "novel", nil},
 		"resolve a bad field": {
 			"POST", resolvePath, `{"novel":"A","genres":[1]}`, 400, "invalid_request", "genres[0]", nil,
@@ -183,9 +166,9 @@ func TestInquiriesRefused(t *testing.T) {
 
 func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*access.Integration){
-		"disabled":           func(p *access.Integration) { p.Enabled = false },
-		"without capability": func(p *access.Integration) { p.CanCreateNovels = false },
+	for name, change := range map[string]func(*auth.Integration){
+		"disabled":           func(p *auth.Integration) { p.Enabled = false },
+		"without capability": func(p *auth.Integration) { p.CanCreateNovels = false },
 	} {
 		f := newFake()
 		change(&f.integration)
@@ -275,128 +258,4 @@ func serveDB(f *fake, timeout time.Duration, db database.DB) http.Handler {
 	api := newAPI(f, timeout, time.Now)
 	api.DB = db
 	return routes(api)
-}
-
-// TestRateOfQueries sends queries as fast as possible, with a fake clock.
-func TestRateOfQueries(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	var elapsed atomic.Int64
-	start := time.Now()
-	handler := routes(newAPI(f, time.Minute, func() time.Time { return start.Add(time.Duration(elapsed.Load())) }))
-	ask := func() reply {
-		t.Helper()
-		return send(t, handler, http.MethodGet, mePath, "")
-	}
-	limited := func() {
-		t.Helper()
-		got := ask()
-		if got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
-			got.header.Get("Retry-After") != "1" {
-			t.Errorf("beyond the rate: %+v", got)
-		}
-		if limit := got.header.Get("RateLimit"); limit != `"posts";r=0;t=0, "novels";r=0;t=0, "lines";r=0;t=0, "queries";r=0;t=10` {
-			t.Errorf("RateLimit beyond the rate: %s", limit)
-		}
-	}
-	for i := range 200 {
-		if got := ask(); got.status != http.StatusOK {
-			t.Fatalf("query %d: %+v", i+1, got)
-		}
-	}
-	limited()
-	for _, command := range []struct{ path, body string }{{postPath, postBody}, {novelPath, novelBody}} {
-		if got := send(t, handler, http.MethodPost, command.path, command.body); got.status >= http.StatusBadRequest {
-			t.Errorf("a command: %+v", got)
-		}
-	}
-	flooder := f.integration.IntegrationID
-	f.integration.IntegrationID = uuid.New()
-	if got := ask(); got.status != http.StatusOK {
-		t.Errorf("another integration: %+v", got)
-	}
-	f.integration.IntegrationID = flooder
-	elapsed.Store(int64(time.Second)) // Retry-After is never early
-	for i := range 20 {
-		if got := ask(); got.status != http.StatusOK {
-			t.Errorf("query %d after a second: %+v", i+1, got)
-		}
-	}
-	limited()
-}
-
-// TestRefusalsAreHeldBack sends refused requests as fast as possible, with a fake clock.
-func TestRefusalsAreHeldBack(t *testing.T) {
-	t.Parallel()
-	f := newFake()
-	unknown := access.ErrUnknown
-	f.authenticate = func(context.Context) error { return unknown }
-	now := time.Now()
-	handler := routes(newAPI(f, time.Minute, func() time.Time { return now }))
-	refused := func(status int) time.Duration {
-		t.Helper()
-		start := time.Now()
-		if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != status {
-			t.Errorf("%+v, want %d", got, status)
-		}
-		return time.Since(start)
-	}
-	for range 100 {
-		refused(http.StatusUnauthorized)
-	}
-	if took := refused(http.StatusUnauthorized); took < time.Second {
-		t.Errorf("the refusal after a hundred took %v, want a second", took)
-	}
-	unknown = nil
-	if got := send(t, handler, http.MethodPost, postPath, postBody); got.status != http.StatusCreated {
-		t.Errorf("an integration beside the flood: %+v", got)
-	}
-	f.integration.Enabled = false
-	for range 100 {
-		refused(http.StatusForbidden)
-	}
-	if took := refused(http.StatusForbidden); took < time.Second {
-		t.Errorf("the refusal of an integration after a hundred took %v, want a second", took)
-	}
-}
-
-// stuck is a database that answers only when released.
-type stuck struct {
-	database.DB
-	asked    atomic.Int64
-	released chan struct{}
-}
-
-func (s *stuck) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
-	s.asked.Add(1)
-	<-s.released
-	return failedBatch{err: context.DeadlineExceeded}
-}
-
-// TestQueriesUnderWay: one integration queries a database that does not answer.
-func TestQueriesUnderWay(t *testing.T) {
-	t.Parallel()
-	f, db := newFake(), &stuck{released: make(chan struct{})}
-	handler := serveDB(f, time.Second, db) // the ninth query waits for it
-	var wg sync.WaitGroup
-	ask := func() {
-		if got := send(t, handler, http.MethodPost, reconcilePath,
-			inquiries[2].body); got.status != http.StatusServiceUnavailable {
-			t.Errorf("a query whose turn came: %+v", got)
-		}
-	}
-	for range 8 {
-		wg.Go(ask)
-	}
-	testdb.Eventually(t, "eight are under way", func() bool { return db.asked.Load() == 8 })
-	if got := send(t, handler, http.MethodPost, reconcilePath,
-		inquiries[2].body); got.status != http.StatusTooManyRequests || got.body["code"] != "rate_limited" ||
-		got.header.Get("Retry-After") != "1" {
-		t.Errorf("the ninth, when its time was up: %+v", got)
-	}
-	f.integration.IntegrationID = uuid.New() // the fake reads it at authentication, which all earlier requests have passed
-	wg.Go(ask)
-	testdb.Eventually(t, "another integration asks", func() bool { return db.asked.Load() == 9 })
-	close(db.released)
-	wg.Wait()
 }

@@ -22,14 +22,14 @@ type readiness struct {
 	first, last time.Time // failures since the latest success; first is zero without any
 }
 
-// record records the outcome of a command. It ignores refusals and internal errors.
-func (r *readiness) record(now time.Time, err error, code problem.Code) {
+// record records the outcome of a command, "" for a success. It ignores refusals and internal errors.
+func (r *readiness) record(now time.Time, code problem.Code) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case err == nil:
+	switch code {
+	case "":
 		r.first = time.Time{}
-	case code == problem.CodeUnavailable:
+	case problem.CodeUnavailable:
 		if r.first.IsZero() || now.Sub(r.last) > readyAgainAfter {
 			r.first = now
 		}
@@ -45,7 +45,7 @@ func (a *API) Failing() error {
 	r := &a.readiness
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first.IsZero() || r.last.Sub(r.first) < notReadyAfter || a.Now().Sub(r.last) > readyAgainAfter {
+	if r.first.IsZero() || r.last.Sub(r.first) < notReadyAfter || a.Partners.Now().Sub(r.last) > readyAgainAfter {
 		return nil
 	}
 	return ErrFailing

@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -44,17 +43,10 @@ const (
 //go:embed title.sql
 var titleSQL string
 
-func (a *API) resolveRoute() *route {
-	return &route{
-		method: http.MethodPost, path: "/api/integrations/resolve", maxBody: request.MaxBody, handle: a.resolve,
-		allowed: canCreateNovels, missing: cannotCreateNovels,
-	}
-}
-
 // resolve handles POST /api/integrations/resolve: the decision of an upsert without its effects. It refuses an invalid
 // body as an upsert does. A rejected title is not refused: the response names the rule.
-func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
-	body, err := request.DecodeNovel(in.body)
+func (a *API) resolve(ctx context.Context, c *call) (*answer, error) {
+	body, err := request.DecodeNovel(c.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -73,11 +65,11 @@ func (a *API) resolve(ctx context.Context, in *input) (*output, error) {
 		url := a.Addresses.Novel(n.Slug)
 		response.NovelID, response.Slug, response.URL = &n.ID, &n.Slug, &url
 	}
-	response.Rule, err = ruleFor(n, novel.Upsert{IntegrationID: in.IntegrationID, Review: in.Review, Title: body.Title})
+	response.Rule, err = ruleFor(n, novel.Upsert{IntegrationID: c.Caller.IntegrationID, Review: c.Caller.Review, Title: body.Title})
 	if err != nil {
 		return nil, err
 	}
-	return &output{status: http.StatusOK, body: response}, nil
+	return &answer{Body: response}, nil
 }
 
 // ruleFor returns the rule that applies to an upsert of a novel. The aggregate decides, as it does for the command.

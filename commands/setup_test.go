@@ -21,11 +21,11 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands"
-	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/staff"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -37,18 +37,18 @@ type fake struct {
 	authenticate func(context.Context) error
 	execute      func(context.Context, *committer.Command) (committer.Result, error)
 	status       ratelimit.Decision
-	integration  access.Integration
+	integration  auth.Integration
 	calls        atomic.Int64 // of the committer
 }
 
 func newFake() *fake {
-	return &fake{integration: access.Integration{
+	return &fake{integration: auth.Integration{
 		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, PostsPerMinute: 60,
 		NovelsPerMinute: 5, CanImport: true, LinesPerMinute: 70,
 	}}
 }
 
-func (f *fake) Authenticate(ctx context.Context, _ string) (*access.Integration, error) {
+func (f *fake) Authenticate(ctx context.Context, _ string) (*auth.Integration, error) {
 	if f.authenticate != nil {
 		if err := f.authenticate(ctx); err != nil {
 			return nil, err
@@ -94,30 +94,32 @@ var hostAddresses = httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.e
 
 // newAPI returns the API over a fake.
 func newAPI(f *fake, timeout time.Duration, now func() time.Time) *commands.API {
+	return newAPIWith(newKit(timeout, now), f)
+}
+
+func newAPIWith(kit *httpkit.Kit, f *fake) *commands.API {
+	partners := auth.NewPartners(kit, f.Authenticate)
+	limits := commands.Limits{Limiter: f}
+	partners.Headers = limits.SetHeaders
 	return &commands.API{
-		Kit: newKit(timeout, now), Keys: f, Committer: f, Limiter: f, Outcomes: commands.NewOutcomes(),
-		Addresses: hostAddresses,
+		Partners: partners, Committer: f, Limits: limits, Outcomes: commands.NewOutcomes(), Addresses: hostAddresses,
 	}
 }
 
-// routes returns the routes of an API, without metrics.
+// routes returns the routes of an API, wired as in the service.
 func routes(api *commands.API) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
 	api.Register(router)
-	return httpkit.WithRequestID(router)
+	return api.Partners.Handler(router, nil)
 }
 
-// serve returns the routes over a fake, wired as in the service, and their metrics.
+// serve returns the routes over a fake, and their metrics.
 func serve(t testing.TB, f *fake) (http.Handler, []prometheus.Collector) {
 	t.Helper()
-	metrics := httpkit.NewMetrics()
-	api := newAPI(f, time.Minute, time.Now)
-	router := mux.NewRouter().SkipClean(true)
-	router.Use(metrics.Middleware, api.RecoverPanics)
-	api.Register(router)
-	router.NotFoundHandler = metrics.Middleware(http.HandlerFunc(api.NotFound))
-	router.MethodNotAllowedHandler = metrics.Middleware(api.MethodNotAllowed(router))
-	return httpkit.WithRequestID(router), []prometheus.Collector{metrics, api.Outcomes}
+	kit := newKit(time.Minute, time.Now)
+	kit.Metrics = httpkit.NewMetrics()
+	api := newAPIWith(kit, f)
+	return routes(api), []prometheus.Collector{kit.Metrics, api.Outcomes}
 }
 
 // reply is an answer with its JSON body decoded.
@@ -156,7 +158,7 @@ func send(t testing.TB, handler http.Handler, method, path, body string, header 
 type service struct {
 	handler http.Handler
 	staff   *staff.Staff
-	keys    *access.Keys
+	keys    *auth.Keys
 	pool    *pgxpool.Pool
 }
 
@@ -175,12 +177,12 @@ func newService(t *testing.T) *service {
 	})
 	t.Cleanup(committed.Close)
 	s := &service{
-		pool: pools.General, keys: access.New(pools.Access, time.Now),
+		pool: pools.General, keys: auth.NewKeys(pools.Access, time.Now),
 		staff: &staff.Staff{Pool: pools.General, Actor: "staff:test", Now: time.Now},
 	}
 	api := &commands.API{
-		Kit: newKit(time.Minute, time.Now), Keys: s.keys, Committer: committed, Limiter: limiter, DB: pools.Read,
-		Outcomes:  commands.NewOutcomes(),
+		Partners:  auth.NewPartners(newKit(time.Minute, time.Now), s.keys.Authenticate),
+		Committer: committed, Limits: commands.Limits{Limiter: limiter}, DB: pools.Read, Outcomes: commands.NewOutcomes(),
 		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example"}),
 	}
 	s.handler = routes(api)

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 
+	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
 	"novelgate/internal/problem"
@@ -50,32 +50,34 @@ func NewSimulator() *Simulator {
 	return &Simulator{failed}
 }
 
-// execute executes a command. In a sandbox it also simulates the failure that the client asks for.
-func (a *API) execute(ctx context.Context, in *input, rt *route) (out *output, err error) {
-	failure := in.request.Header.Get(simulateHeader)
+// run executes a command. In a sandbox it also simulates the failure that the client asks for.
+func (a *API) run(
+	c *call, operation ratelimit.Operation, execute func() (*answer, committer.Result, error),
+) (found *answer, result committer.Result, err error) {
+	failure := c.Request.Header.Get(simulateHeader)
 	if failure == "" {
-		return rt.handle(ctx, in)
+		return execute()
 	}
 	if a.Simulator == nil {
-		return nil, problem.InvalidField(simulateHeader, "works only in a sandbox, with its keys (ngt_…)")
+		return nil, result, problem.InvalidField(simulateHeader, "works only in a sandbox, with its keys (ngt_…)")
 	}
 	if !slices.Contains([]string{unavailable, rateLimited, lostResponse, slow}, failure) {
-		return nil, problem.InvalidField(simulateHeader, "must be unavailable, rate_limited, lost_response or slow")
+		return nil, result,
+			problem.InvalidField(simulateHeader, "must be unavailable, rate_limited, lost_response or slow")
 	}
-	again, _ := a.Simulator.failed.ContainsOrAdd(failedCommand{in.IntegrationID, rt.command, in.key}, struct{}{})
-	if again {
-		return rt.handle(ctx, in)
+	command := failedCommand{c.Caller.IntegrationID, operation, c.Key}
+	if again, _ := a.Simulator.failed.ContainsOrAdd(command, struct{}{}); again {
+		return execute()
 	}
-	in.failure = failure
 	switch failure {
 	case unavailable:
-		return nil, problem.Unavailable(unavailableTime)
+		return nil, result, problem.Unavailable(unavailableTime)
 	case rateLimited:
-		return nil, problem.RateLimited(rateLimitedTime)
+		return nil, result, problem.RateLimited(rateLimitedTime)
 	}
-	if out, err = rt.handle(ctx, in); failure == lostResponse {
+	if found, result, err = execute(); failure == lostResponse {
 		panic(http.ErrAbortHandler)
 	}
-	eventlog.Sleep(in.request.Context(), slowTime) //nolint:contextcheck // longer than ctx; ends when the client leaves
-	return out, err
+	eventlog.Sleep(c.Request.Context(), slowTime) // longer than the time-out; ends when the client leaves
+	return found, result, err
 }

@@ -48,7 +48,7 @@ func (a *API) handler(read query) http.Handler {
 		}
 		body, err := read(ctx, r, parameters)
 		return func(w io.Writer) error { return json.MarshalWrite(w, body) }, err
-	}, a.Fail)
+	}, a.Refuse)
 }
 
 // novelBody is a novel with the members of SPEC 2.1 and 2.2.
@@ -310,7 +310,7 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 
 // RegisterOpenAPI adds the route of the interface description to router.
 func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
-	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Fail)).
+	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).
 		Methods(http.MethodGet, http.MethodHead)
 }
 

@@ -57,7 +57,7 @@ type file struct {
 func text(content []byte) file { return file{"text/plain; charset=utf-8", oneSecond, content} }
 
 func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error), missing string) http.Handler {
-	return l.Readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return l.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := l.WithTimeout(r.Context())
 		defer cancel()
 		found, err := read(ctx, r)
@@ -75,7 +75,7 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Access-Control-Allow-Origin", "*") // web pages of other sites may verify the ledger too
 		_, _ = w.Write(found.content)             // an error means that the client disconnected
-	}), l.Fail)
+	}), l.Refuse)
 }
 
 // checkpoint handles GET /ledger/checkpoint: the signed note of the served checkpoint.

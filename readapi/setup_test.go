@@ -90,8 +90,7 @@ func routes(
 		p.Site = site[0]
 	}
 	p.Register(router)
-	router.NotFoundHandler = p.Missing()
-	return httpkit.WithRequestID(router)
+	return kit.Handler(router, p.Missing())
 }
 
 // site returns the routes of w with what an operator has decided.

@@ -117,10 +117,10 @@ func (f SignerFlags) directory(dataDir string) ledger.Directory {
 // LedgerFlags configure how serve signs checkpoints. They have the prefix --ledger-.
 type LedgerFlags struct {
 	SignerFlags
-	Origin        string     `env:"ORIGIN" placeholder:"NAME" help:"Name that signs the ledger. Another name starts a new origin (default: the current one; at first the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
-	Witness       []*url.URL `env:"WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
-	WitnessKey    []string   `env:"WITNESS_KEY" placeholder:"KEY" help:"Public key of the witness, one for each --ledger-witness in the same order."`
-	Quorum        int        `env:"QUORUM" placeholder:"NUMBER" help:"Cosignatures that the served checkpoint should have. After 10 s without them the newest one is served (default: one of each witness)."`
+	Origin     string     `env:"ORIGIN" placeholder:"NAME" help:"Name that signs the ledger. Another name starts a new origin (default: the current one; at first the public URL without scheme, /ledger/ and 8 digits of the log's id)."`
+	Witness    []*url.URL `env:"WITNESS" placeholder:"URL" help:"Witness that cosigns checkpoints (C2SP tlog-witness): its submission prefix. Repeatable. Redirects are not followed."`
+	WitnessKey []string   `env:"WITNESS_KEY" placeholder:"KEY" help:"Public key of the witness, one for each --ledger-witness in the same order."`
+	Quorum     int        `env:"QUORUM" placeholder:"NUMBER" help:"Cosignatures that the served checkpoint should have. After 10 s without them the newest one is served (default: one of each witness)."`
 }
 
 // validate checks the flags before anything starts.

@@ -6,19 +6,17 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"net/http"
 	"net/url"
 	"os"
 	"runtime/debug"
 	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/net/netutil"
 
 	"novelgate/commands"
-	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/bulk"
 	"novelgate/commands/committer"
@@ -27,6 +25,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/events/relay"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/pgserver"
@@ -49,8 +48,8 @@ type serveCommand struct {
 	Site      siteFlags `embed:""`
 
 	RequestTimeout time.Duration `env:"NOVELGATE_REQUEST_TIMEOUT" default:"1900ms" help:"Time limit from the arrival of a request's body to its response; afterwards 503 (default: ${default})."`
-	Readers        int           `env:"NOVELGATE_READERS" default:"32" placeholder:"N" help:"Concurrent requests of readers (pages, their JSON, the ledger); others get 503 (default: ${default})."`
-	Connections    int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen. A connection beyond it takes the place of the one that has waited longest for its client (default: ${default})."`
+	Readers        int           `env:"NOVELGATE_READERS" default:"8" placeholder:"N" help:"Answers for readers (pages, their JSON, the ledger) that are made at the same time; other readers wait, and get 503 after --request-timeout (default: ${default})."`
+	Connections    int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen; others wait to be accepted (default: ${default})."`
 	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
 	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"20" placeholder:"N" help:"Maximum number of connections to the database (default: ${default})."`
@@ -140,13 +139,11 @@ func (c *serveCommand) Run(ctx context.Context, env *env) error {
 	s.metrics.MustRegister(database.NewPoolCollector(s.pools))
 	s.kit = &httpkit.Kit{
 		Logger: logger, Timeout: c.RequestTimeout, Now: env.now,
-		Readers:      registered(s.metrics, httpkit.NewReadLimit("public", c.Readers, 0, c.RequestTimeout)),
-		StaffReaders: registered(s.metrics, httpkit.NewReadLimit("staff", staffRequests, staffAnswers, c.RequestTimeout)),
-		Problems:     []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
+		Metrics:  registered(s.metrics, httpkit.NewMetrics()),
+		Readers:  registered(s.metrics, httpkit.NewReaders(c.Readers)),
+		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
 	}
-	requests := registered(s.metrics, httpkit.NewMetrics())
 	router := mux.NewRouter().SkipClean(true) // cleaning a path would redirect a POST
-	router.Use(requests.Middleware, s.kit.RecoverPanics)
 	health := &readapi.Health{Draining: s.draining.Load}
 
 	parts := []part{{"embedded database", always(db.watch)}}
@@ -168,20 +165,16 @@ func (c *serveCommand) Run(ctx context.Context, env *env) error {
 	}
 	s.metrics.MustRegister(database.NewReadyCollector(health.Probe))
 	reader := &readapi.Reader{DB: s.pools.Read}
-	p := &pages.Pages{
-		Kit: s.kit, Reader: reader, Addresses: s.addresses, Site: c.Site.site(c.Sandbox),
-	}
+	p := &pages.Pages{Kit: s.kit, Reader: reader, Addresses: s.addresses, Site: c.Site.site(c.Sandbox)}
 	register(router, health, p,
 		&readapi.API{Kit: s.kit, Reader: reader, Addresses: s.addresses},
 		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.
 		&readapi.Ledger{Kit: s.kit, Store: ledger.NewStore(s.pools.Read)})
 	readapi.RegisterOpenAPI(router, s.kit)
-	router.NotFoundHandler = requests.Middleware(p.Missing())
-	router.MethodNotAllowedHandler = requests.Middleware(s.kit.MethodNotAllowed(router))
 
 	parts = append(parts,
 		s.operations(opsListener, health),
-		s.requests(listener, registered(s.metrics, httpkit.NewConnections(c.Connections)), router, c.Sandbox))
+		s.requests(netutil.LimitListener(listener, c.Connections), s.kit.Handler(router, p.Missing()), c.Sandbox))
 	fmt.Fprintf(env.stdout, "Novelgate is listening on http://%s\n", listener.Addr())
 	fmt.Fprintf(env.stdout, "Operations (metrics, health, pprof) on http://%s\n", opsListener.Addr())
 	if !db.isStandby {
@@ -201,14 +194,14 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 ) {
 	pool := s.pools.General
 	s.metrics.MustRegister(projections.NewCollector(pool, s.now), ledger.NewCollector(pool, s.now))
-	keys := access.New(s.pools.Access, s.now)
+	keys := auth.NewKeys(s.pools.Access, s.now)
 	parts := []part{
 		{"keys", always(func(ctx context.Context) { s.saveUsage(ctx, keys) })},
 		// Other replicas are told of appends, and tell of changes of keys and integrations.
 		{"notifications of appends", always(func(ctx context.Context) { s.wake.Notify(ctx, pool, s.logger) })},
 		{"notifications of keys", always(func(ctx context.Context) {
 			database.Listen(ctx, pool.Config().ConnConfig, s.logger,
-				map[string]func(string){access.Channel: func(string) { keys.Forget() }})
+				map[string]func(string){auth.Channel: func(string) { keys.Forget() }})
 		})},
 	}
 	var tail *eventlog.Tail // nil: the relay reads the log on its own
@@ -265,17 +258,17 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		part{"committer", func(ctx context.Context) error { <-ctx.Done(); commit.Close(); return nil }},
 		part{"webhooks", always(hooks.Run)})
 
-	streams := func(name string, most int) *httpkit.ReadLimit {
-		return registered(s.metrics, httpkit.NewReadLimit(name, most, 0, c.RequestTimeout))
-	}
-	partners := &commands.API{
-		Kit: s.kit, Keys: keys, Committer: commit, Limiter: limiter, DB: s.pools.Read,
+	partners, staffUsers := auth.NewPartners(s.kit, keys.Authenticate), auth.NewStaff(s.kit, keys)
+	limits := commands.Limits{Limiter: limiter}
+	partners.Headers = limits.SetHeaders
+	api := &commands.API{
+		Partners: partners, Committer: commit, Limits: limits, DB: s.pools.Read,
 		Outcomes: registered(s.metrics, commands.NewOutcomes()), Addresses: s.addresses,
 	}
 	if c.Sandbox {
-		partners.Simulator = commands.NewSimulator()
+		api.Simulator = commands.NewSimulator()
 	}
-	register(router, partners,
+	register(router, api,
 		&bulk.API{
 			Kit: s.kit, Partners: partners, Committer: commit, Addresses: s.addresses, Draining: s.draining.Load,
 			Outcomes: registered(s.metrics, bulk.NewOutcomes()),
@@ -283,24 +276,10 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		&webhooks.API{Kit: s.kit, Partners: partners, Store: &webhooks.Store{Pool: pool}, Sender: hooks.Sender},
 		&changes.API{
 			Kit: s.kit, Feed: &changes.Feed{DB: s.pools.Read}, Partners: partners, Draining: s.draining.Load,
-			Streams: streams("partnerStreams", partnerStreams),
 		},
-		&admin.API{Kit: s.kit, Keys: keys, Pool: pool},
-		&history.API{
-			Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load,
-			Streams: streams("streams", auditorStreams),
-			Authenticate: func(ctx context.Context, h http.Header) (history.Person, error) {
-				user, err := admin.AuthenticateStaffUser(ctx, keys, h, "auditor or staff key", "auditors and staff")
-				if err != nil {
-					return history.Person{}, err
-				}
-				return history.Person{
-					Role: user.Role, Name: user.Name,
-					PersonID: uuid.NullUUID{UUID: user.ID, Valid: true}, KeyID: uuid.NullUUID{UUID: user.KeyID, Valid: true},
-				}, nil
-			},
-		})
-	return parts, partners, nil
+		&admin.API{Kit: s.kit, Staff: staffUsers, Pool: pool},
+		&history.API{Kit: s.kit, DB: s.pools.History, Wake: s.wake, Draining: s.draining.Load, Staff: staffUsers})
+	return parts, api, nil
 }
 
 // register adds the routes of APIs.
@@ -319,7 +298,7 @@ const (
 )
 
 // saveUsage saves when keys were used last, regularly and at the end.
-func (s *shared) saveUsage(ctx context.Context, keys *access.Keys) {
+func (s *shared) saveUsage(ctx context.Context, keys *auth.Keys) {
 	for more := true; more; {
 		more = eventlog.Sleep(ctx, usageInterval)
 		saving, cancel := context.WithTimeout(context.WithoutCancel(ctx), usageTimeout)

@@ -13,6 +13,7 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -20,24 +21,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"novelgate/internal/httpkit"
 	"novelgate/projections"
 	"novelgate/readapi"
-)
-
-// Limits of concurrency. An open stream may use half a megabyte.
-const (
-	staffRequests  = 64  // requests of staff and auditors in progress
-	staffAnswers   = 4   // of these, answers that are computed at the same time
-	auditorStreams = 100 // open streams of the event history
-	partnerStreams = 100 // open streams of change feeds
 )
 
 const (
 	// readTimeout limits the arrival of a request.
 	readTimeout = 15 * time.Second
 	// The write time-outs are limits from the end of a request's header to the end of its response. Readers have less time
-	// (httpkit.ReadLimit), and streams set their own limit for each part.
+	// (httpkit.Readers), and streams set their own limit for each part.
 	publicWriteTimeout = 2 * readTimeout
 	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
 	// maxHeaderBytes limits the header of a request, together with the 4 KB that net/http adds. 8 KB hold the longest
@@ -50,10 +42,10 @@ const (
 	lastRequestsTime = 200 * time.Millisecond
 )
 
-// newServer returns an HTTP server with limits on headers, and time-outs against slow clients.
+// newServer returns an HTTP server with a limit on headers, and time-outs against slow clients.
 func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           httpkit.LimitFields(httpkit.CloseUnread(handler)),
+		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,
@@ -66,18 +58,27 @@ func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Dura
 }
 
 // requests is the part that serves partners, staff, auditors and readers. In the end it completes accepted requests.
-func (s *shared) requests(
-	listener net.Listener, connections *httpkit.Connections, router http.Handler, sandbox bool,
-) part {
-	server := newServer(httpkit.WithRequestID(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func (s *shared) requests(listener net.Listener, routes http.Handler, sandbox bool) part {
+	server := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
 			w.Header().Set("Connection", "close")
 		}
 		if sandbox {
 			w.Header().Set("X-Robots-Tag", "noindex")
 		}
-		router.ServeHTTP(w, r)
-	})), s.logger, publicWriteTimeout)
+		routes.ServeHTTP(w, r)
+	}), s.logger, publicWriteTimeout)
+	open := registered(s.metrics, prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "novelgate_connections", Help: "Open connections of partners, staff, auditors and readers.",
+	}))
+	server.ConnState = func(_ net.Conn, state http.ConnState) {
+		switch state {
+		case http.StateNew:
+			open.Inc()
+		case http.StateClosed, http.StateHijacked:
+			open.Dec()
+		}
+	}
 	return part{"requests", func(ctx context.Context) error {
 		drained := make(chan struct{})
 		context.AfterFunc(ctx, func() {
@@ -91,7 +92,7 @@ func (s *shared) requests(
 			time.Sleep(lastRequestsTime)
 			shutDown(ctx, server, s.logger)
 		})
-		if err := connections.Serve(server, listener); !isClosed(err) {
+		if err := server.Serve(listener); !isClosed(err) {
 			return err
 		}
 		<-drained
@@ -151,8 +152,19 @@ func newRegistry() *prometheus.Registry {
 	return registry
 }
 
+// sendBuffer is what the kernel holds of an answer, in bytes. Linux takes twice that in memory.
+const sendBuffer = 64 << 10
+
 func listen(ctx context.Context, address string) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	// Connections inherit the buffer. With the default of the kernel, which grows to megabytes, clients that do not read
+	// their answers would take gigabytes of the kernel's memory.
+	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) (err error) {
+		controlErr := raw.Control(func(fd uintptr) {
+			err = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, sendBuffer)
+		})
+		return errors.Join(err, controlErr)
+	}}
+	listener, err := config.Listen(ctx, "tcp", address)
 	if err != nil {
 		return nil, fmt.Errorf("listen: %w", err)
 	}

@@ -4,37 +4,28 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
-	"novelgate/commands/request"
 	"novelgate/commands/staff"
 	"novelgate/events"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
-
-// Authenticator authenticates the key of a staff user.
-type Authenticator interface {
-	AuthenticateStaffUser(ctx context.Context, key string) (*access.StaffUser, error)
-	Authenticate(ctx context.Context, key string) (*access.Integration, error)
-}
 
 // API serves staff. The Problems of its Kit must include Problem.
 type API struct {
 	*httpkit.Kit
 
-	Keys Authenticator
-	Pool *pgxpool.Pool
+	Staff *auth.Staff
+	Pool  *pgxpool.Pool
 }
 
 // route is an operation of staff. The path variable of an id is named after the object, such as novelId.
@@ -121,13 +112,12 @@ const maxBody = 32 << 10
 // call is one request of a member of staff.
 type call struct {
 	*http.Request
-	query   *httpkit.Query
-	staff   *staff.Staff
-	caller  *access.StaffUser
-	id      uuid.UUID        // id of the object in the path; for an author, of the integration
-	author  staff.AuthorName // in the path
-	body    []byte
-	bodyErr error // set if the body could not be read; operations with a body return it
+	query  *httpkit.Query
+	staff  *staff.Staff
+	caller *auth.StaffUser
+	id     uuid.UUID        // id of the object in the path; for an author, of the integration
+	author staff.AuthorName // in the path
+	body   []byte
 }
 
 // output is a successful response. Without a body the status is 204.
@@ -141,110 +131,40 @@ type output struct {
 // operation executes a request.
 type operation func(ctx context.Context, c *call) (*output, error)
 
-// handler serves a route. It reads the body before the request counts towards the limit of StaffReaders, so that a slow
-// body does not take the place of another request. The checks run in this order: key (401, 403), query, path,
-// idempotency key, and then, in the operation, the body.
+// handler serves a route. After those of auth.Callers.Handle, the checks run in this order: query, path, idempotency key,
+// and then, in the operation, the body.
 func (a *API) handler(rt route) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		caller, err := a.authenticate(r)
-		if err != nil {
-			a.Fail(w, r, err)
-			return
+	admitted := auth.Route[*auth.StaffUser]{Allowed: func(caller *auth.StaffUser) error {
+		if caller.Role != principal.Staff {
+			return problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
 		}
-		c := &call{caller: caller}
-		c.body, c.bodyErr = a.ReadJSON(w, r, uuid.Nil, maxBody) // uuid.Nil: the caller is not an integration
-		defer a.ReleaseBody(uuid.Nil, c.body)
-		if _, err := a.authenticate(r); err != nil { // the key may have been revoked while the body arrived
-			a.Fail(w, r, err)
-			return
-		}
-		a.StaffReaders.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			c.Request = r
-			a.serve(r.Context(), w, c, rt)
-		}), a.Fail).ServeHTTP(w, r)
-	})
-}
-
-// authenticate returns the member of staff whose key is in the request, and refuses all other keys.
-func (a *API) authenticate(r *http.Request) (*access.StaffUser, error) {
-	ctx, cancel := a.WithTimeout(r.Context())
-	defer cancel()
-	caller, err := AuthenticateStaffUser(ctx, a.Keys, r.Header, "staff key", "staff")
-	if err == nil && caller.Role != principal.Staff {
-		err = problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
+		return nil
+	}}
+	switch rt.method {
+	case http.MethodPost, http.MethodPut, http.MethodPatch:
+		admitted.MaxBody = maxBody
 	}
-	if err != nil {
-		a.DelayRefusal(r, uuid.Nil, err)
-	}
-	return caller, err
-}
-
-// AuthenticateStaffUser authenticates the staff user of a request. It answers 403 to the key of an integration. key and
-// audience name the expected key and its owners in error texts. The error is a *problem.Error, except when the look-up
-// of the key failed.
-func AuthenticateStaffUser(
-	ctx context.Context, keys Authenticator, h http.Header, key, audience string,
-) (*access.StaffUser, error) {
-	secret, err := httpkit.Bearer(h, key)
-	if err != nil {
-		return nil, err
-	}
-	found, err := keys.AuthenticateStaffUser(ctx, secret)
-	switch {
-	case err == nil:
-		return found, nil
-	case errors.Is(err, access.ErrMalformed): // also returned for a key of another kind
-		switch _, err := keys.Authenticate(ctx, secret); {
-		case err == nil:
-			return nil, problem.Forbidden("This key belongs to an integration. This operation is for " + audience + ".")
-		case errors.Is(err, access.ErrMalformed), errors.Is(err, access.ErrUnknown), errors.Is(err, access.ErrExpired):
-			return nil, problem.Unauthorized("The " + key + " is not valid.")
-		default:
-			return nil, err
-		}
-	case errors.Is(err, access.ErrUnknown):
-		return nil, problem.Unauthorized("The " + key + " is not valid.")
-	case errors.Is(err, access.ErrExpired):
-		return nil, problem.Unauthorized("The " + key + " has expired.")
-	default:
-		return nil, err
-	}
-}
-
-// serve executes a request and sends the response.
-func (a *API) serve(ctx context.Context, w http.ResponseWriter, c *call, rt route) {
-	ctx, cancel := a.WithTimeout(ctx)
-	defer cancel()
-	var out *output
-	var encoded []byte
-	if err := a.StaffReaders.Make(ctx, func() (err error) {
+	return a.Staff.Handle(admitted, func(
+		ctx context.Context, in *auth.Call[*auth.StaffUser],
+	) (_ *httpkit.Answer, err error) {
+		c := &call{Request: in.Request, caller: in.Caller, body: in.Body}
 		if c.query, err = httpkit.ReadStrictQuery(c.URL, rt.query...); err != nil {
-			return err
+			return nil, err
 		}
 		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
 		if err := c.readPath(); err != nil {
-			return err
+			return nil, err
 		}
 		if c.staff.Delivery, err = c.delivery(rt.source); err != nil {
-			return err
+			return nil, err
 		}
-		if out, err = rt.handle(ctx, c); err == nil {
-			encoded, err = json.Marshal(out.body)
+		out, err := rt.handle(ctx, c)
+		if err != nil {
+			return nil, err
 		}
-		return err
-	}); err != nil {
-		a.Fail(w, c.Request, err)
-		return
-	}
-	w.Header().Set("Cache-Control", "no-store") // a response may contain a key
-	httpkit.SetReplayed(w.Header(), out.replayed, out.mismatch)
-	if out.body == nil {
-		w.WriteHeader(http.StatusNoContent)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(out.status)
-	_, _ = w.Write(encoded) // it fails only if the client has closed the connection
+		httpkit.SetReplayed(in.Writer.Header(), out.replayed, out.mismatch)
+		return &httpkit.Answer{Status: out.status, Body: out.body}, nil
+	})
 }
 
 // readPath reads the object in the path.
@@ -270,7 +190,7 @@ func (c *call) delivery(source string) (*staff.Delivery, error) {
 	if source == "" {
 		return nil, nil
 	}
-	key, err := request.IdempotencyKey(c.Header)
+	key, err := httpkit.IdempotencyKey(c.Header)
 	if err != nil {
 		return nil, err
 	}

@@ -33,9 +33,6 @@ func withBody[B any, P interface {
 	body
 }](execute func(ctx context.Context, c *call, b B) (*output, error)) operation {
 	return func(ctx context.Context, c *call) (*output, error) {
-		if c.bodyErr != nil {
-			return nil, c.bodyErr
-		}
 		// null is refused where it would count as omitted, which is not what the client means.
 		o := httpkit.Object{Strict: true, NoNull: true}
 		var decoded B

@@ -31,9 +31,6 @@ func (r *rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Re
 
 // publishTitle publishes a known or unknown title, with the fields of the body.
 func publishTitle(ctx context.Context, c *call) (*output, error) {
-	if c.bodyErr != nil {
-		return nil, c.bodyErr
-	}
 	body, err := request.DecodePublication(c.body)
 	if err != nil {
 		return nil, err
@@ -50,9 +47,6 @@ func (c *call) novel(ctx context.Context) func(uuid.UUID) (staff.Novel, error) {
 
 // editNovel changes fields of a canonical novel.
 func editNovel(ctx context.Context, c *call) (*output, error) {
-	if c.bodyErr != nil {
-		return nil, c.bodyErr
-	}
 	body, err := request.DecodeEdit(c.body)
 	if err != nil {
 		return nil, err

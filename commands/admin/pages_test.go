@@ -161,8 +161,8 @@ func TestParametersAreDescribed(t *testing.T) {
 					query = append(query, parameter.Value.Name+"=")
 				}
 			}
-			a := d.send(t, d.ada, method, strings.NewReplacer("{", "", "}", "").Replace(path)+"?"+strings.Join(query, "&"), "",
-				"")
+			a := d.send(t, d.ada, method, strings.NewReplacer("{", "", "}", "").Replace(path)+"?"+strings.Join(query, "&"), "k",
+				"{}")
 			refused, _ := a.body["errors"].([]any)
 			if a.status != http.StatusBadRequest || len(refused) != 1 || a.str("field") != "nonsense" {
 				t.Errorf("%s %s?%s: %d %s", method, path, strings.Join(query, "&"), a.status, a.text)

@@ -1,63 +1,16 @@
 package admin_test
 
 import (
-	"context"
 	"fmt"
-	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
-	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
-
-// revokingBody is a body that arrives after the key of its request is revoked.
-type revokingBody struct {
-	io.Reader
-	revoke func()
-}
-
-func (b revokingBody) Read(p []byte) (int, error) {
-	b.revoke()
-	return b.Reader.Read(p)
-}
-
-// TestRevocationDuringABody: the key is revoked while the body arrives. Nothing is done.
-func TestRevocationDuringABody(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t)
-	key, secret, err := d.staff.IssueUserKey(t.Context(), principal.Staff, "mia", 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	body := revokingBody{strings.NewReader(`{"name":"Reader"}`), sync.OnceFunc(func() {
-		testdb.Must(d.staff.RevokeUserKey(t.Context(), key.ID, "leaked"))(t)
-		d.keys.Forget()
-	})}
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/admin/integrations", body)
-	for name, value := range map[string]string{
-		"Authorization": "Bearer " + secret.Reveal(), "Content-Type": "application/json", "Idempotency-Key": "k",
-	} {
-		r.Header.Set(name, value)
-	}
-	w := httptest.NewRecorder()
-	d.handler.ServeHTTP(w, r)
-	if w.Code != http.StatusUnauthorized {
-		t.Errorf("%d %s", w.Code, w.Body)
-	}
-	if n := len(d.get(t, "/api/admin/integrations").items(t)); n != 1 {
-		t.Errorf("%d integrations", n)
-	}
-}
 
 // TestMismatches repeats each kind of POST: with another form of the same command, and with another command.
 func TestMismatches(t *testing.T) {
@@ -128,59 +81,11 @@ func TestDefectIsNoOutage(t *testing.T) {
 	}
 }
 
-// keysOfStaff are the keys while those of integrations cannot be read.
-type keysOfStaff struct{ *access.Keys }
-
-func (keysOfStaff) Authenticate(context.Context, string) (*access.Integration, error) {
-	return nil, fmt.Errorf("find key: %w", io.ErrUnexpectedEOF)
-}
-
-// TestOutageIsNoUnknownKey: a key that cannot be looked up is not called invalid.
-func TestOutageIsNoUnknownKey(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t)
-	d.api.Keys = keysOfStaff{d.keys}
-	if a := d.send(t, d.partner, http.MethodGet, "/api/admin/integrations", "", ""); a.code() != "unavailable" {
-		t.Errorf("%d %s", a.status, a.text)
-	}
-}
-
 // TestBusyErasureIsRetryable: another erasure of the author may be under way.
 func TestBusyErasureIsRetryable(t *testing.T) {
 	t.Parallel()
 	p := admin.Problem(fmt.Errorf("erase: %w", staff.ErrBusy))
 	if p.Code != problem.CodeUnavailable || p.RetryAfter == 0 {
 		t.Errorf("%+v", p)
-	}
-}
-
-// TestStalledBodies: a body that does not arrive delays no other request.
-func TestStalledBodies(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t)
-	d.api.StaffReaders = httpkit.NewReadLimit("staff", 1, 1, time.Minute)
-	body, sender := io.Pipe()
-	stalled := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/api/admin/novels", body)
-	stalled.Header.Set("Authorization", "Bearer "+d.ada)
-	stalled.Header.Set("Content-Type", "application/json")
-	stalled.Header.Set("Idempotency-Key", "k")
-	answered := make(chan int)
-	go func() {
-		w := httptest.NewRecorder()
-		d.handler.ServeHTTP(w, stalled)
-		answered <- w.Code
-	}()
-	if _, err := io.WriteString(sender, "{"); err != nil { // the handler reads it
-		t.Fatal(err)
-	}
-	if got := d.get(t, "/api/admin/integrations"); got.status != http.StatusOK {
-		t.Errorf("beside a body that does not arrive: %d %s", got.status, got.text)
-	}
-	testdb.Must(io.WriteString(sender, `"novel":"A"}`))(t)
-	if err := sender.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if status := <-answered; status != http.StatusCreated {
-		t.Errorf("once it has arrived: %d", status)
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
@@ -30,7 +30,7 @@ type fixture struct {
 	api                    *admin.API
 	handler                http.Handler
 	kit                    *httpkit.Kit
-	keys                   *access.Keys
+	keys                   *auth.Keys
 	staff                  *staff.Staff
 	ada, auditor, partner  string
 	expired, revokedPerson string
@@ -43,19 +43,17 @@ func newFixture(t *testing.T) *fixture {
 	ctx := context.Background()
 	pool := testdb.Pool(t, testdb.New(t))
 	d := &fixture{
-		log: &bytes.Buffer{}, keys: access.New(pool, time.Now),
+		log: &bytes.Buffer{}, keys: auth.NewKeys(pool, time.Now),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
 	d.kit = &httpkit.Kit{
 		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
 	}
-	d.api = &admin.API{Keys: d.keys, Pool: pool, Kit: d.kit}
+	d.api = &admin.API{Staff: auth.NewStaff(d.kit, d.keys), Pool: pool, Kit: d.kit}
 	router := mux.NewRouter().SkipClean(true)
 	d.api.Register(router)
-	router.NotFoundHandler = http.HandlerFunc(d.api.NotFound)
-	router.MethodNotAllowedHandler = d.api.MethodNotAllowed(router)
-	d.handler = httpkit.WithRequestID(router)
+	d.handler = d.kit.Handler(router, nil)
 
 	d.ada = d.person(t, principal.Staff, "ada", 0)
 	d.auditor = d.person(t, principal.Auditor, "otto", 0)

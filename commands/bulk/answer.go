@@ -10,9 +10,9 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
-	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 )
 
@@ -101,17 +101,19 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 
 // respond executes lines, and sends their outcomes in the order of the request while they arrive. A client that
 // disconnects ends the execution.
-func (a *API) respond(w http.ResponseWriter, r *http.Request, caller *access.Integration, lines []*line) error {
+func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
+	r := c.Request
 	type answer struct {
 		index int
 		text  []byte
 	}
 	answers := make(chan answer, len(lines)) // a client that reads slowly does not hold up the execution
-	e := &execution{API: a, caller: caller, checkedAt: a.Now(), requestID: httpkit.RequestID(r.Context())}
-	e.readmit = func(ctx context.Context) (*access.Integration, error) {
+	e := &execution{API: a, caller: c.Caller, checkedAt: a.Now(), requestID: httpkit.RequestID(r.Context())}
+	e.readmit = func(ctx context.Context) (*auth.Integration, error) {
 		ctx, cancel := a.WithTimeout(ctx)
 		defer cancel()
-		return a.Partners.Readmit(ctx, r)
+		err := c.StillAllowed(ctx)
+		return c.Caller, err
 	}
 	e.report = func(l *line, result *committer.Result) {
 		value, outcome := a.answerOf(l, result, e.requestIDOf(l))
@@ -128,7 +130,7 @@ func (a *API) respond(w http.ResponseWriter, r *http.Request, caller *access.Int
 		e.run(ctx, lines)
 	}()
 
-	stream := &httpkit.Lines{Kit: a.Kit, Writer: w, Request: r, CheckKey: func() error { return nil }}
+	stream := &httpkit.Lines{Kit: a.Kit, Writer: c.Writer, Request: r, CheckKey: func() error { return nil }}
 	return stream.Run(ctx, func(context.Context) error {
 		defer func() {
 			cancel()

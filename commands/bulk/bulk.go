@@ -22,21 +22,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/semaphore"
 
-	"novelgate/commands/access"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
-
-// Partners admits requests of partners: a *commands.API.
-type Partners interface {
-	// Admit authenticates a request. If err is nil, the caller must call leave.
-	Admit(ctx context.Context, w http.ResponseWriter, r *http.Request) (
-		caller *access.Integration, leave func(), err error)
-	// Readmit returns the integration as it is now, or the reason why its request must not go on.
-	Readmit(ctx context.Context, r *http.Request) (*access.Integration, error)
-}
 
 // Committer executes commands: a *committer.Committer.
 type Committer interface {
@@ -47,7 +38,7 @@ type Committer interface {
 type API struct {
 	*httpkit.Kit
 
-	Partners  Partners
+	Partners  *auth.Partners
 	Committer Committer
 	Addresses httpkit.Addresses
 	Draining  func() bool            // whether the process shuts down
@@ -88,54 +79,43 @@ const receiveTime = time.Minute
 // Register adds the route to router. Call it once.
 func (a *API) Register(router *mux.Router) {
 	a.running, a.memory = ratelimit.NewShares(1, 0), semaphore.NewWeighted(memoryBudget)
-	router.HandleFunc("/api/integrations/bulk", func(w http.ResponseWriter, r *http.Request) {
-		if err := a.serve(w, r); err != nil {
-			a.Fail(w, r, err)
-		}
-	}).Methods(http.MethodPost)
+	router.Handle("/api/integrations/bulk", a.Partners.Handle(auth.Route[*auth.Integration]{
+		MediaType: httpkit.LineMediaType,
+		Allowed: func(caller *auth.Integration) error {
+			if !caller.CanImport {
+				return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
+			}
+			return nil
+		},
+	}, a.serve)).Methods(http.MethodPost)
 }
 
-// serve answers a request. Checks run in this order: API key (401), limit of queries (429), media type and coding
-// (415), capability (403), another request of the integration (429), memory (503), body (400, 408, 413). No line is
-// executed before they have passed.
-func (a *API) serve(w http.ResponseWriter, r *http.Request) error {
-	ctx, cancel := a.WithTimeout(r.Context())
-	defer cancel()
-	caller, leave, err := a.Partners.Admit(ctx, w, r)
+// serve handles POST /api/integrations/bulk. After those of auth.Callers.Handle, the checks run in this order: coding
+// (415), another request of the integration (429), memory (503), body (400, 408, 413). Until then no line has been
+// executed.
+func (a *API) serve(ctx context.Context, c *auth.Call[*auth.Integration]) (*httpkit.Answer, error) {
+	release, err := a.admit(ctx, c.Request, c.Caller)
 	if err != nil {
-		return err
-	}
-	defer leave()
-	release, err := a.admit(ctx, r, caller)
-	if err != nil {
-		a.DelayRefusal(r, caller.IntegrationID, err)
-		return err
+		return nil, err
 	}
 	defer release()
 
 	// A writer without deadlines, such as a recorder in a test, is never slow.
-	connection, now := http.NewResponseController(w), time.Now() //nolint:forbidigo // the clock of the connection
+	connection, now := http.NewResponseController(c.Writer), time.Now() //nolint:forbidigo // the clock of the connection
 	_ = connection.SetReadDeadline(now.Add(receiveTime))
 	_ = connection.SetWriteDeadline(now.Add(2 * receiveTime)) // of a refusal; each part of an answer has its own
-	lines, err := a.receive(r, caller)
+	lines, err := a.receive(c.Request, c.Caller)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return a.respond(w, r, caller, lines)
+	return nil, a.respond(c, lines)
 }
 
 // admit checks a request before its body arrives, and reserves its place and memory until release is called.
-func (a *API) admit(ctx context.Context, r *http.Request, caller *access.Integration) (release func(), err error) {
-	if sent := r.Header.Get("Content-Type"); !httpkit.IsMediaType(sent, httpkit.LineMediaType) {
-		return nil, problem.UnsupportedMediaType(sent).WithDetail("The Content-Type must be " + httpkit.LineMediaType + ".")
-	}
+func (a *API) admit(ctx context.Context, r *http.Request, caller *auth.Integration) (release func(), err error) {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case coding != "" && !isGzip(r):
-		return nil, problem.UnsupportedMediaType(coding).WithDetail("The Content-Encoding must be gzip, or absent.")
-	case !caller.Enabled:
-		return nil, problem.CapabilityDisabled("This integration is disabled.")
-	case !caller.CanImport:
-		return nil, problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
+		return nil, problem.UnsupportedMediaType("", coding).WithDetail("The Content-Encoding must be gzip, or absent.")
 	case coding == "" && r.ContentLength > maxBytes:
 		return nil, errTooLarge
 	}
@@ -165,7 +145,7 @@ var errTooLarge = problem.PayloadTooLarge(maxBytes).WithDetail(fmt.Sprintf(
 	maxLines, maxBytes))
 
 // receive reads the lines of a request.
-func (a *API) receive(r *http.Request, caller *access.Integration) (lines []*line, err error) {
+func (a *API) receive(r *http.Request, caller *auth.Integration) (lines []*line, err error) {
 	var unpacked io.Reader = r.Body
 	if isGzip(r) {
 		unpacked, err = gzip.NewReader(r.Body)

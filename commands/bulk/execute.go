@@ -8,8 +8,8 @@ import (
 	"log/slog"
 	"time"
 
-	"novelgate/commands/access"
 	"novelgate/commands/committer"
+	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 )
 
@@ -28,11 +28,11 @@ const (
 // execution executes the lines of a request.
 type execution struct {
 	*API
-	readmit   func(context.Context) (*access.Integration, error)
+	readmit   func(context.Context) (*auth.Integration, error)
 	requestID string
 	report    func(*line, *committer.Result) // called with the outcome of each line, in any order
 
-	caller      *access.Integration
+	caller      *auth.Integration
 	checkedAt   time.Time
 	unavailable int           // lines in a row that were
 	stopped     error         // why the remaining lines are not executed

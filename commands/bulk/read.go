@@ -12,9 +12,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"novelgate/commands/access"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
+	"novelgate/internal/auth"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
 
@@ -42,7 +43,7 @@ var errLongLine = problem.PayloadTooLarge(request.MaxBody).WithDetail(
 	fmt.Sprintf("The line is longer than %d bytes.", maxLine))
 
 // readLines reads the lines of a body. Blank lines have a number, but no outcome.
-func readLines(body io.Reader, receivedAt time.Time, caller *access.Integration) (lines []*line, err error) {
+func readLines(body io.Reader, receivedAt time.Time, caller *auth.Integration) (lines []*line, err error) {
 	from := bufio.NewReaderSize(body, maxLine+len("\n"))
 	for number := 1; ; number++ {
 		raw, err := from.ReadSlice('\n')
@@ -92,7 +93,7 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	}
 	operation, _ := text(values[0])
 	key, isText := text(values[1])
-	key, wrong := request.ParseKey(key)
+	key, wrong := httpkit.ParseKey(key)
 	if wrong == "" {
 		l.Key = key
 	}
@@ -132,7 +133,7 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 }
 
 // allowed checks the capability for an operation.
-func allowed(caller *access.Integration, operation ratelimit.Operation) error {
+func allowed(caller *auth.Integration, operation ratelimit.Operation) error {
 	switch {
 	case !caller.CanImport:
 		return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")

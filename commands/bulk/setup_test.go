@@ -21,11 +21,11 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands"
-	"novelgate/commands/access"
 	"novelgate/commands/bulk"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -43,7 +43,7 @@ type fixture struct {
 	url  string
 
 	mu          sync.Mutex
-	integration access.Integration
+	integration auth.Integration
 	revoked     bool
 	submit      func(ctx context.Context, cmd *committer.Command) error // called before each command; its error refuses it
 }
@@ -54,7 +54,7 @@ func setup(t *testing.T) *fixture {
 	t.Cleanup(pools.Close)
 	logger := slog.New(slog.DiscardHandler)
 	f := &fixture{pool: pools.General, submit: func(context.Context, *committer.Command) error { return nil }}
-	f.integration = access.Integration{
+	f.integration = auth.Integration{
 		KeyID: uuid.New(), IntegrationID: uuid.New(), Enabled: true, CanCreateNovels: true, CanPost: true, CanImport: true,
 		LinesPerMinute: 1_000_000,
 	}
@@ -66,35 +66,27 @@ VALUES ($1, 'Partner', true, true, true, true, 0, 0, 0, false, 1, now())`, f.int
 		Logger: logger, Timeout: time.Minute,
 	})
 	t.Cleanup(f.Close)
+	kit := &httpkit.Kit{
+		Logger: logger, Now: time.Now, Timeout: time.Minute, Problems: []func(error) *problem.Error{commands.Problem},
+	}
 	f.api = &bulk.API{
-		Kit: &httpkit.Kit{
-			Logger: logger, Now: time.Now, Timeout: time.Minute, Problems: []func(error) *problem.Error{commands.Problem},
-		},
-		Partners: f, Committer: f, Draining: func() bool { return false }, Outcomes: bulk.NewOutcomes(),
+		Kit: kit, Partners: auth.NewPartners(kit, f.authenticate), Committer: f, Draining: func() bool { return false }, Outcomes: bulk.NewOutcomes(),
 		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "novels.example"}),
 	}
 	router := mux.NewRouter()
 	f.api.Register(router)
-	server := httptest.NewServer(httpkit.WithRequestID(router))
+	server := httptest.NewServer(kit.Handler(router, nil))
 	t.Cleanup(server.Close)
 	f.url = server.URL + "/api/integrations/bulk"
 	return f
 }
 
-// Admit implements bulk.Partners.
-func (f *fixture) Admit(ctx context.Context, _ http.ResponseWriter, r *http.Request) (
-	caller *access.Integration, leave func(), err error,
-) {
-	caller, err = f.Readmit(ctx, r)
-	return caller, func() {}, err
-}
-
-// Readmit implements bulk.Partners.
-func (f *fixture) Readmit(context.Context, *http.Request) (*access.Integration, error) {
+// authenticate accepts every key.
+func (f *fixture) authenticate(context.Context, string) (*auth.Integration, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.revoked {
-		return nil, problem.Unauthorized("The API key is not valid.")
+		return nil, auth.ErrUnknown
 	}
 	return new(f.integration), nil
 }
@@ -160,6 +152,7 @@ type answer struct {
 func (f *fixture) post(ctx context.Context, t testing.TB, body io.Reader, header ...string) answer {
 	t.Helper()
 	r := testdb.Must(http.NewRequestWithContext(ctx, http.MethodPost, f.url, body))(t)
+	r.Header.Set("Authorization", "Bearer key")
 	r.Header.Set("Content-Type", "application/x-ndjson")
 	r.Header.Set("X-Request-Id", "request")
 	for i := 0; i < len(header); i += 2 {

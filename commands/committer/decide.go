@@ -10,9 +10,9 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
 	"novelgate/commands/ratelimit"
-	"novelgate/commands/request"
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/httpkit"
 	titles "novelgate/internal/title"
 )
 
@@ -253,5 +253,5 @@ func (j *job) parentKey() (deliveryKey, bool) {
 		return deliveryKey{}, false
 	}
 	key := *j.Comment.ParentKey
-	return deliveryKey{key, j.key.source}, key != "" && len(key) <= request.MaxKey
+	return deliveryKey{key, j.key.source}, key != "" && len(key) <= httpkit.MaxKey
 }

@@ -13,6 +13,7 @@ import (
 
 	"novelgate/commands/request"
 	"novelgate/docs"
+	"novelgate/internal/httpkit"
 )
 
 // text returns a JSON string of n characters.
@@ -153,7 +154,7 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 		Errorf(format string, args ...any)
 	}, key string,
 	) {
-		_, refused := request.IdempotencyKey(http.Header{"Idempotency-Key": {key}})
+		_, refused := httpkit.IdempotencyKey(http.Header{"Idempotency-Key": {key}})
 		if wrong := described.VisitJSON(key); (refused == nil) != (wrong == nil) {
 			t.Errorf("%q: %v, but described: %v", key, refused, wrong)
 		}
@@ -277,4 +278,18 @@ func TestChapterNumberIsExact(t *testing.T) {
 			rt.Fatalf("%s: %s, want %s", number, text, want)
 		}
 	})
+}
+
+// TestParentKeys: parent_uuid has every spelling of a key that the header has. Any other text is kept.
+func TestParentKeys(t *testing.T) {
+	t.Parallel()
+	for sent, want := range map[string]string{
+		`evt-1`: "evt-1", `\"evt-1\"`: "evt-1", ` evt-1\t`: "evt-1", `\"a\\\"b\"`: `a"b`,
+		`\"evt-1`: `"evt-1`, `two words`: "two words", ``: "",
+	} {
+		p, err := request.DecodePost([]byte(post(`"parent_uuid":"`+sent+`"`)), received)
+		if err != nil || *p.ParentKey != want {
+			t.Errorf("%s: %v, %v", sent, p.ParentKey, err)
+		}
+	}
 }

@@ -68,7 +68,7 @@ func anyText(string) string { return "" }
 
 // keyOrText returns the key that a header with this text has. Any other text is no error, but finds no parent.
 func keyOrText(sent string) string {
-	if key, wrong := ParseKey(sent); wrong == "" {
+	if key, wrong := httpkit.ParseKey(sent); wrong == "" {
 		return key
 	}
 	return sent

@@ -9,6 +9,9 @@ import (
 	"novelgate/internal/httpkit"
 )
 
+// MaxBody is the largest body of a command, in bytes (SPEC section 8).
+const MaxBody = 32 << 10
+
 // object is a body with the text rules that all commands share.
 type object struct{ httpkit.Object }
 

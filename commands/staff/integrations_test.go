@@ -12,10 +12,10 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -72,7 +72,7 @@ func TestNotifications(t *testing.T) {
 	s := setup(t)
 	conn := testdb.Must(pgx.Connect(t.Context(), s.Pool.Config().ConnString()))(t)
 	defer func() { _ = conn.Close(t.Context()) }()
-	for _, channel := range []string{access.Channel, eventlog.AppendedChannel} {
+	for _, channel := range []string{auth.Channel, eventlog.AppendedChannel} {
 		testdb.Exec(t, conn, "LISTEN "+channel)
 	}
 	id, keyID := newIntegration(t, s, "Setup"), uuid.Nil
@@ -81,14 +81,14 @@ func TestNotifications(t *testing.T) {
 		do   func() error
 		want []string
 	}{
-		{func() error { return nil }, []string{appended, access.Channel}}, // of the set-up
-		{func() error { _, _, err := s.IssueKey(t.Context(), id, 0); return err }, []string{appended, access.Channel}},
+		{func() error { return nil }, []string{appended, auth.Channel}}, // of the set-up
+		{func() error { _, _, err := s.IssueKey(t.Context(), id, 0); return err }, []string{appended, auth.Channel}},
 		{func() error {
 			key, _, err := s.IssueUserKey(t.Context(), principal.Staff, "Ada", 0)
 			keyID = key.ID
 			return err
-		}, []string{appended, access.Channel}},
-		{func() error { return second(s.RevokeUserKey(t.Context(), keyID, "")) }, []string{appended, access.Channel}},
+		}, []string{appended, auth.Channel}},
+		{func() error { return second(s.RevokeUserKey(t.Context(), keyID, "")) }, []string{appended, auth.Channel}},
 		{func() error { return second(s.RejectNovel(t.Context(), "Genji", "r")) }, []string{appended}},
 		{func() error { return second(s.RejectNovel(t.Context(), "Heike", "r")) }, []string{appended}},
 	} {

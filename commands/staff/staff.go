@@ -16,9 +16,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/commands/access"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/projections"
 )
@@ -184,7 +184,7 @@ func (s *Staff) append(ctx context.Context, tx pgx.Tx, recorded []events.Recorde
 		return err
 	}
 	if kind := recorded[0].StreamType; kind == events.IntegrationStream || kind == events.PersonStream {
-		batch.Queue(notifyAccessSQL, access.Channel)
+		batch.Queue(notifyAccessSQL, auth.Channel)
 	}
 	err := tx.SendBatch(ctx, batch).Close()
 	var refused *pgconn.PgError

@@ -13,22 +13,15 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/events"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 )
-
-// Partners admits requests of partners: a *commands.API. stream is false: no answer of this package is a stream. If err
-// is nil, the caller must call leave.
-type Partners interface {
-	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
-		leave func(), err error)
-	StillAdmitted(ctx context.Context, r *http.Request) error
-}
 
 // API lets partners manage their webhooks.
 type API struct {
 	*httpkit.Kit
 
-	Partners Partners
+	Partners *auth.Partners
 	Store    *Store
 	Sender   *Sender
 }
@@ -50,11 +43,7 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, one + "/rotate", a.rotate, []string{"overlapSeconds"}},
 		{http.MethodPost, one + "/test", a.test, nil},
 	} {
-		router.HandleFunc(route.path, func(w http.ResponseWriter, r *http.Request) {
-			if err := a.serve(w, r, route.handle, route.members); err != nil {
-				a.Fail(w, r, err)
-			}
-		}).Methods(route.method)
+		router.Handle(route.path, a.serve(route.handle, route.members)).Methods(route.method)
 	}
 }
 
@@ -70,40 +59,28 @@ type call struct {
 // maxBody is the largest request body, in bytes.
 const maxBody = 32 << 10
 
-// serve answers a request. Checks run in this order: API key (401), limits of queries (429), disabled integration
-// (403), media type (415), size (413), key and integration again after a body (401, 403), JSON of the body (400), path
-// (404), members of the body or parameters (400), webhook (404), its state (409).
-func (a *API) serve(
-	w http.ResponseWriter, r *http.Request, handle func(context.Context, *call) error, members []string,
-) error {
-	ctx, cancel := a.WithTimeout(r.Context())
-	defer cancel()
-	integration, leave, err := a.Partners.AdmitPartner(ctx, w, r, false)
-	if err != nil {
-		return err
-	}
-	defer leave()
-	c := &call{w: w, r: r, integration: integration, body: httpkit.Object{Strict: true}}
+// serve answers a request. Checks run in the order of auth.Callers.Handle, then: JSON of the body (400), path (404),
+// members of the body or parameters (400), webhook (404), its state (409).
+func (a *API) serve(handle func(context.Context, *call) error, members []string) http.Handler {
+	var rt auth.Route[*auth.Integration]
 	if members != nil {
-		body, err := a.ReadJSON(w, r, integration, maxBody)
-		if err != nil {
-			return err
-		}
-		defer a.ReleaseBody(integration, body)
-		// The key may have been revoked while the body arrived.
-		if err := a.Partners.StillAdmitted(ctx, r); err != nil {
-			return err
-		}
-		if err := c.body.Parse(body, members); err != nil {
-			return err
-		}
+		rt.MaxBody = maxBody
 	}
-	if mux.Vars(r)["webhookId"] != "" {
-		if c.id, err = httpkit.PathID(r, "webhookId"); err != nil {
-			return err
+	return a.Partners.Handle(rt, func(ctx context.Context, in *auth.Call[*auth.Integration]) (*httpkit.Answer, error) {
+		c := &call{w: in.Writer, r: in.Request, integration: in.Caller.IntegrationID, body: httpkit.Object{Strict: true}}
+		if members != nil {
+			if err := c.body.Parse(in.Body, members); err != nil {
+				return nil, err
+			}
 		}
-	}
-	return handle(ctx, c)
+		if mux.Vars(c.r)["webhookId"] != "" {
+			var err error
+			if c.id, err = httpkit.PathID(c.r, "webhookId"); err != nil {
+				return nil, err
+			}
+		}
+		return nil, handle(ctx, c)
+	})
 }
 
 // answer sends the result of an action on a webhook.
@@ -111,7 +88,7 @@ func (c *call) answer(status int, body any, err error) error {
 	if err != nil {
 		return err
 	}
-	return httpkit.SendJSON(c.w, status, body)
+	return (&httpkit.Answer{Status: status, Body: body}).Send(c.w)
 }
 
 // withSecret is a webhook with its new secret, which is not shown again.

@@ -1,7 +1,6 @@
 package webhooks_test
 
 import (
-	"context"
 	"fmt"
 	"net"
 	"net/http"
@@ -16,7 +15,6 @@ import (
 
 	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
-	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
 
@@ -165,28 +163,6 @@ func TestTenWebhooks(t *testing.T) {
 	}
 	if made != limit {
 		t.Errorf("%d webhooks, want %d", made, limit)
-	}
-}
-
-// revoked are partners whose keys are revoked while the body of a request arrives.
-type revoked struct{ partners }
-
-func (revoked) StillAdmitted(context.Context, *http.Request) error {
-	return problem.Unauthorized("The API key is not valid.")
-}
-
-// TestRevocationDuringABody: the key is revoked while the body arrives. Nothing is changed.
-func TestRevocationDuringABody(t *testing.T) {
-	t.Parallel()
-	d := newFixture(t)
-	made := d.hook(t, "https://a.example", "")
-	d.api.Partners = revoked{}
-	path := "/" + made.ID.String()
-	if status := d.send(t, acme, http.MethodPatch, path, `{"enabled":false}`, nil); status != http.StatusUnauthorized {
-		t.Errorf("status %d", status)
-	}
-	if !d.show(t, made.ID).Enabled {
-		t.Error("the webhook is disabled")
 	}
 }
 

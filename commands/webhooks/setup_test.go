@@ -26,6 +26,7 @@ import (
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
@@ -67,17 +68,10 @@ type fixture struct {
 	ahead   atomic.Int64 // see now
 }
 
-// partners admits requests whose key is the identifier of an integration.
-type partners struct{}
-
-func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.Request, _ bool) (
-	uuid.UUID, func(), error,
-) {
-	key, err := httpkit.Bearer(r.Header, "API key")
-	return uuid.MustParse(key), func() {}, err
+// authenticate accepts keys that are the identifier of an integration.
+func authenticate(_ context.Context, key string) (*auth.Integration, error) {
+	return &auth.Integration{IntegrationID: uuid.MustParse(key), Enabled: true}, nil
 }
-
-func (partners) StillAdmitted(context.Context, *http.Request) error { return nil }
 
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
@@ -102,13 +96,13 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	run(t, func(ctx context.Context) { _ = runner.Run(ctx) })
+	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
 	d.api = &webhooks.API{
-		Kit:      &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute},
-		Partners: partners{}, Store: &webhooks.Store{Pool: pool}, Sender: webhooks.NewSender(loopback, time.Now),
+		Kit: kit, Partners: auth.NewPartners(kit, authenticate), Store: &webhooks.Store{Pool: pool}, Sender: webhooks.NewSender(loopback, time.Now),
 	}
 	router := mux.NewRouter()
 	d.api.Register(router)
-	d.handler = httpkit.WithRequestID(router)
+	d.handler = kit.Handler(router, nil)
 	return d
 }
 

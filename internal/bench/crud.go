@@ -20,6 +20,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/request"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/title"
 )
@@ -139,7 +140,7 @@ func (p *peer) post(r *http.Request) (answer peerAnswer, err error) {
 	}
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
 		mediaType != "application/json" {
-		return answer, problem.UnsupportedMediaType(r.Header.Get("Content-Type"))
+		return answer, problem.UnsupportedMediaType("application/json", r.Header.Get("Content-Type"))
 	}
 	if r.ContentLength < 0 || r.ContentLength > maxBody {
 		return answer, problem.PayloadTooLarge(maxBody)
@@ -148,7 +149,7 @@ func (p *peer) post(r *http.Request) (answer peerAnswer, err error) {
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return answer, problem.MalformedBody("The request body ended early.").WithCause(err)
 	}
-	key, err := request.IdempotencyKey(r.Header)
+	key, err := httpkit.IdempotencyKey(r.Header)
 	if err != nil {
 		return answer, err // already a problem
 	}

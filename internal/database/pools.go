@@ -97,7 +97,7 @@ func with(settings, more map[string]string) map[string]string {
 const appendConnections = 2
 
 // accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
-// commands/access.
+// internal/auth.
 const accessConnections = 3
 
 // commandSettings are for command-line tools. They have no tcp_user_timeout, because a tool reads rows as slowly as its

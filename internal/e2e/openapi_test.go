@@ -82,7 +82,7 @@ func details(example Problem) map[problems.Code]string {
 	texts := map[problems.Code]string{}
 	for _, p := range []*problems.Error{
 		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.RequestTimeout(),
-		problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("text/plain"),
+		problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("application/json", "text/plain"),
 		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.Gone(),
 		problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
 	} {
@@ -125,7 +125,7 @@ func TestDescriptionShowsEveryProblemAsItIs(t *testing.T) {
 				want.Detail = detail
 			}
 			if name == "QueriesLimited" { // shares its code with the limits of commands
-				want.Detail = problems.QueriesLimited(0).Detail
+				want.Detail = problems.TooManyRequests(0).Detail
 			}
 			want.Field = ""
 			if len(got.Errors) > 0 {

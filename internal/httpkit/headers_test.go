@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/gorilla/mux"
 
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -16,7 +17,6 @@ import (
 
 func TestMediaTypes(t *testing.T) {
 	t.Parallel()
-	kit := &httpkit.Kit{}
 	for sent, taken := range map[string]bool{
 		"application/json": true, "application/json; charset=utf-8": true, "application/json;charset=UTF-8": true,
 		`application/json; charset="utf-8"; x=y`: true, "Application/JSON": true,
@@ -27,8 +27,8 @@ func TestMediaTypes(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
 		r.Header.Set("Content-Type", sent)
-		_, err := kit.ReadJSON(httptest.NewRecorder(), r, uuid.New(), 100)
-		if taken && err != nil || !taken && !errors.Is(err, problem.UnsupportedMediaType("")) {
+		_, err := httpkit.ReadJSON(httptest.NewRecorder(), r, 100)
+		if taken && err != nil || !taken && !errors.Is(err, problem.UnsupportedMediaType("", "")) {
 			t.Errorf("%q: %v", sent, err)
 		}
 	}
@@ -44,7 +44,7 @@ func TestBearer(t *testing.T) {
 		},
 	} {
 		for _, sent := range headers {
-			got, err := httpkit.Bearer(http.Header{"Authorization": sent}, "API key")
+			got, err := httpkit.Bearer(http.Header{"Authorization": sent})
 			if key == "refused" && !errors.Is(err, problem.Unauthorized("")) || key != "refused" && (err != nil || got != key) {
 				t.Errorf("%q: %q, %v", sent, got, err)
 			}
@@ -67,9 +67,9 @@ func TestRequestID(t *testing.T) {
 		r.Header.Set("X-Request-Id", sent)
 		w := httptest.NewRecorder()
 		var inside string
-		httpkit.WithRequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			inside = httpkit.RequestID(r.Context())
-		})).ServeHTTP(w, r)
+		router := mux.NewRouter()
+		router.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { inside = httpkit.RequestID(r.Context()) })
+		new(httpkit.Kit).Handler(router, nil).ServeHTTP(w, r)
 		id := w.Header().Get("X-Request-Id")
 		if id != inside || kept != (id == sent) || seen[id] {
 			t.Errorf("%q became %q, and %q for the handlers", sent, id, inside)

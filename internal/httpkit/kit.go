@@ -1,19 +1,21 @@
-// Package httpkit has the parts that all HTTP routes share: request ids, time limits, strict bodies and parameters,
-// cursors, answers, problems and metrics. The packages with routes (commands, readapi and packages below them) add
-// authentication, operations, and the meaning of their errors.
+// Package httpkit is the way of a request from the socket to its operation and back, for all routes: one wrapper
+// ([Kit.Handler]: request id, metrics, panics, route), strict bodies and parameters, cursors, answers and problems.
+// Package auth adds the callers with a key. The packages with routes add operations and the meaning of their errors.
 //
-// A route returns an error or an answer. [Kit.Fail] turns an error into an answer and, if the service is at fault, a
-// line of the log.
+// An operation returns an error or an answer. [Kit.Fail] turns an error into an answer and, if the service is at fault,
+// a line of the log.
 package httpkit
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"github.com/go-json-experiment/json"
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/problem"
@@ -24,17 +26,13 @@ type Kit struct {
 	Logger  *slog.Logger
 	Timeout time.Duration    // for the answer, from the end of the request's body
 	Now     func() time.Time // the clock
-	// Readers limits the concurrent requests of readers; nil: no limit.
-	Readers *ReadLimit
-	// StaffReaders limits the concurrent requests of staff and auditors, except their streams; nil: no limit.
-	StaffReaders *ReadLimit
+	Metrics *Metrics         // nil: requests are not counted
+	Readers *Readers         // limits clients without a key; nil: no limit
 	// Problems map errors of the domain to problems; each returns nil for an error that it does not know. Errors of the
 	// database and of contexts need no entry.
 	Problems []func(error) *problem.Error
 
-	warned   atomic.Bool // a warning about an outage was logged less than warningInterval ago
-	bodies   bodies
-	refusals Rates // rates of refusals, by caller; callers that are not authenticated share that of uuid.Nil
+	warned atomic.Bool // a warning about an outage was logged less than warningInterval ago
 }
 
 // RetryAfter is the value of the Retry-After header when an overload or an outage may end soon.
@@ -57,28 +55,30 @@ func (k *Kit) Problem(err error) *problem.Error {
 	return problem.Internal(err)
 }
 
-// Fail answers a request with the problem for an error, as JSON.
-func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) {
-	p := k.Report(r, err)
-	abandonBody(w, r)
-	problem.Write(w, RequestID(r.Context()), p)
-}
+// refusedBodyTime is the time for the rest of a body to arrive after its request was refused.
+const refusedBodyTime = 500 * time.Millisecond
 
-// Report returns the problem for an error, records its code for the metrics, and logs the error if the service is at
-// fault. It is for routes with their own form of error answer; all others call Fail.
-func (k *Kit) Report(r *http.Request, err error) *problem.Error {
-	p := k.Problem(err)
-	infoOf(r.Context()).code = p.Code
-	k.log(r, p, err)
-	return p
+// Fail answers a request with the problem for an error, as JSON, and returns its code.
+func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Code {
+	p := k.Report(r, err)
+	if r.ContentLength != 0 {
+		// net/http reads the rest of the body before it sends the refusal, to reuse the connection, and would wait for it as
+		// long as for any body. A writer without deadlines, such as a recorder in a test, does not wait.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(refusedBodyTime)) //nolint:forbidigo // the clock of the connection
+	}
+	problem.Write(w, RequestID(r.Context()), p)
+	return p.Code
 }
 
 // warningInterval is the minimum time between two warnings about an outage.
 const warningInterval = time.Second
 
-// log logs each internal error, and one failure per second of an outage as a warning. The other failures of an outage
-// have level debug, and errors of clients are not logged.
-func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
+// Report returns the problem for an error, records its code for the metrics, and logs the error if the service is at
+// fault: each internal error, and one failure per second of an outage as a warning. It is for routes with their own form
+// of error answer; all others call Fail.
+func (k *Kit) Report(r *http.Request, err error) *problem.Error {
+	p, in := k.Problem(err), infoOf(r.Context())
+	in.code = p.Code
 	level := slog.LevelError
 	switch p.Code {
 	case problem.CodeInternal:
@@ -90,11 +90,12 @@ func (k *Kit) log(r *http.Request, p *problem.Error, err error) {
 			level = slog.LevelWarn
 		}
 	default: // the client's error
-		return
+		return p
 	}
 	// The path may contain personal data; the route does not.
 	k.Logger.LogAttrs(r.Context(), level, "request failed", slog.String("method", r.Method),
-		slog.String("route", routeOf(r)), slog.String("requestId", RequestID(r.Context())), slog.Any("error", err))
+		slog.String("route", in.route), slog.String("requestId", in.id), slog.Any("error", err))
+	return p
 }
 
 // WithTimeout limits a request to Timeout. It ignores the cancellation of ctx: a client may close its side of the
@@ -104,24 +105,34 @@ func (k *Kit) WithTimeout(ctx context.Context) (context.Context, context.CancelF
 	return context.WithTimeout(context.WithoutCancel(ctx), k.Timeout)
 }
 
-// RecoverPanics answers with 500 when a handler panics, and logs the stack. It panics again with http.ErrAbortHandler,
-// by which a handler aborts a stream.
-func (k *Kit) RecoverPanics(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		defer func() { //nolint:contextcheck // the request has the context
-			cause := recover()
-			if cause == http.ErrAbortHandler { //nolint:errorlint // handlers panic with it unwrapped
-				panic(cause)
-			}
-			if cause != nil {
-				k.Logger.ErrorContext(r.Context(), "a handler panicked", slog.String("requestId", RequestID(r.Context())),
-					slog.Any("cause", cause), slog.String("stack", string(debug.Stack())))
-				infoOf(r.Context()).code = problem.CodeInternal
-				problem.Write(w, RequestID(r.Context()), problem.Internal(nil))
-			}
-		}()
-		next.ServeHTTP(w, r)
-	})
+// Answer is the answer to a request of one client.
+type Answer struct {
+	Status   int    // 0: 200, or 204 without a Body
+	Location string // of a 201
+	Body     any    // is encoded as JSON
+}
+
+// Send sends the answer. On an error it has sent nothing.
+func (a *Answer) Send(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store") // for one client only, and soon outdated
+	if a.Body == nil {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	encoded, err := json.Marshal(a.Body)
+	if err != nil {
+		return fmt.Errorf("encode answer: %w", err)
+	}
+	if a.Location != "" {
+		h.Set("Location", a.Location)
+	}
+	h.Set("Content-Type", "application/json")
+	if a.Status != 0 {
+		w.WriteHeader(a.Status)
+	}
+	_, _ = w.Write(encoded) // an error means that the client closed the connection
+	return nil
 }
 
 // SetReplayed sets the headers for a retry. replayed: the answer is that of an earlier delivery; mismatch: the earlier

@@ -62,7 +62,7 @@ func (l *Lines) Run(ctx context.Context, stream func(context.Context) error) err
 		return err
 	}
 	if ctx.Err() == nil && !errors.Is(err, ErrClient) {
-		l.Kit.Logger.WarnContext(ctx, "a stream broke off", slog.String("route", routeOf(l.Request)),
+		l.Kit.Logger.WarnContext(ctx, "a stream broke off", slog.String("route", infoOf(ctx).route),
 			slog.String("requestId", RequestID(ctx)), slog.Any("error", err))
 	}
 	panic(http.ErrAbortHandler)

@@ -41,8 +41,8 @@ func series(t testing.TB, metrics *httpkit.Metrics) map[string]float64 {
 func TestBrokenAnswersAreCounted(t *testing.T) {
 	t.Parallel()
 	metrics := httpkit.NewMetrics()
+	kit := &httpkit.Kit{Metrics: metrics}
 	router := mux.NewRouter()
-	router.Use(metrics.Middleware)
 	router.HandleFunc("/stream", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
 		panic(http.ErrAbortHandler)
@@ -53,7 +53,7 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 				t.Errorf("the server gets %v", got)
 			}
 		}()
-		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stream", http.NoBody))
+		kit.Handler(router, nil).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stream", http.NoBody))
 	}()
 	found := series(t, metrics)
 	for _, name := range []string{"novelgate_http_requests_total", "novelgate_http_request_seconds"} {
@@ -67,15 +67,15 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 func TestStreamsAreNotTimed(t *testing.T) {
 	t.Parallel()
 	metrics := httpkit.NewMetrics()
+	kit := &httpkit.Kit{Metrics: metrics}
 	router := mux.NewRouter()
-	router.Use(metrics.Middleware)
 	router.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
 			w.Header().Set("Content-Type", "application/x-ndjson")
 		}
 	})
 	for _, method := range []string{http.MethodGet, http.MethodHead, "BREW", "PROPFIND"} {
-		router.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/events", http.NoBody))
+		kit.Handler(router, nil).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(method, "/events", http.NoBody))
 	}
 	want := map[string]float64{
 		"novelgate_http_requests_total method=GET route=/events status=200":    1,

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -19,10 +18,9 @@ import (
 // TestSlowBody: a body that does not arrive in time is retryable; one that ends early or has a malformed chunk is not.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
-	kit := &httpkit.Kit{}
 	serve := func(bodyTime time.Duration) *httptest.Server {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, err := kit.ReadJSON(w, r, uuid.New(), 1000)
+			_, err := httpkit.ReadJSON(w, r, 1000)
 			problem.Write(w, "r", err)
 		}))
 		server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = time.Minute, bodyTime

@@ -110,13 +110,14 @@ func PayloadTooLarge(limit int64) *Error {
 	return &Error{Code: CodePayloadTooLarge, Detail: fmt.Sprintf("The request body is larger than %d bytes.", limit)}
 }
 
-// UnsupportedMediaType means that the Content-Type got is not application/json; "" means that there is none.
-func UnsupportedMediaType(got string) *Error {
-	const want = "The Content-Type must be application/json"
+// UnsupportedMediaType means that the Content-Type got is not want; "" means that there is none.
+func UnsupportedMediaType(want, got string) *Error {
 	if got == "" {
-		return &Error{Code: CodeUnsupportedMediaType, Detail: want + "; the request has none."}
+		return &Error{Code: CodeUnsupportedMediaType, Detail: "The Content-Type must be " + want + "; the request has none."}
 	}
-	return &Error{Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("%s, got %q.", want, Clip(got, 100))}
+	return &Error{
+		Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("The Content-Type must be %s, got %q.", want, Clip(got, 100)),
+	}
 }
 
 // RateLimited means that the integration has reached a limit of commands. The detail is about the limit per minute.
@@ -126,10 +127,10 @@ func RateLimited(retryAfter time.Duration) *Error {
 	return &Error{Code: CodeRateLimited, Detail: detail, RetryAfter: retryAfter}
 }
 
-// QueriesLimited means that the integration has reached a limit of queries.
-func QueriesLimited(retryAfter time.Duration) *Error {
-	return RateLimited(retryAfter).WithDetail(
-		"The limit of queries is reached. Repeat the request after the time in Retry-After.")
+// TooManyRequests means that too many requests of one caller are under way.
+func TooManyRequests(retryAfter time.Duration) *Error {
+	return RateLimited(retryAfter).WithDetail("Too many requests of this caller are under way. Repeat the request after " +
+		"the time in Retry-After, with the same Idempotency-Key if it has one.")
 }
 
 // Unavailable means that the service cannot respond now, or does not know the outcome of the command.

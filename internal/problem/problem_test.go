@@ -59,7 +59,7 @@ func TestWrite(t *testing.T) {
 		{problem.AuthorBlocked(), 403, "Forbidden", false, nil},
 		{problem.RequestTimeout(), 408, "Request Timeout", true, map[string]string{"Retry-After": "1"}},
 		{problem.PayloadTooLarge(32_768), 413, "Content Too Large", false, nil},
-		{problem.UnsupportedMediaType("text/plain"), 415, "Unsupported Media Type", false, nil},
+		{problem.UnsupportedMediaType("application/json", "text/plain"), 415, "Unsupported Media Type", false, nil},
 		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
 		{problem.InvalidTransition("A novel that is published cannot become rejected."), 409, "Conflict", false, nil},
 		{problem.Conflict("No."), 409, "Conflict", false, nil},
@@ -124,7 +124,7 @@ func TestWriteHidesUnknownErrors(t *testing.T) {
 
 func TestWriteSurvivesInvalidUTF8(t *testing.T) {
 	t.Parallel()
-	status, _, body := write(t, problem.UnsupportedMediaType("\xff").WithDetail("got \xff\x00\u2028</script>"))
+	status, _, body := write(t, problem.UnsupportedMediaType("", "\xff").WithDetail("got \xff\x00\u2028</script>"))
 	if status != http.StatusUnsupportedMediaType || body["detail"] != "got \ufffd\x00\u2028</script>" {
 		t.Errorf("%d %v", status, body)
 	}

@@ -9,79 +9,53 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
-	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/readapi/history"
 )
-
-// Partners admits requests of partners. If err is nil, the caller must call leave.
-type Partners interface {
-	AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (integration uuid.UUID,
-		leave func(), err error)
-	StillAdmitted(ctx context.Context, r *http.Request) error
-}
 
 // API serves the change feed.
 type API struct {
 	*httpkit.Kit
 
 	Feed      *Feed
-	Partners  Partners
-	Draining  func() bool        // the process is shutting down, so streams end
-	Streams   *httpkit.ReadLimit // limits the number of open streams; nil: no limit
-	Heartbeat time.Duration      // longest pause in a stream that follows the log; default 15 s
+	Partners  *auth.Partners
+	Draining  func() bool   // the process is shutting down, so streams end
+	Heartbeat time.Duration // longest pause in a stream that follows the log; default 15 s
 }
 
 // Register adds the route to router.
 func (a *API) Register(router *mux.Router) {
-	router.HandleFunc("/api/integrations/changes", func(w http.ResponseWriter, r *http.Request) {
-		answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := a.changes(w, r); err != nil {
-				a.Fail(w, r, err)
-			}
-		})
-		if httpkit.AcceptsByName(r, httpkit.LineMediaType) {
-			a.Streams.Limit(answer, a.Fail).ServeHTTP(w, r)
-			return
-		}
-		answer(w, r)
-	}).Methods(http.MethodGet)
+	router.Handle("/api/integrations/changes", a.Partners.Handle(auth.Route[*auth.Integration]{}, a.changes)).
+		Methods(http.MethodGet)
 }
 
 // streamPage is the maximum number of changes that a stream reads at once.
 const streamPage = 200
 
 // changes handles GET /api/integrations/changes.
-func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
-	lines := httpkit.AcceptsByName(r, httpkit.LineMediaType)
-	ctx, cancel := a.WithTimeout(r.Context())
-	defer cancel()
-	integration, leave, err := a.Partners.AdmitPartner(ctx, w, r, lines)
+func (a *API) changes(ctx context.Context, c *auth.Call[*auth.Integration]) (*httpkit.Answer, error) {
+	requested, types, err := parse(c.Request)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer leave()
-	requested, types, err := parse(r)
-	if err != nil {
-		return err
-	}
-	q := Query{Integration: integration, After: requested.Cursor, Types: types, Limit: requested.Limit}
+	q := Query{Integration: c.Caller.IntegrationID, After: requested.Cursor, Types: types, Limit: requested.Limit}
 	if requested.Now {
 		if q.After, err = a.Feed.Now(ctx); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if lines {
-		return a.stream(r.Context(), w, r, q, requested.Follow) // without the time limit of a page
+	if httpkit.AcceptsByName(c.Request, httpkit.LineMediaType) {
+		return nil, a.stream(c.Request.Context(), c, q, requested.Follow) // without the time limit of a page
 	}
 	page, err := a.page(ctx, q)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	body := struct {
 		Items      []Change `json:"items"`
@@ -91,7 +65,7 @@ func (a *API) changes(w http.ResponseWriter, r *http.Request) error {
 	if page.More {
 		body.NextCursor = &body.Cursor
 	}
-	return httpkit.SendJSON(w, http.StatusOK, body)
+	return &httpkit.Answer{Body: body}, nil
 }
 
 // parse parses the parameters. types is nil for all types.
@@ -125,11 +99,11 @@ func (a *API) page(ctx context.Context, q Query) (Page, error) {
 const streamPoll = 400 * time.Millisecond
 
 // stream sends one change per line, at most q.Limit (0: no limit). Without follow it ends after the newest change.
-func (a *API) stream(ctx context.Context, w http.ResponseWriter, r *http.Request, q Query, follow bool) error {
+func (a *API) stream(ctx context.Context, c *auth.Call[*auth.Integration], q Query, follow bool) error {
 	left, limited := q.Limit, q.Limit > 0
 	out := &httpkit.Lines{
-		Kit: a.Kit, Writer: w, Request: r, Heartbeat: a.Heartbeat,
-		CheckKey: func() error { return a.Partners.StillAdmitted(ctx, r) },
+		Kit: a.Kit, Writer: c.Writer, Request: c.Request, Heartbeat: a.Heartbeat,
+		CheckKey: func() error { return c.StillAllowed(ctx) },
 	}
 	if follow {
 		out.Draining = a.Draining

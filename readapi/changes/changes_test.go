@@ -26,6 +26,7 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
@@ -37,27 +38,10 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 // acme and other are two partners.
 var acme, other = uuid.UUID{1, 6: 0x70, 8: 0x80}, uuid.UUID{2, 6: 0x70, 8: 0x80}
 
-// partners admits requests whose key is the identifier of an integration.
-type partners struct{}
-
-func (partners) AdmitPartner(_ context.Context, _ http.ResponseWriter, r *http.Request, _ bool) (
-	uuid.UUID, func(), error,
-) {
-	key, err := httpkit.Bearer(r.Header, "API key")
-	return uuid.MustParse(key), func() {}, err
+// authenticate accepts keys that are the identifier of an integration.
+func authenticate(_ context.Context, key string) (*auth.Integration, error) {
+	return &auth.Integration{IntegrationID: uuid.MustParse(key), Enabled: true}, nil
 }
-
-// late admits requests when their time is over.
-type late struct{ partners }
-
-func (l late) AdmitPartner(ctx context.Context, w http.ResponseWriter, r *http.Request, stream bool) (
-	uuid.UUID, func(), error,
-) {
-	<-ctx.Done()
-	return l.partners.AdmitPartner(ctx, w, r, stream)
-}
-
-func (partners) StillAdmitted(context.Context, *http.Request) error { return nil }
 
 // desk is the feed with its own database, over HTTP.
 type desk struct {
@@ -99,14 +83,12 @@ func newDeskOn(t *testing.T, url string) *desk {
 	t.Cleanup(func() { stop(); ended.Wait() })
 
 	router := mux.NewRouter()
+	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
 	d.api = &changes.API{
-		Kit: &httpkit.Kit{
-			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute,
-		},
-		Feed: &changes.Feed{DB: pool}, Partners: partners{}, Draining: func() bool { return false },
+		Kit: kit, Feed: &changes.Feed{DB: pool}, Partners: auth.NewPartners(kit, authenticate), Draining: func() bool { return false },
 	}
 	d.api.Register(router)
-	server := httptest.NewServer(httpkit.WithRequestID(router))
+	server := httptest.NewServer(kit.Handler(router, nil))
 	t.Cleanup(server.Close)
 	d.url = server.URL
 	return d
@@ -287,18 +269,6 @@ func TestParameters(t *testing.T) {
 	if status, p := d.get(t, acme, ""); status != http.StatusOK || len(p.Items) != 0 || p.Cursor != "" ||
 		p.NextCursor != nil {
 		t.Errorf("nothing yet: %d %+v", status, p)
-	}
-}
-
-// TestOneTimeLimit: the admission of a request and its page share the time limit.
-func TestOneTimeLimit(t *testing.T) {
-	t.Parallel()
-	d := newDesk(t)
-	d.api.Timeout, d.api.Partners = 50*time.Millisecond, late{}
-	for _, query := range []string{"", "cursor=now"} {
-		if got, _ := d.get(t, acme, query); got != http.StatusServiceUnavailable {
-			t.Errorf("%q: %d", query, got)
-		}
 	}
 }
 

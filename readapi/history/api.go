@@ -11,6 +11,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -23,14 +24,10 @@ type API struct {
 	DB   database.DB    // a pool with the settings of database.Pools.History
 	Wake *eventlog.Wake // signals new events to streams that follow the log
 
-	// Authenticate returns the person who sends a request. An error other than *problem.Error means that the look-up
-	// failed.
-	Authenticate func(ctx context.Context, h http.Header) (Person, error)
+	Staff        *auth.Staff
 	Draining     func() bool   // the process is shutting down, so streams end
 	WriteTimeout time.Duration // for a client to receive a part of a stream; default 30 s
 	Heartbeat    time.Duration // longest pause in a stream that follows the log; default 15 s
-	// Streams limits the number of open streams. Each one holds up to half a megabyte for a slow client. nil: no limit.
-	Streams *httpkit.ReadLimit
 }
 
 // Register adds the routes to router.
@@ -41,15 +38,14 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		path       string
 		handle     handler
-		streams    bool // can send a stream
 		parameters []string
 	}{
-		{"/api/events", a.events, true, append(filters, "stream", "streamType")},
-		{"/api/events/{logIndex}", a.event, false, nil},
-		{"/api/streams/{streamType}/{streamId}", a.events, true, filters},
-		{"/api/access-log", a.listAccesses, false, []string{"limit", "cursor"}},
+		{"/api/events", a.events, append(filters, "stream", "streamType")},
+		{"/api/events/{logIndex}", a.event, nil},
+		{"/api/streams/{streamType}/{streamId}", a.events, filters},
+		{"/api/access-log", a.listAccesses, []string{"limit", "cursor"}},
 	} {
-		router.Handle(route.path, a.serve(route.path, route.handle, route.streams, route.parameters)).
+		router.Handle(route.path, a.serve(route.path, route.handle, route.parameters)).
 			Methods(http.MethodGet)
 	}
 }
@@ -63,46 +59,32 @@ type readRequest struct {
 	client        *http.Request // without the time limit, for streams
 	query         *httpkit.Query
 	access        Access
+	checkKey      func(context.Context) error
 }
 
-// serve authenticates a request and calls handle.
-func (a *API) serve(route string, handle handler, streams bool, parameters []string) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := a.WithTimeout(r.Context())
-		defer cancel()
-		rd := &readRequest{Request: r.WithContext(ctx), client: r}
-		if err := a.authenticate(ctx, rd, route, parameters); err != nil {
-			a.Fail(w, r, err)
-			return
+// serve authenticates a request, parses its parameters and calls handle.
+func (a *API) serve(route string, handle handler, parameters []string) http.Handler {
+	return a.Staff.Handle(auth.Route[*auth.StaffUser]{}, func(
+		ctx context.Context, c *auth.Call[*auth.StaffUser],
+	) (_ *httpkit.Answer, err error) {
+		rd := &readRequest{Request: c.Request.WithContext(ctx), client: c.Request, checkKey: c.StillAllowed}
+		if rd.query, err = httpkit.ReadStrictQuery(rd.URL, parameters...); err != nil {
+			return nil, err
 		}
-		readers := a.StaffReaders
-		if streams && httpkit.AcceptsByName(r, httpkit.LineMediaType) {
-			readers = a.Streams
+		sent := rd.query.All()
+		for name, value := range mux.Vars(rd.Request) {
+			sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
 		}
-		readers.Limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if err := handle(w, rd); err != nil {
-				a.Fail(w, r, err)
-			}
-		}), a.Fail).ServeHTTP(w, r)
+		user := c.Caller
+		rd.access = Access{
+			Person: Person{
+				Role: user.Role, Name: user.Name,
+				PersonID: uuid.NullUUID{UUID: user.ID, Valid: true}, KeyID: uuid.NullUUID{UUID: user.KeyID, Valid: true},
+			},
+			RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent,
+		}
+		return nil, handle(c.Writer, rd)
 	})
-}
-
-// authenticate authenticates a request and parses its query. It sets query and access.
-func (a *API) authenticate(ctx context.Context, rd *readRequest, route string, parameters []string) error {
-	person, err := a.Authenticate(ctx, rd.Header)
-	if err != nil {
-		a.DelayRefusal(rd.client, uuid.Nil, err)
-		return err
-	}
-	if rd.query, err = httpkit.ReadStrictQuery(rd.URL, parameters...); err != nil {
-		return err
-	}
-	sent := rd.query.All()
-	for name, value := range mux.Vars(rd.Request) {
-		sent["{"+name+"}"] = strings.ToValidUTF8(value, "?")
-	}
-	rd.access = Access{Person: person, RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent}
-	return nil
 }
 
 // Problem maps the errors of the history to problems. It returns nil for any other error.

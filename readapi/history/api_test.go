@@ -1,13 +1,11 @@
 package history_test
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -212,30 +210,6 @@ func TestNoAnswerWithoutAnEntry(t *testing.T) {
 			if response.status != http.StatusInternalServerError {
 				t.Errorf("%s as %q: %d", path, accept, response.status)
 			}
-		}
-	}
-}
-
-// TestOneTimeLimit: all steps before an answer share the time limit of the request.
-func TestOneTimeLimit(t *testing.T) {
-	t.Parallel()
-	a := newArchive(t, func(a *archive, _ *http.Server) {
-		a.api.Timeout = 50 * time.Millisecond
-		authenticate := a.api.Authenticate
-		a.api.Authenticate = func(ctx context.Context, h http.Header) (history.Person, error) {
-			defer func() { <-ctx.Done() }()
-			return authenticate(ctx, h)
-		}
-	})
-	stream := "/api/streams/integration/" + a.partnerID.String()
-	for _, path := range []string{"/api/events", "/api/events/0", stream, "/api/access-log"} {
-		if got := a.get(t, a.otto, path); got.status != http.StatusServiceUnavailable {
-			t.Errorf("%s: %d %s", path, got.status, got.text)
-		}
-	}
-	for _, path := range []string{"/api/events", stream} {
-		if got := a.open(t.Context(), t, a.otto, path, ndjson); got.status != http.StatusServiceUnavailable {
-			t.Errorf("lines of %s: %d", path, got.status)
 		}
 	}
 }

@@ -25,10 +25,7 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 	s := &Stream{Reader: reader, Limit: o.Limit, Follow: o.Follow, Wake: a.Wake}
 	out := &httpkit.Lines{
 		Kit: a.Kit, Writer: w, Request: rd.client, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
-		CheckKey: func() error {
-			_, err := a.Authenticate(rd.client.Context(), rd.Header)
-			return err
-		},
+		CheckKey: func() error { return rd.checkKey(rd.client.Context()) },
 	}
 	if o.Follow {
 		out.Draining = a.Draining

@@ -18,8 +18,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/internal/httpkit"
-	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
@@ -241,25 +239,6 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// TestOnlyStreamsCountAsStreams: routes that never stream are not refused while all streams are in use.
-func TestOnlyStreamsCountAsStreams(t *testing.T) {
-	t.Parallel()
-	a := newArchive(t, func(a *archive, _ *http.Server) {
-		a.api.Streams = httpkit.NewReadLimit("streams", 1, 1, time.Minute)
-	})
-	if open := a.open(t.Context(), t, a.otto, "/api/events?follow=true", ndjson); open.status != http.StatusOK {
-		t.Fatal(open.status)
-	}
-	for path, want := range map[string]int{
-		"/api/events": http.StatusServiceUnavailable, "/api/access-log": http.StatusOK,
-		"/api/events/0": http.StatusOK,
-	} {
-		if got := a.open(t.Context(), t, a.otto, path, ndjson).status; got != want {
-			t.Errorf("%s beside the stream: %d, want %d", path, got, want)
-		}
-	}
-}
-
 // slowClient takes a second for each write, and then calls after.
 type slowClient struct {
 	*httptest.ResponseRecorder
@@ -280,36 +259,28 @@ func TestSlowClients(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		query   string
-		ends    func(a *archive, revoked *atomic.Bool)
+		ends    func(a *archive)
 		aborted bool
 	}{
-		"revoked":                {"", func(_ *archive, revoked *atomic.Bool) { revoked.Store(true) }, true},
-		"revoked while it waits": {"?follow=true", func(_ *archive, revoked *atomic.Bool) { revoked.Store(true) }, true},
-		"shutdown":               {"?follow=true", func(a *archive, _ *atomic.Bool) { a.draining.Store(true) }, false},
+		"revoked":                {"", func(a *archive) { a.isRevoked.Store(true) }, true},
+		"revoked while it waits": {"?follow=true", func(a *archive) { a.isRevoked.Store(true) }, true},
+		"shutdown":               {"?follow=true", func(a *archive) { a.draining.Store(true) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := newArchive(t, nil)
 			a.fill(t, 450) // one page, which is sent in several parts
 			var clock atomic.Int64
-			var revoked atomic.Bool
-			authenticate := a.api.Authenticate
 			a.api.Now = func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }
-			a.api.Authenticate = func(ctx context.Context, h http.Header) (history.Person, error) {
-				if revoked.Load() {
-					return history.Person{}, problem.Unauthorized("revoked")
-				}
-				return authenticate(ctx, h)
-			}
 			router := mux.NewRouter()
 			a.api.Register(router)
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/events"+c.query, http.NoBody)
 			r.Header.Set("Authorization", "Bearer "+a.otto)
 			r.Header.Set("Accept", ndjson)
-			client := &slowClient{ResponseRecorder: httptest.NewRecorder(), clock: &clock, after: func() { c.ends(a, &revoked) }}
+			client := &slowClient{ResponseRecorder: httptest.NewRecorder(), clock: &clock, after: func() { c.ends(a) }}
 			aborted := func() (aborted bool) {
 				defer func() { aborted = recover() == http.ErrAbortHandler }() //nolint:errorlint // it is panicked with as it is
-				httpkit.WithRequestID(router).ServeHTTP(client, r)
+				a.api.Handler(router, nil).ServeHTTP(client, r)
 				return false
 			}()
 			if client.sent != 1 || aborted != c.aborted {

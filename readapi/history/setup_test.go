@@ -22,11 +22,10 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
-	"novelgate/commands/admin"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
@@ -158,6 +157,8 @@ func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 
 // archive is the history API on its own database, served over HTTP, with a key of every kind.
 type archive struct {
+	*auth.Keys
+	isRevoked             atomic.Bool // the key of every staff user
 	url                   string
 	api                   *history.API
 	pool                  *pgxpool.Pool
@@ -169,30 +170,27 @@ type archive struct {
 	ottosKeyID, partnerID uuid.UUID
 }
 
+// AuthenticateStaffUser replaces that of Keys.
+func (a *archive) AuthenticateStaffUser(ctx context.Context, key string) (*auth.StaffUser, error) {
+	if a.isRevoked.Load() {
+		return nil, auth.ErrUnknown
+	}
+	return a.Keys.AuthenticateStaffUser(ctx, key)
+}
+
 // newArchive serves; change may set the API and the server up differently.
 func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *archive {
 	t.Helper()
 	pool := open(t)
 	a := &archive{
-		pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
+		Keys: auth.NewKeys(pool, time.Now), pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
 	}
-	keys := access.New(pool, time.Now)
+	kit := &httpkit.Kit{
+		Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute,
+		Problems: []func(error) *problem.Error{history.Problem},
+	}
 	a.api = &history.API{
-		DB: pool, Wake: a.wake,
-		Kit: &httpkit.Kit{
-			Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute,
-			Problems: []func(error) *problem.Error{history.Problem},
-		},
-		Authenticate: func(ctx context.Context, h http.Header) (history.Person, error) {
-			p, err := admin.AuthenticateStaffUser(ctx, keys, h, "auditor or staff key", "auditors and staff")
-			if err != nil {
-				return history.Person{}, err
-			}
-			return history.Person{
-				Role: p.Role, Name: p.Name, PersonID: uuid.NullUUID{UUID: p.ID, Valid: true},
-				KeyID: uuid.NullUUID{UUID: p.KeyID, Valid: true},
-			}, nil
-		},
+		DB: pool, Wake: a.wake, Kit: kit, Staff: auth.NewStaff(kit, a),
 		Draining: a.draining.Load,
 	}
 	server := httptest.NewUnstartedServer(nil)
@@ -201,7 +199,7 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 	}
 	router := mux.NewRouter().SkipClean(true)
 	a.api.Register(router)
-	server.Config.Handler = httpkit.WithRequestID(router)
+	server.Config.Handler = a.api.Handler(router, nil)
 	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	server.Start()
 	t.Cleanup(server.Close)

@@ -13,10 +13,10 @@ import (
 	"path"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/gorilla/mux"
 
+	"novelgate/internal/httpkit"
 	"novelgate/readapi"
 )
 
@@ -104,9 +104,6 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 	if name == known.name {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
-	h.Set("Content-Type", mime.TypeByExtension(path.Ext(known.name)))
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Etag", `W/"`+known.name+`"`)
-	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(known.content()))
+	httpkit.Send(w, r, mime.TypeByExtension(path.Ext(known.name)), known.content())
 }

@@ -13,7 +13,8 @@ func (p *Pages) start() http.Handler {
 	page := p.page(p.startPage)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
-		if !httpkit.Accepts(r, "text/html") {
+		// Browsers ask for HTML, most other programs for anything; those that ask for JSON only get a problem.
+		if r.Header.Get("Accept") != "" && !httpkit.AcceptsByName(r, "text/html") && !httpkit.AcceptsByName(r, "*/*") {
 			p.NotFound(w, r)
 			return
 		}

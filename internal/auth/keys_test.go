@@ -1,4 +1,4 @@
-package access_test
+package auth_test
 
 import (
 	"context"
@@ -11,10 +11,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
 
@@ -23,7 +23,7 @@ func TestAuthenticate(t *testing.T) {
 	b := setup(t)
 	key, secret := b.issue(t, time.Hour)
 	got := testdb.Must(b.keys.Authenticate(t.Context(), secret.Reveal()))(t)
-	want := &access.Integration{
+	want := &auth.Integration{
 		KeyID: key.ID, KeyExpiresAt: key.ExpiresAt, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true,
 		CanPost:        true,
 		PostsPerMinute: 7, NovelsPerMinute: 8, LinesPerMinute: 60_000, Review: true,
@@ -47,12 +47,12 @@ func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 			"space before it": " " + good, "upper case": strings.ToUpper(good), "another scheme": "ngx" + good[3:],
 			"megabytes": strings.Repeat(good, 100_000), "NUL": good[:20] + "\x00" + good[21:],
 		} {
-			if err := h.authenticate(t.Context(), key); !errors.Is(err, access.ErrMalformed) {
+			if err := h.authenticate(t.Context(), key); !errors.Is(err, auth.ErrMalformed) {
 				t.Errorf("%s: %v, want ErrMalformed", name, err)
 			}
 		}
 		err := h.authenticate(t.Context(), good)
-		for _, refusal := range []error{nil, access.ErrMalformed, access.ErrUnknown, access.ErrExpired} {
+		for _, refusal := range []error{nil, auth.ErrMalformed, auth.ErrUnknown, auth.ErrExpired} {
 			if errors.Is(err, refusal) {
 				t.Errorf("a good key without a database: %v; it must not look like a refusal", err)
 			}
@@ -65,7 +65,7 @@ func TestUnknownKey(t *testing.T) {
 	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
 		stranger := testdb.Must(apikey.New(h.kind))(t)
 		for range 5 {
-			h.want(t, stranger, access.ErrUnknown)
+			h.want(t, stranger, auth.ErrUnknown)
 		}
 		if got := b.queries.count.Load(); got != 1 {
 			t.Errorf("%d queries for one unknown key, want 1", got)
@@ -97,7 +97,7 @@ func TestRevocation(t *testing.T) {
 			h.want(t, secret, nil)
 			revoke()
 			pass()
-			h.want(t, secret, access.ErrUnknown)
+			h.want(t, secret, auth.ErrUnknown)
 		}
 	})
 }
@@ -140,14 +140,14 @@ func TestForgetOvertakesALookUp(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if _, err := b.keys.Authenticate(ctx, secret.Reveal()); !errors.Is(err, access.ErrUnknown) {
+	if _, err := b.keys.Authenticate(ctx, secret.Reveal()); !errors.Is(err, auth.ErrUnknown) {
 		t.Errorf("after Forget: %v, want ErrUnknown", err)
 	}
 	close(h.release)
 	if err := <-early; err != nil {
 		t.Errorf("the request that came before: %v", err)
 	}
-	b.want(t, secret, access.ErrUnknown)
+	b.want(t, secret, auth.ErrUnknown)
 }
 
 func TestWaitingRequestsShareALookUp(t *testing.T) {
@@ -191,8 +191,8 @@ func TestExpiry(t *testing.T) {
 			{0, nil},
 			{9900 * time.Millisecond, nil},
 			{99 * time.Millisecond, nil},
-			{time.Millisecond, access.ErrExpired}, // cached for 100 ms, and still refused as expired
-			{time.Hour, access.ErrExpired},
+			{time.Millisecond, auth.ErrExpired}, // cached for 100 ms, and still refused as expired
+			{time.Hour, auth.ErrExpired},
 		} {
 			b.clock.advance(step.after)
 			h.want(t, secret, step.refusal)
@@ -207,7 +207,7 @@ func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
 	_, secret := b.issue(t, 0)
 	for range 10_100 {
 		guess := testdb.Must(apikey.New(apikey.Partner))(t)
-		b.want(t, guess, access.ErrUnknown)
+		b.want(t, guess, auth.ErrUnknown)
 	}
 	if got := b.keys.Remembered(); got > 10_000 {
 		t.Errorf("%d keys are remembered", got)
@@ -221,7 +221,7 @@ func TestAuthenticateStaffUser(t *testing.T) {
 	for _, role := range []string{principal.Staff, principal.Auditor} {
 		key, secret := b.issuePerson(t, role, 0)
 		got := testdb.Must(b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal()))(t)
-		want := &access.StaffUser{KeyID: key.ID, ID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
+		want := &auth.StaffUser{KeyID: key.ID, ID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", role, diff)
 		}
@@ -238,7 +238,7 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 	_, auditorKey := b.issuePerson(t, principal.Auditor, 0)
 	for range 2 {
 		for _, key := range []apikey.Secret{staffKey, auditorKey} {
-			if got, err := b.keys.Authenticate(t.Context(), key.Reveal()); got != nil || !errors.Is(err, access.ErrMalformed) {
+			if got, err := b.keys.Authenticate(t.Context(), key.Reveal()); got != nil || !errors.Is(err, auth.ErrMalformed) {
 				t.Errorf("%s on the partners' side: %+v, %v", key, got, err)
 			}
 			if _, err := b.keys.AuthenticateStaffUser(t.Context(), key.Reveal()); err != nil {
@@ -246,7 +246,7 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 			}
 		}
 		if got, err := b.keys.AuthenticateStaffUser(t.Context(), partner.Reveal()); got != nil ||
-			!errors.Is(err, access.ErrMalformed) {
+			!errors.Is(err, auth.ErrMalformed) {
 			t.Errorf("a partner on the side of staff users: %+v, %v", got, err)
 		}
 		b.want(t, partner, nil)

@@ -1,16 +1,12 @@
-package request
+package httpkit
 
 import (
 	"net/http"
 	"regexp"
 	"strings"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
-
-// MaxBody is the largest body of a command, in bytes (SPEC section 8).
-const MaxBody = 32 << 10
 
 // MaxKey is the greatest length of a key in bytes.
 const MaxKey = 255
@@ -49,7 +45,7 @@ func ParseKey(sent string) (key, wrong string) {
 	case key == "":
 		return "", "is empty"
 	case len(key) > MaxKey:
-		return "", "must have at most 255 bytes, got " + httpkit.Thousands(len(key))
+		return "", "must have at most 255 bytes, got " + Thousands(len(key))
 	}
 	for i := range len(key) {
 		if key[i] < 0x21 || key[i] > 0x7E {

@@ -1,4 +1,4 @@
-package access_test
+package auth_test
 
 import (
 	"context"
@@ -14,9 +14,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/access"
 	"novelgate/commands/staff"
 	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
 
@@ -26,7 +26,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // bundle is a replica that authenticates, an integration, and staff.
 type bundle struct {
-	keys        *access.Keys
+	keys        *auth.Keys
 	pool        *pgxpool.Pool // of keys
 	queries     *queries      // on that pool
 	clock       *clock        // shared
@@ -39,7 +39,7 @@ func setup(t *testing.T) *bundle {
 	url := testdb.New(t)
 	b := &bundle{clock: &clock{now: noon}, queries: &queries{}}
 	b.pool = newPool(t, url, b.queries)
-	b.keys = access.New(b.pool, b.clock.Now)
+	b.keys = auth.NewKeys(b.pool, b.clock.Now)
 	b.staff = &staff.Staff{Pool: newPool(t, url, nil), Actor: "staff:test", Now: b.clock.Now}
 	var err error
 	b.integration, err = b.staff.CreateIntegration(t.Context(), "Partner", principal.Change{

@@ -1,11 +1,12 @@
-package request_test
+package httpkit_test
 
 import (
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
 
-	"novelgate/commands/request"
+	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 )
 
@@ -33,7 +34,7 @@ func TestIdempotencyKey(t *testing.T) {
 		`"` + strings.Repeat("k", 255) + `"`:  strings.Repeat("k", 255),
 		`"` + strings.Repeat(`\\`, 255) + `"`: strings.Repeat(`\`, 255),
 	} {
-		got, err := request.IdempotencyKey(header(value))
+		got, err := httpkit.IdempotencyKey(header(value))
 		if err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", value, got, err, want)
 		}
@@ -63,27 +64,37 @@ func TestIdempotencyKey(t *testing.T) {
 		"escape of the last":    header(`"a\"`),
 		"escape before the end": header(`"\`),
 	} {
-		got, err := request.IdempotencyKey(h)
+		got, err := httpkit.IdempotencyKey(h)
 		if err == nil {
 			t.Errorf("%s: accepted as %q", name, got)
 			continue
 		}
-		if p := refusal(t, err); p.Code != problem.CodeInvalidIdempotencyKey || got != "" {
+		if !errors.Is(err, problem.InvalidIdempotencyKey("")) || got != "" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
 }
 
-// TestParentKeys: parent_uuid has every spelling of a key that the header has. Any other text is kept.
-func TestParentKeys(t *testing.T) {
-	t.Parallel()
-	for sent, want := range map[string]string{
-		`evt-1`: "evt-1", `\"evt-1\"`: "evt-1", ` evt-1\t`: "evt-1", `\"a\\\"b\"`: `a"b`,
-		`\"evt-1`: `"evt-1`, `two words`: "two words", ``: "",
-	} {
-		p, err := request.DecodePost([]byte(post(`"parent_uuid":"`+sent+`"`)), received)
-		if err != nil || *p.ParentKey != want {
-			t.Errorf("%s: %v, %v", sent, p.ParentKey, err)
-		}
+func FuzzIdempotencyKey(f *testing.F) {
+	for _, seed := range []string{"evt-1", `"a\"b"`, `"`, " a ", ""} {
+		f.Add(seed)
 	}
+	f.Fuzz(func(t *testing.T, value string) {
+		key, err := httpkit.IdempotencyKey(header(value))
+		if err != nil {
+			if !errors.Is(err, problem.InvalidIdempotencyKey("")) {
+				t.Errorf("%q: %v", value, err)
+			}
+			return
+		}
+		if len(key) < 1 || len(key) > 255 ||
+			strings.Trim(key,
+				"!\"#$%&'()*+,-./0123456789:;<=>?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\\]^_`abcdefghijklmnopqrstuvwxyz{|}~") != "" {
+			t.Errorf("%q gives %q", value, key)
+		}
+		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
+		if again, err := httpkit.IdempotencyKey(header(quoted)); err != nil || again != key {
+			t.Errorf("%q is %q, but quoted %q, %v", value, key, again, err)
+		}
+	})
 }
