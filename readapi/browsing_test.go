@@ -176,7 +176,7 @@ func TestLatestIsVisible(t *testing.T) {
 	slices.Reverse(want)
 	for path, entries := range map[string]int{"/feed.atom": 20, "/novels/quiet/feed.atom": 20} {
 		feed := w.get(t, path).Body.String()
-		if n := strings.Count(feed, "<entry>"); n != entries || strings.Index(feed, want[0].String()) < 0 ||
+		if n := strings.Count(feed, "<entry>"); n != entries || !strings.Contains(feed, want[0].String()) ||
 			strings.Index(feed, want[0].String()) > strings.Index(feed, "</entry>") {
 			t.Errorf("%s has %d entries, of which the first is not the latest visible comment:\n%.3000s", path, n, feed)
 		}

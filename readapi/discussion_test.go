@@ -407,7 +407,8 @@ func TestACommentIsReadableInAMoment(t *testing.T) {
 	novel := w.novel(t, "A", nil)
 	id := w.comment(t, novel, events.PostImported{})
 	paths := []string{
-		"/api/posts/" + id.String(), "/api/novels/a/discussion?post=" + id.String(), "/novels/a/discussion?post=" + id.String(),
+		"/api/posts/" + id.String(), "/api/novels/a/discussion?post=" + id.String(),
+		"/novels/a/discussion?post=" + id.String(),
 	}
 	for _, path := range paths {
 		got := w.get(t, path)

@@ -144,21 +144,24 @@ func list(t *testing.T, c readapi.CatalogueParams, candidates []uuid.UUID) [2]an
 func (w *world) shelf(t *testing.T, prefix string, n int, owner *uuid.UUID) {
 	t.Helper()
 	w.exec(t, `WITH shelf AS (
-		SELECT i, $1 || i AS title, md5($1 || i)::uuid AS novel_id, md5($1) || '-' || i AS slug, CASE WHEN i % 3 = 0 THEN $3::uuid END AS owner_id,
+		SELECT i, $1 || i AS title, md5($1 || i)::uuid AS novel_id, md5($1) || '-' || i AS slug,
+		    CASE WHEN i % 3 = 0 THEN $3::uuid END AS owner_id,
 		    ARRAY['All', 'Of ' || i % 9] AS genres, CASE WHEN i % 2 = 0 THEN 'EN' ELSE '' END AS language
 		FROM generate_series(1, $2::integer) i
 	), titles AS (
 		INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, owner_id, stream_version, details)
-		SELECT title, novel_id, slug, title, 'approved', owner_id, 1, jsonb_build_object('genres', genres, 'language', language)
+		SELECT title, novel_id, slug, title, 'approved', owner_id, 1,
+		    jsonb_build_object('genres', genres, 'language', language)
 		FROM shelf
 	), activity AS (
 		INSERT INTO novel_activity (novel_id, created_at, posted_at)
-		SELECT novel_id, timestamptz '2025-01-01' + i * interval '1 s', timestamptz '2025-01-02' - i * interval '1 s' FROM shelf
+		SELECT novel_id, timestamptz '2025-01-01' + i * interval '1 s', timestamptz '2025-01-02' - i * interval '1 s'
+		FROM shelf
 	)
-	INSERT INTO novels (novel_id, title, slug, author, synopsis, cover_url, genres, language, reading_status, search, folded_language,
-		state, owner_id, created_at, stream_version)
-	SELECT novel_id, title, slug, 'Ida Verne', '', '', genres, language, '', title || E'\nida verne', lower(language), 'approved',
-		owner_id, now(), 1 FROM shelf`, prefix, n, owner)
+	INSERT INTO novels (novel_id, title, slug, author, synopsis, cover_url, genres, language, reading_status, search,
+		folded_language, state, owner_id, created_at, stream_version)
+	SELECT novel_id, title, slug, 'Ida Verne', '', '', genres, language, '', title || E'\nida verne', lower(language),
+		'approved', owner_id, now(), 1 FROM shelf`, prefix, n, owner)
 }
 
 // TestSearchProbesAnIndex, and gives the same novels whether they are few, so that the index finds them, or many, so
@@ -175,15 +178,17 @@ func TestSearchProbesAnIndex(t *testing.T) {
 		"half a title": {readapi.CatalogueParams{Text: "Ook 69"}, 24}, "an author and a title": {
 			readapi.CatalogueParams{Text: "1399 verne Ida"}, 1,
 		},
-		"a character": {readapi.CatalogueParams{Text: "夢"}, 1400}, "two characters": {readapi.CatalogueParams{Text: "樓夢"}, 1400},
-		"no title": {readapi.CatalogueParams{Text: "夢樓"}, 0}, "frequent pairs": {readapi.CatalogueParams{Text: "bok"}, 0},
-		"a genre": {readapi.CatalogueParams{Genre: "Of 5"}, 156}, "a frequent genre": {readapi.CatalogueParams{Genre: "All"}, 1400},
-		"no genre":   {readapi.CatalogueParams{Genre: "all"}, 0},
-		"a language": {readapi.CatalogueParams{Language: "en"}, 700},
-		"an owner":   {readapi.CatalogueParams{Owner: "fan site"}, 466},
-		"the host":   {readapi.CatalogueParams{Owner: readapi.Host}, 934},
-		"nobody":     {readapi.CatalogueParams{Owner: "Nobody"}, 0},
-		"several":    {readapi.CatalogueParams{Owner: "Fan Site", Genre: "Of 3", Language: "EN", Text: "ook"}, 78},
+		"a character":    {readapi.CatalogueParams{Text: "夢"}, 1400},
+		"two characters": {readapi.CatalogueParams{Text: "樓夢"}, 1400},
+		"no title":       {readapi.CatalogueParams{Text: "夢樓"}, 0}, "frequent pairs": {readapi.CatalogueParams{Text: "bok"}, 0},
+		"a genre":          {readapi.CatalogueParams{Genre: "Of 5"}, 156},
+		"a frequent genre": {readapi.CatalogueParams{Genre: "All"}, 1400},
+		"no genre":         {readapi.CatalogueParams{Genre: "all"}, 0},
+		"a language":       {readapi.CatalogueParams{Language: "en"}, 700},
+		"an owner":         {readapi.CatalogueParams{Owner: "fan site"}, 466},
+		"the host":         {readapi.CatalogueParams{Owner: readapi.Host}, 934},
+		"nobody":           {readapi.CatalogueParams{Owner: "Nobody"}, 0},
+		"several":          {readapi.CatalogueParams{Owner: "Fan Site", Genre: "Of 3", Language: "EN", Text: "ook"}, 78},
 	} {
 		for _, sort := range []string{readapi.ByTitle, readapi.ByActivity, readapi.ByNewest} {
 			c.params.Sort, c.params.Limit, c.params.After = sort, 250, ""

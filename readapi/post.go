@@ -92,7 +92,8 @@ var (
 )
 
 // visible is the condition for a comment p that is neither hidden nor erased. d is its author_decisions.
-const visible = "p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)"
+const visible = "p.author_id IS NOT NULL AND " +
+	"NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)"
 
 // postsStatement completes post.sql as the comment in the file says.
 func postsStatement(posts, rest string) string {

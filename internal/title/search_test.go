@@ -11,7 +11,8 @@ func TestSearch(t *testing.T) {
 	for text, want := range map[string]string{
 		"The Clockmaker\u2019s  Apprentice": "the clockmakers apprentice", "CAFE\u0301 Rivi\u00e8re": "cafe riviere",
 		"Ma\u00dfe: Stra\u00dfe": "masse strasse", "\u0424\u0451\u0434\u043e\u0440": "\u0444\u0435\u0434\u043e\u0440",
-		"\u300a\u7d05\u6a13\u5922\u300b": "\u7d05\u6a13\u5922", "\uac00\uad6c": "\uac00\uad6c", "\u304c\u30d1": "\u304c\u30d1",
+		"\u300a\u7d05\u6a13\u5922\u300b": "\u7d05\u6a13\u5922",
+		"\uac00\uad6c":                   "\uac00\uad6c", "\u304c\u30d1": "\u304c\u30d1",
 		"Re:Zero \u2013 II": "re zero ii", "C++ & $": "c++ $", "???": "???", "\u0301": "\u0301", "": "",
 	} {
 		got := title.Search(text)

@@ -40,7 +40,7 @@ type Site struct {
 	Logo           *Logo  // in the header, in place of the name; nil for none
 	Accent         string // colour of the line at the top, such as #1a4fc4; "" for none
 	Imprint, Terms string // addresses; "" for none
-	NoCovers       bool   // show the first letter of the title in place of covers, which are on hosts of the partners' choice
+	NoCovers       bool   // show the first letter of the title in place of covers, which are on hosts of partners
 	Sandbox        bool   // a banner says so, and search engines are told to ignore all pages
 }
 
