@@ -67,20 +67,21 @@ CREATE TABLE api_key_use (
 
 COMMENT ON TABLE api_key_use IS 'When each key was last used, to within a minute. Not part of the history.';
 
--- For limits per minute that all replicas share. The row of the current second is updated with every batch: leave room for new versions
--- in its page.
+-- For limits per minute that all replicas share. Rows are only inserted, and deleted after a minute: an old snapshot slows nobody.
 CREATE TABLE rate_limits (
-    integration_id uuid    NOT NULL,
-    operation      text    NOT NULL CHECK (operation <> ''),
-    second         bigint  NOT NULL,
-    permits        integer NOT NULL CHECK (permits >= 0),
-    CONSTRAINT rate_limits_pkey PRIMARY KEY (integration_id, operation, second)
-) WITH (fillfactor = 50, autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
+    integration_id uuid        NOT NULL,
+    operation      text        NOT NULL CHECK (operation <> ''),
+    granted_at     timestamptz NOT NULL,
+    permits        integer     NOT NULL CHECK (permits > 0),
+    total          bigint      NOT NULL CHECK (total >= permits),
+    CONSTRAINT rate_limits_pkey PRIMARY KEY (integration_id, operation, granted_at)
+) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 COMMENT ON TABLE rate_limits IS 'Permits granted in the last minute. Not part of the history.';
 COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels, novelUpdates, lines.';
-COMMENT ON COLUMN rate_limits.second IS 'When they were granted, in whole seconds since 1970 on the clock of the database.';
+COMMENT ON COLUMN rate_limits.granted_at IS 'When they were granted, on the clock of the database.';
 COMMENT ON COLUMN rate_limits.permits IS 'Number of permits.';
+COMMENT ON COLUMN rate_limits.total IS 'Running total of the permits of the integration and operation, with these.';
 
 CREATE TABLE access_log (
     entry_id      bigint      NOT NULL GENERATED ALWAYS AS IDENTITY PRIMARY KEY,

@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/commands/ratelimit"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/projections"
@@ -79,7 +78,7 @@ var errNotCached = errors.New("not all that the batch needs is cached")
 // are new: the append fails if one is on record. It also fails if the cache does not hold, an author is blocked or a
 // limit is reached: then nothing was written.
 func (b *batch) executeFast(ctx context.Context, conn *pgxpool.Conn, st *state, jobs []*job) error {
-	st.assumed = map[ratelimit.Key]int{}
+	st.isFast = true
 	b.wantPermits(st, jobs)
 	if err := b.decide(st, jobs); err != nil {
 		return err
@@ -92,7 +91,7 @@ func (b *batch) executeFast(ctx context.Context, conn *pgxpool.Conn, st *state, 
 	statements := &pgx.Batch{}
 	st.held = eventlog.Lock(statements)
 	b.cache.check(statements, st, authorsOf(jobs))
-	st.grants.QueueTake(statements, st.assumed)
+	st.grants.QueueGrant(statements)
 	if err := st.queueAppend(ctx, statements); err != nil {
 		return err
 	}
@@ -147,7 +146,7 @@ func (st *state) writes(ctx context.Context) (*pgx.Batch, error) {
 		statements.Queue(lazySQL)
 		eventlog.QueueReplicated(statements)
 	}
-	st.grants.QueueStore(statements)
+	st.grants.QueueGrant(statements)
 	statements.Queue("commit")
 	return statements, nil
 }

@@ -62,7 +62,7 @@ func (b *batch) wantPermits(st *state, jobs []*job) {
 		if !j.isComment() {
 			operations = append(operations, ratelimit.NovelUpdates)
 		}
-		if st.assumed == nil && j.mayCreate() {
+		if !st.isFast && j.mayCreate() {
 			operations = append(operations, ratelimit.Novels)
 		}
 		for _, operation := range operations {
@@ -77,10 +77,6 @@ func (b *batch) wantPermits(st *state, jobs []*job) {
 func (st *state) spend(j *job, operation ratelimit.Operation) error {
 	k, limit, ok := j.limited(operation)
 	if !ok {
-		return nil
-	}
-	if st.assumed != nil {
-		st.assumed[k]++
 		return nil
 	}
 	if d := st.grants.Take(k, 1); d.Granted == 0 {

@@ -95,30 +95,6 @@ func TestManyLockedTitles(t *testing.T) {
 	checkTruth(t, r.db)
 }
 
-// TestLockedPermits: another session locks the permits of an integration. Its commands are refused soon, and those of
-// others succeed.
-func TestLockedPermits(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	r.prompt = true
-	other := newPartner()
-	r.must(t, p.post("before", "Title"))
-	holder := testdb.Begin(t, r.db)
-	// Whatever the second is in which the next permit is granted.
-	testdb.Exec(t, holder, `INSERT INTO rate_limits SELECT integration_id, operation, second + n, 1 FROM rate_limits,
-		generate_series(1, 60) AS n ON CONFLICT DO NOTHING`)
-	testdb.Exec(t, holder, `SELECT FROM rate_limits FOR UPDATE`)
-	answers := r.together(t, other.post("a", "Title"), p.post("b", "Title"), other.post("c", "Title"))
-	for i, want := range []any{"post", committer.ErrUnavailable, "post"} {
-		answers[i].want(t, want)
-	}
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.want(t, "post", p.post("b", "Title"))
-	checkTruth(t, r.db)
-}
-
 // TestHeldLog: while another session holds the lock of the log, commands wait, and are refused at the time-out. Then
 // they succeed. Close waits for the answers.
 func TestHeldLog(t *testing.T) {

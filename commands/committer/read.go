@@ -37,8 +37,8 @@ type state struct {
 	held   *bool             // the attempt has the lock of the log
 	sent   bool              // the append was sent
 	grants *ratelimit.Grants // permits of the attempt
-	// assumed has the permits that the fast path needs, which are granted when its transaction is sent; otherwise nil.
-	assumed map[ratelimit.Key]int
+	// isFast: the jobs are decided on the cache, and permits are granted without a read before.
+	isFast bool
 	end     eventlog.Mark // of the log before the append
 	retried bool          // a comment of the batch is a retry
 

@@ -3,10 +3,12 @@
 //
 // # Exact
 //
-// Permits are counted by the second of the database's clock in which they were granted, and count until 60 seconds
-// after the end of that second: so a window may be one second longer, never shorter. Who grants permits holds a lock
-// that orders all grants of the window: the committer that of the log, because the permits are read, granted and stored
-// in the transaction of the commands. A grant of a transaction that fails is not stored.
+// A permit counts for 60 seconds on the clock of the database. Who grants permits holds a lock that orders all grants of
+// the window: the committer that of the log, because the permits are read, granted and stored in the transaction of the
+// commands. A grant of a transaction that fails is not stored.
+//
+// A grant is a row with the running total of its window. So the permits of a minute are the difference of two rows, the
+// last one and the first one of that minute, however many there are, and no row is ever updated.
 //
 // # Never early
 //

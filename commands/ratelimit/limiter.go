@@ -1,11 +1,15 @@
 package ratelimit
 
 import (
-	"math"
+	"context"
+	"log/slog"
 	"sync"
 	"time"
 
 	"github.com/google/uuid"
+
+	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // Window is the length of the sliding window.
@@ -38,10 +42,8 @@ type Decision struct {
 	// Reset is the time until all permits are free, without further grants; 0 when they are.
 	Reset time.Duration
 	// RetryAfter is 0 if all wanted permits were granted. Otherwise it is the time until one more permit is free, at most
-	// Window plus a second, unless the clock of the database was set back.
+	// Window, unless the clock of the database was set back.
 	RetryAfter time.Duration
-
-	second int64 // in which Take has granted the permits
 }
 
 // Limiter remembers the windows as this replica saw them last. It is safe for concurrent use.
@@ -56,7 +58,6 @@ type Limiter struct {
 type remembered struct {
 	limit, used     int
 	resetAt, freeAt time.Time
-	cleanedAt       time.Time // when old seconds were deleted last, by the fast path
 }
 
 // New returns a Limiter. now must be a monotonic clock such as time.Now; it measures waits, not the 60 seconds.
@@ -100,36 +101,29 @@ func (l *Limiter) remember(grants *Grants) {
 	defer l.mu.Unlock()
 	now := l.now()
 	for k, w := range grants.windows {
-		seen := remembered{limit: w.limit, used: w.used, cleanedAt: l.windows[k].cleanedAt}
+		seen := remembered{limit: w.limit, used: w.used}
 		if w.used > 0 {
-			seen.resetAt = now.Add(w.until(math.MaxInt64))
+			seen.resetAt = now.Add(w.reset)
 		}
-		if w.used >= w.limit && !w.isPartial {
-			seen.freeAt = now.Add(w.until(w.used - w.limit + 1))
+		if w.used >= w.limit && w.free > 0 {
+			seen.freeAt = now.Add(w.free)
 		}
 		l.windows[k] = seen
 	}
 }
 
-// isDirty reports, about once a second for each window, that old seconds are to be deleted.
-func (l *Limiter) isDirty(k Key) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	w, now := l.windows[k], l.now()
-	if now.Sub(w.cleanedAt) < time.Second {
-		return false
-	}
-	w.cleanedAt = now
-	l.windows[k] = w
-	return true
-}
+// cleanSQL deletes grants that no longer count and, after the clock was set back, those that are too far ahead.
+const cleanSQL = `DELETE FROM rate_limits
+WHERE granted_at NOT BETWEEN now() - interval '1 minute' - interval '1 second' AND now() + interval '1 minute'`
 
-// returned stores that n permits of a window are free again.
-func (l *Limiter) returned(k Key, n int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if w, ok := l.windows[k]; ok {
-		w.used, w.freeAt = max(0, w.used-n), time.Time{}
-		l.windows[k] = w
+// Run deletes old grants, twice a minute, until ctx ends.
+func (l *Limiter) Run(ctx context.Context, db database.Execer, logger *slog.Logger) {
+	for {
+		if _, err := db.Exec(ctx, cleanSQL); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "The permits of past minutes could not be deleted", slog.Any("error", err))
+		}
+		if !eventlog.Sleep(ctx, Window/2) {
+			return
+		}
 	}
 }

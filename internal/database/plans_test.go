@@ -33,21 +33,15 @@ var statements = []statement{
 		indexes:   []string{"title_lookup_pkey", "threads_pkey"},
 	},
 	{
-		file: "commands/ratelimit/read.sql", parameters: "uuid[], text[]",
-		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels']",
-		indexes:   []string{"rate_limits_pkey"},
-	},
-	{
-		file: "commands/ratelimit/grant.sql", parameters: "uuid[], text[], integer[], boolean[]",
-		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels'], ARRAY[7,1], ARRAY[true,false]",
+		file: "commands/ratelimit/read.sql", parameters: "uuid[], text[], integer[]",
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels'], ARRAY[1000,60]",
 		indexes:   []string{"rate_limits_pkey"},
 		filters:   true,
 	},
 	{
-		file: "commands/ratelimit/take.sql", parameters: "uuid[], text[], integer[], integer[]",
-		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels'], ARRAY[7,1], ARRAY[1000,60]",
+		file: "commands/ratelimit/grant.sql", parameters: "uuid[], text[], integer[], integer[]",
+		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['posts','novels'], ARRAY[1000,60], ARRAY[7,1]",
 		indexes:   []string{"rate_limits_pkey"},
-		filters:   true,
 	},
 	{
 		file: "commands/committer/check.sql", parameters: "bigint, uuid, text, uuid[]",
@@ -150,8 +144,8 @@ func grow(t *testing.T, pool *pgxpool.Pool, rows int) {
 		 SELECT 'title ' || n, md5(n::text)::uuid, 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, $1::int) n`,
 		`INSERT INTO author_decisions (author_id, integration_id, external_uuid, member_id, blocked, stream_version)
 		 SELECT md5(n::text)::uuid, gen_random_uuid(), 'user-' || n, 'member-' || n, n % 2 = 0, 1 FROM generate_series(1, $1::int) n`,
-		`INSERT INTO rate_limits (integration_id, operation, second, permits)
-		 SELECT md5((n / 60)::text)::uuid, 'posts', extract(epoch FROM now())::bigint - n % 60, 1 FROM generate_series(1, $1::int) n`,
+		`INSERT INTO rate_limits (integration_id, operation, granted_at, permits, total)
+		 SELECT md5((n / 60)::text)::uuid, 'posts', now() - n % 60 * interval '1 second', 1, 61 - n % 60 FROM generate_series(1, $1::int) n`,
 		`INSERT INTO threads (novel_id, thread_id) SELECT md5(n::text)::uuid, md5('t' || n)::uuid FROM generate_series(1, $1::int) n`,
 	} {
 		testdb.Exec(t, pool, statement, rows)
