@@ -255,6 +255,7 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		Now: s.now, Logger: s.logger, Metrics: registered(s.metrics, webhooks.NewMetrics()),
 	}
 	parts = append(parts,
+		part{"limits", always(func(ctx context.Context) { limiter.Run(ctx, pool, s.logger) })},
 		part{"committer", func(ctx context.Context) error { <-ctx.Done(); commit.Close(); return nil }},
 		part{"webhooks", always(hooks.Run)})
 

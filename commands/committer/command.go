@@ -46,8 +46,7 @@ type Caller struct {
 	NovelsPerMinute int  // limit of creations of novels
 	// NovelUpdatesPerMinute is the limit of updates; nil: no limit.
 	NovelUpdatesPerMinute *int
-	LinesPerMinute        int  // limit of lines of bulk requests
-	Unlimited             bool // none of these limits applies
+	LinesPerMinute        int // limit of lines of bulk requests
 	RequestID             string
 	TraceParent           string // W3C trace context; "" for none
 }

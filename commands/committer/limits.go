@@ -39,7 +39,7 @@ func (c *Command) request() ratelimit.Operation {
 func (c *Command) limited(operation ratelimit.Operation) (k ratelimit.Key, limit int, ok bool) {
 	k = ratelimit.Key{Integration: c.Caller.IntegrationID, Operation: operation}
 	switch {
-	case c.Caller.Unlimited, c.Bulk != (operation == ratelimit.Lines):
+	case c.Bulk != (operation == ratelimit.Lines):
 		return k, 0, false
 	case operation == ratelimit.Posts:
 		return k, c.Caller.PostsPerMinute, true

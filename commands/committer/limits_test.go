@@ -126,13 +126,11 @@ func TestWhatCountsAsAComment(t *testing.T) {
 			p.PostsPerMinute, p.CanCreateNovels = 8, false
 			awaiting := p.reply("awaiting", "Title", "unknown")
 			awaiting.Comment.AwaitParent = true
-			unlimited := newPartner()
-			unlimited.IntegrationID, unlimited.PostsPerMinute, unlimited.Unlimited = p.IntegrationID, 8, true
 			commands := batch{
 				p.post("1", "Title"), p.post("1", "Title"), p.post("1", "Other"), p.post("2", "Unknown"),
-				p.postBy("troll", "3", "Title"), awaiting, unlimited.post("line", "Title"),
+				p.postBy("troll", "3", "Title"), awaiting, line(p.post("line", "Title")),
 				p.novel("n", "Title", novel.Fields{}), p.post("1", "Title"),
-				p.post("4", "Title"), p.post("5", "Title"), p.post("1", "Title"), unlimited.post("another line", "Title"),
+				p.post("4", "Title"), p.post("5", "Title"), p.post("1", "Title"), line(p.post("another line", "Title")),
 			}
 			want := []any{
 				"post", "post replayed", "post replayed mismatch", post.ErrNovelNotFound, author.ErrBlocked,

@@ -21,7 +21,6 @@ func line(command *committer.Command) *committer.Command {
 func TestLinesYieldToLiveCommands(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
-	p.LinesPerMinute = 1000
 	r.must(t, p.novel("n", "Title", novel.Fields{}))
 	const lines, live, most = 100, 5, 16
 	var commands batch
@@ -73,7 +72,6 @@ func TestLinesHaveTheirOwnLimit(t *testing.T) {
 func TestLinesWaitForRoom(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t, func(c *committer.Config) { c.QueueLength = 2 })
-	p.LinesPerMinute = 1000
 	release := r.occupy(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	var waiting []<-chan answer

@@ -38,7 +38,7 @@ type state struct {
 	sent   bool              // the append was sent
 	grants *ratelimit.Grants // permits of the attempt
 	// isFast: the jobs are decided on the cache, and permits are granted without a read before.
-	isFast bool
+	isFast  bool
 	end     eventlog.Mark // of the log before the append
 	retried bool          // a comment of the batch is a retry
 

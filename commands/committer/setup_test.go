@@ -109,7 +109,7 @@ type partner struct{ committer.Caller }
 func newPartner() partner {
 	return partner{committer.Caller{
 		IntegrationID: uuid.New(), KeyID: uuid.New(), CanCreateNovels: true, RequestID: "request",
-		PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20,
+		PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20, LinesPerMinute: 1 << 20,
 	}}
 }
 
@@ -188,8 +188,8 @@ func (r *replica) occupy(t testing.TB) (release func()) {
 	t.Helper()
 	unlock := hold(t, r.url)
 	p := newPartner()
-	p.CanCreateNovels, p.Unlimited = false, true
-	first := r.queue(t, p.post("occupy", "Unknown "+p.KeyID.String()))
+	p.CanCreateNovels = false
+	first := r.queue(t, line(p.post("occupy", "Unknown "+p.KeyID.String()))) // no test counts lines of others
 	awaitWaiters(t, r.db, 1)
 	return func() {
 		unlock()
