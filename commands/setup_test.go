@@ -164,7 +164,7 @@ type service struct {
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), database.DefaultConnections)
+	pools, err := database.Open(t.Context(), testdb.New(t))
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}

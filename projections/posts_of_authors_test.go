@@ -21,7 +21,7 @@ const postsOfAuthorsSQL = `SELECT p.author_id, p.post_id FROM posts p WHERE p.po
 func TestPostsOfAuthors(t *testing.T) {
 	t.Parallel()
 	url := testdb.New(t)
-	pools, err := database.Open(t.Context(), url, database.DefaultConnections)
+	pools, err := database.Open(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	pools, err := database.Open(t.Context(), testdb.New(t), database.DefaultConnections)
+	pools, err := database.Open(t.Context(), testdb.New(t))
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}

@@ -55,7 +55,7 @@ type databaseServer struct {
 
 // open starts or finds the database, checks its settings, and migrates the schema. On a standby it sets isStandby, and
 // checks that the schema can serve readers.
-func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe bool) (err error) {
+func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error) {
 	if db.url == "" {
 		if db.server, err = pgserver.Start(ctx, db.config); err != nil {
 			if errors.Is(err, pgserver.ErrInUse) {
@@ -65,11 +65,8 @@ func (db *databaseServer) open(ctx context.Context, connections int, allowUnsafe
 		}
 		db.isEmbedded, db.url = true, db.server.URL()
 	}
-	if db.pools, err = database.Open(ctx, db.url, connections); err != nil {
+	if db.pools, err = database.Open(ctx, db.url); err != nil {
 		return fmt.Errorf("open the database: %w", err)
-	}
-	if scarcity := db.pools.Scarcity(); scarcity != "" {
-		db.logger.WarnContext(ctx, "few connections", slog.String("reason", scarcity))
 	}
 	if err := database.CheckSessions(ctx, db.pools.Append); err != nil {
 		return fmt.Errorf("check the database: %w", err)

@@ -52,8 +52,6 @@ type serveCommand struct {
 	Connections    int           `env:"NOVELGATE_CONNECTIONS" default:"2000" placeholder:"N" help:"Maximum number of open connections at --listen; others wait to be accepted (default: ${default})."`
 	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
-	DatabaseConnections int `env:"NOVELGATE_DATABASE_CONNECTIONS" default:"20" placeholder:"N" help:"Maximum number of connections to the database (default: ${default})."`
-
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
 	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
 	PauseLedger           bool `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish the ledger in this process."`
@@ -86,9 +84,6 @@ func (c *serveCommand) Validate() error {
 	if c.Connections < 1 {
 		return errors.New("--connections must be at least 1")
 	}
-	if c.DatabaseConnections < database.LeastConnections {
-		return fmt.Errorf("--database-connections must be at least %d", database.LeastConnections)
-	}
 	if c.RequestTimeout < minRequestTimeout {
 		return fmt.Errorf("--request-timeout must be at least %v", minRequestTimeout)
 	}
@@ -116,7 +111,7 @@ func (c *serveCommand) Run(ctx context.Context, env *env) error {
 		config: pgserver.Config{DataDir: c.DataDir, Logger: logger},
 	}
 	defer db.stop(context.WithoutCancel(ctx)) // stops last: everything else uses the database
-	if err := db.open(ctx, c.DatabaseConnections, c.AllowUnsafeDurability); err != nil {
+	if err := db.open(ctx, c.AllowUnsafeDurability); err != nil {
 		return err
 	}
 	listener, err := listen(ctx, c.Listen)

@@ -50,7 +50,7 @@ type fixture struct {
 
 func setup(t *testing.T) *fixture {
 	t.Helper()
-	pools := testdb.Must(database.Open(t.Context(), testdb.New(t), database.DefaultConnections))(t)
+	pools := testdb.Must(database.Open(t.Context(), testdb.New(t)))(t)
 	t.Cleanup(pools.Close)
 	logger := slog.New(slog.DiscardHandler)
 	f := &fixture{pool: pools.General, submit: func(context.Context, *committer.Command) error { return nil }}

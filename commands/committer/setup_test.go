@@ -79,7 +79,7 @@ func timeout(d time.Duration) func(*committer.Config) {
 // newPool opens a pool with the settings for appends, changed by options.
 func newPool(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	pools, err := database.Open(t.Context(), url, database.DefaultConnections)
+	pools, err := database.Open(t.Context(), url)
 	if err != nil {
 		t.Fatalf("open pools: %v", err)
 	}

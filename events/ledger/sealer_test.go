@@ -221,7 +221,7 @@ func TestEventsAreReadByIndex(t *testing.T) {
 	url := testdb.New(t)
 	history := testdb.Must(database.OpenHistory(t.Context(), url))(t)
 	defer history.Close()
-	pools := testdb.Must(database.Open(t.Context(), url, 0))(t)
+	pools := testdb.Must(database.Open(t.Context(), url))(t)
 	defer pools.Close()
 	for name, pool := range map[string]*pgxpool.Pool{"history": history, "public": pools.Read} {
 		rows := testdb.Must(pool.Query(t.Context(), "EXPLAIN "+ledger.EventsSQL, 256, 512))(t)

@@ -16,19 +16,36 @@ import (
 	"golang.org/x/sync/singleflight"
 )
 
-// Pools are the connections of one process to its database.
+// Pools are the connections of one process to its database. Their sizes are fixed: a pool that waits for one of its
+// connections delays only its own kind of work.
 type Pools struct {
-	Append  *pgxpool.Pool // for the committer
-	Access  *pgxpool.Pool // for authentication
-	Read    *pgxpool.Pool // for readers and partners' queries, so that they do not take connections from other work
-	History *pgxpool.Pool // for auditors, separate for the same reason
+	Append  *pgxpool.Pool // for the committer, which waits under the lock of the log for nothing else
+	Access  *pgxpool.Pool // for authentication, and for ending a stopped holder of the lock
+	Read    *pgxpool.Pool // for readers and partners' queries, so that they do not take connections from commands
+	History *pgxpool.Pool // for auditors, whose reads may follow one another for hours
 	General *pgxpool.Pool // for everything else: projections, ledger, staff
 
-	room   room
-	scarce bool // the server has fewer connections than this process can use
-	ideal  int  // connections that this process can use
 	probes singleflight.Group
 }
+
+const (
+	// appendConnections is one for the committer, which has one batch in flight, and one that is ready when the first one
+	// breaks. CheckSessions needs two.
+	appendConnections = 2
+	// accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
+	// commands/access.
+	accessConnections  = 3
+	readConnections    = 4
+	historyConnections = 2
+	generalConnections = 5 // two of the sealer, which reads and stores concurrently, and three for all others
+	// Outside of the pools one connection reads the log, two listen, and three are of a rebuild (rebuild.Connections).
+	// Those of a relay and of an erasure are not counted.
+	unpooled = 6
+
+	// Connections is how many connections to the database a process of the service uses.
+	Connections = appendConnections + accessConnections + readConnections + historyConnections + generalConnections +
+		unpooled
+)
 
 // LockLimits limit a transaction under the lock of the log: a pause of its client, a statement, and from PostgreSQL 17
 // on the whole transaction. Together they keep a stopped or slow client from stopping all others.
@@ -72,7 +89,7 @@ var (
 		"default_transaction_read_only": "on",
 		"application_name":              "novelgate-read",
 	})
-	// Range reads of the log in index order.
+	// historySettings are for ranges of the log in index order.
 	historySettings = map[string]string{
 		"enable_seqscan":    "off",
 		"enable_bitmapscan": "off",
@@ -92,69 +109,44 @@ func with(settings, more map[string]string) map[string]string {
 	return all
 }
 
-// appendConnections is one for the committer, which has one batch in flight, and one that is ready when the first one
-// breaks. CheckSessions needs two.
-const appendConnections = 2
-
-// accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
-// internal/auth.
-const accessConnections = 3
-
 // commandSettings are for command-line tools. They have no tcp_user_timeout, because a tool reads rows as slowly as its
 // output is read.
 var commandSettings = map[string]string{
 	"application_name": "novelgate",
 }
 
-// Open connects. most is the maximum number of connections of the process, at least LeastConnections. Open opens the
-// connections for commands first and keeps them. It fails with ErrTooFewConnections when the server has too few
-// connections for commands. When there are too few for all pools, it makes the pools smaller.
-func Open(ctx context.Context, url string, most int) (*Pools, error) {
-	config, err := ParseConfig(url, generalSettings)
-	if err != nil {
-		return nil, err
-	}
-	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
-	p := &Pools{}
-	if p.room, err = measureRoom(ctx, config.ConnConfig); err != nil {
-		return nil, err
-	}
-	pools := []struct {
+// Open connects. It opens the connections for commands at once and keeps them.
+func Open(ctx context.Context, url string) (_ *Pools, err error) {
+	p, seen := &Pools{}, &timelines{newest: map[string]string{}}
+	defer func() {
+		if err != nil {
+			p.Close()
+		}
+	}()
+	for _, pool := range []struct {
 		target **pgxpool.Pool
-		share
 		options
 	}{
-		{&p.History, share{leastHistory, historyConnections}, options{settings: historySettings, ping: true}},
-		{&p.Read, share{leastRead, 14}, options{settings: readSettings, ping: true}},
-		{&p.General, share{leastGeneral, 14}, options{settings: generalSettings, ping: true}},
-		// The pools for commands come last, because they connect at once and may call makeRoom. The committer does not
-		// ping: it detects a dead connection within its own time limit.
-		{&p.Access, share{leastAccess, accessConnections}, options{settings: accessSettings, ping: true, keep: true}},
-		{&p.Append, share{appendConnections, appendConnections}, options{settings: appendSettings, keep: true}},
-	}
-	var shares []share
-	p.ideal = unpooled
-	for _, pool := range pools {
-		shares = append(shares, pool.share)
-		p.ideal += pool.most
-	}
-	p.ideal = min(p.ideal, most)
-	seen := &timelines{newest: map[string]string{}}
-	p.scarce = p.room.most < p.ideal
-	sizes := divide(shares, min(p.room.most, p.ideal)-unpooled)
-	for i, pool := range pools {
-		pool.size, pool.scarce, pool.timelines = sizes[i], p.scarce, seen
-		if pool.keep {
-			pool.onFull = p.makeRoom
-		}
+		// The committer does not ping: it detects a dead connection within its own time limit.
+		{&p.Append, options{size: appendConnections, settings: appendSettings, keep: true}},
+		{&p.Access, options{size: accessConnections, settings: accessSettings, ping: true, keep: true}},
+		{&p.Read, options{size: readConnections, settings: readSettings, ping: true}},
+		{&p.History, options{size: historyConnections, settings: historySettings, ping: true}},
+		{&p.General, options{size: generalConnections, settings: generalSettings, ping: true}},
+	} {
+		pool.timelines = seen
 		if *pool.target, err = open(ctx, url, pool.options); err != nil {
-			p.Close()
 			return nil, err
 		}
 	}
-	if err := p.reserve(ctx); err != nil {
-		p.Close()
-		return nil, err
+	for name, pool := range p.forCommands() {
+		for range pool.Config().MaxConns {
+			conn, err := pool.Acquire(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("open pool %s: %w", name, err)
+			}
+			defer conn.Release()
+		}
 	}
 	return p, nil
 }
@@ -185,12 +177,9 @@ func OpenGeneral(ctx context.Context, url string) (*pgxpool.Pool, error) {
 	return open(ctx, url, options{size: 2, settings: commandSettings, ping: true})
 }
 
-// historyConnections is the number of pages of the history that are read concurrently.
-const historyConnections = 4
-
-// OpenHistory opens a single pool for a command-line tool that reads the history.
+// OpenHistory opens a single pool for a command-line tool that reads the history: ranges of the log in index order.
 func OpenHistory(ctx context.Context, url string) (*pgxpool.Pool, error) {
-	return open(ctx, url, options{size: historyConnections, settings: historySettings, ping: true})
+	return open(ctx, url, options{size: 4, settings: historySettings, ping: true})
 }
 
 // connectTimeout limits the time to open a connection, unless the URL has a connect_timeout. A request that waits for a
@@ -206,18 +195,11 @@ const pingTimeout = 500 * time.Millisecond
 // clean-up, and when all connections of a pool go silent at once, no new one could be opened meanwhile.
 const closeTimeout = time.Second
 
-const (
-	keepInterval   = time.Second     // at which lost connections for commands are opened again, also without a request
-	scarceIdleTime = 5 * time.Second // after which other connections are closed when connections are scarce
-)
-
 type options struct {
 	size      int
 	settings  map[string]string
 	ping      bool       // ping an idle connection before use
-	keep      bool       // keep all connections open
-	scarce    bool       // close idle connections soon
-	onFull    func()     // called when the server has no connection left for this pool
+	keep      bool       // keep all connections open, and open lost ones again within a second
 	timelines *timelines // shared by all pools of the process; nil: accept any server
 }
 
@@ -228,18 +210,13 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	}
 	config.MaxConns = int32(o.size) //nolint:gosec // a handful
 	if o.keep {
-		config.MinConns, config.HealthCheckPeriod = config.MaxConns, keepInterval
-	} else if o.scarce {
-		config.MaxConnIdleTime, config.HealthCheckPeriod = scarceIdleTime, scarceIdleTime
+		config.MinConns, config.HealthCheckPeriod = config.MaxConns, time.Second
 	}
 	config.ConnConfig.ConnectTimeout = cmp.Or(config.ConnConfig.ConnectTimeout, connectTimeout)
 	config.PingTimeout = cmp.Or(config.PingTimeout, pingTimeout)
 	config.BeforeClose = limitClose
 	if !o.ping {
 		config.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
-	}
-	if o.onFull != nil {
-		onError(config.ConnConfig, tooManyConnections, o.onFull)
 	}
 	if o.timelines != nil {
 		o.timelines.guard(config)

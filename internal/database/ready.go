@@ -3,12 +3,25 @@ package database
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 )
+
+// FullServer returns the refusal of a server, a database or a role without a free connection, if err is one.
+func FullServer(err error) (refused *pgconn.PgError, ok bool) {
+	const tooManyConnections = "53300"
+	ok = errors.As(err, &refused) && refused.Code == tooManyConnections
+	return refused, ok
+}
+
+// FullAdvice says what to do about a server without a free connection.
+var FullAdvice = fmt.Sprintf("each replica of the service uses up to %d: raise max_connections, or the connection limit "+
+	"of the role or the database; `novelgate doctor` counts connections, as a superuser also on a full server", Connections)
 
 // Results of a probe, besides ErrOldPrimary, ErrStandby and ErrReadOnly. ErrNoAnswer stands for any other error.
 var (
@@ -47,8 +60,9 @@ func (p *Pools) Probe() map[string]error {
 func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	var standby, readOnly bool
 	err := Retry(ctx, pool, func(bool) error { return pool.QueryRow(ctx, writableSQL).Scan(&standby, &readOnly) })
+	_, full := FullServer(err)
 	switch {
-	case isFull(err):
+	case full:
 		return ErrFull
 	case errors.Is(err, ErrOldPrimary):
 		return ErrOldPrimary

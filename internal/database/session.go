@@ -108,14 +108,3 @@ func closeReadOnly(config *pgx.ConnConfig) {
 		return handle(session, refused) && refused.Code != readOnlyTransaction
 	}
 }
-
-// onError calls do when the server refuses a statement or the connection with this code.
-func onError(config *pgx.ConnConfig, code string, do func()) {
-	handle := config.OnPgError
-	config.OnPgError = func(session *pgconn.PgConn, refused *pgconn.PgError) bool {
-		if refused.Code == code {
-			do()
-		}
-		return handle(session, refused)
-	}
-}

@@ -81,7 +81,7 @@ func TestEverySessionIsPinned(t *testing.T) {
 	if err := migrations.Up(t.Context(), strange); err != nil {
 		t.Fatal(err)
 	}
-	pools := testdb.Must(database.Open(t.Context(), strange, database.DefaultConnections))(t)
+	pools := testdb.Must(database.Open(t.Context(), strange))(t)
 	defer pools.Close()
 	settings := map[string]func(name string) (string, error){}
 	all := pools.Named()

@@ -31,7 +31,7 @@ func dialled(config *pgx.ConnConfig) <-chan net.Conn {
 func TestConnectionsNoticeSilence(t *testing.T) {
 	t.Parallel()
 	url := newRelay(t).url
-	pools := testdb.Must(database.Open(t.Context(), url, database.DefaultConnections))(t)
+	pools := testdb.Must(database.Open(t.Context(), url))(t)
 	t.Cleanup(pools.Close)
 	conns := map[string]net.Conn{}
 	for name, pool := range pools.Named() {

@@ -139,7 +139,7 @@ func TestOnlyTheServiceIsCutOff(t *testing.T) {
 	t.Parallel()
 	const setting = "tcp_user_timeout"
 	pools := open(t)
-	for name, want := range map[string]bool{"append": true, "general": true, "history": false} {
+	for name, want := range map[string]bool{"append": true, "general": true, "read": false} {
 		if got := strings.Contains(startOfSession(t, pools.Named()[name]), setting); got != want {
 			t.Errorf("%s: %s is set: %t, want %t", name, setting, got, want)
 		}

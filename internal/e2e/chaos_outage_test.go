@@ -235,57 +235,6 @@ func wantPromptAnswers(t testing.TB, w *witness, began time.Time) {
 	t.Logf("the slowest answer was a %d after %v", slowest.status, slowest.took)
 }
 
-// TestCommandsComeFirst: on a server with few connections no command fails for lack of one, whatever background work
-// needs, also after the server has closed all connections.
-func TestCommandsComeFirst(t *testing.T) {
-	database := startEmptyServer(t, map[string]string{"max_connections": "10"})
-	execute(t, database.url(), `CREATE ROLE plain LOGIN`, `ALTER DATABASE novelgate OWNER TO plain`)
-	plain := inDatabase(t, database.url(), "novelgate", "plain") // superusers have three more, by which this looks on
-	l := newLoad(t, newPartner(t, migrated(t, plain)))
-	w := &witness{stalls: watchStalls(t)}
-	l.watch = w.see
-	service := serve(t, plain)
-	l.aim(service)
-	l.start(8)
-	l.book.await(200)
-	service.awaitReady(t)
-	// Readers need connections, too.
-	for range 30 {
-		Get(t, service.URL+"/novels")
-	}
-	l.book.await(200)
-	w.wantSuccess(t, time.Time{})
-	database.crash(t)
-	away := time.Now()
-	awaitRefusals(t, w, away)
-	back := time.Now()
-	database.start(t)
-	measure(t, w, away, back)
-	service.awaitReady(t)
-	settled := time.Now()
-	l.book.await(400)
-	w.wantSuccess(t, settled)
-	l.stop()
-	l.book.reconcile(t, l.Partner, service, database.url())
-}
-
-// wantSuccess checks that every command since a time has succeeded.
-func (w *witness) wantSuccess(t testing.TB, since time.Time) {
-	t.Helper()
-	for _, a := range w.between(since, time.Now()) {
-		if !a.succeeded() {
-			t.Fatalf("a command was answered with %d (%v)\n%s", a.status, a.err, a.body)
-		}
-	}
-}
-
-// migrated brings a database to the newest schema.
-func migrated(t *testing.T, databaseURL string) string {
-	t.Helper()
-	MustCLI(t, databaseURL, "migrate")
-	return databaseURL
-}
-
 // TestReadinessSaysWhatCommandsMeet makes the primary of a running service read-only, in two ways, and writable again:
 // commands get 503, /readyz and the metric show the reason, and all recovers by itself.
 func TestReadinessSaysWhatCommandsMeet(t *testing.T) {

@@ -76,7 +76,6 @@ func TestStartIsRefused(t *testing.T) {
 		t.Parallel()
 		database := testdb.New(t)
 		for _, flags := range [][]string{
-			{"--database-connections", "13"},
 			{"--request-timeout", "0s"},
 			{"--request-timeout=-1s"},
 			{"--public-url", "novels.example"},

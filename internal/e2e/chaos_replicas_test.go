@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
 
@@ -283,48 +284,40 @@ func TestDrainHandsOver(t *testing.T) {
 }
 
 // TestConnectionsStayBelowTheLimit: under load, with readers, and with a rebuild, a replica opens no more connections
-// than allowed, and completes everything.
+// than documented, and completes everything.
 func TestConnectionsStayBelowTheLimit(t *testing.T) {
 	t.Parallel()
-	for flags, limit := range map[string]int{"": 20, "--database-connections=14": 14} {
-		t.Run(flags, func(t *testing.T) {
-			t.Parallel()
-			database := startServer(t, nil)
-			l := newLoad(t, newPartner(t, database.url()))
-			var arguments []string
-			if flags != "" {
-				arguments = append(arguments, flags)
+	const limit = database.Connections
+	server := startServer(t, nil)
+	l := newLoad(t, newPartner(t, server.url()))
+	service := servePatiently(t, server.url())
+	l.aim(service)
+	l.start(16)
+	l.book.await(200)
+	execute(t, server.url(), `UPDATE projections SET generation = generation - 1 WHERE name = 'posts'`)
+	var readers sync.WaitGroup
+	for range 8 {
+		readers.Go(func() {
+			for range 40 {
+				if status, body := Get(t, service.URL+"/novels"); status != 200 {
+					t.Errorf("a page is answered with %d %s", status, body)
+					return
+				}
 			}
-			service := servePatiently(t, database.url(), arguments...)
-			l.aim(service)
-			l.start(16)
-			l.book.await(200)
-			execute(t, database.url(), `UPDATE projections SET generation = generation - 1 WHERE name = 'posts'`)
-			var readers sync.WaitGroup
-			for range 8 {
-				readers.Go(func() {
-					for range 40 {
-						if status, body := Get(t, service.URL+"/novels"); status != 200 {
-							t.Errorf("a page is answered with %d %s", status, body)
-							return
-						}
-					}
-				})
-			}
-			most := 0
-			testdb.Eventually(t, "the projection is rebuilt", func() bool {
-				most = max(most, value[int](t, database.url(),
-					`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`))
-				return value[bool](t, database.url(),
-					`SELECT EXISTS (SELECT FROM projection_rebuilds WHERE name = 'posts' AND finished_at IS NOT NULL)`)
-			})
-			readers.Wait()
-			l.book.await(200)
-			l.stop()
-			if most > limit || most < limit/2 {
-				t.Errorf("%d connections, at most %d", most, limit)
-			}
-			l.book.reconcile(t, l.Partner, service, database.url())
 		})
 	}
+	most := 0
+	testdb.Eventually(t, "the projection is rebuilt", func() bool {
+		most = max(most, value[int](t, server.url(),
+			`SELECT count(*) FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'`))
+		return value[bool](t, server.url(),
+			`SELECT EXISTS (SELECT FROM projection_rebuilds WHERE name = 'posts' AND finished_at IS NOT NULL)`)
+	})
+	readers.Wait()
+	l.book.await(200)
+	l.stop()
+	if most > limit || most < limit/2 {
+		t.Errorf("%d connections, at most %d", most, limit)
+	}
+	l.book.reconcile(t, l.Partner, service, server.url())
 }

@@ -21,7 +21,7 @@ import (
 type API struct {
 	*httpkit.Kit
 
-	DB   database.DB    // a pool with the settings of database.Pools.History
+	DB   database.DB    // a pool with the settings of database.Pools.General
 	Wake *eventlog.Wake // signals new events to streams that follow the log
 
 	Staff        *auth.Staff
