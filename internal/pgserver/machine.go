@@ -68,7 +68,7 @@ func (s *Server) settings(ctx context.Context) map[string]string {
 		"listen_addresses":         "",
 		"unix_socket_directories":  `"` + strings.ReplaceAll(s.cluster, `"`, `""`) + `"`,
 		"unix_socket_permissions":  "0700",
-		"port":                     "5432",
+		"port":                     defaultPort,
 		"cluster_name":             databaseName,
 		"logging_collector":        "on",
 		"log_destination":          "stderr",

@@ -86,7 +86,8 @@ var (
 const (
 	superuser    = "postgres"
 	databaseName = "novelgate"
-	socketName   = ".s.PGSQL.5432"
+	defaultPort  = "5432"
+	socketName   = ".s.PGSQL." + defaultPort
 	maxSocket    = 103 // bytes of a socket's path on macOS; Linux allows 107
 )
 
@@ -347,7 +348,7 @@ func (s *Server) isReady() bool {
 
 // createDatabase creates the database, unless it exists.
 func (s *Server) createDatabase(ctx context.Context) error {
-	conn, err := connect(ctx, socketURL(s.cluster, "postgres"))
+	conn, err := connect(ctx, s.urlOf("postgres"))
 	if err != nil {
 		return err
 	}
@@ -367,12 +368,16 @@ func (s *Server) createDatabase(ctx context.Context) error {
 }
 
 // URL returns the address of the database "novelgate" on the unix socket.
-func (s *Server) URL() string { return socketURL(s.cluster, databaseName) }
+func (s *Server) URL() string { return s.urlOf(databaseName) }
+
+func (s *Server) urlOf(database string) string {
+	return socketURL(s.cluster, cmp.Or(s.cfg.Settings["port"], defaultPort), database)
+}
 
 // socketURL writes a space as %20, because libpq reads a plus sign as itself.
-func socketURL(cluster, database string) string {
+func socketURL(cluster, port, database string) string {
 	return "postgres://" + superuser + "@/" + database + "?host=" +
-		strings.ReplaceAll(url.QueryEscape(cluster), "+", "%20") + "&port=5432"
+		strings.ReplaceAll(url.QueryEscape(cluster), "+", "%20") + "&port=" + port
 }
 
 // Done is closed when the server has ended. Call Stop then, which frees the data directory.
@@ -431,7 +436,7 @@ func Find(ctx context.Context, dataDir string) (string, error) {
 	}
 	for _, major := range majors {
 		cluster := filepath.Join(dir, "pg"+strconv.Itoa(major))
-		url := socketURL(cluster, databaseName)
+		url := socketURL(cluster, defaultPort, databaseName)
 		conn, err := connect(ctx, url)
 		switch {
 		case err == nil:
