@@ -33,7 +33,7 @@ const (
 	// breaks. CheckSessions needs two.
 	appendConnections = 2
 	// accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
-	// commands/access.
+	// internal/auth.
 	accessConnections  = 3
 	readConnections    = 4
 	historyConnections = 2

@@ -33,6 +33,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Read, "default_transaction_read_only", "on"},
 		{pools.Read, "plan_cache_mode", "force_generic_plan"},
 		{pools.Read, "application_name", "novelgate-read"},
+		{pools.History, "application_name", "novelgate-history"},
 		{pools.General, "synchronous_commit", "on"}, // a signature is on disk before it is published
 		{pools.General, "enable_seqscan", "off"},
 		{pools.General, "plan_cache_mode", "auto"},
@@ -43,7 +44,7 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 			t.Errorf("%s: %s, want %s", c.setting, got, c.want)
 		}
 	}
-	if len(pools.Named()) != 4 {
+	if len(pools.Named()) != 5 {
 		t.Errorf("named pools: %v", pools.Named())
 	}
 }
