@@ -74,8 +74,8 @@ func newSender(allowed []netip.Prefix, now func() time.Time, through network) *S
 	return s
 }
 
-// newTransport returns a transport without a proxy. It connects only to the addresses that a guard permits, whatever the
-// name resolves to at that moment.
+// newTransport returns a transport without a proxy. It connects only to the addresses that a guard permits, whatever
+// the name resolves to at that moment.
 func newTransport(guard *ssrf.Guardian, through network) *http.Transport {
 	return &http.Transport{
 		DialContext: (&net.Dialer{

@@ -280,8 +280,8 @@ func TestEndpointsThatDoNotEnd(t *testing.T) {
 	}
 }
 
-// TestAClosedConnection: an endpoint closes its idle connection when a request arrives on it. The request is repeated at
-// once on another one.
+// TestAClosedConnection: an endpoint closes its idle connection when a request arrives on it. The request is repeated
+// at once on another one.
 func TestAClosedConnection(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -138,8 +138,8 @@ type settingsPatch struct {
 	since    *time.Time // send everything from then on, again or not
 }
 
-// changeSQL ends the lease of a worker, so that a visit saves nothing under the old settings. Enabling a webhook ends its
-// pause. Only staff enable a webhook that staff have disabled.
+// changeSQL ends the lease of a worker, so that a visit saves nothing under the old settings. Enabling a webhook ends
+// its pause. Only staff enable a webhook that staff have disabled.
 //
 // A time sets the position before the first change since then. The search starts with the first change of all, because
 // the log is not in the order of recorded_at when clocks are set back. The subquery reads the times of this partner's

@@ -116,8 +116,8 @@ const claimSQL = `WITH due AS (
     ORDER BY w.next_attempt_at, w.webhook_id LIMIT 1 FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE webhooks AS w SET holder = $1, leased_until = now() + $2::interval FROM due WHERE w.webhook_id = due.webhook_id
-RETURNING w.webhook_id, w.integration_id, w.url, w.types, w.secret, CASE WHEN w.previous_until > now() THEN w.previous_secret END,
-    w.position, w.failures, w.failing_since`
+RETURNING w.webhook_id, w.integration_id, w.url, w.types, w.secret,
+    CASE WHEN w.previous_until > now() THEN w.previous_secret END, w.position, w.failures, w.failing_since`
 
 // claim leases a webhook; nil when there is none to visit.
 func (w *Worker) claim(ctx context.Context) (*visit, error) {

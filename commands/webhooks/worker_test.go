@@ -99,7 +99,8 @@ func TestAFailingEndpoint(t *testing.T) {
 		}
 	}
 	slices.Sort(errors)
-	if want := []string{"Bad Gateway", "redirects are not followed", "the connection failed"}; !slices.Equal(errors, want) {
+	wanted := []string{"Bad Gateway", "redirects are not followed", "the connection failed"}
+	if !slices.Equal(errors, wanted) {
 		t.Errorf("%v", errors)
 	}
 	first := *shown.FailingSince
@@ -206,7 +207,8 @@ func newHeldEndpoint(t *testing.T) (e *endpoint, release chan struct{}) {
 	}), release
 }
 
-// TestASlowAnswerKeepsTheLease: another worker sends nothing while the first one waits for an answer, longer than a lease.
+// TestASlowAnswerKeepsTheLease: another worker sends nothing while the first one waits for an answer, longer than a
+// lease.
 func TestASlowAnswerKeepsTheLease(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)
