@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/projections"
 )
 
@@ -39,7 +38,6 @@ func (b *batch) attempt(
 		return unreachable, fmt.Errorf("acquire connection: %w", err)
 	}
 	defer conn.Release()
-	st.server = database.ServerOf(conn.Conn().PgConn())
 	defer func() {
 		// A panic on one command must not end the committer.
 		if cause := recover(); cause != nil {

@@ -11,7 +11,6 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/request"
 	"novelgate/events"
-	"novelgate/internal/database"
 )
 
 // Refusals that do not come from an aggregate.
@@ -22,8 +21,6 @@ var (
 	ErrParentUnknown = errors.New("the parent of the reply is not on record")
 	// ErrUnderReview is the post.ErrNovelNotFound of an integration that may create novels, but not by comments.
 	ErrUnderReview = fmt.Errorf("%w: the integration is under review", post.ErrNovelNotFound)
-	// ErrOtherServer refuses a command for another Server. Nothing was written.
-	ErrOtherServer = errors.New("the command relies on another database server")
 	// ErrQueueFull is returned at once when too many commands wait. Nothing was written.
 	ErrQueueFull = errors.New("too many commands are waiting")
 	// ErrClosed is returned once Close was called. Nothing was written.
@@ -60,10 +57,6 @@ type Command struct {
 	Canonical   []byte // the normalised command, to distinguish a retry from a reuse of its key
 	// Bulk: the command is a line of a bulk request. It waits until no live command does, and has a limit of its own.
 	Bulk bool
-
-	// Server is the database server that the caller read before this command; zero for any. On another server, such as
-	// after a failover, the command is refused, because the data that the caller read may be missing there.
-	Server database.Server
 
 	Fields  *novel.Fields // of an upsert
 	Comment *Comment

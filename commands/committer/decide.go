@@ -11,7 +11,6 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
-	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	titles "novelgate/internal/title"
 )
@@ -23,8 +22,6 @@ func (b *batch) decide(st *state, jobs []*job) error {
 		err := b.charge(st, j)
 		switch {
 		case err != nil:
-		case j.Server != (database.Server{}) && j.Server != st.server:
-			err = ErrOtherServer
 		case j.isComment():
 			j.result, err = b.decidePost(st, j)
 		default:
@@ -51,7 +48,7 @@ func isRefusal(err error) bool {
 	var limited *RateLimitedError
 	return errors.Is(err, novel.ErrRejected) || errors.Is(err, post.ErrNovelNotFound) ||
 		errors.Is(err, author.ErrBlocked) || errors.Is(err, ErrKeyMisused) || errors.Is(err, ErrParentUnknown) ||
-		errors.Is(err, ErrOtherServer) || errors.As(err, &limited)
+		errors.As(err, &limited)
 }
 
 // claimTitle sets the identifier of a new novel, and returns a slug for it that no other novel has. A free title, which

@@ -33,7 +33,6 @@ var (
 // state is the state of one attempt: what was read, and what its own commands have changed.
 type state struct {
 	id     uuid.UUID         // of the append, in the metadata of every event
-	server database.Server   // of the attempt's connection
 	held   *bool             // the attempt has the lock of the log
 	sent   bool              // the append was sent
 	grants *ratelimit.Grants // permits of the attempt

@@ -10,14 +10,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
 
@@ -126,39 +124,6 @@ func TestReplyAwaitsItsParent(t *testing.T) {
 	}
 	if a := r.submit(t.Context(), p.post("a", "New")); a.err != nil || a.Replayed {
 		t.Errorf("the refused reply has left %v", a)
-	}
-}
-
-// TestCommandOfAnotherServer is refused, also as a retry. Other commands of the batch are unaffected.
-func TestCommandOfAnotherServer(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	of := func(cmd *committer.Command, server database.Server) *committer.Command {
-		cmd.Server = server
-		return cmd
-	}
-	serverOf := func(pool *pgxpool.Pool) (server database.Server) {
-		t.Helper()
-		if err := pool.AcquireFunc(t.Context(), func(conn *pgxpool.Conn) error {
-			server = database.ServerOf(conn.Conn().PgConn())
-			return nil
-		}); err != nil {
-			t.Fatal(err)
-		}
-		return server
-	}
-	here, other := serverOf(r.pool), serverOf(newPool(t, testdb.NewServer(t, nil)))
-	refused := "error: " + committer.ErrOtherServer.Error()
-	for round, test := range []struct {
-		commands batch
-		want     []string
-	}{
-		{batch{of(p.post("a", "New"), other), of(p.post("b", "Title"), here)}, []string{refused, "post"}},
-		{batch{of(p.post("c", "Title"), here), of(p.post("b", "Title"), other)}, []string{"post", refused}},
-	} {
-		if diff := cmp.Diff(test.want, texts(r.together(t, test.commands...))); diff != "" {
-			t.Errorf("round %d (-want +got):\n%s", round, diff)
-		}
 	}
 }
 

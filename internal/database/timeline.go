@@ -28,28 +28,22 @@ type timelines struct {
 // standby.
 const TimelineSQL = `pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8)`
 
-// serverRunSQL reads the fields of Server. The timeline of a standby is "", so that timelines ignores it; CheckServer
+// timelineSQL reads the fields of server. The timeline of a standby is "", so that timelines ignores it; CheckServer
 // reports it.
-const serverRunSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END,
-	pg_catalog.pg_postmaster_start_time()
+const timelineSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END
 FROM pg_catalog.pg_control_system() AS c`
 
-// Server is one run of a database server, on one timeline. Two connections with equal Servers lead to the same log.
-type Server struct{ system, timeline, started string }
+// server is a database server on one timeline.
+type server struct{ system, timeline string }
 
 const serverKey = "novelgate server"
-
-// ServerOf returns the Server that a connection of Pools leads to; the zero Server for any other connection.
-func ServerOf(session *pgconn.PgConn) Server {
-	server, _ := session.CustomData()[serverKey].(Server)
-	return server
-}
 
 // guard refuses old primaries. A new connection to one fails with ErrOldPrimary, so that pgx tries the next host. An
 // open connection to one is closed before the pool hands it out: an old primary may live on beside a promoted standby.
 func (t *timelines) guard(config *pgxpool.Config) {
 	config.PrepareConn = func(_ context.Context, conn *pgx.Conn) (bool, error) {
-		return !t.replaced(ServerOf(conn.PgConn())), nil
+		connected, _ := conn.PgConn().CustomData()[serverKey].(server)
+		return !t.replaced(connected), nil
 	}
 	validate := config.ConnConfig.ValidateConnect
 	config.ConnConfig.ValidateConnect = func(ctx context.Context, session *pgconn.PgConn) error {
@@ -63,25 +57,25 @@ func (t *timelines) guard(config *pgxpool.Config) {
 }
 
 func (t *timelines) check(ctx context.Context, session *pgconn.PgConn) error {
-	results, err := session.Exec(ctx, serverRunSQL).ReadAll()
+	results, err := session.Exec(ctx, timelineSQL).ReadAll()
 	if err != nil {
 		return fmt.Errorf("read the timeline: %w", err)
 	}
 	row := results[0].Rows[0]
-	server := Server{string(row[0]), string(row[1]), string(row[2])}
-	session.CustomData()[serverKey] = server
-	if t.replaced(server) {
+	connected := server{string(row[0]), string(row[1])}
+	session.CustomData()[serverKey] = connected
+	if t.replaced(connected) {
 		return ErrOldPrimary
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.newest[server.system] = max(t.newest[server.system], server.timeline)
+	t.newest[connected.system] = max(t.newest[connected.system], connected.timeline)
 	return nil
 }
 
 // replaced reports whether this process has seen a newer timeline of the cluster: another server was promoted.
-func (t *timelines) replaced(server Server) bool {
+func (t *timelines) replaced(s server) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return server.timeline != "" && server.timeline < t.newest[server.system]
+	return s.timeline != "" && s.timeline < t.newest[s.system]
 }
