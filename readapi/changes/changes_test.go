@@ -253,6 +253,22 @@ func TestWhatPartnersAreTold(t *testing.T) {
 	}
 }
 
+// TestEveryKindHasData: feed.sql has a case for each kind of change.
+func TestEveryKindHasData(t *testing.T) {
+	t.Parallel()
+	d := newDesk(t)
+	d.append(t, novelOf(acme, "genji"))
+	d.caughtUp(t)
+	for _, kind := range events.ChangeKinds() {
+		of := uuid.Must(uuid.NewV7())
+		testdb.Exec(t, d.pool, `INSERT INTO changes SELECT $1, log_index, $2 FROM events WHERE event_type = 'novel.created.v1'`,
+			of, kind)
+		if _, p := d.get(t, of, ""); len(p.Items) != 1 || p.Items[0].Type != kind || p.Items[0].Data.Kind() != '{' {
+			t.Errorf("%s: %+v", kind, p)
+		}
+	}
+}
+
 func second[T any](_ T, err error) error { return err }
 
 func TestParameters(t *testing.T) {

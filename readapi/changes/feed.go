@@ -1,8 +1,8 @@
 // Package changes serves the change feed for partners, GET /api/integrations/changes, in pages or live: changes of
 // their own novels, comments and authors. docs/changes.md and docs/openapi.yaml describe it.
 //
-// The projection changes lists the events that concern each partner, in log order. The feed reads their contents from
-// the log, so it shows no personal data of an erased author. Cursors are those of package history: a reader that
+// The projection changes lists the events that concern each partner, in log order. The feed makes their contents from
+// the log (feed.sql), so it shows no personal data of an erased author. Cursors are those of package history: a reader that
 // continues from its last cursor gets every change once, and the cursor after a lost event is refused.
 //
 // Partners act on changes, so nothing is given out that a failover to a synchronous standby would lose: a page with
@@ -16,10 +16,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/readapi/history"
@@ -33,7 +33,7 @@ type Change struct {
 	Type       string         `json:"type"`
 	OccurredAt time.Time      `json:"occurredAt"`
 	Cursor     string         `json:"cursor"` // continues after this change
-	Data       any            `json:"data"`
+	Data       jsontext.Value `json:"data"`
 	Place      history.Cursor `json:"-"` // Cursor before encoding
 }
 
@@ -85,12 +85,14 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 				if page.More = len(page.Changes) == q.Limit || size >= pageBytes; page.More {
 					break
 				}
-				c, n, err := scan(rows)
-				if err != nil {
-					return err
+				var c Change
+				if err := rows.Scan(append([]any{&c.Type, &c.OccurredAt, &c.Data}, append(c.Place.Fields(),
+					nil)...)...); err != nil { // nil: eventlog.ReplicatedSQL
+					return fmt.Errorf("read change: %w", err)
 				}
+				c.ID, c.Cursor, c.OccurredAt = "msg_"+c.Place.Event(), c.Place.String(), c.OccurredAt.UTC()
 				page.Changes, page.Next = append(page.Changes, c), c.Place
-				size += n
+				size += len(c.Data)
 			}
 			rows.Close()
 			return rows.Err()
@@ -112,99 +114,4 @@ func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
 		return history.Cursor{}, fmt.Errorf("read the end of the feed: %w", err)
 	}
 	return end, nil
-}
-
-// row has the columns of feed.sql that complete the data of the event.
-type row struct {
-	stream      uuid.UUID
-	key, thread *string // of a comment
-	novelID     *uuid.UUID
-	slug, title *string
-}
-
-// scan reads a row of feed.sql. size is the number of bytes of its event data.
-func scan(rows pgx.Rows) (c Change, size int, err error) {
-	var r row
-	var stored events.Stored
-	if err := rows.Scan(append([]any{
-		&c.Type, &c.OccurredAt, &r.stream, &stored.Type, &stored.Data, &stored.Personal, &r.key, &r.thread, &r.novelID,
-		&r.slug, &r.title,
-	}, append(c.Place.Fields(), nil)...)...); err != nil { // nil: eventlog.ReplicatedSQL
-		return c, 0, fmt.Errorf("read change: %w", err)
-	}
-	event, err := events.Decode(stored)
-	if err != nil {
-		return c, 0, fmt.Errorf("read change %d: %w", c.Place.Position-1, err)
-	}
-	c.ID, c.Cursor, c.OccurredAt = "msg_"+c.Place.Event(), c.Place.String(), c.OccurredAt.UTC()
-	c.Data = r.data(event)
-	return c, len(stored.Data), nil
-}
-
-// novelData is about a novel of the partner, or the novel of a comment.
-type novelData struct {
-	NovelID *uuid.UUID `json:"novelId"`
-	Novel   *string    `json:"novel"` // the title
-	Slug    *string    `json:"slug"`
-	Reason  *string    `json:"reason,omitzero"`
-}
-
-// threadData is about the first comment on a novel of the partner.
-type threadData struct {
-	novelData
-	ThreadID uuid.UUID `json:"threadId"`
-}
-
-// commentData is about a comment of the partner.
-type commentData struct {
-	IdempotencyKey *string   `json:"idempotencyKey"`
-	PostID         uuid.UUID `json:"postId"`
-	ThreadID       *string   `json:"threadId"`
-	novelData
-}
-
-// authorData is about an author of the partner.
-type authorData struct {
-	AuthorID uuid.UUID `json:"authorId"`
-	UUID     *string   `json:"uuid"` // the partner's identifier of the author; nil after erasure
-	Reason   string    `json:"reason"`
-}
-
-// data returns the contents of a change, without erased data and without data of other partners.
-func (r *row) data(event events.Event) any {
-	novel := func(reason *string) novelData { return novelData{r.novelID, r.title, r.slug, reason} }
-	comment := func(reason *string) commentData { return commentData{r.key, r.stream, r.thread, novel(reason)} }
-	author := func(about events.AuthorRef, reason string) authorData {
-		d := authorData{AuthorID: r.stream, Reason: reason}
-		if about.Author != nil {
-			d.UUID = &about.Author.ExternalUUID
-		}
-		return d
-	}
-	switch e := event.(type) {
-	case events.NovelApproved:
-		return novel(&e.Reason)
-	case events.NovelRejected:
-		return novel(&e.Reason)
-	case events.NovelPublished:
-		return novel(&e.Reason)
-	case events.ThreadOpened:
-		return threadData{novel(nil), r.stream}
-	case events.PostHidden:
-		return comment(&e.Reason)
-	case events.PostRestored:
-		return comment(&e.Reason)
-	case events.AuthorBlocked:
-		return author(e.AuthorRef, e.Reason)
-	case events.AuthorUnblocked:
-		return author(e.AuthorRef, e.Reason)
-	case events.AuthorPostsHidden:
-		return author(e.AuthorRef, e.Reason)
-	case events.AuthorPostsRestored:
-		return author(e.AuthorRef, e.Reason)
-	case events.AuthorErased:
-		return author(events.AuthorRef{}, e.Reason)
-	default: // an event of which partners are notified needs a case
-		return struct{}{}
-	}
 }

@@ -1,13 +1,22 @@
--- A page of changes with the contents of their events. $1: partner; $2: position to start from; $3: kinds, NULL for all; $4: maximum
--- number. o: first event of a comment; n: creation of the novel.
-SELECT c.kind, e.recorded_at, e.stream_id, e.event_type, e.data, e.personal, o.event_id, o.data ->> 'threadId',
-       n.stream_id, n.data ->> 'slug', n.data ->> 'title', /* cursor */, /* replicated */
+-- A page of changes with their contents, without erased data and without data of other partners. $1: partner; $2: position to start
+-- from; $3: kinds, NULL for all; $4: maximum number. o: first event of a comment; n: creation of the novel.
+SELECT c.kind, e.recorded_at,
+       CASE split_part(c.kind, '.', 1)
+           WHEN 'novel' THEN json_build_object('novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug',
+               'reason', r.reason)
+           WHEN 'thread' THEN json_build_object('novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug',
+               'threadId', e.stream_id)
+           WHEN 'comment' THEN json_build_object('idempotencyKey', o.event_id, 'postId', e.stream_id, 'threadId', o.data ->> 'threadId',
+               'novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug', 'reason', r.reason)
+           WHEN 'author' THEN json_build_object('authorId', e.stream_id, 'uuid', e.personal ->> 'uuid', 'reason', r.reason)
+       END, /* cursor */, /* replicated */
 FROM (
     SELECT log_index, kind FROM changes
     WHERE integration_id = $1 AND log_index >= $2 AND ($3::text[] IS NULL OR kind = ANY ($3))
     ORDER BY log_index LIMIT $4
 ) AS c
 JOIN events AS e ON e.log_index = c.log_index
+CROSS JOIN LATERAL (SELECT coalesce(e.data ->> 'reason', '') AS reason) AS r
 LEFT JOIN LATERAL (
     SELECT f.event_id, f.data FROM events AS f WHERE e.stream_type = 'post' AND f.stream_id = e.stream_id AND f.stream_version = 1
 ) AS o ON true
