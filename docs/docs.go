@@ -1,7 +1,7 @@
 // Package docs embeds the documents that the service serves.
 package docs
 
-import _ "embed"
+import "embed"
 
 //go:generate go test -count=1 -run ^TestAnalyticsPageIsUpToDate$ . -update
 
@@ -9,3 +9,13 @@ import _ "embed"
 //
 //go:embed openapi.yaml
 var OpenAPI []byte
+
+// Guides are the pages for partners that the service serves below /docs/.
+//
+//go:embed SPEC.md partners.md partner-clients.md
+var Guides embed.FS
+
+// Program says on /docs how partners get the program. Go cannot fetch the module: the first element of its path has no
+// dot. Once the module has a home, this becomes "go install HOME/cmd/novelgate@latest".
+const Program = "The program novelgate (bulk import): ask the host platform for it, or for the source, from which " +
+	"“go build ./cmd/novelgate” makes it."

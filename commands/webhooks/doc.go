@@ -1,5 +1,5 @@
 // Package webhooks sends the change feed to endpoints of partners, in the form of Standard Webhooks 1.0.0.
-// docs/changes.md describes it to partners.
+// docs/partners.md describes it to partners.
 //
 // A webhook is a cursor over the feed that is pushed: a row with the address and a position in the log. The changes
 // behind the position are sent one after the other. An accepted change moves the position, a refused one pauses the

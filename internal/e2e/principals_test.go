@@ -34,6 +34,7 @@ var routeClasses = map[string]struct {
 	"GET /readyz":       {forAll, nil},
 	"GET /openapi.yaml": {forAll, nil},
 	"GET /docs":         {forAll, nil},
+	"GET /docs/{file}":  {forAll, nil},
 
 	"GET /api/activity":                 {forAll, nil},
 	"GET /api/novels":                   {forAll, nil},
@@ -340,7 +341,7 @@ func (f *fixture) path(t testing.TB, documented string) string {
 		"{integrationId}", f.partner.IntegrationID, "{keyId}", f.partner.KeyID, "{novelId}", f.novelID, "{postId}", f.post,
 		"{uuid}", f.linked, "{webhookId}", f.webhookID,
 		"{streamType}", "integration", "{streamId}", f.partner.IntegrationID, "{logIndex}", "0",
-		"{slug}", f.slug, "{tile}", "entries/000.p/1", "{part}", "0",
+		"{slug}", f.slug, "{tile}", "entries/000.p/1", "{part}", "0", "{file}", "client.zip",
 		"{idempotencyKey}", url.PathEscape(f.delivered)+"?operation=novels",
 	).Replace(documented)
 	if strings.Contains(filled, "{") {

@@ -1,5 +1,5 @@
 // Package changes serves the change feed for partners, GET /api/integrations/changes, in pages or live: changes of
-// their own novels, comments and authors. docs/changes.md and docs/openapi.yaml describe it.
+// their own novels, comments and authors. docs/partners.md and docs/openapi.yaml describe it.
 //
 // The projection changes lists the events that concern each partner, in log order. The feed makes their contents from
 // the log (feed.sql), so it shows no personal data of an erased author. Cursors are those of package history: a reader that

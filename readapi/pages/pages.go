@@ -49,6 +49,7 @@ func (p *Pages) Register(router *mux.Router) {
 	for path, handler := range map[string]http.Handler{
 		"/":                         p.start(),
 		"/docs":                     p.reference(),
+		"/docs/{file}":              p.download(),
 		"/novels":                   p.handler(p.catalogue),
 		"/novels/{slug}":            p.handler(p.novel),
 		"/novels/{slug}/discussion": p.handler(p.discussion),

@@ -1,11 +1,20 @@
 package pages
 
 import (
+	"archive/zip"
 	"bytes"
 	"html/template"
+	"io/fs"
 	"net/http"
+	"path"
+	"strings"
 
+	"github.com/gorilla/mux"
+
+	"novelgate/client"
+	"novelgate/docs"
 	"novelgate/internal/httpkit"
+	"novelgate/readapi"
 )
 
 // redocIntegrity is the digest of bundles/redoc.standalone.js in redoc 2.5.4 of npm, which is assets/redoc.js.gz.
@@ -23,7 +32,7 @@ func (p *Pages) reference() http.Handler {
 	var page bytes.Buffer
 	if err := referenceTemplate.Execute(&page, map[string]string{
 		"Base": p.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),
-		"Script": p.assetPath("redoc.js"), "Integrity": redocIntegrity,
+		"Script": p.assetPath("redoc.js"), "Integrity": redocIntegrity, "Program": docs.Program,
 	}); err != nil {
 		panic(err) // impossible: the template is embedded
 	}
@@ -32,4 +41,59 @@ func (p *Pages) reference() http.Handler {
 		w.Header().Set("Content-Security-Policy", referencePolicy)
 		httpkit.Send(w, r, htmlType, page.Bytes())
 	}), p.refuse)
+}
+
+// download handles GET /docs/{file}: guides, and the Go client as a zip.
+func (p *Pages) download() http.Handler {
+	packed, err := packClient()
+	files := map[string][]byte{"client.zip": packed}
+	for _, guide := range []string{"SPEC.md", "partners.md", "partner-clients.md"} {
+		if err == nil {
+			files[guide], err = docs.Guides.ReadFile(guide)
+		}
+	}
+	if err != nil {
+		panic(err) // impossible: the files are embedded
+	}
+	return p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		name := mux.Vars(r)["file"]
+		body, ok := files[name]
+		if !ok {
+			p.refuse(w, r, readapi.ErrNotFound)
+			return
+		}
+		contentType := "text/plain; charset=utf-8" // browsers download text/markdown
+		if path.Ext(name) == ".zip" {
+			contentType = "application/zip"
+		}
+		httpkit.Send(w, r, contentType, body)
+	}), p.refuse)
+}
+
+// packClient returns a zip of the package client without its tests, in a folder "client".
+func packClient() ([]byte, error) {
+	names, err := fs.Glob(client.Source, "*.go")
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	archive := zip.NewWriter(&packed)
+	for _, name := range names {
+		if name == "source.go" || strings.HasSuffix(name, "_test.go") { // source.go embeds the others, for this service
+			continue
+		}
+		text, err := client.Source.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		file, err := archive.Create("client/" + name)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := file.Write(text); err != nil {
+			return nil, err
+		}
+	}
+	err = archive.Close()
+	return packed.Bytes(), err
 }
