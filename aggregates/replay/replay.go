@@ -15,6 +15,20 @@ import (
 	"novelgate/events"
 )
 
+// Until returns the events recorded up to a moment, from a list in log order: a prefix of each stream, although the
+// clock of the database may have been set back between two events.
+func Until(moment time.Time, history []events.Recorded) []events.Recorded {
+	var kept []events.Recorded
+	ended := map[uuid.UUID]bool{}
+	for _, r := range history {
+		ended[r.StreamID] = ended[r.StreamID] || r.RecordedAt.After(moment)
+		if !ended[r.StreamID] {
+			kept = append(kept, r)
+		}
+	}
+	return kept
+}
+
 // Trace describes the last event that a state includes.
 type Trace struct {
 	Version   int       `json:"version"` // of the stream; 0: it did not exist yet

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math"
 	"strconv"
@@ -17,7 +16,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
-	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/httpkit"
 	"novelgate/readapi/history"
@@ -25,10 +23,8 @@ import (
 
 type eventsCommand struct {
 	List      eventsList      `cmd:"" help:"List events, oldest first."`
-	Tail      eventsTail      `cmd:"" help:"Show new events until interrupted; --after, --from or --cursor set the start."`
 	Show      eventsShow      `cmd:"" help:"Show one event as a CloudEvent."`
 	Replay    eventsReplay    `cmd:"" help:"Show the past state of a novel, a thread or an integration."`
-	Diff      eventsDiff      `cmd:"" help:"Show the changes of a novel, a thread or an integration between two points."`
 	Export    eventsExport    `cmd:"" help:"Write the history to a directory that can be verified anywhere."`
 	Verify    eventsVerify    `cmd:"" help:"Verify the history of a bundle, a database or a running service."`
 	AccessLog eventsAccessLog `cmd:"" help:"Show who read the history, newest first."`
@@ -71,8 +67,9 @@ func nonEmpty(parameters map[string]string) map[string]string {
 	return parameters
 }
 
-// EventFilterFlags select events.
-type EventFilterFlags struct {
+type eventsList struct {
+	CommonFlags
+	RowsFlag
 	After       *int64     `placeholder:"INDEX" help:"After the event with this log index."`
 	Before      *int64     `placeholder:"INDEX" help:"Before the event with this log index."`
 	Stream      *uuid.UUID `placeholder:"ID" help:"Of this aggregate."`
@@ -106,11 +103,11 @@ func (i *instant) pointer() *time.Time {
 }
 
 // parameters returns the flags as the access log stores them.
-func (f *EventFilterFlags) parameters() map[string]string {
+func (c *eventsList) parameters() map[string]string {
 	return nonEmpty(map[string]string{
-		"after": textOf(f.After), "before": textOf(f.Before), "stream": textOf(f.Stream), "stream-type": f.StreamType,
-		"type": f.Type, "integration": f.Integration, "novel": f.Novel, "from": textOf(f.From), "to": textOf(f.To),
-		"correlation": f.Correlation, "cursor": f.Cursor,
+		"after": textOf(c.After), "before": textOf(c.Before), "stream": textOf(c.Stream), "stream-type": c.StreamType,
+		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
+		"correlation": c.Correlation, "cursor": c.Cursor,
 	})
 }
 
@@ -122,21 +119,21 @@ func textOf[T any](value *T) string {
 }
 
 // filter resolves names and titles.
-func (f *EventFilterFlags) filter(ctx context.Context, pool *pgxpool.Pool) (filter history.Filter, err error) {
+func (c *eventsList) filter(ctx context.Context, pool *pgxpool.Pool) (filter history.Filter, err error) {
 	filter = history.Filter{
-		After: f.After, Before: f.Before, StreamType: f.StreamType, Type: f.Type, Correlation: f.Correlation,
-		From: f.From.pointer(), To: f.To.pointer(),
+		After: c.After, Before: c.Before, StreamType: c.StreamType, Type: c.Type, Correlation: c.Correlation,
+		From: c.From.pointer(), To: c.To.pointer(),
 	}
-	if f.Stream != nil {
-		filter.Stream = uuid.NullUUID{UUID: *f.Stream, Valid: true}
+	if c.Stream != nil {
+		filter.Stream = uuid.NullUUID{UUID: *c.Stream, Valid: true}
 	}
-	if f.Integration != "" {
-		if filter.Integration, err = integrationID(ctx, pool, f.Integration); err != nil {
+	if c.Integration != "" {
+		if filter.Integration, err = integrationID(ctx, pool, c.Integration); err != nil {
 			return filter, err
 		}
 	}
-	if f.Novel != "" {
-		filter.Novel, err = novelID(ctx, pool, f.Novel)
+	if c.Novel != "" {
+		filter.Novel, err = novelID(ctx, pool, c.Novel)
 	}
 	return filter, err
 }
@@ -166,142 +163,73 @@ func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-// print prints the events that the flags select. It sets the Reader of s; the other fields of s say how to read.
-func (f *EventFilterFlags) print(ctx context.Context, pool *pgxpool.Pool, s *history.Stream, p *eventPrinter) error {
-	filter, err := f.filter(ctx, pool)
-	if err != nil {
-		return err
-	}
-	cursor, err := history.ParseCursor(f.Cursor)
-	if err != nil {
-		return fmt.Errorf("--cursor: %w", err)
-	}
-	s.Reader, err = history.NewReader(ctx, pool, filter)
-	if errors.Is(err, history.ErrBeyond) {
-		err = fmt.Errorf("--after: %w", err)
-	}
-	if err != nil {
-		return err
-	}
-	if s.Follow && f.Cursor == "" && f.After == nil && f.From == nil {
-		if cursor, err = s.Reader.End(ctx); err != nil {
-			return err
-		}
-	}
-	err = s.Run(ctx, cursor, p.page, func() error { return nil }) // nothing to do between pages
-	if errors.Is(err, history.ErrCursorMismatch) {
-		given := "--cursor " + f.Cursor
-		if f.Cursor == "" || p.rows > 0 {
-			given = "the last event that was read"
-		}
-		err = fmt.Errorf("%s %w", given, err) // … does not match the log
-	}
-	return err
-}
-
-type eventsList struct {
-	CommonFlags
-	EventFilterFlags
-	RowsFlag
-}
-
 func (c *eventsList) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
 	parameters := c.parameters()
 	parameters["limit"] = strconv.Itoa(int(c.Limit))
-	return c.withAccessLog(ctx, "list", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		p := &eventPrinter{out: out, list: true, limit: int64(c.Limit)}
-		err := c.print(ctx, pool, &history.Stream{Limit: c.Limit.readLimit()}, p)
-		if err == nil {
-			err = p.end()
+	return c.withAccessLog(ctx, "list", parameters, func(pool *pgxpool.Pool) (rows int64, err error) {
+		filter, err := c.filter(ctx, pool)
+		if err != nil {
+			return 0, err
 		}
-		if err == nil && p.more {
-			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s continues.\n", c.Limit, p.last)
+		cursor, err := history.ParseCursor(c.Cursor)
+		if err != nil {
+			return 0, fmt.Errorf("--cursor: %w", err)
 		}
-		return p.rows, err
-	})
-}
-
-type eventsTail struct {
-	CommonFlags
-	EventFilterFlags
-}
-
-// Run prints new events; --after, --from and --cursor set another start. With --json every line is a
-// CloudEvent.
-func (c *eventsTail) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
-	if c.Before != nil || c.To != nil {
-		return errors.New("tail does not end: it cannot be combined with --before or --to")
-	}
-	return c.withAccessLog(ctx, "tail", c.parameters(), func(pool *pgxpool.Pool) (int64, error) {
-		wake := eventlog.NewWake()
-		go wake.Listen(ctx, pool.Config().ConnConfig, out.logger(slog.LevelWarn))
-		p := &eventPrinter{out: out}
-		err := c.print(ctx, pool, &history.Stream{Follow: true, Wake: wake}, p)
-		if ctx.Err() != nil {
-			err = nil // an interrupt is the normal end
+		reader, err := history.NewReader(ctx, pool, filter)
+		if errors.Is(err, history.ErrBeyond) {
+			err = fmt.Errorf("--after: %w", err)
 		}
-		return p.rows, err
-	})
-}
-
-// eventPrinter prints events as lines of text, as one JSON list, or as lines of JSON.
-type eventPrinter struct {
-	out    *output
-	list   bool  // with --json: one list instead of lines
-	limit  int64 // maximum number of rows; 0: no limit
-	rows   int64
-	more   bool           // there are events beyond the limit
-	last   history.Cursor // of the latest printed event
-	buffer []byte
-}
-
-// page prints a page of events, up to the limit.
-func (p *eventPrinter) page(list []history.Event) error {
-	if p.limit > 0 && p.rows+int64(len(list)) > p.limit {
-		list, p.more = list[:p.limit-p.rows], true
-	}
-	for i := range list {
-		before, after := "", "\n"
-		switch {
-		case p.out.json && p.list && p.rows == 0:
-			before, after = "[", ""
-		case p.out.json && p.list:
-			before, after = ",\n ", ""
+		if err != nil {
+			return 0, err
 		}
-		p.buffer = append(p.buffer[:0], before...)
-		if p.out.json {
-			var err error
-			if p.buffer, err = history.AppendCloudEvent(p.buffer, &list[i]); err != nil {
-				return err
+		stream := &history.Stream{Reader: reader, Limit: c.Limit.readLimit()}
+		more, last := false, cursor
+		err = stream.Run(ctx, cursor, func(list []history.Event) error {
+			for i := range list {
+				if more = c.Limit > 0 && rows == int64(c.Limit); more {
+					break
+				}
+				if err := printEvent(out, &list[i], rows == 0); err != nil {
+					return err
+				}
+				last = list[i].Cursor()
+				rows++
 			}
-		} else {
-			p.buffer = append(p.buffer, lineOf(&list[i])...)
+			return nil
+		}, func() error { return nil }) // nothing to do between pages
+		switch {
+		case errors.Is(err, history.ErrCursorMismatch) && rows == 0 && c.Cursor != "":
+			err = fmt.Errorf("--cursor %s %w", c.Cursor, err) // … does not match the log
+		case errors.Is(err, history.ErrCursorMismatch):
+			err = fmt.Errorf("the last event that was read %w", err)
+		case err == nil && out.json && rows == 0:
+			fmt.Fprintln(out.stdout, "[]")
+		case err == nil && out.json:
+			fmt.Fprintln(out.stdout, "]")
 		}
-		p.buffer = append(p.buffer, after...)
-		if _, err := p.out.stdout.Write(p.buffer); err != nil {
-			return fmt.Errorf("print event: %w", err)
+		if err == nil && more {
+			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s continues.\n", c.Limit, last)
 		}
-		p.rows++
-		p.last = list[i].Cursor()
-	}
-	return nil
+		return rows, err
+	})
 }
 
-// end closes a JSON list.
-func (p *eventPrinter) end() error {
-	if !p.out.json {
-		return nil
+// printEvent prints an event as a line of text, or as an item of a JSON list without its end.
+func printEvent(out *output, e *history.Event, first bool) error {
+	if !out.json {
+		_, err := fmt.Fprintln(out.stdout, lineOf(e))
+		return err
 	}
-	end := "]\n"
-	if p.rows == 0 {
-		end = "[]\n"
+	before := ",\n "
+	if first {
+		before = "["
 	}
-	if _, err := fmt.Fprint(p.out.stdout, end); err != nil {
-		return fmt.Errorf("print events: %w", err)
+	text, err := history.AppendCloudEvent([]byte(before), e)
+	if err == nil {
+		_, err = out.stdout.Write(text)
 	}
-	return nil
+	return err
 }
 
 // lineOf returns an event as a line of text.

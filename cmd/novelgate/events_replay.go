@@ -2,64 +2,125 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/replay"
 	"novelgate/events"
+	"novelgate/internal/httpkit"
 	"novelgate/readapi/history"
 )
 
-// AggregateArgs name an aggregate.
-type AggregateArgs struct {
+type eventsReplay struct {
 	CommonFlags
 	Kind string `arg:"" enum:"novel,thread,integration" help:"novel, thread or integration."`
 	Name string `arg:"" help:"Title or id of the novel (for a thread too), name or id of the integration."`
+	At   string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include."`
 }
 
-type eventsReplay struct {
-	AggregateArgs
-	At string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include."`
-}
-
-// Run prints the state of the aggregate at a point.
+// Run prints the state of the aggregate at a moment.
 func (c *eventsReplay) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}
 	return c.withAccessLog(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		at, err := history.ParsePoint(ctx, pool, c.At)
-		if err != nil {
-			return 0, fmt.Errorf("--at: %w", err)
-		}
-		a, err := c.read(ctx, pool)
-		if err != nil {
-			return 0, err
-		}
-		rows := int64(len(a.history))
-		state, exists := a.at(at)
-		if !exists {
-			return rows, fmt.Errorf("%s %q did not exist then", c.Kind, c.Name)
-		}
-		if thread, ok := state.(replay.Thread); ok {
-			return rows, out.print(thread, func() { printThread(out, thread) })
-		}
-		fields, err := replay.Diff(struct{}{}, state) // from nothing: all fields
+		state, rows, err := c.state(ctx, pool)
 		if err != nil {
 			return rows, err
 		}
-		return rows, out.print(state, func() {
-			values := [][]any{{"FIELD", "VALUE"}}
-			for _, field := range fields {
-				values = append(values, []any{field.Field, plain(field.After)})
+		encoded, err := json.Marshal(state, json.Deterministic(true))
+		if err != nil {
+			return rows, fmt.Errorf("print state: %w", err)
+		}
+		return rows, out.print(jsontext.Value(encoded), func() {
+			if thread, ok := state.(replay.Thread); ok {
+				printThread(out, thread)
+				return
 			}
-			out.table(values)
+			var fields map[string]jsontext.Value
+			if err := json.Unmarshal(encoded, &fields); err != nil {
+				panic(err) // it was encoded above
+			}
+			table := [][]any{{"FIELD", "VALUE"}}
+			for _, name := range slices.Sorted(maps.Keys(fields)) {
+				text := string(fields[name])
+				switch fields[name].Kind() {
+				case 'n':
+					text = "-"
+				case '"':
+					_ = json.Unmarshal(fields[name], &text)
+				default: // as it is
+				}
+				table = append(table, []any{name, text})
+			}
+			out.table(table)
 		})
 	})
+}
+
+// state reads the history up to --at, and folds it. rows is the number of events that it has read.
+func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any, rows int64, err error) {
+	var filter history.Filter
+	moment := time.Unix(1<<40, 0) // after every event
+	if index, err := strconv.ParseInt(c.At, 10, 64); err == nil {
+		if _, err := history.At(ctx, pool, index); err != nil {
+			return nil, 0, fmt.Errorf("--at: event %d: %w", index, err)
+		}
+		filter.Before = new(index + 1)
+	} else if moment, err = httpkit.ParseTime(c.At); err != nil {
+		return nil, 0, fmt.Errorf("--at: %q is neither a log index nor a time: it %w", c.At, err)
+	}
+	find, selected := novelID, &filter.Stream
+	switch filter.StreamType = c.Kind; c.Kind {
+	case "integration":
+		find = integrationID
+	case "thread": // with the events of its comments
+		selected, filter.StreamType = &filter.Novel, ""
+	}
+	if *selected, err = find(ctx, pool, c.Name); err != nil {
+		return nil, 0, err
+	}
+	reader, err := history.NewReader(ctx, pool, filter)
+	if err != nil {
+		return nil, 0, err
+	}
+	var read []events.Recorded
+	err = (&history.Stream{Reader: reader}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
+		for i := range list {
+			if c.Kind == "thread" && list[i].StreamType == events.NovelStream {
+				continue
+			}
+			recorded, err := list[i].Decode()
+			if err != nil {
+				return err
+			}
+			read = append(read, recorded)
+		}
+		return nil
+	}, func() error { return nil }) // nothing to do between pages
+	if err != nil {
+		return nil, 0, err
+	}
+	rows = int64(len(read))
+	until := replay.Until(moment, read)
+	if len(until) == 0 {
+		return nil, rows, fmt.Errorf("%s %q did not exist then", c.Kind, c.Name)
+	}
+	switch c.Kind {
+	case "novel":
+		state = replay.NovelOf(selected.UUID, until)
+	case "thread":
+		state = replay.ThreadOf(selected.UUID, until)
+	default:
+		state = replay.IntegrationOf(selected.UUID, until)
+	}
+	return state, rows, nil
 }
 
 func printThread(out *output, t replay.Thread) {
@@ -71,135 +132,4 @@ func printThread(out *output, t replay.Thread) {
 		})
 	}
 	out.table(rows)
-}
-
-type eventsDiff struct {
-	AggregateArgs
-	From string `required:"" placeholder:"TIME|INDEX" help:"First point: time (RFC 3339), or log index of its last event."`
-	To   string `required:"" placeholder:"TIME|INDEX" help:"Second point: time, or log index of its last event."`
-}
-
-// Run prints the fields that changed.
-func (c *eventsDiff) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
-	parameters := map[string]string{"from": c.From, "to": c.To, "kind": c.Kind, "name": c.Name}
-	return c.withAccessLog(ctx, "diff", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		from, err := history.ParsePoint(ctx, pool, c.From)
-		if err != nil {
-			return 0, fmt.Errorf("--from: %w", err)
-		}
-		to, err := history.ParsePoint(ctx, pool, c.To)
-		if err != nil {
-			return 0, fmt.Errorf("--to: %w", err)
-		}
-		a, err := c.read(ctx, pool)
-		if err != nil {
-			return 0, err
-		}
-		rows := int64(len(a.history))
-		// After compares two times or two log indexes. For one of each, compare the numbers of events up to them.
-		if from.After(to) || len(from.Until(a.history)) > len(to.Until(a.history)) {
-			return rows, errors.New("--from is later than --to")
-		}
-		before, existedBefore := a.at(from)
-		after, existsAfter := a.at(to)
-		if !existedBefore && !existsAfter {
-			return rows, fmt.Errorf("%s %q existed at neither point", c.Kind, c.Name)
-		}
-		if !existedBefore {
-			before = struct{}{}
-		}
-		if !existsAfter {
-			after = struct{}{}
-		}
-		changes, err := replay.Diff(before, after)
-		return rows, changeColumns.printList(out, changes, err)
-	})
-}
-
-var changeColumns = columns[replay.Change]{
-	[]any{"FIELD", "BEFORE", "AFTER"},
-	func(c replay.Change) []any { return []any{c.Field, plain(c.Before), plain(c.After)} },
-}
-
-// aggregate is the history of a novel, a thread or an integration.
-type aggregate struct {
-	kind    string
-	id      uuid.UUID // of the novel, for a thread
-	history []events.Recorded
-}
-
-// at returns the state at a point, and whether the aggregate existed.
-func (a *aggregate) at(point history.Point) (state any, exists bool) {
-	until := point.Until(a.history)
-	switch a.kind {
-	case "novel":
-		state = replay.NovelOf(a.id, until)
-	case "thread":
-		state = replay.ThreadOf(a.id, until)
-	default:
-		state = replay.IntegrationOf(a.id, until)
-	}
-	return state, len(until) > 0
-}
-
-// read reads the history of the aggregate. For a thread these are the events of the thread and of its comments.
-func (a *AggregateArgs) read(ctx context.Context, pool *pgxpool.Pool) (*aggregate, error) {
-	find := novelID
-	if a.Kind == "integration" {
-		find = integrationID
-	}
-	id, err := find(ctx, pool, a.Name)
-	if err != nil {
-		return nil, err
-	}
-	filter := history.Filter{Stream: id}
-	if a.Kind == "thread" {
-		filter = history.Filter{Novel: id}
-	}
-	reader, err := history.NewReader(ctx, pool, filter)
-	if err != nil {
-		return nil, err
-	}
-	found := &aggregate{kind: a.Kind, id: id.UUID}
-	err = (&history.Stream{Reader: reader}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
-		for i := range list {
-			if a.Kind == "thread" && list[i].StreamType == events.NovelStream {
-				continue
-			}
-			recorded, err := list[i].Decode()
-			if err != nil {
-				return err
-			}
-			found.history = append(found.history, recorded)
-		}
-		return nil
-	}, func() error { return nil }) // nothing to do between pages
-	if err != nil {
-		return nil, err
-	}
-	if len(found.history) == 0 {
-		return nil, errors.New("there is no history of " + a.Kind + " " + a.Name)
-	}
-	if kind := found.history[0].StreamType; a.Kind != "thread" && kind != a.Kind {
-		return nil, fmt.Errorf("%s is of kind %s", a.Name, kind)
-	}
-	return found, nil
-}
-
-// plainLength is the maximum length of a value in text output, in characters.
-const plainLength = 120
-
-// plain returns a JSON value as text of at most plainLength characters: a string without its quotes, "-" for null.
-func plain(value jsontext.Value) string {
-	text := string(value)
-	switch value.Kind() {
-	case 'n':
-		return "-"
-	case '"':
-		if err := json.Unmarshal(value, &text); err != nil {
-			return string(value)
-		}
-	}
-	return fmt.Sprintf("%.*s", plainLength, text)
 }

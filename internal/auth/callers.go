@@ -64,7 +64,8 @@ func NewPartners(
 func NewStaff(kit *httpkit.Kit, keys interface {
 	Authenticate(ctx context.Context, key string) (*Integration, error)
 	AuthenticateStaffUser(ctx context.Context, key string) (*StaffUser, error)
-}) *Staff {
+},
+) *Staff {
 	return &Staff{Kit: kit, authenticate: func(ctx context.Context, key string) (*StaffUser, error) {
 		found, err := keys.AuthenticateStaffUser(ctx, key)
 		if errors.Is(err, ErrMalformed) { // also returned for a key of another kind

@@ -67,7 +67,8 @@ func done(context.Context, *call) (*httpkit.Answer, error) { return &httpkit.Ans
 func send(t *testing.T, handler http.Handler, key string, body io.Reader) (status int, found struct {
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
-}) {
+},
+) {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", body)
 	r.Header.Set("Authorization", "Bearer "+key)
