@@ -163,14 +163,12 @@ func (c *Callers[C]) Handle(route Route[C], operation Operation[C]) http.Handler
 		ctx, cancel := c.WithTimeout(r.Context())
 		defer cancel()
 		call := &Call[C]{Request: r, Writer: w, ReceivedAt: c.Now(), callers: c, route: &route}
-		id, permits := uuid.Nil, int64(1) // requests without a valid key share a semaphore
+		id := uuid.Nil // requests without a valid key share a semaphore
 		unknown := call.findCaller(ctx)
 		if unknown == nil {
-			if id = call.Caller.callerID(); !route.Command {
-				permits = queryPermits
-			}
+			id = call.Caller.callerID()
 		}
-		release, err := c.running.acquire(ctx, id, permits)
+		release, err := c.running.acquire(ctx, id, unknown == nil && !route.Command)
 		var keep time.Duration
 		defer func() { release(keep) }() // an operation may panic
 		var answer *httpkit.Answer

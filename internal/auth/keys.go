@@ -17,6 +17,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
 	"novelgate/internal/apikey"
@@ -69,7 +70,8 @@ type Keys struct {
 
 	cache      *lru.Cache[[sha256.Size]byte, entry]
 	lookUps    singleflight.Group
-	generation atomic.Uint64 // number of calls of Forget
+	running    *semaphore.Weighted // statements
+	generation atomic.Uint64       // number of calls of Forget
 
 	usage    sync.Mutex              // guards lastUsed
 	lastUsed map[uuid.UUID]time.Time // by key; saved with one statement for many keys
@@ -92,13 +94,19 @@ const (
 	lookUpAttempts = 3           // after time-outs, each on another connection
 )
 
+// MaxStatements is the number of statements that Keys executes at a time, so that keys that clients guess leave the
+// other connections of the pool free.
+const MaxStatements = 2
+
 // NewKeys returns Keys that reads from pool.
 func NewKeys(pool *pgxpool.Pool, now func() time.Time) *Keys {
 	cache, err := lru.New[[sha256.Size]byte, entry](maxEntries)
 	if err != nil {
 		panic(err) // maxEntries is positive
 	}
-	return &Keys{pool: pool, now: now, cache: cache, lastUsed: map[uuid.UUID]time.Time{}}
+	return &Keys{
+		pool: pool, now: now, cache: cache, running: semaphore.NewWeighted(MaxStatements), lastUsed: map[uuid.UUID]time.Time{},
+	}
 }
 
 // Authenticate returns the integration of a key. It fails with an error of this package, among them ErrMalformed for
@@ -149,6 +157,13 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool)
 	flight := strconv.FormatUint(generation, 10) + string(hash[:])
 	// The query has its own context, because the first of the requests that share it may be cancelled.
 	found := k.lookUps.DoChan(flight, func() (any, error) {
+		// A request waits no longer, so the queue does not grow beyond the requests in progress.
+		ctx, cancel := context.WithTimeout(context.Background(), lookUpAttempts*lookUpTimeout)
+		defer cancel()
+		if err := k.running.Acquire(ctx, 1); err != nil {
+			return entry{}, err
+		}
+		defer k.running.Release(1)
 		e, err := entry{}, error(nil)
 		until := k.now().Add(timeToLive)
 		read := k.readIntegration
@@ -233,7 +248,12 @@ func (k *Keys) SaveUsage(ctx context.Context) error {
 	for id, at := range last {
 		ids, times = append(ids, id), append(times, at)
 	}
-	if _, err := k.pool.Exec(ctx, usageSQL, ids, times); err != nil {
+	err := k.running.Acquire(ctx, 1)
+	if err == nil {
+		defer k.running.Release(1)
+		_, err = k.pool.Exec(ctx, usageSQL, ids, times)
+	}
+	if err != nil {
 		return fmt.Errorf("save key usage: %w", err)
 	}
 	return nil

@@ -215,6 +215,41 @@ func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
 	b.want(t, secret, nil)
 }
 
+// TestGuessedKeysLeaveConnectionsFree: while two look-ups hang, a third waits without a connection of the pool.
+func TestGuessedKeysLeaveConnectionsFree(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	guess := func(ctx context.Context) error {
+		_, err := b.keys.Authenticate(ctx, testdb.Must(apikey.New(apikey.Partner))(t).Reveal())
+		return err
+	}
+	var hanging sync.WaitGroup
+	var holds []*held
+	for range auth.MaxStatements {
+		h := b.queries.holdNext()
+		holds = append(holds, h)
+		hanging.Go(func() {
+			if err := guess(t.Context()); !errors.Is(err, auth.ErrUnknown) {
+				t.Errorf("a guessed key: %v", err)
+			}
+		})
+		<-h.answered
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if err := guess(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("one more: %v", err)
+	}
+	if got := b.pool.Stat().AcquiredConns(); got != auth.MaxStatements {
+		t.Errorf("%d connections are taken", got)
+	}
+	for _, h := range holds {
+		close(h.release)
+	}
+	hanging.Wait()
+	b.want(t, testdb.Must(apikey.New(apikey.Partner))(t), auth.ErrUnknown)
+}
+
 func TestAuthenticateStaffUser(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -10,10 +10,11 @@ import (
 )
 
 // Permits of the semaphore of a caller. A query, which occupies a database connection, and an open stream take as much
-// as sixteen commands, which share one.
+// as sixteen commands, which share one. Twelve of them leave the rest to commands.
 const (
 	callerPermits = 256
 	queryPermits  = 16
+	maxQueries    = 12
 )
 
 // refusalTime is how long a refused request keeps its permits after its answer. A client that repeats refused requests
@@ -28,14 +29,14 @@ type semaphores struct {
 }
 
 type callerSemaphore struct {
-	*semaphore.Weighted
-	users int // requests that hold permits or wait
+	permits, queries *semaphore.Weighted
+	users            int // requests that hold permits or wait
 }
 
-// acquire waits for permits of a caller until ctx ends. Call release also after an error; it returns the permits after a
-// time.
+// acquire waits for the permits of a command or a query of a caller until ctx ends. Call release also after an error; it
+// returns the permits after a time.
 func (s *semaphores) acquire(
-	ctx context.Context, caller uuid.UUID, permits int64,
+	ctx context.Context, caller uuid.UUID, isQuery bool,
 ) (release func(after time.Duration), err error) {
 	s.mu.Lock()
 	own := s.ofCaller[caller]
@@ -43,18 +44,29 @@ func (s *semaphores) acquire(
 		if s.ofCaller == nil {
 			s.ofCaller = map[uuid.UUID]*callerSemaphore{}
 		}
-		own = &callerSemaphore{Weighted: semaphore.NewWeighted(callerPermits)}
+		own = &callerSemaphore{
+			permits: semaphore.NewWeighted(callerPermits), queries: semaphore.NewWeighted(maxQueries),
+		}
 		s.ofCaller[caller] = own
 	}
 	own.users++
 	s.mu.Unlock()
-	if !own.TryAcquire(permits) {
-		if err = own.Acquire(ctx, permits); err != nil {
-			permits = 0
+	permits, queries := int64(1), int64(0)
+	if isQuery {
+		permits, queries = queryPermits, 1
+		if err = own.queries.Acquire(ctx, 1); err != nil {
+			queries = 0
 		}
 	}
+	if err == nil && !own.permits.TryAcquire(permits) {
+		err = own.permits.Acquire(ctx, permits)
+	}
+	if err != nil {
+		permits = 0
+	}
 	end := func() {
-		own.Release(permits)
+		own.permits.Release(permits)
+		own.queries.Release(queries)
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if own.users--; own.users == 0 {

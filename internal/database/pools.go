@@ -32,8 +32,8 @@ const (
 	// appendConnections is one for the committer, which has one batch in flight, and one that is ready when the first one
 	// breaks. CheckSessions needs two.
 	appendConnections = 2
-	// accessConnections allows two concurrent queries for API keys of integrations, and one for those of staff users; see
-	// internal/auth.
+	// accessConnections are two for API keys (auth.MaxStatements), and one that is always free for ending a stopped holder
+	// of the lock.
 	accessConnections  = 3
 	readConnections    = 4
 	historyConnections = 2
