@@ -37,6 +37,9 @@ func TestReplicasThatRaceGrantTheLimitExactly(t *testing.T) {
 	}
 }
 
+// instant is the resolution of the database's clock.
+const instant = time.Microsecond
+
 // TestWindowSlides: whatever is taken, in either way and by any replica, no 60 seconds of the table have more permits than
 // the limit; what is refused would have been too much; and RetryAfter and Reset are exact.
 func TestWindowSlides(t *testing.T) {
@@ -45,40 +48,39 @@ func TestWindowSlides(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		f.key.Integration = uuid.New()
 		limit := rapid.IntRange(1, 12).Draw(r, "limit")
-		// used returns how many permits count after a while.
-		used := func(later time.Duration) int {
+		clock := func() time.Time { return testdb.Value[time.Time](t, f.pool, `SELECT clock_timestamp()`) }
+		// used returns how many permits count at a moment of the database's clock.
+		used := func(at time.Time) int {
 			return testdb.Value[int](t, f.pool, `SELECT coalesce(sum(permits), 0) FROM rate_limits
-				WHERE integration_id = $1 AND granted_at > clock_timestamp() + $2::interval - interval '1 minute'`, f.key.Integration, later)
+				WHERE integration_id = $1 AND granted_at > $2::timestamptz - interval '1 minute'`, f.key.Integration, at)
 		}
 		for range rapid.IntRange(1, 15).Draw(r, "steps") {
 			replica, wanted := rapid.IntRange(0, 1).Draw(r, "replica"), rapid.IntRange(1, 8).Draw(r, "wanted")
+			before := clock() // the transaction reads the clock between before and after
+			most := used(before)
 			switch rapid.SampledFrom([]string{"pass", "take", "take all", "clean"}).Draw(r, "step") {
 			case "pass":
-				// 59.5 s: what was just granted still counts, unless the test takes half a second.
 				f.pass(t, rapid.SampledFrom([]time.Duration{5e9, 20e9, 59.5e9, 61e9, 200e9}).Draw(r, "time"))
 			case "clean":
 				testdb.Exec(t, f.pool, ratelimit.CleanSQL)
 			case "take all":
-				before, began := used(0), time.Now()
 				granted := f.takeAll(t, replica, limit, wanted)
-				if after := used(-time.Since(began)); granted && after > limit || !granted && before+wanted <= limit {
-					r.Fatalf("%d of %d beside %d: granted %v, used %d", wanted, limit, before, granted, after)
+				if now := used(clock()); granted && now > limit || !granted && most+wanted <= limit {
+					r.Fatalf("%d of %d beside %d: granted %v, used %d", wanted, limit, most, granted, now)
 				}
 			case "take":
-				before, began := used(0), time.Now()
 				d := f.take(t, replica, limit, wanted)
-				took := time.Since(began)
-				if after := used(-took); d.Granted > 0 && after > limit || d.Granted < min(wanted, limit-before) {
-					r.Fatalf("%d of %d beside %d: %+v, used %d", wanted, limit, before, d, after)
+				s, after := f.replicas[replica].Status(f.key, limit), clock()
+				if now := used(after); d.Granted > 0 && now > limit || d.Granted < min(wanted, limit-most) {
+					r.Fatalf("%d of %d beside %d: %+v, used %d", wanted, limit, most, d, now)
 				}
 				if d.Granted == wanted {
 					continue
 				}
-				if early, late := used(d.RetryAfter-2*took-time.Since(began)), used(d.RetryAfter); early < limit || late >= limit {
+				if early, late := used(before.Add(d.RetryAfter-instant)), used(after.Add(d.RetryAfter)); early < limit || late >= limit {
 					r.Fatalf("retry after %s: %d permits are used shortly before, and %d then", d.RetryAfter, early, late)
 				}
-				s := f.replicas[replica].Status(f.key, limit)
-				if early, late := used(s.Reset-2*took-time.Since(began)), used(s.Reset); early == 0 || late != 0 {
+				if early, late := used(before.Add(s.Reset-instant)), used(after.Add(s.Reset)); early == 0 || late != 0 {
 					r.Fatalf("reset after %s: %d permits are used shortly before, and %d then", s.Reset, early, late)
 				}
 			}
