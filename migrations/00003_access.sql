@@ -20,7 +20,6 @@ CREATE TABLE integrations (
 -- Staff type names on the command line, so they are unique, ignoring case.
 CREATE UNIQUE INDEX integrations_name_key ON integrations (lower(name));
 -- The order of the staff's list.
-CREATE INDEX integrations_registered ON integrations (registered_at, integration_id);
 
 COMMENT ON TABLE integrations IS 'Inline projection of integration streams: what an integration may do. Rebuildable from events.';
 COMMENT ON COLUMN integrations.can_import IS 'Whether it may import lines in bulk.';

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/google/uuid"
+
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/internal/pgserver"
@@ -50,7 +52,7 @@ func (db *databaseServer) offerDemo(
 	if !db.isEmbedded {
 		return false, nil
 	}
-	existing, err := commands.ListIntegrations(ctx, staff.SortKey{}, 1)
+	existing, err := commands.ListIntegrations(ctx, uuid.Nil, 1)
 	if err != nil || len(existing) > 0 {
 		return false, err
 	}

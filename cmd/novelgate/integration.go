@@ -147,7 +147,7 @@ func (c *integrationList) Run(ctx context.Context, env *env) error {
 	if err != nil {
 		return err
 	}
-	list, err := s.ListIntegrations(ctx, staff.SortKey{}, 0) // all
+	list, err := s.ListIntegrations(ctx, uuid.Nil, 0) // all
 	return integrationColumns.printList(out, list, err)
 }
 

@@ -176,7 +176,7 @@ func (c *keyList) Run(ctx context.Context, env *env) error {
 			return err
 		}
 	}
-	list, err := s.ListKeys(ctx, owner.ID, staff.SortKey{}, 0)
+	list, err := s.ListKeys(ctx, owner.ID, uuid.Nil, 0)
 	return keyColumns.printList(out, list, err)
 }
 

@@ -54,10 +54,10 @@ func (a *API) Register(router *mux.Router) {
 	// The subrouter has no PathPrefix: with one, mux would answer a wrong method with 404 instead of 405.
 	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, r := range []route{
-		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration), "integrations", nil},
+		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration, "novelUpdatesPerMinute"), "integrations", nil},
 		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
 		{http.MethodGet, integrationPath, showIntegration, "", nil},
-		{http.MethodPatch, integrationPath, withBody(changeIntegration), "", nil},
+		{http.MethodPatch, integrationPath, withBody(changeIntegration, "novelUpdatesPerMinute"), "", nil},
 		{http.MethodPost, integrationPath + "/keys", withBody(issueKey), "integrations/*/keys", nil},
 		{http.MethodGet, integrationPath + "/keys", listKeys, "", []string{"limit", "cursor"}},
 		{http.MethodDelete, keyPath, revokeKey, "", []string{"reason"}},
@@ -106,30 +106,17 @@ func (a *API) Register(router *mux.Router) {
 	}
 }
 
-// maxBody is the largest request body, in bytes.
-const maxBody = 32 << 10
-
 // call is one request of a member of staff.
 type call struct {
-	*http.Request
+	*auth.Call[*auth.StaffUser]
 	query  *httpkit.Query
 	staff  *staff.Staff
-	caller *auth.StaffUser
 	id     uuid.UUID        // id of the object in the path; for an author, of the integration
 	author staff.AuthorName // in the path
-	body   []byte
-}
-
-// output is a successful response. Without a body the status is 204.
-type output struct {
-	status   int
-	body     any
-	replayed bool // the request is a retry
-	mismatch bool // the recorded command was different
 }
 
 // operation executes a request.
-type operation func(ctx context.Context, c *call) (*output, error)
+type operation func(ctx context.Context, c *call) (*httpkit.Answer, error)
 
 // handler serves a route. After those of auth.Callers.Handle, the checks run in this order: query, path, idempotency key,
 // and then, in the operation, the body.
@@ -142,28 +129,23 @@ func (a *API) handler(rt route) http.Handler {
 	}}
 	switch rt.method {
 	case http.MethodPost, http.MethodPut, http.MethodPatch:
-		admitted.MaxBody = maxBody
+		admitted.MaxBody = 32 << 10
 	}
 	return a.Staff.Handle(admitted, func(
 		ctx context.Context, in *auth.Call[*auth.StaffUser],
 	) (_ *httpkit.Answer, err error) {
-		c := &call{Request: in.Request, caller: in.Caller, body: in.Body}
-		if c.query, err = httpkit.ReadStrictQuery(c.URL, rt.query...); err != nil {
+		c := &call{Call: in}
+		if c.query, err = httpkit.ReadStrictQuery(c.Request.URL, rt.query...); err != nil {
 			return nil, err
 		}
-		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.caller.Name, Now: a.Now}
+		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.Caller.Name, Now: a.Now}
 		if err := c.readPath(); err != nil {
 			return nil, err
 		}
 		if c.staff.Delivery, err = c.delivery(rt.source); err != nil {
 			return nil, err
 		}
-		out, err := rt.handle(ctx, c)
-		if err != nil {
-			return nil, err
-		}
-		httpkit.SetReplayed(in.Writer.Header(), out.replayed, out.mismatch)
-		return &httpkit.Answer{Status: out.status, Body: out.body}, nil
+		return rt.handle(ctx, c)
 	})
 }
 
@@ -190,7 +172,7 @@ func (c *call) delivery(source string) (*staff.Delivery, error) {
 	if source == "" {
 		return nil, nil
 	}
-	key, err := httpkit.IdempotencyKey(c.Header)
+	key, err := httpkit.IdempotencyKey(c.Request.Header)
 	if err != nil {
 		return nil, err
 	}
@@ -201,6 +183,6 @@ func (c *call) delivery(source string) (*staff.Delivery, error) {
 		object = events.AuthorID(c.author.IntegrationID, c.author.ExternalUUID)
 	}
 	return &staff.Delivery{
-		Key: key, Source: "staff/" + c.caller.ID.String() + "/" + strings.Replace(source, "*", object.String(), 1),
+		Key: key, Source: "staff/" + c.Caller.ID.String() + "/" + strings.Replace(source, "*", object.String(), 1),
 	}, nil
 }

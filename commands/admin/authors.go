@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"net/http"
 
 	"novelgate/commands/staff"
 	"novelgate/internal/httpkit"
@@ -21,40 +20,31 @@ type link struct {
 	Reason   string `json:"reason"`
 }
 
-func (*link) members() []string { return []string{"memberId", "reason"} }
-
-func (l *link) read(o *httpkit.Object) {
-	l.MemberID, _ = o.Text("memberId", false)
-	l.Reason, _ = o.Text("reason", false)
-}
-
 // linkAuthor attributes an author's comments to a member. It is idempotent.
-func linkAuthor(ctx context.Context, c *call, body link) (*output, error) {
-	linked, err := c.staff.LinkAuthor(ctx, c.author, body.MemberID, body.Reason)
-	return &output{status: http.StatusOK, body: linked}, err
+func linkAuthor(ctx context.Context, c *call, body link) (*httpkit.Answer, error) {
+	return answer(c.staff.LinkAuthor(ctx, c.author, body.MemberID, body.Reason))
 }
 
-func unlinkAuthor(ctx context.Context, c *call) (*output, error) {
+func unlinkAuthor(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	_, err := c.staff.UnlinkAuthor(ctx, c.author, c.query.Text("reason"))
-	return &output{}, err
+	return &httpkit.Answer{}, err
 }
 
-func eraseAuthor(ctx context.Context, c *call) (*output, error) {
-	erased, err := c.staff.EraseAuthor(ctx, c.author, c.query.Text("reason"))
-	return &output{status: http.StatusOK, body: erased}, err
+func eraseAuthor(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return answer(c.staff.EraseAuthor(ctx, c.author, c.query.Text("reason")))
 }
 
-func showAuthor(ctx context.Context, c *call) (*output, error) {
-	found, err := c.staff.AuthorWithHistory(ctx, c.author)
-	return &output{status: http.StatusOK, body: found}, err
+func showAuthor(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return answer(c.staff.AuthorWithHistory(ctx, c.author))
 }
 
-func listAuthors(ctx context.Context, c *call) (*output, error) {
+func listAuthors(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	list := "a" + string(c.id[:])
 	limit := c.limit()
 	filter := staff.AuthorFilter{
-		IntegrationID: c.id, After: c.textCursor(authorList(c.id)), Limit: limit + 1,
+		IntegrationID: c.id, After: c.textCursor(list), Limit: limit + 1,
 		Linked: c.query.Bool("linked"), Blocked: c.query.Bool("blocked"),
 	}
-	return paginate(c, authorList(c.id), limit, func(a staff.Author) string { return a.ExternalUUID },
+	return paginate(c, list, limit, func(a staff.Author) string { return a.ExternalUUID },
 		func() ([]staff.Author, error) { return c.staff.ListAuthors(ctx, filter) })
 }

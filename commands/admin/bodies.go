@@ -13,38 +13,24 @@ import (
 	"novelgate/internal/httpkit"
 )
 
-// body is the JSON object of a request.
-type body interface {
-	// members returns the names of the members, in the order of the documentation.
-	members() []string
-	// read reads the members.
-	read(o *httpkit.Object)
-}
-
 // normalised is a body in which one command can have several forms.
 type normalised interface {
 	// canonical returns an equal value for all of these forms.
 	canonical() any
 }
 
-// withBody returns an operation whose body is decoded strictly. The body is also the delivery's canonical command.
-func withBody[B any, P interface {
-	*B
-	body
-}](execute func(ctx context.Context, c *call, b B) (*output, error)) operation {
-	return func(ctx context.Context, c *call) (*output, error) {
-		// null is refused where it would count as omitted, which is not what the client means.
-		o := httpkit.Object{Strict: true, NoNull: true}
-		var decoded B
-		b := P(&decoded)
-		if err := o.Parse(c.body, b.members()); err != nil {
+// withBody returns an operation whose body is decoded strictly. The body is also the delivery's canonical command. null
+// is refused, except for the nullable members, because it would count as omitted, which is not what the client means.
+func withBody[B any](
+	execute func(ctx context.Context, c *call, body B) (*httpkit.Answer, error), nullable ...string,
+) operation {
+	return func(ctx context.Context, c *call) (*httpkit.Answer, error) {
+		var body B
+		if err := httpkit.Decode(c.Body, &body, nullable...); err != nil {
 			return nil, err
 		}
-		if b.read(&o); o.Err() != nil {
-			return nil, o.Err()
-		}
 		if c.staff.Delivery != nil {
-			command := any(b)
+			command := any(body)
 			if n, ok := command.(normalised); ok {
 				command = n.canonical()
 			}
@@ -53,7 +39,7 @@ func withBody[B any, P interface {
 				return nil, fmt.Errorf("normalise command: %w", err)
 			}
 		}
-		return execute(ctx, c, decoded)
+		return execute(ctx, c, body)
 	}
 }
 
@@ -62,30 +48,33 @@ type reasonBody struct {
 	Reason string `json:"reason"`
 }
 
-func (*reasonBody) members() []string { return []string{"reason"} }
-
-func (r *reasonBody) read(o *httpkit.Object) { r.Reason, _ = o.Text("reason", false) }
-
 // moderate returns the operation that executes a command on the object in the path. name returns the identifier of the
 // object. For a retry, current returns the present state of the object.
 func moderate[N, T any](
 	name func(c *call) N, command func(s *staff.Staff, ctx context.Context, name N, reason string) (T, error),
 	current func(s *staff.Staff, ctx context.Context, name N) (T, error),
 ) operation {
-	return withBody(func(ctx context.Context, c *call, body reasonBody) (*output, error) {
+	return withBody(func(ctx context.Context, c *call, body reasonBody) (*httpkit.Answer, error) {
 		result, err := command(c.staff, ctx, name(c), body.Reason)
-		return commandOutput(http.StatusOK, result, err,
-			func(uuid.UUID) (T, error) { return current(c.staff, ctx, name(c)) })
+		return c.commandAnswer(http.StatusOK, result, err,
+			func(uuid.UUID) (any, error) { return current(c.staff, ctx, name(c)) })
 	})
 }
 
-// commandOutput returns the response to a command: its result or, for a retry, the present state of the object, which
+// answer returns the answer with the result of an operation.
+func answer(body any, err error) (*httpkit.Answer, error) {
+	return &httpkit.Answer{Body: body}, err
+}
+
+// commandAnswer returns the answer to a command: its result or, for a retry, the present state of the object, which
 // current reads.
-func commandOutput[T any](status int, result T, err error, current func(stream uuid.UUID) (T, error)) (*output, error) {
+func (c *call) commandAnswer(
+	status int, result any, err error, current func(stream uuid.UUID) (any, error),
+) (*httpkit.Answer, error) {
 	var replayed *staff.ReplayedError
 	if !errors.As(err, &replayed) {
-		return &output{status: status, body: result}, err
+		return &httpkit.Answer{Status: status, Body: result}, err
 	}
-	found, err := current(replayed.StreamID)
-	return &output{status: http.StatusOK, body: found, replayed: true, mismatch: replayed.Mismatch}, err
+	httpkit.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
+	return answer(current(replayed.StreamID))
 }

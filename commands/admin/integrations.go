@@ -23,14 +23,14 @@ import (
 
 // settings is the body of POST and PATCH on integrations. PATCH changes only the members in the body.
 type settings struct {
-	Name            *string                 `json:"name"`
-	Enabled         *bool                   `json:"enabled"`
-	Capabilities    *[]principal.Capability `json:"capabilities"` // the complete list
-	PostsPerMinute  *int                    `json:"postsPerMinute"`
-	NovelsPerMinute *int                    `json:"novelsPerMinute"`
-	NovelUpdates    optionalLimit           `json:"novelUpdatesPerMinute,omitzero"`
-	LinesPerMinute  *int                    `json:"linesPerMinute,omitzero"`
-	Review          *bool                   `json:"review"`
+	Name            *string       `json:"name"`
+	Enabled         *bool         `json:"enabled"`
+	Capabilities    *[]string     `json:"capabilities"` // the complete list
+	PostsPerMinute  *int          `json:"postsPerMinute"`
+	NovelsPerMinute *int          `json:"novelsPerMinute"`
+	NovelUpdates    optionalLimit `json:"novelUpdatesPerMinute,omitzero"`
+	LinesPerMinute  *int          `json:"linesPerMinute,omitzero"`
+	Review          *bool         `json:"review"`
 }
 
 // optionalLimit is a limit that null switches off. The zero value means that the member was omitted.
@@ -41,47 +41,10 @@ func (l optionalLimit) MarshalJSONTo(encoder *jsontext.Encoder) error {
 	return json.MarshalEncode(encoder, l.PerMinute)
 }
 
-func (*settings) members() []string {
-	return []string{
-		"name", "enabled", "capabilities", "postsPerMinute", "novelsPerMinute", "novelUpdatesPerMinute", "linesPerMinute",
-		"review",
-	}
-}
-
-func (s *settings) read(o *httpkit.Object) {
-	if name, ok := o.Text("name", false); ok {
-		s.Name = &name
-	}
-	if enabled, ok := o.Bool("enabled"); ok {
-		s.Enabled = &enabled
-	}
-	capabilities := []principal.Capability{}
-	if o.Texts("capabilities", false, 0, maxCapabilities, func(_, text string) {
-		capabilities = append(capabilities, principal.Capability(text))
-	}) {
-		s.Capabilities = &capabilities
-	}
-	s.PostsPerMinute, s.NovelsPerMinute = readLimit(o, "postsPerMinute"), readLimit(o, "novelsPerMinute")
-	s.LinesPerMinute = readLimit(o, "linesPerMinute")
-	if o.Null("novelUpdatesPerMinute") {
-		s.NovelUpdates = optionalLimit{&events.UpdateLimit{}}
-	} else if perMinute := readLimit(o, "novelUpdatesPerMinute"); perMinute != nil {
-		s.NovelUpdates = optionalLimit{&events.UpdateLimit{PerMinute: perMinute}}
-	}
-	if review, ok := o.Bool("review"); ok {
-		s.Review = &review
-	}
-}
-
-// maxCapabilities limits the length of the list. There are only three capabilities.
-const maxCapabilities = 20
-
-func readLimit(o *httpkit.Object, name string) *int {
-	n, ok := o.Integer(name)
-	if !ok {
-		return nil
-	}
-	return new(int(n))
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (l *optionalLimit) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	l.UpdateLimit = &events.UpdateLimit{}
+	return json.UnmarshalDecode(decoder, &l.PerMinute)
 }
 
 func (s settings) change() principal.Change {
@@ -98,24 +61,20 @@ func (s settings) change() principal.Change {
 		c.Capabilities[capability] = false
 	}
 	for _, capability := range *s.Capabilities {
-		c.Capabilities[capability] = true
+		c.Capabilities[principal.Capability(capability)] = true
 	}
 	return c
 }
 
-// canonical implements normalised: the order and repetition of capabilities and white space around the name have no
-// meaning.
-func (s *settings) canonical() any {
-	same := *s
+// canonical ignores the order and repetition of capabilities, and white space around the name.
+func (s settings) canonical() any {
 	if s.Name != nil {
-		name := strings.TrimSpace(*s.Name)
-		same.Name = &name
+		s.Name = new(strings.TrimSpace(*s.Name))
 	}
 	if s.Capabilities != nil {
-		capabilities := slices.Compact(slices.Sorted(slices.Values(*s.Capabilities)))
-		same.Capabilities = &capabilities
+		s.Capabilities = new(slices.Compact(slices.Sorted(slices.Values(*s.Capabilities))))
 	}
-	return same
+	return s
 }
 
 // createdIntegration is the response to POST on integrations. apiKey is null for a retry.
@@ -127,7 +86,7 @@ type createdIntegration struct {
 
 // createIntegration registers an integration and issues its first key. These are two commands: after a failure between
 // them, a retry executes the second one.
-func createIntegration(ctx context.Context, c *call, body settings) (*output, error) {
+func createIntegration(ctx context.Context, c *call, body settings) (*httpkit.Answer, error) {
 	if body.Name == nil {
 		return nil, problem.InvalidField("name", "is required")
 	}
@@ -143,55 +102,36 @@ func createIntegration(ctx context.Context, c *call, body settings) (*output, er
 	}
 	c.staff.Delivery.Source += "/key"
 	issued, secret, err := c.staff.IssueKey(ctx, made.ID, 0)
-	out, key, err := keyOutput(issued, secret, err)
+	found, err := c.keyAnswer(issued, secret, err)
 	if err != nil {
 		return nil, err
 	}
-	out.body, out.mismatch = createdIntegration{made, key.KeyID, key.APIKey}, out.replayed && mismatch
-	return out, nil
+	if found.Status != http.StatusCreated {
+		httpkit.SetReplayed(c.Writer.Header(), true, mismatch)
+	}
+	key, _ := found.Body.(issuedKey)
+	found.Body = createdIntegration{made, key.KeyID, key.APIKey}
+	return found, nil
 }
 
-func listIntegrations(ctx context.Context, c *call) (*output, error) {
-	limit, after := c.limit(), c.sortKeyCursor(integrationList)
-	return paginate(c, integrationList, limit, encodeSortKey,
+func listIntegrations(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	const list = "i"
+	limit, after := c.limit(), c.idCursor(list)
+	return paginate(c, list, limit, func(i staff.Integration) string { return i.ID.String() },
 		func() ([]staff.Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
-func showIntegration(ctx context.Context, c *call) (*output, error) {
-	found, err := c.staff.Integration(ctx, c.id.String())
-	return &output{status: http.StatusOK, body: found}, err
+func showIntegration(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return answer(c.staff.Integration(ctx, c.id.String()))
 }
 
-func changeIntegration(ctx context.Context, c *call, body settings) (*output, error) {
-	changed, err := c.staff.ChangeIntegration(ctx, c.id, body.change())
-	return &output{status: http.StatusOK, body: changed}, err
+func changeIntegration(ctx context.Context, c *call, body settings) (*httpkit.Answer, error) {
+	return answer(c.staff.ChangeIntegration(ctx, c.id, body.change()))
 }
-
-// maxLifetime is the longest lifetime of a key, in seconds: a hundred years.
-const maxLifetime = 100 * 365 * 24 * 60 * 60
 
 // keyRequest is the body of POST on the keys of an integration.
 type keyRequest struct {
 	ExpiresInSeconds int64 `json:"expiresInSeconds"` // 0: never
-}
-
-func (*keyRequest) members() []string { return []string{"expiresInSeconds"} }
-
-func (k *keyRequest) read(o *httpkit.Object) { k.ExpiresInSeconds = readSeconds(o, "expiresInSeconds") }
-
-// readSeconds reads a number of seconds, up to maxLifetime.
-func readSeconds(o *httpkit.Object, name string) int64 {
-	seconds, ok := o.Integer(name)
-	if ok && (seconds < 0 || seconds > maxLifetime) {
-		o.Fail(name, "must lie between 0 and %d", maxLifetime)
-	}
-	return seconds
-}
-
-func issueKey(ctx context.Context, c *call, body keyRequest) (*output, error) {
-	issued, secret, err := c.staff.IssueKey(ctx, c.id, time.Duration(body.ExpiresInSeconds)*time.Second)
-	out, _, err := keyOutput(issued, secret, err)
-	return out, err
 }
 
 // rotation is the body of POST on the rotation of a key.
@@ -199,14 +139,29 @@ type rotation struct {
 	OverlapSeconds int64 `json:"overlapSeconds"` // the old key stays valid for this time
 }
 
-func (*rotation) members() []string { return []string{"overlapSeconds"} }
+// seconds returns the time in a member of a body, at most a hundred years.
+func seconds(member string, n int64) (time.Duration, error) {
+	const longest = 100 * 365 * 24 * 60 * 60
+	if n < 0 || n > longest {
+		return 0, problem.InvalidField(member, fmt.Sprintf("must lie between 0 and %d", longest))
+	}
+	return time.Duration(n) * time.Second, nil
+}
 
-func (r *rotation) read(o *httpkit.Object) { r.OverlapSeconds = readSeconds(o, "overlapSeconds") }
+func issueKey(ctx context.Context, c *call, body keyRequest) (*httpkit.Answer, error) {
+	lifetime, err := seconds("expiresInSeconds", body.ExpiresInSeconds)
+	if err != nil {
+		return nil, err
+	}
+	return c.keyAnswer(c.staff.IssueKey(ctx, c.id, lifetime))
+}
 
-func rotateKey(ctx context.Context, c *call, body rotation) (*output, error) {
-	issued, secret, err := c.staff.RotateKey(ctx, c.id, time.Duration(body.OverlapSeconds)*time.Second)
-	out, _, err := keyOutput(issued, secret, err)
-	return out, err
+func rotateKey(ctx context.Context, c *call, body rotation) (*httpkit.Answer, error) {
+	overlap, err := seconds("overlapSeconds", body.OverlapSeconds)
+	if err != nil {
+		return nil, err
+	}
+	return c.keyAnswer(c.staff.RotateKey(ctx, c.id, overlap))
 }
 
 // issuedKey is the response with a new key. apiKey is null for a retry.
@@ -217,30 +172,31 @@ type issuedKey struct {
 	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
-// keyOutput returns the response with a new key and its secret. For a retry it returns the recorded key without the
+// keyAnswer returns the answer with a new key and its secret. For a retry it returns the recorded key without the
 // secret.
-func keyOutput(issued staff.Key, secret apikey.Secret, err error) (*output, issuedKey, error) {
+func (c *call) keyAnswer(issued staff.Key, secret apikey.Secret, err error) (*httpkit.Answer, error) {
 	var replayed *staff.ReplayedError
 	switch {
 	case err == nil:
-		revealed := secret.Reveal()
-		key := issuedKey{KeyID: issued.ID, APIKey: &revealed, Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt}
-		return &output{status: http.StatusCreated, body: key}, key, nil
+		return &httpkit.Answer{Status: http.StatusCreated, Body: issuedKey{
+			KeyID: issued.ID, APIKey: new(secret.Reveal()), Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt,
+		}}, nil
 	case errors.As(err, &replayed):
 		before, ok := replayed.Event.(events.KeyIssued)
 		if !ok {
-			return nil, issuedKey{}, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
+			return nil, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
-		key := issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}
-		return &output{status: http.StatusOK, body: key, replayed: true, mismatch: replayed.Mismatch}, key, nil
+		httpkit.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
+		return answer(issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}, nil)
 	default:
-		return nil, issuedKey{}, err
+		return nil, err
 	}
 }
 
-func listKeys(ctx context.Context, c *call) (*output, error) {
-	limit, after := c.limit(), c.sortKeyCursor(keyList(c.id))
-	return paginate(c, keyList(c.id), limit, encodeSortKey, func() ([]staff.Key, error) {
+func listKeys(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	list := "k" + string(c.id[:])
+	limit, after := c.limit(), c.idCursor(list)
+	return paginate(c, list, limit, func(k staff.Key) string { return k.ID.String() }, func() ([]staff.Key, error) {
 		if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
 			return nil, err
 		}
@@ -249,10 +205,10 @@ func listKeys(ctx context.Context, c *call) (*output, error) {
 }
 
 // revokeKey revokes a key. It is idempotent.
-func revokeKey(ctx context.Context, c *call) (*output, error) {
+func revokeKey(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	_, err := c.staff.RevokeKey(ctx, c.id, c.query.Text("reason"))
 	if errors.Is(err, principal.ErrKeyRevoked) {
 		err = nil
 	}
-	return &output{}, err
+	return &httpkit.Answer{}, err
 }

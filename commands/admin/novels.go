@@ -19,40 +19,32 @@ type rejection struct {
 	Reason string `json:"reason"`
 }
 
-func (*rejection) members() []string { return []string{"novel", "reason"} }
-
-func (r *rejection) read(o *httpkit.Object) {
-	r.Novel, _ = o.Text("novel", false)
-	r.Reason, _ = o.Text("reason", false)
-}
-
-// canonical implements normalised: titles are compared in their folded form.
-func (r *rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Reason} }
+// canonical compares titles in their folded form.
+func (r rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Reason} }
 
 // publishTitle publishes a known or unknown title, with the fields of the body.
-func publishTitle(ctx context.Context, c *call) (*output, error) {
-	body, err := request.DecodePublication(c.body)
+func publishTitle(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	body, err := request.DecodePublication(c.Body)
 	if err != nil {
 		return nil, err
 	}
 	c.staff.Delivery.Canonical = body.Canonical()
 	published, err := c.staff.PublishNovel(ctx, body.Title, fields(body), body.Reason)
-	return commandOutput(http.StatusCreated, published, err, c.novel(ctx))
+	return c.commandAnswer(http.StatusCreated, published, err, c.novel(ctx))
 }
 
 // novel returns a function that reads the current state of a novel.
-func (c *call) novel(ctx context.Context) func(uuid.UUID) (staff.Novel, error) {
-	return func(id uuid.UUID) (staff.Novel, error) { return c.staff.NovelByID(ctx, id) }
+func (c *call) novel(ctx context.Context) func(uuid.UUID) (any, error) {
+	return func(id uuid.UUID) (any, error) { return c.staff.NovelByID(ctx, id) }
 }
 
 // editNovel changes fields of a canonical novel.
-func editNovel(ctx context.Context, c *call) (*output, error) {
-	body, err := request.DecodeEdit(c.body)
+func editNovel(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	body, err := request.DecodeEdit(c.Body)
 	if err != nil {
 		return nil, err
 	}
-	edited, err := c.staff.EditNovel(ctx, c.id, fields(body), body.Reason)
-	return &output{status: http.StatusOK, body: edited}, err
+	return answer(c.staff.EditNovel(ctx, c.id, fields(body), body.Reason))
 }
 
 func fields(n request.StaffNovel) novel.Fields {
@@ -63,9 +55,9 @@ func fields(n request.StaffNovel) novel.Fields {
 }
 
 // rejectTitle rejects a known or unknown title.
-func rejectTitle(ctx context.Context, c *call, body rejection) (*output, error) {
+func rejectTitle(ctx context.Context, c *call, body rejection) (*httpkit.Answer, error) {
 	rejected, err := c.staff.RejectNovel(ctx, body.Novel, body.Reason)
-	return commandOutput(http.StatusOK, rejected, err, c.novel(ctx))
+	return c.commandAnswer(http.StatusOK, rejected, err, c.novel(ctx))
 }
 
 // moderateNovel returns the operation that moves a novel to another state.
@@ -75,12 +67,13 @@ func moderateNovel(
 	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).NovelByID)
 }
 
-func listNovels(ctx context.Context, c *call) (*output, error) {
+func listNovels(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	const list = "t" // by title
 	limit := c.limit()
 	filter := staff.NovelFilter{
 		State: novel.State(c.query.OneOf("state", string(novel.Pending), string(novel.Approved),
 			string(novel.Published), string(novel.Rejected), string(novel.Free))),
-		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(novelList), Limit: limit + 1,
+		Owner: c.query.Text("owner"), Text: c.query.Text("text"), After: c.textCursor(list), Limit: limit + 1,
 	}
 	switch filter.Owner {
 	case "", staff.Host, staff.NoOwner:
@@ -91,13 +84,12 @@ func listNovels(ctx context.Context, c *call) (*output, error) {
 		}
 		filter.Owner = id.String()
 	}
-	return paginate(c, novelList, limit, func(n staff.Novel) string { return n.FoldedTitle },
+	return paginate(c, list, limit, func(n staff.Novel) string { return n.FoldedTitle },
 		func() ([]staff.Novel, error) { return c.staff.ListNovels(ctx, filter) })
 }
 
-func showNovel(ctx context.Context, c *call) (*output, error) {
-	found, err := c.staff.NovelWithHistory(ctx, c.id)
-	return &output{status: http.StatusOK, body: found}, err
+func showNovel(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return answer(c.staff.NovelWithHistory(ctx, c.id))
 }
 
 // moderatePost returns the operation that hides or restores a post.
@@ -107,7 +99,6 @@ func moderatePost(
 	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).Post)
 }
 
-func showPost(ctx context.Context, c *call) (*output, error) {
-	found, err := c.staff.Post(ctx, c.id)
-	return &output{status: http.StatusOK, body: found}, err
+func showPost(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return answer(c.staff.Post(ctx, c.id))
 }

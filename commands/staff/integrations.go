@@ -31,9 +31,6 @@ type Integration struct {
 	CreatedAt             time.Time `json:"createdAt"`
 }
 
-// SortKey returns the key by which ListIntegrations sorts.
-func (i Integration) SortKey() SortKey { return SortKey{i.CreatedAt, i.ID} }
-
 // CreateIntegration registers an integration with the settings in change. It ignores change.Name.
 func (s *Staff) CreateIntegration(ctx context.Context, name string, change principal.Change) (Integration, error) {
 	id := uuid.Must(uuid.NewV7())
@@ -80,9 +77,9 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 		idOrName)
 }
 
-// ListIntegrations lists up to limit integrations after a sort key, oldest first. A limit of 0 lists all.
-func (s *Staff) ListIntegrations(ctx context.Context, after SortKey, limit int) ([]Integration, error) {
+// ListIntegrations lists up to limit integrations after the one with an id, oldest first: the ids begin with the time. A
+// limit of 0 lists all.
+func (s *Staff) ListIntegrations(ctx context.Context, after uuid.UUID, limit int) ([]Integration, error) {
 	return database.Collect(ctx, s.Pool, "integrations", pgx.RowToStructByPos[Integration],
-		integrationColumns+` WHERE (registered_at, integration_id) > ($1, $2)
-ORDER BY registered_at, integration_id LIMIT nullif($3::int, 0)`, after.At, after.ID, limit)
+		integrationColumns+` WHERE integration_id > $1 ORDER BY integration_id LIMIT nullif($2::int, 0)`, after, limit)
 }

@@ -214,21 +214,21 @@ func TestPagesAreStable(t *testing.T) {
 	wantIntegrations, wantKeys := add(11)
 	for _, size := range []int{1, 2, 5} {
 		gotIntegrations, gotKeys := []uuid.UUID{}, []uuid.UUID{}
-		var at, behind staff.SortKey
+		var at, behind uuid.UUID
 		for range len(wantIntegrations)/size + 1 {
 			list, err := s.ListIntegrations(t.Context(), at, size)
 			if err != nil || len(list) > size {
 				t.Fatalf("%d integrations, %v", len(list), err)
 			}
 			for _, i := range list {
-				gotIntegrations, at = append(gotIntegrations, i.ID), i.SortKey()
+				gotIntegrations, at = append(gotIntegrations, i.ID), i.ID
 			}
 			keys, err := s.ListKeys(t.Context(), uuid.Nil, behind, size)
 			if err != nil || len(keys) > size {
 				t.Fatalf("%d keys, %v", len(keys), err)
 			}
 			for _, k := range keys {
-				gotKeys, behind = append(gotKeys, k.ID), k.SortKey()
+				gotKeys, behind = append(gotKeys, k.ID), k.ID
 			}
 			add(1)
 		}
@@ -239,11 +239,11 @@ func TestPagesAreStable(t *testing.T) {
 			t.Errorf("keys by %d (-want +got):\n%s", size, diff)
 		}
 	}
-	own, err := s.ListKeys(t.Context(), wantIntegrations[1], staff.SortKey{}, 0)
+	own, err := s.ListKeys(t.Context(), wantIntegrations[1], uuid.Nil, 0)
 	if err != nil || len(own) != 1 || own[0].ID != wantKeys[1] {
 		t.Errorf("keys of one integration: %+v, %v", own, err)
 	}
-	all, err := s.ListIntegrations(t.Context(), staff.SortKey{}, 0)
+	all, err := s.ListIntegrations(t.Context(), uuid.Nil, 0)
 	if err != nil || len(all) <= len(wantIntegrations) {
 		t.Errorf("%d in all, %v", len(all), err)
 	}

@@ -25,9 +25,6 @@ type Key struct {
 	LastUsedAt    *time.Time `json:"lastUsedAt"`
 }
 
-// SortKey returns the key by which ListKeys sorts.
-func (k Key) SortKey() SortKey { return SortKey{k.CreatedAt, k.ID} }
-
 // IssueKey issues another key to an integration. A key with a lifetime of 0 never expires. The secret is returned and
 // never stored.
 func (s *Staff) IssueKey(
@@ -118,13 +115,13 @@ func (s *Staff) key(ctx context.Context, keyID uuid.UUID) (Key, error) {
 		keyID)
 }
 
-// ListKeys lists up to limit keys after a sort key, oldest first, of one integration or, with uuid.Nil, of all. A limit
-// of 0 lists all.
-func (s *Staff) ListKeys(ctx context.Context, integrationID uuid.UUID, after SortKey, limit int) ([]Key, error) {
+// ListKeys lists up to limit keys after the key with an id, oldest first, of one integration or, with uuid.Nil, of all.
+// A limit of 0 lists all.
+func (s *Staff) ListKeys(ctx context.Context, integrationID, after uuid.UUID, limit int) ([]Key, error) {
 	return database.Collect(ctx, s.Pool, "keys", pgx.RowToStructByPos[Key], keyColumns+`
 WHERE ($1::uuid = '00000000-0000-0000-0000-000000000000' OR k.integration_id = $1)
-    AND (k.issued_at, k.key_id) > ($2, $3)
-ORDER BY k.issued_at, k.key_id LIMIT nullif($4::int, 0)`, integrationID, after.At, after.ID, limit)
+    AND k.key_id > $2
+ORDER BY k.key_id LIMIT nullif($3::int, 0)`, integrationID, after, limit)
 }
 
 // UserKey is the API key of a staff user as staff see it, without its secret.

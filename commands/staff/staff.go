@@ -198,13 +198,6 @@ func (s *Staff) append(ctx context.Context, tx pgx.Tx, recorded []events.Recorde
 	}
 }
 
-// SortKey orders the rows of a list by time and id. It serves as a cursor, because neither changes. The zero SortKey is
-// before every row.
-type SortKey struct {
-	At time.Time // whole microseconds, like the column
-	ID uuid.UUID
-}
-
 // find reads the one row of a query. It fails with notFound when there is none. what names the object in errors.
 func find[T any](
 	ctx context.Context, s *Staff, what string, notFound error, scan pgx.RowToFunc[T], sql string, args ...any,

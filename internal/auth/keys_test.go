@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
-	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
 	"novelgate/internal/auth"
@@ -338,7 +338,7 @@ func TestRefusedKeysAreNotUsed(t *testing.T) {
 		t.Fatal("an expired key was accepted")
 	}
 	b.saveUsage(t)
-	keys := testdb.Must(b.staff.ListKeys(t.Context(), b.integration.ID, staff.SortKey{}, 0))(t)
+	keys := testdb.Must(b.staff.ListKeys(t.Context(), b.integration.ID, uuid.Nil, 0))(t)
 	if keys[0].LastUsedAt != nil {
 		t.Errorf("last used at %s", keys[0].LastUsedAt)
 	}

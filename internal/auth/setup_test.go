@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -132,7 +133,7 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 				return err
 			},
 			lastUsed: func(t *testing.T) *time.Time {
-				keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, staff.SortKey{}, 0)
+				keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, uuid.Nil, 0)
 				if err != nil || len(keys) != 1 {
 					t.Fatalf("keys %+v, %v", keys, err)
 				}
