@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 
@@ -27,51 +26,6 @@ func (p *Partner) feed(t testing.TB) (changes []client.Change) {
 		}
 		cursor = *page.NextCursor
 	}
-}
-
-// awaitChanges waits for changes of these types in a partner's feed, in any order.
-func (p *Partner) awaitChanges(t testing.TB, types ...string) (changes []client.Change) {
-	t.Helper()
-	slices.Sort(types)
-	var told []string
-	testdb.Eventually(t, strings.Join(types, ", ")+" are in the feed", func() bool {
-		told, changes = nil, p.feed(t)
-		for _, c := range changes {
-			told = append(told, c.Type)
-		}
-		slices.Sort(told)
-		return slices.Equal(told, types)
-	})
-	return changes
-}
-
-func TestPartnersAreTold(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	ada, p, other := s.NewStaff(t), s.NewPartner(t), s.NewPartner(t)
-	title := Unique("Told")
-	novel := p.Upsert(t, "n", Fields{"novel": title}).WantNovel(t, 201)
-	post := p.Import(t, "c", Comment(title)).WantPost(t, 201)
-	other.Import(t, "c", Comment(title)).WantPost(t, 201)
-	ada.Post(t, "/api/admin/posts/"+post.PostID+"/hide", Key(), Fields{"reason": "insult"}).WantJSON(t, 200, &struct{}{})
-	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
-	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/somebody"
-	ada.Post(t, author+"/block", Key(), Fields{"reason": "spam"}).WantJSON(t, 200, &struct{}{})
-
-	p.awaitChanges(t, "thread.opened", "comment.hidden", "novel.rejected", "author.blocked")
-	if told := other.feed(t); len(told) != 0 {
-		t.Errorf("the other partner is told %+v", told)
-	}
-
-	page := p.Ask(t, Request{
-		Method: http.MethodGet, Path: "/api/integrations/changes?types=novel.rejected,author.blocked&limit=1", Bearer: p.APIKey,
-	})
-	if page.Status != http.StatusOK || !strings.Contains(page.Header.Get("RateLimit"), `"queries";`) ||
-		!strings.Contains(string(page.Body), `"reason":"no"`) || strings.Contains(string(page.Body), `"nextCursor":null`) {
-		t.Errorf("%d %v\n%s", page.Status, page.Header, page.Body)
-	}
-	p.Ask(t, Request{Method: http.MethodGet, Path: "/api/integrations/changes?cursor=nonsense", Bearer: p.APIKey}).
-		WantInvalid(t, "cursor")
 }
 
 // TestLiveFeed: a stream sends changes at once, ends when the key is revoked, and their number is limited.

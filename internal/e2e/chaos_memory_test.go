@@ -12,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"novelgate/aggregates/principal"
-	"novelgate/commands/staff"
 	"novelgate/internal/testdb"
 )
 
@@ -147,23 +145,21 @@ func TestMemoryOfReadersWhoDoNotRead(t *testing.T) {
 func TestMemoryOfStalledBodies(t *testing.T) {
 	t.Parallel()
 	const most = 300 // MB
-	for name, c := range map[string]struct{ partners, connections, sent, length int }{
-		PostsPath:                                {1, 8000, 31 << 10, 32 << 10},
-		"/api/integrations/deliveries/reconcile": {1, 1000, 500 << 10, 512 << 10},
+	for name, c := range map[string]struct{ connections, sent, length int }{
+		PostsPath:                                {8000, 31 << 10, 32 << 10},
+		"/api/integrations/deliveries/reconcile": {1000, 500 << 10, 512 << 10},
 	} {
 		t.Run(name, func(t *testing.T) {
 			database, r, p := besieged(t, "--connections", "10000")
-			for _, key := range issueKeys(t, database, c.partners) {
-				for range c.connections {
-					conn := openConnection(t, r.URL)
-					say(t, conn, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-						"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
-						name, key, c.length))
-					// The service may refuse the request and close before the end.
-					go func() { _, _ = io.WriteString(conn, strings.Repeat(" ", c.sent)) }()
-				}
+			staller := newPartner(t, database)
+			for range c.connections {
+				conn := openConnection(t, r.URL)
+				say(t, conn, fmt.Sprintf("POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+					"Idempotency-Key: k\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n",
+					name, staller.APIKey, c.length))
+				// The service may refuse the request and close before the end.
+				go func() { _, _ = io.WriteString(conn, strings.Repeat(" ", c.sent)) }()
 			}
-			all := float64(c.partners * c.connections)
 			testdb.Eventually(t, "every body is awaited or refused", func() bool {
 				found := r.metrics(t)
 				there, _ := strconv.ParseFloat(metric(found, "go_goroutines"), 64)
@@ -174,12 +170,12 @@ func TestMemoryOfStalledBodies(t *testing.T) {
 						there += max(n, 0)
 					}
 				}
-				return there >= all
+				return there >= float64(c.connections)
 			})
 			// Other clients are served meanwhile.
 			wantServed(t, p, r)
 			r.awaitReady(t)
-			wantPeak(t, r, most, "%d bodies that do not arrive", int(all))
+			wantPeak(t, r, most, "%d bodies that do not arrive", c.connections)
 		})
 	}
 }
@@ -193,23 +189,6 @@ func wantServed(t *testing.T, p *Partner, r *Service) {
 				true).succeeded()
 		})
 	}
-}
-
-// issueKeys registers partners and returns a key of each.
-func issueKeys(t *testing.T, databaseURL string, partners int) (keys []string) {
-	t.Helper()
-	pool := testdb.Pool(t, databaseURL)
-	s := &staff.Staff{Pool: pool, Actor: "staff:test", Now: time.Now}
-	for range partners {
-		made := testdb.Must(s.CreateIntegration(t.Context(), Unique("partner"),
-			principal.Change{Capabilities: map[principal.Capability]bool{principal.Posts: true}}))(t)
-		_, secret, err := s.IssueKey(t.Context(), made.ID, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		keys = append(keys, secret.Reveal())
-	}
-	return keys
 }
 
 // openConnection opens a connection that stays open until the test ends.

@@ -168,58 +168,6 @@ func TestDatabaseGoesSilent(t *testing.T) {
 	l.settle(t, service, database.url())
 }
 
-// cutSQL creates a function that ends all connections of the service once at least one is in an append, and returns the
-// number of those.
-const cutSQL = `CREATE FUNCTION pg_temp.cut() RETURNS int LANGUAGE plpgsql AS $$
-DECLARE appends int := 0;
-BEGIN
-    WHILE appends = 0 LOOP
-        PERFORM pg_stat_clear_snapshot();
-        WITH service AS MATERIALIZED (
-            SELECT pid, application_name = 'novelgate-append' AND backend_xid IS NOT NULL AS appending
-                FROM pg_stat_activity WHERE application_name LIKE 'novelgate%'
-        ), cut AS MATERIALIZED (
-            SELECT s.appending, pg_terminate_backend(s.pid) FROM service AS s
-                WHERE (SELECT bool_or(t.appending) FROM service AS t)
-        )
-        SELECT count(*) FILTER (WHERE appending) INTO appends FROM cut;
-    END LOOP;
-    RETURN appends;
-END $$`
-
-// TestConnectionsAreCut ends all connections of the service repeatedly, also in transactions: many commits succeed with
-// a lost answer.
-func TestConnectionsAreCut(t *testing.T) {
-	began := time.Now()
-	database, service, l, w := underLoad(t, 0)
-	connection := testdb.Connect(t, database.url())
-	testdb.Exec(t, connection, cutSQL)
-	const cuts = 3
-	appends := 0 // that a cut has met
-	for range cuts {
-		l.book.await(3)
-		appends += testdb.Value[int](t, connection, `SELECT pg_temp.cut()`)
-	}
-	l.book.await(100)
-	l.settle(t, service, database.url())
-	wantPromptAnswers(t, w, began)
-	t.Logf("%d cuts, of %d appends", cuts, appends)
-}
-
-// TestWritersGetStuck suspends the database processes of the service's writing connections, in their transactions,
-// which keep their locks. The service can still connect.
-func TestWritersGetStuck(t *testing.T) {
-	began := time.Now()
-	database, service, l, w := underLoad(t, 0)
-	l.book.await(200)
-	thaw := database.freezeWriters(t)
-	awaitRefusals(t, w, time.Now())
-	thaw()
-	l.book.await(100)
-	l.settle(t, service, database.url())
-	wantPromptAnswers(t, w, began)
-}
-
 // wantPromptAnswers checks that every request is answered in time.
 func wantPromptAnswers(t testing.TB, w *witness, began time.Time) {
 	t.Helper()

@@ -20,12 +20,6 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// newArchivist registers an integration that may import files.
-func newArchivist(t testing.TB, s *Service) *Partner {
-	t.Helper()
-	return s.NewPartner(t, Fields{"capabilities": []string{"novels", "posts", "import"}, "linesPerMinute": 10_000_000})
-}
-
 // importFiles runs `novelgate import`, which needs no database.
 func (p *Partner) importFiles(t testing.TB, args ...string) Output {
 	t.Helper()
@@ -39,12 +33,6 @@ func writeFile(t testing.TB, name, text string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// lineOf returns a line of a file.
-func lineOf(t testing.TB, operation, key string, body Fields) string {
-	t.Helper()
-	return string(Fields{"operation": operation, "idempotencyKey": key, "body": body}.JSON(t)) + "\n"
 }
 
 // importResult is the result of an import that --json prints.
@@ -83,13 +71,13 @@ func decodeOutput(t testing.TB, out Output, into any) {
 func TestImportCommand(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	p, title := newArchivist(t, s), Unique("Files")
+	p, title := s.NewImporter(t), Unique("Files")
 	p.Import(t, "live", Comment(title)).WantPost(t, http.StatusCreated)
 	reply := func(key, to string) Fields { return Comment(title).With(Fields{"parent_uuid": to, "content": key}) }
-	lines := writeFile(t, "lines.ndjson", lineOf(t, "posts", "reply", reply("reply", "row-1"))+
-		lineOf(t, "posts", "live", reply("another", ""))+lineOf(t, "posts", "lost", reply("lost", "nowhere"))+
-		lineOf(t, "novels", "n", Fields{"novel": title + " 2", "size": 1})+
-		lineOf(t, "posts", "bad", Fields{"uuid": "u"}))
+	lines := writeFile(t, "lines.ndjson", PostLine(t, "reply", reply("reply", "row-1"))+
+		PostLine(t, "live", reply("another", ""))+PostLine(t, "lost", reply("lost", "nowhere"))+
+		NovelLine(t, "n", Fields{"novel": title + " 2", "size": 1})+
+		PostLine(t, "bad", Fields{"uuid": "u"}))
 	rows := writeFile(t, "rows.csv", "KEY;UUID;Username;Novel;Content;shelf\nrow-1;u;n;"+title+";c;1\n;;;;;\n")
 	report := filepath.Join(t.TempDir(), "failed.ndjson")
 	if err := os.WriteFile(report, []byte("An older report."), 0o644); err != nil {
@@ -159,7 +147,7 @@ func TestImportCommandOutlastsTheService(t *testing.T) {
 	n := scaled(t, "NOVELGATE_TEST_IMPORT_LINES", 6_000)
 	databaseURL := testdb.New(t)
 	s := Start(t, databaseURL)
-	p := newArchivist(t, s)
+	p := s.NewImporter(t)
 	lines, want := make([]string, n), make([]string, n)
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range n {
@@ -168,7 +156,7 @@ func TestImportCommandOutlastsTheService(t *testing.T) {
 			to = fmt.Sprint("c", i%7+7*random.IntN(i/7))
 			body["parent_uuid"] = to
 		}
-		lines[i], want[i] = lineOf(t, "posts", fmt.Sprint("c", i), body), fmt.Sprintf("c%d|%s|Text %d", i, to, i)
+		lines[i], want[i] = PostLine(t, fmt.Sprint("c", i), body), fmt.Sprintf("c%d|%s|Text %d", i, to, i)
 	}
 	random.Shuffle(n, func(i, j int) { lines[i], lines[j] = lines[j], lines[i] })
 

@@ -3,7 +3,6 @@ package e2e_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -78,18 +77,6 @@ func (p *process) kill() {
 	p.killed = true
 	_ = p.cmd.Process.Kill() // it may have ended already
 	<-p.exited
-}
-
-// mostMemory returns the largest resident set of a running process so far, as Linux writes it.
-func (p *process) mostMemory(t testing.TB) string {
-	t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return "unknown"
-	}
-	_, rest, _ := strings.Cut(string(status), "VmHWM:")
-	most, _, _ := strings.Cut(rest, "\n")
-	return strings.TrimSpace(most)
 }
 
 func (p *process) signal(t testing.TB, signal syscall.Signal) {

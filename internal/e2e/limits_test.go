@@ -79,86 +79,6 @@ func TestSixtyPostsAMinute(t *testing.T) {
 	send().WantPost(t, 201)
 }
 
-func TestWhatCountsAsAPost(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	for name, test := range map[string]struct {
-		send   func(t *testing.T, p *Partner, title string) Response
-		status int
-		counts bool
-	}{
-		"replay": {func(t *testing.T, p *Partner, title string) Response {
-			return p.Import(t, "first", Comment(title))
-		}, 200, true},
-		"novel not found": {func(t *testing.T, p *Partner, _ string) Response {
-			return p.Import(t, Key(), Comment(Unique("Unknown")))
-		}, 404, true},
-		"malformed body": {func(t *testing.T, p *Partner, _ string) Response {
-			return p.Service.Send(t, p.Request(PostsPath, Key(), []byte("{")))
-		}, 400, false},
-		"other operation": {func(t *testing.T, p *Partner, title string) Response {
-			return p.Upsert(t, Key(), Fields{"novel": title})
-		}, 403, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			title := Unique("Counted")
-			s.Moderate(t, "publish", title)
-			p := s.NewPartnerWith(t, Fields{"capabilities": []string{"posts"}, "postsPerMinute": 4})
-			p.Import(t, "first", Comment(title)).WantPost(t, 201)
-			for range 2 {
-				if response := test.send(t, p, title); response.Status != test.status {
-					t.Fatalf("status %d, want %d\n%s", response.Status, test.status, response.Body)
-				}
-			}
-			left := 3
-			if test.counts {
-				left = 1
-			}
-			for range left {
-				p.Import(t, Key(), Comment(title)).WantPost(t, 201)
-			}
-			wantLimited(t, p.Import(t, Key(), Comment(title)), "posts")
-		})
-	}
-}
-
-func TestUpdatesCanBeLimited(t *testing.T) {
-	t.Parallel()
-	s := Shared(t)
-	p, _ := limited(t, s, Fields{"novelUpdatesPerMinute": 2})
-	title := Unique("Updated")
-	p.Upsert(t, "create", Fields{"novel": title}).WantNovel(t, 201)
-	for i := range 2 {
-		response := p.Upsert(t, fmt.Sprint("update-", i), Fields{"novel": title, "synopsis": fmt.Sprint(i)})
-		response.WantNovel(t, 200)
-		if left := remaining(t, response, "novelUpdates"); left != 1-i {
-			t.Errorf("%d updates remain, want %d", left, 1-i)
-		}
-	}
-	refused := Key()
-	wantLimited(t, p.Upsert(t, refused, Fields{"novel": title, "synopsis": "refused"}), "novelUpdates")
-	p.Upsert(t, "create", Fields{"novel": title}).WantNovel(t, 200) // a retry
-	p.Import(t, Key(), Comment(title)).WantPost(t, 201)
-	var me struct {
-		Limits struct {
-			NovelUpdates *struct{ PerMinute, Remaining int } `json:"novelUpdates"`
-		} `json:"limits"`
-	}
-	if p.Inquire(t, "/api/integrations/me").WantJSON(t, 200, &me); me.Limits.NovelUpdates == nil ||
-		me.Limits.NovelUpdates.PerMinute != 2 || me.Limits.NovelUpdates.Remaining != 0 {
-		t.Errorf("limit of updates: %+v", me.Limits.NovelUpdates)
-	}
-
-	s.Integration(t, "limit", p.Name, "--novel-updates-per-minute", "off")
-	testdb.Eventually(t, "updates are free, for the refused key too", func() bool {
-		return p.Upsert(t, refused, Fields{"novel": title, "synopsis": "refused"}).Status == http.StatusOK
-	})
-	if shown := s.Novel(t, title); shown.Synopsis != "refused" {
-		t.Errorf("synopsis %q", shown.Synopsis)
-	}
-}
-
 const maxBody = 32_768
 
 // padded extends the body with white space to length bytes, at its end or at its beginning.
@@ -236,8 +156,7 @@ func TestHeaderLimits(t *testing.T) {
 func TestRefusedBodiesHoldNoConnection(t *testing.T) {
 	t.Parallel()
 	const wait = 10 * time.Second
-	service := Start(t, testdb.New(t))
-	address := strings.TrimPrefix(service.URL, "http://")
+	address := strings.TrimPrefix(Shared(t).URL, "http://")
 	for _, line := range []string{
 		"GET /api/events", "GET /none", "OPTIONS /novels", "POST /healthz", "POST /none", "POST /api/integrations/posts",
 		"POST /api/admin/integrations",
