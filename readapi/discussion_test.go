@@ -302,54 +302,6 @@ func TestEveryCommentIsOnThePageThatItsAddressOpens(t *testing.T) {
 	wantProblem(t, w, "/api/novels/a/discussion?under="+all[40].String(), 404, "not_found")
 }
 
-func TestRepliesArePagedUnderTheirComment(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	all := bigDiscussion(t, w)
-	w.project(t)
-	fan := all[31]
-	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=7&under="+fan.String())
-	if len(page.Items) != 1 || len(page.Items[0].Replies) != 7 || page.Items[0].RepliesCursor == nil ||
-		page.NextCursor != nil || page.PreviousCursor != nil {
-		t.Errorf("%+v", page)
-	}
-	inline := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&post="+fan.String())
-	if len(inline.Items[0].Replies) != 10 || inline.Items[0].RepliesCursor == nil {
-		t.Errorf("%+v", inline)
-	}
-	top, found := walk(t, w, url.Values{})
-	if len(top) != 32 || len(found) != 82 {
-		t.Errorf("%d top-level comments and %d in all", len(top), len(found))
-	}
-}
-
-// TestAPageBeginsAtOnePlace: a cursor together with a comment is refused.
-func TestAPageBeginsAtOnePlace(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	novel := w.novel(t, "A", nil)
-	var last uuid.UUID
-	for range 3 {
-		last = w.comment(t, novel, events.PostImported{})
-	}
-	w.project(t)
-	page := read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1&post="+last.String())
-	if page.NextCursor == nil {
-		t.Fatal("no page follows")
-	}
-	query := "/novels/a/discussion?limit=1&cursor=" + *page.NextCursor
-	if next := read[discussionAnswer](t, w, "/api"+query); len(next.Items) != 1 || next.Items[0].PostID == last {
-		t.Errorf("the page after that of %s: %+v", last, next.Items)
-	}
-	query += "&post=" + last.String()
-	for _, path := range []string{"/api" + query, query} {
-		if got := w.get(t, path); got.Code != http.StatusBadRequest ||
-			!strings.Contains(got.Body.String(), "post: cannot be given together with cursor") {
-			t.Errorf("GET %s: %d %s", path, got.Code, got.Body)
-		}
-	}
-}
-
 // TestRepliesAreReadInTheOrderOfWriting, in whatever order they arrive, on every page. Those of one instant follow the
 // log.
 func TestRepliesAreReadInTheOrderOfWriting(t *testing.T) {

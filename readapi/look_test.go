@@ -14,15 +14,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"golang.org/x/net/websocket"
 
-	"novelgate/docs"
 	"novelgate/events"
-	"novelgate/internal/testdb"
 	"novelgate/readapi/pages"
 )
 
@@ -86,23 +83,6 @@ func TestLook(t *testing.T) {
 		"discussion": "/novels/a/discussion", "link": "/novels/a/discussion?post=" + deep + "#post-" + deep,
 		"hostile-novel": "/novels/hostile", "hostile-discussion": "/novels/hostile/discussion?sort=oldest",
 		"not-found": "/novels/unknown", "search": "/novels?q=nothing",
-	})
-}
-
-// TestLookAtUse is TestLook for a platform in use, and for an empty one.
-func TestLookAtUse(t *testing.T) {
-	empty, b := newWorld(t), openBrowser(t)
-	b.look(t, serve(t, empty, pages.Site{}), map[string]string{"empty-start": "/", "empty-catalogue": "/novels"})
-	w := newWorld(t)
-	link := populate(t, w).String()
-	b.look(t, serve(t, w, pages.Site{}), map[string]string{
-		"use-start": "/", "use-catalogue": "/novels", "use-search": "/novels?q=the&genre=Fantasy",
-		"use-novel": "/novels/use-0", "use-novel-in-arabic": "/novels/use-2", "use-novel-bare": "/novels/use-4",
-		"use-novel-large": "/novels/the-long-road", "use-discussion": "/novels/use-0/discussion",
-		"use-link":             "/novels/use-0/discussion?post=" + link + "#post-" + link,
-		"use-chapter":          "/novels/use-0/discussion?chapter=4",
-		"use-discussion-empty": "/novels/use-4/discussion", "use-discussion-large": "/novels/the-long-road/discussion",
-		"use-discussion-large-oldest": "/novels/the-long-road/discussion?sort=oldest",
 	})
 }
 
@@ -321,43 +301,4 @@ func (b *browser) screenshot(t *testing.T) []byte {
 	}
 	b.call(t, "Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
 	return shot.Data
-}
-
-// TestLookReference opens the API reference: it shows every operation, its search works, and the only error is the logo
-// of Redoc on another host, which is blocked.
-func TestLookReference(t *testing.T) {
-	w := newWorld(t)
-	doc := testdb.Must(openapi3.NewLoader().LoadFromData(docs.OpenAPI))(t)
-	operations := 0
-	for _, item := range doc.Paths.Map() {
-		operations += len(item.Operations())
-	}
-	home, b := serve(t, w, pages.Site{}), openBrowser(t)
-	for window, size := range map[string][2]int{"desktop": {1280, 900}, "phone": {390, 844}} {
-		b.open(t, home+"/docs", size[0], size[1], "light")
-		testdb.Eventually(t, "the reference shows every operation", func() bool {
-			return b.evaluate(t, `document.querySelectorAll('[id^="tag/"][id*="/operation/"]').length`) == float64(operations)
-		})
-		if wide := b.evaluate(t, overflow); wide > 0 {
-			t.Errorf("%s: the page is %v pixels wider than the window", window, wide)
-		}
-		save(t, "reference-"+window+".png", b.screenshot(t))
-		b.evaluate(t, `(() => {
-			const search = document.querySelector('input[aria-label="Search"]');
-			Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set.call(search, 'reconcile');
-			search.dispatchEvent(new Event('input', {bubbles: true})); return 1 })()`)
-		testdb.Eventually(t, "the search finds an operation", func() bool {
-			return b.evaluate(t, `document.querySelectorAll('[data-role="search:results"] li').length`) > 0
-		})
-		b.evaluate(t, `(document.getElementById('tag/Comments').scrollIntoView(), 1)`)
-		testdb.Eventually(t, "the window shows the comments", func() bool {
-			return b.evaluate(t, `Math.abs(document.getElementById('tag/Comments').getBoundingClientRect().top)`) < 10
-		})
-		save(t, "reference-"+window+"-comments.png", b.screenshot(t))
-		for _, complaint := range b.log {
-			if !strings.Contains(complaint, "redoc/logo-mini.svg") && !strings.Contains(complaint, `"GenericIssue"`) {
-				t.Errorf("%s: %s", window, complaint)
-			}
-		}
-	}
 }

@@ -1,9 +1,7 @@
 package readapi_test
 
 import (
-	"encoding/base64"
 	"fmt"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -13,7 +11,6 @@ import (
 	"novelgate/events"
 	"novelgate/internal/testdb"
 	"novelgate/readapi"
-	"novelgate/readapi/history"
 )
 
 func hosted(e *events.NovelCreated) { e.State, e.OwnerID = "published", nil }
@@ -37,35 +34,6 @@ func allTitles(t *testing.T, w *world, query string, limit int) []string {
 			return got
 		}
 		cursor = *page.NextCursor
-	}
-}
-
-func TestNovelsAreListedByTitle(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.novel(t, "beta Straße", nil)
-	w.novel(t, "Alpha", hosted)
-	w.novel(t, "GAMMA", nil)
-	w.novel(t, "Pending", func(e *events.NovelCreated) { e.State = "pending" })
-	w.append(t, events.NovelStream, w.novel(t, "Rejected", nil), events.NovelRejected{Reason: "no"})
-	w.project(t)
-	for query, want := range map[string][]string{
-		"":                                     {"Alpha", "beta Straße", "GAMMA"},
-		"?state=approved":                      {"beta Straße", "GAMMA"},
-		"?state=published":                     {"Alpha"},
-		"?owner=host":                          {"Alpha"},
-		"?owner=fan+SITE":                      {"beta Straße", "GAMMA"},
-		"?owner=nobody":                        {},
-		"?q=STRASSE":                           {"beta Straße"},
-		"?q=m":                                 {"GAMMA"},
-		"?q=" + url.QueryEscape("%"):           {},
-		"?q=pend":                              {},
-		"?q=a&state=approved&owner=Fan%20Site": {"beta Straße", "GAMMA"},
-		"?limit=100&cursor=":                   {"Alpha", "beta Straße", "GAMMA"},
-	} {
-		if diff := cmp.Diff(want, titles(read[listAnswer](t, w, "/api/novels"+query))); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", query, diff)
-		}
 	}
 }
 
@@ -152,51 +120,50 @@ func TestWhatIsNotPublic(t *testing.T) {
 	wantProblem(t, w, "/api/novels/rejected", 410, "gone")
 }
 
-// TestCursorsOfOtherLists: cursors of the history, of discussions and of staff lists are refused by the list of novels,
-// and the reverse.
-func TestCursorsOfOtherLists(t *testing.T) {
+// TestParametersAreChecked: what httpkit.Query refuses, in every part of an address.
+func TestParametersAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	novel := w.novel(t, "A", nil)
 	w.novel(t, "B", nil)
-	w.comment(t, novel, events.PostImported{})
+	id := w.comment(t, novel, events.PostImported{}).String()
 	w.comment(t, novel, events.PostImported{})
 	w.project(t)
 	ofNovels := *read[listAnswer](t, w, "/api/novels?limit=1").NextCursor
 	ofDiscussion := *read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1").NextCursor
-	point := history.Cursor{Position: 747, Batch: uuid.New()}
-	staffs := base64.RawURLEncoding.EncodeToString([]byte("ta"))
-	for _, cursor := range []string{ofDiscussion, point.String(), staffs} {
-		wantProblem(t, w, "/api/novels?cursor="+cursor, 400, "invalid_request")
-	}
-	wantProblem(t, w, "/api/novels/a/discussion?cursor="+ofNovels, 400, "invalid_request")
-	if _, err := history.ParseCursor(ofNovels); err == nil {
-		t.Errorf("%s is a cursor of the history, too", ofNovels)
-	}
-}
-
-func TestParametersAreChecked(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.novel(t, "A", nil)
-	for _, path := range []string{
-		"/api/novels?limit=0", "/api/novels?limit=101", "/api/novels?limit=x", "/api/novels?state=rejected",
-		"/api/novels?cursor=%21", "/api/novels?q=a&q=b",
-		"/api/novels?q=%ff", "/api/novels?q=%00", "/api/novels?cursor=_w", "/api/novels?cursor=AA", "/api/novels?cursor=Yw",
-		"/api/novels/a/discussion?sort=best", "/api/novels/a/discussion?chapter=-1", "/api/novels/a/discussion?chapter=1e3",
-		"/api/novels/a/discussion?chapter=12345678", "/api/novels/a/discussion?cursor=abc", "/api/novels/a/discussion?post=7",
-		"/api/novels/a/discussion?under=x",
-		"/api/novels/a/discussion?under=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02&post=7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02",
-		"/api/novels/a/discussion?cursor=eAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
-		"/api/novels/a/discussion?cursor=bn9______________________________________",
+	for _, query := range []string{
+		"novels?limit=0", "novels?limit=101", "novels?limit=x", "novels?state=rejected", "novels?cursor=%21", "novels?q=a&q=b",
+		"novels?q=%ff", "novels?q=%00", "novels?q=%zz", "novels?owner=a%00", "novels?genre=%e2%82", "novels?cursor=_w",
+		"novels?cursor=AA", "novels?cursor=Yw", "novels?cursor=Y2EA", "novels?cursor=" + ofDiscussion,
+		"novels?sort=newest&cursor=" + ofNovels,
+		"novels/a?x=%", "novels/a/discussion?sort=best", "novels/a/discussion?chapter=-1", "novels/a/discussion?chapter=1e3",
+		"novels/a/discussion?chapter=12345678", "novels/a/discussion?chapter=a%00", "novels/a/discussion?cursor=abc",
+		"novels/a/discussion?post=7", "novels/a/discussion?post=" + id + "%00", "novels/a/discussion?under=x",
+		"novels/a/discussion?under=" + id + "&post=" + id, "novels/a/discussion?post=" + id + "&cursor=" + ofDiscussion,
+		"novels/a/discussion?under=" + uuid.Nil.String() + "&post=" + uuid.Nil.String(),
+		"novels/a/discussion?cursor=" + ofNovels, "novels/a/discussion?cursor=eAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA",
+		"novels/a/discussion?cursor=bn9______________________________________",
 	} {
-		wantProblem(t, w, path, 400, "invalid_request")
+		wantProblem(t, w, "/api/"+query, 400, "invalid_request")
+		if page := w.get(t, "/"+query); page.Code != 400 && !strings.Contains(query, "under=") {
+			t.Errorf("the page /%s: %d", query, page.Code)
+		}
 	}
 	if page := w.get(t, "/novels?q=a&q=b").Body.String(); !strings.Contains(page, "<p>q: must be given once.</p>") {
 		t.Errorf("a repeated parameter:\n%s", page)
 	}
-	wantProblem(t, w, "/api/posts/7", 404, "not_found")
-	wantProblem(t, w, "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02", 404, "not_found")
+	for _, path := range []string{
+		"/api/posts/7", "/api/posts/7a0c1d1c-6a0e-5d4e-8f37-9a9a2c6d4c02", "/api/posts/" + id + "%00", "/api/novels/%00",
+		"/api/novels/a%ff/discussion", "/api/novels/%ed%a0%80/discussion?post=" + id,
+		"/api/novels/a/discussion?under=" + uuid.Nil.String(), "/api/novels/a/discussion?post=" + uuid.Nil.String(),
+	} {
+		wantProblem(t, w, path, 404, "not_found")
+	}
+	for _, path := range []string{"/novels/%00", "/novels/a%ff/feed.atom", "/assets/%00"} {
+		if got := w.get(t, path); got.Code != 404 {
+			t.Errorf("GET %s: %d", path, got.Code)
+		}
+	}
 }
 
 // withheld checks that a comment has its place without text and author, on every route.
@@ -241,15 +208,8 @@ func spam(t testing.TB) (w *world, author, id, child uuid.UUID) {
 
 const decide = `INSERT INTO author_decisions (author_id, integration_id, member_id, posts_hidden_until, stream_version) VALUES ($1, $2, $3, $4, 1)`
 
-func TestHiddenComment(t *testing.T) {
-	t.Parallel()
-	w, _, id, child := spam(t)
-	w.project(t)
-	w.exec(t, `UPDATE posts SET hidden = true, moderated_at = now() WHERE post_id = $1`, id)
-	withheld(t, w, id, child, true)
-}
-
-func TestAllCommentsOfAnAuthorHidden(t *testing.T) {
+// TestWithheldComments are hidden by themselves, hidden with all of their author, or erased.
+func TestWithheldComments(t *testing.T) {
 	t.Parallel()
 	w, author, id, child := spam(t)
 	w.flush(t)
@@ -267,12 +227,9 @@ func TestAllCommentsOfAnAuthorHidden(t *testing.T) {
 	if p := read[postAnswer](t, w, "/api/posts/"+id.String()); p.Hidden || *p.Content != "Spam" {
 		t.Errorf("restored by itself: %+v", p)
 	}
-}
-
-func TestErasedComment(t *testing.T) {
-	t.Parallel()
-	w, _, id, child := spam(t)
-	w.project(t)
+	w.exec(t, `DELETE FROM posts WHERE post_id = $1`, later)
+	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, id)
+	withheld(t, w, id, child, true)
 	w.exec(t, `UPDATE posts SET author_id = NULL, content_bytes = NULL WHERE post_id = $1`, id)
 	withheld(t, w, id, child, false)
 }
@@ -293,21 +250,8 @@ func TestLinkedAuthor(t *testing.T) {
 	}
 }
 
-// TestAuthorThatTheProjectionLacks: posts may be ahead of authors. The name then comes from the comment.
-func TestAuthorThatTheProjectionLacks(t *testing.T) {
-	t.Parallel()
-	w, author, id, _ := spam(t)
-	w.project(t)
-	w.exec(t, `DELETE FROM authors WHERE author_id = $1`, author)
-	if p := read[postAnswer](t, w, "/api/posts/"+id.String()); p.Author == nil || p.Author.DisplayName != "Spammer" {
-		t.Errorf("the comment is by %+v", p.Author)
-	}
-	if body := w.get(t, "/api/novels/a/discussion").Body.String(); !strings.Contains(body, `"displayName":"Spammer"`) {
-		t.Errorf("the discussion lacks the name:\n%s", body)
-	}
-}
-
-// TestNothingPrivateIsShown: no identifiers of the partner's users and deliveries, and nothing about keys.
+// TestNothingPrivateIsShown: no identifiers of the partner's users and deliveries, and nothing about keys. While the
+// projection of authors is behind, the name of an author comes from the comment.
 func TestNothingPrivateIsShown(t *testing.T) {
 	t.Parallel()
 	w, author, id, _ := spam(t)
@@ -321,6 +265,12 @@ func TestNothingPrivateIsShown(t *testing.T) {
 			if strings.Contains(body, secret) {
 				t.Errorf("%s shows %q", path, secret)
 			}
+		}
+	}
+	w.exec(t, `DELETE FROM authors WHERE author_id = $1`, author)
+	for _, path := range []string{"/api/novels/a/discussion", "/api/posts/" + id.String()} {
+		if body := w.get(t, path).Body.String(); !strings.Contains(body, `"displayName":"Spammer"`) {
+			t.Errorf("%s lacks the name:\n%s", path, body)
 		}
 	}
 }
