@@ -4,10 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -18,45 +16,36 @@ import (
 	"novelgate/migrations"
 )
 
-const (
-	maintenanceDatabase = "postgres"
-	statementTimeout    = time.Minute // long enough for a busy machine
-)
-
 // New returns the URL of a new database with the migrated schema, for this test only. When the test ends, the database
 // is dropped, even with open connections.
 func New(t testing.TB) string {
 	t.Helper()
-	server := ServerURL(t)
-	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
-	defer cancel()
-	template, err := migratedTemplateName(ctx, server)
+	template, err := migratedTemplate()
 	if err != nil {
-		t.Fatalf("testdb: %v", err)
+		t.Fatalf("testdb: build template: %v", err)
 	}
-	return create(t, server, template)
+	return create(t, template)
 }
 
 // NewEmpty is New without the schema.
 func NewEmpty(t testing.TB) string {
 	t.Helper()
-	return create(t, ServerURL(t), emptyTemplate)
+	return create(t, emptyTemplate)
 }
 
 // Copy returns the URL of a copy of a database of New, like a restored backup. All its connections must be closed.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
 	config, err := pgx.ParseConfig(database)
+	if err == nil {
+		err = onServer(ServerURL(t), func(ctx context.Context, conn *pgx.Conn) error {
+			return awaitLastConnection(ctx, conn, config.Database)
+		})
+	}
 	if err != nil {
 		t.Fatalf("testdb: %v", err)
 	}
-	server := ServerURL(t)
-	if err := withConnection(server, func(ctx context.Context, conn *pgx.Conn) error {
-		return awaitLastConnection(ctx, conn, config.Database)
-	}); err != nil {
-		t.Fatalf("testdb: %v", err)
-	}
-	return create(t, server, config.Database)
+	return create(t, config.Database)
 }
 
 // ServerURL returns the URL of the maintenance database of the server that all tests share, for tests with several
@@ -70,23 +59,30 @@ func ServerURL(t testing.TB) string {
 	return server
 }
 
-func create(t testing.TB, server, template string) string {
+func create(t testing.TB, template string) string {
 	t.Helper()
+	server := ServerURL(t)
 	name := databaseName(t.Name())
 	created, err := databaseURL(server, name)
 	if err == nil {
-		err = execute(server, createStatement(name, template))
+		err = onServer(server, func(ctx context.Context, conn *pgx.Conn) error {
+			return executeAll(ctx, conn, createStatement(name, template))
+		})
 	}
 	if err != nil {
 		t.Fatalf("testdb: create database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := execute(server, `DROP DATABASE IF EXISTS `+pgx.Identifier{name}.Sanitize()+` WITH (FORCE)`); err != nil {
+		if err := onServer(server, func(ctx context.Context, conn *pgx.Conn) error {
+			return executeAll(ctx, conn, `DROP DATABASE IF EXISTS `+pgx.Identifier{name}.Sanitize()+` WITH (FORCE)`)
+		}); err != nil {
 			t.Errorf("testdb: drop database: %v", err)
 		}
 	})
 	return created
 }
+
+const emptyTemplate = "template0"
 
 // createStatement returns the SQL that creates a database. It copies files, which is faster than writing each page to
 // the WAL, because the template is small and no session writes to it.
@@ -99,10 +95,9 @@ func createStatement(name, template string) string {
 	return statement
 }
 
-// withConnection runs do with a connection. The context is not that of the test, because a cleanup runs after that has
-// ended.
-func withConnection(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), statementTimeout)
+// onServer runs do with a connection. The context is not that of the test, because a cleanup runs after that has ended.
+func onServer(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // long enough for a busy machine
 	defer cancel()
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
@@ -112,11 +107,13 @@ func withConnection(server string, do func(ctx context.Context, conn *pgx.Conn) 
 	return do(ctx, conn)
 }
 
-// execute runs one statement on its own connection.
-func execute(server, statement string) error {
-	return withConnection(server, func(ctx context.Context, conn *pgx.Conn) error {
-		return executeAll(ctx, conn, statement)
-	})
+func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error {
+	for _, statement := range statements {
+		if _, err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("execute %q: %w", statement, err)
+		}
+	}
+	return nil
 }
 
 // databaseName returns a unique name with the name of the test, within the 63 bytes of a PostgreSQL name.
@@ -137,7 +134,8 @@ func databaseName(test string) string {
 	return "novelgate_test_" + sane[:min(len(sane), room)] + "_" + hex.EncodeToString(random[:])
 }
 
-// databaseURL returns the URL of another database of the server.
+// databaseURL returns the URL of a database of the server, "" for the same one, with a long connect_timeout: a busy
+// machine may need seconds to fork a process.
 func databaseURL(server, database string) (string, error) {
 	parsed, err := url.Parse(server)
 	if err != nil {
@@ -146,97 +144,54 @@ func databaseURL(server, database string) (string, error) {
 	if parsed.Scheme != "postgres" && parsed.Scheme != "postgresql" {
 		return "", fmt.Errorf("%s must be a postgres:// URL", DatabaseURLVariable)
 	}
-	parsed.Path = "/" + database
-	return withConnectTimeout(parsed.String())
-}
-
-// withConnectTimeout returns the URL with a long connect_timeout: a busy machine may need seconds to fork a process.
-func withConnectTimeout(database string) (string, error) {
-	parsed, err := url.Parse(database)
-	if err != nil {
-		return "", fmt.Errorf("parse database URL: %w", err)
+	if database != "" {
+		parsed.Path = "/" + database
 	}
 	query := parsed.Query()
-	query.Set("connect_timeout", strconv.Itoa(int(statementTimeout/time.Second)))
+	query.Set("connect_timeout", "60")
 	parsed.RawQuery = query.Encode()
 	return parsed.String(), nil
 }
 
-const (
-	emptyTemplate  = "template0"
-	templatePrefix = "novelgate_template_"
-)
-
-// migratedTemplate is the template with the migrated schema.
-var migratedTemplate struct {
-	sync.Mutex
-	name string // "" until this process knows that it exists
-}
-
-// migratedTemplateName returns the name of the template. It builds the template if it does not exist.
-func migratedTemplateName(ctx context.Context, server string) (string, error) {
-	migratedTemplate.Lock()
-	defer migratedTemplate.Unlock()
-	if migratedTemplate.name == "" {
-		name := templatePrefix + migrations.Hash()[:32]
-		if err := ensureTemplate(ctx, server, name); err != nil {
-			return "", fmt.Errorf("build template: %w", err)
-		}
-		migratedTemplate.name = name
-	}
-	return migratedTemplate.name, nil
-}
-
-// ensureTemplate builds the template under a lock that all test processes share. It is marked as a template when it is
-// complete: an unmarked one was left by a killed process.
-func ensureTemplate(ctx context.Context, server, name string) error {
-	conn, err := pgx.Connect(ctx, server)
+// migratedTemplate returns the name of the template with the migrated schema. The first call builds it if it does not
+// exist, under a lock that all test processes share. It is marked as a template when it is complete: an unmarked one was
+// left by a killed process.
+var migratedTemplate = sync.OnceValues(func() (string, error) {
+	name := "novelgate_template_" + migrations.Hash()[:32]
+	server, err := serverURL()
 	if err != nil {
-		return fmt.Errorf("connect to test server: %w", err)
+		return "", err
 	}
-	defer func() { _ = conn.Close(ctx) }() // closing releases the lock
-	if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended($1, 0))`, name); err != nil {
-		return fmt.Errorf("lock template: %w", err)
-	}
-	var complete bool
-	err = conn.QueryRow(ctx, `SELECT datistemplate FROM pg_database WHERE datname = $1`, name).Scan(&complete)
-	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("look for template: %w", err)
-	}
-	if complete {
-		return nil
-	}
-	url, err := databaseURL(server, name)
+	own, err := databaseURL(server, name)
 	if err != nil {
-		return err
+		return "", err
 	}
-	quoted := pgx.Identifier{name}.Sanitize()
-	if err := executeAll(ctx, conn,
-		`DROP DATABASE IF EXISTS `+quoted+` WITH (FORCE)`,
-		createStatement(name, emptyTemplate),
-	); err != nil {
-		return err
-	}
-	if err := migrations.Up(ctx, url); err != nil {
-		return fmt.Errorf("migrate template: %w", err)
-	}
-	if err := executeAll(ctx, conn, `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`); err != nil {
-		return err
-	}
-	if err := awaitLastConnection(ctx, conn, name); err != nil {
-		return err
-	}
-	return executeAll(ctx, conn, `ALTER DATABASE `+quoted+` IS_TEMPLATE true`)
-}
-
-func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error {
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("execute %q: %w", statement, err)
+	return name, onServer(server, func(ctx context.Context, conn *pgx.Conn) error { // closing it releases the lock
+		var complete bool
+		if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended($1, 0))`, name); err != nil {
+			return fmt.Errorf("lock template: %w", err)
 		}
-	}
-	return nil
-}
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`,
+			name).Scan(&complete); err != nil || complete {
+			return err
+		}
+		quoted := pgx.Identifier{name}.Sanitize()
+		if err := executeAll(ctx, conn, `DROP DATABASE IF EXISTS `+quoted+` WITH (FORCE)`,
+			createStatement(name, emptyTemplate)); err != nil {
+			return err
+		}
+		if err := migrations.Up(ctx, own); err != nil {
+			return fmt.Errorf("migrate template: %w", err)
+		}
+		if err := executeAll(ctx, conn, `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`); err != nil {
+			return err
+		}
+		if err := awaitLastConnection(ctx, conn, name); err != nil {
+			return err
+		}
+		return executeAll(ctx, conn, `ALTER DATABASE `+quoted+` IS_TEMPLATE true`)
+	})
+})
 
 // awaitLastConnection waits for the backends of closed connections, because a database in use cannot be copied. CREATE
 // DATABASE itself waits only for five seconds.

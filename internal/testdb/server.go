@@ -253,7 +253,7 @@ func askURL(holder net.Conn) (string, error) {
 	if answer = strings.TrimSpace(answer); strings.HasPrefix(answer, `"`) {
 		return "", fmt.Errorf("start the shared server: %s", answer)
 	}
-	return databaseURL(answer, maintenanceDatabase)
+	return databaseURL(answer, "postgres")
 }
 
 // DataDir makes a directory for the data of a server, with a path that is short enough for a socket. When all test
@@ -278,7 +278,7 @@ func DataDir() (string, error) {
 func NewServer(t testing.TB, settings map[string]string) string {
 	t.Helper()
 	server := newServer(t, Must(DataDir())(t), settings)
-	return Must(withConnectTimeout(server.URL()))(t)
+	return Must(databaseURL(server.URL(), ""))(t)
 }
 
 func newServer(t testing.TB, dir string, settings map[string]string) *pgserver.Server {

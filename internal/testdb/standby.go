@@ -27,13 +27,13 @@ type Standby struct {
 func NewSynchronousPair(t testing.TB) (primary string, s *Standby) {
 	t.Helper()
 	server := newServer(t, Must(DataDir())(t), nil)
-	primary = Must(withConnectTimeout(server.URL()))(t)
+	primary = Must(databaseURL(server.URL(), ""))(t)
 	if err := migrations.Up(t.Context(), primary); err != nil {
 		t.Fatal(err)
 	}
 	dir := Must(DataDir())(t)
 	CopyServer(t, server, dir)
-	standby := Must(withConnectTimeout(newServer(t, dir, nil).URL()))(t)
+	standby := Must(databaseURL(newServer(t, dir, nil).URL(), ""))(t)
 	s = &Standby{URL: standby, primary: Connect(t, primary), standby: Connect(t, standby)}
 	s.source = Value[string](t, s.standby, `SHOW primary_conninfo`)
 	Exec(t, s.primary, `ALTER SYSTEM SET synchronous_standby_names = '*'`)
