@@ -9,7 +9,7 @@ COMMENT ON SCHEMA analytics IS 'Read models for analysts. Columns are only ever 
 ALTER DEFAULT PRIVILEGES REVOKE EXECUTE ON ROUTINES FROM PUBLIC;
 
 -- Roles belong to the whole cluster, and other databases may be migrated at the same time. If this role lacks the right to create
--- roles, or to change the rights of PUBLIC, this step prints a notice and continues; docs/operations.md has the statements for a role
+-- roles, or to change the rights of PUBLIC, this step prints a notice and continues; docs/operators.md has the statements for a role
 -- with that right.
 -- +goose StatementBegin
 DO $$
@@ -21,7 +21,7 @@ BEGIN
             WHEN duplicate_object OR unique_violation THEN NULL; -- the migration of another database was faster
             WHEN insufficient_privilege THEN
                 RAISE NOTICE 'The role novelgate_analytics was not created: % may not create roles.', current_user
-                    USING HINT = 'See "Analysts" in docs/operations.md.';
+                    USING HINT = 'See "Analysts" in docs/operators.md.';
         END;
     END IF;
     IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'novelgate_analytics') THEN

@@ -1,4 +1,4 @@
--- The ledger: a Merkle tree (RFC 6962) over the event log, in the layout of C2SP tlog-tiles. See docs/ledger.md.
+-- The ledger: a Merkle tree (RFC 6962) over the event log, in the layout of C2SP tlog-tiles. See docs/auditors.md.
 
 -- +goose Up
 -- +goose StatementBegin

@@ -70,7 +70,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	callable := names(t, owner, `SELECT p.proname::text FROM pg_proc p WHERE p.pronamespace IN ('public'::regnamespace, 'analytics'::regnamespace)
 		AND has_function_privilege('novelgate_analytics', p.oid, 'EXECUTE')`)
 	if diff := cmp.Diff([]string{"post_is_hidden"}, callable); diff != "" {
-		t.Errorf("what docs/operations.md says that analysts may call (-want +got)\n%s", diff)
+		t.Errorf("what docs/operators.md says that analysts may call (-want +got)\n%s", diff)
 	}
 
 	analyst := connect(t, databaseURL)
@@ -194,13 +194,13 @@ func inDatabase(t *testing.T, serverURL, database string, user ...string) string
 	return parsed.String()
 }
 
-// documented returns the statements of docs/operations.md that create the role.
+// documented returns the statements of docs/operators.md that create the role.
 func documented(t *testing.T) string {
 	t.Helper()
-	text := testdb.Must(os.ReadFile("../docs/operations.md"))(t)
+	text := testdb.Must(os.ReadFile("../docs/operators.md"))(t)
 	block := regexp.MustCompile("(?s)```sql\n(CREATE ROLE novelgate_analytics.*?)```").FindSubmatch(text)
 	if block == nil {
-		t.Fatal("docs/operations.md does not say how to make the role")
+		t.Fatal("docs/operators.md does not say how to make the role")
 	}
 	return string(block[1])
 }

@@ -54,7 +54,7 @@ type storedEvent struct {
 	LogIndex                     int64
 }
 
-// entry encodes an event as described in docs/ledger.md.
+// entry encodes an event as described in docs/auditors.md.
 func (e *storedEvent) entry() []byte {
 	var b bytes.Buffer
 	b.WriteString("novelgate/event/v1\n")

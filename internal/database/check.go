@@ -101,8 +101,7 @@ func CheckSchema(ctx context.Context, db Querier) error {
 	case migrated:
 	case elsewhere != "":
 		return fmt.Errorf("%w but in %s: stop every replica, and let the owner run `DROP SCHEMA public; ALTER SCHEMA %s "+
-			"RENAME TO public`, or see \"Tables in another schema\" in docs/settings.md",
-			ErrOtherSchema, quote(elsewhere), quote(elsewhere))
+			"RENAME TO public`", ErrOtherSchema, quote(elsewhere), quote(elsewhere))
 	case !mayMakeTables:
 		return fmt.Errorf("%w: `GRANT CREATE ON SCHEMA public TO %s`, or make it the owner of the database", ErrNoRight,
 			quote(role))

@@ -31,7 +31,7 @@ type host struct {
 }
 
 // variant is a database as an operator may have set it up, and the expected behaviour of a service on it.
-// docs/settings.md has the same table.
+// docs/operators.md has the same table.
 type variant struct {
 	// statements set up the database @DB and its owner @ROLE, who is not a superuser. Those that begin with "IN DB " run
 	// in it.
@@ -47,8 +47,7 @@ type variant struct {
 }
 
 const elsewhere = `novelgate: migrate: the tables are not in schema public but in "@ROLE": stop every replica, and let the owner run ` +
-	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`, or see \"Tables in another schema\" in " +
-	"docs/settings.md"
+	"`DROP SCHEMA public; ALTER SCHEMA \"@ROLE\" RENAME TO public`"
 
 // wantWaiting refuses events whose commit does not wait for the disk and for synchronous standbys.
 const wantWaiting = `CREATE FUNCTION public.want_waiting() RETURNS trigger LANGUAGE plpgsql AS $$

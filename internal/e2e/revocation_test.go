@@ -13,7 +13,7 @@ import (
 // a busy machine.
 const everywhere = time.Second + 1500*time.Millisecond
 
-// listening is the number of connections of a replica that wait for notifications: docs/settings.md, "Connections".
+// listening is the number of connections of a replica that wait for notifications: docs/operators.md, "Connections".
 const listening = 2
 
 // TestRevocationOnAnotherReplica revokes keys on one replica and uses them on another: with notifications, while the
