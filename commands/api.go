@@ -106,12 +106,12 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 			})
 		})
 		httpkit.SetReplayed(c.Writer.Header(), result.Replayed, result.Mismatch)
-		outcome := ""
+		var code problem.Code
+		var outcome string
 		switch {
 		case err != nil:
-			code := a.Partners.Problem(err).Code
+			code = a.Partners.Problem(err).Code
 			outcome = string(code)
-			a.readiness.record(a.Partners.Now(), code)
 		case result.Replayed:
 			outcome = "replayed"
 		case operation == ratelimit.Posts:
@@ -119,9 +119,7 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 		default:
 			outcome = result.Outcome.String()
 		}
-		if err == nil {
-			a.readiness.record(a.Partners.Now(), "")
-		}
+		a.readiness.record(a.Partners.Now(), code)
 		a.Outcomes.WithLabelValues(string(operation), outcome).Inc()
 		return found, err
 	}

@@ -8,19 +8,17 @@ import (
 	"novelgate/internal/problem"
 )
 
-// The service is not ready after notReadyAfter with failed commands (503) and no success. After readyAgainAfter without
-// a failed command it is ready again, so that new commands can show whether it works.
-const (
-	notReadyAfter   = 2 * time.Second
-	readyAgainAfter = 10 * time.Second
-)
-
-// readiness derives from the outcomes of commands whether the service works. A writable connection is not enough:
-// commits may hang, a table may be locked, or the disk may be full. The zero value is ready.
+// readiness derives from the outcomes of commands whether the service works: not after two seconds with failed commands
+// (503) and no success. A writable connection is not enough: commits may hang, a table may be locked, or the disk may be
+// full. The zero value is ready.
 type readiness struct {
 	mu          sync.Mutex
 	first, last time.Time // failures since the latest success; first is zero without any
 }
+
+// readyAgainAfter is the time without a failed command after which the service is ready again, so that new commands can
+// show whether it works.
+const readyAgainAfter = 10 * time.Second
 
 // record records the outcome of a command, "" for a success. It ignores refusals and internal errors.
 func (r *readiness) record(now time.Time, code problem.Code) {
@@ -45,7 +43,7 @@ func (a *API) Failing() error {
 	r := &a.readiness
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.first.IsZero() || r.last.Sub(r.first) < notReadyAfter || a.Partners.Now().Sub(r.last) > readyAgainAfter {
+	if r.first.IsZero() || r.last.Sub(r.first) < 2*time.Second || a.Partners.Now().Sub(r.last) > readyAgainAfter {
 		return nil
 	}
 	return ErrFailing

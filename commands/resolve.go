@@ -29,17 +29,6 @@ type resolveResponse struct {
 	NearTitles  []string   `json:"nearTitles"` // nearest first; none when novelId is given
 }
 
-// Rules of a resolution. Pending is the rule for a new novel of an integration under review, and for its own pending
-// novels.
-const (
-	ruleCreate    = "create"
-	ruleUpdate    = "update"
-	ruleCanonical = "canonical"
-	ruleForeign   = "foreign"
-	ruleRejected  = "rejected"
-	rulePending   = "pending"
-)
-
 //go:embed title.sql
 var titleSQL string
 
@@ -73,23 +62,24 @@ func (a *API) resolve(ctx context.Context, c *call) (*answer, error) {
 }
 
 // ruleFor returns the rule that applies to an upsert of a novel. The aggregate decides, as it does for the command.
+// Pending is the rule for a new novel of an integration under review, and for its own pending novels.
 func ruleFor(n novel.Novel, cmd novel.Upsert) (string, error) {
 	outcome, event, err := n.Upsert(cmd)
 	switch {
 	case errors.Is(err, novel.ErrRejected):
-		return ruleRejected, nil
+		return "rejected", nil
 	case err != nil:
 		return "", fmt.Errorf("decide upsert: %w", err)
 	case outcome == novel.Canonical:
-		return ruleCanonical, nil
+		return "canonical", nil
 	case outcome == novel.Foreign:
-		return ruleForeign, nil
+		return "foreign", nil
 	case n.Apply(event).State == novel.Pending:
-		return rulePending, nil
+		return "pending", nil
 	case outcome == novel.Created:
-		return ruleCreate, nil
+		return "create", nil
 	default:
-		return ruleUpdate, nil
+		return "update", nil
 	}
 }
 

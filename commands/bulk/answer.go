@@ -7,9 +7,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
+	"novelgate/commands"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/auth"
@@ -24,21 +24,6 @@ type (
 		Operation      ratelimit.Operation `json:"operation,omitzero"`
 		IdempotencyKey string              `json:"idempotencyKey,omitzero"`
 		Status         int                 `json:"status"` // that the live interface would have
-	}
-	novelOutcome struct {
-		Created   bool      `json:"created"`
-		Updated   bool      `json:"updated"`
-		Canonical bool      `json:"canonical"`
-		NovelID   uuid.UUID `json:"novelId"`
-		Slug      string    `json:"slug"`
-		URL       string    `json:"url"`
-	}
-	postOutcome struct {
-		Created      bool       `json:"created"`
-		PostID       uuid.UUID  `json:"postId"`
-		ThreadID     uuid.UUID  `json:"threadId"`
-		ParentPostID *uuid.UUID `json:"parentPostId"`
-		URL          string     `json:"url"`
 	}
 	refusal struct {
 		Problem    jsontext.Value `json:"problem"`
@@ -81,22 +66,16 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 		t.Unknown = l.Post.Unknown
 		return struct {
 			head
-			postOutcome
+			commands.PostAnswer
 			tail
-		}{h, postOutcome{
-			Created: isCreated, PostID: result.PostID, ThreadID: result.ThreadID, ParentPostID: result.ParentPostID,
-			URL: a.Addresses.Post(result.Slug, result.PostID),
-		}, t}, outcome
+		}{h, commands.NewPostAnswer(a.Addresses, result), t}, outcome
 	}
 	t.Unknown = l.Novel.Unknown
 	return struct {
 		head
-		novelOutcome
+		commands.NovelAnswer
 		tail
-	}{h, novelOutcome{
-		Created: isCreated, Updated: result.Outcome == novel.Updated, Canonical: result.Outcome == novel.Canonical,
-		NovelID: result.NovelID, Slug: result.Slug, URL: a.Addresses.Novel(result.Slug),
-	}, t}, outcome
+	}{h, commands.NewNovelAnswer(a.Addresses, result), t}, outcome
 }
 
 // respond executes lines, and sends their outcomes in the order of the request while they arrive. A client that

@@ -32,8 +32,6 @@ const maxErrors = 20
 type Object struct {
 	// Strict refuses unknown members. Otherwise they are ignored.
 	Strict bool
-	// NoNull refuses null. Otherwise null means that an optional member is omitted.
-	NoNull bool
 
 	names    []string                   // of the known members
 	raw      [maxMembers]jsontext.Value // values of names, as slices of the body; nil if absent or null
@@ -214,8 +212,6 @@ func (o *Object) value(name string, kind jsontext.Kind, want string, required bo
 		o.Fail(name, "must be %s, got %s", want, describe(raw.Kind()))
 	case required && o.null[i]:
 		o.Fail(name, "is required and must not be null")
-	case o.NoNull && o.null[i]:
-		o.Fail(name, "must not be null")
 	case required && o.miscased[i] == "":
 		o.Fail(name, "is required")
 	}

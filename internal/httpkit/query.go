@@ -204,18 +204,3 @@ func (q *Query) Cursor(list string) string {
 
 // RefuseCursor records that the parameter cursor is not from a page of this list.
 func (q *Query) RefuseCursor() { q.Refuse("cursor", "is not the nextCursor of a page of this list") }
-
-// Sizes of a page, for the lists that partners read.
-const (
-	standardPage = 50
-	largestPage  = 200
-)
-
-// Page reads the parameters limit and cursor of a list that partners read. parse parses the sort key in the cursor; it
-// is not called for the first page.
-func (q *Query) Page(list string, parse func(sortKey string) error) (limit int) {
-	if sortKey := q.Cursor(list); sortKey != "" && parse(sortKey) != nil {
-		q.RefuseCursor()
-	}
-	return q.Limit(standardPage, largestPage)
-}

@@ -198,7 +198,7 @@ func send(w http.ResponseWriter, r *http.Request, contentType string, body []byt
 	defer func() { release(buffer) }()
 	// A digest of the bytes, so that all replicas send the same tag. It is weak, because the compressed form has it, too.
 	digest := sha256.Sum256(body)
-	tag := weak + `"` + base64.RawURLEncoding.EncodeToString(digest[:16]) + `"`
+	tag := `W/"` + base64.RawURLEncoding.EncodeToString(digest[:16]) + `"`
 	h := w.Header()
 	h.Set("Etag", tag)
 	if h.Get("Cache-Control") == "" {
@@ -212,7 +212,7 @@ func send(w http.ResponseWriter, r *http.Request, contentType string, body []byt
 	h.Set("Content-Type", contentType)
 	// Smaller answers fit into one packet as they are, and pictures other than SVG are compressed.
 	if len(body) >= 1024 && (!strings.HasPrefix(contentType, "image/") || strings.HasPrefix(contentType, "image/svg")) &&
-		r.Method != http.MethodHead && acceptsGzip(r.Header) {
+		r.Method != http.MethodHead && accepts(r.Header, "Accept-Encoding", "gzip") {
 		compressed := newBuffer()
 		compress(compressed, body)
 		release(buffer)
@@ -252,31 +252,13 @@ func compress(to *bytes.Buffer, body []byte) {
 	_ = writer.Close()
 }
 
-// acceptsGzip reports whether Accept-Encoding lists gzip with a weight above 0.
-func acceptsGzip(h http.Header) bool {
-	for _, line := range h.Values("Accept-Encoding") {
-		for coding := range strings.SplitSeq(line, ",") {
-			name, weight, _ := strings.Cut(coding, ";")
-			if strings.EqualFold(strings.TrimSpace(name), "gzip") {
-				q, isWeight := strings.CutPrefix(strings.ReplaceAll(weight, " ", ""), "q=")
-				value, err := strconv.ParseFloat(q, 64)
-				return !isWeight || err != nil || value > 0
-			}
-		}
-	}
-	return false
-}
-
-// weak is the prefix of a weak tag.
-const weak = "W/"
-
 // matches reports whether If-None-Match has the tag, by weak comparison (RFC 9110, section 13.1.2).
 func matches(header []string, tag string) bool {
-	tag = strings.TrimPrefix(tag, weak)
+	tag = strings.TrimPrefix(tag, "W/")
 	for _, line := range header {
 		for candidate := range strings.SplitSeq(line, ",") {
 			candidate = strings.TrimSpace(candidate)
-			if candidate == "*" || strings.TrimPrefix(candidate, weak) == tag {
+			if candidate == "*" || strings.TrimPrefix(candidate, "W/") == tag {
 				return true
 			}
 		}
