@@ -11,7 +11,9 @@ package changes
 
 import (
 	"context"
+	"crypto/sha256"
 	_ "embed"
+	"encoding/hex"
 	"fmt"
 	"strings"
 	"time"
@@ -58,8 +60,7 @@ type Query struct {
 var (
 	//go:embed feed.sql
 	feedTemplate string
-	feedSQL      = strings.NewReplacer("/* cursor */", history.CursorSQL, "/* replicated */",
-		eventlog.ReplicatedSQL).Replace(feedTemplate)
+	feedSQL      = strings.Replace(feedTemplate, "/* replicated */", eventlog.ReplicatedSQL, 1)
 )
 
 // pageBytes is the size of the event data at which a page is full.
@@ -86,11 +87,13 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 					break
 				}
 				var c Change
-				if err := rows.Scan(append([]any{&c.Type, &c.OccurredAt, &c.Data}, append(c.Place.Fields(),
-					nil)...)...); err != nil { // nil: eventlog.ReplicatedSQL
+				if err := rows.Scan(&c.Type, &c.OccurredAt, &c.Data, &c.Place.Position, &c.Place.Batch,
+					nil); err != nil { // nil: eventlog.ReplicatedSQL
 					return fmt.Errorf("read change: %w", err)
 				}
-				c.ID, c.Cursor, c.OccurredAt = "msg_"+c.Place.Event(), c.Place.String(), c.OccurredAt.UTC()
+				c.Cursor, c.OccurredAt = c.Place.String(), c.OccurredAt.UTC()
+				sum := sha256.Sum256([]byte(c.Cursor))
+				c.ID = "msg_" + hex.EncodeToString(sum[:8])
 				page.Changes, page.Next = append(page.Changes, c), c.Place
 				size += len(c.Data)
 			}
@@ -106,12 +109,12 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 // Now returns the cursor at the end of the log. It waits until the synchronous standby has all events before it: after
 // a failover that loses them, the cursor would be refused.
 func (f *Feed) Now(ctx context.Context) (history.Cursor, error) {
-	var end history.Cursor
-	var batch pgx.Batch
-	end.QueueEnd(&batch)
-	eventlog.QueueReplicated(&batch)
-	if err := f.DB.SendBatch(ctx, &batch).Close(); err != nil {
+	end, err := eventlog.End(ctx, f.DB)
+	if err == nil {
+		err = eventlog.AwaitReplicated(ctx, f.DB)
+	}
+	if err != nil {
 		return history.Cursor{}, fmt.Errorf("read the end of the feed: %w", err)
 	}
-	return end, nil
+	return history.Cursor(end), nil
 }

@@ -9,7 +9,7 @@ SELECT c.kind, e.recorded_at,
            WHEN 'comment' THEN json_build_object('idempotencyKey', o.event_id, 'postId', e.stream_id, 'threadId', o.data ->> 'threadId',
                'novelId', n.stream_id, 'novel', n.data ->> 'title', 'slug', n.data ->> 'slug', 'reason', r.reason)
            WHEN 'author' THEN json_build_object('authorId', e.stream_id, 'uuid', e.personal ->> 'uuid', 'reason', r.reason)
-       END, /* cursor */, /* replicated */
+       END, e.log_index + 1, e.batch_id, /* replicated */
 FROM (
     SELECT log_index, kind FROM changes
     WHERE integration_id = $1 AND log_index >= $2 AND ($3::text[] IS NULL OR kind = ANY ($3))

@@ -1,8 +1,6 @@
 package history
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"strconv"
 	"strings"
@@ -54,32 +52,6 @@ func ParseCursor(text string) (Cursor, error) {
 		return Cursor{}, ErrCursor
 	}
 	return c, nil
-}
-
-// CursorSQL has the columns of an event e that Fields scans.
-const CursorSQL = `e.log_index + 1, e.batch_id`
-
-// Fields returns scan targets for the columns of CursorSQL. A scan makes c the cursor after the event of the row.
-func (c *Cursor) Fields() []any { return []any{&c.Position, &c.Batch} }
-
-// Event returns 16 hexadecimal digits that identify the last event before the cursor.
-func (c Cursor) Event() string {
-	sum := sha256.Sum256([]byte(c.String()))
-	return hex.EncodeToString(sum[:8])
-}
-
-const endCursorSQL = `SELECT ` + CursorSQL + ` FROM events AS e ORDER BY e.log_index DESC LIMIT 1`
-
-// QueueEnd adds a statement to a batch that sets c to the end of the log.
-func (c *Cursor) QueueEnd(batch *pgx.Batch) {
-	*c = Cursor{}
-	batch.Queue(endCursorSQL).QueryRow(func(row pgx.Row) error {
-		err := row.Scan(c.Fields()...)
-		if errors.Is(err, pgx.ErrNoRows) {
-			return nil
-		}
-		return err
-	})
 }
 
 // checkSQL tells whether the log has the last event before a cursor. If it is missing on a standby, which may lag, the

@@ -1,11 +1,10 @@
 package history
 
 import (
-	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"slices"
-	"strconv"
 
 	"novelgate/internal/httpkit"
 )
@@ -34,13 +33,10 @@ func ParseRange(r *http.Request, q *httpkit.Query) Range {
 			q.Refuse("cursor", err.Error())
 		}
 	}
-	if q.Given("limit") {
-		requested.Limit, err = strconv.Atoi(q.Text("limit"))
-		if err != nil || requested.Limit < 1 || !requested.Lines && requested.Limit > maxPage {
-			q.Refuse("limit", fmt.Sprintf("must be a number from 1 to %d, or from 1 on for NDJSON", maxPage))
-		}
-	} else if !requested.Lines {
-		requested.Limit = defaultPage
+	if requested.Lines {
+		requested.Limit = q.Limit(0, math.MaxInt)
+	} else {
+		requested.Limit = q.Limit(defaultPage, maxPage)
 	}
 	if follow := q.Bool("follow"); follow != nil {
 		if requested.Follow = *follow; requested.Follow && !requested.Lines {

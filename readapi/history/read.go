@@ -111,7 +111,7 @@ func (r *Reader) Page(ctx context.Context, after, end Cursor, limit int) (Page, 
 	if last.sql != "" {
 		batch.Queue(last.sql, last.args...).QueryRow(func(row pgx.Row) error {
 			var next Cursor
-			err := row.Scan(next.Fields()...)
+			err := row.Scan(&next.Position, &next.Batch)
 			if errors.Is(err, pgx.ErrNoRows) {
 				return nil
 			}

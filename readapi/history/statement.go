@@ -34,7 +34,7 @@ func (r *Reader) statements(after, end Cursor, limit int) (page, last statement)
 	page.sql = "SELECT " + eventlog.Columns + "\nFROM (SELECT e.* " + rows + " LIMIT " + q.arg(scanned) +
 		") AS e\nWHERE " + conditions + "\nORDER BY " + order + " LIMIT " + q.arg(limit)
 	page.args = q.args
-	last.sql = "SELECT " + CursorSQL + " " + rows + " OFFSET " + offset.arg(scanned-1) + " LIMIT 1"
+	last.sql = "SELECT e.log_index + 1, e.batch_id " + rows + " OFFSET " + offset.arg(scanned-1) + " LIMIT 1"
 	last.args = offset.args
 	return page, last
 }
