@@ -44,11 +44,7 @@ type AuthorArg struct {
 func (a AuthorArg) author(ctx context.Context, env *env) (
 	name staff.AuthorName, s *staff.Staff, out *output, err error,
 ) {
-	s, out, err = a.staff(ctx, env)
-	if err != nil {
-		return name, nil, nil, err
-	}
-	i, err := s.Integration(ctx, a.Integration)
+	i, s, out, err := a.open(ctx, env)
 	return staff.AuthorName{IntegrationID: i.ID, ExternalUUID: a.UUID}, s, out, err
 }
 
@@ -124,11 +120,7 @@ type authorList struct {
 
 // Run prints authors in the order of their identifiers.
 func (c *authorList) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	i, err := s.Integration(ctx, c.Integration)
+	i, s, out, err := c.open(ctx, env)
 	if err != nil {
 		return err
 	}

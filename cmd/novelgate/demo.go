@@ -85,21 +85,14 @@ func (db *databaseServer) flags() string {
 	if !db.isEmbedded {
 		return " --database-url URL" // the URL may contain a password
 	}
-	dir := db.config.DataDir
-	if absolute, err := filepath.Abs(dir); err == nil {
-		dir = absolute // the command may run in another directory
-	}
-	if db.config.DataDir == "" || dir == pgserver.DefaultDataDir() {
+	dir, err := filepath.Abs(db.config.DataDir) // the command may run in another directory
+	if db.config.DataDir == "" || err != nil || dir == pgserver.DefaultDataDir() {
 		return ""
 	}
-	return " --data-dir " + shellQuote(dir)
-}
-
-// shellQuote quotes a word for a shell.
-func shellQuote(word string) string {
-	plain := func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-", r) }
-	if strings.TrimLeftFunc(word, plain) == "" {
-		return word
+	if strings.ContainsFunc(dir, func(r rune) bool { // a shell may not take it as it is
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
+	}) {
+		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
 	}
-	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+	return " --data-dir " + dir
 }

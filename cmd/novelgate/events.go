@@ -31,10 +31,11 @@ type eventsCommand struct {
 }
 
 // withAccessLog runs do on the database, and records it in the access log. do returns the number of rows for the
-// entry.
+// entry. A parameter without a value was not given.
 func (f DatabaseFlags) withAccessLog(
 	ctx context.Context, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
 ) error {
+	maps.DeleteFunc(parameters, func(_, value string) bool { return value == "" })
 	url, err := f.url(ctx)
 	if err != nil {
 		return err
@@ -59,12 +60,6 @@ func (f DatabaseFlags) withAccessLog(
 		err = endErr
 	}
 	return err
-}
-
-// nonEmpty returns the parameters that have a value.
-func nonEmpty(parameters map[string]string) map[string]string {
-	maps.DeleteFunc(parameters, func(_, value string) bool { return value == "" })
-	return parameters
 }
 
 type eventsList struct {
@@ -100,15 +95,6 @@ func (i *instant) pointer() *time.Time {
 		return nil
 	}
 	return &i.Time
-}
-
-// parameters returns the flags as the access log stores them.
-func (c *eventsList) parameters() map[string]string {
-	return nonEmpty(map[string]string{
-		"after": textOf(c.After), "before": textOf(c.Before), "stream": textOf(c.Stream), "stream-type": c.StreamType,
-		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
-		"correlation": c.Correlation, "cursor": c.Cursor,
-	})
 }
 
 func textOf[T any](value *T) string {
@@ -165,8 +151,11 @@ func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
 
 func (c *eventsList) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
-	parameters := c.parameters()
-	parameters["limit"] = strconv.Itoa(int(c.Limit))
+	parameters := map[string]string{
+		"after": textOf(c.After), "before": textOf(c.Before), "stream": textOf(c.Stream), "stream-type": c.StreamType,
+		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
+		"correlation": c.Correlation, "cursor": c.Cursor, "limit": strconv.Itoa(int(c.Limit)),
+	}
 	return c.withAccessLog(ctx, "list", parameters, func(pool *pgxpool.Pool) (rows int64, err error) {
 		filter, err := c.filter(ctx, pool)
 		if err != nil {

@@ -25,7 +25,7 @@ func (c *eventsExport) Run(ctx context.Context, env *env) error {
 	if err != nil {
 		return err
 	}
-	parameters := nonEmpty(map[string]string{"directory": c.Dir, "since": c.Since})
+	parameters := map[string]string{"directory": c.Dir, "since": c.Since}
 	return c.withAccessLog(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		begun := now()
 		export := audit.Export{

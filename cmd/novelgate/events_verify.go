@@ -48,13 +48,7 @@ func (c *eventsVerify) Run(ctx context.Context, env *env) (err error) {
 	config := audit.Config{
 		First: c.FirstLogIndex, Workers: auditWorkers(), Now: env.now, Progress: out.progress("verify", "events"),
 	}
-	if config.Keys, err = c.keys(); err != nil {
-		return err
-	}
-	if err := c.policy(&config); err != nil {
-		return err
-	}
-	if err := c.against(ctx, &config); err != nil {
+	if err := c.configure(ctx, &config); err != nil {
 		return err
 	}
 	switch {
@@ -74,58 +68,46 @@ func (c *eventsVerify) Run(ctx context.Context, env *env) (err error) {
 		config.Source = &audit.Service{Client: &http.Client{Timeout: timeout}, URL: prefix}
 		return c.verify(ctx, out, config, nil)
 	}
-	parameters := nonEmpty(map[string]string{
+	parameters := map[string]string{
 		"projections": strconv.FormatBool(c.Projections), "key": strings.Join(c.Key, ","),
 		"against": strings.Join(c.Against, ","), "policy": c.Policy,
-	})
+	}
 	return c.withAccessLog(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = audit.NewDatabase(pool)
 		return 0, c.verify(ctx, out, config, pool) // no event is shown
 	})
 }
 
-// keys resolves --key, which is a key or a file of keys.
-func (c *eventsVerify) keys() ([]string, error) {
-	var keys []string
-	for _, key := range c.Key {
+// configure reads the files that the flags name.
+func (c *eventsVerify) configure(ctx context.Context, config *audit.Config) error {
+	for _, key := range c.Key { // a key, or a file of keys
 		text, err := os.ReadFile(key)
 		switch {
 		case err == nil:
-			keys = append(keys, strings.Fields(string(text))...)
+			config.Keys = append(config.Keys, strings.Fields(string(text))...)
 		case errors.Is(err, fs.ErrNotExist) && strings.Count(key, "+") >= 2:
-			keys = append(keys, key)
+			config.Keys = append(config.Keys, key)
 		default:
-			return nil, fmt.Errorf("--key: %w", err)
+			return fmt.Errorf("--key: %w", err)
 		}
 	}
-	if len(c.Key) > 0 && len(keys) == 0 {
-		return nil, errors.New("--key: there is no key in the file")
+	if len(c.Key) > 0 && len(config.Keys) == 0 {
+		return errors.New("--key: there is no key in the file")
 	}
-	return keys, nil
-}
-
-// policy reads the policy. Without --key, the keys are those of the policy's logs.
-func (c *eventsVerify) policy(config *audit.Config) error {
-	if c.Policy == "" {
-		return nil
+	if c.Policy != "" {
+		text, err := os.ReadFile(c.Policy)
+		if err == nil {
+			config.Policy, err = audit.ParsePolicy(text)
+		}
+		if err != nil {
+			return fmt.Errorf("--policy: %w", err)
+		}
+		if len(config.Keys) == 0 {
+			config.Keys = config.Policy.Logs
+		}
 	}
-	text, err := os.ReadFile(c.Policy)
-	if err == nil {
-		config.Policy, err = audit.ParsePolicy(text)
-	}
-	if err != nil {
-		return fmt.Errorf("--policy: %w", err)
-	}
-	if len(config.Keys) == 0 {
-		config.Keys = config.Policy.Logs
-	}
-	return nil
-}
-
-// against reads the kept checkpoints and older bundles of --against.
-func (c *eventsVerify) against(ctx context.Context, config *audit.Config) error {
 	config.Kept = map[string][]byte{}
-	for _, path := range c.Against {
+	for _, path := range c.Against { // a checkpoint, or an older bundle
 		text, err := os.ReadFile(path)
 		if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
 			var older audit.Bundles

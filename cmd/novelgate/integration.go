@@ -83,13 +83,19 @@ type IntegrationArg struct {
 	Integration string `arg:"" help:"Id or name."`
 }
 
+// open opens the database and finds the integration.
+func (a IntegrationArg) open(ctx context.Context, env *env) (
+	i staff.Integration, s *staff.Staff, out *output, err error,
+) {
+	if s, out, err = a.staff(ctx, env); err == nil {
+		i, err = s.Integration(ctx, a.Integration)
+	}
+	return i, s, out, err
+}
+
 // apply changes the integration and prints its new state.
 func (a IntegrationArg) apply(ctx context.Context, env *env, change principal.Change) error {
-	s, out, err := a.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	i, err := s.Integration(ctx, a.Integration)
+	i, s, out, err := a.open(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -154,11 +160,7 @@ func (c *integrationList) Run(ctx context.Context, env *env) error {
 type integrationShow struct{ IntegrationArg }
 
 func (c *integrationShow) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	found, err := s.Integration(ctx, c.Integration)
+	found, _, out, err := c.open(ctx, env)
 	return integrationColumns.print(out, found, err)
 }
 

@@ -75,11 +75,7 @@ type keyIssue struct {
 }
 
 func (c *keyIssue) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	i, err := s.Integration(ctx, c.Integration)
+	i, s, out, err := c.open(ctx, env)
 	if err != nil {
 		return err
 	}

@@ -66,16 +66,6 @@ type ledgerNewKey struct {
 // Help is shown by --help.
 func (*ledgerNewKey) Help() string { return "All keys of the signer directory sign." }
 
-// requireParentDir refuses a path whose directory does not exist, for instance a misspelt one. It accepts "".
-func requireParentDir(flag, path string) error {
-	if dir := filepath.Dir(path); path != "" {
-		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("%s: there is no directory %s", flag, dir)
-		}
-	}
-	return nil
-}
-
 // Run adds a key for the current origin.
 func (c *ledgerNewKey) Run(ctx context.Context, env *env) error {
 	pool, err := c.pool(ctx, env)
@@ -125,13 +115,6 @@ type LedgerFlags struct {
 
 // validate checks the flags before anything starts.
 func (f *LedgerFlags) validate() error {
-	if err := f.validateWitnesses(); err != nil {
-		return err
-	}
-	return requireParentDir("--ledger-signer", f.Signer)
-}
-
-func (f *LedgerFlags) validateWitnesses() error {
 	if len(f.WitnessKey) != len(f.Witness) {
 		return fmt.Errorf("--ledger-witness-key: %d keys for %d of --ledger-witness", len(f.WitnessKey), len(f.Witness))
 	}
@@ -147,6 +130,11 @@ func (f *LedgerFlags) validateWitnesses() error {
 		}
 		if slices.Contains(f.WitnessKey[:i], f.WitnessKey[i]) {
 			return fmt.Errorf("--ledger-witness-key: %q is there twice", f.WitnessKey[i])
+		}
+	}
+	if dir := filepath.Dir(f.Signer); f.Signer != "" {
+		if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) { // perhaps misspelt
+			return fmt.Errorf("--ledger-signer: there is no directory %s", dir)
 		}
 	}
 	return nil

@@ -44,8 +44,8 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// TestWrongUsage: a wrong command line ends with 80 before anything is done. What is wrong, and where the help is, are on
-// standard error; a program that reads standard output finds nothing.
+// TestWrongUsage: a wrong command line ends with 80 before anything is done. What is wrong, and where the help is, are
+// on standard error; a program that reads standard output finds nothing.
 func TestWrongUsage(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct{ command, want string }{

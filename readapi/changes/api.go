@@ -51,7 +51,7 @@ func (a *API) changes(ctx context.Context, c *auth.Call[*auth.Integration]) (*ht
 		}
 	}
 	if httpkit.AcceptsByName(c.Request, httpkit.LineMediaType) {
-		return nil, a.stream(c.Request.Context(), c, q, requested.Follow) // without the time limit of a page
+		return nil, a.stream(c.Request.Context(), c, q, requested.Follow) //nolint:contextcheck // without the time limit of a page
 	}
 	page, err := a.page(ctx, q)
 	if err != nil {

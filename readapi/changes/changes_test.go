@@ -85,7 +85,8 @@ func newDeskOn(t *testing.T, url string) *desk {
 	router := mux.NewRouter()
 	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
 	d.api = &changes.API{
-		Kit: kit, Feed: &changes.Feed{DB: pool}, Partners: auth.NewPartners(kit, authenticate), Draining: func() bool { return false },
+		Kit: kit, Feed: &changes.Feed{DB: pool}, Partners: auth.NewPartners(kit, authenticate),
+		Draining: func() bool { return false },
 	}
 	d.api.Register(router)
 	server := httptest.NewServer(kit.Handler(router, nil))

@@ -2,8 +2,8 @@
 // their own novels, comments and authors. docs/partners.md and docs/openapi.yaml describe it.
 //
 // The projection changes lists the events that concern each partner, in log order. The feed makes their contents from
-// the log (feed.sql), so it shows no personal data of an erased author. Cursors are those of package history: a reader that
-// continues from its last cursor gets every change once, and the cursor after a lost event is refused.
+// the log (feed.sql), so it shows no personal data of an erased author. Cursors are those of package history: a reader
+// that continues from its last cursor gets every change once, and the cursor after a lost event is refused.
 //
 // Partners act on changes, so nothing is given out that a failover to a synchronous standby would lose: a page with
 // changes, and the cursor of the present, wait until the standby has them.

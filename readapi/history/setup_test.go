@@ -183,7 +183,8 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 	t.Helper()
 	pool := open(t)
 	a := &archive{
-		Keys: auth.NewKeys(pool, time.Now), pool: pool, staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now}, wake: eventlog.NewWake(),
+		Keys: auth.NewKeys(pool, time.Now), pool: pool, wake: eventlog.NewWake(),
+		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
 	kit := &httpkit.Kit{
 		Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute,
