@@ -94,8 +94,8 @@ func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]Access
 
 func (a *API) accessLog() *AccessLog { return &AccessLog{DB: a.DB} }
 
-// accessLogList is the name of the list in its cursors. It is empty, because clients may hold cursors without a name.
-const accessLogList = ""
+// accessLogList is the name of the list in its cursors.
+const accessLogList = "access-log/"
 
 // listAccesses handles GET /api/access-log, newest entries first.
 func (a *API) listAccesses(w http.ResponseWriter, rd *readRequest) error {

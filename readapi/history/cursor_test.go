@@ -96,15 +96,6 @@ func TestCursorsOfEvents(t *testing.T) {
 	}
 }
 
-func TestCursorAhead(t *testing.T) {
-	t.Parallel()
-	pool := open(t)
-	ahead := history.Cursor{Position: 1 << 40, Batch: uuid.New()}.String()
-	wantMismatch(t, pool, "everything, in an empty log", ahead)
-	store(t, pool, post("a"))
-	wantMismatch(t, pool, "everything", ahead)
-}
-
 func TestParseCursor(t *testing.T) {
 	t.Parallel()
 	const batch = "0123456789abcdef"

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"testing"
 	"time"
@@ -48,20 +49,9 @@ func TestCloudEvent(t *testing.T) {
 	if diff := cmp.Diff(want, string(got)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-}
-
-// TestErased: an erased event has no trace of personal data.
-func TestErased(t *testing.T) {
-	t.Parallel()
-	e := sample()
-	e.Personal = nil
-	got := testdb.Must(history.AppendCloudEvent(nil, &e))(t)
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(got, &members); err != nil {
-		t.Fatal(err)
-	}
-	if _, there := members["personal"]; there {
-		t.Errorf("personal is there: %s", got)
+	e.Personal = nil // erased
+	if got := testdb.Must(history.AppendCloudEvent(nil, &e))(t); bytes.Contains(got, []byte("personal")) {
+		t.Errorf("an erased event: %s", got)
 	}
 }
 

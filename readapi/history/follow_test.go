@@ -130,30 +130,6 @@ func TestStreamsEnd(t *testing.T) {
 	}
 }
 
-// TestStreamsOfALogThatIsSetBack: a stream ends when its log loses the event at its position.
-func TestStreamsOfALogThatIsSetBack(t *testing.T) {
-	t.Parallel()
-	pool := open(t)
-	store(t, pool, post("kept"))
-	store(t, pool, post("lost"))
-	reader := newReader(t, pool)
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
-	defer cancel()
-	var got []string
-	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
-		got = append(got, idsOf(list)...)
-		if len(got) == 2 {
-			testdb.Lose(t, pool, "event_id = 'lost'")
-			store(t, pool, post("instead"))
-			store(t, pool, post("later"))
-		}
-		return nil
-	}, func() error { return nil })
-	if diff := cmp.Diff([]string{"kept", "lost"}, got); diff != "" || !errors.Is(err, history.ErrCursorMismatch) {
-		t.Errorf("%v, want ErrCursorMismatch (-want +got):\n%s", err, diff)
-	}
-}
-
 // TestEndOfAnotherServer: an end that was read from a failed server is refused if the current one lacks it. If the
 // server lags, a page does not lead back to it.
 func TestEndOfAnotherServer(t *testing.T) {
