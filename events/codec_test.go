@@ -79,7 +79,7 @@ func TestChapterNumberIsStoredAsSent(t *testing.T) {
 func TestPersonalPartGoesAsAWhole(t *testing.T) {
 	t.Parallel()
 	personal := 0
-	for _, event := range samples() {
+	for _, event := range samples(t) {
 		stored, err := events.Encode(event)
 		if err != nil {
 			t.Fatal(err)
