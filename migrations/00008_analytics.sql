@@ -14,19 +14,19 @@ LEFT JOIN events e ON e.log_index = p.log_index;
 
 COMMENT ON VIEW analytics.posts IS 'One row per imported comment. Projection: posts.';
 COMMENT ON COLUMN analytics.posts.post_id IS 'The comment, as the API returned it (postId).';
-COMMENT ON COLUMN analytics.posts.thread_id IS 'Discussion thread that the comment is in.';
-COMMENT ON COLUMN analytics.posts.novel_id IS 'Novel that the thread discusses.';
-COMMENT ON COLUMN analytics.posts.integration_id IS 'Partner integration that delivered the comment.';
+COMMENT ON COLUMN analytics.posts.thread_id IS 'Discussion thread.';
+COMMENT ON COLUMN analytics.posts.novel_id IS 'Novel of the thread.';
+COMMENT ON COLUMN analytics.posts.integration_id IS 'Partner integration that delivered it.';
 COMMENT ON COLUMN analytics.posts.author_id IS 'Who wrote it: analytics.authors.author_id. NULL once the comment was erased.';
-COMMENT ON COLUMN analytics.posts.parent_post_id IS 'Comment that this one replies to; NULL when top-level.';
+COMMENT ON COLUMN analytics.posts.parent_post_id IS 'The comment replied to; NULL when top-level.';
 COMMENT ON COLUMN analytics.posts.chapter_number IS 'Chapter, exact decimal; 0 is the prologue; NULL for a comment on the novel as a whole.';
-COMMENT ON COLUMN analytics.posts.written_at IS 'When the comment was written, according to the partner; time of receipt if the partner did not say.';
+COMMENT ON COLUMN analytics.posts.written_at IS 'When the comment was written, according to the partner; otherwise the time of receipt.';
 COMMENT ON COLUMN analytics.posts.received_at IS 'When the comment was received.';
 COMMENT ON COLUMN analytics.posts.idempotency_key IS 'Idempotency-Key of the delivery: the partner''s own identifier of the comment.';
 COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered; NULL while staff hide the comment, and once it was erased.';
-COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment from readers, by itself or with all of its author''s.';
-COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom the comment is attributed; NULL while it is attributed to the partner platform. Follows the author''s link at once, for old comments too.';
-COMMENT ON COLUMN analytics.posts.depth IS 'How many replies up the top-level comment is: 0 for that itself, 1 for an answer to it.';
+COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment, by itself or with all of its author.';
+COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom staff linked the author, now; NULL when not linked.';
+COMMENT ON COLUMN analytics.posts.depth IS '0 for a top-level comment, 1 for an answer to it, and so on.';
 
 CREATE VIEW analytics.authors AS
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,
@@ -40,7 +40,7 @@ COMMENT ON COLUMN analytics.authors.integration_id IS 'Partner integration whose
 COMMENT ON COLUMN analytics.authors.external_uuid IS 'The partner''s identifier of the user (uuid).';
 COMMENT ON COLUMN analytics.authors.display_name IS 'User name on the comment that was written last.';
 COMMENT ON COLUMN analytics.authors.display_name_at IS 'When that comment was written.';
-COMMENT ON COLUMN analytics.authors.first_seen_at IS 'When the first comment of the author was received, however old it was then.';
+COMMENT ON COLUMN analytics.authors.first_seen_at IS 'When the first comment of the author was received.';
 COMMENT ON COLUMN analytics.authors.member_id IS 'Member of the host platform to whom staff linked the author; NULL when not linked.';
 COMMENT ON COLUMN analytics.authors.blocked IS 'Whether comments of the author are refused.';
 
@@ -62,12 +62,12 @@ COMMENT ON COLUMN analytics.novels.language IS 'Original language as given; NULL
 COMMENT ON COLUMN analytics.novels.reading_status IS 'ongoing, completed or hiatus; NULL if not given.';
 COMMENT ON COLUMN analytics.novels.state IS 'pending, approved (a partner''s), published (the host platform''s, canonical) or rejected.';
 COMMENT ON COLUMN analytics.novels.owner_id IS 'Integration that owns the novel now: analytics.integrations.integration_id. NULL when the host platform does.';
-COMMENT ON COLUMN analytics.novels.created_by IS 'Integration that created the novel; NULL when the host platform did. Stays when the host platform adopts the novel.';
+COMMENT ON COLUMN analytics.novels.created_by IS 'Integration that created the novel, for good; NULL when the host platform did.';
 COMMENT ON COLUMN analytics.novels.created_at IS 'When the novel was created.';
 COMMENT ON COLUMN analytics.novels.updated_at IS 'When it was last updated, maybe without changes; NULL if never.';
-COMMENT ON COLUMN analytics.novels.updates IS 'Number of updates, including those without changes.';
-COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL if never since its creation.';
-COMMENT ON COLUMN analytics.novels.moderations IS 'Number of approvals, rejections and publications by staff since its creation.';
+COMMENT ON COLUMN analytics.novels.updates IS 'Number of updates, also without changes.';
+COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL if never.';
+COMMENT ON COLUMN analytics.novels.moderations IS 'Number of these decisions since its creation.';
 COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of its title.';
 
 -- Distinct authors are counted at query time: maintaining the counts took as much processor time as maintaining the table posts. Each
@@ -81,16 +81,16 @@ LEFT JOIN (
     FROM (SELECT DISTINCT thread_id, author_id FROM posts WHERE author_id IS NOT NULL) AS distinct_authors GROUP BY thread_id
 ) AS p USING (thread_id);
 
-COMMENT ON VIEW analytics.thread_activity IS 'One row per thread with comments: numbers of comments and authors, and times. Hidden and erased comments count, because they were imported. Projection: activity.';
+COMMENT ON VIEW analytics.thread_activity IS 'One row per thread with comments. Projection: activity.';
 COMMENT ON COLUMN analytics.thread_activity.thread_id IS 'Discussion thread, as the API returned it (threadId).';
 COMMENT ON COLUMN analytics.thread_activity.novel_id IS 'Novel that the thread discusses; a novel has one thread.';
-COMMENT ON COLUMN analytics.thread_activity.posts IS 'Imported comments, including replies, and hidden and erased comments.';
+COMMENT ON COLUMN analytics.thread_activity.posts IS 'Imported comments, including replies.';
 COMMENT ON COLUMN analytics.thread_activity.replies IS 'Comments among these that are replies.';
-COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments, counted in analytics.posts at query time. A person who writes on two partner platforms is two authors.';
-COMMENT ON COLUMN analytics.thread_activity.first_post_id IS 'Comment that was written first; of several at the same instant, the one received first.';
-COMMENT ON COLUMN analytics.thread_activity.first_post_at IS 'When it was written, according to the partner.';
-COMMENT ON COLUMN analytics.thread_activity.last_post_id IS 'Comment that was written last; of several at the same instant, the one received last.';
-COMMENT ON COLUMN analytics.thread_activity.last_post_at IS 'When it was written, according to the partner.';
+COMMENT ON COLUMN analytics.thread_activity.participants IS 'Distinct authors of the comments. A person who writes on two platforms is two authors.';
+COMMENT ON COLUMN analytics.thread_activity.first_post_id IS 'Comment that was written first, then received first.';
+COMMENT ON COLUMN analytics.thread_activity.first_post_at IS 'When it was written.';
+COMMENT ON COLUMN analytics.thread_activity.last_post_id IS 'Comment that was written last, then received last.';
+COMMENT ON COLUMN analytics.thread_activity.last_post_at IS 'When it was written.';
 COMMENT ON COLUMN analytics.thread_activity.first_received_at IS 'When the first comment was received, whenever it was written.';
 COMMENT ON COLUMN analytics.thread_activity.last_received_at IS 'When the latest comment was received, whenever it was written.';
 
@@ -102,11 +102,11 @@ LEFT JOIN (SELECT integration_id, count(*) AS authors FROM authors GROUP BY inte
 
 COMMENT ON VIEW analytics.integration_activity IS 'One row per partner integration with deliveries: numbers and times. Deliveries that staff hid, rejected or erased later count. Projection: activity.';
 COMMENT ON COLUMN analytics.integration_activity.integration_id IS 'Partner integration: analytics.integrations has its name.';
-COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, including replies, and hidden and erased comments.';
+COMMENT ON COLUMN analytics.integration_activity.posts IS 'Imported comments, including replies.';
 COMMENT ON COLUMN analytics.integration_activity.replies IS 'Comments among these that are replies.';
-COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented, counted in analytics.authors at query time.';
-COMMENT ON COLUMN analytics.integration_activity.novels_created IS 'Novels that the integration created, including those created by a comment.';
-COMMENT ON COLUMN analytics.integration_activity.novels_updated IS 'Updates of novels by the integration, including those without changes.';
+COMMENT ON COLUMN analytics.integration_activity.authors IS 'Distinct users of the partner who have commented.';
+COMMENT ON COLUMN analytics.integration_activity.novels_created IS 'Novels that the integration created, also by a comment.';
+COMMENT ON COLUMN analytics.integration_activity.novels_updated IS 'Updates of novels, also without changes.';
 COMMENT ON COLUMN analytics.integration_activity.first_activity_at IS 'When the first of these deliveries was received.';
 COMMENT ON COLUMN analytics.integration_activity.last_activity_at IS 'When the latest of these deliveries was received.';
 
@@ -114,7 +114,7 @@ CREATE VIEW analytics.daily_authors AS
 SELECT DISTINCT (written_at AT TIME ZONE 'UTC')::date AS day, integration_id, novel_id, author_id
 FROM posts WHERE author_id IS NOT NULL;
 
-COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day on which the author wrote at least one comment on the novel. Count distinct authors over any period here. Projection: posts.';
+COMMENT ON VIEW analytics.daily_authors IS 'One row per author, novel and UTC day with a comment. Count distinct authors over any period here. Projection: posts.';
 COMMENT ON COLUMN analytics.daily_authors.day IS 'UTC day on which the comments were written.';
 COMMENT ON COLUMN analytics.daily_authors.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN analytics.daily_authors.novel_id IS 'Novel that the comments are about.';
@@ -127,14 +127,14 @@ LEFT JOIN (
     SELECT day, integration_id, novel_id, count(*) AS authors FROM analytics.daily_authors GROUP BY day, integration_id, novel_id
 ) AS a USING (day, integration_id, novel_id);
 
-COMMENT ON VIEW analytics.daily_facts IS 'One row per UTC day, partner integration and novel with at least one count. A comment counts on the day on which it was written, according to the partner: a late or backdated delivery adds to a past day, so no day is final. Hidden and erased comments count. Projection: activity.';
-COMMENT ON COLUMN analytics.daily_facts.day IS 'UTC day on which the comments were written, and on which creations and updates of novels were received.';
+COMMENT ON VIEW analytics.daily_facts IS 'One row per UTC day, partner integration and novel with at least one count. Projection: activity.';
+COMMENT ON COLUMN analytics.daily_facts.day IS 'UTC day on which comments were written, and creations and updates of novels were received.';
 COMMENT ON COLUMN analytics.daily_facts.integration_id IS 'Partner integration that delivered them. Actions of staff on novels do not count.';
 COMMENT ON COLUMN analytics.daily_facts.novel_id IS 'Novel that they are about.';
-COMMENT ON COLUMN analytics.daily_facts.posts IS 'Comments written that day, including replies, and hidden and erased comments.';
-COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments, counted in analytics.daily_authors at query time. Do not add these numbers up over days or novels: count in analytics.daily_authors instead.';
+COMMENT ON COLUMN analytics.daily_facts.posts IS 'Comments written that day, including replies.';
+COMMENT ON COLUMN analytics.daily_facts.authors IS 'Distinct authors of these comments. Do not add these numbers up over days or novels: count in analytics.daily_authors instead.';
 COMMENT ON COLUMN analytics.daily_facts.novels_created IS '1 when the integration created the novel that day, otherwise 0.';
-COMMENT ON COLUMN analytics.daily_facts.novels_updated IS 'Updates of the novel by the integration that day, including those without changes.';
+COMMENT ON COLUMN analytics.daily_facts.novels_updated IS 'Updates of the novel by the integration that day.';
 
 CREATE VIEW analytics.integrations AS
 SELECT integration_id, name, enabled, can_create_novels, can_post, review, registered_at
@@ -157,7 +157,7 @@ SELECT p.name AS projection, p.generation, p.state, p.position,
 FROM projections AS p
 LEFT JOIN events AS oldest ON oldest.log_index = p.position;
 
-COMMENT ON VIEW analytics.freshness IS 'One row per projection: the lag of the views that depend on it. The description of each view names its projection.';
+COMMENT ON VIEW analytics.freshness IS 'One row per projection: the lag of the views that name it.';
 COMMENT ON COLUMN analytics.freshness.projection IS 'Name of the projection.';
 COMMENT ON COLUMN analytics.freshness.generation IS 'Generation of the code that built its tables; a program with a later one rebuilds them.';
 COMMENT ON COLUMN analytics.freshness.state IS 'running or failed. failed: stopped at an event that it cannot apply, until an operator intervenes.';

@@ -5,4 +5,4 @@ SELECT f.day, to_char(f.day, 'Dy') AS weekday, f.posts, a.authors, f.novels_crea
 FROM (SELECT day, sum(posts) AS posts, sum(novels_created) AS novels_created FROM analytics.daily_facts GROUP BY day) AS f
 LEFT JOIN (SELECT day, count(DISTINCT author_id) AS authors FROM analytics.daily_authors GROUP BY day) AS a USING (day)
 ORDER BY f.posts DESC, f.day
-LIMIT 7;
+LIMIT 3;

@@ -6,4 +6,4 @@ JOIN analytics.novels AS n USING (novel_id)
 WHERE p.chapter_number IS NOT NULL
 GROUP BY n.novel_id, n.title, p.chapter_number
 ORDER BY comments DESC, authors DESC, n.title, chapter
-LIMIT 10;
+LIMIT 5;
