@@ -22,7 +22,8 @@ func TestBulk(t *testing.T) {
 	if novel := p.Upsert(t, "novel", Fields{"novel": title}).WantNovel(t, 200); novel.NovelID != outcomes[0].NovelID {
 		t.Errorf("line 1 is %+v, its replay %+v", outcomes[0], novel)
 	}
-	if more := outcomes[3]; more.Line != 5 || more.Problem == nil || more.Problem.Code != "rate_limited" || more.RetryAfter < 1 {
+	if more := outcomes[3]; more.Line != 5 || more.Problem == nil || more.Problem.Code != "rate_limited" ||
+		more.RetryAfter < 1 {
 		t.Errorf("beyond the limit: %+v", more)
 	}
 	if bad := outcomes[4]; bad.Line != 6 || bad.Status != 400 {

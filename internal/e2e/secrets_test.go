@@ -306,13 +306,14 @@ func (s *spy) comments(partner *Partner) {
 	}
 }
 
-// databaseAway takes the database away. Then a comment is not accepted, and a key with a wrong checksum, but no other, is
-// refused all the same: nobody had to be asked.
+// databaseAway takes the database away. Then a comment is not accepted, and a key with a wrong checksum, but no other,
+// is refused all the same: nobody had to be asked.
 func (s *spy) databaseAway(proxy *Proxy, partner *Partner) {
 	t := s.t
 	t.Helper()
 	proxy.Cut()
-	s.send(partner.Request(PostsPath, "away", commentOf("Secrets", acceptedWords).JSON(t))).WantProblem(t, 503, "unavailable")
+	away := partner.Request(PostsPath, "away", commentOf("Secrets", acceptedWords).JSON(t))
+	s.send(away).WantProblem(t, 503, "unavailable")
 	ask := Request{Path: "/api/integrations/me"}
 	for _, kind := range []apikey.Kind{apikey.Partner, apikey.Staff} {
 		if kind == apikey.Staff {

@@ -68,7 +68,8 @@ func TestWebhook(t *testing.T) {
 		got.Type != "novel.rejected" || string(got.Data) != string(told[0].Data) {
 		t.Errorf("sent %+v, in the feed %+v", got, told)
 	}
-	if list := s.MustCLI(t, "webhook", "list", "--integration", p.IntegrationID); !strings.Contains(list.Stdout, endpoint.URL) {
+	list := s.MustCLI(t, "webhook", "list", "--integration", p.IntegrationID)
+	if !strings.Contains(list.Stdout, endpoint.URL) {
 		t.Errorf("%s", list.Stdout)
 	}
 	s.MustCLI(t, "webhook", "disable", hook.WebhookID, "--reason", "abuse")
