@@ -310,12 +310,8 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 
 // RegisterOpenAPI adds the route of the interface description to router.
 func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
-	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(openAPI), kit.Refuse)).
-		Methods(http.MethodGet, http.MethodHead)
-}
-
-// openAPI handles GET /openapi.yaml.
-func openAPI(w http.ResponseWriter, r *http.Request) {
-	w.Header().Set("Cache-Control", "public, max-age=300")
-	httpkit.Send(w, r, "application/yaml", docs.OpenAPI)
+	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "public, max-age=300")
+		httpkit.Send(w, r, "application/yaml", docs.OpenAPI)
+	}), kit.Refuse)).Methods(http.MethodGet, http.MethodHead)
 }

@@ -132,7 +132,8 @@ func TestParametersAreChecked(t *testing.T) {
 	ofNovels := *read[listAnswer](t, w, "/api/novels?limit=1").NextCursor
 	ofDiscussion := *read[discussionAnswer](t, w, "/api/novels/a/discussion?limit=1").NextCursor
 	for _, query := range []string{
-		"novels?limit=0", "novels?limit=101", "novels?limit=x", "novels?state=rejected", "novels?cursor=%21", "novels?q=a&q=b",
+		"novels?limit=0", "novels?limit=101", "novels?limit=x", "novels?state=rejected", "novels?cursor=%21",
+		"novels?q=a&q=b",
 		"novels?q=%ff", "novels?q=%00", "novels?q=%zz", "novels?owner=a%00", "novels?genre=%e2%82", "novels?cursor=_w",
 		"novels?cursor=AA", "novels?cursor=Yw", "novels?cursor=Y2EA", "novels?cursor=" + ofDiscussion,
 		"novels?sort=newest&cursor=" + ofNovels,

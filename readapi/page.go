@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/internal/httpkit"
@@ -18,29 +17,7 @@ import (
 
 // readPage reads and arranges a page.
 func (r *Reader) readPage(ctx context.Context, q pageQuery) (*Page, error) {
-	sql, args := q.statement()
 	page := new(Page)
-	rows, err := r.DB.Query(ctx, sql, args...)
-	var posts []Post
-	if err == nil {
-		posts, err = collect(rows, page, make([]Post, 0, q.Limit*2))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read discussion: %w", err)
-	}
-	if page.Novel.ID == uuid.Nil {
-		return nil, ErrNotFound
-	}
-	if err := checkPublic(page.Novel.state); err != nil {
-		return nil, err
-	}
-	q.arrange(page, posts)
-	return page, nil
-}
-
-// collect reads the novel and the counts into page, and appends the comments to posts.
-func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
-	defer rows.Close()
 	n := &page.Novel
 	var (
 		p                               Post
@@ -61,10 +38,17 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID, &page.Posts, &page.Replies,
 		&page.LastPost,
 	}
-	whole := slices.Concat(novel, comment[len(novel):])
-	for target := whole; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
+	posts := make([]Post, 0, q.Limit*2)
+	sql, args := q.statement()
+	rows, err := r.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read discussion: %w", err)
+	}
+	defer rows.Close()
+	target := slices.Concat(novel, comment[len(novel):])
+	for ; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
 		if err := rows.Scan(target...); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("read discussion: %w", err)
 		}
 		if !id.Valid {
 			continue // a novel without comments
@@ -74,7 +58,17 @@ func collect(rows pgx.Rows, page *Page, posts []Post) ([]Post, error) {
 		posts = append(posts, p)
 		posts[len(posts)-1].show(hidden.Bool, stored, member, name, platform)
 	}
-	return posts, rows.Err()
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read discussion: %w", err)
+	}
+	if n.ID == uuid.Nil {
+		return nil, ErrNotFound
+	}
+	if err := checkPublic(n.state); err != nil {
+		return nil, err
+	}
+	q.arrange(page, posts)
+	return page, nil
 }
 
 // arrange builds the top-level comments of a page, with their replies, from comments in any order, and sets the cursors

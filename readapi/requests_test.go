@@ -168,8 +168,8 @@ func TestAnswersAreValidated(t *testing.T) {
 	}
 }
 
-// TestCompressedAnswers: clients that accept gzip get the same content compressed, with the same ETag; others, and those
-// of small answers, get it uncompressed.
+// TestCompressedAnswers: clients that accept gzip get the same content compressed, with the same ETag; others, and
+// those of small answers, get it uncompressed.
 func TestCompressedAnswers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -154,8 +154,8 @@ func databaseURL(server, database string) (string, error) {
 }
 
 // migratedTemplate returns the name of the template with the migrated schema. The first call builds it if it does not
-// exist, under a lock that all test processes share. It is marked as a template when it is complete: an unmarked one was
-// left by a killed process.
+// exist, under a lock that all test processes share. It is marked as a template when it is complete: an unmarked one
+// was left by a killed process.
 var migratedTemplate = sync.OnceValues(func() (string, error) {
 	name := "novelgate_template_" + migrations.Hash()[:32]
 	server, err := serverURL()

@@ -78,6 +78,7 @@ func Begin(t testing.TB, db interface {
 	return tx
 }
 
+// Exec executes a statement.
 func Exec(t testing.TB, db Execer, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(context.Background(), sql, args...); err != nil {
