@@ -28,10 +28,10 @@ import (
 const (
 	// readTimeout limits the arrival of a request.
 	readTimeout = 15 * time.Second
-	// The write time-outs are limits from the end of a request's header to the end of its response. Readers have less time
-	// (httpkit.Readers), and streams set their own limit for each part.
-	publicWriteTimeout = 2 * readTimeout
-	opsWriteTimeout    = 60 * time.Second // a profile takes 30 s
+	// sendTimeout is the time to send an answer. Readers have less time (httpkit.Readers), and streams set their own limit
+	// for each part.
+	sendTimeout = 15 * time.Second
+	opsTimeout  = 60 * time.Second // for a whole request: a profile takes 30 s
 	// maxHeaderBytes limits the header of a request, together with the 4 KB that net/http adds. 8 KB hold the longest
 	// Idempotency-Key (255 bytes), the fields of tracing and of proxies, and 4 KB of cookies. Most proxies refuse a line
 	// of more than 8 KB.
@@ -67,7 +67,7 @@ func (s *shared) requests(listener net.Listener, routes http.Handler, sandbox bo
 			w.Header().Set("X-Robots-Tag", "noindex")
 		}
 		routes.ServeHTTP(w, r)
-	}), s.logger, publicWriteTimeout)
+	}), s.logger, readTimeout+s.kit.Timeout+sendTimeout) // net/http counts from the end of the header
 	open := registered(s.metrics, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "novelgate_connections", Help: "Open connections of partners, staff, auditors and readers.",
 	}))
@@ -113,7 +113,7 @@ func (s *shared) operations(listener net.Listener, health *readapi.Health) part 
 	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
-	server := newServer(router, s.logger, opsWriteTimeout)
+	server := newServer(router, s.logger, opsTimeout)
 	return part{"operations", func(ctx context.Context) error {
 		context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // nobody waits for an answer any more
 		if err := server.Serve(listener); !isClosed(err) {

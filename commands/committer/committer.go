@@ -184,7 +184,7 @@ func (c *Committer) run(jobs []*job) {
 func (c *Committer) answer(jobs []*job, err error) {
 	for _, j := range jobs {
 		if err != nil {
-			j.err = err
+			j.result, j.err = Result{}, err
 		}
 		close(j.done)
 		j.queue.shares.Return(j.Caller.IntegrationID)

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
@@ -314,4 +315,26 @@ func show(b *bool) any {
 		return "any"
 	}
 	return *b
+}
+
+// TestDecisionsNeedOneConnection: under the lock of the log a decision waits for no other connection, which others that
+// wait for the lock may have.
+func TestDecisionsNeedOneConnection(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	name := staff.AuthorName{IntegrationID: newIntegration(t, s, "partner"), ExternalUUID: "u"}
+	config := s.Pool.Config()
+	config.MaxConns = 1
+	s.Pool = testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+	t.Cleanup(s.Pool.Close)
+	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
+	defer cancel()
+	for what, decide := range map[string]func() (staff.Author, error){
+		"block": func() (staff.Author, error) { return s.BlockAuthor(ctx, name, "spam") },
+		"hide":  func() (staff.Author, error) { return s.HideAuthorPosts(ctx, name, "spam") },
+	} {
+		if _, err := decide(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 }
