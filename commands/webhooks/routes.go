@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
 	"novelgate/events"
 	"novelgate/internal/auth"
 	"novelgate/internal/httpkit"
+	"novelgate/internal/problem"
 )
 
 // API lets partners manage their webhooks.
@@ -26,69 +28,43 @@ type API struct {
 	Sender   *Sender
 }
 
-// Register adds the routes to router.
+// call is a request that has passed the common checks.
+type call struct {
+	*auth.Call[*auth.Integration]
+	integration uuid.UUID
+	id          uuid.UUID // in the path
+}
+
+// Register adds the routes to router. Checks run in the order of auth.Callers.Handle, then: path (404), body (400),
+// webhook (404), its state (409).
 func (a *API) Register(router *mux.Router) {
 	const all = "/api/integrations/webhooks"
 	const one = all + "/{webhookId}"
 	for _, route := range []struct {
 		method, path string
-		handle       func(context.Context, *call) error
-		members      []string // of the body; nil for none
+		maxBody      int64
+		handle       func(context.Context, *call) (*httpkit.Answer, error)
 	}{
-		{http.MethodPost, all, a.create, []string{"url", "types"}},
-		{http.MethodGet, all, a.list, nil},
-		{http.MethodGet, one, a.show, nil},
-		{http.MethodPatch, one, a.change, []string{"url", "types", "enabled", "since"}},
-		{http.MethodDelete, one, a.delete, nil},
-		{http.MethodPost, one + "/rotate", a.rotate, []string{"overlapSeconds"}},
-		{http.MethodPost, one + "/test", a.test, nil},
+		{http.MethodPost, all, 32 << 10, a.create},
+		{http.MethodGet, all, 0, a.list},
+		{http.MethodGet, one, 0, a.show},
+		{http.MethodPatch, one, 32 << 10, a.change},
+		{http.MethodDelete, one, 0, a.delete},
+		{http.MethodPost, one + "/rotate", 32 << 10, a.rotate},
+		{http.MethodPost, one + "/test", 0, a.test},
 	} {
-		router.Handle(route.path, a.serve(route.handle, route.members)).Methods(route.method)
-	}
-}
-
-// call is a request that has passed the common checks.
-type call struct {
-	w           http.ResponseWriter
-	r           *http.Request
-	integration uuid.UUID
-	id          uuid.UUID // in the path
-	body        httpkit.Object
-}
-
-// maxBody is the largest request body, in bytes.
-const maxBody = 32 << 10
-
-// serve answers a request. Checks run in the order of auth.Callers.Handle, then: JSON of the body (400), path (404),
-// members of the body or parameters (400), webhook (404), its state (409).
-func (a *API) serve(handle func(context.Context, *call) error, members []string) http.Handler {
-	var rt auth.Route[*auth.Integration]
-	if members != nil {
-		rt.MaxBody = maxBody
-	}
-	return a.Partners.Handle(rt, func(ctx context.Context, in *auth.Call[*auth.Integration]) (*httpkit.Answer, error) {
-		c := &call{w: in.Writer, r: in.Request, integration: in.Caller.IntegrationID, body: httpkit.Object{Strict: true}}
-		if members != nil {
-			if err := c.body.Parse(in.Body, members); err != nil {
-				return nil, err
+		router.Handle(route.path, a.Partners.Handle(auth.Route[*auth.Integration]{MaxBody: route.maxBody}, func(
+			ctx context.Context, in *auth.Call[*auth.Integration],
+		) (_ *httpkit.Answer, err error) {
+			c := &call{Call: in, integration: in.Caller.IntegrationID}
+			if route.path != all {
+				if c.id, err = httpkit.PathID(c.Request, "webhookId"); err != nil {
+					return nil, err
+				}
 			}
-		}
-		if mux.Vars(c.r)["webhookId"] != "" {
-			var err error
-			if c.id, err = httpkit.PathID(c.r, "webhookId"); err != nil {
-				return nil, err
-			}
-		}
-		return nil, handle(ctx, c)
-	})
-}
-
-// answer sends the result of an action on a webhook.
-func (c *call) answer(status int, body any, err error) error {
-	if err != nil {
-		return err
+			return route.handle(ctx, c)
+		})).Methods(route.method)
 	}
-	return (&httpkit.Answer{Status: status, Body: body}).Send(c.w)
 }
 
 // withSecret is a webhook with its new secret, which is not shown again.
@@ -97,45 +73,58 @@ type withSecret struct {
 	Secret string `json:"secret"`
 }
 
-// url reads and checks the member url: the address of an endpoint.
-func (a *API) url(c *call, required bool) (string, bool) {
-	text, ok := c.body.Text("url", required)
-	if ok {
-		if wrong := a.Sender.checkURL(text); wrong != "" {
-			c.body.Fail("url", "%s", wrong)
-		}
-	}
-	return text, ok
+// types is the member types of a body: kinds of change, or null for all.
+type types struct {
+	given bool
+	kinds []string
 }
 
-// types reads the member types: kinds of change. It is optional and may be null; both give nil.
-func (c *call) types() (types []string) {
-	kinds := events.ChangeKinds()
-	c.body.Texts("types", false, 1, len(kinds), func(field, text string) {
-		if !slices.Contains(kinds, text) {
-			c.body.Fail(field, "must be one of %s", strings.Join(kinds, ", "))
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (t *types) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
+	t.given = true
+	return json.UnmarshalDecode(decoder, &t.kinds)
+}
+
+// check refuses an invalid address, unless it is nil, and invalid types.
+func (a *API) check(address *string, t types) error {
+	if address != nil {
+		if wrong := a.Sender.checkURL(*address); wrong != "" {
+			return problem.InvalidField("url", wrong)
 		}
-		types = append(types, text)
-	})
-	return types
+	}
+	known := events.ChangeKinds()
+	if n := len(t.kinds); t.kinds != nil && (n == 0 || n > len(known)) {
+		return problem.InvalidField("types", fmt.Sprintf("must have 1 to %d entries, got %d", len(known), n))
+	}
+	for i, kind := range t.kinds {
+		if !slices.Contains(known, kind) {
+			return problem.InvalidField(fmt.Sprintf("types[%d]", i), "must be one of "+strings.Join(known, ", "))
+		}
+	}
+	return nil
 }
 
 // create handles POST /api/integrations/webhooks.
-func (a *API) create(ctx context.Context, c *call) error {
-	address, _ := a.url(c, true)
-	types := c.types()
-	if err := c.body.Err(); err != nil {
-		return err
+func (a *API) create(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	var body struct {
+		URL   string `json:"url"`
+		Types types  `json:"types"`
 	}
-	made, secret, err := a.Store.create(ctx, c.integration, address, types)
-	if err == nil {
-		c.w.Header().Set("Location", c.r.URL.Path+"/"+made.ID.String())
+	if err := httpkit.Decode(c.Body, &body, "types"); err != nil {
+		return nil, err
 	}
-	return c.answer(http.StatusCreated, withSecret{made.Webhook, secret}, err)
+	if err := a.check(&body.URL, body.Types); err != nil {
+		return nil, err
+	}
+	made, secret, err := a.Store.create(ctx, c.integration, body.URL, body.Types.kinds)
+	return &httpkit.Answer{
+		Status: http.StatusCreated, Location: c.Request.URL.Path + "/" + made.ID.String(),
+		Body: withSecret{made.Webhook, secret},
+	}, err
 }
 
 // list handles GET /api/integrations/webhooks.
-func (a *API) list(ctx context.Context, c *call) error {
+func (a *API) list(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	found, err := a.Store.List(ctx, c.integration)
 	page := struct {
 		Items []Webhook `json:"items"`
@@ -143,79 +132,76 @@ func (a *API) list(ctx context.Context, c *call) error {
 	for i := range found {
 		page.Items = append(page.Items, found[i].Webhook)
 	}
-	return c.answer(http.StatusOK, page, err)
+	return &httpkit.Answer{Body: page}, err
 }
 
 // show handles GET /api/integrations/webhooks/{webhookId}.
-func (a *API) show(ctx context.Context, c *call) error {
+func (a *API) show(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	found, err := a.Store.Find(ctx, c.integration, c.id)
-	return c.answer(http.StatusOK, found.Webhook, err)
+	return &httpkit.Answer{Body: found.Webhook}, err
 }
 
 // change handles PATCH /api/integrations/webhooks/{webhookId}.
-func (a *API) change(ctx context.Context, c *call) error {
+func (a *API) change(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	var to settingsPatch
-	if address, ok := a.url(c, false); ok {
-		to.url = &address
+	if err := httpkit.Decode(c.Body, &to, "url", "types", "enabled", "since"); err != nil {
+		return nil, err
 	}
-	to.types, to.allTypes = c.types(), c.body.Null("types")
-	if enabled, ok := c.body.Bool("enabled"); ok {
-		to.enabled = &enabled
+	if err := a.check(to.URL, to.Types); err != nil {
+		return nil, err
 	}
-	if text, ok := c.body.Text("since", false); ok {
-		since, err := httpkit.ParseTime(text)
+	var since *time.Time
+	if to.Since != nil {
+		moment, err := httpkit.ParseTime(*to.Since)
 		if err != nil {
-			c.body.Fail("since", "%v", err)
+			return nil, problem.InvalidField("since", err.Error())
 		}
-		to.since = &since
+		since = &moment
 	}
-	if err := c.body.Err(); err != nil {
-		return err
-	}
-	changed, err := a.Store.change(ctx, c.integration, c.id, to)
-	return c.answer(http.StatusOK, changed.Webhook, err)
+	changed, err := a.Store.change(ctx, c.integration, c.id, to, since)
+	return &httpkit.Answer{Body: changed.Webhook}, err
 }
 
 // delete handles DELETE /api/integrations/webhooks/{webhookId}.
-func (a *API) delete(ctx context.Context, c *call) error {
-	if err := a.Store.delete(ctx, c.integration, c.id); err != nil {
-		return err
-	}
-	c.w.WriteHeader(http.StatusNoContent)
-	return nil
+func (a *API) delete(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return &httpkit.Answer{}, a.Store.delete(ctx, c.integration, c.id)
 }
 
 // rotate handles POST /api/integrations/webhooks/{webhookId}/rotate.
-func (a *API) rotate(ctx context.Context, c *call) error {
+func (a *API) rotate(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	const day = 24 * 60 * 60
+	var body struct {
+		OverlapSeconds *int64 `json:"overlapSeconds"`
+	}
+	if err := httpkit.Decode(c.Body, &body, "overlapSeconds"); err != nil {
+		return nil, err
+	}
 	overlap := int64(day)
-	if seconds, ok := c.body.Integer("overlapSeconds"); ok {
-		if overlap = seconds; overlap < 0 || overlap > 7*day {
-			c.body.Fail("overlapSeconds", "must be a number from 0 to %d", 7*day)
+	if body.OverlapSeconds != nil {
+		if overlap = *body.OverlapSeconds; overlap < 0 || overlap > 7*day {
+			return nil, problem.InvalidField("overlapSeconds", fmt.Sprintf("must be a number from 0 to %d", 7*day))
 		}
 	}
-	if err := c.body.Err(); err != nil {
-		return err
-	}
 	made, secret, err := a.Store.rotate(ctx, c.integration, c.id, time.Duration(overlap)*time.Second)
-	return c.answer(http.StatusOK, withSecret{made.Webhook, secret}, err)
+	return &httpkit.Answer{Body: withSecret{made.Webhook, secret}}, err
 }
 
 // test handles POST /api/integrations/webhooks/{webhookId}/test: it sends a message at once and returns the outcome.
-func (a *API) test(ctx context.Context, c *call) error {
+func (a *API) test(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	address, secrets, err := a.Store.secrets(ctx, c.integration, c.id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	id := "msg_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	body, err := json.Marshal(map[string]any{
-		"id": id, "type": "webhook.test", "occurredAt": a.Now().UTC(), "cursor": "", "data": map[string]any{"webhookId": c.id},
+		"id": id, "type": "webhook.test", "occurredAt": a.Now().UTC(), "cursor": "",
+		"data": map[string]any{"webhookId": c.id},
 	}, json.Deterministic(true))
 	if err != nil {
-		return fmt.Errorf("encode test: %w", err)
+		return nil, fmt.Errorf("encode test: %w", err)
 	}
 	// The endpoint may take longer than ctx and the usual write deadline. A recorder in a test has no deadlines.
-	_ = http.NewResponseController(c.w).SetWriteDeadline(a.Now().Add(attemptTime + 5*time.Second))
+	_ = http.NewResponseController(c.Writer).SetWriteDeadline(a.Now().Add(attemptTime + 5*time.Second))
 	//nolint:contextcheck // ctx may end before the endpoint must answer
-	return c.answer(http.StatusOK, a.Sender.send(c.r.Context(), address, id, body, secrets...), nil)
+	return &httpkit.Answer{Body: a.Sender.send(c.Request.Context(), address, id, body, secrets...)}, nil
 }

@@ -131,11 +131,10 @@ func (s *Store) create(
 
 // settingsPatch is a change of the settings of a webhook; nil: unchanged.
 type settingsPatch struct {
-	url      *string
-	types    []string
-	allTypes bool
-	enabled  *bool
-	since    *time.Time // send everything from then on, again or not
+	URL     *string `json:"url"`
+	Types   types   `json:"types"`
+	Enabled *bool   `json:"enabled"`
+	Since   *string `json:"since"` // a time: send everything from then on, again or not
 }
 
 // changeSQL ends the lease of a worker, so that a visit saves nothing under the old settings. Enabling a webhook ends
@@ -165,10 +164,12 @@ WHERE webhook_id = $1 AND ($2::uuid = '00000000-0000-0000-0000-000000000000'
     OR integration_id = $2 AND ($6 IS NOT TRUE OR disabled IS DISTINCT FROM 'staff'))
 RETURNING ` + columns
 
-// change changes the settings of a webhook of an integration.
-func (s *Store) change(ctx context.Context, integration, id uuid.UUID, to settingsPatch) (StaffWebhook, error) {
-	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, to.url, to.types, to.allTypes,
-		to.enabled, to.since)
+// change changes the settings of a webhook of an integration. since is the time in to.Since.
+func (s *Store) change(
+	ctx context.Context, integration, id uuid.UUID, to settingsPatch, since *time.Time,
+) (StaffWebhook, error) {
+	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, to.URL, to.Types.kinds,
+		to.Types.given && to.Types.kinds == nil, to.Enabled, since)
 	if errors.Is(err, ErrNotFound) {
 		if _, err = s.Find(ctx, integration, id); err == nil { // it exists, so staff have disabled it
 			err = errByStaff
