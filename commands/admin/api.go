@@ -54,7 +54,10 @@ func (a *API) Register(router *mux.Router) {
 	// The subrouter has no PathPrefix: with one, mux would answer a wrong method with 404 instead of 405.
 	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, r := range []route{
-		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration, "novelUpdatesPerMinute"), "integrations", nil},
+		{
+			http.MethodPost, "/api/admin/integrations", withBody(createIntegration, "novelUpdatesPerMinute"),
+			"integrations", nil,
+		},
 		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
 		{http.MethodGet, integrationPath, showIntegration, "", nil},
 		{http.MethodPatch, integrationPath, withBody(changeIntegration, "novelUpdatesPerMinute"), "", nil},
@@ -118,8 +121,8 @@ type call struct {
 // operation executes a request.
 type operation func(ctx context.Context, c *call) (*httpkit.Answer, error)
 
-// handler serves a route. After those of auth.Callers.Handle, the checks run in this order: query, path, idempotency key,
-// and then, in the operation, the body.
+// handler serves a route. After those of auth.Callers.Handle, the checks run in this order: query, path, idempotency
+// key, and then, in the operation, the body.
 func (a *API) handler(rt route) http.Handler {
 	admitted := auth.Route[*auth.StaffUser]{Allowed: func(caller *auth.StaffUser) error {
 		if caller.Role != principal.Staff {

@@ -52,11 +52,25 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		return Erasure{}, err
 	}
 	defer withdraw()
-	done, err := eraser{s, name}.eraseEvents(ctx, ref, reason)
-	if err == nil && done.ErasedAt.IsZero() { // neither an earlier erasure nor anything to erase
-		return Erasure{}, ErrNoSuchAuthor
+	e := eraser{s, name}
+	found, err := e.find(ctx)
+	if err != nil {
+		return Erasure{}, err
 	}
-	return done, err
+	if len(found.comments) == 0 && !found.decided {
+		if found.erasedAt.IsZero() {
+			return Erasure{}, ErrNoSuchAuthor
+		}
+		return Erasure{AuthorID: name.id(), ErasedAt: found.erasedAt}, nil // by an earlier erasure
+	}
+	// All comments that are found come first, in many transactions, because the projection posts clears their author when
+	// it applies AuthorErased. An interrupted erasure leaves no other trace: a repetition finds them in posts again.
+	for batch := range slices.Chunk(found.comments, 500) {
+		if err := e.erase(ctx, s.Pool, batch); err != nil {
+			return Erasure{}, err
+		}
+	}
+	return e.record(ctx, ref, reason, found)
 }
 
 // eraser erases one author.
@@ -65,30 +79,22 @@ type eraser struct {
 	name AuthorName
 }
 
-// eraseEvents erases the author's events and records AuthorErased, unless there are none. It erases all comments that
-// it finds first, in many transactions, because the projection posts clears their author when it applies AuthorErased.
-// An interrupted erasure leaves no other trace: a repetition finds the comments in posts again.
-func (e eraser) eraseEvents(ctx context.Context, ref events.AuthorRef, reason string) (Erasure, error) {
-	found, err := e.find(ctx)
-	if err != nil || found.nothing() {
-		return Erasure{AuthorID: e.name.id(), ErasedAt: found.erasedAt}, err
-	}
-	for batch := range slices.Chunk(found.comments, eraseBatch) {
-		if err := e.erase(ctx, e.Pool, batch); err != nil {
-			return Erasure{}, err
-		}
-	}
-	return e.record(ctx, ref, reason, found)
-}
-
 // record records AuthorErased, and erases in the same transaction the decisions about the author and the comments that
 // came since found. Under the lock no other comment can be appended before the event.
 func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string, found findings) (Erasure, error) {
 	done := Erasure{AuthorID: e.name.id(), Decisions: found.decisions}
 	st := stream{events.AuthorStream, e.name.id()}
 	var rest []uuid.UUID // comments since found
-	err := e.executeThen(ctx, st, func(db database.Querier) (_ int, _ []events.Event, err error) {
-		if rest, err = e.scanSince(ctx, db, found.searched); err != nil {
+	err := e.execute(ctx, st, func(db database.Querier) (_ int, _ []events.Event, err error) {
+		// If the log does not have the mark any more, other comments may be before its position now.
+		_, err = eventlog.ReadChunk(ctx, db, found.searched, eventlog.NewFetchSize(1), nil)
+		if errors.Is(err, eventlog.ErrOtherLog) {
+			return 0, nil, fmt.Errorf("%w: %w", ErrBusy, err)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		if rest, err = e.scan(ctx, db, found.searched.Position); err != nil {
 			return 0, nil, err
 		}
 		history, err := eventlog.ReadStream(ctx, db, st.kind, st.id, 0)
@@ -102,7 +108,8 @@ func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string,
 		if err := e.erase(ctx, tx, append(rest, st.id)); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, erasedAtSQL, st.id).Scan(&done.ErasedAt)
+		return tx.QueryRow(ctx, `SELECT recorded_at FROM events WHERE stream_id = $1 ORDER BY stream_version DESC LIMIT 1`,
+			st.id).Scan(&done.ErasedAt)
 	})
 	done.ErasedAt = done.ErasedAt.UTC()
 	return done, err
@@ -117,8 +124,6 @@ type findings struct {
 	erasedAt  time.Time     // of the latest erasure; zero without one
 }
 
-func (f findings) nothing() bool { return len(f.comments) == 0 && !f.decided }
-
 var (
 	//go:embed erase_posts.sql
 	erasePostsSQL string
@@ -128,10 +133,8 @@ var (
 	eraseSkippedSQL string
 )
 
-const (
-	eraseCheckpointSQL = `SELECT position FROM projections WHERE name = 'posts'`
-	eraseDecidedSQL    = `SELECT EXISTS (SELECT FROM author_decisions WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
-)
+const eraseDecidedSQL = `SELECT EXISTS (SELECT FROM author_decisions
+WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
 
 // find finds what to erase.
 func (e eraser) find(ctx context.Context) (f findings, err error) {
@@ -142,7 +145,7 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	// Read the checkpoint before the table, so that the table has all comments up to the checkpoint. A projection that
 	// never ran has no checkpoint.
 	var projected events.Position
-	err = e.Pool.QueryRow(ctx, eraseCheckpointSQL).Scan(&projected)
+	err = e.Pool.QueryRow(ctx, `SELECT position FROM projections WHERE name = 'posts'`).Scan(&projected)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, fmt.Errorf("read the checkpoint of posts: %w", err)
 	}
@@ -199,34 +202,13 @@ func (e eraser) scan(ctx context.Context, db database.Querier, from events.Posit
 	return e.collect(ctx, db, eraseScanSQL, from, e.name.IntegrationID, e.name.ExternalUUID)
 }
 
-// scanSince is scan from a mark on. It fails with ErrBusy if the log does not have the mark any more: other comments
-// may be before its position now.
-func (e eraser) scanSince(ctx context.Context, db database.Querier, from eventlog.Mark) ([]uuid.UUID, error) {
-	_, err := eventlog.ReadChunk(ctx, db, from, eventlog.NewFetchSize(1), nil)
-	if errors.Is(err, eventlog.ErrOtherLog) {
-		return nil, fmt.Errorf("%w: %w", ErrBusy, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return e.scan(ctx, db, from.Position)
-}
-
 func (eraser) collect(ctx context.Context, db database.Querier, sql string, args ...any) ([]uuid.UUID, error) {
 	return database.Collect(ctx, db, "comments to erase", pgx.RowTo[uuid.UUID], sql, args...)
 }
 
-const (
-	eraseBatch = 500                   // streams in one transaction
-	erasePoll  = 20 * time.Millisecond // interval between looks at the projections
-
-	eraseSQL    = `SELECT erase_author_events($1, $2, $3)`
-	erasedAtSQL = `SELECT recorded_at FROM events WHERE stream_id = $1 ORDER BY stream_version DESC LIMIT 1`
-)
-
 // erase erases the author's data from these streams. It fails with ErrBusy if another erasure of the author has them.
 func (e eraser) erase(ctx context.Context, db database.Execer, streams []uuid.UUID) error {
-	_, err := db.Exec(ctx, eraseSQL, e.name.IntegrationID, e.name.ExternalUUID, streams)
+	_, err := db.Exec(ctx, `SELECT erase_author_events($1, $2, $3)`, e.name.IntegrationID, e.name.ExternalUUID, streams)
 	if eventlog.IsConflict(err) {
 		return fmt.Errorf("%w: %w", ErrBusy, err)
 	}
@@ -270,7 +252,7 @@ func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
 		if !slices.ContainsFunc(pending, func(p pendingProjection) bool { return !p.Stopped }) {
 			return notApplied
 		}
-		if !eventlog.Sleep(ctx, erasePoll) {
+		if !eventlog.Sleep(ctx, 20*time.Millisecond) {
 			return notApplied
 		}
 	}

@@ -77,8 +77,8 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 		idOrName)
 }
 
-// ListIntegrations lists up to limit integrations after the one with an id, oldest first: the ids begin with the time. A
-// limit of 0 lists all.
+// ListIntegrations lists up to limit integrations after the one with an id, oldest first: the ids begin with the time.
+// A limit of 0 lists all.
 func (s *Staff) ListIntegrations(ctx context.Context, after uuid.UUID, limit int) ([]Integration, error) {
 	return database.Collect(ctx, s.Pool, "integrations", pgx.RowToStructByPos[Integration],
 		integrationColumns+` WHERE integration_id > $1 ORDER BY integration_id LIMIT nullif($2::int, 0)`, after, limit)

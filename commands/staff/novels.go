@@ -1,6 +1,7 @@
 package staff
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -33,7 +34,7 @@ func (s *Staff) PublishNovel(ctx context.Context, spelling string, fields novel.
 
 // PublishByID publishes the novel with an id; ErrNoSuchNovel when there is none.
 func (s *Staff) PublishByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	return s.moderateID(ctx, id, checkReason(reason), publish(novel.Fields{}, reason))
+	return s.moderate(ctx, id, checkReason(reason), "", publish(novel.Fields{}, reason))
 }
 
 // ApproveNovel approves a pending or rejected novel. A barred title becomes free. It fails with ErrNovelNotFound when
@@ -44,7 +45,7 @@ func (s *Staff) ApproveNovel(ctx context.Context, spelling, reason string) (Nove
 
 // ApproveByID approves the novel with an id, as ApproveNovel does; ErrNoSuchNovel when there is none.
 func (s *Staff) ApproveByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	return s.moderateID(ctx, id, requireReason(reason), approve(reason))
+	return s.moderate(ctx, id, requireReason(reason), "", approve(reason))
 }
 
 // RejectNovel rejects a pending or approved novel, or bars a title without a novel.
@@ -54,13 +55,13 @@ func (s *Staff) RejectNovel(ctx context.Context, spelling, reason string) (Novel
 
 // RejectByID rejects the novel with an id, or bars a free title; ErrNoSuchNovel when there is none.
 func (s *Staff) RejectByID(ctx context.Context, id uuid.UUID, reason string) (Novel, error) {
-	return s.moderateID(ctx, id, requireReason(reason), reject(reason))
+	return s.moderate(ctx, id, requireReason(reason), "", reject(reason))
 }
 
 // EditNovel changes fields of a canonical novel. The fields must be valid. It fails with a *novel.EditError on a novel
 // that is not canonical.
 func (s *Staff) EditNovel(ctx context.Context, id uuid.UUID, fields novel.Fields, reason string) (Novel, error) {
-	return s.moderateID(ctx, id, checkReason(reason),
+	return s.moderate(ctx, id, checkReason(reason), "",
 		func(n novel.Novel, _, _ string) ([]events.Event, error) { return asList(n.Edit(fields, reason)) })
 }
 
@@ -121,19 +122,9 @@ func (s *Staff) moderateTitle(
 	return s.moderate(ctx, id, reasonErr, spelling, decide)
 }
 
-// moderateID executes a decision on the novel with an id.
-func (s *Staff) moderateID(ctx context.Context, id uuid.UUID, reasonErr error, decide novelDecision) (Novel, error) {
-	return s.moderate(ctx, id, reasonErr, "", func(n novel.Novel, _, slug string) ([]events.Event, error) {
-		if n.Version == 0 {
-			return nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)
-		}
-		return decide(n, n.Title, slug)
-	})
-}
-
-// moderate executes a decision on a novel and returns the new state of the novel. If reasonErr, the refusal of the
-// reason, is not nil, it fails with that. It decides on the projection, like partners' commands, because the stream is
-// long: it has an event for each update.
+// moderate executes a decision on a novel and returns the new state of the novel. Without a spelling the novel must
+// exist. If reasonErr, the refusal of the reason, is not nil, it fails with that. It decides on the projection, like
+// partners' commands, because the stream is long: it has an event for each update.
 func (s *Staff) moderate(
 	ctx context.Context, id uuid.UUID, reasonErr error, spelling string, decide novelDecision,
 ) (Novel, error) {
@@ -145,13 +136,17 @@ func (s *Staff) moderate(
 		if err != nil {
 			return 0, nil, err
 		}
-		slug, err := freeSlug(ctx, db, n, spelling)
+		named := cmp.Or(spelling, n.Title)
+		if named == "" {
+			return 0, nil, fmt.Errorf("%w: %s", ErrNoSuchNovel, id)
+		}
+		slug, err := freeSlug(ctx, db, n, named)
 		if err != nil {
 			return 0, nil, err
 		}
-		decided, err := decide(n, spelling, slug)
+		decided, err := decide(n, named, slug)
 		return n.Version, decided, err
-	})
+	}, nil)
 	if err != nil {
 		return Novel{}, err
 	}

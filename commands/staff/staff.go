@@ -90,19 +90,15 @@ func decideOn[A any](
 		}
 		decided, err := decide(fold(history))
 		return len(history), decided, err
-	})
+	}, nil)
 }
 
 // decision reads an aggregate through db, and returns the version of its stream and the decided events.
 type decision func(db database.Querier) (version int, decided []events.Event, err error)
 
-// execute takes the lock of the log, decides, and appends the decided events.
-func (s *Staff) execute(ctx context.Context, st stream, decide decision) error {
-	return s.executeThen(ctx, st, decide, func(pgx.Tx) error { return nil })
-}
-
-// executeThen is execute, and calls then in the same transaction after it has appended something.
-func (s *Staff) executeThen(ctx context.Context, st stream, decide decision, then func(tx pgx.Tx) error) error {
+// execute takes the lock of the log, decides, and appends the decided events. If it has appended something, it calls
+// then in the same transaction; nil: nothing follows.
+func (s *Staff) execute(ctx context.Context, st stream, decide decision, then func(tx pgx.Tx) error) error {
 	commandID := uuid.Must(uuid.NewV7()).String()
 	if s.Delivery != nil {
 		commandID = s.Delivery.Key
@@ -115,7 +111,7 @@ func (s *Staff) executeThen(ctx context.Context, st stream, decide decision, the
 		if err != nil || len(decided) == 0 {
 			return err
 		}
-		if err := s.append(ctx, tx, s.record(st, version, commandID, decided)); err != nil {
+		if err := s.append(ctx, tx, s.record(st, version, commandID, decided)); err != nil || then == nil {
 			return err
 		}
 		return then(tx)
