@@ -20,7 +20,6 @@ type analyticsCommand struct {
 
 type analyticsViews struct{ CommonFlags }
 
-// Run prints the views. JSON output includes their columns.
 func (c *analyticsViews) Run(ctx context.Context, env *env) error {
 	pool, err := c.pool(ctx, env)
 	if err != nil {
@@ -43,7 +42,6 @@ type analyticsExport struct {
 	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default: standard output)."`
 }
 
-// Help is shown by --help.
 func (*analyticsExport) Help() string {
 	return "--database-url may lead to a hot standby; the view is then as old as what the standby has replayed."
 }

@@ -118,7 +118,6 @@ type authorList struct {
 	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only blocked (true) or unblocked authors (false)."`
 }
 
-// Run prints authors in the order of their identifiers.
 func (c *authorList) Run(ctx context.Context, env *env) error {
 	i, s, out, err := c.open(ctx, env)
 	if err != nil {
@@ -145,7 +144,6 @@ type authorErase struct {
 	Vacuum bool `help:"Also remove the erased data from the files and statistics of the tables (VACUUM), after the projections have applied the erasure. This is slow for large tables."`
 }
 
-// Help is shown by --help.
 func (*authorErase) Help() string {
 	return "This cannot be undone. Repeat it to erase later comments."
 }

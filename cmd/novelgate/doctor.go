@@ -15,7 +15,6 @@ type doctorCommand struct{ CommonFlags }
 // errUnfit means that a check has failed. The printed list says which.
 var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
 
-// Run prints one line for each check.
 func (c *doctorCommand) Run(ctx context.Context, env *env) error {
 	pool, err := c.pool(ctx, env)
 	if err != nil {

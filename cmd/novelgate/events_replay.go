@@ -25,7 +25,6 @@ type eventsReplay struct {
 	At   string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include."`
 }
 
-// Run prints the state of the aggregate at a moment.
 func (c *eventsReplay) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}

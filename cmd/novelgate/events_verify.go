@@ -35,7 +35,6 @@ type eventsVerify struct {
 	Projections bool `default:"true" negatable:"" help:"With the database: replay the events and compare all projected tables. Needs the right to create schemas, and disk space for a copy of the largest projection."`
 }
 
-// Help is shown by --help.
 func (*eventsVerify) Help() string {
 	return "Give a bundle, and after it those that continue it. Without DIR and --url, it verifies the database. " +
 		"`ledger status` prints the keys for --key. Without keys from --key or --policy, it uses those in the " +

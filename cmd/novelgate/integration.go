@@ -122,7 +122,6 @@ type createdIntegration struct {
 	APIKey        string    `json:"apiKey"`
 }
 
-// Run creates the integration and prints it with its key.
 func (c *integrationCreate) Run(ctx context.Context, env *env) error {
 	s, out, err := c.staff(ctx, env)
 	if err != nil {

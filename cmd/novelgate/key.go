@@ -120,7 +120,6 @@ type keyRotate struct {
 	Overlap time.Duration `default:"24h" help:"How long the old key stays valid."`
 }
 
-// Help is shown by --help.
 func (*keyRotate) Help() string {
 	return "The old key stays valid for the overlap, but never beyond its own expiry. The new key does not expire, even " +
 		"if the old one does. To replace a key by one that expires, issue a key with --expires-in and revoke the old one."

@@ -23,7 +23,6 @@ type ledgerCommand struct {
 
 type ledgerStatus struct{ CommonFlags }
 
-// Run prints size, root, checkpoint and the number of unsealed events.
 func (c *ledgerStatus) Run(ctx context.Context, env *env) error {
 	pool, err := c.pool(ctx, env)
 	if err != nil {
@@ -63,10 +62,8 @@ type ledgerNewKey struct {
 	Ledger SignerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 }
 
-// Help is shown by --help.
 func (*ledgerNewKey) Help() string { return "All keys of the signer directory sign." }
 
-// Run adds a key for the current origin.
 func (c *ledgerNewKey) Run(ctx context.Context, env *env) error {
 	pool, err := c.pool(ctx, env)
 	if err != nil {

@@ -176,7 +176,6 @@ type novelList struct {
 	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (no novel: a title that was rejected before its first import, and approved since)."`
 }
 
-// Run prints novels in the order of their titles.
 func (c *novelList) Run(ctx context.Context, env *env) error {
 	s, out, err := c.staff(ctx, env)
 	if err != nil {

@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -61,25 +63,27 @@ type RebuildArg struct {
 	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
 }
 
+// open finds the projection and opens the database.
+func (a RebuildArg) open(ctx context.Context, env *env) (p projections.Projection, pool *pgxpool.Pool, err error) {
+	if p, err = projections.Find(a.Name); err == nil {
+		pool, err = a.pool(ctx, env)
+	}
+	return p, pool, err
+}
+
 type projectionRebuild struct {
 	RebuildArg
 	Urgent bool `help:"Keep full speed while others append; requests may take longer."`
 }
 
-// Help is shown by --help.
 func (*projectionRebuild) Help() string {
 	return "The live tables stay in use until the rebuilt ones replace them."
 }
 
-// Run rebuilds a projection and shows the progress.
 func (c *projectionRebuild) Run(ctx context.Context, env *env) error {
 	tuneGC()
 	out, now := c.output(env), env.now
-	projection, err := projections.Find(c.Name)
-	if err != nil {
-		return err
-	}
-	pool, err := c.pool(ctx, env)
+	projection, pool, err := c.open(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -113,11 +117,7 @@ type projectionDiscard struct{ RebuildArg }
 
 func (c *projectionDiscard) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
-	projection, err := projections.Find(c.Name)
-	if err != nil {
-		return err
-	}
-	pool, err := c.pool(ctx, env)
+	projection, pool, err := c.open(ctx, env)
 	if err != nil {
 		return err
 	}
@@ -155,7 +155,6 @@ type projectionSkip struct {
 	RequiredReason
 }
 
-// Run makes the projection skip the event at which it stopped.
 func (c *projectionSkip) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
 	pool, err := c.pool(ctx, env)

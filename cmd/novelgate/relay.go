@@ -89,7 +89,6 @@ type relayRun struct {
 	LogLevel  logLevel `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
-// Run relays until ctx ends.
 func (c *relayRun) Run(ctx context.Context, env *env) error {
 	pool, err := c.pool(ctx, env)
 	if err != nil {
@@ -110,7 +109,6 @@ type relayStatus struct {
 	relayArgs `embed:""`
 }
 
-// Run prints streams and lag.
 func (c *relayStatus) Run(ctx context.Context, env *env) error {
 	out := c.output(env)
 	pool, err := c.pool(ctx, env)

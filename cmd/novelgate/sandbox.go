@@ -20,7 +20,6 @@ type sandboxWipe struct {
 	Yes bool `help:"Do not ask."`
 }
 
-// Help is shown by --help.
 func (*sandboxWipe) Help() string {
 	return "Novels, comments and their history are gone. Integrations, staff and auditors stay, with their keys. Only a " +
 		"database that began with serve --sandbox can be wiped."

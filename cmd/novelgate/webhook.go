@@ -23,7 +23,6 @@ type webhookFlags struct {
 // webhookFeed adapts the change feed to the worker of webhooks.
 type webhookFeed struct{ *changes.Feed }
 
-// Read implements webhooks.Feed.
 func (f webhookFeed) Read(
 	ctx context.Context, integration uuid.UUID, from events.Position, limit int,
 ) ([]webhooks.Message, error) {
