@@ -97,6 +97,7 @@ type execute func(ctx context.Context, c *call, caller committer.Caller) (*answe
 func (a *API) command(operation ratelimit.Operation, execute execute) auth.Operation[*auth.Integration] {
 	return func(ctx context.Context, c *call) (*answer, error) {
 		i := c.Caller
+		//nolint:contextcheck // only a simulated pause waits for the request's own context
 		found, result, err := a.run(c, operation, func() (*answer, committer.Result, error) {
 			return execute(ctx, c, committer.Caller{
 				IntegrationID: i.IntegrationID, KeyID: i.KeyID, CanCreateNovels: i.CanCreateNovels, Review: i.Review,

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"net/http"
 	"time"
 
 	"github.com/google/uuid"
@@ -71,9 +70,13 @@ type recordedDelivery struct {
 // delivery handles GET /api/integrations/deliveries/{idempotencyKey}. It looks up only sources of the calling
 // integration, so an integration never sees deliveries of another one.
 func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
-	operation, err := operationIn(c.Request)
+	query, err := httpkit.ReadQuery(c.Request.URL)
 	if err != nil {
 		return nil, err
+	}
+	operation, ok := parseOperation(query.Text("operation"))
+	if !ok {
+		return nil, problem.InvalidField("operation", "is required, once, in the query, and "+operationWanted)
 	}
 	key, wrong := httpkit.ParseKey(mux.Vars(c.Request)["idempotencyKey"])
 	if wrong != "" {
@@ -96,19 +99,6 @@ func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
 	default:
 		return a.novelDelivery(ctx, key, found[0])
 	}
-}
-
-// operationIn reads the operation of a delivery from the query.
-func operationIn(r *http.Request) (ratelimit.Operation, error) {
-	query, err := httpkit.ReadQuery(r.URL)
-	if err != nil {
-		return "", err
-	}
-	operation, ok := parseOperation(query.Text("operation"))
-	if !ok {
-		return "", problem.InvalidField("operation", "is required, once, in the query, and "+operationWanted)
-	}
-	return operation, nil
 }
 
 // parseOperation accepts the operations that have deliveries: novels and posts.

@@ -25,8 +25,8 @@ func (l Limits) SetHeaders(h http.Header, caller *auth.Integration) {
 	l.setHeaders(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
 }
 
-// setHeaders sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window in
-// seconds, r the remaining permits, t the seconds until all permits are available again.
+// setHeaders sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window
+// in seconds, r the remaining permits, t the seconds until all permits are available again.
 func (l Limits) setHeaders(h http.Header, caller *auth.Integration, operations ...ratelimit.Operation) {
 	var policy, current strings.Builder
 	for _, operation := range operations {

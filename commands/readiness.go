@@ -9,8 +9,8 @@ import (
 )
 
 // readiness derives from the outcomes of commands whether the service works: not after two seconds with failed commands
-// (503) and no success. A writable connection is not enough: commits may hang, a table may be locked, or the disk may be
-// full. The zero value is ready.
+// (503) and no success. A writable connection is not enough: commits may hang, a table may be locked, or the disk may
+// be full. The zero value is ready.
 type readiness struct {
 	mu          sync.Mutex
 	first, last time.Time // failures since the latest success; first is zero without any

@@ -54,7 +54,9 @@ func (a *API) resolve(ctx context.Context, c *call) (*answer, error) {
 		url := a.Addresses.Novel(n.Slug)
 		response.NovelID, response.Slug, response.URL = &n.ID, &n.Slug, &url
 	}
-	response.Rule, err = ruleFor(n, novel.Upsert{IntegrationID: c.Caller.IntegrationID, Review: c.Caller.Review, Title: body.Title})
+	response.Rule, err = ruleFor(n, novel.Upsert{
+		IntegrationID: c.Caller.IntegrationID, Review: c.Caller.Review, Title: body.Title,
+	})
 	if err != nil {
 		return nil, err
 	}

@@ -108,7 +108,7 @@ func (a *API) serve(ctx context.Context, c *auth.Call[*auth.Integration]) (*http
 	if err != nil {
 		return nil, err
 	}
-	return nil, a.respond(c, lines)
+	return nil, a.respond(c, lines) //nolint:contextcheck // ctx ends long before the answer
 }
 
 // admit checks a request before its body arrives, and reserves its place and memory until release is called.

@@ -247,7 +247,8 @@ func TestLiveCommandsWithTheKeysOfARequest(t *testing.T) {
 	}
 	post := testdb.Must(request.DecodePost([]byte(`{"uuid":"u","username":"n","novel":"N","content":"c"}`), time.Now()))(t)
 	caller := committer.Caller{
-		IntegrationID: f.integration.IntegrationID, KeyID: uuid.New(), CanCreateNovels: true, PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20,
+		IntegrationID: f.integration.IntegrationID, KeyID: uuid.New(), CanCreateNovels: true,
+		PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20,
 		RequestID: "live",
 	}
 	var live sync.WaitGroup

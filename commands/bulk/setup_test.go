@@ -70,7 +70,8 @@ VALUES ($1, 'Partner', true, true, true, true, 0, 0, 0, false, 1, now())`, f.int
 		Logger: logger, Now: time.Now, Timeout: time.Minute, Problems: []func(error) *problem.Error{commands.Problem},
 	}
 	f.api = &bulk.API{
-		Kit: kit, Partners: auth.NewPartners(kit, f.authenticate), Committer: f, Draining: func() bool { return false }, Outcomes: bulk.NewOutcomes(),
+		Kit: kit, Partners: auth.NewPartners(kit, f.authenticate), Committer: f, Draining: func() bool { return false },
+		Outcomes:  bulk.NewOutcomes(),
 		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "novels.example"}),
 	}
 	router := mux.NewRouter()

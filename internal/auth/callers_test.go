@@ -191,8 +191,8 @@ func TestAFloodOfQueriesDelaysOnlyQueriesOfItsCaller(t *testing.T) {
 	}
 }
 
-// TestAFloodOfRefusalsDelaysOnlyItsCaller: refused requests keep their permits for a while, so that a caller who repeats
-// them without a pause has none left. Callers without a valid key do not take those of others.
+// TestAFloodOfRefusalsDelaysOnlyItsCaller: refused requests keep their permits for a while, so that a caller who
+// repeats them without a pause has none left. Callers without a valid key do not take those of others.
 func TestAFloodOfRefusalsDelaysOnlyItsCaller(t *testing.T) {
 	t.Parallel()
 	kit, o := newKit(20*time.Millisecond), &owners{}
@@ -209,7 +209,8 @@ func TestAFloodOfRefusalsDelaysOnlyItsCaller(t *testing.T) {
 		return nil, auth.ErrUnknown
 	}).Handle(route{}, done))
 	begun := time.Now()
-	for status := http.StatusForbidden; status == http.StatusForbidden; status, _ = send(t, handler, "unable", http.NoBody) {
+	for status := http.StatusForbidden; status == http.StatusForbidden; {
+		status, _ = send(t, handler, "unable", http.NoBody)
 		if time.Since(begun) > time.Minute {
 			t.Fatal("a caller who is refused without a pause still has permits")
 		}

@@ -105,7 +105,8 @@ func NewKeys(pool *pgxpool.Pool, now func() time.Time) *Keys {
 		panic(err) // maxEntries is positive
 	}
 	return &Keys{
-		pool: pool, now: now, cache: cache, running: semaphore.NewWeighted(MaxStatements), lastUsed: map[uuid.UUID]time.Time{},
+		pool: pool, now: now, cache: cache, running: semaphore.NewWeighted(MaxStatements),
+		lastUsed: map[uuid.UUID]time.Time{},
 	}
 }
 
@@ -156,6 +157,7 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool)
 	generation := k.generation.Load()
 	flight := strconv.FormatUint(generation, 10) + string(hash[:])
 	// The query has its own context, because the first of the requests that share it may be cancelled.
+	//nolint:contextcheck // see above
 	found := k.lookUps.DoChan(flight, func() (any, error) {
 		// A request waits no longer, so the queue does not grow beyond the requests in progress.
 		ctx, cancel := context.WithTimeout(context.Background(), lookUpAttempts*lookUpTimeout)

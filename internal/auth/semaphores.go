@@ -33,8 +33,8 @@ type callerSemaphore struct {
 	users            int // requests that hold permits or wait
 }
 
-// acquire waits for the permits of a command or a query of a caller until ctx ends. Call release also after an error; it
-// returns the permits after a time.
+// acquire waits for the permits of a command or a query of a caller until ctx ends. Call release also after an error;
+// it returns the permits after a time.
 func (s *semaphores) acquire(
 	ctx context.Context, caller uuid.UUID, isQuery bool,
 ) (release func(after time.Duration), err error) {

@@ -74,8 +74,8 @@ func (k *Kit) Fail(w http.ResponseWriter, r *http.Request, err error) problem.Co
 const warningInterval = time.Second
 
 // Report returns the problem for an error, records its code for the metrics, and logs the error if the service is at
-// fault: each internal error, and one failure per second of an outage as a warning. It is for routes with their own form
-// of error answer; all others call Fail.
+// fault: each internal error, and one failure per second of an outage as a warning. It is for routes with their own
+// form of error answer; all others call Fail.
 func (k *Kit) Report(r *http.Request, err error) *problem.Error {
 	p, in := k.Problem(err), infoOf(r.Context())
 	in.code = p.Code

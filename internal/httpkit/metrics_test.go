@@ -53,7 +53,8 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 				t.Errorf("the server gets %v", got)
 			}
 		}()
-		kit.Handler(router, nil).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/stream", http.NoBody))
+		r := httptest.NewRequest(http.MethodGet, "/stream", http.NoBody)
+		kit.Handler(router, nil).ServeHTTP(httptest.NewRecorder(), r)
 	}()
 	found := series(t, metrics)
 	for _, name := range []string{"novelgate_http_requests_total", "novelgate_http_request_seconds"} {
