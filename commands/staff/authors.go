@@ -70,8 +70,8 @@ func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason strin
 
 // HideAuthorPosts hides all posts of an author received up to now, with one event.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	// The clock of the database also sets recorded_at. It is read here, because under the lock of the log a command has one
-	// connection.
+	// The clock of the database also sets recorded_at. It is read here, because under the lock of the log a command has
+	// one connection.
 	var now time.Time
 	if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
 		return Author{}, fmt.Errorf("read the clock of the database: %w", err)
