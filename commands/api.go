@@ -17,8 +17,8 @@ import (
 	"novelgate/commands/request"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // Committer executes commands.
@@ -33,7 +33,7 @@ type API struct {
 	Limits    Limits
 	DB        database.DB            // for queries
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
-	Addresses httpkit.Addresses      // makes the URLs in answers
+	Addresses web.Addresses          // makes the URLs in answers
 	Simulator *Simulator             // of a sandbox; nil elsewhere
 
 	readiness readiness
@@ -52,7 +52,7 @@ func NewOutcomes() *prometheus.CounterVec {
 type (
 	call   = auth.Call[*auth.Integration]
 	route  = auth.Route[*auth.Integration]
-	answer = httpkit.Answer
+	answer = web.Answer
 )
 
 // Register adds the routes to router.
@@ -102,11 +102,11 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 			return execute(ctx, c, committer.Caller{
 				IntegrationID: i.IntegrationID, KeyID: i.KeyID, CanCreateNovels: i.CanCreateNovels, Review: i.Review,
 				PostsPerMinute: i.PostsPerMinute, NovelsPerMinute: i.NovelsPerMinute,
-				NovelUpdatesPerMinute: i.NovelUpdatesPerMinute, RequestID: httpkit.RequestID(ctx),
+				NovelUpdatesPerMinute: i.NovelUpdatesPerMinute, RequestID: web.RequestID(ctx),
 				TraceParent: traceParent(c.Request.Header),
 			})
 		})
-		httpkit.SetReplayed(c.Writer.Header(), result.Replayed, result.Mismatch)
+		web.SetReplayed(c.Writer.Header(), result.Replayed, result.Mismatch)
 		var code problem.Code
 		var outcome string
 		switch {

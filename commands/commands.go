@@ -9,7 +9,7 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
 	"novelgate/commands/request"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // NovelAnswer is the body of SPEC 4.1.
@@ -23,7 +23,7 @@ type NovelAnswer struct {
 }
 
 // NewNovelAnswer returns the answer to an upsert.
-func NewNovelAnswer(addresses httpkit.Addresses, result *committer.Result) NovelAnswer {
+func NewNovelAnswer(addresses web.Addresses, result *committer.Result) NovelAnswer {
 	return NovelAnswer{
 		Created: result.Outcome == novel.Created, Updated: result.Outcome == novel.Updated,
 		Canonical: result.Outcome == novel.Canonical, NovelID: result.NovelID, Slug: result.Slug,
@@ -64,7 +64,7 @@ type PostAnswer struct {
 }
 
 // NewPostAnswer returns the answer to a comment.
-func NewPostAnswer(addresses httpkit.Addresses, result *committer.Result) PostAnswer {
+func NewPostAnswer(addresses web.Addresses, result *committer.Result) PostAnswer {
 	return PostAnswer{
 		Created: !result.Replayed, PostID: result.PostID, ThreadID: result.ThreadID, ParentPostID: result.ParentPostID,
 		URL: addresses.Post(result.Slug, result.PostID),

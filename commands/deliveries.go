@@ -18,8 +18,8 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // novelDelivery is a recorded upsert with the current state of its novel.
@@ -70,7 +70,7 @@ type recordedDelivery struct {
 // delivery handles GET /api/integrations/deliveries/{idempotencyKey}. It looks up only sources of the calling
 // integration, so an integration never sees deliveries of another one.
 func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
-	query, err := httpkit.ReadQuery(c.Request.URL)
+	query, err := web.ReadQuery(c.Request.URL)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +78,7 @@ func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
 	if !ok {
 		return nil, problem.InvalidField("operation", "is required, once, in the query, and "+operationWanted)
 	}
-	key, wrong := httpkit.ParseKey(mux.Vars(c.Request)["idempotencyKey"])
+	key, wrong := web.ParseKey(mux.Vars(c.Request)["idempotencyKey"])
 	if wrong != "" {
 		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
 	}
@@ -257,7 +257,7 @@ var reconcileNames = []string{"operation", "idempotencyKeys"}
 
 // decodeReconcile decodes and validates a body as strictly as the body of a command. The error is a *problem.Error.
 func decodeReconcile(body []byte) (reconciliation, error) {
-	var o httpkit.Object
+	var o web.Object
 	var r reconciliation
 	if err := o.Parse(body, reconcileNames); err != nil {
 		return r, err
@@ -269,7 +269,7 @@ func decodeReconcile(body []byte) (reconciliation, error) {
 	}
 	seen := map[string]bool{}
 	o.Texts("idempotencyKeys", true, 1, maxReconcileKeys, func(field, sent string) {
-		key, wrong := httpkit.ParseKey(sent)
+		key, wrong := web.ParseKey(sent)
 		switch {
 		case wrong != "":
 			o.Fail(field, "%s", wrong)

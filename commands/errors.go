@@ -8,8 +8,8 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // Problem maps the errors of commands to problems. It returns nil for any other error.
@@ -20,7 +20,7 @@ func Problem(err error) *problem.Error {
 		return problem.RateLimited(limited.RetryAfter).WithDetail(
 			problem.Sentence(limited) + " Repeat the request with the same Idempotency-Key after the time in Retry-After.")
 	case errors.Is(err, ratelimit.ErrShareExceeded):
-		return problem.TooManyRequests(httpkit.RetryAfter).WithCause(err)
+		return problem.TooManyRequests(web.RetryAfter).WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
 		return problem.NovelRejected()
 	case errors.Is(err, post.ErrNovelPending):
@@ -36,12 +36,12 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, committer.ErrKeyMisused):
 		return problem.InvalidIdempotencyKey("This Idempotency-Key was used for a novel with another title.")
 	case errors.Is(err, committer.ErrOutcomeUnknown):
-		return problem.Unavailable(httpkit.RetryAfter).WithDetail(
+		return problem.Unavailable(web.RetryAfter).WithDetail(
 			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +
 				"carried out once.").WithCause(err)
 	case errors.Is(err, committer.ErrUnavailable), errors.Is(err, committer.ErrQueueFull),
 		errors.Is(err, committer.ErrClosed):
-		return problem.Unavailable(httpkit.RetryAfter).WithCause(err)
+		return problem.Unavailable(web.RetryAfter).WithCause(err)
 	default:
 		return nil
 	}

@@ -27,9 +27,9 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 )
 
 // fake implements all dependencies of the HTTP side. Its zero value accepts everything.
@@ -83,21 +83,21 @@ const (
 )
 
 // newKit returns the service's kit without a log.
-func newKit(timeout time.Duration, now func() time.Time) *httpkit.Kit {
-	return &httpkit.Kit{
+func newKit(timeout time.Duration, now func() time.Time) *web.Kit {
+	return &web.Kit{
 		Logger: slog.New(slog.DiscardHandler), Timeout: timeout, Now: now,
 		Problems: []func(error) *problem.Error{commands.Problem},
 	}
 }
 
-var hostAddresses = httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example", Path: "/books"})
+var hostAddresses = web.NewAddresses(&url.URL{Scheme: "https", Host: "host.example", Path: "/books"})
 
 // newAPI returns the API over a fake.
 func newAPI(f *fake, timeout time.Duration, now func() time.Time) *commands.API {
 	return newAPIWith(newKit(timeout, now), f)
 }
 
-func newAPIWith(kit *httpkit.Kit, f *fake) *commands.API {
+func newAPIWith(kit *web.Kit, f *fake) *commands.API {
 	partners := auth.NewPartners(kit, f.Authenticate)
 	limits := commands.Limits{Limiter: f}
 	partners.Headers = limits.SetHeaders
@@ -117,7 +117,7 @@ func routes(api *commands.API) http.Handler {
 func serve(t testing.TB, f *fake) (http.Handler, []prometheus.Collector) {
 	t.Helper()
 	kit := newKit(time.Minute, time.Now)
-	kit.Metrics = httpkit.NewMetrics()
+	kit.Metrics = web.NewMetrics()
 	api := newAPIWith(kit, f)
 	return routes(api), []prometheus.Collector{kit.Metrics, api.Outcomes}
 }
@@ -183,7 +183,7 @@ func newService(t *testing.T) *service {
 	api := &commands.API{
 		Partners:  auth.NewPartners(newKit(time.Minute, time.Now), s.keys.Authenticate),
 		Committer: committed, Limits: commands.Limits{Limiter: limiter}, DB: pools.Read, Outcomes: commands.NewOutcomes(),
-		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "host.example"}),
+		Addresses: web.NewAddresses(&url.URL{Scheme: "https", Host: "host.example"}),
 	}
 	s.handler = routes(api)
 	return s

@@ -12,16 +12,16 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/docs"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // API serves novels, discussions and comments to the public as JSON, without a key. Kit.Problems must have the function
 // Problem of this package.
 type API struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Reader    *Reader
-	Addresses httpkit.Addresses
+	Addresses web.Addresses
 }
 
 // Register adds the routes to router.
@@ -38,11 +38,11 @@ func (a *API) Register(router *mux.Router) {
 }
 
 // query returns the JSON body of a response.
-type query func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (any, error)
+type query func(ctx context.Context, r *http.Request, parameters *web.Query) (any, error)
 
 func (a *API) handler(read query) http.Handler {
-	return a.Rendered("application/json", func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
-		parameters, err := httpkit.ReadQuery(r.URL)
+	return a.Rendered("application/json", func(ctx context.Context, r *http.Request) (web.RenderFunc, error) {
+		parameters, err := web.ReadQuery(r.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -71,7 +71,7 @@ type novelBody struct {
 	LastCommentAt *time.Time `json:"lastCommentAt"` // null without comments
 }
 
-func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
+func newNovelBody(a web.Addresses, n *Novel) novelBody {
 	return novelBody{
 		NovelID: n.ID, Slug: n.Slug, URL: a.Novel(n.Slug), DiscussionURL: a.Discussion(n.Slug), Novel: n.Title,
 		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Genres: n.Genres, Language: n.Language,
@@ -81,7 +81,7 @@ func newNovelBody(a httpkit.Addresses, n *Novel) novelBody {
 }
 
 // novels handles GET /api/novels.
-func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (any, error) {
+func (a *API) novels(ctx context.Context, _ *http.Request, q *web.Query) (any, error) {
 	params, err := ParseCatalogue(q, ByTitle)
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (a *API) novels(ctx context.Context, _ *http.Request, q *httpkit.Query) (an
 	if err != nil {
 		return nil, err
 	}
-	page := httpkit.Page[novelBody]{
+	page := web.Page[novelBody]{
 		Items: make([]novelBody, len(found.Novels)), NextCursor: orNull(CatalogueCursor(params.Sort, found.Next)),
 	}
 	for i := range found.Novels {
@@ -112,7 +112,7 @@ type chapterBody struct {
 }
 
 // novel handles GET /api/novels/{slug}.
-func (a *API) novel(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
+func (a *API) novel(ctx context.Context, r *http.Request, _ *web.Query) (any, error) {
 	found, err := a.Reader.Novel(ctx, mux.Vars(r)["slug"])
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ type discussedBody struct {
 }
 
 // activity handles GET /api/activity.
-func (a *API) activity(ctx context.Context, _ *http.Request, _ *httpkit.Query) (any, error) {
+func (a *API) activity(ctx context.Context, _ *http.Request, _ *web.Query) (any, error) {
 	found, err := a.Reader.Activity(ctx, a.Now())
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ type topLevelBody struct {
 }
 
 // discussion handles GET /api/novels/{slug}/discussion.
-func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (any, error) {
+func (a *API) discussion(ctx context.Context, r *http.Request, q *web.Query) (any, error) {
 	params, err := ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (a *API) discussion(ctx context.Context, r *http.Request, q *httpkit.Query)
 	return newDiscussionBody(a.Addresses, page), nil
 }
 
-func newDiscussionBody(a httpkit.Addresses, page *Page) discussionBody {
+func newDiscussionBody(a web.Addresses, page *Page) discussionBody {
 	body := discussionBody{
 		Novel: newHeadingBody(a, &page.Novel), ThreadID: page.ThreadID,
 		Items:          make([]topLevelBody, len(page.TopLevelComments)),
@@ -253,7 +253,7 @@ type authorBody struct {
 	Platform    string `json:"platform,omitzero"`
 }
 
-func newPostBody(a httpkit.Addresses, slug string, p *Post) postBody {
+func newPostBody(a web.Addresses, slug string, p *Post) postBody {
 	body := postBody{
 		PostID: p.ID, URL: a.Post(slug, p.ID), Depth: p.Depth, Hidden: p.Hidden, Erased: p.Erased, WrittenAt: p.WrittenAt,
 		ReceivedAt: p.ReceivedAt,
@@ -279,7 +279,7 @@ type headingBody struct {
 	URL     string    `json:"url"`
 }
 
-func newHeadingBody(a httpkit.Addresses, h *Heading) headingBody {
+func newHeadingBody(a web.Addresses, h *Heading) headingBody {
 	return headingBody{h.ID, h.Slug, h.Title, a.Novel(h.Slug)}
 }
 
@@ -291,13 +291,13 @@ type postOnNovelBody struct {
 	Novel    headingBody `json:"novel"`
 }
 
-func newPostOnNovelBody(a httpkit.Addresses, s *PostOnNovel) postOnNovelBody {
+func newPostOnNovelBody(a web.Addresses, s *PostOnNovel) postOnNovelBody {
 	return postOnNovelBody{newPostBody(a, s.Novel.Slug, &s.Post), s.ThreadID, newHeadingBody(a, &s.Novel)}
 }
 
 // post handles GET /api/posts/{postId}.
-func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any, error) {
-	id, ok := httpkit.ParseID(mux.Vars(r)["postId"])
+func (a *API) post(ctx context.Context, r *http.Request, _ *web.Query) (any, error) {
+	id, ok := web.ParseID(mux.Vars(r)["postId"])
 	if !ok {
 		return nil, ErrNotFound
 	}
@@ -309,9 +309,9 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *httpkit.Query) (any,
 }
 
 // RegisterOpenAPI adds the route of the interface description to router.
-func RegisterOpenAPI(router *mux.Router, kit *httpkit.Kit) {
+func RegisterOpenAPI(router *mux.Router, kit *web.Kit) {
 	router.Handle("/openapi.yaml", kit.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "public, max-age=300")
-		httpkit.Send(w, r, "application/yaml", docs.OpenAPI)
+		web.Send(w, r, "application/yaml", docs.OpenAPI)
 	}), kit.Refuse)).Methods(http.MethodGet, http.MethodHead)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // firstReplies is the number of replies of each top-level comment on a page.
@@ -112,7 +112,7 @@ var locateSQL string
 
 // Discussion reads a page. It fails with ErrNotFound, ErrGone, ErrNotYet or ErrCursor.
 func (r *Reader) Discussion(ctx context.Context, params DiscussionParams) (*Page, error) {
-	if !httpkit.IsText(params.Slug) {
+	if !web.IsText(params.Slug) {
 		return nil, ErrNotFound
 	}
 	q := newPageQuery(params)

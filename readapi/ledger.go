@@ -11,8 +11,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // ledgerPath is the prefix of the tiled log (C2SP tlog-tiles).
@@ -26,7 +26,7 @@ const (
 
 // Ledger serves the ledger to the public for verification.
 type Ledger struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Store *ledger.Store
 }
@@ -96,7 +96,7 @@ func (l *Ledger) key(ctx context.Context, _ *http.Request) (file, error) {
 
 // proof handles GET /ledger/proof?logIndex=…: the proof that the served checkpoint covers an entry.
 func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
-	query, err := httpkit.ReadStrictQuery(r.URL, "logIndex")
+	query, err := web.ReadStrictQuery(r.URL, "logIndex")
 	if err != nil {
 		return file{}, err
 	}

@@ -15,7 +15,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // Novel is a public novel.
@@ -35,7 +35,7 @@ var novelSQL string
 
 // Novel returns the novel with a slug, which may be any text. It fails with ErrNotFound or ErrGone.
 func (r *Reader) Novel(ctx context.Context, slug string) (Novel, error) {
-	if !httpkit.IsText(slug) {
+	if !web.IsText(slug) {
 		return Novel{}, ErrNotFound
 	}
 	n, err := queryOne(ctx, r.DB, scanNovel, novelSQL, slug)

@@ -120,7 +120,7 @@ func TestWhatIsNotPublic(t *testing.T) {
 	wantProblem(t, w, "/api/novels/rejected", 410, "gone")
 }
 
-// TestParametersAreChecked: what httpkit.Query refuses, in every part of an address.
+// TestParametersAreChecked: what web.Query refuses, in every part of an address.
 func TestParametersAreChecked(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -15,8 +15,8 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/events/ledger"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -79,7 +79,7 @@ func TestLedgerOfASilentDatabase(t *testing.T) {
 	pool := testdb.Pool(t, "postgres://nobody@"+listener.Addr().String()+"/nothing?sslmode=disable")
 	router := mux.NewRouter()
 	(&readapi.Ledger{
-		Kit:   &httpkit.Kit{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)},
+		Kit:   &web.Kit{Timeout: 50 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)},
 		Store: ledger.NewStore(pool),
 	}).Register(router)
 	for _, path := range []string{"/ledger/checkpoint", "/ledger/key", "/ledger/proof?logIndex=0", "/ledger/tile/0/000"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgtype"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // readPage reads and arranges a page.
@@ -199,11 +199,11 @@ const (
 func encodeCursor(kind byte, at time.Time, index int64) string {
 	key := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
 	key = binary.BigEndian.AppendUint64(key, uint64(index)) //nolint:gosec // decodeCursor reverses the conversions
-	return httpkit.EncodeCursor(string(kind), string(key))
+	return web.EncodeCursor(string(kind), string(key))
 }
 
 func decodeCursor(text string) (kind byte, p place, err error) {
-	decoded, ok := httpkit.DecodeCursor("", text)
+	decoded, ok := web.DecodeCursor("", text)
 	if !ok || len(decoded) != 1+8+8 {
 		return 0, place{}, ErrCursor
 	}

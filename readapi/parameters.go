@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // The sizes of pages.
@@ -22,13 +22,13 @@ var novelsCursors = map[string]string{ByTitle: "c", ByActivity: "A", ByNewest: "
 
 // ParseCatalogue parses the parameters of a list of novels: sort, q, state, owner, genre, language, cursor, limit. The
 // error of all Parse functions is a *problem.Error that names every invalid parameter.
-func ParseCatalogue(q *httpkit.Query, defaultSort string) (CatalogueParams, error) {
+func ParseCatalogue(q *web.Query, defaultSort string) (CatalogueParams, error) {
 	c := CatalogueParams{
 		Sort: cmp.Or(q.OneOf("sort", ByActivity, ByNewest, ByTitle), defaultSort),
 		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
 		Genre: q.Text("genre"), Language: q.Text("language"), Limit: q.Limit(defaultLimit, maxLimit),
 	}
-	if c.After = q.Cursor(novelsCursors[c.Sort]); !httpkit.IsText(c.After) {
+	if c.After = q.Cursor(novelsCursors[c.Sort]); !web.IsText(c.After) {
 		q.RefuseCursor()
 	}
 	return c, q.Err()
@@ -39,11 +39,11 @@ func CatalogueCursor(sort, next string) string {
 	if next == "" {
 		return ""
 	}
-	return httpkit.EncodeCursor(novelsCursors[sort], next)
+	return web.EncodeCursor(novelsCursors[sort], next)
 }
 
 // ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post.
-func ParseDiscussion(slug string, q *httpkit.Query) (DiscussionParams, error) {
+func ParseDiscussion(slug string, q *web.Query) (DiscussionParams, error) {
 	params := DiscussionParams{
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
 		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"),

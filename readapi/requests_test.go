@@ -20,8 +20,8 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -107,7 +107,7 @@ func TestDefectsAreNoOutages(t *testing.T) {
 	} {
 		for _, path := range []string{"/api/novels/a", "/novels/a/discussion"} {
 			w := &world{handler: routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: broken{err: err}},
-				httpkit.NewAddresses(address))}
+				web.NewAddresses(address))}
 			if got := w.get(t, path); got.Code != status ||
 				(got.Header().Get("Retry-After") != "") != (status == http.StatusServiceUnavailable) {
 				t.Errorf("%v: GET %s: %d %v", err, path, got.Code, got.Header())

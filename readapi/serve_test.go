@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 	"novelgate/readapi/pages"
 )
@@ -18,7 +18,7 @@ import (
 func serve(t *testing.T, w *world, site pages.Site) string {
 	t.Helper()
 	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: w.Read},
-		httpkit.NewAddresses(&url.URL{Scheme: "http", Host: "127.0.0.1"}), site))
+		web.NewAddresses(&url.URL{Scheme: "http", Host: "127.0.0.1"}), site))
 	t.Cleanup(server.Close)
 	return server.URL
 }

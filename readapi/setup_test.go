@@ -28,10 +28,10 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 	"novelgate/internal/title"
+	"novelgate/internal/web"
 	"novelgate/projections"
 	"novelgate/readapi"
 	"novelgate/readapi/pages"
@@ -70,17 +70,17 @@ func newWorld(t testing.TB) *world {
 		t.Fatal(err)
 	}
 	w.handler = routes(slog.New(slog.DiscardHandler), func() time.Time { return w.now }, &readapi.Reader{DB: pools.Read},
-		httpkit.NewAddresses(address))
+		web.NewAddresses(address))
 	w.append(t, events.IntegrationStream, w.platform,
 		events.IntegrationRegistered{Name: "Fan Site", RegisteredAt: time.Now()})
 	return w
 }
 
 func routes(
-	logger *slog.Logger, now func() time.Time, reader *readapi.Reader, addresses httpkit.Addresses, site ...pages.Site,
+	logger *slog.Logger, now func() time.Time, reader *readapi.Reader, addresses web.Addresses, site ...pages.Site,
 ) http.Handler {
 	router := mux.NewRouter().SkipClean(true)
-	kit := &httpkit.Kit{
+	kit := &web.Kit{
 		Logger: logger, Timeout: time.Minute, Now: now, Problems: []func(error) *problem.Error{readapi.Problem},
 	}
 	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
@@ -98,7 +98,7 @@ func (w *world) site(t testing.TB, decided pages.Site) *world {
 	t.Helper()
 	base := testdb.Must(url.Parse(public))(t)
 	return &world{handler: routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: w.Read},
-		httpkit.NewAddresses(base), decided)}
+		web.NewAddresses(base), decided)}
 }
 
 // append queues one event. flush appends the queued events, and every request and statement of a test flushes. project

@@ -17,7 +17,7 @@ import (
 
 	"novelgate/commands/staff"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi/history"
 )
 
@@ -83,7 +83,7 @@ type instant struct{ time.Time }
 
 // UnmarshalText accepts the same forms as the routes for auditors.
 func (i *instant) UnmarshalText(text []byte) (err error) {
-	i.Time, err = httpkit.ParseTime(string(text))
+	i.Time, err = web.ParseTime(string(text))
 	return err
 }
 

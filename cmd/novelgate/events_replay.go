@@ -14,7 +14,7 @@ import (
 
 	"novelgate/aggregates/replay"
 	"novelgate/events"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi/history"
 )
 
@@ -72,7 +72,7 @@ func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any
 			return nil, 0, fmt.Errorf("--at: event %d: %w", index, err)
 		}
 		filter.Before = new(index + 1)
-	} else if moment, err = httpkit.ParseTime(c.At); err != nil {
+	} else if moment, err = web.ParseTime(c.At); err != nil {
 		return nil, 0, fmt.Errorf("--at: %q is neither a log index nor a time: it %w", c.At, err)
 	}
 	find, selected := novelID, &filter.Stream

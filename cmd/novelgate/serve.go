@@ -27,9 +27,9 @@ import (
 	"novelgate/events/relay"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/pgserver"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 	"novelgate/readapi"
@@ -97,8 +97,8 @@ type shared struct {
 	pools     *database.Pools
 	wake      *eventlog.Wake
 	metrics   *prometheus.Registry
-	kit       *httpkit.Kit
-	addresses httpkit.Addresses
+	kit       *web.Kit
+	addresses web.Addresses
 	draining  atomic.Bool // requests are completed, and no new ones are accepted
 }
 
@@ -129,13 +129,13 @@ func (c *serveCommand) Run(ctx context.Context, env *env) error {
 
 	s := &shared{
 		logger: logger, now: env.now, pools: db.pools, wake: eventlog.NewWake(), metrics: newRegistry(),
-		addresses: httpkit.NewAddresses(prefix),
+		addresses: web.NewAddresses(prefix),
 	}
 	s.metrics.MustRegister(database.NewPoolCollector(s.pools))
-	s.kit = &httpkit.Kit{
+	s.kit = &web.Kit{
 		Logger: logger, Timeout: c.RequestTimeout, Now: env.now,
-		Metrics:  registered(s.metrics, httpkit.NewMetrics()),
-		Readers:  registered(s.metrics, httpkit.NewReaders(c.Readers)),
+		Metrics:  registered(s.metrics, web.NewMetrics()),
+		Readers:  registered(s.metrics, web.NewReaders(c.Readers)),
 		Problems: []func(error) *problem.Error{commands.Problem, admin.Problem, readapi.Problem, history.Problem},
 	}
 	router := mux.NewRouter().SkipClean(true) // cleaning a path would redirect a POST

@@ -28,7 +28,7 @@ import (
 const (
 	// readTimeout limits the arrival of a request.
 	readTimeout = 15 * time.Second
-	// sendTimeout is the time to send an answer. Readers have less time (httpkit.Readers), and streams set their own limit
+	// sendTimeout is the time to send an answer. Readers have less time (web.Readers), and streams set their own limit
 	// for each part.
 	sendTimeout = 15 * time.Second
 	opsTimeout  = 60 * time.Second // for a whole request: a profile takes 30 s

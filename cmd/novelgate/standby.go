@@ -11,8 +11,8 @@ import (
 
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 	"novelgate/migrations"
 )
 
@@ -54,12 +54,12 @@ func (db *databaseServer) awaitPromotion(ctx context.Context) error {
 
 // refuseCommands answers the routes that need a key: a standby cannot record what auditors read, and learns late of a
 // revoked key.
-func refuseCommands(router *mux.Router, kit *httpkit.Kit) {
+func refuseCommands(router *mux.Router, kit *web.Kit) {
 	for _, prefix := range []string{
 		"/api/integrations", "/api/admin", "/api/events", "/api/streams", "/api/access-log",
 	} {
 		router.PathPrefix(prefix).HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			kit.Fail(w, r, problem.ReadersOnly(httpkit.RetryAfter))
+			kit.Fail(w, r, problem.ReadersOnly(web.RetryAfter))
 		})
 	}
 }

@@ -16,13 +16,13 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // API serves staff. The Problems of its Kit must include Problem.
 type API struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Staff *auth.Staff
 	Pool  *pgxpool.Pool
@@ -112,14 +112,14 @@ func (a *API) Register(router *mux.Router) {
 // call is one request of a member of staff.
 type call struct {
 	*auth.Call[*auth.StaffUser]
-	query  *httpkit.Query
+	query  *web.Query
 	staff  *staff.Staff
 	id     uuid.UUID        // id of the object in the path; for an author, of the integration
 	author staff.AuthorName // in the path
 }
 
 // operation executes a request.
-type operation func(ctx context.Context, c *call) (*httpkit.Answer, error)
+type operation func(ctx context.Context, c *call) (*web.Answer, error)
 
 // handler serves a route. After those of auth.Callers.Handle, the checks run in this order: query, path, idempotency
 // key, and then, in the operation, the body.
@@ -136,9 +136,9 @@ func (a *API) handler(rt route) http.Handler {
 	}
 	return a.Staff.Handle(admitted, func(
 		ctx context.Context, in *auth.Call[*auth.StaffUser],
-	) (_ *httpkit.Answer, err error) {
+	) (_ *web.Answer, err error) {
 		c := &call{Call: in}
-		if c.query, err = httpkit.ReadStrictQuery(c.Request.URL, rt.query...); err != nil {
+		if c.query, err = web.ReadStrictQuery(c.Request.URL, rt.query...); err != nil {
 			return nil, err
 		}
 		c.staff = &staff.Staff{Pool: a.Pool, Actor: "staff:" + c.Caller.Name, Now: a.Now}
@@ -161,7 +161,7 @@ func (c *call) readPath() (err error) {
 			}
 			continue
 		}
-		if c.id, err = httpkit.PathID(c.Request, name); err != nil {
+		if c.id, err = web.PathID(c.Request, name); err != nil {
 			return err
 		}
 		c.author.IntegrationID = c.id
@@ -175,7 +175,7 @@ func (c *call) delivery(source string) (*staff.Delivery, error) {
 	if source == "" {
 		return nil, nil
 	}
-	key, err := httpkit.IdempotencyKey(c.Request.Header)
+	key, err := web.IdempotencyKey(c.Request.Header)
 	if err != nil {
 		return nil, err
 	}

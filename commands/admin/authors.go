@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"novelgate/commands/staff"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // moderateAuthor returns the operation of a staff action on an author.
@@ -21,24 +21,24 @@ type link struct {
 }
 
 // linkAuthor attributes an author's comments to a member. It is idempotent.
-func linkAuthor(ctx context.Context, c *call, body link) (*httpkit.Answer, error) {
+func linkAuthor(ctx context.Context, c *call, body link) (*web.Answer, error) {
 	return answer(c.staff.LinkAuthor(ctx, c.author, body.MemberID, body.Reason))
 }
 
-func unlinkAuthor(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func unlinkAuthor(ctx context.Context, c *call) (*web.Answer, error) {
 	_, err := c.staff.UnlinkAuthor(ctx, c.author, c.query.Text("reason"))
-	return &httpkit.Answer{}, err
+	return &web.Answer{}, err
 }
 
-func eraseAuthor(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func eraseAuthor(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.EraseAuthor(ctx, c.author, c.query.Text("reason")))
 }
 
-func showAuthor(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func showAuthor(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.AuthorWithHistory(ctx, c.author))
 }
 
-func listAuthors(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func listAuthors(ctx context.Context, c *call) (*web.Answer, error) {
 	list := "a" + string(c.id[:])
 	limit := c.limit()
 	filter := staff.AuthorFilter{

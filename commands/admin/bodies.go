@@ -10,7 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/commands/staff"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // normalised is a body in which one command can have several forms.
@@ -22,11 +22,11 @@ type normalised interface {
 // withBody returns an operation whose body is decoded strictly. The body is also the delivery's canonical command. null
 // is refused, except for the nullable members, because it would count as omitted, which is not what the client means.
 func withBody[B any](
-	execute func(ctx context.Context, c *call, body B) (*httpkit.Answer, error), nullable ...string,
+	execute func(ctx context.Context, c *call, body B) (*web.Answer, error), nullable ...string,
 ) operation {
-	return func(ctx context.Context, c *call) (*httpkit.Answer, error) {
+	return func(ctx context.Context, c *call) (*web.Answer, error) {
 		var body B
-		if err := httpkit.Decode(c.Body, &body, nullable...); err != nil {
+		if err := web.Decode(c.Body, &body, nullable...); err != nil {
 			return nil, err
 		}
 		if c.staff.Delivery != nil {
@@ -54,7 +54,7 @@ func moderate[N, T any](
 	name func(c *call) N, command func(s *staff.Staff, ctx context.Context, name N, reason string) (T, error),
 	current func(s *staff.Staff, ctx context.Context, name N) (T, error),
 ) operation {
-	return withBody(func(ctx context.Context, c *call, body reasonBody) (*httpkit.Answer, error) {
+	return withBody(func(ctx context.Context, c *call, body reasonBody) (*web.Answer, error) {
 		result, err := command(c.staff, ctx, name(c), body.Reason)
 		return c.commandAnswer(http.StatusOK, result, err,
 			func(uuid.UUID) (any, error) { return current(c.staff, ctx, name(c)) })
@@ -62,19 +62,19 @@ func moderate[N, T any](
 }
 
 // answer returns the answer with the result of an operation.
-func answer(body any, err error) (*httpkit.Answer, error) {
-	return &httpkit.Answer{Body: body}, err
+func answer(body any, err error) (*web.Answer, error) {
+	return &web.Answer{Body: body}, err
 }
 
 // commandAnswer returns the answer to a command: its result or, for a retry, the present state of the object, which
 // current reads.
 func (c *call) commandAnswer(
 	status int, result any, err error, current func(stream uuid.UUID) (any, error),
-) (*httpkit.Answer, error) {
+) (*web.Answer, error) {
 	var replayed *staff.ReplayedError
 	if !errors.As(err, &replayed) {
-		return &httpkit.Answer{Status: status, Body: result}, err
+		return &web.Answer{Status: status, Body: result}, err
 	}
-	httpkit.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
+	web.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
 	return answer(current(replayed.StreamID))
 }

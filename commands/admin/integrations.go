@@ -17,8 +17,8 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/apikey"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // settings is the body of POST and PATCH on integrations. PATCH changes only the members in the body.
@@ -86,7 +86,7 @@ type createdIntegration struct {
 
 // createIntegration registers an integration and issues its first key. These are two commands: after a failure between
 // them, a retry executes the second one.
-func createIntegration(ctx context.Context, c *call, body settings) (*httpkit.Answer, error) {
+func createIntegration(ctx context.Context, c *call, body settings) (*web.Answer, error) {
 	if body.Name == nil {
 		return nil, problem.InvalidField("name", "is required")
 	}
@@ -107,25 +107,25 @@ func createIntegration(ctx context.Context, c *call, body settings) (*httpkit.An
 		return nil, err
 	}
 	if found.Status != http.StatusCreated {
-		httpkit.SetReplayed(c.Writer.Header(), true, mismatch)
+		web.SetReplayed(c.Writer.Header(), true, mismatch)
 	}
 	key, _ := found.Body.(issuedKey)
 	found.Body = createdIntegration{made, key.KeyID, key.APIKey}
 	return found, nil
 }
 
-func listIntegrations(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func listIntegrations(ctx context.Context, c *call) (*web.Answer, error) {
 	const list = "i"
 	limit, after := c.limit(), c.idCursor(list)
 	return paginate(c, list, limit, func(i staff.Integration) string { return i.ID.String() },
 		func() ([]staff.Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
-func showIntegration(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func showIntegration(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.Integration(ctx, c.id.String()))
 }
 
-func changeIntegration(ctx context.Context, c *call, body settings) (*httpkit.Answer, error) {
+func changeIntegration(ctx context.Context, c *call, body settings) (*web.Answer, error) {
 	return answer(c.staff.ChangeIntegration(ctx, c.id, body.change()))
 }
 
@@ -148,7 +148,7 @@ func seconds(member string, n int64) (time.Duration, error) {
 	return time.Duration(n) * time.Second, nil
 }
 
-func issueKey(ctx context.Context, c *call, body keyRequest) (*httpkit.Answer, error) {
+func issueKey(ctx context.Context, c *call, body keyRequest) (*web.Answer, error) {
 	lifetime, err := seconds("expiresInSeconds", body.ExpiresInSeconds)
 	if err != nil {
 		return nil, err
@@ -156,7 +156,7 @@ func issueKey(ctx context.Context, c *call, body keyRequest) (*httpkit.Answer, e
 	return c.keyAnswer(c.staff.IssueKey(ctx, c.id, lifetime))
 }
 
-func rotateKey(ctx context.Context, c *call, body rotation) (*httpkit.Answer, error) {
+func rotateKey(ctx context.Context, c *call, body rotation) (*web.Answer, error) {
 	overlap, err := seconds("overlapSeconds", body.OverlapSeconds)
 	if err != nil {
 		return nil, err
@@ -174,11 +174,11 @@ type issuedKey struct {
 
 // keyAnswer returns the answer with a new key and its secret. For a retry it returns the recorded key without the
 // secret.
-func (c *call) keyAnswer(issued staff.Key, secret apikey.Secret, err error) (*httpkit.Answer, error) {
+func (c *call) keyAnswer(issued staff.Key, secret apikey.Secret, err error) (*web.Answer, error) {
 	var replayed *staff.ReplayedError
 	switch {
 	case err == nil:
-		return &httpkit.Answer{Status: http.StatusCreated, Body: issuedKey{
+		return &web.Answer{Status: http.StatusCreated, Body: issuedKey{
 			KeyID: issued.ID, APIKey: new(secret.Reveal()), Prefix: issued.Prefix, ExpiresAt: issued.ExpiresAt,
 		}}, nil
 	case errors.As(err, &replayed):
@@ -186,14 +186,14 @@ func (c *call) keyAnswer(issued staff.Key, secret apikey.Secret, err error) (*ht
 		if !ok {
 			return nil, fmt.Errorf("a key is recorded as %s", replayed.Event.Type())
 		}
-		httpkit.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
+		web.SetReplayed(c.Writer.Header(), true, replayed.Mismatch)
 		return answer(issuedKey{KeyID: before.KeyID, Prefix: before.Prefix, ExpiresAt: before.ExpiresAt}, nil)
 	default:
 		return nil, err
 	}
 }
 
-func listKeys(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func listKeys(ctx context.Context, c *call) (*web.Answer, error) {
 	list := "k" + string(c.id[:])
 	limit, after := c.limit(), c.idCursor(list)
 	return paginate(c, list, limit, func(k staff.Key) string { return k.ID.String() }, func() ([]staff.Key, error) {
@@ -205,10 +205,10 @@ func listKeys(ctx context.Context, c *call) (*httpkit.Answer, error) {
 }
 
 // revokeKey revokes a key. It is idempotent.
-func revokeKey(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func revokeKey(ctx context.Context, c *call) (*web.Answer, error) {
 	_, err := c.staff.RevokeKey(ctx, c.id, c.query.Text("reason"))
 	if errors.Is(err, principal.ErrKeyRevoked) {
 		err = nil
 	}
-	return &httpkit.Answer{}, err
+	return &web.Answer{}, err
 }

@@ -9,8 +9,8 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/title"
+	"novelgate/internal/web"
 )
 
 // rejection is the body of POST /api/admin/novels/reject.
@@ -23,7 +23,7 @@ type rejection struct {
 func (r rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Reason} }
 
 // publishTitle publishes a known or unknown title, with the fields of the body.
-func publishTitle(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func publishTitle(ctx context.Context, c *call) (*web.Answer, error) {
 	body, err := request.DecodePublication(c.Body)
 	if err != nil {
 		return nil, err
@@ -39,7 +39,7 @@ func (c *call) novel(ctx context.Context) func(uuid.UUID) (any, error) {
 }
 
 // editNovel changes fields of a canonical novel.
-func editNovel(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func editNovel(ctx context.Context, c *call) (*web.Answer, error) {
 	body, err := request.DecodeEdit(c.Body)
 	if err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func fields(n request.StaffNovel) novel.Fields {
 }
 
 // rejectTitle rejects a known or unknown title.
-func rejectTitle(ctx context.Context, c *call, body rejection) (*httpkit.Answer, error) {
+func rejectTitle(ctx context.Context, c *call, body rejection) (*web.Answer, error) {
 	rejected, err := c.staff.RejectNovel(ctx, body.Novel, body.Reason)
 	return c.commandAnswer(http.StatusOK, rejected, err, c.novel(ctx))
 }
@@ -67,7 +67,7 @@ func moderateNovel(
 	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).NovelByID)
 }
 
-func listNovels(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
 	const list = "t" // by title
 	limit := c.limit()
 	filter := staff.NovelFilter{
@@ -88,7 +88,7 @@ func listNovels(ctx context.Context, c *call) (*httpkit.Answer, error) {
 		func() ([]staff.Novel, error) { return c.staff.ListNovels(ctx, filter) })
 }
 
-func showNovel(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func showNovel(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.NovelWithHistory(ctx, c.id))
 }
 
@@ -99,6 +99,6 @@ func moderatePost(
 	return moderate(func(c *call) uuid.UUID { return c.id }, command, (*staff.Staff).Post)
 }
 
-func showPost(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func showPost(ctx context.Context, c *call) (*web.Answer, error) {
 	return answer(c.staff.Post(ctx, c.id))
 }

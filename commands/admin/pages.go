@@ -7,7 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // pageBytes is the size at which a page takes no further item.
@@ -19,7 +19,7 @@ func (c *call) limit() int { return c.query.Limit(50, 500) }
 // textCursor returns the text, such as a folded title, after which a page begins; "" for the first page.
 func (c *call) textCursor(list string) string {
 	after := c.query.Cursor(list)
-	if !httpkit.IsText(after) {
+	if !web.IsText(after) {
 		c.query.RefuseCursor()
 	}
 	return after
@@ -28,7 +28,7 @@ func (c *call) textCursor(list string) string {
 // idCursor returns the id after which a page begins; uuid.Nil for the first page.
 func (c *call) idCursor(list string) uuid.UUID {
 	after := c.query.Cursor(list)
-	id, ok := httpkit.ParseID(after)
+	id, ok := web.ParseID(after)
 	if !ok && after != "" {
 		c.query.RefuseCursor()
 	}
@@ -39,7 +39,7 @@ func (c *call) idCursor(list string) uuid.UUID {
 // of one integration, the id of the integration. read returns up to limit+1 items. A page of large items is shorter.
 func paginate[T any](
 	c *call, list string, limit int, sortKey func(T) string, read func() ([]T, error),
-) (*httpkit.Answer, error) {
+) (*web.Answer, error) {
 	if err := c.query.Err(); err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func paginate[T any](
 	if err != nil {
 		return nil, err
 	}
-	page := httpkit.Page[jsontext.Value]{Items: []jsontext.Value{}}
+	page := web.Page[jsontext.Value]{Items: []jsontext.Value{}}
 	size := 0
 	for i, item := range items {
 		if i == limit || size >= pageBytes {
-			page.NextCursor = new(httpkit.EncodeCursor(list, sortKey(items[i-1])))
+			page.NextCursor = new(web.EncodeCursor(list, sortKey(items[i-1])))
 			break
 		}
 		encoded, err := json.Marshal(item)
@@ -61,5 +61,5 @@ func paginate[T any](
 		page.Items = append(page.Items, encoded)
 		size += len(encoded)
 	}
-	return &httpkit.Answer{Body: page}, nil
+	return &web.Answer{Body: page}, nil
 }

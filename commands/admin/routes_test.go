@@ -130,7 +130,7 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestRefusals tests the rules of each route. httpkit and request test those of JSON objects and queries.
+// TestRefusals tests the rules of each route. web and request test those of JSON objects and queries.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	d := newFixture(t)

@@ -19,9 +19,9 @@ import (
 	"novelgate/commands/admin"
 	"novelgate/commands/staff"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 )
 
 // fixture is the admin API on its own database, with a key of every kind.
@@ -29,7 +29,7 @@ type fixture struct {
 	sent                   int // number of requests by post
 	api                    *admin.API
 	handler                http.Handler
-	kit                    *httpkit.Kit
+	kit                    *web.Kit
 	keys                   *auth.Keys
 	staff                  *staff.Staff
 	ada, auditor, partner  string
@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 		log: &bytes.Buffer{}, keys: auth.NewKeys(pool, time.Now),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
-	d.kit = &httpkit.Kit{
+	d.kit = &web.Kit{
 		Logger:  slog.New(slog.NewTextHandler(d.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Timeout: time.Minute, Now: time.Now, Problems: []func(error) *problem.Error{admin.Problem},
 	}

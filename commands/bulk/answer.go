@@ -13,7 +13,7 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // The answer has one line for each line of the request that is not blank, in their order: a head, the members of the
@@ -87,7 +87,7 @@ func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 		text  []byte
 	}
 	answers := make(chan answer, len(lines)) // a client that reads slowly does not hold up the execution
-	e := &execution{API: a, caller: c.Caller, checkedAt: a.Now(), requestID: httpkit.RequestID(r.Context())}
+	e := &execution{API: a, caller: c.Caller, checkedAt: a.Now(), requestID: web.RequestID(r.Context())}
 	e.readmit = func(ctx context.Context) (*auth.Integration, error) {
 		ctx, cancel := a.WithTimeout(ctx)
 		defer cancel()
@@ -109,7 +109,7 @@ func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 		e.run(ctx, lines)
 	}()
 
-	stream := &httpkit.Lines{Kit: a.Kit, Writer: c.Writer, Request: r, CheckKey: func() error { return nil }}
+	stream := &web.Lines{Kit: a.Kit, Writer: c.Writer, Request: r, CheckKey: func() error { return nil }}
 	return stream.Run(ctx, func(context.Context) error {
 		defer func() {
 			cancel()

@@ -25,8 +25,8 @@ import (
 	"novelgate/commands/committer"
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // Committer executes commands: a *committer.Committer.
@@ -36,11 +36,11 @@ type Committer interface {
 
 // API serves bulk requests. Its fields are set before Register.
 type API struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Partners  *auth.Partners
 	Committer Committer
-	Addresses httpkit.Addresses
+	Addresses web.Addresses
 	Draining  func() bool            // whether the process shuts down
 	Outcomes  *prometheus.CounterVec // from NewOutcomes
 	// Patience is the time without an outcome after which the rest of a request fails, because live commands take all
@@ -80,7 +80,7 @@ const receiveTime = time.Minute
 func (a *API) Register(router *mux.Router) {
 	a.running, a.memory = ratelimit.NewShares(1, 0), semaphore.NewWeighted(memoryBudget)
 	router.Handle("/api/integrations/bulk", a.Partners.Handle(auth.Route[*auth.Integration]{
-		MediaType: httpkit.LineMediaType,
+		MediaType: web.LineMediaType,
 		Allowed: func(caller *auth.Integration) error {
 			if !caller.CanImport {
 				return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
@@ -93,7 +93,7 @@ func (a *API) Register(router *mux.Router) {
 // serve handles POST /api/integrations/bulk. After those of auth.Callers.Handle, the checks run in this order: coding
 // (415), another request of the integration (429), memory (503), body (400, 408, 413). Until then no line has been
 // executed.
-func (a *API) serve(ctx context.Context, c *auth.Call[*auth.Integration]) (*httpkit.Answer, error) {
+func (a *API) serve(ctx context.Context, c *auth.Call[*auth.Integration]) (*web.Answer, error) {
 	release, err := a.admit(ctx, c.Request, c.Caller)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (a *API) admit(ctx context.Context, r *http.Request, caller *auth.Integrati
 		return nil, errTooLarge
 	}
 	if err := a.running.Take(ctx, caller.IntegrationID); err != nil {
-		return nil, problem.RateLimited(httpkit.RetryAfter).WithDetail("Another bulk request of this integration is in " +
+		return nil, problem.RateLimited(web.RetryAfter).WithDetail("Another bulk request of this integration is in " +
 			"progress. Send this one when it is answered.").WithCause(err)
 	}
 	size := int64(maxBytes + overhead)
@@ -129,7 +129,7 @@ func (a *API) admit(ctx context.Context, r *http.Request, caller *auth.Integrati
 	}
 	if !a.memory.TryAcquire(size) {
 		a.running.Return(caller.IntegrationID)
-		return nil, problem.Unavailable(httpkit.RetryAfter).WithDetail("Too many bulk requests are in progress. Repeat the " +
+		return nil, problem.Unavailable(web.RetryAfter).WithDetail("Too many bulk requests are in progress. Repeat the " +
 			"request after the time in Retry-After.")
 	}
 	return func() {
@@ -162,6 +162,6 @@ func (a *API) receive(r *http.Request, caller *auth.Integration) (lines []*line,
 	case isGzip(r) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.MalformedBody("The request body is not valid gzip.").WithCause(err)
 	default:
-		return nil, httpkit.BrokenBody(err)
+		return nil, web.BrokenBody(err)
 	}
 }

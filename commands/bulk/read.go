@@ -15,8 +15,8 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // line is a line of a request: a command, or the reason why it is none.
@@ -93,7 +93,7 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	}
 	operation, _ := text(values[0])
 	key, isText := text(values[1])
-	key, wrong := httpkit.ParseKey(key)
+	key, wrong := web.ParseKey(key)
 	if wrong == "" {
 		l.Key = key
 	}

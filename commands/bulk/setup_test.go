@@ -27,9 +27,9 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 )
 
 func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
@@ -66,13 +66,13 @@ VALUES ($1, 'Partner', true, true, true, true, 0, 0, 0, false, 1, now())`, f.int
 		Logger: logger, Timeout: time.Minute,
 	})
 	t.Cleanup(f.Close)
-	kit := &httpkit.Kit{
+	kit := &web.Kit{
 		Logger: logger, Now: time.Now, Timeout: time.Minute, Problems: []func(error) *problem.Error{commands.Problem},
 	}
 	f.api = &bulk.API{
 		Kit: kit, Partners: auth.NewPartners(kit, f.authenticate), Committer: f, Draining: func() bool { return false },
 		Outcomes:  bulk.NewOutcomes(),
-		Addresses: httpkit.NewAddresses(&url.URL{Scheme: "https", Host: "novels.example"}),
+		Addresses: web.NewAddresses(&url.URL{Scheme: "https", Host: "novels.example"}),
 	}
 	router := mux.NewRouter()
 	f.api.Register(router)

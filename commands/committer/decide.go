@@ -11,8 +11,8 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
-	"novelgate/internal/httpkit"
 	titles "novelgate/internal/title"
+	"novelgate/internal/web"
 )
 
 // decide decides jobs one after another. Each sees the effects of the earlier ones on the state. A refusal is stored in
@@ -250,5 +250,5 @@ func (j *job) parentKey() (deliveryKey, bool) {
 		return deliveryKey{}, false
 	}
 	key := *j.Comment.ParentKey
-	return deliveryKey{key, j.key.source}, key != "" && len(key) <= httpkit.MaxKey
+	return deliveryKey{key, j.key.source}, key != "" && len(key) <= web.MaxKey
 }

@@ -4,7 +4,7 @@
 //
 // # JSON
 //
-// A body is one JSON object, read by httpkit.Object. NUL is refused in every string of a known member. Unknown members
+// A body is one JSON object, read by web.Object. NUL is refused in every string of a known member. Unknown members
 // are refused in a body of staff and ignored in others, except for a known name in another case, which is refused. null
 // means omitted, and is refused for a required field.
 //

@@ -13,7 +13,7 @@ import (
 
 	"novelgate/commands/request"
 	"novelgate/docs"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // text returns a JSON string of n characters.
@@ -154,7 +154,7 @@ func TestIdempotencyKeysAreDescribed(t *testing.T) {
 		Errorf(format string, args ...any)
 	}, key string,
 	) {
-		_, refused := httpkit.IdempotencyKey(http.Header{"Idempotency-Key": {key}})
+		_, refused := web.IdempotencyKey(http.Header{"Idempotency-Key": {key}})
 		if wrong := described.VisitJSON(key); (refused == nil) != (wrong == nil) {
 			t.Errorf("%q: %v, but described: %v", key, refused, wrong)
 		}

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/title"
+	"novelgate/internal/web"
 )
 
 // The limits of a novel's fields in characters and entries.
@@ -28,7 +28,7 @@ type Novel struct {
 	Language      *string   // "" clears
 	Genres        *[]string // an empty list clears
 	ReadingStatus *string   // ongoing, completed or hiatus
-	Unknown       []string  // members that are ignored; see httpkit.Object.Unknown
+	Unknown       []string  // members that are ignored; see web.Object.Unknown
 }
 
 // NovelMembers are the members of a novel, in the order of the documentation.
@@ -67,7 +67,7 @@ func checkReadingStatus(s string) string {
 	case "ongoing", "completed", "hiatus":
 		return ""
 	default:
-		return fmt.Sprintf("must be ongoing, completed or hiatus, got %q", httpkit.Clip(s))
+		return fmt.Sprintf("must be ongoing, completed or hiatus, got %q", web.Clip(s))
 	}
 }
 
@@ -96,7 +96,7 @@ var staffNovelNames = append(NovelMembers[:len(NovelMembers):len(NovelMembers)],
 // DecodePublication decodes and validates the body of a publication by staff. Unlike in an upsert, an unknown member is
 // refused. The error is a *problem.Error with the code invalid_request.
 func DecodePublication(body []byte) (StaffNovel, error) {
-	o := object{httpkit.Object{Strict: true}}
+	o := object{web.Object{Strict: true}}
 	if err := o.Parse(body, staffNovelNames); err != nil {
 		return StaffNovel{}, err
 	}
@@ -105,7 +105,7 @@ func DecodePublication(body []byte) (StaffNovel, error) {
 
 // DecodeEdit decodes and validates the body of an edit by staff, like DecodePublication. A title is refused.
 func DecodeEdit(body []byte) (StaffNovel, error) {
-	o := object{httpkit.Object{Strict: true}}
+	o := object{web.Object{Strict: true}}
 	if err := o.Parse(body, staffNovelNames); err != nil {
 		return StaffNovel{}, err
 	}

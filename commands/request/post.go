@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/title"
+	"novelgate/internal/web"
 )
 
 // The limits of a post's fields.
@@ -32,7 +32,7 @@ type Post struct {
 	// TimestampGiven is false when WrittenAt is the time of receipt.
 	TimestampGiven bool
 	ParentKey      *string  // as ParseKey returns it; exactly as sent if it is no key, and so of no comment
-	Unknown        []string // members that are ignored; see httpkit.Object.Unknown
+	Unknown        []string // members that are ignored; see web.Object.Unknown
 }
 
 // PostMembers are the members of a post, in the order of the documentation.
@@ -68,7 +68,7 @@ func anyText(string) string { return "" }
 
 // keyOrText returns the key that a header with this text has. Any other text is no error, but finds no parent.
 func keyOrText(sent string) string {
-	if key, wrong := httpkit.ParseKey(sent); wrong == "" {
+	if key, wrong := web.ParseKey(sent); wrong == "" {
 		return key
 	}
 	return sent
@@ -93,10 +93,10 @@ func (o *object) timestamp(name string, receivedAt time.Time) (at time.Time, giv
 	t, wrong := parseTimestamp(s)
 	switch {
 	case wrong != "":
-		o.Fail(name, "%s, got %q", wrong, httpkit.Clip(s))
+		o.Fail(name, "%s, got %q", wrong, web.Clip(s))
 	case t.After(receivedAt.Add(maxAhead)):
 		o.Fail(name, "must be at most five minutes in the future, got %q, received at %s",
-			httpkit.Clip(s), receivedAt.UTC().Format(time.RFC3339))
+			web.Clip(s), receivedAt.UTC().Format(time.RFC3339))
 	}
 	return t.Truncate(time.Microsecond), true
 }
@@ -140,10 +140,10 @@ func parseChapter(number string) (d Decimal, wrong string) {
 	case n == 0:
 		return "0", ""
 	case negative, magnitude > maxMagnitude, magnitude == maxMagnitude && significant != "1":
-		return "", fmt.Sprintf("must be from 0 to %s, got %s", maxChapter, httpkit.Clip(number))
+		return "", fmt.Sprintf("must be from 0 to %s, got %s", maxChapter, web.Clip(number))
 	case n-magnitude > maxFraction:
 		return "", fmt.Sprintf("must have at most %d digits after the decimal point, got %s", maxFraction,
-			httpkit.Clip(number))
+			web.Clip(number))
 	case magnitude <= 0:
 		return Decimal("0." + strings.Repeat("0", int(-magnitude)) + significant), ""
 	case n <= magnitude:

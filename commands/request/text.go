@@ -6,16 +6,16 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // MaxBody is the largest body of a command, in bytes (SPEC section 8).
 const MaxBody = 32 << 10
 
 // object is a body with the text rules that all commands share.
-type object struct{ httpkit.Object }
+type object struct{ web.Object }
 
-// The values of the argument of httpkit.Object.Text that says whether the member is required.
+// The values of the argument of web.Object.Text that says whether the member is required.
 const (
 	required = true
 	optional = false
@@ -77,11 +77,11 @@ func checkLength(s string, low, high int) string {
 	case low <= n && n <= high:
 		return ""
 	case n == 0:
-		return fmt.Sprintf("must have %d to %s characters, got an empty or blank string", low, httpkit.Thousands(high))
+		return fmt.Sprintf("must have %d to %s characters, got an empty or blank string", low, web.Thousands(high))
 	case low == 0:
-		return fmt.Sprintf("must have at most %s characters, got %s", httpkit.Thousands(high), httpkit.Thousands(n))
+		return fmt.Sprintf("must have at most %s characters, got %s", web.Thousands(high), web.Thousands(n))
 	default:
-		return fmt.Sprintf("must have %d to %s characters, got %s", low, httpkit.Thousands(high), httpkit.Thousands(n))
+		return fmt.Sprintf("must have %d to %s characters, got %s", low, web.Thousands(high), web.Thousands(n))
 	}
 }
 

@@ -37,7 +37,7 @@ func nearestMember(unknown string, names []string) (nearest string) {
 }
 
 // partsFirst sorts names that are only similar by their edit distance behind all others. No distance is as large,
-// because httpkit.Clip shortens unknown names.
+// because web.Clip shortens unknown names.
 const partsFirst = 1000
 
 // letters returns the ASCII letters of a name in lower case.

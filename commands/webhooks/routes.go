@@ -15,13 +15,13 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // API lets partners manage their webhooks.
 type API struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Partners *auth.Partners
 	Store    *Store
@@ -43,7 +43,7 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		method, path string
 		maxBody      int64
-		handle       func(context.Context, *call) (*httpkit.Answer, error)
+		handle       func(context.Context, *call) (*web.Answer, error)
 	}{
 		{http.MethodPost, all, 32 << 10, a.create},
 		{http.MethodGet, all, 0, a.list},
@@ -55,10 +55,10 @@ func (a *API) Register(router *mux.Router) {
 	} {
 		router.Handle(route.path, a.Partners.Handle(auth.Route[*auth.Integration]{MaxBody: route.maxBody}, func(
 			ctx context.Context, in *auth.Call[*auth.Integration],
-		) (_ *httpkit.Answer, err error) {
+		) (_ *web.Answer, err error) {
 			c := &call{Call: in, integration: in.Caller.IntegrationID}
 			if route.path != all {
-				if c.id, err = httpkit.PathID(c.Request, "webhookId"); err != nil {
+				if c.id, err = web.PathID(c.Request, "webhookId"); err != nil {
 					return nil, err
 				}
 			}
@@ -105,26 +105,26 @@ func (a *API) check(address *string, t types) error {
 }
 
 // create handles POST /api/integrations/webhooks.
-func (a *API) create(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func (a *API) create(ctx context.Context, c *call) (*web.Answer, error) {
 	var body struct {
 		URL   string `json:"url"`
 		Types types  `json:"types"`
 	}
-	if err := httpkit.Decode(c.Body, &body, "types"); err != nil {
+	if err := web.Decode(c.Body, &body, "types"); err != nil {
 		return nil, err
 	}
 	if err := a.check(&body.URL, body.Types); err != nil {
 		return nil, err
 	}
 	made, secret, err := a.Store.create(ctx, c.integration, body.URL, body.Types.kinds)
-	return &httpkit.Answer{
+	return &web.Answer{
 		Status: http.StatusCreated, Location: c.Request.URL.Path + "/" + made.ID.String(),
 		Body: withSecret{made.Webhook, secret},
 	}, err
 }
 
 // list handles GET /api/integrations/webhooks.
-func (a *API) list(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func (a *API) list(ctx context.Context, c *call) (*web.Answer, error) {
 	found, err := a.Store.List(ctx, c.integration)
 	page := struct {
 		Items []Webhook `json:"items"`
@@ -132,19 +132,19 @@ func (a *API) list(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	for i := range found {
 		page.Items = append(page.Items, found[i].Webhook)
 	}
-	return &httpkit.Answer{Body: page}, err
+	return &web.Answer{Body: page}, err
 }
 
 // show handles GET /api/integrations/webhooks/{webhookId}.
-func (a *API) show(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func (a *API) show(ctx context.Context, c *call) (*web.Answer, error) {
 	found, err := a.Store.Find(ctx, c.integration, c.id)
-	return &httpkit.Answer{Body: found.Webhook}, err
+	return &web.Answer{Body: found.Webhook}, err
 }
 
 // change handles PATCH /api/integrations/webhooks/{webhookId}.
-func (a *API) change(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func (a *API) change(ctx context.Context, c *call) (*web.Answer, error) {
 	var to settingsPatch
-	if err := httpkit.Decode(c.Body, &to, "url", "types", "enabled", "since"); err != nil {
+	if err := web.Decode(c.Body, &to, "url", "types", "enabled", "since"); err != nil {
 		return nil, err
 	}
 	if err := a.check(to.URL, to.Types); err != nil {
@@ -152,28 +152,28 @@ func (a *API) change(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	}
 	var since *time.Time
 	if to.Since != nil {
-		moment, err := httpkit.ParseTime(*to.Since)
+		moment, err := web.ParseTime(*to.Since)
 		if err != nil {
 			return nil, problem.InvalidField("since", err.Error())
 		}
 		since = &moment
 	}
 	changed, err := a.Store.change(ctx, c.integration, c.id, to, since)
-	return &httpkit.Answer{Body: changed.Webhook}, err
+	return &web.Answer{Body: changed.Webhook}, err
 }
 
 // delete handles DELETE /api/integrations/webhooks/{webhookId}.
-func (a *API) delete(ctx context.Context, c *call) (*httpkit.Answer, error) {
-	return &httpkit.Answer{}, a.Store.delete(ctx, c.integration, c.id)
+func (a *API) delete(ctx context.Context, c *call) (*web.Answer, error) {
+	return &web.Answer{}, a.Store.delete(ctx, c.integration, c.id)
 }
 
 // rotate handles POST /api/integrations/webhooks/{webhookId}/rotate.
-func (a *API) rotate(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func (a *API) rotate(ctx context.Context, c *call) (*web.Answer, error) {
 	const day = 24 * 60 * 60
 	var body struct {
 		OverlapSeconds *int64 `json:"overlapSeconds"`
 	}
-	if err := httpkit.Decode(c.Body, &body, "overlapSeconds"); err != nil {
+	if err := web.Decode(c.Body, &body, "overlapSeconds"); err != nil {
 		return nil, err
 	}
 	overlap := int64(day)
@@ -183,11 +183,11 @@ func (a *API) rotate(ctx context.Context, c *call) (*httpkit.Answer, error) {
 		}
 	}
 	made, secret, err := a.Store.rotate(ctx, c.integration, c.id, time.Duration(overlap)*time.Second)
-	return &httpkit.Answer{Body: withSecret{made.Webhook, secret}}, err
+	return &web.Answer{Body: withSecret{made.Webhook, secret}}, err
 }
 
 // test handles POST /api/integrations/webhooks/{webhookId}/test: it sends a message at once and returns the outcome.
-func (a *API) test(ctx context.Context, c *call) (*httpkit.Answer, error) {
+func (a *API) test(ctx context.Context, c *call) (*web.Answer, error) {
 	address, secrets, err := a.Store.secrets(ctx, c.integration, c.id)
 	if err != nil {
 		return nil, err
@@ -203,5 +203,5 @@ func (a *API) test(ctx context.Context, c *call) (*httpkit.Answer, error) {
 	// The endpoint may take longer than ctx and the usual write deadline. A recorder in a test has no deadlines.
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(a.Now().Add(attemptTime + 5*time.Second))
 	//nolint:contextcheck // ctx may end before the endpoint must answer
-	return &httpkit.Answer{Body: a.Sender.send(c.Request.Context(), address, id, body, secrets...)}, nil
+	return &web.Answer{Body: a.Sender.send(c.Request.Context(), address, id, body, secrets...)}, nil
 }

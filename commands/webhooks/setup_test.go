@@ -27,8 +27,8 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 	"novelgate/projections"
 	"novelgate/readapi/changes"
 	"novelgate/readapi/history"
@@ -96,7 +96,7 @@ func newFixture(t *testing.T) *fixture {
 		t.Fatal(err)
 	}
 	run(t, func(ctx context.Context) { _ = runner.Run(ctx) })
-	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
+	kit := &web.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
 	d.api = &webhooks.API{
 		Kit: kit, Partners: auth.NewPartners(kit, authenticate), Store: &webhooks.Store{Pool: pool},
 		Sender: webhooks.NewSender(loopback, time.Now),

@@ -15,8 +15,8 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -31,7 +31,7 @@ func serve(t *testing.T, pool *pgxpool.Pool) verifier {
 	t.Helper()
 	router := mux.NewRouter().SkipClean(true)
 	api := &readapi.Ledger{
-		Kit:   &httpkit.Kit{Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
+		Kit:   &web.Kit{Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler)},
 		Store: ledger.NewStore(pool),
 	}
 	api.Register(router)

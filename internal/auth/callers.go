@@ -8,14 +8,14 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // Callers admits the requests of one kind of caller. All routes of a kind share one Callers, because a caller has one
 // semaphore. Create it with NewPartners or NewStaff.
 type Callers[C Caller] struct {
-	*httpkit.Kit
+	*web.Kit
 
 	// Headers sets the headers that every answer to an authenticated caller has; nil: none.
 	Headers func(h http.Header, caller C)
@@ -52,7 +52,7 @@ func (*StaffUser) refused() error { return nil }
 
 // NewPartners returns the Callers for integrations. authenticate is that of Keys.
 func NewPartners(
-	kit *httpkit.Kit, authenticate func(ctx context.Context, key string) (*Integration, error),
+	kit *web.Kit, authenticate func(ctx context.Context, key string) (*Integration, error),
 ) *Partners {
 	return &Partners{Kit: kit, authenticate: func(ctx context.Context, key string) (*Integration, error) {
 		found, err := authenticate(ctx, key)
@@ -61,7 +61,7 @@ func NewPartners(
 }
 
 // NewStaff returns the Callers for staff and auditors. The key of an integration is refused with 403.
-func NewStaff(kit *httpkit.Kit, keys interface {
+func NewStaff(kit *web.Kit, keys interface {
 	Authenticate(ctx context.Context, key string) (*Integration, error)
 	AuthenticateStaffUser(ctx context.Context, key string) (*StaffUser, error)
 },
@@ -126,7 +126,7 @@ func (c *Call[C]) StillAllowed(ctx context.Context) error {
 
 // findCaller sets Caller.
 func (c *Call[C]) findCaller(ctx context.Context) error {
-	key, err := httpkit.Bearer(c.Request.Header)
+	key, err := web.Bearer(c.Request.Header)
 	if err != nil {
 		return err
 	}
@@ -147,7 +147,7 @@ func (c *Call[C]) allowed() error {
 }
 
 // Operation executes a request. Without an answer and an error it has sent its answer itself.
-type Operation[C Caller] func(ctx context.Context, call *Call[C]) (*httpkit.Answer, error)
+type Operation[C Caller] func(ctx context.Context, call *Call[C]) (*web.Answer, error)
 
 // Handle serves a route. The checks run in this order: key (401), semaphore (429), media type (415), size (413), what
 // the caller may do (403), Idempotency-Key (400). All others are the operation's.
@@ -171,13 +171,13 @@ func (c *Callers[C]) Handle(route Route[C], operation Operation[C]) http.Handler
 		release, err := c.running.acquire(ctx, id, unknown == nil && !route.Command)
 		var keep time.Duration
 		defer func() { release(keep) }() // an operation may panic
-		var answer *httpkit.Answer
+		var answer *web.Answer
 		switch {
 		case unknown != nil:
 			err = unknown
 		case err != nil:
 			route.Headers(w.Header(), call.Caller)
-			err = problem.TooManyRequests(httpkit.RetryAfter).WithCause(err)
+			err = problem.TooManyRequests(web.RetryAfter).WithCause(err)
 		default:
 			answer, err = c.execute(ctx, call, operation)
 		}
@@ -201,7 +201,7 @@ const bodyGrace = 50 * time.Millisecond
 // they count its own permit; those of a stream must come first.
 func (c *Callers[C]) execute(
 	ctx context.Context, call *Call[C], operation Operation[C],
-) (_ *httpkit.Answer, err error) {
+) (_ *web.Answer, err error) {
 	route := call.route
 	if route.Command {
 		defer func() { route.Headers(call.Writer.Header(), call.Caller) }()
@@ -209,12 +209,12 @@ func (c *Callers[C]) execute(
 		route.Headers(call.Writer.Header(), call.Caller)
 	}
 	if sent := call.Request.Header.Get("Content-Type"); route.MediaType != "" &&
-		!httpkit.IsMediaType(sent, route.MediaType) {
+		!web.IsMediaType(sent, route.MediaType) {
 		return nil, problem.UnsupportedMediaType(route.MediaType, sent)
 	}
 	if route.MaxBody > 0 {
 		start := c.Now()
-		if call.Body, err = httpkit.ReadJSON(call.Writer, call.Request, route.MaxBody); err != nil {
+		if call.Body, err = web.ReadJSON(call.Writer, call.Request, route.MaxBody); err != nil {
 			return nil, err
 		}
 		if c.Now().Sub(start) > bodyGrace {
@@ -230,7 +230,7 @@ func (c *Callers[C]) execute(
 		return nil, err
 	}
 	if route.Command {
-		if call.Key, err = httpkit.IdempotencyKey(call.Request.Header); err != nil {
+		if call.Key, err = web.IdempotencyKey(call.Request.Header); err != nil {
 			return nil, err
 		}
 	}

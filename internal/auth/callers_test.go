@@ -19,9 +19,9 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 )
 
 type (
@@ -50,18 +50,18 @@ func (*owners) AuthenticateStaffUser(context.Context, string) (*auth.StaffUser, 
 	return nil, auth.ErrMalformed
 }
 
-func newKit(timeout time.Duration) *httpkit.Kit {
-	return &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Timeout: timeout, Now: time.Now}
+func newKit(timeout time.Duration) *web.Kit {
+	return &web.Kit{Logger: slog.New(slog.DiscardHandler), Timeout: timeout, Now: time.Now}
 }
 
 // serve returns the handler of one route.
-func serve(kit *httpkit.Kit, handler http.Handler) http.Handler {
+func serve(kit *web.Kit, handler http.Handler) http.Handler {
 	router := mux.NewRouter()
 	router.Handle("/", handler)
 	return kit.Handler(router, nil)
 }
 
-func done(context.Context, *call) (*httpkit.Answer, error) { return &httpkit.Answer{}, nil }
+func done(context.Context, *call) (*web.Answer, error) { return &web.Answer{}, nil }
 
 // send sends a request with a key, and returns the status and the problem.
 func send(t *testing.T, handler http.Handler, key string, body io.Reader) (status int, found struct {
@@ -122,7 +122,7 @@ func TestRevocationDuringASlowBody(t *testing.T) {
 				return nil
 			}
 			handler := serve(kit, auth.NewPartners(kit, o.Authenticate).Handle(route{MaxBody: 10, Allowed: allowed},
-				func(context.Context, *call) (*httpkit.Answer, error) { hasRun = true; return &httpkit.Answer{}, nil }))
+				func(context.Context, *call) (*web.Answer, error) { hasRun = true; return &web.Answer{}, nil }))
 			status, found := send(t, handler, "a", slowBody(func() { test.end(o, &isAble) }))
 			if status != test.status || hasRun != (status == http.StatusNoContent) {
 				t.Errorf("%d %+v, the operation has run: %t", status, found, hasRun)
@@ -142,8 +142,8 @@ func TestStaffRoutesRefuseOtherKeys(t *testing.T) {
 		kit := newKit(time.Minute)
 		staff := auth.NewStaff(kit, &owners{err: func(context.Context) error { return err }})
 		handler := serve(kit, staff.Handle(auth.Route[*auth.StaffUser]{},
-			func(context.Context, *auth.Call[*auth.StaffUser]) (*httpkit.Answer, error) {
-				return &httpkit.Answer{}, nil
+			func(context.Context, *auth.Call[*auth.StaffUser]) (*web.Answer, error) {
+				return &web.Answer{}, nil
 			}))
 		if status, found := send(t, handler, "key", http.NoBody); status != want {
 			t.Errorf("%v: %d %+v, want %d", err, status, found, want)
@@ -159,11 +159,11 @@ func TestAFloodOfQueriesDelaysOnlyQueriesOfItsCaller(t *testing.T) {
 	partners := auth.NewPartners(kit, o.Authenticate)
 	var running atomic.Int64
 	released := make(chan struct{})
-	query := serve(kit, partners.Handle(route{}, func(context.Context, *call) (*httpkit.Answer, error) {
+	query := serve(kit, partners.Handle(route{}, func(context.Context, *call) (*web.Answer, error) {
 		running.Add(1)
 		defer running.Add(-1)
 		<-released
-		return &httpkit.Answer{}, nil
+		return &web.Answer{}, nil
 	}))
 	command := serve(kit, partners.Handle(route{Command: true}, done))
 	var all sync.WaitGroup
@@ -234,7 +234,7 @@ func TestAPanicReturnsThePermits(t *testing.T) {
 	t.Parallel()
 	kit, o := newKit(20*time.Millisecond), &owners{}
 	handler := serve(kit, auth.NewPartners(kit, o.Authenticate).Handle(route{},
-		func(context.Context, *call) (*httpkit.Answer, error) { panic(http.ErrAbortHandler) }))
+		func(context.Context, *call) (*web.Answer, error) { panic(http.ErrAbortHandler) }))
 	for range 20 {
 		cause := func() (cause any) {
 			defer func() { cause = recover() }()

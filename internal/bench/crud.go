@@ -20,9 +20,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/request"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/title"
+	"novelgate/internal/web"
 )
 
 // peerCommand runs the peer that the service is compared with: the same comment endpoint as a plain handler over
@@ -149,7 +149,7 @@ func (p *peer) post(r *http.Request) (answer peerAnswer, err error) {
 	if _, err := io.ReadFull(r.Body, body); err != nil {
 		return answer, problem.MalformedBody("The request body ended early.").WithCause(err)
 	}
-	key, err := httpkit.IdempotencyKey(r.Header)
+	key, err := web.IdempotencyKey(r.Header)
 	if err != nil {
 		return answer, err // already a problem
 	}

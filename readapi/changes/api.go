@@ -14,14 +14,14 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 	"novelgate/readapi/history"
 )
 
 // API serves the change feed.
 type API struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Feed      *Feed
 	Partners  *auth.Partners
@@ -39,7 +39,7 @@ func (a *API) Register(router *mux.Router) {
 const streamPage = 200
 
 // changes handles GET /api/integrations/changes.
-func (a *API) changes(ctx context.Context, c *auth.Call[*auth.Integration]) (*httpkit.Answer, error) {
+func (a *API) changes(ctx context.Context, c *auth.Call[*auth.Integration]) (*web.Answer, error) {
 	requested, types, err := parse(c.Request)
 	if err != nil {
 		return nil, err
@@ -50,7 +50,7 @@ func (a *API) changes(ctx context.Context, c *auth.Call[*auth.Integration]) (*ht
 			return nil, err
 		}
 	}
-	if httpkit.AcceptsByName(c.Request, httpkit.LineMediaType) {
+	if web.AcceptsByName(c.Request, web.LineMediaType) {
 		return nil, a.stream(c.Request.Context(), c, q, requested.Follow) //nolint:contextcheck // without the time limit of a page
 	}
 	page, err := a.page(ctx, q)
@@ -65,12 +65,12 @@ func (a *API) changes(ctx context.Context, c *auth.Call[*auth.Integration]) (*ht
 	if page.More {
 		body.NextCursor = &body.Cursor
 	}
-	return &httpkit.Answer{Body: body}, nil
+	return &web.Answer{Body: body}, nil
 }
 
 // parse parses the parameters. types is nil for all types.
 func parse(r *http.Request) (requested history.Range, types []string, err error) {
-	query, err := httpkit.ReadStrictQuery(r.URL, "cursor", "types", "limit", "follow")
+	query, err := web.ReadStrictQuery(r.URL, "cursor", "types", "limit", "follow")
 	if err != nil {
 		return requested, nil, err
 	}
@@ -101,7 +101,7 @@ const streamPoll = 400 * time.Millisecond
 // stream sends one change per line, at most q.Limit (0: no limit). Without follow it ends after the newest change.
 func (a *API) stream(ctx context.Context, c *auth.Call[*auth.Integration], q Query, follow bool) error {
 	left, limited := q.Limit, q.Limit > 0
-	out := &httpkit.Lines{
+	out := &web.Lines{
 		Kit: a.Kit, Writer: c.Writer, Request: c.Request, Heartbeat: a.Heartbeat,
 		CheckKey: func() error { return c.StillAllowed(ctx) },
 	}

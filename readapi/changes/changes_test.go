@@ -27,8 +27,8 @@ import (
 	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 	"novelgate/projections"
 	"novelgate/readapi/changes"
 )
@@ -83,7 +83,7 @@ func newDeskOn(t *testing.T, url string) *desk {
 	t.Cleanup(func() { stop(); ended.Wait() })
 
 	router := mux.NewRouter()
-	kit := &httpkit.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
+	kit := &web.Kit{Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute}
 	d.api = &changes.API{
 		Kit: kit, Feed: &changes.Feed{DB: pool}, Partners: auth.NewPartners(kit, authenticate),
 		Draining: func() bool { return false },
@@ -326,7 +326,7 @@ func TestNothingIsMissedOrRepeated(t *testing.T) {
 	var got []string
 	cursor := begin.Cursor
 	for len(got) < total {
-		response := d.open(t, acme, "follow=true&cursor="+cursor, httpkit.LineMediaType)
+		response := d.open(t, acme, "follow=true&cursor="+cursor, web.LineMediaType)
 		lines := bufio.NewScanner(response.Body)
 		for left := rand.IntN(20); left >= 0 && len(got) < total && lines.Scan(); left-- {
 			var c change
@@ -343,7 +343,7 @@ func TestNothingIsMissedOrRepeated(t *testing.T) {
 	writing.Wait()
 	d.caughtUp(t)
 	var want []string
-	response := d.open(t, acme, "cursor="+begin.Cursor, httpkit.LineMediaType)
+	response := d.open(t, acme, "cursor="+begin.Cursor, web.LineMediaType)
 	text, err := io.ReadAll(response.Body)
 	response.Body.Close() //nolint:errcheck // read
 	if err != nil {

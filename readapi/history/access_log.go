@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // CLI is the role of a user of the command line.
@@ -114,7 +114,7 @@ func (a *API) listAccesses(w http.ResponseWriter, rd *readRequest) error {
 		if err != nil {
 			return nil, 0, err
 		}
-		page := httpkit.NewPage(accessLogList, entries, limit, func(e *AccessEntry) string {
+		page := web.NewPage(accessLogList, entries, limit, func(e *AccessEntry) string {
 			return strconv.FormatInt(e.ID, 10)
 		})
 		body, err := json.Marshal(page)

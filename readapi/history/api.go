@@ -13,13 +13,13 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // API serves the event history to auditors and staff. The Problems of its Kit must include Problem.
 type API struct {
-	*httpkit.Kit
+	*web.Kit
 
 	DB   database.DB    // a pool with the settings of database.Pools.General
 	Wake *eventlog.Wake // signals new events to streams that follow the log
@@ -57,7 +57,7 @@ type handler func(w http.ResponseWriter, rd *readRequest) error
 type readRequest struct {
 	*http.Request               // its context has the time limit
 	client        *http.Request // without the time limit, for streams
-	query         *httpkit.Query
+	query         *web.Query
 	access        Access
 	checkKey      func(context.Context) error
 }
@@ -66,9 +66,9 @@ type readRequest struct {
 func (a *API) serve(route string, handle handler, parameters []string) http.Handler {
 	return a.Staff.Handle(auth.Route[*auth.StaffUser]{}, func(
 		ctx context.Context, c *auth.Call[*auth.StaffUser],
-	) (_ *httpkit.Answer, err error) {
+	) (_ *web.Answer, err error) {
 		rd := &readRequest{Request: c.Request.WithContext(ctx), client: c.Request, checkKey: c.StillAllowed}
-		if rd.query, err = httpkit.ReadStrictQuery(rd.URL, parameters...); err != nil {
+		if rd.query, err = web.ReadStrictQuery(rd.URL, parameters...); err != nil {
 			return nil, err
 		}
 		sent := rd.query.All()
@@ -81,7 +81,7 @@ func (a *API) serve(route string, handle handler, parameters []string) http.Hand
 				Role: user.Role, Name: user.Name,
 				PersonID: uuid.NullUUID{UUID: user.ID, Valid: true}, KeyID: uuid.NullUUID{UUID: user.KeyID, Valid: true},
 			},
-			RequestID: httpkit.RequestID(ctx), Route: route, Parameters: sent,
+			RequestID: web.RequestID(ctx), Route: route, Parameters: sent,
 		}
 		return nil, handle(c.Writer, rd)
 	})

@@ -10,7 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // Cursor is a position in the log to read from: the number of events before it, and the batch of the last of these. The
@@ -33,7 +33,7 @@ func (c Cursor) String() string {
 	if c == (Cursor{}) {
 		return ""
 	}
-	return httpkit.EncodeCursor("", strconv.FormatInt(int64(c.Position), 10)+"#"+string(c.Batch[:]))
+	return web.EncodeCursor("", strconv.FormatInt(int64(c.Position), 10)+"#"+string(c.Batch[:]))
 }
 
 // ParseCursor parses the result of String.
@@ -41,7 +41,7 @@ func ParseCursor(text string) (Cursor, error) {
 	if text == "" {
 		return Cursor{}, nil
 	}
-	decoded, _ := httpkit.DecodeCursor("", text)
+	decoded, _ := web.DecodeCursor("", text)
 	number, batch, _ := strings.Cut(decoded, "#")
 	position, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || position < 1 || len(batch) != len(uuid.UUID{}) {

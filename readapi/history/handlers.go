@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/cloudevent"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // events handles GET /api/events, and GET /api/streams/{streamType}/{streamId}: the events of one aggregate, as a
@@ -26,7 +26,7 @@ func (a *API) events(w http.ResponseWriter, rd *readRequest) error {
 		return err
 	}
 	if text, ok := mux.Vars(rd.Request)["streamId"]; ok {
-		id, ok := httpkit.ParseID(text)
+		id, ok := web.ParseID(text)
 		if !ok {
 			return problem.NotFound()
 		}
@@ -124,7 +124,7 @@ func (a *API) lines(w http.ResponseWriter, rd *readRequest, o *options, reader *
 	}
 
 	s := &Stream{Reader: reader, Limit: o.Limit, Follow: o.Follow, Wake: a.Wake}
-	out := &httpkit.Lines{
+	out := &web.Lines{
 		Kit: a.Kit, Writer: w, Request: rd.client, WriteTimeout: a.WriteTimeout, Heartbeat: a.Heartbeat,
 		CheckKey: func() error { return rd.checkKey(rd.client.Context()) },
 	}

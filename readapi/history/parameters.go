@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"slices"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // The sizes of pages.
@@ -25,8 +25,8 @@ type Range struct {
 }
 
 // ParseRange parses the parameters cursor, limit and follow, and the Accept header.
-func ParseRange(r *http.Request, q *httpkit.Query) Range {
-	requested := Range{Lines: httpkit.AcceptsByName(r, httpkit.LineMediaType)}
+func ParseRange(r *http.Request, q *web.Query) Range {
+	requested := Range{Lines: web.AcceptsByName(r, web.LineMediaType)}
 	var err error
 	if requested.Now = q.Text("cursor") == "now"; !requested.Now {
 		if requested.Cursor, err = ParseCursor(q.Text("cursor")); err != nil {
@@ -40,7 +40,7 @@ func ParseRange(r *http.Request, q *httpkit.Query) Range {
 	}
 	if follow := q.Bool("follow"); follow != nil {
 		if requested.Follow = *follow; requested.Follow && !requested.Lines {
-			q.Refuse("follow", "needs Accept: "+httpkit.LineMediaType)
+			q.Refuse("follow", "needs Accept: "+web.LineMediaType)
 		}
 	}
 	return requested

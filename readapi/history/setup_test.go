@@ -27,9 +27,9 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
 	"novelgate/readapi/history"
 )
 
@@ -186,7 +186,7 @@ func newArchive(t *testing.T, change func(a *archive, server *http.Server)) *arc
 		Keys: auth.NewKeys(pool, time.Now), pool: pool, wake: eventlog.NewWake(),
 		staff: &staff.Staff{Pool: pool, Actor: "staff:setup", Now: time.Now},
 	}
-	kit := &httpkit.Kit{
+	kit := &web.Kit{
 		Logger: slog.New(slog.DiscardHandler), Now: time.Now, Timeout: time.Minute,
 		Problems: []func(error) *problem.Error{history.Problem},
 	}

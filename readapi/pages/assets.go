@@ -16,7 +16,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -105,5 +105,5 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document
-	httpkit.Send(w, r, mime.TypeByExtension(path.Ext(known.name)), known.content())
+	web.Send(w, r, mime.TypeByExtension(path.Ext(known.name)), known.content())
 }

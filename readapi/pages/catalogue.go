@@ -5,7 +5,7 @@ import (
 	"net/http"
 	"net/url"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -44,7 +44,7 @@ func standardSort(query url.Values) string {
 }
 
 // catalogue handles GET /novels.
-func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
+func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *web.Query) (*document, error) {
 	params, err := readapi.ParseCatalogue(q, standardSort(r.URL.Query()))
 	if err != nil {
 		return nil, err

@@ -9,7 +9,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -30,7 +30,7 @@ type discussionBody struct {
 }
 
 // discussion handles GET /novels/{slug}/discussion.
-func (p *Pages) discussion(ctx context.Context, r *http.Request, q *httpkit.Query) (*document, error) {
+func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (*document, error) {
 	params, err := readapi.ParseDiscussion(mux.Vars(r)["slug"], q)
 	if err != nil {
 		return nil, err

@@ -11,7 +11,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -149,7 +149,7 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 
 // xml serves the XML document that read returns.
 func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
-	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
+	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (web.RenderFunc, error) {
 		document, err := read(ctx, r)
 		if err != nil {
 			return nil, err
@@ -168,6 +168,6 @@ func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.R
 // robots handles GET /robots.txt.
 func (p *Pages) robots(w http.ResponseWriter, r *http.Request) {
 	base := p.Addresses.Base()
-	httpkit.Send(w, r, "text/plain; charset=utf-8", []byte("User-agent: *\nDisallow: "+base+"/api/\nAllow: "+base+"/\n\n"+
+	web.Send(w, r, "text/plain; charset=utf-8", []byte("User-agent: *\nDisallow: "+base+"/api/\nAllow: "+base+"/\n\n"+
 		"Sitemap: "+p.Addresses.Start()+"sitemap.xml\n"))
 }

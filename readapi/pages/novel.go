@@ -6,7 +6,7 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -29,7 +29,7 @@ type bar struct {
 const newestComments = 3
 
 // novel handles GET /novels/{slug}.
-func (p *Pages) novel(ctx context.Context, r *http.Request, _ *httpkit.Query) (*document, error) {
+func (p *Pages) novel(ctx context.Context, r *http.Request, _ *web.Query) (*document, error) {
 	found, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"])
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (p *Pages) novel(ctx context.Context, r *http.Request, _ *httpkit.Query) (*
 	}
 	for _, c := range chapters {
 		body.Chapters = append(body.Chapters, bar{
-			chapterName(c.Number), withParameter(body.DiscussionPath, nil, "chapter", c.Number), httpkit.Thousands(c.Posts),
+			chapterName(c.Number), withParameter(body.DiscussionPath, nil, "chapter", c.Number), web.Thousands(c.Posts),
 			max(1, 100*c.Posts/most),
 		})
 	}

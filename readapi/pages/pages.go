@@ -20,17 +20,17 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
 // Pages serves the pages. The Problems of its Kit must include readapi.Problem.
 type Pages struct {
-	*httpkit.Kit
+	*web.Kit
 
 	Reader    *readapi.Reader
-	Addresses httpkit.Addresses
+	Addresses web.Addresses
 	Site      Site
 }
 
@@ -79,10 +79,10 @@ func (p *Pages) setPolicies(h http.Header) {
 
 // handler serves a page with query parameters.
 func (p *Pages) handler(
-	read func(ctx context.Context, r *http.Request, parameters *httpkit.Query) (*document, error),
+	read func(ctx context.Context, r *http.Request, parameters *web.Query) (*document, error),
 ) http.Handler {
 	page := p.page(func(ctx context.Context, r *http.Request) (*document, error) {
-		parameters, err := httpkit.ReadQuery(r.URL)
+		parameters, err := web.ReadQuery(r.URL)
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +109,7 @@ const htmlType = "text/html; charset=utf-8"
 
 // page serves the page that read returns.
 func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
-	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (httpkit.RenderFunc, error) {
+	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (web.RenderFunc, error) {
 		d, err := read(ctx, r)
 		if err != nil {
 			return nil, err
@@ -124,7 +124,7 @@ func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document,
 
 // refuse sends an error page.
 func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
-	refused, requestID := p.Report(r, err), httpkit.RequestID(r.Context())
+	refused, requestID := p.Report(r, err), web.RequestID(r.Context())
 	heading := cmp.Or(map[problem.Code]string{
 		problem.CodeNotFound: "Not found", problem.CodeGone: "Removed",
 		problem.CodeInvalidRequest: "This address is not right",
@@ -231,5 +231,5 @@ func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {
 	if p.Site.Accent != "" {
 		body = ":root { --accent: " + p.Site.Accent + "; }\n"
 	}
-	httpkit.Send(w, r, "text/css; charset=utf-8", []byte(body))
+	web.Send(w, r, "text/css; charset=utf-8", []byte(body))
 }

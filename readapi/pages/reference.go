@@ -13,7 +13,7 @@ import (
 
 	"novelgate/client"
 	"novelgate/docs"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -39,7 +39,7 @@ func (p *Pages) reference() http.Handler {
 	return p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p.setPolicies(w.Header())
 		w.Header().Set("Content-Security-Policy", referencePolicy)
-		httpkit.Send(w, r, htmlType, page.Bytes())
+		web.Send(w, r, htmlType, page.Bytes())
 	}), p.refuse)
 }
 
@@ -66,7 +66,7 @@ func (p *Pages) download() http.Handler {
 		if path.Ext(name) == ".zip" {
 			contentType = "application/zip"
 		}
-		httpkit.Send(w, r, contentType, body)
+		web.Send(w, r, contentType, body)
 	}), p.refuse)
 }
 

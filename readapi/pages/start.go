@@ -4,7 +4,7 @@ import (
 	"context"
 	"net/http"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -14,7 +14,7 @@ func (p *Pages) start() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept")
 		// Browsers ask for HTML, most other programs for anything; those that ask for JSON only get a problem.
-		if r.Header.Get("Accept") != "" && !httpkit.AcceptsByName(r, "text/html") && !httpkit.AcceptsByName(r, "*/*") {
+		if r.Header.Get("Accept") != "" && !web.AcceptsByName(r, "text/html") && !web.AcceptsByName(r, "*/*") {
 			p.NotFound(w, r)
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"novelgate/aggregates/novel"
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -179,5 +179,5 @@ func count(n int, thing string) string {
 	default:
 		thing += "s"
 	}
-	return httpkit.Thousands(n) + " " + thing
+	return web.Thousands(n) + " " + thing
 }

@@ -1,4 +1,4 @@
-package httpkit_test
+package web_test
 
 import (
 	"bytes"
@@ -11,8 +11,8 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 func TestMediaTypes(t *testing.T) {
@@ -27,7 +27,7 @@ func TestMediaTypes(t *testing.T) {
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
 		r.Header.Set("Content-Type", sent)
-		_, err := httpkit.ReadJSON(httptest.NewRecorder(), r, 100)
+		_, err := web.ReadJSON(httptest.NewRecorder(), r, 100)
 		if taken && err != nil || !taken && !errors.Is(err, problem.UnsupportedMediaType("", "")) {
 			t.Errorf("%q: %v", sent, err)
 		}
@@ -44,7 +44,7 @@ func TestBearer(t *testing.T) {
 		},
 	} {
 		for _, sent := range headers {
-			got, err := httpkit.Bearer(http.Header{"Authorization": sent})
+			got, err := web.Bearer(http.Header{"Authorization": sent})
 			if key == "refused" && !errors.Is(err, problem.Unauthorized("")) || key != "refused" && (err != nil || got != key) {
 				t.Errorf("%q: %q, %v", sent, got, err)
 			}
@@ -68,8 +68,8 @@ func TestRequestID(t *testing.T) {
 		w := httptest.NewRecorder()
 		var inside string
 		router := mux.NewRouter()
-		router.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { inside = httpkit.RequestID(r.Context()) })
-		new(httpkit.Kit).Handler(router, nil).ServeHTTP(w, r)
+		router.HandleFunc("/", func(_ http.ResponseWriter, r *http.Request) { inside = web.RequestID(r.Context()) })
+		new(web.Kit).Handler(router, nil).ServeHTTP(w, r)
 		id := w.Header().Get("X-Request-Id")
 		if id != inside || kept != (id == sent) || seen[id] {
 			t.Errorf("%q became %q, and %q for the handlers", sent, id, inside)

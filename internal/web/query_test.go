@@ -1,4 +1,4 @@
-package httpkit_test
+package web_test
 
 import (
 	"errors"
@@ -7,8 +7,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // TestQuery refuses ambiguous parameters by name.
@@ -27,7 +27,7 @@ func TestQuery(t *testing.T) {
 		"c=1&a=%ff&b=1&b=%00": {nil, []string{"a", "b", "c"}},
 		"%ff=1":               {nil, []string{"?"}},
 	} {
-		got, err := httpkit.ReadStrictQuery(&url.URL{RawQuery: query}, "a", "b")
+		got, err := web.ReadStrictQuery(&url.URL{RawQuery: query}, "a", "b")
 		var wrong []string
 		if refused := new(problem.Error); errors.As(err, &refused) {
 			for _, field := range refused.Fields {
@@ -44,7 +44,7 @@ func TestQuery(t *testing.T) {
 			t.Errorf("%q: (-want +got):\n%s", query, diff)
 		}
 	}
-	if got, err := httpkit.ReadQuery(&url.URL{RawQuery: "c=1"}); err != nil || got.Text("c") != "1" {
+	if got, err := web.ReadQuery(&url.URL{RawQuery: "c=1"}); err != nil || got.Text("c") != "1" {
 		t.Errorf("whatever there is: %v, %v", got, err)
 	}
 }

@@ -1,4 +1,4 @@
-package httpkit_test
+package web_test
 
 import (
 	"errors"
@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 func header(values ...string) http.Header {
@@ -34,7 +34,7 @@ func TestIdempotencyKey(t *testing.T) {
 		`"` + strings.Repeat("k", 255) + `"`:  strings.Repeat("k", 255),
 		`"` + strings.Repeat(`\\`, 255) + `"`: strings.Repeat(`\`, 255),
 	} {
-		got, err := httpkit.IdempotencyKey(header(value))
+		got, err := web.IdempotencyKey(header(value))
 		if err != nil || got != want {
 			t.Errorf("%q: %q, %v, want %q", value, got, err, want)
 		}
@@ -64,7 +64,7 @@ func TestIdempotencyKey(t *testing.T) {
 		"escape of the last":    header(`"a\"`),
 		"escape before the end": header(`"\`),
 	} {
-		got, err := httpkit.IdempotencyKey(h)
+		got, err := web.IdempotencyKey(h)
 		if err == nil {
 			t.Errorf("%s: accepted as %q", name, got)
 			continue
@@ -80,7 +80,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		key, err := httpkit.IdempotencyKey(header(value))
+		key, err := web.IdempotencyKey(header(value))
 		if err != nil {
 			if !errors.Is(err, problem.InvalidIdempotencyKey("")) {
 				t.Errorf("%q: %v", value, err)
@@ -93,7 +93,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 			t.Errorf("%q gives %q", value, key)
 		}
 		quoted := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(key) + `"`
-		if again, err := httpkit.IdempotencyKey(header(quoted)); err != nil || again != key {
+		if again, err := web.IdempotencyKey(header(quoted)); err != nil || again != key {
 			t.Errorf("%q is %q, but quoted %q, %v", value, key, again, err)
 		}
 	})

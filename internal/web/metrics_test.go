@@ -1,4 +1,4 @@
-package httpkit_test
+package web_test
 
 import (
 	"net/http"
@@ -9,11 +9,11 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/prometheus/client_golang/prometheus"
 
-	"novelgate/internal/httpkit"
+	"novelgate/internal/web"
 )
 
 // series returns the counters by name and labels.
-func series(t testing.TB, metrics *httpkit.Metrics) map[string]float64 {
+func series(t testing.TB, metrics *web.Metrics) map[string]float64 {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(metrics)
@@ -40,8 +40,8 @@ func series(t testing.TB, metrics *httpkit.Metrics) map[string]float64 {
 // the server.
 func TestBrokenAnswersAreCounted(t *testing.T) {
 	t.Parallel()
-	metrics := httpkit.NewMetrics()
-	kit := &httpkit.Kit{Metrics: metrics}
+	metrics := web.NewMetrics()
+	kit := &web.Kit{Metrics: metrics}
 	router := mux.NewRouter()
 	router.HandleFunc("/stream", func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusOK)
@@ -67,8 +67,8 @@ func TestBrokenAnswersAreCounted(t *testing.T) {
 // TestStreamsAreNotTimed: the duration of a stream depends on the client.
 func TestStreamsAreNotTimed(t *testing.T) {
 	t.Parallel()
-	metrics := httpkit.NewMetrics()
-	kit := &httpkit.Kit{Metrics: metrics}
+	metrics := web.NewMetrics()
+	kit := &web.Kit{Metrics: metrics}
 	router := mux.NewRouter()
 	router.HandleFunc("/events", func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {

@@ -1,10 +1,10 @@
-// Package httpkit is the way of a request from the socket to its operation and back, for all routes: one wrapper
+// Package web is the way of a request from the socket to its operation and back, for all routes: one wrapper
 // ([Kit.Handler]: request id, metrics, panics, route), strict bodies and parameters, cursors, answers and problems.
 // Package auth adds the callers with a key. The packages with routes add operations and the meaning of their errors.
 //
 // An operation returns an error or an answer. [Kit.Fail] turns an error into an answer and, if the service is at fault,
 // a line of the log.
-package httpkit
+package web
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package httpkit
+package web
 
 import (
 	"encoding/base64"

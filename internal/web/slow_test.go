@@ -1,4 +1,4 @@
-package httpkit_test
+package web_test
 
 import (
 	"bufio"
@@ -11,8 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"novelgate/internal/httpkit"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // TestSlowBody: a body that does not arrive in time is retryable; one that ends early or has a malformed chunk is not.
@@ -20,7 +20,7 @@ func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	serve := func(bodyTime time.Duration) *httptest.Server {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			_, err := httpkit.ReadJSON(w, r, 1000)
+			_, err := web.ReadJSON(w, r, 1000)
 			problem.Write(w, "r", err)
 		}))
 		server.Config.ReadHeaderTimeout, server.Config.ReadTimeout = time.Minute, bodyTime
