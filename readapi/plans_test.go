@@ -178,9 +178,10 @@ func TestSearchProbesAnIndex(t *testing.T) {
 		"half a title": {readapi.CatalogueParams{Text: "Ook 69"}, 24}, "an author and a title": {
 			readapi.CatalogueParams{Text: "1399 verne Ida"}, 1,
 		},
-		"a character":    {readapi.CatalogueParams{Text: "夢"}, 1400},
-		"two characters": {readapi.CatalogueParams{Text: "樓夢"}, 1400},
-		"no title":       {readapi.CatalogueParams{Text: "夢樓"}, 0}, "frequent pairs": {readapi.CatalogueParams{Text: "bok"}, 0},
+		"a character":      {readapi.CatalogueParams{Text: "夢"}, 1400},
+		"two characters":   {readapi.CatalogueParams{Text: "樓夢"}, 1400},
+		"no title":         {readapi.CatalogueParams{Text: "夢樓"}, 0},
+		"frequent pairs":   {readapi.CatalogueParams{Text: "bok"}, 0},
 		"a genre":          {readapi.CatalogueParams{Genre: "Of 5"}, 156},
 		"a frequent genre": {readapi.CatalogueParams{Genre: "All"}, 1400},
 		"no genre":         {readapi.CatalogueParams{Genre: "all"}, 0},
