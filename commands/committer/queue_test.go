@@ -52,7 +52,8 @@ func TestLinesHaveTheirOwnLimit(t *testing.T) {
 	r, p := setup(t)
 	p.LinesPerMinute, p.PostsPerMinute, p.NovelsPerMinute = 4, 1, 1
 	for n, command := range []*committer.Command{
-		p.novel("n", "Title", novel.Fields{}), p.novel("n", "Title", novel.Fields{}), p.post("1", "Other"), p.post("1", "Other"),
+		p.novel("n", "Title", novel.Fields{}), p.novel("n", "Title", novel.Fields{}),
+		p.post("1", "Other"), p.post("1", "Other"),
 	} {
 		if a := r.submit(t.Context(), line(command)); a.err != nil {
 			t.Errorf("line %d: %v", n, a.err)

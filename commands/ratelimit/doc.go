@@ -3,9 +3,9 @@
 //
 // # Exact
 //
-// A permit counts for 60 seconds on the clock of the database. Who grants permits holds a lock that orders all grants of
-// the window: the committer that of the log, because the permits are read, granted and stored in the transaction of the
-// commands. A grant of a transaction that fails is not stored.
+// A permit counts for 60 seconds on the clock of the database. Who grants permits holds a lock that orders all grants
+// of the window: the committer that of the log, because the permits are read, granted and stored in the transaction of
+// the commands. A grant of a transaction that fails is not stored.
 //
 // A grant is a row with the running total of its window. So the permits of a minute are the difference of two rows, the
 // last one and the first one of that minute, however many there are, and no row is ever updated.

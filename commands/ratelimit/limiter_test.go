@@ -40,8 +40,8 @@ func TestReplicasThatRaceGrantTheLimitExactly(t *testing.T) {
 // instant is the resolution of the database's clock.
 const instant = time.Microsecond
 
-// TestWindowSlides: whatever is taken, in either way and by any replica, no 60 seconds of the table have more permits than
-// the limit; what is refused would have been too much; and RetryAfter and Reset are exact.
+// TestWindowSlides: whatever is taken, in either way and by any replica, no 60 seconds of the table have more permits
+// than the limit; what is refused would have been too much; and RetryAfter and Reset are exact.
 func TestWindowSlides(t *testing.T) {
 	t.Parallel()
 	f := setup(t)
@@ -77,10 +77,11 @@ func TestWindowSlides(t *testing.T) {
 				if d.Granted == wanted {
 					continue
 				}
-				if early, late := used(before.Add(d.RetryAfter-instant)), used(after.Add(d.RetryAfter)); early < limit || late >= limit {
+				early, late := used(before.Add(d.RetryAfter-instant)), used(after.Add(d.RetryAfter))
+				if early < limit || late >= limit {
 					r.Fatalf("retry after %s: %d permits are used shortly before, and %d then", d.RetryAfter, early, late)
 				}
-				if early, late := used(before.Add(s.Reset-instant)), used(after.Add(s.Reset)); early == 0 || late != 0 {
+				if early, late = used(before.Add(s.Reset-instant)), used(after.Add(s.Reset)); early == 0 || late != 0 {
 					r.Fatalf("reset after %s: %d permits are used shortly before, and %d then", s.Reset, early, late)
 				}
 			}
@@ -118,8 +119,8 @@ func TestLimitOfZeroGrantsNothing(t *testing.T) {
 	}
 }
 
-// TestWindowsAreApart takes permits of several windows in one transaction, and each has a limit of its own. The takes of
-// one transaction share what is free.
+// TestWindowsAreApart takes permits of several windows in one transaction, and each has a limit of its own. The takes
+// of one transaction share what is free.
 func TestWindowsAreApart(t *testing.T) {
 	t.Parallel()
 	f := setup(t)

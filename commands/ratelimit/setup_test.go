@@ -70,7 +70,8 @@ const lockSQL = `SELECT pg_advisory_xact_lock(1)`
 // take takes up to n permits, as many as are free. It may be called from any goroutine.
 func (f *fixture) take(t testing.TB, replica, limit, n int) (d ratelimit.Decision) {
 	t.Helper()
-	f.transaction(t, replica, true, func(grants *ratelimit.Grants) { d = grants.Take(f.key, n) }, map[ratelimit.Key]int{f.key: limit})
+	f.transaction(t, replica, true, func(grants *ratelimit.Grants) { d = grants.Take(f.key, n) },
+		map[ratelimit.Key]int{f.key: limit})
 	if d.Granted < 0 || d.Granted > n || d.Limit != limit || d.Remaining < 0 || d.Remaining > limit ||
 		(d.Granted < n) != (d.RetryAfter > 0) {
 		t.Errorf("take %d of %d: contradictory decision %+v", n, limit, d)

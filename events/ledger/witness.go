@@ -118,7 +118,8 @@ func (w *Witness) Run(ctx context.Context) {
 		case err == nil:
 			wait = w.Interval
 		case refused:
-			logger.ErrorContext(ctx, "A witness does not cosign the ledger any more: the database was set back, or is another one")
+			logger.ErrorContext(ctx,
+				"A witness does not cosign the ledger any more: the database was set back, or is another one")
 		default:
 			logger.WarnContext(ctx, "A witness did not cosign; trying again")
 		}

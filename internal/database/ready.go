@@ -20,8 +20,8 @@ func FullServer(err error) (refused *pgconn.PgError, ok bool) {
 }
 
 // FullAdvice says what to do about a server without a free connection.
-var FullAdvice = fmt.Sprintf("each replica of the service uses up to %d: raise max_connections, or the connection limit "+
-	"of the role or the database; `novelgate doctor` counts connections, as a superuser also on a full server", Connections)
+var FullAdvice = fmt.Sprintf("each replica of the service uses up to %d: raise max_connections, or the connection "+
+	"limit of the role or the database; `novelgate doctor` counts connections, as a superuser also on a full server", Connections)
 
 // Results of a probe, besides ErrOldPrimary, ErrStandby and ErrReadOnly. ErrNoAnswer stands for any other error.
 var (

@@ -142,8 +142,8 @@ func TestEmbeddedServerKilledAlone(t *testing.T) {
 	wantPostgresLogClean(t, dir)
 }
 
-// TestEmbeddedServerIsFound runs staff commands beside the owner of the embedded database, and a second service, which is
-// refused.
+// TestEmbeddedServerIsFound runs staff commands beside the owner of the embedded database, and a second service, which
+// is refused.
 func TestEmbeddedServerIsFound(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)

@@ -59,8 +59,8 @@ BEGIN
 END $$;
 CREATE TRIGGER want_waiting AFTER INSERT ON public.events FOR EACH STATEMENT EXECUTE FUNCTION public.want_waiting()`
 
-var fullAdvice = fmt.Sprintf("each replica of the service uses up to %d: raise max_connections, or the connection limit of "+
-	"the role or the database; `novelgate doctor` counts connections, as a superuser also on a full server", database.Connections)
+var fullAdvice = fmt.Sprintf("each replica of the service uses up to %d: raise max_connections, or the connection "+
+	"limit of the role or the database; `novelgate doctor` counts connections, as a superuser also on a full server", database.Connections)
 
 // variants are set up on one server.
 var variants = map[string]variant{

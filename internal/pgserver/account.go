@@ -88,7 +88,7 @@ func (a account) credential() *syscall.Credential {
 // command returns a command that runs a program in dir as the account. The end of ctx interrupts it, so that it cleans
 // up.
 func (a account) command(ctx context.Context, dir, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...)
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // PostgreSQL's programs
 	cmd.Dir = dir
 	cmd.Env = []string{"LC_ALL=C", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	for _, name := range []string{"LD_LIBRARY_PATH", "TMPDIR"} {

@@ -29,7 +29,8 @@ func TestAsOrdinaryUser(t *testing.T) {
 	if err := os.Chown(home, nobody, nobody); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.CommandContext(t.Context(), binary, "-test.run=^(TestLife|TestKilledOwner|TestKilledServerWithABusyBackend)$")
+	cmd := exec.CommandContext(t.Context(), binary,
+		"-test.run=^(TestLife|TestKilledOwner|TestKilledServerWithABusyBackend)$")
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), "HOME="+home, "TMPDIR=", "XDG_DATA_HOME=", "XDG_CACHE_HOME=")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}

@@ -70,8 +70,8 @@ func Programs(ctx context.Context, tools ...string) (dir string, as *syscall.Cre
 	return bin.dir, account.credential(), err
 }
 
-// find returns programs of major version want, or of any supported version if want is 0: installed ones, otherwise those
-// that npm installs into the cache.
+// find returns programs of major version want, or of any supported version if want is 0: installed ones, otherwise
+// those that npm installs into the cache.
 func (f finder) find(ctx context.Context, want int) (binaries, error) {
 	bin, unusable := f.installed(ctx, want)
 	if unusable == nil || ctx.Err() != nil || f.getenv("PG_BINDIR") != "" {

@@ -55,9 +55,9 @@ func DiskFree(dataDir string) uint64 {
 // settings returns the settings of the server: no network, logs of a week, and what depends on the machine.
 //
 // Identifiers are spread evenly over the indexes, so most appends touch pages that were not used recently. Pages that
-// do not fit in shared_buffers are written and read repeatedly, so they are an eighth of the memory. The first change of
-// a page after a checkpoint writes the whole page to the WAL, so checkpoints are rare: the WAL has a sixteenth of the
-// disk. See docs/architecture.md.
+// do not fit in shared_buffers are written and read repeatedly, so they are an eighth of the memory. The first change
+// of a page after a checkpoint writes the whole page to the WAL, so checkpoints are rare: the WAL has a sixteenth of
+// the disk. See docs/architecture.md.
 func (s *Server) settings(ctx context.Context) map[string]string {
 	const mebibyte = 1 << 20
 	megabytes := func(bytes, least, most uint64) string {

