@@ -53,8 +53,8 @@ type serveCommand struct {
 	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
-	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal, sign or publish the ledger."`
-	PauseLedger           bool `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal, sign or publish the ledger in this process."`
+	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal or sign the ledger."`
+	PauseLedger           bool `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal or sign the ledger in this process."`
 
 	Ledger   LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay    RelayFlags  `embed:""`

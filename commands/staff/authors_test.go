@@ -321,20 +321,25 @@ func show(b *bool) any {
 // wait for the lock may have.
 func TestDecisionsNeedOneConnection(t *testing.T) {
 	t.Parallel()
-	s := setup(t)
-	name := staff.AuthorName{IntegrationID: newIntegration(t, s, "partner"), ExternalUUID: "u"}
-	config := s.Pool.Config()
+	l := setupLive(t)
+	recorded := l.comments(l.name, "key", 1)
+	appendAll(t, l.Staff, recorded...)
+	id := recorded[0].StreamID
+	config := l.Pool.Config()
 	config.MaxConns = 1
-	s.Pool = testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
-	t.Cleanup(s.Pool.Close)
+	one := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
+	t.Cleanup(one.Close)
+	s := &staff.Staff{Pool: one, Actor: "staff:test", Now: l.Now}
 	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
 	defer cancel()
-	for what, decide := range map[string]func() (staff.Author, error){
-		"block": func() (staff.Author, error) { return s.BlockAuthor(ctx, name, "spam") },
-		"hide":  func() (staff.Author, error) { return s.HideAuthorPosts(ctx, name, "spam") },
+	for _, decide := range []func() error{
+		func() error { return second(s.BlockAuthor(ctx, l.name, "spam")) },
+		func() error { return second(s.HideAuthorPosts(ctx, l.name, "spam")) },
+		func() error { return second(s.HidePost(ctx, id, "spam")) },
+		func() error { return second(s.RestorePost(ctx, id, "not spam")) },
 	} {
-		if _, err := decide(); err != nil {
-			t.Errorf("%s: %v", what, err)
+		if err := decide(); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"novelgate/aggregates/post"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/database"
 )
 
 // Post is a comment as staff see it, hidden or not.
@@ -42,13 +43,14 @@ type PostAuthor struct {
 
 // HidePost hides a post from readers.
 func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason, func(p post.Post) (events.Event, error) { return p.Hide(reason) })
+	return s.moderatePost(ctx, id, reason,
+		func(_ database.Querier, p post.Post) (events.Event, error) { return p.Hide(reason) })
 }
 
 // RestorePost makes a post visible again, also one that was hidden with all posts of its author.
 func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
-	return s.moderatePost(ctx, id, reason, func(p post.Post) (events.Event, error) {
-		by, err := s.authorOf(ctx, p)
+	return s.moderatePost(ctx, id, reason, func(db database.Querier, p post.Post) (events.Event, error) {
+		by, err := authorOf(ctx, db, p)
 		if err != nil {
 			return nil, err
 		}
@@ -57,17 +59,23 @@ func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (P
 }
 
 func (s *Staff) moderatePost(
-	ctx context.Context, id uuid.UUID, reason string, decide func(post.Post) (events.Event, error),
+	ctx context.Context, id uuid.UUID, reason string, decide func(database.Querier, post.Post) (events.Event, error),
 ) (Post, error) {
 	if err := requireReason(reason); err != nil {
 		return Post{}, err
 	}
-	err := decideOn(ctx, s, stream{events.PostStream, id}, post.Fold, func(p post.Post) ([]events.Event, error) {
-		if !p.Exists() {
-			return nil, post.ErrNotFound
+	err := s.execute(ctx, stream{events.PostStream, id}, func(db database.Querier) (int, []events.Event, error) {
+		history, err := eventlog.ReadStream(ctx, db, events.PostStream, id, 0)
+		if err != nil {
+			return 0, nil, err
 		}
-		return asList(decide(p))
-	})
+		p := post.Fold(history)
+		if !p.Exists() {
+			return 0, nil, post.ErrNotFound
+		}
+		decided, err := asList(decide(db, p))
+		return len(history), decided, err
+	}, nil)
 	if err != nil {
 		return Post{}, err
 	}
@@ -84,7 +92,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if !p.Exists() {
 		return Post{}, post.ErrNotFound
 	}
-	by, err := s.authorOf(ctx, p)
+	by, err := authorOf(ctx, s.Pool, p)
 	if err != nil {
 		return Post{}, err
 	}
@@ -111,12 +119,12 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 }
 
 // authorOf returns the author of a post with the staff decisions about them, or the zero Author after erasure.
-func (s *Staff) authorOf(ctx context.Context, p post.Post) (author.Author, error) {
+func authorOf(ctx context.Context, db database.Querier, p post.Post) (author.Author, error) {
 	id, ok := p.AuthorID()
 	if !ok {
 		return author.Author{}, nil
 	}
-	history, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, id, 0)
+	history, err := eventlog.ReadStream(ctx, db, events.AuthorStream, id, 0)
 	if err != nil {
 		return author.Author{}, err
 	}

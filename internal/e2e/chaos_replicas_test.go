@@ -104,7 +104,7 @@ func competed(replicas ...*Service) bool {
 }
 
 // TestReplicasRace sends hundreds of commands to two replicas at once: the same keys, on new titles and on shared ones,
-// until the replicas have conflicted.
+// until the replicas have met at a checkpoint.
 func TestReplicasRace(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil)
@@ -115,7 +115,7 @@ func TestReplicasRace(t *testing.T) {
 	const pairs = 600
 	began := time.Now()
 	met := func() bool {
-		return time.Since(began) > patience || competed(replicas[:]...) && conflicts(t, replicas) != [2]string{"0", "0"}
+		return time.Since(began) > patience || competed(replicas[:]...)
 	}
 	for sender := range 12 {
 		l.all.Go(func() {
@@ -143,20 +143,11 @@ func TestReplicasRace(t *testing.T) {
 	seen := l.book.reconcile(t, l.Partner, replicas[1], database.url())
 	count := wantSoundLog(t, database.url())
 	moves := wantChain()
-	if !competed(replicas[:]...) || conflicts(t, replicas) == [2]string{"0", "0"} {
-		t.Error("no replica has met the other one at a checkpoint, or at a title: this test has shown nothing")
+	if !competed(replicas[:]...) {
+		t.Error("no replica has met the other one at a checkpoint: this test has shown nothing")
 	}
-	t.Logf("%d pairs, all once; %d events; %d moves of checkpoints; conflicts %v; answers %v", seen.acknowledged, count,
-		moves, conflicts(t, replicas), l.book.statuses)
-}
-
-// conflicts returns the number of batches of each replica that conflicted with the other one.
-func conflicts(t testing.TB, replicas [2]*Service) (found [2]string) {
-	t.Helper()
-	for i, r := range replicas {
-		found[i] = metric(r.metrics(t), "novelgate_committer_conflicts_total")
-	}
-	return found
+	t.Logf("%d pairs, all once; %d events; %d moves of checkpoints; answers %v", seen.acknowledged, count, moves,
+		l.book.statuses)
 }
 
 // wantOneThreadPerNovel checks that all comments on a title have the same thread, and all upserts the same novel.

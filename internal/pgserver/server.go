@@ -109,7 +109,14 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 		cfg.Logger.WarnContext(ctx, "the data is below a temporary directory, which the system may empty: choose another "+
 			"one with --data-dir", slog.String("directory", s.dir))
 	}
-	s.lock, err = osfile.Lock(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
+	// A program that the owner had begun to start has the lock until it executes, also if the owner has ended.
+	for tries := 0; ; tries++ {
+		s.lock, err = osfile.Lock(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
+		if tries == 10 || !errors.Is(err, osfile.ErrLocked) {
+			break
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
 	switch {
 	case errors.Is(err, osfile.ErrLocked):
 		return nil, fmt.Errorf("%w: %s", ErrInUse, s.dir)
