@@ -24,6 +24,8 @@ func TestRestoredElsewhere(t *testing.T) {
 			return now
 		},
 		"from a copy of the files": func(t *testing.T, old *server) *server {
+			// Projections do not wait for the disk. This commit does, so all before it is there, too.
+			execute(t, old.url(), `SELECT pg_current_xact_id()`)
 			old.crash(t)
 			now := copyServer(t, old)
 			old.start(t)
