@@ -19,7 +19,13 @@ func TestReservePort(t *testing.T) {
 		t.Errorf("before a server listens: %v", err)
 	}
 	for range 3 {
-		listener := testdb.Must((&net.ListenConfig{}).Listen(t.Context(), "tcp", address))(t)
+		var listener net.Listener
+		// A process that another test forks has the last listener until it executes its program.
+		testdb.Eventually(t, "a server listens at the port", func() (ok bool) {
+			var err error
+			listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
+			return err == nil
+		})
 		client := testdb.Must(dial())(t)
 		server := testdb.Must(listener.Accept())(t)
 		if err := errors.Join(listener.Close(), server.Close(), client.Close()); err != nil {
