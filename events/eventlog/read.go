@@ -12,10 +12,9 @@ import (
 	"novelgate/internal/database"
 )
 
-// readStreamSQL reads one aggregate. $1: stream, $2: its type, $3: version to start after, $4: maximum number of
-// events, NULL for all.
+// readStreamSQL reads one aggregate. $1: stream, $2: its type, $3: version to start after.
 const readStreamSQL = `SELECT ` + Columns + `
-FROM events WHERE ` + streamOfTypeSQL + ` AND stream_version > $3 ORDER BY stream_version LIMIT $4`
+FROM events WHERE ` + streamOfTypeSQL + ` AND stream_version > $3 ORDER BY stream_version`
 
 // readLatestSQL reads the end of one aggregate, latest first. $1: stream, $2: its type, $3: maximum number of events.
 const readLatestSQL = `SELECT ` + Columns + `
@@ -30,14 +29,7 @@ const streamOfTypeSQL = `stream_id = $1 AND (SELECT f.stream_type FROM events f 
 func ReadStream(
 	ctx context.Context, q database.Querier, streamType string, id uuid.UUID, afterVersion int,
 ) ([]events.Recorded, error) {
-	return readStream(ctx, q, readStreamSQL, streamType, id, afterVersion, nil)
-}
-
-// ReadStreamStart returns the first events of a stream, up to limit.
-func ReadStreamStart(
-	ctx context.Context, q database.Querier, streamType string, id uuid.UUID, limit int,
-) ([]events.Recorded, error) {
-	return readStream(ctx, q, readStreamSQL, streamType, id, 0, limit)
+	return readStream(ctx, q, readStreamSQL, streamType, id, afterVersion)
 }
 
 // ReadStreamEnd returns the latest events of a stream, up to limit, oldest first.

@@ -68,16 +68,16 @@ func TestReadStreamInPart(t *testing.T) {
 	}
 	one := uuid.UUID{1}
 	for name, tc := range map[string]struct{ got, want []int }{
-		"start": {
-			versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 2)), []int{1, 2},
+		"all": {
+			versions(eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, one, 0)), []int{1, 2, 3, 4, 5},
 		},
 		"more than all": {
-			versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.NovelStream, one, 9)), []int{1, 2, 3, 4, 5},
+			versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 9)), []int{1, 2, 3, 4, 5},
 		},
 		"end": {
 			versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 2)), []int{4, 5},
 		},
-		"of another kind":  {versions(eventlog.ReadStreamStart(t.Context(), log.pool, events.PostStream, one, 2)), nil},
+		"of another kind":  {versions(eventlog.ReadStream(t.Context(), log.pool, events.PostStream, one, 0)), nil},
 		"end of that kind": {versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.PostStream, one, 2)), nil},
 	} {
 		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
