@@ -11,6 +11,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/uuid"
+
+	"novelgate/internal/title"
 )
 
 // maxName is the longest name of a principal, in characters.
@@ -54,12 +56,13 @@ func checkExpiry(issued time.Time, expires *time.Time) error {
 	return nil
 }
 
-// cleanName trims a name. It refuses an empty name, a long one, and one with unprintable characters.
+// cleanName trims a name. It refuses an empty or invisible name, a long one, and one with unprintable
+// characters.
 func cleanName(name string) (string, error) {
 	name = strings.TrimSpace(name)
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) ||
-		strings.ContainsFunc(name, unprintable) {
+		strings.ContainsFunc(name, unprintable) || !title.HasVisible(name) {
 		return "", ErrNameInvalid
 	}
 	return name, nil

@@ -131,6 +131,7 @@ func TestKeysOfStaffUsers(t *testing.T) {
 		"issue after a revocation":      {list(issued, revoked), issue(second), list(second), nil},
 		"longest name":                  {nil, issue(named(longest)), list(named(longest)), nil},
 		"name too long":                 {nil, issue(named(longest + "é")), nil, principal.ErrNameInvalid},
+		"invisible name":                {nil, issue(named("\u3164\u2800")), nil, principal.ErrNameInvalid},
 		"blank name":                    {nil, issue(named("  ")), nil, principal.ErrNameInvalid},
 		"spaces around the name":        {nil, issue(named(" Ada ")), list(named("Ada")), nil},
 		"line break in the name":        {nil, issue(named("Ada\nLovelace")), nil, principal.ErrNameInvalid},

@@ -50,7 +50,7 @@ func DecodeNovel(body []byte) (Novel, error) {
 
 // details reads all fields of a novel except its title.
 func (o *object) details(n Novel) Novel {
-	n.Author = o.optional("author", strings.TrimSpace, length(1, maxAuthor))
+	n.Author = o.optional("author", strings.TrimSpace, visible(maxAuthor))
 	n.Synopsis = o.optional("synopsis", asSent, length(0, maxSynopsis))
 	n.CoverURL = o.optional("coverUrl", asSent, checkCoverURL)
 	n.Genres = o.genres("genres")
@@ -60,7 +60,7 @@ func (o *object) details(n Novel) Novel {
 }
 
 // title reads the required title of a novel.
-func (o *object) title() string { return o.required("novel", title.Clean, length(1, title.MaxLen)) }
+func (o *object) title() string { return o.required("novel", title.Clean, visible(title.MaxLen)) }
 
 func checkReadingStatus(s string) string {
 	switch s {
@@ -76,7 +76,7 @@ func (o *object) genres(name string) *[]string {
 	list := []string{}
 	if !o.Texts(name, false, 0, maxGenres, func(field, s string) {
 		s = strings.TrimSpace(s)
-		o.refuse(field, checkLength(s, 1, maxGenre))
+		o.refuse(field, checkVisible(s, maxGenre))
 		list = append(list, s)
 	}) {
 		return nil

@@ -47,9 +47,9 @@ func DecodePost(body []byte, receivedAt time.Time) (Post, error) {
 	}
 	p := Post{
 		AuthorUUID: o.required("uuid", asSent, notBlank(maxUUID)),
-		Username:   o.required("username", strings.TrimSpace, length(1, maxUsername)),
+		Username:   o.required("username", strings.TrimSpace, visible(maxUsername)),
 		Title:      o.title(),
-		Content:    o.required("content", asSent, notBlank(maxContent)),
+		Content:    o.required("content", asSent, visible(maxContent)),
 	}
 	if what, found := findHTML(p.Content); found {
 		o.Fail("content", "must be plain text, but contains HTML: %s", what)

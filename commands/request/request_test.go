@@ -168,6 +168,26 @@ func TestDecodePostRefusesFields(t *testing.T) {
 	}
 }
 
+// TestInvisible: what readers see in place of a name or a text must not be nothing.
+func TestInvisible(t *testing.T) {
+	t.Parallel()
+	decodePost := func(body []byte) error { _, err := request.DecodePost(body, received); return err }
+	decodeNovel := func(body []byte) error { _, err := request.DecodeNovel(body); return err }
+	for _, text := range []string{`\u200b`, `\ufeff\u00ad`, `\u202e \u202c`, `\u3164`, `\u2800\u2800`, `\u115f`, `\ufe0f`} {
+		for _, field := range []string{"username", "novel", "content"} {
+			body := post(`"` + field + `":"` + text + `"`)
+			wantFields(t, body, decodePost([]byte(body)), field+": must have a visible character, got ")
+		}
+		for field, body := range map[string]string{
+			"novel":     `{"novel":"` + text + `"}`,
+			"author":    `{"novel":"x","author":"` + text + `"}`,
+			"genres[1]": `{"novel":"x","genres":["a","` + text + `"]}`,
+		} {
+			wantFields(t, body, decodeNovel([]byte(body)), field+": must have a visible character, got ")
+		}
+	}
+}
+
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 16_000)

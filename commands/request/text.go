@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"novelgate/internal/title"
 	"novelgate/internal/web"
 )
 
@@ -55,6 +56,19 @@ func asSent(s string) string { return s }
 // length returns a check for texts of low to high characters.
 func length(low, high int) func(string) string {
 	return func(s string) string { return checkLength(s, low, high) }
+}
+
+// visible returns a check for texts of 1 to high characters that a reader sees.
+func visible(high int) func(string) string {
+	return func(s string) string { return checkVisible(s, high) }
+}
+
+// checkVisible returns the error text for s, "" if s has 1 to high characters and one of them is visible.
+func checkVisible(s string, high int) string {
+	if wrong := notBlank(high)(s); wrong != "" || title.HasVisible(s) {
+		return wrong
+	}
+	return fmt.Sprintf("must have a visible character, got %d that are invisible", utf8.RuneCountInString(s))
 }
 
 // notBlank returns a check for texts of up to high characters that are not blank.

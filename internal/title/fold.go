@@ -1,12 +1,13 @@
 // Package title cleans and compares novel titles, and makes slugs from them.
 //
 // Two titles name the same novel when their Fold is equal. Fold is the canonical caseless match of the Unicode Standard
-// (section 3.13, definition D145) on the cleaned title: white space trimmed and collapsed, then NFD, full case folding
-// (status C and F of CaseFolding.txt), NFC. Accents, punctuation, zero-width characters and compatibility forms
-// (full-width letters, ligatures without case folding) distinguish titles.
+// (section 3.13, definition D145) on the cleaned title without the characters that Unicode calls default-ignorable:
+// white space trimmed and collapsed, then NFD, full case folding (status C and F of CaseFolding.txt), NFC. Accents,
+// punctuation and compatibility forms (full-width letters, ligatures without case folding) distinguish titles.
 //
-// White space is exactly the characters with the Unicode property White_Space. U+200B ZERO WIDTH SPACE, U+2060 WORD
-// JOINER and U+FEFF are not white space.
+// White space is exactly the characters with the Unicode property White_Space. Default-ignorable characters have the
+// property Default_Ignorable_Code_Point: zero-width characters, soft hyphens, direction marks, variation selectors,
+// fillers. Nobody can tell a title with them from one without, so they do not make another novel.
 //
 // x/text inserts U+034F into runs of more than 30 combining marks (the Stream-Safe Text Format of UAX #15). Only inside
 // such runs may two canonically equivalent spellings have different folded titles.
@@ -22,10 +23,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Fold returns the folded title, under which a title is looked up: Clean, NFD, full case folding, NFC. Fold(Fold(s))
-// equals Fold(s). Invalid UTF-8 becomes U+FFFD.
+// Fold returns the folded title, under which a title is looked up: without default-ignorable characters, Clean, NFD,
+// full case folding, NFC. Fold(Fold(s)) equals Fold(s). Invalid UTF-8 becomes U+FFFD.
 func Fold(s string) string {
-	s = Clean(strings.ToValidUTF8(s, "\uFFFD"))
+	// White space around an ignorable character is one run, so it is cleaned afterwards.
+	s = Clean(strings.Map(dropIgnorable, strings.ToValidUTF8(s, "\uFFFD")))
 	decomposed := norm.NFD.AppendString(make([]byte, 0, 2*len(s)), s)
 	corrected := patch(decomposed)
 	folded, _, err := transform.Append(cases.Fold(), make([]byte, 0, 2*len(corrected)), corrected)

@@ -14,7 +14,7 @@ import (
 
 // algorithm is the version of Fold. TableHash folds code points one by one: increase algorithm when Fold changes only
 // for titles of several code points.
-const algorithm = 1
+const algorithm = 2
 
 // chunk is the number of code points that TableHash folds at a time.
 const chunk = 1024
