@@ -11,7 +11,7 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 )
 
 // keyCommand manages the API keys of integrations.
@@ -86,7 +86,7 @@ func (c *keyIssue) Run(ctx context.Context, env *env) error {
 	return printIssued(out, key, secret)
 }
 
-func printIssued(out *output, key staff.Key, secret apikey.Secret) error {
+func printIssued(out *output, key staff.Key, secret auth.Secret) error {
 	return (&issuedKey{
 		KeyID: key.ID, IntegrationID: key.IntegrationID, APIKey: secret.Reveal(), Prefix: key.Prefix,
 		ExpiresAt: key.ExpiresAt,

@@ -19,7 +19,7 @@ import (
 	"github.com/alecthomas/kong"
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/pgserver"
 )
@@ -115,7 +115,7 @@ func printUsageError(stderr io.Writer, err error) int {
 			}
 		}
 	}
-	fmt.Fprintf(stderr, "novelgate: %s\nRun `%s --help` for usage.\n", apikey.Redact(err.Error()), command)
+	fmt.Fprintf(stderr, "novelgate: %s\nRun `%s --help` for usage.\n", auth.Redact(err.Error()), command)
 	return exit
 }
 
@@ -136,7 +136,7 @@ func explain(err error) string {
 	if full, ok := database.FullServer(err); ok {
 		return database.ErrFull.Error() + " (" + full.Message + "): " + database.FullAdvice
 	}
-	return strings.Join(slices.Compact(strings.Split(apikey.Redact(err.Error()), "\n")), "\n")
+	return strings.Join(slices.Compact(strings.Split(auth.Redact(err.Error()), "\n")), "\n")
 }
 
 // Set by the build (-ldflags "-X main.version=… -X main.commit=…").

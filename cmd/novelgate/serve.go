@@ -192,12 +192,7 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 	keys := auth.NewKeys(s.pools.Access, s.now)
 	parts := []part{
 		{"keys", always(func(ctx context.Context) { s.saveUsage(ctx, keys) })},
-		// Other replicas are told of appends, and tell of changes of keys and integrations.
 		{"notifications of appends", always(func(ctx context.Context) { s.wake.Notify(ctx, pool, s.logger) })},
-		{"notifications of keys", always(func(ctx context.Context) {
-			database.Listen(ctx, pool.Config().ConnConfig, s.logger,
-				map[string]func(string){auth.Channel: func(string) { keys.Forget() }})
-		})},
 	}
 	var tail *eventlog.Tail // nil: the relay reads the log on its own
 	if !c.PauseProjections {

@@ -16,7 +16,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
 )
@@ -174,7 +174,7 @@ type issuedKey struct {
 
 // keyAnswer returns the answer with a new key and its secret. For a retry it returns the recorded key without the
 // secret.
-func (c *call) keyAnswer(issued staff.Key, secret apikey.Secret, err error) (*web.Answer, error) {
+func (c *call) keyAnswer(issued staff.Key, secret auth.Secret, err error) (*web.Answer, error) {
 	var replayed *staff.ReplayedError
 	switch {
 	case err == nil:

@@ -77,6 +77,13 @@ func newFixture(t *testing.T) *fixture {
 	return d
 }
 
+// isValid reports whether the key of an integration is valid now.
+func (d *fixture) isValid(t *testing.T, key string) bool {
+	t.Helper()
+	_, err := auth.NewKeys(d.api.Pool, time.Now).Authenticate(t.Context(), key) // without the cache of others
+	return err == nil
+}
+
 func (d *fixture) person(t *testing.T, role, name string, lifetime time.Duration) string {
 	t.Helper()
 	_, secret, err := d.staff.IssueUserKey(context.Background(), role, name, lifetime)

@@ -15,7 +15,6 @@ import (
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -63,46 +62,6 @@ func TestCreateIntegration(t *testing.T) {
 	}
 	if len(recorded) != 5 || len(sources) != 5 {
 		t.Errorf("%d events from %d sources, want 5", len(recorded), len(sources))
-	}
-}
-
-// TestNotifications: staff commands notify every replica of events and of changes to cached access data.
-func TestNotifications(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	conn := testdb.Must(pgx.Connect(t.Context(), s.Pool.Config().ConnString()))(t)
-	defer func() { _ = conn.Close(t.Context()) }()
-	for _, channel := range []string{auth.Channel, eventlog.AppendedChannel} {
-		testdb.Exec(t, conn, "LISTEN "+channel)
-	}
-	id, keyID := newIntegration(t, s, "Setup"), uuid.Nil
-	const appended = eventlog.AppendedChannel
-	for i, step := range []struct {
-		do   func() error
-		want []string
-	}{
-		{func() error { return nil }, []string{appended, auth.Channel}}, // of the set-up
-		{func() error { _, _, err := s.IssueKey(t.Context(), id, 0); return err }, []string{appended, auth.Channel}},
-		{func() error {
-			key, _, err := s.IssueUserKey(t.Context(), principal.Staff, "Ada", 0)
-			keyID = key.ID
-			return err
-		}, []string{appended, auth.Channel}},
-		{func() error { return second(s.RevokeUserKey(t.Context(), keyID, "")) }, []string{appended, auth.Channel}},
-		{func() error { return second(s.RejectNovel(t.Context(), "Genji", "r")) }, []string{appended}},
-		{func() error { return second(s.RejectNovel(t.Context(), "Heike", "r")) }, []string{appended}},
-	} {
-		if err := step.do(); err != nil {
-			t.Fatal(err)
-		}
-		for _, want := range step.want {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			heard, err := conn.WaitForNotification(ctx)
-			cancel()
-			if err != nil || heard.Channel != want {
-				t.Errorf("step %d: %+v, %v, want %s", i, heard, err, want)
-			}
-		}
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/events"
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 )
 
@@ -29,15 +29,15 @@ type Key struct {
 // never stored.
 func (s *Staff) IssueKey(
 	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
-) (Key, apikey.Secret, error) {
+) (Key, auth.Secret, error) {
 	return s.issueKey(ctx, integrationID, lifetime, principal.Integration.IssueKey)
 }
 
 // RotateKey replaces a key with a new one. The old key expires after the overlap.
-func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, apikey.Secret, error) {
+func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Duration) (Key, auth.Secret, error) {
 	old, err := s.key(ctx, keyID)
 	if err != nil {
-		return Key{}, apikey.Secret{}, err
+		return Key{}, auth.Secret{}, err
 	}
 	return s.issueKey(ctx, old.IntegrationID, 0,
 		func(i principal.Integration, issued events.KeyIssued) ([]events.Event, error) {
@@ -49,34 +49,28 @@ func (s *Staff) RotateKey(ctx context.Context, keyID uuid.UUID, overlap time.Dur
 func (s *Staff) issueKey(
 	ctx context.Context, integrationID uuid.UUID, lifetime time.Duration,
 	decide func(principal.Integration, events.KeyIssued) ([]events.Event, error),
-) (Key, apikey.Secret, error) {
-	kind := apikey.Partner
+) (Key, auth.Secret, error) {
+	kind := auth.PartnerKey
 	sandbox, err := database.IsSandbox(ctx, s.Pool)
 	if err != nil {
-		return Key{}, apikey.Secret{}, err
+		return Key{}, auth.Secret{}, err
 	}
 	if sandbox {
-		kind = apikey.Sandbox
+		kind = auth.SandboxKey
 	}
-	issued, secret, err := s.newKey(kind, lifetime)
-	if err != nil {
-		return Key{}, apikey.Secret{}, err
-	}
+	issued, secret := s.newKey(kind, lifetime)
 	_, err = s.decideIntegration(ctx, integrationID,
 		func(i principal.Integration) ([]events.Event, error) { return decide(i, issued) })
 	if err != nil {
-		return Key{}, apikey.Secret{}, err
+		return Key{}, auth.Secret{}, err
 	}
 	key, err := s.key(ctx, issued.KeyID)
 	return key, secret, err
 }
 
 // newKey generates a key without issuing it.
-func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssued, apikey.Secret, error) {
-	secret, err := apikey.New(kind)
-	if err != nil {
-		return events.KeyIssued{}, apikey.Secret{}, err
-	}
+func (s *Staff) newKey(kind auth.Kind, lifetime time.Duration) (events.KeyIssued, auth.Secret) {
+	secret := auth.NewKey(kind)
 	hash := secret.Hash()
 	issued := events.KeyIssued{
 		KeyID: uuid.Must(uuid.NewV7()), Prefix: secret.Prefix(), SHA256: hash[:],
@@ -87,7 +81,7 @@ func (s *Staff) newKey(kind apikey.Kind, lifetime time.Duration) (events.KeyIssu
 		expires := issued.IssuedAt.Add(lifetime + time.Microsecond - 1).Truncate(time.Microsecond)
 		issued.ExpiresAt = &expires
 	}
-	return issued, secret, nil
+	return issued, secret
 }
 
 // RevokeKey revokes a key. Every replica rejects it within a second.
@@ -142,29 +136,26 @@ func (k UserKey) Usable(at time.Time) bool {
 }
 
 // keyKinds has the kind of a staff user's key, by role.
-var keyKinds = map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor}
+var keyKinds = map[string]auth.Kind{principal.Staff: auth.StaffKey, principal.Auditor: auth.AuditorKey}
 
 // IssueUserKey issues a key to a staff user. The first key creates the staff user. A key with a lifetime of 0 never
 // expires. The secret is returned and never stored.
 func (s *Staff) IssueUserKey(
 	ctx context.Context, role, name string, lifetime time.Duration,
-) (UserKey, apikey.Secret, error) {
+) (UserKey, auth.Secret, error) {
 	kind, ok := keyKinds[role]
 	if !ok {
-		return UserKey{}, apikey.Secret{}, principal.ErrRole
+		return UserKey{}, auth.Secret{}, principal.ErrRole
 	}
-	key, secret, err := s.newKey(kind, lifetime)
-	if err != nil {
-		return UserKey{}, apikey.Secret{}, err
-	}
+	key, secret := s.newKey(kind, lifetime)
 	issued := events.PersonKeyIssued{
 		Name: strings.TrimSpace(name), Role: role,
 		KeyID: key.KeyID, Prefix: key.Prefix, SHA256: key.SHA256, IssuedAt: key.IssuedAt, ExpiresAt: key.ExpiresAt,
 	}
-	err = decideOn(ctx, s, stream{events.PersonStream, events.PersonID(role, issued.Name)}, principal.FoldUser,
+	err := decideOn(ctx, s, stream{events.PersonStream, events.PersonID(role, issued.Name)}, principal.FoldUser,
 		func(u principal.User) ([]events.Event, error) { return u.IssueKey(issued) })
 	if err != nil {
-		return UserKey{}, apikey.Secret{}, err
+		return UserKey{}, auth.Secret{}, err
 	}
 	made, err := s.userKey(ctx, issued.KeyID)
 	return made, secret, err

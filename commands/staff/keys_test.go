@@ -12,7 +12,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
 
@@ -71,11 +71,11 @@ func TestIssueUserKey(t *testing.T) {
 		role, name string
 		lifetime   time.Duration
 		expiresAt  *time.Time
-		kind       apikey.Kind
+		kind       auth.Kind
 	}{
-		{principal.Staff, "Ada", 0, nil, apikey.Staff},
-		{principal.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), apikey.Staff},
-		{principal.Auditor, "Ada", 0, nil, apikey.Auditor},
+		{principal.Staff, "Ada", 0, nil, auth.StaffKey},
+		{principal.Staff, "  Ada ", time.Hour, new(noon.Add(time.Hour)), auth.StaffKey},
+		{principal.Auditor, "Ada", 0, nil, auth.AuditorKey},
 	} {
 		key, secret, err := s.IssueUserKey(t.Context(), c.role, c.name, c.lifetime)
 		if err != nil {

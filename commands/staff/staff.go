@@ -18,7 +18,6 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/projections"
 )
@@ -170,17 +169,11 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 	return recorded
 }
 
-// notifyAccessSQL notifies every replica that an integration, a staff user or a key has changed.
-const notifyAccessSQL = `SELECT pg_notify($1, '')`
-
 // append appends events. It fails with ErrNameTaken when the name of an integration is taken.
 func (s *Staff) append(ctx context.Context, tx pgx.Tx, recorded []events.Recorded) error {
 	batch := &pgx.Batch{}
 	if err := projections.QueueAppend(ctx, batch, recorded); err != nil {
 		return err
-	}
-	if kind := recorded[0].StreamType; kind == events.IntegrationStream || kind == events.PersonStream {
-		batch.Queue(notifyAccessSQL, auth.Channel)
 	}
 	err := tx.SendBatch(ctx, batch).Close()
 	var refused *pgconn.PgError

@@ -1,5 +1,5 @@
-// Package auth lets callers with an API key in: it finds the owner of a key ([Keys]), and admits a request of its owner
-// to an operation ([Callers]). A key belongs to an integration, with its capabilities and limits, or to a staff user.
+// Package auth lets callers with an API key in: it makes and checks keys ([Secret]), finds the owner of a key ([Keys]),
+// and admits a request of its owner to an operation ([Callers]). A key belongs to an integration, with its capabilities and limits, or to a staff user.
 package auth
 
 import (
@@ -7,20 +7,16 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/google/uuid"
 	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"golang.org/x/sync/semaphore"
 	"golang.org/x/sync/singleflight"
 
-	"novelgate/internal/apikey"
 	"novelgate/internal/database"
 )
 
@@ -30,9 +26,6 @@ var (
 	ErrUnknown   = errors.New("the API key is unknown or was revoked")
 	ErrExpired   = errors.New("the API key has expired")
 )
-
-// Channel is the NOTIFY channel for changes of integrations and keys.
-const Channel = "novelgate_access"
 
 // Integration is the integration that an API key authenticates.
 type Integration struct {
@@ -63,15 +56,14 @@ type StaffUser struct {
 // Keys authenticates API keys. Create it with NewKeys.
 //
 // Keys are cached for half a second, so a revocation or a change of settings takes effect in every replica within a
-// second even if its notification is lost. Forget, called on notifications, clears the cache.
+// second. No replica tells another: a notification could be lost, and the end of the cached entry must do anyway.
 type Keys struct {
 	pool *pgxpool.Pool
 	now  func() time.Time
 
-	cache      *lru.Cache[[sha256.Size]byte, entry]
-	lookUps    singleflight.Group
-	running    *semaphore.Weighted // statements
-	generation atomic.Uint64       // number of calls of Forget
+	cache   *lru.Cache[[sha256.Size]byte, entry]
+	lookUps singleflight.Group
+	running *semaphore.Weighted // statements
 
 	usage    sync.Mutex              // guards lastUsed
 	lastUsed map[uuid.UUID]time.Time // by key; saved with one statement for many keys
@@ -87,11 +79,11 @@ type entry struct {
 }
 
 const (
-	timeToLive = 500 * time.Millisecond // of a cache entry
-	maxEntries = 10_000                 // guessed keys are cached, too
-
-	lookUpTimeout  = time.Second // of one query
-	lookUpAttempts = 3           // after time-outs, each on another connection
+	// timeToLive is the lifetime of a cache entry. It bounds the time until a revocation or a change of settings holds.
+	timeToLive = 500 * time.Millisecond
+	maxEntries = 10_000 // guessed keys are cached, too
+	// lookUpTimeout is shorter than that of a request, which so fails with the reason.
+	lookUpTimeout = time.Second
 )
 
 // MaxStatements is the number of statements that Keys executes at a time, so that keys that clients guess leave the
@@ -125,11 +117,11 @@ func (k *Keys) AuthenticateStaffUser(ctx context.Context, key string) (*StaffUse
 }
 
 func (k *Keys) authenticate(ctx context.Context, key string, isStaff bool) (entry, error) {
-	secret, err := apikey.Parse(key)
+	secret, err := ParseKey(key)
 	if err != nil {
 		return entry{}, ErrMalformed
 	}
-	if kind := secret.Kind(); (kind == apikey.Staff || kind == apikey.Auditor) != isStaff {
+	if kind := secret.Kind(); (kind == StaffKey || kind == AuditorKey) != isStaff {
 		return entry{}, ErrMalformed
 	}
 	hash, now := secret.Hash(), k.now()
@@ -151,46 +143,31 @@ func (k *Keys) authenticate(ctx context.Context, key string, isStaff bool) (entr
 	return e, nil
 }
 
-// lookUp reads a key. Concurrent look-ups of a key share a query, unless Forget was called between their beginnings:
-// then the query may have read what no longer holds, and its result is not cached either.
+// lookUp reads a key. Concurrent look-ups of a key share a query.
 func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool) (entry, error) {
-	generation := k.generation.Load()
-	flight := strconv.FormatUint(generation, 10) + string(hash[:])
 	// The query has its own context, because the first of the requests that share it may be cancelled.
 	//nolint:contextcheck // see above
-	found := k.lookUps.DoChan(flight, func() (any, error) {
-		// A request waits no longer, so the queue does not grow beyond the requests in progress.
-		ctx, cancel := context.WithTimeout(context.Background(), lookUpAttempts*lookUpTimeout)
+	found := k.lookUps.DoChan(string(hash[:]), func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.Background(), lookUpTimeout)
 		defer cancel()
 		if err := k.running.Acquire(ctx, 1); err != nil {
 			return entry{}, err
 		}
 		defer k.running.Release(1)
-		e, err := entry{}, error(nil)
-		until := k.now().Add(timeToLive)
+		e, until := entry{}, k.now().Add(timeToLive)
 		read := k.readIntegration
 		if isStaff {
 			read = k.readStaffUser
 		}
-		for range lookUpAttempts {
-			ctx, cancel := context.WithTimeout(context.Background(), lookUpTimeout)
-			err = database.Retry(ctx, k.pool, func(bool) (err error) {
-				e, err = read(ctx, hash[:])
-				return err
-			})
-			cancel()
-			if !errors.Is(err, context.DeadlineExceeded) && !pgconn.Timeout(err) {
-				break
-			}
-		}
+		err := database.Retry(ctx, k.pool, func(bool) (err error) {
+			e, err = read(ctx, hash[:])
+			return err
+		})
 		if errors.Is(err, pgx.ErrNoRows) {
 			e, err = entry{}, nil
 		}
-		if e.until = until; err == nil && k.generation.Load() == generation {
+		if e.until = until; err == nil {
 			k.cache.Add(hash, e)
-			if k.generation.Load() != generation { // Forget may have cleared the cache before
-				k.cache.Remove(hash)
-			}
 		}
 		return e, err
 	})
@@ -201,12 +178,6 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool)
 	case <-ctx.Done():
 		return entry{}, ctx.Err()
 	}
-}
-
-// Forget clears the cache.
-func (k *Keys) Forget() {
-	k.generation.Add(1)
-	k.cache.Purge()
 }
 
 const integrationSQL = `SELECT k.key_id, k.expires_at, i.integration_id, i.name, i.enabled, i.can_create_novels, i.can_post,

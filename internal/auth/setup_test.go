@@ -16,7 +16,6 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
-	"novelgate/internal/apikey"
 	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
@@ -62,7 +61,7 @@ func newPool(t *testing.T, url string, tracer pgx.QueryTracer) *pgxpool.Pool {
 	return pool
 }
 
-func (b *bundle) issue(t *testing.T, lifetime time.Duration) (staff.Key, apikey.Secret) {
+func (b *bundle) issue(t *testing.T, lifetime time.Duration) (staff.Key, auth.Secret) {
 	t.Helper()
 	key, secret, err := b.staff.IssueKey(t.Context(), b.integration.ID, lifetime)
 	if err != nil {
@@ -76,7 +75,7 @@ func (b *bundle) revoke(t *testing.T, key staff.Key) {
 	testdb.Must(b.staff.RevokeKey(t.Context(), key.ID, "leaked"))(t)
 }
 
-func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.UserKey, apikey.Secret) {
+func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.UserKey, auth.Secret) {
 	t.Helper()
 	key, secret, err := b.staff.IssueUserKey(t.Context(), role, "Ada", lifetime)
 	if err != nil {
@@ -86,7 +85,7 @@ func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) 
 }
 
 // want authenticates an integration and checks the error.
-func (b *bundle) want(t testing.TB, secret apikey.Secret, want error) {
+func (b *bundle) want(t testing.TB, secret auth.Secret, want error) {
 	t.Helper()
 	if _, err := b.keys.Authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
 		t.Errorf("at %s: %v, want %v", b.clock.Now(), err, want)
@@ -102,14 +101,14 @@ func (b *bundle) saveUsage(t *testing.T) {
 
 // holder is an owner of keys: an integration, a member of staff or an auditor.
 type holder struct {
-	kind         apikey.Kind
-	issue        func(t *testing.T, lifetime time.Duration) (secret apikey.Secret, revoke func())
+	kind         auth.Kind
+	issue        func(t *testing.T, lifetime time.Duration) (secret auth.Secret, revoke func())
 	authenticate func(ctx context.Context, key string) error
 	lastUsed     func(t *testing.T) *time.Time // of the only key
 }
 
 // want authenticates and checks the error.
-func (h holder) want(t *testing.T, secret apikey.Secret, want error) {
+func (h holder) want(t *testing.T, secret auth.Secret, want error) {
 	t.Helper()
 	if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
 		t.Errorf("%v, want %v", err, want)
@@ -123,8 +122,8 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 		t.Parallel()
 		b := setup(t)
 		test(t, b, holder{
-			kind: apikey.Partner,
-			issue: func(t *testing.T, lifetime time.Duration) (apikey.Secret, func()) {
+			kind: auth.PartnerKey,
+			issue: func(t *testing.T, lifetime time.Duration) (auth.Secret, func()) {
 				key, secret := b.issue(t, lifetime)
 				return secret, func() { b.revoke(t, key) }
 			},
@@ -141,13 +140,13 @@ func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
 			},
 		})
 	})
-	for role, kind := range map[string]apikey.Kind{principal.Staff: apikey.Staff, principal.Auditor: apikey.Auditor} {
+	for role, kind := range map[string]auth.Kind{principal.Staff: auth.StaffKey, principal.Auditor: auth.AuditorKey} {
 		t.Run(role, func(t *testing.T) {
 			t.Parallel()
 			b := setup(t)
 			test(t, b, holder{
 				kind: kind,
-				issue: func(t *testing.T, lifetime time.Duration) (apikey.Secret, func()) {
+				issue: func(t *testing.T, lifetime time.Duration) (auth.Secret, func()) {
 					key, secret := b.issuePerson(t, role, lifetime)
 					return secret, func() {
 						testdb.Must(b.staff.RevokeUserKey(t.Context(), key.ID, "left"))(t)

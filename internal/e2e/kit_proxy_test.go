@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"bytes"
 	"context"
 	"io"
 	"net"
@@ -12,7 +11,7 @@ import (
 	"testing"
 )
 
-// Proxy is between a service and its database, to cut the database, or its notifications, off from this service.
+// Proxy is between a service and its database, to cut the database off from this service.
 type Proxy struct {
 	URL string // of the same database, through the proxy
 
@@ -23,7 +22,6 @@ type Proxy struct {
 	listener        net.Listener
 	cut             bool // accepts no connections
 	conns           map[net.Conn]struct{}
-	deaf            bool
 	all             sync.WaitGroup
 }
 
@@ -115,13 +113,6 @@ func (p *Proxy) Cut() {
 	}
 }
 
-// Deafen drops the output of the database on connections that have sent LISTEN: they stay open without notifications.
-func (p *Proxy) Deafen() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.deaf = true
-}
-
 func (p *Proxy) serve(client net.Conn) {
 	defer func() { _ = client.Close() }()
 	p.mu.Lock()
@@ -141,12 +132,11 @@ func (p *Proxy) serve(client net.Conn) {
 	if cut {
 		return
 	}
-	c := &proxied{proxy: p, client: client, server: server}
 	var both sync.WaitGroup
-	for _, half := range []func() error{c.upstream, c.downstream} {
+	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
 		both.Go(func() {
-			_ = half() // one side has closed, so close the other
-			_ = client.Close()
+			_, _ = io.Copy(to, from)
+			_ = client.Close() // one side has closed, so close the other
 			_ = server.Close()
 		})
 	}
@@ -155,52 +145,4 @@ func (p *Proxy) serve(client net.Conn) {
 	defer p.mu.Unlock()
 	delete(p.conns, client)
 	delete(p.conns, server)
-}
-
-// proxied is one connection.
-type proxied struct {
-	proxy          *Proxy
-	client, server net.Conn
-	listens        bool // guarded by proxy.mu
-}
-
-func (c *proxied) upstream() error {
-	return each(c.client, func(b []byte) error {
-		if bytes.Contains(b, []byte("LISTEN ")) {
-			c.proxy.mu.Lock()
-			c.listens = true
-			c.proxy.mu.Unlock()
-		}
-		_, err := c.server.Write(b)
-		return err
-	})
-}
-
-func (c *proxied) downstream() error {
-	return each(c.server, func(b []byte) error {
-		c.proxy.mu.Lock()
-		swallow := c.listens && c.proxy.deaf
-		c.proxy.mu.Unlock()
-		if swallow {
-			return nil
-		}
-		_, err := c.client.Write(b)
-		return err
-	})
-}
-
-// each passes the bytes of r on, piece by piece, until it ends.
-func each(r io.Reader, take func([]byte) error) error {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := r.Read(buffer)
-		if n > 0 {
-			if err := take(buffer[:n]); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
 }

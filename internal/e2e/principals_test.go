@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
 
@@ -170,8 +170,8 @@ func invalidKeys(t *testing.T, ada *Person) map[string]string {
 	}
 	return map[string]string{
 		"no key": "", "malformed": "swordfish", "wrong checksum": tamper(ada.APIKey),
-		"unknown partner": newKey(t, apikey.Partner), "unknown staff": newKey(t, apikey.Staff),
-		"unknown auditor": newKey(t, apikey.Auditor),
+		"unknown partner": newKey(t, auth.PartnerKey), "unknown staff": newKey(t, auth.StaffKey),
+		"unknown auditor": newKey(t, auth.AuditorKey),
 		"revoked partner": revokedPartner.APIKey, "revoked staff": revokedStaff.APIKey,
 		"revoked auditor": revokedAuditor.APIKey,
 		"expired partner": short.APIKey, "expired staff": expiredStaff.APIKey, "expired auditor": expiredAuditor.APIKey,

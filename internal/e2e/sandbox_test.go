@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"novelgate/client"
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
 
@@ -98,7 +98,7 @@ func TestARealInstallationIsNoSandbox(t *testing.T) {
 		operation := path[strings.LastIndex(path, "/")+1:]
 		p.Inquire(t, "/api/integrations/deliveries/sim-1?operation="+operation).WantProblem(t, 404, "not_found")
 	}
-	forged := testdb.Must(apikey.New(apikey.Sandbox))(t)
+	forged := auth.NewKey(auth.SandboxKey)
 	s.Send(t, Request{Path: "/api/integrations/me", Bearer: forged.Reveal()}).WantProblem(t, 401, "unauthorized")
 	page := s.Send(t, Request{Path: "/novels"})
 	if page.Header.Get("X-Robots-Tag") != "" || strings.Contains(string(page.Body), "sandbox") {

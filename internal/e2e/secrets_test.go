@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/docs"
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 )
 
@@ -117,7 +117,7 @@ func (s *spy) shown(args ...string) string {
 	if out.Code != 0 || len(found) != 1 || strings.Contains(out.Stderr, found[0]) {
 		s.t.Fatalf("novelgate %v ended with %d; a scanner finds %d keys, want 1\n%s", args, out.Code, len(found), out.Stderr)
 	}
-	if _, err := apikey.Parse(found[0]); err != nil {
+	if _, err := auth.ParseKey(found[0]); err != nil {
 		s.t.Errorf("novelgate %v prints a key whose checksum is wrong", args)
 	}
 	s.keys = append(s.keys, found[0])
@@ -171,7 +171,7 @@ func (s *spy) takeKeys() (*Partner, *Person) {
 		{"key", "list", "Fan Site", "--json"},
 		{"staff", "list"},
 		{"auditor", "list", "--json"},
-		{"key", "revoke", s.guess(apikey.Partner)}, // the key instead of its id
+		{"key", "revoke", s.guess(auth.PartnerKey)}, // the key instead of its id
 		{"key", "list", more},
 		{"serve", "--listen", "nowhere:-1"},
 	} {
@@ -189,7 +189,7 @@ func (s *spy) partner(flags ...string) *Partner {
 }
 
 // guess makes a key that nobody was given.
-func (s *spy) guess(kind apikey.Kind) string {
+func (s *spy) guess(kind auth.Kind) string {
 	guess := newKey(s.t, kind)
 	s.guesses = append(s.guesses, guess)
 	return guess
@@ -201,8 +201,8 @@ func (s *spy) wrongHeaders(partner *Partner, ada *Person) {
 	wrong := tamper(partner.APIKey)
 	s.guesses = append(s.guesses, wrong)
 	for _, authorization := range []string{
-		"Bearer " + wrong, "Bearer " + s.guess(apikey.Partner), "Bearer " + s.guess(apikey.Staff),
-		"Bearer " + s.guess(apikey.Auditor),
+		"Bearer " + wrong, "Bearer " + s.guess(auth.PartnerKey), "Bearer " + s.guess(auth.StaffKey),
+		"Bearer " + s.guess(auth.AuditorKey),
 		"Basic " + headerWords + partner.APIKey, "Bearer " + partner.APIKey + " " + headerWords, headerWords,
 		"Bearer " + headerWords, partner.APIKey,
 	} {
@@ -315,8 +315,8 @@ func (s *spy) databaseAway(proxy *Proxy, partner *Partner) {
 	away := partner.Request(PostsPath, "away", commentOf("Secrets", acceptedWords).JSON(t))
 	s.send(away).WantProblem(t, 503, "unavailable")
 	ask := Request{Path: "/api/integrations/me"}
-	for _, kind := range []apikey.Kind{apikey.Partner, apikey.Staff} {
-		if kind == apikey.Staff {
+	for _, kind := range []auth.Kind{auth.PartnerKey, auth.StaffKey} {
+		if kind == auth.StaffKey {
 			ask.Path = "/api/admin/novels"
 		}
 		key := s.guess(kind)
@@ -369,7 +369,7 @@ func wantTablesClean(t *testing.T, databaseURL string, s *spy) {
 const planted = "PLANTED-WORDS-OF-A-PERSON"
 
 // secret matches what must appear nowhere but in its own place.
-var secret = regexp.MustCompile(planted + `|` + apikey.Pattern + `|(?i:bearer)\s+ng[a-z]_|PLANTED-DATABASE-PASSWORD`)
+var secret = regexp.MustCompile(planted + `|` + auth.KeyPattern + `|(?i:bearer)\s+ng[a-z]_|PLANTED-DATABASE-PASSWORD`)
 
 // wantNoSecret fails the test when a log, a metric or an error gives something away. where names it.
 func wantNoSecret(t testing.TB, where string, text []byte) {
@@ -385,7 +385,7 @@ func wantNoSecret(t testing.TB, where string, text []byte) {
 
 func TestSecretsAreRecognised(t *testing.T) {
 	t.Parallel()
-	key := testdb.Must(apikey.New(apikey.Partner))(t)
+	key := auth.NewKey(auth.PartnerKey)
 	for _, text := range []string{"key=" + key.Reveal(), "Authorization: Bearer ngp_short", "content: " + planted} {
 		if !secret.MatchString(text) {
 			t.Errorf("%q passes", text)
@@ -396,13 +396,9 @@ func TestSecretsAreRecognised(t *testing.T) {
 	}
 }
 
-func newKey(t *testing.T, kind apikey.Kind) string {
+func newKey(t *testing.T, kind auth.Kind) string {
 	t.Helper()
-	secret, err := apikey.New(kind)
-	if err != nil {
-		t.Fatalf("make key: %v", err)
-	}
-	return secret.Reveal()
+	return auth.NewKey(kind).Reveal()
 }
 
 // tamper changes one character in the middle of the key.

@@ -1,4 +1,4 @@
-package apikey_test
+package auth_test
 
 import (
 	"bytes"
@@ -13,19 +13,19 @@ import (
 
 	jsonv2 "github.com/go-json-experiment/json"
 
-	"novelgate/internal/apikey"
+	"novelgate/internal/auth"
 )
 
 func TestSecretNeverLeaks(t *testing.T) {
 	t.Parallel()
 	// No digits and hexadecimal digits follow the prefix: times and addresses in the output could contain four of them.
 	key := knownKey("ngp_0123GHIJKLMNOPQRSTUVWXYZghijkl")
-	secret, err := apikey.Parse(key)
+	secret, err := auth.ParseKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
-	type public struct{ Key apikey.Secret }
-	type private struct{ key apikey.Secret }
+	type public struct{ Key auth.Secret }
+	type private struct{ key auth.Secret }
 
 	var printed []string
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%X", "%d", "%T", "%p", "%50s", "%.2s", "%!"} {
@@ -35,8 +35,8 @@ func TestSecretNeverLeaks(t *testing.T) {
 			&public{secret},
 			private{secret},
 			&private{secret},
-			[]apikey.Secret{secret},
-			map[string]apikey.Secret{"k": secret},
+			[]auth.Secret{secret},
+			map[string]auth.Secret{"k": secret},
 			[]any{private{secret}},
 		} {
 			printed = append(printed, fmt.Sprintf(verb, value))
@@ -84,7 +84,7 @@ func TestSecretNeverLeaks(t *testing.T) {
 func TestSecretParts(t *testing.T) {
 	t.Parallel()
 	key := knownKey(known)
-	secret, err := apikey.Parse(key)
+	secret, err := auth.ParseKey(key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestSecretParts(t *testing.T) {
 	if got := secret.Hash(); got != sha256.Sum256([]byte(key)) {
 		t.Errorf("Hash() = %x", got)
 	}
-	var zero apikey.Secret
+	var zero auth.Secret
 	if zero.Reveal() != "" || zero.Kind() != "" || zero.Prefix() != "" || fmt.Sprint(zero) != "(no key)" {
 		t.Errorf("zero Secret: %q %q %q %v", zero.Reveal(), zero.Kind(), zero.Prefix(), zero)
 	}
