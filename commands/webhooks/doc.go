@@ -6,10 +6,10 @@
 // webhook: a second first, then twice as long each time, an hour at most, or as long as the endpoint asks
 // (Retry-After). Five days of failures disable it.
 //
-// A visit is the work of one worker on one webhook. It holds a lease, a row with the visit and a deadline, and renews
-// it while it goes on, so that no transaction stays open while an endpoint thinks, and another replica continues
-// seconds after a crash. A change of the settings ends the lease, and with it the visit: at most the request under way
-// still follows the old ones.
+// A visit is the work of one worker on one webhook: up to twenty changes. It holds a lease, which is longer than an
+// attempt may take and is renewed with each save, so that no transaction stays open while an endpoint thinks, and
+// another replica continues after a crash. A change of the settings ends the lease, and with it the visit: at most the
+// request under way still follows the old ones.
 //
 // Nothing is sent that a failover to a synchronous standby would lose: the feed waits until the standby has what it
 // read. A visit may read before a failover and save after it, so each save checks that the log has the change there,

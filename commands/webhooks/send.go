@@ -34,19 +34,13 @@ type Sender struct {
 	now         func() time.Time
 }
 
-// network is how a Sender reaches endpoints. A zero field is the default.
-type network struct {
-	resolver *net.Resolver
-	roots    *x509.CertPool
-	timeout  time.Duration // default attemptTime
-}
-
 // NewSender returns a Sender to public addresses by https, and to addresses in allowed by https or http.
 func NewSender(allowed []netip.Prefix, now func() time.Time) *Sender {
-	return newSender(allowed, now, network{})
+	return newSender(allowed, now, nil, attemptTime)
 }
 
-func newSender(allowed []netip.Prefix, now func() time.Time, through network) *Sender {
+// newSender returns a Sender that trusts roots, or with nil those of the system.
+func newSender(allowed []netip.Prefix, now func() time.Time, roots *x509.CertPool, timeout time.Duration) *Sender {
 	var v4, v6 []netip.Prefix
 	for _, prefix := range allowed {
 		if prefix.Addr().Is4() {
@@ -64,11 +58,10 @@ func newSender(allowed []netip.Prefix, now func() time.Time, through network) *S
 		http: guard(ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("0.0.0.0/0")),
 			ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("::/0"))),
 	}
-	through.timeout = cmp.Or(through.timeout, attemptTime)
-	transport := newTransport(s.https, through)
-	transport.RegisterProtocol("http", newTransport(s.http, through))
+	transport := newTransport(s.https, roots, timeout)
+	transport.RegisterProtocol("http", newTransport(s.http, roots, timeout))
 	s.client = &http.Client{
-		Timeout: through.timeout, Transport: transport,
+		Timeout: timeout, Transport: transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s
@@ -76,13 +69,11 @@ func newSender(allowed []netip.Prefix, now func() time.Time, through network) *S
 
 // newTransport returns a transport without a proxy. It connects only to the addresses that a guard permits, whatever
 // the name resolves to at that moment.
-func newTransport(guard *ssrf.Guardian, through network) *http.Transport {
+func newTransport(guard *ssrf.Guardian, roots *x509.CertPool, timeout time.Duration) *http.Transport {
 	return &http.Transport{
-		DialContext: (&net.Dialer{
-			Control: guard.Safe, Timeout: through.timeout, Resolver: through.resolver,
-		}).DialContext,
-		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: through.roots},
-		TLSHandshakeTimeout:    through.timeout, // net/http goes on with the handshake when the request has timed out
+		DialContext:            (&net.Dialer{Control: guard.Safe, Timeout: timeout}).DialContext,
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+		TLSHandshakeTimeout:    timeout, // net/http goes on with the handshake when the request has timed out
 		MaxIdleConns:           64,
 		MaxIdleConnsPerHost:    1,
 		IdleConnTimeout:        30 * time.Second,

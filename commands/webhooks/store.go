@@ -84,13 +84,13 @@ WHERE $1::uuid = '00000000-0000-0000-0000-000000000000' OR w.integration_id = $1
 
 // Find returns a webhook of an integration. If there is none, it fails with ErrNotFound.
 func (s *Store) Find(ctx context.Context, integration, id uuid.UUID) (StaffWebhook, error) {
-	return queryWebhook(ctx, s.Pool, "find webhook", `SELECT `+columns+` FROM webhooks AS w
+	return s.queryWebhook(ctx, "find webhook", `SELECT `+columns+` FROM webhooks AS w
 WHERE w.webhook_id = $1 AND w.integration_id = $2`, id, integration)
 }
 
 // queryWebhook executes a statement that returns one webhook. If the statement returns none, it fails with ErrNotFound.
-func queryWebhook(ctx context.Context, db database.Querier, what, sql string, args ...any) (StaffWebhook, error) {
-	rows, _ := db.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
+func (s *Store) queryWebhook(ctx context.Context, what, sql string, args ...any) (StaffWebhook, error) {
+	rows, _ := s.Pool.Query(ctx, sql, args...) // CollectExactlyOneRow has the error
 	found, err := pgx.CollectExactlyOneRow(rows, scanWebhook)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return found, ErrNotFound
@@ -102,6 +102,7 @@ func queryWebhook(ctx context.Context, db database.Querier, what, sql string, ar
 }
 
 // createSQL adds a webhook whose position is the end of the log. $6: maximum number of webhooks of an integration.
+// Requests at the same time may exceed it by a few, which harms nobody.
 const createSQL = `INSERT INTO webhooks AS w (webhook_id, integration_id, url, types, secret, position)
 SELECT $1, $2, $3, $4, $5, coalesce((SELECT max(log_index) + 1 FROM events), 0)
 WHERE (SELECT count(*) FROM webhooks WHERE integration_id = $2) < $6
@@ -113,16 +114,8 @@ func (s *Store) create(
 	ctx context.Context, integration uuid.UUID, url string, types []string,
 ) (made StaffWebhook, shown string, err error) {
 	secret, shown := newSecret()
-	err = pgx.BeginFunc(ctx, s.Pool, func(tx pgx.Tx) error {
-		// The creations of one integration take turns, so that the count is right.
-		if _, err := tx.Exec(ctx, `SELECT pg_advisory_xact_lock(hashtextextended('novelgate webhooks ' || $1::text, 0))`,
-			integration); err != nil {
-			return fmt.Errorf("lock webhooks: %w", err)
-		}
-		made, err = queryWebhook(ctx, tx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types,
-			secret, maxWebhooks)
-		return err
-	})
+	made, err = s.queryWebhook(ctx, "create webhook", createSQL, uuid.Must(uuid.NewV7()), integration, url, types,
+		secret, maxWebhooks)
 	if errors.Is(err, ErrNotFound) {
 		err = errTaken
 	}
@@ -168,7 +161,7 @@ RETURNING ` + columns
 func (s *Store) change(
 	ctx context.Context, integration, id uuid.UUID, to settingsPatch, since *time.Time,
 ) (StaffWebhook, error) {
-	changed, err := queryWebhook(ctx, s.Pool, "change webhook", changeSQL, id, integration, to.URL, to.Types.kinds,
+	changed, err := s.queryWebhook(ctx, "change webhook", changeSQL, id, integration, to.URL, to.Types.kinds,
 		to.Types.given && to.Types.kinds == nil, to.Enabled, since)
 	if errors.Is(err, ErrNotFound) {
 		if _, err = s.Find(ctx, integration, id); err == nil { // it exists, so staff have disabled it
@@ -189,12 +182,12 @@ WHERE webhook_id = $1 RETURNING ` + columns
 // Switch disables or enables a webhook for staff.
 func (s *Store) Switch(ctx context.Context, id uuid.UUID, on bool, actor, reason string) (StaffWebhook, error) {
 	if on {
-		return queryWebhook(ctx, s.Pool, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true, nil)
+		return s.queryWebhook(ctx, "enable webhook", changeSQL, id, uuid.Nil, nil, nil, false, true, nil)
 	}
 	if strings.TrimSpace(reason) == "" {
 		return StaffWebhook{}, staff.ErrReasonRequired
 	}
-	return queryWebhook(ctx, s.Pool, "disable webhook", disableSQL, id, reason, actor)
+	return s.queryWebhook(ctx, "disable webhook", disableSQL, id, reason, actor)
 }
 
 // delete deletes a webhook of an integration.
@@ -217,27 +210,22 @@ func (s *Store) rotate(
 	ctx context.Context, integration, id uuid.UUID, overlap time.Duration,
 ) (w StaffWebhook, shown string, err error) {
 	secret, shown := newSecret()
-	w, err = queryWebhook(ctx, s.Pool, "rotate secret", rotateSQL, id, integration, secret, overlap)
+	w, err = s.queryWebhook(ctx, "rotate secret", rotateSQL, id, integration, secret, overlap)
 	return w, shown, err
 }
 
+// secretsColumn has the secrets that sign.
+const secretsColumn = `array_remove(ARRAY[w.secret, CASE WHEN w.previous_until > now() THEN w.previous_secret END], NULL)`
+
 // secrets returns the address of a webhook and its current secrets.
 func (s *Store) secrets(ctx context.Context, integration, id uuid.UUID) (address string, secrets [][]byte, err error) {
-	var secret, previous []byte
-	err = s.Pool.QueryRow(ctx, `SELECT url, secret, CASE WHEN previous_until > now() THEN previous_secret END FROM webhooks
-WHERE webhook_id = $1 AND integration_id = $2`, id, integration).Scan(&address, &secret, &previous)
+	err = s.Pool.QueryRow(ctx, `SELECT w.url, `+secretsColumn+` FROM webhooks AS w
+WHERE w.webhook_id = $1 AND w.integration_id = $2`, id, integration).Scan(&address, &secrets)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return "", nil, ErrNotFound
 	}
 	if err != nil {
 		return "", nil, fmt.Errorf("read secrets: %w", err)
 	}
-	return address, signingSecrets(secret, previous), nil
-}
-
-func signingSecrets(secret, previous []byte) [][]byte {
-	if previous == nil {
-		return [][]byte{secret}
-	}
-	return [][]byte{secret, previous}
+	return address, secrets, nil
 }

@@ -43,16 +43,12 @@ type Worker struct {
 }
 
 const (
-	visits       = 64               // of a worker at a time
-	turn         = 10 * time.Second // of a visit, before other webhooks have theirs
-	lease        = 6 * time.Second  // after a crash another worker continues
+	visits       = 64                          // of a worker at a time
+	changes      = 20                          // of a visit, before other webhooks have theirs
+	lease        = attemptTime + 5*time.Second // for one attempt and its save; after a crash another worker continues
 	longestPause = time.Hour
 	disableAfter = 5 * 24 * time.Hour // of failures without a success
 )
-
-// errLeaseLost ends a visit: the webhook was changed, another worker has leased it, or a failover has set the database
-// back.
-var errLeaseLost = errors.New("the lease of the webhook has ended, or the database was set back")
 
 // NewMetrics returns the metric of attempts, at zero. The caller registers it.
 func NewMetrics() *prometheus.CounterVec {
@@ -116,39 +112,26 @@ const claimSQL = `WITH due AS (
     ORDER BY w.next_attempt_at, w.webhook_id LIMIT 1 FOR UPDATE OF w SKIP LOCKED
 )
 UPDATE webhooks AS w SET holder = $1, leased_until = now() + $2::interval FROM due WHERE w.webhook_id = due.webhook_id
-RETURNING w.webhook_id, w.integration_id, w.url, w.types, w.secret,
-    CASE WHEN w.previous_until > now() THEN w.previous_secret END, w.position, w.failures, w.failing_since`
+RETURNING w.webhook_id, w.integration_id, w.url, w.types, ` + secretsColumn + `, w.position, w.failures, w.failing_since`
 
 // claim leases a webhook; nil when there is none to visit.
 func (w *Worker) claim(ctx context.Context) (*visit, error) {
 	v := &visit{holder: uuid.New()}
-	var secret, previous []byte
-	err := w.Pool.QueryRow(ctx, claimSQL, v.holder, lease, w.Now()).Scan(&v.id, &v.integration, &v.url, &v.types, &secret,
-		&previous, &v.position, &v.failures, &v.failingSince)
+	err := w.Pool.QueryRow(ctx, claimSQL, v.holder, lease, w.Now()).Scan(&v.id, &v.integration, &v.url, &v.types,
+		&v.secrets, &v.position, &v.failures, &v.failingSince)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("lease a webhook: %w", err)
 	}
-	v.secrets = signingSecrets(secret, previous)
 	return v, nil
 }
 
 // visit sends changes of a webhook, and ends the lease.
 func (w *Worker) visit(ctx context.Context, v *visit) {
-	held, end := context.WithCancel(ctx)
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		defer end()
-		w.renew(held, v)
-	})
-	err := w.deliver(held, v)
-	lost := held.Err() != nil || errors.Is(err, errLeaseLost)
-	end()
-	renewing.Wait()
 	next := w.Now() // behind the webhooks that wait
-	if err != nil && !lost {
+	if err := w.deliver(ctx, v); err != nil && ctx.Err() == nil {
 		w.Logger.WarnContext(ctx, "a webhook is not sent at present", slog.String("webhook", v.id.String()),
 			slog.Any("error", err))
 		next = next.Add(5 * time.Second)
@@ -162,61 +145,39 @@ WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, next); err != nil {
 	}
 }
 
-// renew renews the lease of a visit until ctx ends or the renewal fails. It fails before the lease ends: a replica that
-// has lost the database stops its request before another one sends the same change.
-func (w *Worker) renew(ctx context.Context, v *visit) {
-	for eventlog.Sleep(ctx, lease/3) {
-		renewing, cancel := context.WithTimeout(ctx, lease/3)
-		tag, err := w.Pool.Exec(renewing, `UPDATE webhooks SET leased_until = now() + $3::interval
-WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, lease)
-		cancel()
-		if err != nil || tag.RowsAffected() == 0 {
-			return
-		}
-	}
-}
-
-// deliver sends changes until there are no more, one fails, or the turn is over.
+// deliver sends changes until one fails, or the lease is lost.
 func (w *Worker) deliver(ctx context.Context, v *visit) error {
-	turn, cancel := context.WithTimeout(ctx, turn)
-	defer cancel()
-	for {
-		found, err := w.Feed.Read(ctx, v.integration, v.position, 20)
-		if err != nil || len(found) == 0 {
+	found, err := w.Feed.Read(ctx, v.integration, v.position, changes)
+	if err != nil {
+		return err
+	}
+	for i, m := range found {
+		next, attempts := v.progress, []Attempt{}
+		switch {
+		case v.types == nil || slices.Contains(v.types, m.Type):
+			at := w.Now()
+			outcome := w.Sender.send(ctx, v.url, m.ID, m.Body, v.secrets...)
+			if ctx.Err() != nil {
+				return fmt.Errorf("the visit ends: %w", ctx.Err())
+			}
+			if outcome.Delivered {
+				w.Metrics.WithLabelValues("delivered").Inc()
+			} else {
+				w.Metrics.WithLabelValues("failed").Inc()
+			}
+			next = v.after(&outcome, m.End.Position, w.Now())
+			attempts = append(attempts, Attempt{At: at.UTC(), ID: m.ID, Type: m.Type, Outcome: outcome})
+		case i < len(found)-1:
+			continue // the next save moves the position behind this change, too
+		default:
+			next.position = m.End.Position
+		}
+		if held, err := w.save(ctx, v, next, m.End, attempts); err != nil || !held || next.failures > 0 {
 			return err
 		}
-		for i := range found {
-			m := &found[i]
-			next, attempts := v.progress, []Attempt{}
-			if v.types == nil || slices.Contains(v.types, m.Type) {
-				if turn.Err() != nil {
-					return nil
-				}
-				at := w.Now()
-				outcome := w.Sender.send(ctx, v.url, m.ID, m.Body, v.secrets...)
-				if ctx.Err() != nil {
-					return fmt.Errorf("the visit ends: %w", ctx.Err())
-				}
-				if outcome.Delivered {
-					w.Metrics.WithLabelValues("delivered").Inc()
-				} else {
-					w.Metrics.WithLabelValues("failed").Inc()
-				}
-				next = v.after(&outcome, m.End.Position, w.Now())
-				attempts = append(attempts, Attempt{At: at.UTC(), ID: m.ID, Type: m.Type, Outcome: outcome})
-			} else if i < len(found)-1 {
-				continue // the next save moves the position behind this change, too
-			} else {
-				next.position = m.End.Position
-			}
-			if err := w.save(ctx, v, next, m.End, attempts); err != nil {
-				return err
-			}
-			if v.progress = next; next.failures > 0 {
-				return nil
-			}
-		}
+		v.progress = next
 	}
+	return nil
 }
 
 // after returns the progress of a webhook after an attempt to send the change that ends at a position.
@@ -239,28 +200,29 @@ func (p progress) after(outcome *Outcome, end events.Position, now time.Time) pr
 	return p
 }
 
-// saveSQL saves progress if the visit still has the lease, the webhook is still where the visit began, and the log has
-// the change.
+// saveSQL saves progress and renews the lease, if the visit still has it, the webhook is still where the visit began,
+// and the log has the change.
 //
 // $1: webhook; $2: holder; $3: position where the visit began; $4, $5: mark after the change; $6 to $10: progress; $11:
-// time of a disabling; $12: attempts, newest first
+// time of a disabling; $12: attempts, newest first; $13: length of the lease
 var saveSQL = `UPDATE webhooks SET position = $6, failures = $7, failing_since = $8, next_attempt_at = $9, disabled = $10,
     disabled_at = CASE WHEN $10::text IS NOT NULL THEN $11::timestamptz END,
-    attempts = jsonb_path_query_array($12::jsonb || attempts, '$[0 to 19]')
+    attempts = jsonb_path_query_array($12::jsonb || attempts, '$[0 to 19]'), leased_until = now() + $13::interval
 WHERE webhook_id = $1 AND holder = $2 AND position = $3 AND ` + eventlog.HasMarkSQL("$4::bigint", "$5::uuid")
 
-func (w *Worker) save(ctx context.Context, v *visit, next progress, end eventlog.Mark, attempts []Attempt) error {
+// save saves progress. held is false, and nothing is saved, when the webhook was changed, another worker has leased it,
+// or a failover has set the database back.
+func (w *Worker) save(
+	ctx context.Context, v *visit, next progress, end eventlog.Mark, attempts []Attempt,
+) (held bool, err error) {
 	tag, err := w.Pool.Exec(ctx, saveSQL, v.id, v.holder, v.position, end.Position, end.Batch, next.position,
-		next.failures, next.failingSince, next.nextAttemptAt, next.disabled, w.Now(), attempts)
+		next.failures, next.failingSince, next.nextAttemptAt, next.disabled, w.Now(), attempts, lease)
 	if err != nil {
-		return fmt.Errorf("save the progress of a webhook: %w", err)
+		return false, fmt.Errorf("save the progress of a webhook: %w", err)
 	}
-	if tag.RowsAffected() == 0 {
-		return errLeaseLost
-	}
-	if next.disabled != nil {
+	if held = tag.RowsAffected() > 0; held && next.disabled != nil {
 		w.Logger.WarnContext(ctx, "a webhook is disabled", slog.String("webhook", v.id.String()),
 			slog.String("integration", v.integration.String()), slog.String("reason", *next.disabled))
 	}
-	return nil
+	return held, nil
 }
