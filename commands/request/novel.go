@@ -124,4 +124,4 @@ func (o *object) staffNovel(cleaned string) (StaffNovel, error) {
 }
 
 // Canonical returns the normalised form of a command: the form of Novel.Canonical, and the reason.
-func (n StaffNovel) Canonical() []byte { return appendText(n.Novel.Canonical(), n.Reason) }
+func (n StaffNovel) Canonical() []byte { return append(n.Novel.Canonical(), n.Reason...) }

@@ -24,46 +24,29 @@ var (
 // seconds (10:00Z), with offsets of the form +0200 and +02, with a comma before the fraction, and the basic format
 // (20240501T100000Z). T and Z may be lower case. Digits of the fraction beyond the ninth are dropped.
 //
-// A second of 60 is accepted at 23:59:60 UTC, where leap seconds occur, and means 00:00:00 of the next day, as in
-// PostgreSQL. Not accepted are a space instead of the T, hour 24, week and ordinal dates, and fractions of minutes.
+// Not accepted are a space instead of the T, hour 24, leap seconds, week and ordinal dates, and fractions of minutes.
 //
 // The result is in UTC. wrong is the error text, "" for a valid timestamp.
 func parseTimestamp(s string) (t time.Time, wrong string) {
-	leap := false
-	// Nearly all senders use RFC 3339 in UTC. Of other zones UnmarshalText accepts some that do not exist.
-	if !strings.HasSuffix(s, "Z") || t.UnmarshalText([]byte(s)) != nil {
-		parts := isoExtended.FindStringSubmatch(s)
-		if parts == nil {
-			parts = isoBasic.FindStringSubmatch(s)
-		}
-		if parts == nil {
-			return time.Time{}, wantTimestamp
-		}
-		second, fraction, zone := parts[6], parts[7], parts[8]
-		if zone != "Z" && zone != "z" { // a wrong zone is reported before a date out of range
-			offset := isoOffset.FindStringSubmatch(zone)
-			if offset == nil {
-				return time.Time{}, wantZone
-			}
-			zone = offset[1] + ":" + (offset[2] + "00")[:2]
-		}
-		if leap = second == "60"; leap {
-			second = "59"
-		}
-		var err error
-		t, err = time.Parse(time.RFC3339, parts[1]+"-"+parts[2]+"-"+parts[3]+"T"+parts[4]+":"+parts[5]+":"+
-			(second + "00")[:2]+"."+fraction+"0"+strings.ToUpper(zone))
-		if err != nil {
-			return time.Time{}, wantReal
-		}
+	parts := isoExtended.FindStringSubmatch(s)
+	if parts == nil {
+		parts = isoBasic.FindStringSubmatch(s)
 	}
-	year := t.Year()
-	if t = t.UTC(); leap {
-		t = t.Add(time.Second)
+	if parts == nil {
+		return time.Time{}, wantTimestamp
 	}
-	// A leap second ends at 00:00:00 UTC.
-	if year < 1 || t.Year() < 1 || t.Year() > 9999 || leap && (t.Hour() != 0 || t.Minute() != 0) {
+	second, fraction, zone := parts[6], parts[7], parts[8]
+	if zone != "Z" && zone != "z" { // a wrong zone is reported before a date out of range
+		offset := isoOffset.FindStringSubmatch(zone)
+		if offset == nil {
+			return time.Time{}, wantZone
+		}
+		zone = offset[1] + ":" + (offset[2] + "00")[:2]
+	}
+	t, err := time.Parse(time.RFC3339, parts[1]+"-"+parts[2]+"-"+parts[3]+"T"+parts[4]+":"+parts[5]+":"+
+		(second + "00")[:2]+"."+fraction+"0"+strings.ToUpper(zone))
+	if err != nil || t.Year() < 1 || t.UTC().Year() < 1 || t.UTC().Year() > 9999 {
 		return time.Time{}, wantReal
 	}
-	return t, ""
+	return t.UTC(), ""
 }

@@ -20,7 +20,6 @@ import (
 	"novelgate/client"
 	"novelgate/commands/bulk"
 	"novelgate/commands/ratelimit"
-	"novelgate/commands/request"
 	"novelgate/internal/problem"
 )
 
@@ -190,14 +189,13 @@ func (c *check) line(i int, r record) {
 		parsed, err = bulk.ParseLine(r.text, c.now, func(ratelimit.Operation) error { return nil })
 	}
 	var unknown []string
-	nearest := request.NearestPostMember
 	if parsed.Post != nil {
 		unknown = parsed.Post.Unknown
 	} else if parsed.Novel != nil {
-		unknown, nearest = parsed.Novel.Unknown, request.NearestNovelMember
+		unknown = parsed.Novel.Unknown
 	}
 	for _, name := range unknown {
-		c.Warn(i, "unknown_member", name, fmt.Sprintf("%q is no member and is ignored%s.", name, isIt(nearest(name))))
+		c.Warn(i, "unknown_member", name, fmt.Sprintf("%q is no member and is ignored.", name))
 	}
 	if err != nil {
 		p := problem.From(err)
@@ -251,13 +249,6 @@ func spreadsheet(key string) string {
 		return ""
 	}
 	return " (a spreadsheet has shortened the number: format the column as text before you export it)"
-}
-
-func isIt(known string) string {
-	if known == "" {
-		return ""
-	}
-	return fmt.Sprintf(" (is it %q?)", known)
 }
 
 func (a *Archive) place(i int) string {

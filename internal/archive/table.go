@@ -102,9 +102,8 @@ func (t *table) decode(cell string) (string, error) {
 // findMembers finds the member of each column.
 func (t *table) findMembers(renamed map[string]string) error {
 	body, required := request.PostMembers, []string{"key", "uuid", "username", "novel", "content"}
-	nearest := request.NearestPostMember
 	if t.operation == client.OperationNovels {
-		body, required, nearest = request.NovelMembers, []string{"key", "novel"}, request.NearestNovelMember
+		body, required = request.NovelMembers, []string{"key", "novel"}
 	}
 	known := append([]string{"key"}, body...)
 	member := func(name string) string {
@@ -139,7 +138,7 @@ func (t *table) findMembers(renamed map[string]string) error {
 		}
 		switch first := slices.Index(t.members, t.members[i]); {
 		case t.members[i] == "" && column != "" && column != errorColumn:
-			ignored = append(ignored, column+isIt(nearest(column)))
+			ignored = append(ignored, column)
 		case t.members[i] != "" && first < i:
 			return fmt.Errorf("the columns %q and %q are both the member %q", columns[first], column, t.members[i])
 		}
