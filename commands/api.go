@@ -72,7 +72,7 @@ func (a *API) Register(router *mux.Router) {
 	add(http.MethodGet, "/me", route{}, a.me)
 	add(http.MethodPost, "/deliveries/reconcile", route{MaxBody: maxReconcileBody}, a.reconcile)
 	// A key may hold slashes.
-	add(http.MethodGet, "/deliveries/{idempotencyKey:(?s:.*)}", route{}, a.delivery)
+	add(http.MethodGet, "/deliveries/{idempotencyKey:(?s:.*)}", route{}, a.showDelivery)
 	add(http.MethodPost, "/resolve", route{MaxBody: request.MaxBody, Allowed: mayCreateNovels}, a.resolve)
 }
 

@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,32 +23,25 @@ import (
 	"novelgate/internal/web"
 )
 
-// novelDelivery is a recorded upsert with the current state of its novel.
-type novelDelivery struct {
+// delivery is a recorded upsert or comment with the current state of its novel.
+type delivery struct {
 	Operation      ratelimit.Operation `json:"operation"`
 	IdempotencyKey string              `json:"idempotencyKey"`
 	ReceivedAt     time.Time           `json:"receivedAt"`
 	NovelID        uuid.UUID           `json:"novelId"`
 	Slug           string              `json:"slug"`
 	URL            string              `json:"url"`
-	State          novel.State         `json:"state"`
-	Reason         *string             `json:"reason"` // of the rejection; nil in any other state
+	State          novel.State         `json:"state"`  // of the novel
+	Reason         *string             `json:"reason"` // of staff for the rejection, or for hiding the comment; nil otherwise
 }
 
-// postDelivery is a recorded comment with its current state and that of its novel.
+// postDelivery is a recorded comment with its current state.
 type postDelivery struct {
-	Operation      ratelimit.Operation `json:"operation"`
-	IdempotencyKey string              `json:"idempotencyKey"`
-	ReceivedAt     time.Time           `json:"receivedAt"`
-	PostID         uuid.UUID           `json:"postId"`
-	ThreadID       uuid.UUID           `json:"threadId"`
-	ParentPostID   *uuid.UUID          `json:"parentPostId"`
-	NovelID        uuid.UUID           `json:"novelId"`
-	Slug           string              `json:"slug"`
-	URL            string              `json:"url"`
-	State          novel.State         `json:"state"` // of the novel
-	PostState      post.State          `json:"postState"`
-	Reason         *string             `json:"reason"` // of staff for hiding the post; nil when it is visible
+	delivery
+	PostID       uuid.UUID  `json:"postId"`
+	ThreadID     uuid.UUID  `json:"threadId"`
+	ParentPostID *uuid.UUID `json:"parentPostId"`
+	PostState    post.State `json:"postState"`
 }
 
 // noDelivery explains why a successful command may have no recorded delivery.
@@ -60,16 +54,9 @@ var (
 	novelSQL string
 )
 
-// recordedDelivery is the event with a delivery's key.
-type recordedDelivery struct {
-	streamID   uuid.UUID
-	stored     events.Stored
-	recordedAt time.Time
-}
-
-// delivery handles GET /api/integrations/deliveries/{idempotencyKey}. It looks up only sources of the calling
+// showDelivery handles GET /api/integrations/deliveries/{idempotencyKey}. It looks up only sources of the calling
 // integration, so an integration never sees deliveries of another one.
-func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
+func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	query, err := web.ReadQuery(c.Request.URL)
 	if err != nil {
 		return nil, err
@@ -83,22 +70,48 @@ func (a *API) delivery(ctx context.Context, c *call) (*answer, error) {
 		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
 	}
 
+	shown := delivery{Operation: operation, IdempotencyKey: key}
+	var streamID uuid.UUID
+	var stored events.Stored
 	postID := uuid.NullUUID{UUID: events.PostID(c.Caller.IntegrationID, key), Valid: operation == ratelimit.Posts}
 	found, err := queryReplicated(ctx, a.DB, deliverySQL, []any{postID, key, c.Caller.IntegrationID},
-		func(row pgx.CollectableRow) (d recordedDelivery, err error) {
-			err = row.Scan(&d.streamID, &d.stored.Type, &d.stored.Data, &d.recordedAt)
-			return d, err
+		func(row pgx.CollectableRow) (struct{}, error) {
+			return struct{}{}, row.Scan(&streamID, &stored.Type, &stored.Data, &shown.ReceivedAt)
 		})
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("find delivery: %w", err)
 	case len(found) == 0:
 		return nil, problem.NotFound().WithDetail(noDelivery)
-	case operation == ratelimit.Posts:
-		return a.postDelivery(ctx, key, found[0])
-	default:
-		return a.novelDelivery(ctx, key, found[0])
 	}
+	shown.ReceivedAt, shown.NovelID = shown.ReceivedAt.UTC(), streamID
+	if operation == ratelimit.Novels {
+		if err := a.addNovel(ctx, &shown); err != nil {
+			return nil, err
+		}
+		shown.URL = a.Addresses.Novel(shown.Slug)
+		return &answer{Body: shown}, nil
+	}
+	imported, err := events.DecodeAs[events.PostImported](stored)
+	if err != nil {
+		return nil, err
+	}
+	shown.NovelID = imported.NovelID
+	if err := a.addNovel(ctx, &shown); err != nil {
+		return nil, err
+	}
+	visibility, err := a.postVisibility(ctx, streamID)
+	if err != nil {
+		return nil, err
+	}
+	shown.URL, shown.Reason = a.Addresses.Post(shown.Slug, streamID), nil
+	if visibility.State == post.Hidden {
+		shown.Reason = &visibility.Reason
+	}
+	return &answer{Body: postDelivery{
+		delivery: shown, PostID: streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
+		PostState: visibility.State,
+	}}, nil
 }
 
 // parseOperation accepts the operations that have deliveries: novels and posts.
@@ -109,42 +122,6 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 
 // operationWanted is the error text for any other name.
 const operationWanted = "must be novels or posts"
-
-func (a *API) novelDelivery(ctx context.Context, key string, recorded recordedDelivery) (*answer, error) {
-	n, reason, err := a.currentNovel(ctx, recorded.streamID)
-	if err != nil {
-		return nil, err
-	}
-	return &answer{Body: novelDelivery{
-		Operation: ratelimit.Novels, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
-		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Novel(n.Slug), State: n.State, Reason: reason,
-	}}, nil
-}
-
-func (a *API) postDelivery(ctx context.Context, key string, recorded recordedDelivery) (*answer, error) {
-	imported, err := events.DecodeAs[events.PostImported](recorded.stored)
-	if err != nil {
-		return nil, err
-	}
-	n, _, err := a.currentNovel(ctx, imported.NovelID)
-	if err != nil {
-		return nil, err
-	}
-	visibility, err := a.postVisibility(ctx, recorded.streamID)
-	if err != nil {
-		return nil, err
-	}
-	response := postDelivery{
-		Operation: ratelimit.Posts, IdempotencyKey: key, ReceivedAt: recorded.recordedAt.UTC(),
-		PostID: recorded.streamID, ThreadID: imported.ThreadID, ParentPostID: imported.ParentPostID,
-		NovelID: n.ID, Slug: n.Slug, URL: a.Addresses.Post(n.Slug, recorded.streamID), State: n.State,
-		PostState: visibility.State,
-	}
-	if visibility.State == post.Hidden {
-		response.Reason = &visibility.Reason
-	}
-	return &answer{Body: response}, nil
-}
 
 // postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
 func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility, error) {
@@ -163,23 +140,23 @@ func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility
 	return p.Visibility(author.Fold(events.AuthorRef{}, history)), nil
 }
 
-// currentNovel reads the identifiers and the state of an existing novel, and the reason of its rejection; nil if it is
-// not rejected, or was barred.
-func (a *API) currentNovel(ctx context.Context, id uuid.UUID) (n novel.Novel, reason *string, err error) {
-	n.ID = id
+// addNovel adds the slug and the state of the novel, and the reason of its rejection; nil if it is not rejected, or was
+// barred.
+func (a *API) addNovel(ctx context.Context, d *delivery) error {
 	var eventType *string
 	var data []byte
-	err = a.DB.QueryRow(ctx, novelSQL, id).Scan(&n.Slug, &n.State, &eventType, &data)
+	err := a.DB.QueryRow(ctx, novelSQL, d.NovelID).Scan(&d.Slug, &d.State, &eventType, &data)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return n, nil, fmt.Errorf("novel %s of a delivery is not in title_lookup", id)
+		return fmt.Errorf("novel %s of a delivery is not in title_lookup", d.NovelID)
 	case err != nil:
-		return n, nil, fmt.Errorf("read novel %s: %w", id, err)
+		return fmt.Errorf("read novel %s: %w", d.NovelID, err)
 	case eventType == nil:
-		return n, nil, nil
+		return nil
 	}
 	rejected, err := events.DecodeAs[events.NovelRejected](events.Stored{Type: *eventType, Data: data})
-	return n, &rejected.Reason, err
+	d.Reason = &rejected.Reason
+	return err
 }
 
 // queryReplicated reads the rows of a query, and waits until they are on the synchronous standby, because partners rely
@@ -216,67 +193,50 @@ var (
 	reconcilePostsSQL string
 )
 
-// reconcile handles POST /api/integrations/deliveries/reconcile.
+// reconcile handles POST /api/integrations/deliveries/reconcile. Its body is decoded as strictly as that of a command.
 func (a *API) reconcile(ctx context.Context, c *call) (*answer, error) {
-	body, err := decodeReconcile(c.Body)
-	if err != nil {
+	var o web.Object
+	if err := o.Parse(c.Body, []string{"operation", "idempotencyKeys"}); err != nil {
 		return nil, err
 	}
-	sql, args := reconcileNovelsSQL, []any{body.keys, c.Caller.IntegrationID}
-	if body.operation == ratelimit.Posts {
-		postIDs := make([]uuid.UUID, len(body.keys))
-		for i, key := range body.keys {
-			postIDs[i] = events.PostID(c.Caller.IntegrationID, key)
-		}
-		sql, args = reconcilePostsSQL, []any{body.keys, postIDs}
-	}
-	found, err := queryReplicated(ctx, a.DB, sql, args, pgx.RowTo[string])
-	if err != nil {
-		return nil, fmt.Errorf("reconcile deliveries: %w", err)
-	}
-	onRecord := make(map[string]bool, len(found))
-	for _, key := range found {
-		onRecord[key] = true
-	}
-	response := reconcileResponse{Present: len(onRecord)}
-	for i, key := range body.keys {
-		if !onRecord[key] {
-			response.Missing = append(response.Missing, body.sent[i])
-		}
-	}
-	return &answer{Body: response}, nil
-}
-
-// reconciliation is a validated body: distinct keys, each with the spelling in which it was first sent.
-type reconciliation struct {
-	operation  ratelimit.Operation
-	keys, sent []string
-}
-
-var reconcileNames = []string{"operation", "idempotencyKeys"}
-
-// decodeReconcile decodes and validates a body as strictly as the body of a command. The error is a *problem.Error.
-func decodeReconcile(body []byte) (reconciliation, error) {
-	var o web.Object
-	var r reconciliation
-	if err := o.Parse(body, reconcileNames); err != nil {
-		return r, err
-	}
+	var operation ratelimit.Operation
 	if name, ok := o.Text("operation", true); ok {
-		if r.operation, ok = parseOperation(name); !ok {
+		if operation, ok = parseOperation(name); !ok {
 			o.Fail("operation", operationWanted)
 		}
 	}
+	var keys, sent []string // distinct keys, each with the spelling in which it was first sent
 	seen := map[string]bool{}
-	o.Texts("idempotencyKeys", true, 1, maxReconcileKeys, func(field, sent string) {
-		key, wrong := web.ParseKey(sent)
+	o.Texts("idempotencyKeys", true, 1, maxReconcileKeys, func(field, text string) {
+		key, wrong := web.ParseKey(text)
 		switch {
 		case wrong != "":
 			o.Fail(field, "%s", wrong)
 		case !seen[key]:
 			seen[key] = true
-			r.keys, r.sent = append(r.keys, key), append(r.sent, sent)
+			keys, sent = append(keys, key), append(sent, text)
 		}
 	})
-	return r, o.Err()
+	if err := o.Err(); err != nil {
+		return nil, err
+	}
+	sql, args := reconcileNovelsSQL, []any{keys, c.Caller.IntegrationID}
+	if operation == ratelimit.Posts {
+		postIDs := make([]uuid.UUID, len(keys))
+		for i, key := range keys {
+			postIDs[i] = events.PostID(c.Caller.IntegrationID, key)
+		}
+		sql, args = reconcilePostsSQL, []any{keys, postIDs}
+	}
+	found, err := queryReplicated(ctx, a.DB, sql, args, pgx.RowTo[string])
+	if err != nil {
+		return nil, fmt.Errorf("reconcile deliveries: %w", err)
+	}
+	response := reconcileResponse{Present: len(found)}
+	for i, key := range keys {
+		if !slices.Contains(found, key) {
+			response.Missing = append(response.Missing, sent[i])
+		}
+	}
+	return &answer{Body: response}, nil
 }

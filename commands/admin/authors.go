@@ -45,6 +45,6 @@ func listAuthors(ctx context.Context, c *call) (*web.Answer, error) {
 		IntegrationID: c.id, After: c.textCursor(list), Limit: limit + 1,
 		Linked: c.query.Bool("linked"), Blocked: c.query.Bool("blocked"),
 	}
-	return paginate(c, list, limit, func(a staff.Author) string { return a.ExternalUUID },
+	return paginate(c, list, limit, func(a *staff.Author) string { return a.ExternalUUID },
 		func() ([]staff.Author, error) { return c.staff.ListAuthors(ctx, filter) })
 }

@@ -117,7 +117,7 @@ func createIntegration(ctx context.Context, c *call, body settings) (*web.Answer
 func listIntegrations(ctx context.Context, c *call) (*web.Answer, error) {
 	const list = "i"
 	limit, after := c.limit(), c.idCursor(list)
-	return paginate(c, list, limit, func(i staff.Integration) string { return i.ID.String() },
+	return paginate(c, list, limit, func(i *staff.Integration) string { return i.ID.String() },
 		func() ([]staff.Integration, error) { return c.staff.ListIntegrations(ctx, after, limit+1) })
 }
 
@@ -196,7 +196,7 @@ func (c *call) keyAnswer(issued staff.Key, secret auth.Secret, err error) (*web.
 func listKeys(ctx context.Context, c *call) (*web.Answer, error) {
 	list := "k" + string(c.id[:])
 	limit, after := c.limit(), c.idCursor(list)
-	return paginate(c, list, limit, func(k staff.Key) string { return k.ID.String() }, func() ([]staff.Key, error) {
+	return paginate(c, list, limit, func(k *staff.Key) string { return k.ID.String() }, func() ([]staff.Key, error) {
 		if _, err := c.staff.Integration(ctx, c.id.String()); err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func listNovels(ctx context.Context, c *call) (*web.Answer, error) {
 		}
 		filter.Owner = id.String()
 	}
-	return paginate(c, list, limit, func(n staff.Novel) string { return n.FoldedTitle },
+	return paginate(c, list, limit, func(n *staff.Novel) string { return n.FoldedTitle },
 		func() ([]staff.Novel, error) { return c.staff.ListNovels(ctx, filter) })
 }
 

@@ -1,20 +1,13 @@
 package admin
 
 import (
-	"fmt"
-
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/internal/web"
 )
 
-// pageBytes is the size at which a page takes no further item.
-const pageBytes = 512 << 10
-
-// limit returns the requested number of items of a page.
-func (c *call) limit() int { return c.query.Limit(50, 500) }
+// limit returns the requested number of items of a page, which may have 30 KB each.
+func (c *call) limit() int { return c.query.Limit(50, 100) }
 
 // textCursor returns the text, such as a folded title, after which a page begins; "" for the first page.
 func (c *call) textCursor(list string) string {
@@ -36,30 +29,13 @@ func (c *call) idCursor(list string) uuid.UUID {
 }
 
 // paginate reads a page of a list, unless the query is invalid. list is its name in cursors: a letter and, for a list
-// of one integration, the id of the integration. read returns up to limit+1 items. A page of large items is shorter.
+// of one integration, the id of the integration. read returns up to limit+1 items.
 func paginate[T any](
-	c *call, list string, limit int, sortKey func(T) string, read func() ([]T, error),
+	c *call, list string, limit int, sortKey func(*T) string, read func() ([]T, error),
 ) (*web.Answer, error) {
 	if err := c.query.Err(); err != nil {
 		return nil, err
 	}
 	items, err := read()
-	if err != nil {
-		return nil, err
-	}
-	page := web.Page[jsontext.Value]{Items: []jsontext.Value{}}
-	size := 0
-	for i, item := range items {
-		if i == limit || size >= pageBytes {
-			page.NextCursor = new(web.EncodeCursor(list, sortKey(items[i-1])))
-			break
-		}
-		encoded, err := json.Marshal(item)
-		if err != nil {
-			return nil, fmt.Errorf("encode item of a list: %w", err)
-		}
-		page.Items = append(page.Items, encoded)
-		size += len(encoded)
-	}
-	return &web.Answer{Body: page}, nil
+	return &web.Answer{Body: web.NewPage(list, items, limit, sortKey)}, err
 }

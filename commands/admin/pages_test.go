@@ -2,7 +2,6 @@ package admin_test
 
 import (
 	"encoding/base64"
-	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -78,42 +77,6 @@ func TestCursorsOfOtherLists(t *testing.T) {
 				t.Errorf("the cursor of %s at %s: %d %s", of, at, a.status, a.text)
 			}
 		}
-	}
-}
-
-// TestPagesOfLargeItems: a page has at most half a megabyte and one more item, and the next one continues. So has a
-// novel's history.
-func TestPagesOfLargeItems(t *testing.T) {
-	t.Parallel()
-	const novels, most = 60, 512<<10 + 30<<10
-	d := newFixture(t)
-	synopsis := strings.Repeat("🜁", 5_000) // 20 KB
-	for n := range novels {
-		d.post(t, "/api/admin/novels", fmt.Sprintf(`{"novel":"Large %02d","synopsis":%q}`, n, synopsis))
-	}
-	read, pages := 0, 0
-	for query := "?limit=500"; query != ""; pages++ {
-		a := d.get(t, "/api/admin/novels"+query)
-		if len(a.text) > most || pages > novels {
-			t.Fatalf("page %d has %d bytes", pages, len(a.text))
-		}
-		read += len(a.items(t))
-		query = ""
-		if a.body["nextCursor"] != nil {
-			query = "?limit=500&cursor=" + url.QueryEscape(a.str("nextCursor"))
-		}
-	}
-	if read < novels || pages < 3 {
-		t.Errorf("%d novels on %d pages", read, pages)
-	}
-	id := d.get(t, "/api/admin/novels?text=large&limit=1").items(t)[0]["novelId"]
-	path := fmt.Sprint("/api/admin/novels/", id)
-	for n := range 40 {
-		d.send(t, d.ada, http.MethodPatch, path, "", fmt.Sprintf(`{"synopsis":%q}`, fmt.Sprint(n, synopsis[4*5:])))
-	}
-	a := d.get(t, path)
-	if history, _ := a.body["history"].([]any); len(a.text) > 2*most || len(history) < 20 || len(history) > 35 {
-		t.Errorf("a history of %d events in %d bytes", len(history), len(a.text))
 	}
 }
 

@@ -134,8 +134,6 @@ var (
 	authorSQL string
 	//go:embed authors.sql
 	authorsSQL string
-	//go:embed authors_decided.sql
-	authorsDecidedSQL string
 )
 
 // AuthorFilter selects authors of an integration. A nil field does not restrict the list.
@@ -153,10 +151,6 @@ func (s *Staff) ListAuthors(ctx context.Context, f AuthorFilter) ([]Author, erro
 	if _, err := s.Integration(ctx, f.IntegrationID.String()); err != nil {
 		return nil, err
 	}
-	sql := authorsSQL
-	if f.Linked != nil && *f.Linked || f.Blocked != nil && *f.Blocked {
-		sql = authorsDecidedSQL // few authors have decisions
-	}
-	return database.Collect(ctx, s.Pool, "authors", pgx.RowToStructByPos[Author], sql, f.IntegrationID, f.After,
+	return database.Collect(ctx, s.Pool, "authors", pgx.RowToStructByPos[Author], authorsSQL, f.IntegrationID, f.After,
 		f.Linked, f.Blocked, f.Limit)
 }

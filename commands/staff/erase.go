@@ -57,7 +57,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if err != nil {
 		return Erasure{}, err
 	}
-	if len(found.comments) == 0 && !found.decided {
+	if len(found.comments) == 0 && found.decisions == 0 {
 		if found.erasedAt.IsZero() {
 			return Erasure{}, ErrNoSuchAuthor
 		}
@@ -120,21 +120,15 @@ type findings struct {
 	comments  []uuid.UUID   // with the author's data up to searched
 	searched  eventlog.Mark // end of the log when the search began
 	decisions int           // events with personal data in the author's stream
-	decided   bool          // the table author_decisions has data of the author
 	erasedAt  time.Time     // of the latest erasure; zero without one
 }
 
 var (
-	//go:embed erase_posts.sql
-	erasePostsSQL string
+	//go:embed erase_find.sql
+	eraseFindSQL string
 	//go:embed erase_scan.sql
 	eraseScanSQL string
-	//go:embed erase_skipped.sql
-	eraseSkippedSQL string
 )
-
-const eraseDecidedSQL = `SELECT EXISTS (SELECT FROM author_decisions
-WHERE author_id = $1 AND (external_uuid IS NOT NULL OR member_id IS NOT NULL))`
 
 // find finds what to erase.
 func (e eraser) find(ctx context.Context) (f findings, err error) {
@@ -149,10 +143,17 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		return f, fmt.Errorf("read the checkpoint of posts: %w", err)
 	}
-	if f.comments, err = e.collect(ctx, e.Pool, erasePostsSQL, e.name.id()); err != nil {
+	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
+	if err != nil {
 		return f, err
 	}
-	skipped, err := e.skipped(ctx)
+	var skipped []uuid.UUID // by order of staff; of all authors of the integration
+	for delivery := range deliveries {
+		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
+			skipped = append(skipped, events.PostID(e.name.IntegrationID, delivery.ID))
+		}
+	}
+	f.comments, err = e.collect(ctx, e.Pool, eraseFindSQL, e.name.id(), skipped, e.name.ExternalUUID)
 	if err != nil {
 		return f, err
 	}
@@ -161,12 +162,9 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	if err != nil {
 		return f, err
 	}
-	f.comments = append(append(f.comments, skipped...), rest...)
+	f.comments = append(f.comments, rest...)
 	slices.SortFunc(f.comments, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	f.comments = slices.Compact(f.comments)
-	if err := e.Pool.QueryRow(ctx, eraseDecidedSQL, e.name.id()).Scan(&f.decided); err != nil {
-		return f, fmt.Errorf("read decisions: %w", err)
-	}
 	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
 	for i := range history {
 		if events.Personal(history[i].Event) != nil {
@@ -177,24 +175,6 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 		}
 	}
 	return f, err
-}
-
-// skipped returns the comments of the author that staff made the projection posts skip.
-func (e eraser) skipped(ctx context.Context) ([]uuid.UUID, error) {
-	deliveries, err := projections.Skipped(ctx, e.Pool, projections.Posts{}.Name())
-	if err != nil {
-		return nil, err
-	}
-	var posts []uuid.UUID // of all authors of the integration
-	for delivery := range deliveries {
-		if delivery.Source == events.PostsSource(e.name.IntegrationID) {
-			posts = append(posts, events.PostID(e.name.IntegrationID, delivery.ID))
-		}
-	}
-	if len(posts) == 0 {
-		return nil, nil
-	}
-	return e.collect(ctx, e.Pool, eraseSkippedSQL, posts, e.name.ExternalUUID)
 }
 
 // scan reads the log from a position on and returns the comments of the author that are not erased.

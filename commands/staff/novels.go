@@ -275,30 +275,16 @@ func scanNovel(row pgx.CollectableRow) (Novel, error) {
 	return n, nil
 }
 
-// Limits of the history of a novel, in which each update by a partner is an event.
-const (
-	maxHistoryEvents = 1000
-	maxHistoryBytes  = 512 << 10 // as JSON; a history of at least this size takes no older event
-)
+// maxHistory limits the history of a novel, in which each update by a partner is an event of up to 32 KB.
+const maxHistory = 100
 
-// NovelWithHistory finds a novel as NovelByID does, with its latest thousand events, or fewer if they are large.
+// NovelWithHistory finds a novel as NovelByID does, with its latest hundred events.
 func (s *Staff) NovelWithHistory(ctx context.Context, id uuid.UUID) (Novel, error) {
 	found, err := s.NovelByID(ctx, id)
 	if err != nil {
 		return Novel{}, err
 	}
-	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, maxHistoryEvents)
-	if err != nil {
-		return Novel{}, err
-	}
-	size, first := 0, len(recorded)
-	for ; first > 0 && size < maxHistoryBytes; first-- {
-		data, err := json.Marshal(recorded[first-1].Event)
-		if err != nil {
-			return Novel{}, fmt.Errorf("measure event of novel %s: %w", id, err)
-		}
-		size += len(data)
-	}
-	found.History = historyOf(recorded[first:])
-	return found, nil
+	recorded, err := eventlog.ReadStreamEnd(ctx, s.Pool, events.NovelStream, id, maxHistory)
+	found.History = historyOf(recorded)
+	return found, err
 }

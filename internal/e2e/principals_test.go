@@ -449,7 +449,7 @@ func allItems(t testing.TB, ada *Person, path string) []map[string]any {
 			Items      []map[string]any `json:"items"`
 			NextCursor *string          `json:"nextCursor"`
 		}
-		ada.Get(t, path+separator+"limit=500"+cursor).WantJSON(t, http.StatusOK, &part)
+		ada.Get(t, path+separator+"limit=100"+cursor).WantJSON(t, http.StatusOK, &part)
 		all = append(all, part.Items...)
 		if part.NextCursor == nil {
 			return all
