@@ -67,23 +67,25 @@ func (a *API) Register(router *mux.Router) {
 			Headers: func(h http.Header, caller *auth.Integration) { a.Limits.setHeaders(h, caller, limits...) },
 		}, a.command(limits[0], execute))
 	}
-	command("/novels", mayCreateNovels, a.upsertNovel, ratelimit.Novels, ratelimit.NovelUpdates)
-	command("/posts", mayPost, a.importPost, ratelimit.Posts)
+	command("/novels", MayCreateNovels, a.upsertNovel, ratelimit.Novels, ratelimit.NovelUpdates)
+	command("/posts", MayPost, a.importPost, ratelimit.Posts)
 	add(http.MethodGet, "/me", route{}, a.me)
 	add(http.MethodPost, "/deliveries/reconcile", route{MaxBody: maxReconcileBody}, a.reconcile)
 	// A key may hold slashes.
 	add(http.MethodGet, "/deliveries/{idempotencyKey:(?s:.*)}", route{}, a.showDelivery)
-	add(http.MethodPost, "/resolve", route{MaxBody: request.MaxBody, Allowed: mayCreateNovels}, a.resolve)
+	add(http.MethodPost, "/resolve", route{MaxBody: request.MaxBody, Allowed: MayCreateNovels}, a.resolve)
 }
 
-func mayCreateNovels(caller *auth.Integration) error {
+// MayCreateNovels refuses an integration without the capability.
+func MayCreateNovels(caller *auth.Integration) error {
 	if !caller.CanCreateNovels {
 		return problem.CapabilityDisabled("This integration lacks the capability to create novels.")
 	}
 	return nil
 }
 
-func mayPost(caller *auth.Integration) error {
+// MayPost refuses an integration without the capability.
+func MayPost(caller *auth.Integration) error {
 	if !caller.CanPost {
 		return problem.CapabilityDisabled("This integration lacks the capability of post ingestion.")
 	}

@@ -87,13 +87,7 @@ func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 		text  []byte
 	}
 	answers := make(chan answer, len(lines)) // a client that reads slowly does not hold up the execution
-	e := &execution{API: a, caller: c.Caller, checkedAt: a.Now(), requestID: web.RequestID(r.Context())}
-	e.readmit = func(ctx context.Context) (*auth.Integration, error) {
-		ctx, cancel := a.WithTimeout(ctx)
-		defer cancel()
-		err := c.StillAllowed(ctx)
-		return c.Caller, err
-	}
+	e := &execution{API: a, call: c, checkedAt: a.Now(), requestID: web.RequestID(r.Context())}
 	e.report = func(l *line, result *committer.Result) {
 		value, outcome := a.answerOf(l, result, e.requestIDOf(l))
 		// Unknown members and details may have invalid UTF-8, which becomes U+FFFD, so this cannot fail.

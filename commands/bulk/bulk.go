@@ -80,13 +80,7 @@ const receiveTime = time.Minute
 func (a *API) Register(router *mux.Router) {
 	a.running, a.memory = ratelimit.NewShares(1, 0), semaphore.NewWeighted(memoryBudget)
 	router.Handle("/api/integrations/bulk", a.Partners.Handle(auth.Route[*auth.Integration]{
-		MediaType: web.LineMediaType,
-		Allowed: func(caller *auth.Integration) error {
-			if !caller.CanImport {
-				return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
-			}
-			return nil
-		},
+		MediaType: web.LineMediaType, Allowed: mayImport,
 	}, a.serve)).Methods(http.MethodPost)
 }
 

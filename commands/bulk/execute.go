@@ -28,12 +28,11 @@ const (
 // execution executes the lines of a request.
 type execution struct {
 	*API
-	readmit   func(context.Context) (*auth.Integration, error)
+	call      *auth.Call[*auth.Integration]
 	requestID string
 	report    func(*line, *committer.Result) // called with the outcome of each line, in any order
 
-	caller      *auth.Integration
-	checkedAt   time.Time
+	checkedAt   time.Time     // the caller
 	unavailable int           // lines in a row that were
 	stopped     error         // why the remaining lines are not executed
 	patience    time.Duration // see API.Patience
@@ -168,17 +167,18 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 	}
 	if now := e.Now(); e.stopped == nil && now.Sub(e.checkedAt) >= checkInterval {
 		e.checkedAt = now
-		caller, err := e.readmit(ctx)
-		if err == nil {
-			e.caller = caller
-		} else if _, refused := errors.AsType[*problem.Error](err); refused { // otherwise the database is away
+		checking, cancel := e.WithTimeout(ctx)
+		err := e.call.StillAllowed(checking)
+		cancel()
+		if _, refused := errors.AsType[*problem.Error](err); refused { // otherwise the database is away
 			e.stopped = err
 		}
 	}
 	if e.stopped != nil {
 		return none, e.stopped
 	}
-	if err := allowed(e.caller, l.Operation); err != nil {
+	from := e.call.Caller
+	if err := allowed(from, l.Operation); err != nil {
 		return none, err
 	}
 	if l.before != nil && l.before.failed != nil && l.before.failed.Code.Retryable() {
@@ -186,8 +186,8 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 			"Line %d comes first, and was not executed. Send both again.", l.before.number))
 	}
 	caller := committer.Caller{
-		IntegrationID: e.caller.IntegrationID, KeyID: e.caller.KeyID, CanCreateNovels: e.caller.CanCreateNovels,
-		Review: e.caller.Review, LinesPerMinute: e.caller.LinesPerMinute, RequestID: e.requestIDOf(l),
+		IntegrationID: from.IntegrationID, KeyID: from.KeyID, CanCreateNovels: from.CanCreateNovels,
+		Review: from.Review, LinesPerMinute: from.LinesPerMinute, RequestID: e.requestIDOf(l),
 	}
 	var cmd *committer.Command
 	if l.Novel != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"novelgate/commands"
 	"novelgate/commands/ratelimit"
 	"novelgate/commands/request"
 	"novelgate/internal/auth"
@@ -132,18 +133,19 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	return l, err
 }
 
+func mayImport(caller *auth.Integration) error {
+	if !caller.CanImport {
+		return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
+	}
+	return nil
+}
+
 // allowed checks the capability for an operation.
 func allowed(caller *auth.Integration, operation ratelimit.Operation) error {
-	switch {
-	case !caller.CanImport:
-		return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
-	case operation == ratelimit.Novels && !caller.CanCreateNovels:
-		return problem.CapabilityDisabled("This integration lacks the capability to create novels.")
-	case operation == ratelimit.Posts && !caller.CanPost:
-		return problem.CapabilityDisabled("This integration lacks the capability of post ingestion.")
-	default:
-		return nil
+	if operation == ratelimit.Novels {
+		return commands.MayCreateNovels(caller)
 	}
+	return commands.MayPost(caller)
 }
 
 // split returns the values of members as they were sent, nil for one that is missing. It only checks where values end,
