@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +16,6 @@ import (
 	"pgregory.net/rapid"
 
 	"novelgate/commands/committer"
-	"novelgate/commands/request"
 	"novelgate/internal/testdb"
 )
 
@@ -232,45 +230,6 @@ func TestUpsertsKeepTheirOrder(t *testing.T) {
 WHERE event_type = 'novel.updated.v1' ORDER BY stream_id, stream_version DESC`)
 	if want := slices.Repeat([]string{fmt.Sprintf("Version %d.", versions-1)}, titles); !slices.Equal(synopses, want) {
 		t.Errorf("synopses %q", synopses)
-	}
-}
-
-// TestLiveCommandsWithTheKeysOfARequest: live commands have the keys of a request, at the same moment. Each comment is
-// stored once, and one of both has created it.
-func TestLiveCommandsWithTheKeysOfARequest(t *testing.T) {
-	t.Parallel()
-	const lines = 300
-	f := setup(t)
-	var text strings.Builder
-	for n := range lines {
-		text.WriteString(comment(fmt.Sprint(n), "", "c"))
-	}
-	post := testdb.Must(request.DecodePost([]byte(`{"uuid":"u","username":"n","novel":"N","content":"c"}`), time.Now()))(t)
-	caller := committer.Caller{
-		IntegrationID: f.integration.IntegrationID, KeyID: uuid.New(), CanCreateNovels: true,
-		PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20,
-		RequestID: "live",
-	}
-	var live sync.WaitGroup
-	var created [lines]atomic.Bool
-	for n := range lines {
-		live.Go(func() {
-			got, err := f.Execute(t.Context(), committer.NewImportPost(caller, fmt.Sprint(n), &post))
-			if err != nil || got.Mismatch {
-				t.Errorf("%d: %+v, %v", n, got, err)
-			}
-			created[n].Store(!got.Replayed)
-		})
-	}
-	outcomes := f.send(t, text.String())
-	live.Wait()
-	for n, o := range outcomes {
-		if o.Created == created[n].Load() || o.Replayed == o.Created || o.Mismatch {
-			t.Errorf("%d: created live: %v; %+v", n, created[n].Load(), o)
-		}
-	}
-	if stored := len(f.parents(t, "")); stored != lines || len(outcomes) != lines {
-		t.Errorf("%d comments are stored, %d outcomes", stored, len(outcomes))
 	}
 }
 

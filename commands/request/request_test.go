@@ -358,23 +358,3 @@ func repeat(format string, n int) []string {
 	}
 	return out
 }
-
-// TestUnknownMembers are ignored and named.
-func TestUnknownMembers(t *testing.T) {
-	t.Parallel()
-	p, err := request.DecodePost([]byte(
-		`{"uuid":"u","x":{"y":1},"username":"n","novel":"N","content":"c","parentUuid":"k"}`), time.Unix(0, 0))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"x", "parentUuid"}, p.Unknown); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-	n, err := request.DecodeNovel([]byte(`{"novel":"N","cover":null}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff([]string{"cover"}, n.Unknown); diff != "" {
-		t.Errorf("(-want +got)\n%s", diff)
-	}
-}

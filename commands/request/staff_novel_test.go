@@ -55,35 +55,6 @@ func TestPostCanonical(t *testing.T) {
 	}
 }
 
-func TestNovelCanonical(t *testing.T) {
-	t.Parallel()
-	canonical := func(body string) string {
-		n, err := request.DecodeNovel([]byte(body))
-		if err != nil {
-			t.Fatalf("%s: %v", body, err)
-		}
-		return string(n.Canonical())
-	}
-	if a, b := canonical(novel()), canonical(novel(`"author":null`, `"x":1`, `"novel":"the  WANDERING inn "`)); a != b {
-		t.Errorf("%q, %q", a, b)
-	}
-	seen := map[string]string{}
-	for _, body := range []string{
-		novel(), novel(`"author":"a"`), novel(`"synopsis":"a"`), novel(`"synopsis":""`), novel(`"language":"a"`),
-		novel(`"language":""`),
-		novel(`"genres":[]`), novel(`"genres":["a"]`), novel(`"genres":["a","b"]`), novel(`"genres":["b","a"]`),
-		novel(`"genres":["ab"]`),
-		novel(`"readingStatus":"hiatus"`), novel(`"language":"hiatus"`), novel(`"coverUrl":"https://a.example"`),
-		novel(`"novel":"Other"`),
-	} {
-		key := canonical(body)
-		if twin, ok := seen[key]; ok {
-			t.Errorf("%s and %s have the same bytes", twin, body)
-		}
-		seen[key] = body
-	}
-}
-
 func TestDecodePublication(t *testing.T) {
 	t.Parallel()
 	got, err := request.DecodePublication([]byte(`{"reason":"ours","novel":" The  Tale ","author":" M ","synopsis":"","coverUrl":"https://example.com/c",
@@ -171,29 +142,6 @@ func TestStaffBodiesRefused(t *testing.T) {
 		}
 		if diff := cmp.Diff(c.fields, got); diff != "" {
 			t.Errorf("%s: fields (-want +got):\n%s", name, diff)
-		}
-	}
-}
-
-func TestStaffCanonical(t *testing.T) {
-	t.Parallel()
-	canonical := func(body string) string {
-		n, err := request.DecodePublication([]byte(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(n.Canonical())
-	}
-	same := canonical(`{"novel":"T","author":"A","reason":"r"}`)
-	if other := canonical(` { "reason":"r", "author":" A ", "novel":" t ", "genres":null } `); other != same {
-		t.Errorf("the same command differs: %q, %q", same, other)
-	}
-	for _, body := range []string{
-		`{"novel":"T","author":"A"}`, `{"novel":"T","author":"A","reason":"R"}`, `{"novel":"T","author":"B","reason":"r"}`,
-		`{"novel":"U","author":"A","reason":"r"}`,
-	} {
-		if canonical(body) == same {
-			t.Errorf("%s is taken for the same command", body)
 		}
 	}
 }

@@ -3,10 +3,8 @@ package staff_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -14,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
@@ -185,58 +182,6 @@ func TestAuthorLife(t *testing.T) {
 	unknown := staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "u"}
 	if _, err := s.BlockAuthor(t.Context(), unknown, "r"); !errors.Is(err, principal.ErrNotFound) {
 		t.Errorf("an author of an unknown integration: %v", err)
-	}
-}
-
-// TestAuthorsAreDecidedInTurn: of many concurrent blocks, one succeeds; and no concurrent decision is lost.
-func TestAuthorsAreDecidedInTurn(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	who := staff.AuthorName{IntegrationID: newIntegration(t, s, "Partner"), ExternalUUID: "u"}
-	const rivals = 6
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	done, refused := 0, 0
-	for i := range rivals {
-		wg.Go(func() {
-			_, err := s.BlockAuthor(t.Context(), who, "r")
-			var transition *author.TransitionError
-			mu.Lock()
-			defer mu.Unlock()
-			switch {
-			case err == nil:
-				done++
-			case errors.As(err, &transition) && transition.From == author.Blocked:
-				refused++
-			default:
-				t.Error(err)
-			}
-		})
-		wg.Go(func() {
-			if _, err := s.LinkAuthor(t.Context(), who, fmt.Sprint("member-", i), "r"); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	if done != 1 || refused != rivals-1 {
-		t.Errorf("%d blocked, %d were refused", done, refused)
-	}
-	recorded, err := eventlog.ReadStream(t.Context(), s.Pool, events.AuthorStream, events.AuthorID(who.IntegrationID, "u"),
-		0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(recorded) != rivals+1 {
-		t.Errorf("%d events", len(recorded))
-	}
-	folded := author.Fold(events.AuthorRef{}, recorded)
-	found, err := s.Author(t.Context(), who)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !found.Blocked || found.MemberID == nil || *found.MemberID != folded.MemberID {
-		t.Errorf("the table says %+v, the stream %+v", found, folded)
 	}
 }
 

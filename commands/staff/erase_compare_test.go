@@ -119,47 +119,6 @@ func TestCompareBehindAnErasure(t *testing.T) {
 	}
 }
 
-// TestCompareDuringAnErasure: an erasure removes data from the log before it is on record. Differences meanwhile are
-// not reported as tampering: the comparison waits for its end.
-func TestCompareDuringAnErasure(t *testing.T) {
-	t.Parallel()
-	l := setupLive(t)
-	appendAll(t, l.Staff, l.comments(l.name, "old", 600)...) // two transactions of an erasure
-	l.caughtUp(t)
-	hold := testdb.Begin(t, l.Pool)
-	testdb.Exec(t, hold,
-		`SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts ORDER BY post_id OFFSET 550 LIMIT 1) FOR SHARE`)
-	erased := make(chan error, 1)
-	go func() {
-		_, err := l.EraseAuthor(context.Background(), l.name, "asked for it")
-		erased <- err
-	}()
-	testdb.Eventually(t, "the first transaction of the erasure has ended", func() bool {
-		return l.count(t, `SELECT count(*) FROM events WHERE personal IS NULL AND stream_type = 'post'`) == 500
-	})
-	if underWay, err := projections.ErasureUnderWay(t.Context(), l.Pool); err != nil || !underWay {
-		t.Errorf("an erasure is under way: %v, %v", underWay, err)
-	}
-	c, err := l.compareWhile(func() {
-		if err := hold.Rollback(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-erased; err != nil {
-			t.Fatal(err)
-		}
-	})
-	if err != nil || c.Tables[0].DifferenceCount > 0 {
-		t.Errorf("ended while it was waited for: %+v, %v", c, err)
-	}
-	l.caughtUp(t)
-	for name, found := range l.compareAll(t) {
-		t.Errorf("erased: %s: %s", name, found)
-	}
-	if underWay, err := projections.ErasureUnderWay(t.Context(), l.Pool); err != nil || underWay {
-		t.Errorf("no erasure is under way any more: %v, %v", underWay, err)
-	}
-}
-
 // TestCompareBesideAnErasureWithoutRecord: the comparison does not wait for ever. After an interrupted erasure, the
 // tables named in docs/auditors.md differ until it is repeated.
 func TestCompareBesideAnErasureWithoutRecord(t *testing.T) {

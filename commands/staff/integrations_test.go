@@ -5,7 +5,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -146,64 +145,5 @@ func TestDecisionsAreTakenInTurn(t *testing.T) {
 	}
 	if found, err := b.staff.Integration(t.Context(), "Three"); err != nil || found.ID != b.ids[0] {
 		t.Errorf("%+v, %v", found, err)
-	}
-}
-
-// TestPagesAreStable reads both lists page by page while rows are added: the first rows come exactly once, in order,
-// even with equal times.
-func TestPagesAreStable(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	clock := noon
-	s.Now = func() time.Time { return clock }
-	add := func(n int) (integrations, keys []uuid.UUID) {
-		for i := range n {
-			if i%3 == 0 {
-				clock = clock.Add(time.Microsecond)
-			}
-			made := testdb.Must(s.CreateIntegration(t.Context(), "Partner "+uuid.NewString(), principal.Change{}))(t)
-			key, _, err := s.IssueKey(t.Context(), made.ID, 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			integrations, keys = append(integrations, made.ID), append(keys, key.ID)
-		}
-		return integrations, keys
-	}
-	wantIntegrations, wantKeys := add(11)
-	for _, size := range []int{1, 2, 5} {
-		gotIntegrations, gotKeys := []uuid.UUID{}, []uuid.UUID{}
-		var at, behind uuid.UUID
-		for range len(wantIntegrations)/size + 1 {
-			list, err := s.ListIntegrations(t.Context(), at, size)
-			if err != nil || len(list) > size {
-				t.Fatalf("%d integrations, %v", len(list), err)
-			}
-			for _, i := range list {
-				gotIntegrations, at = append(gotIntegrations, i.ID), i.ID
-			}
-			keys, err := s.ListKeys(t.Context(), uuid.Nil, behind, size)
-			if err != nil || len(keys) > size {
-				t.Fatalf("%d keys, %v", len(keys), err)
-			}
-			for _, k := range keys {
-				gotKeys, behind = append(gotKeys, k.ID), k.ID
-			}
-			add(1)
-		}
-		if diff := cmp.Diff(wantIntegrations, gotIntegrations[:len(wantIntegrations)]); diff != "" {
-			t.Errorf("integrations by %d (-want +got):\n%s", size, diff)
-		}
-		if diff := cmp.Diff(wantKeys, gotKeys[:len(wantKeys)]); diff != "" {
-			t.Errorf("keys by %d (-want +got):\n%s", size, diff)
-		}
-	}
-	own, err := s.ListKeys(t.Context(), wantIntegrations[1], uuid.Nil, 0)
-	if err != nil || len(own) != 1 || own[0].ID != wantKeys[1] {
-		t.Errorf("keys of one integration: %+v, %v", own, err)
-	}
-	all, err := s.ListIntegrations(t.Context(), uuid.Nil, 0)
-	if err != nil || len(all) <= len(wantIntegrations) {
-		t.Errorf("%d in all, %v", len(all), err)
 	}
 }

@@ -117,66 +117,6 @@ func TestMovesByID(t *testing.T) {
 	}
 }
 
-// TestStaffAtOnce: from each state, two concurrent moves, several times each. Each succeeds at most once, and later
-// ones are refused with both states.
-func TestStaffAtOnce(t *testing.T) {
-	t.Parallel()
-	s := setup(t)
-	type act func(context.Context, string, string) (staff.Novel, error)
-	publish := publishing(s)
-	for name, c := range map[string]struct {
-		given     func(title string)
-		one, two  act
-		histories []int // possible numbers of additional events
-	}{
-		"bar twice":       {func(string) {}, s.RejectNovel, s.RejectNovel, []int{1}},
-		"publish twice":   {func(string) {}, publish, publish, []int{1}},
-		"bar and publish": {func(string) {}, s.RejectNovel, publish, []int{1}},
-		"lift twice": {
-			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, s.ApproveNovel, []int{1},
-		},
-		"lift and publish": {
-			func(title string) { _, _ = s.RejectNovel(t.Context(), title, "no") }, s.ApproveNovel, publish, []int{1, 2},
-		},
-		"approve and reject, pending": {
-			func(title string) { imported(t, s, title, novel.Pending) }, s.ApproveNovel, s.RejectNovel, nil,
-		},
-		"publish and reject": {
-			func(title string) { imported(t, s, title, novel.Approved) }, publish, s.RejectNovel, []int{1},
-		},
-	} {
-		for round := range 4 {
-			title := fmt.Sprint(name, " ", round)
-			c.given(title)
-			id := events.NovelID(title)
-			before := len(stream(t, s, id))
-			outcomes := make([]error, 6)
-			var wg sync.WaitGroup
-			for i := range outcomes {
-				do := []act{c.one, c.two}[i%2]
-				wg.Go(func() { _, outcomes[i] = do(t.Context(), title, "why") })
-			}
-			wg.Wait()
-			won := 0
-			for _, err := range outcomes {
-				var refused *novel.TransitionError
-				if err == nil {
-					won++
-				} else if !errors.As(err, &refused) {
-					t.Errorf("%s: %v", name, err)
-				}
-			}
-			history := stream(t, s, id)[before:]
-			if won != len(history) || won == 0 {
-				t.Errorf("%s: %d have won, %d events", name, won, len(history))
-			}
-			if len(c.histories) > 0 && len(history) != c.histories[0] && len(history) != c.histories[len(c.histories)-1] {
-				t.Errorf("%s: %+v", name, history)
-			}
-		}
-	}
-}
-
 func TestPublishWithFields(t *testing.T) {
 	t.Parallel()
 	s := setup(t)

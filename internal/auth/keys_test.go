@@ -168,21 +168,6 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestGuessedKeysDoNotFillTheMemory: the cache is limited.
-func TestGuessedKeysDoNotFillTheMemory(t *testing.T) {
-	t.Parallel()
-	b := setup(t)
-	_, secret := b.issue(t, 0)
-	for range 10_100 {
-		guess := auth.NewKey(auth.PartnerKey)
-		b.want(t, guess, auth.ErrUnknown)
-	}
-	if got := b.keys.Remembered(); got > 10_000 {
-		t.Errorf("%d keys are remembered", got)
-	}
-	b.want(t, secret, nil)
-}
-
 // TestGuessedKeysLeaveConnectionsFree: while two look-ups hang, a third waits without a connection of the pool.
 func TestGuessedKeysLeaveConnectionsFree(t *testing.T) {
 	t.Parallel()
@@ -253,19 +238,6 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 			t.Errorf("a partner on the side of staff users: %+v, %v", got, err)
 		}
 		b.want(t, partner, nil)
-	}
-}
-
-// TestAKeyThatIsRememberedCostsNoMemory: a cached key allocates nothing beyond parsing.
-func TestAKeyThatIsRememberedCostsNoMemory(t *testing.T) {
-	b := setup(t)
-	_, secret := b.issue(t, 0)
-	key := secret.Reveal()
-	parsing := testing.AllocsPerRun(100, func() { _, _ = auth.ParseKey(key) })
-	ctx := t.Context()
-	got := testing.AllocsPerRun(1000, func() { _, _ = b.keys.Authenticate(ctx, key) })
-	if got > parsing+1 { // one more for the hash of the key
-		t.Errorf("%v allocations, parsing has %v", got, parsing)
 	}
 }
 
