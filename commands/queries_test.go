@@ -1,21 +1,16 @@
 package commands_test
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/jackc/pgx/v5"
 
 	"novelgate/commands/ratelimit"
 	"novelgate/internal/auth"
-	"novelgate/internal/database"
 )
 
 const (
@@ -185,77 +180,4 @@ func TestResolveRefusesWhomAnUpsertRefuses(t *testing.T) {
 			}
 		}
 	}
-}
-
-// failing is a database whose queries fail.
-type failing struct {
-	database.DB
-	error
-}
-
-func (f failing) Query(context.Context, string, ...any) (pgx.Rows, error) {
-	return failedRows{err: f.error}, f.error // as a pool does
-}
-
-// failedRows are rows that cannot be read.
-type failedRows struct {
-	pgx.Rows
-
-	err error
-}
-
-func (failedRows) Next() bool   { return false }
-func (failedRows) Close()       {}
-func (f failedRows) Err() error { return f.err }
-
-func (f failing) QueryRow(context.Context, string, ...any) pgx.Row { return failedRow{err: f.error} }
-
-// failedRow is a row that cannot be read.
-type failedRow struct{ err error }
-
-func (f failedRow) Scan(...any) error { return f.err }
-
-func (f failing) SendBatch(context.Context, *pgx.Batch) pgx.BatchResults {
-	return failedBatch{err: f.error}
-}
-
-// failedBatch is a batch without an answer.
-type failedBatch struct {
-	pgx.BatchResults
-	err error
-}
-
-func (f failedBatch) Close() error { return f.err }
-
-// TestInquiriesWithoutADatabase distinguishes an unreachable database from a defect.
-func TestInquiriesWithoutADatabase(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		err        error
-		status     int
-		retryAfter string
-	}{
-		{fmt.Errorf("a secret: %w", io.ErrUnexpectedEOF), 503, "1"},
-		{errors.New("a secret of the inside"), 500, ""},
-	} {
-		f := newFake()
-		handler := serveDB(f, time.Minute, failing{error: tc.err})
-		for _, inquiry := range inquiries[1:] {
-			got := send(t, handler, inquiry.method, inquiry.path, inquiry.body)
-			if got.status != tc.status || got.body["retryable"] != (tc.status == 503) ||
-				got.header.Get("Retry-After") != tc.retryAfter || strings.Contains(fmt.Sprint(got.body), "secret") {
-				t.Errorf("%s %s: %+v", inquiry.method, inquiry.path, got)
-			}
-		}
-		if f.calls.Load() != 0 {
-			t.Error("an inquiry has reached the committer")
-		}
-	}
-}
-
-// serveDB returns the routes over a fake, with a database to read.
-func serveDB(f *fake, timeout time.Duration, db database.DB) http.Handler {
-	api := newAPI(f, timeout, time.Now)
-	api.DB = db
-	return routes(api)
 }

@@ -282,33 +282,6 @@ func TestEraseWaitsItsTurn(t *testing.T) {
 	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
 }
 
-// TestInterruptedErasureGoesOn interrupts the command at many moments.
-func TestInterruptedErasureGoesOn(t *testing.T) {
-	t.Parallel()
-	l := setupLive(t)
-	for i := range 3 {
-		appendAll(t, l.Staff, l.comments(l.name, fmt.Sprint("round ", i), 600)...)
-		testdb.Must(l.LinkAuthor(t.Context(), l.name, fmt.Sprint("PlantedMember", i), ""))(t)
-		for cut := time.Millisecond; ; cut = cut * 3 / 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), cut)
-			_, err := l.EraseAuthor(ctx, l.name, "r")
-			cancel()
-			if err == nil {
-				break
-			}
-			if cut > time.Minute {
-				t.Fatal(err)
-			}
-		}
-	}
-	// A later success may have found nothing more to do, so check the tables.
-	l.caughtUp(t)
-	l.wantForgotten(t, planted+"|"+l.name.ExternalUUID)
-	if n := l.count(t, `SELECT count(*) FROM analytics.posts WHERE content IS NULL`); n != 1800 {
-		t.Errorf("%d of 1800 posts are in place", n)
-	}
-}
-
 // TestErasureAfterASetBack: an erasure that has searched a log which was set back since fails, because a comment may
 // have the place of a lost event. A repetition finds it.
 func TestErasureAfterASetBack(t *testing.T) {
