@@ -1,5 +1,6 @@
 // Package auth lets callers with an API key in: it makes and checks keys ([Secret]), finds the owner of a key ([Keys]),
-// and admits a request of its owner to an operation ([Callers]). A key belongs to an integration, with its capabilities and limits, or to a staff user.
+// and admits a request of its owner to an operation ([Callers]). A key belongs to an integration, with its capabilities
+// and limits, or to a staff user.
 package auth
 
 import (
