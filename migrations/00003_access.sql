@@ -5,6 +5,7 @@
 CREATE TABLE integrations (
     integration_id           uuid        NOT NULL PRIMARY KEY,
     name                     text        NOT NULL,
+    folded_name              text        NOT NULL COLLATE "C" CONSTRAINT integrations_name_key UNIQUE,
     enabled                  boolean     NOT NULL,
     can_create_novels        boolean     NOT NULL,
     can_post                 boolean     NOT NULL,
@@ -17,11 +18,9 @@ CREATE TABLE integrations (
     stream_version           integer     NOT NULL CHECK (stream_version > 0),
     registered_at            timestamptz NOT NULL
 );
--- Staff type names on the command line, so they are unique, ignoring case.
-CREATE UNIQUE INDEX integrations_name_key ON integrations (lower(name));
--- The order of the staff's list.
 
 COMMENT ON TABLE integrations IS 'Inline projection of integration streams: what an integration may do. Rebuildable from events.';
+COMMENT ON COLUMN integrations.folded_name IS 'The name, folded like a title: staff type names on the command line, so they are unique, ignoring case.';
 COMMENT ON COLUMN integrations.can_import IS 'Whether it may import lines in bulk.';
 COMMENT ON COLUMN integrations.novel_updates_per_minute IS 'Updates of its novels in any minute; NULL: any number.';
 COMMENT ON COLUMN integrations.lines_per_minute IS 'Lines of bulk imports in any minute.';

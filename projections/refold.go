@@ -41,6 +41,11 @@ ORDER BY t.state = 'free', e.log_index`
 
 	refoldSQL = `UPDATE title_lookup t SET folded_title = c.folded_title
 FROM unnest($1::uuid[], $2::text[]) AS c (novel_id, folded_title) WHERE t.novel_id = c.novel_id`
+
+	namesByAgeSQL = `SELECT integration_id, folded_name, name FROM integrations ORDER BY registered_at, integration_id`
+
+	refoldNamesSQL = `UPDATE integrations i SET folded_name = c.folded_name
+FROM unnest($1::uuid[], $2::text[]) AS c (integration_id, folded_name) WHERE i.integration_id = c.integration_id`
 )
 
 // ChangeInline records that the tables of inline projections change without an event: decisions that rest on what a
@@ -52,8 +57,9 @@ func ChangeInline(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// RefoldTitles folds the titles of title_lookup again if they were folded with other Unicode tables than those of this
-// program. Otherwise some titles could not be found. It takes the lock of the log.
+// RefoldTitles folds the titles of title_lookup and the names of integrations again if they were folded with other
+// Unicode tables than those of this program. Otherwise some could not be found. It takes the lock of the log. Of
+// integrations whose names have become equal, the oldest is found by it, and the others by their ids.
 func RefoldTitles(ctx context.Context, db database.Beginner) (merges []Merge, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 		if folded, err := isFolded(ctx, tx); err != nil || folded {
@@ -67,7 +73,10 @@ func RefoldTitles(ctx context.Context, db database.Beginner) (merges []Merge, er
 		if folded, err := isFolded(ctx, tx); err != nil || folded { // by another replica
 			return err
 		}
-		if merges, err = refold(ctx, tx); err != nil {
+		if merges, err = refold(ctx, tx, titlesByAgeSQL, refoldSQL); err != nil {
+			return err
+		}
+		if _, err = refold(ctx, tx, namesByAgeSQL, refoldNamesSQL); err != nil {
 			return err
 		}
 		if err := ChangeInline(ctx, tx); err != nil {
@@ -92,13 +101,14 @@ func isFolded(ctx context.Context, tx pgx.Tx) (bool, error) {
 	return built == title.TableHash(), err
 }
 
-// refold writes the new folded titles. Of several novels with one folded title, the oldest keeps it.
-func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
-	rows, err := tx.Query(ctx, titlesByAgeSQL)
+// refold writes the new folded texts of the rows that a query returns with identifier, folded text and spelling. Of
+// several rows with one folded text, the first keeps it.
+func refold(ctx context.Context, tx pgx.Tx, querySQL, updateSQL string) ([]Merge, error) {
+	rows, err := tx.Query(ctx, querySQL)
 	if err != nil {
 		return nil, err
 	}
-	novels := map[string]uuid.UUID{} // by final folded title
+	keepers := map[string]uuid.UUID{} // by final folded text
 	var changed []uuid.UUID
 	var temporary, final []string
 	var merges []Merge
@@ -106,11 +116,11 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 	var old, spelling string
 	_, err = pgx.ForEachRow(rows, []any{&id, &old, &spelling}, func() error {
 		folded := title.Fold(spelling)
-		if kept, taken := novels[folded]; taken {
+		if kept, taken := keepers[folded]; taken {
 			merges = append(merges, Merge{folded, kept, id})
 			folded = hiddenPrefix + id.String()
 		}
-		novels[folded] = id
+		keepers[folded] = id
 		if folded != old {
 			changed, final = append(changed, id), append(final, folded)
 			temporary = append(temporary, tempPrefix+id.String())
@@ -120,9 +130,9 @@ func refold(ctx context.Context, tx pgx.Tx) ([]Merge, error) {
 	if err != nil || len(changed) == 0 {
 		return merges, err
 	}
-	// In two steps, because the new folded title of one novel may be the old one of another.
+	// In two steps, because the new folded text of one row may be the old one of another.
 	for _, step := range [][]string{temporary, final} {
-		if _, err := tx.Exec(ctx, refoldSQL, changed, step); err != nil {
+		if _, err := tx.Exec(ctx, updateSQL, changed, step); err != nil {
 			return nil, err
 		}
 	}

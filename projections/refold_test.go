@@ -3,6 +3,7 @@ package projections_test
 import (
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
@@ -230,5 +231,26 @@ func TestRefoldFailsAsAWhole(t *testing.T) {
 	}
 	if diff := cmp.Diff(map[int]string{1: "1", 2: "2"}, keys(t, pool)); diff != "" {
 		t.Errorf("half of it was done (-want +got):\n%s", diff)
+	}
+}
+
+// TestRefoldNames: integrations are found by their names again; of two whose names have become equal, the older one is.
+func TestRefoldNames(t *testing.T) {
+	t.Parallel()
+	pool := newPool(t)
+	for n, name := range []string{"Éditions Rivière", "Straße", "STRASSEN"} {
+		applyBatch(t, pool, projections.Integrations{}, history(events.IntegrationStream, uuid.UUID{byte(n)}, 1,
+			events.IntegrationRegistered{Name: name, RegisteredAt: time.Unix(int64(n), 0)}))
+	}
+	builtWith(t, pool, "another table", nil)
+	testdb.Exec(t, pool, `UPDATE integrations SET folded_name = 'Éditions rivière' WHERE folded_name = 'éditions rivière'`)
+	testdb.Exec(t, pool, `UPDATE integrations SET folded_name = 'straße' WHERE folded_name = 'strasse'`)
+	testdb.Exec(t, pool, `UPDATE integrations SET name = 'STRASSE', folded_name = 'strasse' WHERE name = 'STRASSEN'`)
+	testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
+	rows, _ := pool.Query(t.Context(), `SELECT folded_name FROM integrations ORDER BY registered_at`)
+	got := testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
+	want := []string{"éditions rivière", "strasse", " hidden " + uuid.UUID{2}.String()}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("folded names (-want +got):\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/title"
 )
 
 // Integrations is the inline projection of integrations and their keys. Their events are rare, so Apply writes
@@ -29,9 +30,9 @@ func (Integrations) Tables() []string { return []string{"integrations", "api_key
 func (Integrations) Streams() []string { return []string{events.IntegrationStream} }
 
 const (
-	integrationInsertSQL = `INSERT INTO integrations (integration_id, name, enabled, can_create_novels, can_post,
-    can_import, posts_per_minute, novels_per_minute, lines_per_minute, review, stream_version, registered_at)
-SELECT $1, $2, true, false, false, false, 60, 60, 60000, false, $3, $4
+	integrationInsertSQL = `INSERT INTO integrations (integration_id, name, folded_name, enabled, can_create_novels,
+    can_post, can_import, posts_per_minute, novels_per_minute, lines_per_minute, review, stream_version, registered_at)
+SELECT $1, $2, $5, true, false, false, false, 60, 60, 60000, false, $3, $4
 WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
 
 	// NULL leaves a setting unchanged, except $11: if $10 is true, it becomes the limit of updates, NULL for none. $2:
@@ -47,7 +48,8 @@ SET stream_version    = $2,
     name              = coalesce($9, name),
     novel_updates_per_minute = CASE WHEN $10 THEN $11 ELSE novel_updates_per_minute END,
     can_import        = coalesce($12, can_import),
-    lines_per_minute  = coalesce($13, lines_per_minute)
+    lines_per_minute  = coalesce($13, lines_per_minute),
+    folded_name       = coalesce($14, folded_name)
 WHERE integration_id = $1 AND stream_version < $2`
 
 	keyInsertSQL = `INSERT INTO api_keys (key_id, key_hash, prefix, integration_id, issued_at, expires_at)
@@ -61,7 +63,7 @@ WHERE NOT EXISTS (SELECT FROM api_keys WHERE key_id = $1)`
 
 // settings are the columns that an event changes; nil: unchanged.
 type settings struct {
-	name                                            *string
+	name, foldedName                                *string
 	enabled, review                                 *bool
 	novels, posts, imports                          *bool // capabilities
 	postsPerMinute, novelsPerMinute, linesPerMinute *int
@@ -84,13 +86,13 @@ func (Integrations) Apply(ctx context.Context, tx database.Execer, batch []event
 func applyIntegration(ctx context.Context, tx database.Execer, recorded events.Recorded) error {
 	id, version := recorded.StreamID, recorded.StreamVersion
 	if e, ok := recorded.Event.(events.IntegrationRegistered); ok {
-		_, err := tx.Exec(ctx, integrationInsertSQL, id, e.Name, version, e.RegisteredAt)
+		_, err := tx.Exec(ctx, integrationInsertSQL, id, e.Name, version, e.RegisteredAt, title.Fold(e.Name))
 		return err
 	}
 	var s settings
 	switch e := recorded.Event.(type) {
 	case events.IntegrationRenamed:
-		s.name = &e.Name
+		s.name, s.foldedName = &e.Name, new(title.Fold(e.Name))
 	case events.IntegrationEnabled:
 		s.enabled = new(true)
 	case events.IntegrationDisabled:
@@ -130,7 +132,8 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		updatesPerMinute = s.updates.PerMinute
 	}
 	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute,
-		s.novelsPerMinute, s.review, s.name, s.updates != nil, updatesPerMinute, s.imports, s.linesPerMinute)
+		s.novelsPerMinute, s.review, s.name, s.updates != nil, updatesPerMinute, s.imports, s.linesPerMinute,
+		s.foldedName)
 	return err
 }
 

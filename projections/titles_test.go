@@ -51,7 +51,7 @@ func TestInlineConflicts(t *testing.T) {
 	pool := newPool(t)
 	for n, want := range []string{"", "integrations_name_key"} {
 		err := (projections.Integrations{}).Apply(t.Context(), pool, history(events.IntegrationStream, uuid.UUID{byte(n)}, 1,
-			events.IntegrationRegistered{Name: []string{"Another", "ANOTHER"}[n], RegisteredAt: time.Now()}))
+			events.IntegrationRegistered{Name: []string{"Éditions Rivière", "E\u0301DITIONS\u200b RIVIÈRE"}[n], RegisteredAt: time.Now()}))
 		if got := constraint(err); got != want || (err == nil) != (want == "") {
 			t.Errorf("integration %d of one name violates %q: %v", n+1, got, err)
 		}

@@ -56,7 +56,7 @@ func (c *CatalogueParams) owner() *string {
 	case Host:
 		return new(string)
 	default:
-		return &c.Owner
+		return new(cmp.Or(title.Fold(c.Owner), c.Owner)) // "" is the host platform
 	}
 }
 
@@ -95,7 +95,7 @@ func CandidatesStatement(c CatalogueParams) (sql string, args []any) {
 	return `SELECT novels_with_facets($1::text[]
     || CASE WHEN $4::text = '' THEN ARRAY['owner:']
             WHEN $4 <> '' THEN ARRAY['owner:' || (SELECT o.integration_id FROM integrations o
-                                                  WHERE lower(o.name) = lower($4))::text]
+                                                  WHERE o.folded_name = $4)::text]
             ELSE '{}' END, $2, $3)
 FROM (SELECT) AS k LEFT JOIN novels n ON false`, []any{facets, words, maxCandidates, c.owner()}
 }

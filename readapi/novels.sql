@@ -24,7 +24,7 @@ WITH n AS MATERIALIZED (
     CROSS JOIN LATERAL (SELECT l.* FROM title_lookup l WHERE l.novel_id = s.novel_id OFFSET 0) AS l
     WHERE l.state IN ('approved', 'published') AND ($6::text IS NULL OR l.state = $6)
       AND ($8::text IS NULL OR CASE WHEN $8 = '' THEN l.owner_id IS NULL
-                                    ELSE l.owner_id = (SELECT o.integration_id FROM integrations o WHERE lower(o.name) = lower($8)) END)
+                                    ELSE l.owner_id = (SELECT o.integration_id FROM integrations o WHERE o.folded_name = $8) END)
     ORDER BY :order LIMIT $5
 )
 SELECT concat_ws(E'\n', m.novel_id, m.k1, m.k2), concat_ws(E'\n', n.novel_id, n.k1, n.k2), n.novel_id, n.slug, n.title, n.state, coalesce(i.name, ''), n.details, coalesce(v.posts, 0), v.last_post_at

@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/events"
+	"novelgate/internal/title"
 )
 
 // Capability is a right that staff give an integration.
@@ -149,7 +150,7 @@ func Register(name string, at time.Time) ([]events.Event, error) {
 }
 
 // isReserved reports whether a name is reserved for the host platform.
-func isReserved(name string) bool { return strings.EqualFold(name, reservedName) }
+func isReserved(name string) bool { return title.Fold(name) == reservedName }
 
 // Change is a change of settings by staff. nil leaves a setting unchanged.
 type Change struct {

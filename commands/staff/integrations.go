@@ -12,6 +12,7 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/events"
 	"novelgate/internal/database"
+	"novelgate/internal/title"
 )
 
 // ErrNameTaken refuses a second integration with the same name, ignoring case.
@@ -73,8 +74,8 @@ func (s *Staff) Integration(ctx context.Context, idOrName string) (Integration, 
 	id, err := uuid.Parse(idOrName)
 	return find(ctx, s, "integration", fmt.Errorf("%w: %q", principal.ErrNotFound, idOrName),
 		pgx.RowToStructByPos[Integration],
-		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND lower(name) = lower($3))`, err == nil, id,
-		idOrName)
+		integrationColumns+` WHERE ($1 AND integration_id = $2) OR (NOT $1 AND folded_name = $3)`, err == nil, id,
+		title.Fold(idOrName))
 }
 
 // ListIntegrations lists up to limit integrations after the one with an id, oldest first: the ids begin with the time.
