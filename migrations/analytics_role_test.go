@@ -49,7 +49,7 @@ func TestAnalystsReadTheViewsAndNothingElse(t *testing.T) {
 	t.Parallel()
 	// Not testdb.New: CREATE DATABASE does not copy the rights on the database that a migration has changed.
 	databaseURL := testdb.NewEmpty(t)
-	if err := migrations.Up(t.Context(), databaseURL); err != nil {
+	if _, err := migrations.Apply(t.Context(), databaseURL); err != nil {
 		t.Fatal(err)
 	}
 	owner := connect(t, databaseURL)
@@ -167,7 +167,8 @@ func TestDatabasesAreMigratedTogether(t *testing.T) {
 	}
 	for i := range databases {
 		go func() {
-			failures <- migrations.Up(context.Background(), inDatabase(t, server, fmt.Sprintf("d%d", i)))
+			_, err := migrations.Apply(context.Background(), inDatabase(t, server, fmt.Sprintf("d%d", i)))
+			failures <- err
 		}()
 	}
 	for range databases {

@@ -5,6 +5,7 @@
 package migrations
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"embed"
@@ -46,24 +47,16 @@ type Result struct {
 	Notices []string `json:"notices,omitempty"`
 }
 
-// Up brings the database at databaseURL to the newest schema. Several replicas may call it at once: one applies the
-// steps, the others wait for it and find nothing left to do.
-func Up(ctx context.Context, databaseURL string) error {
-	_, err := Apply(ctx, databaseURL)
-	return err
-}
-
-// Apply does what Up does and reports it. It fails if database.CheckServer or database.CheckSchema fails, even if no
-// step is due.
+// Apply brings the database at databaseURL to the newest schema. Several replicas may call it at once: one applies the
+// steps, the others wait for it and find nothing left to do. It fails if database.CheckServer or database.CheckSchema
+// fails, even if no step is due.
 func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	pool, err := database.ParseConfig(databaseURL, settings)
 	if err != nil {
 		return Result{}, err
 	}
 	config := pool.ConnConfig
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
 	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
 		// Only the notices that a step raises: those of PostgreSQL, such as for IF EXISTS, do not matter.
 		if notice.Code == raised {

@@ -103,7 +103,7 @@ func TestOldFormIsRefused(t *testing.T) {
 				CREATE TABLE goose_db_version (id serial, version_id bigint, is_applied boolean, tstamp timestamp DEFAULT now());
 				INSERT INTO goose_db_version (version_id, is_applied) SELECT n, true FROM generate_series(0, %d) AS n`, version))
 			before := testdb.Value[string](t, conn, content)
-			if err := migrations.Up(t.Context(), url); !errors.Is(err, database.ErrOldForm) {
+			if _, err := migrations.Apply(t.Context(), url); !errors.Is(err, database.ErrOldForm) {
 				t.Errorf("migrate: %v, want ErrOldForm", err)
 			}
 			if err := migrations.CheckStandby(t.Context(), conn); !errors.Is(err, database.ErrOldForm) {
@@ -122,7 +122,7 @@ func TestApplyFails(t *testing.T) {
 		"broken URL":      "postgres://%zz",
 		"nobody is there": "postgres://127.0.0.1:1/none?connect_timeout=1",
 	} {
-		if err := migrations.Up(t.Context(), url); err == nil {
+		if _, err := migrations.Apply(t.Context(), url); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}

@@ -44,7 +44,8 @@ var template = sync.OnceValue(func() (err error) {
 	if err != nil {
 		return err
 	}
-	return errors.Join(migrations.Up(ctx, server.URL()), server.Stop(ctx))
+	_, err = migrations.Apply(ctx, server.URL())
+	return errors.Join(err, server.Stop(ctx))
 })
 
 // templateDir is empty until a test needs the template. TestMain deletes it.

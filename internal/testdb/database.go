@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -36,16 +38,7 @@ func NewEmpty(t testing.TB) string {
 // Copy returns the URL of a copy of a database of New, like a restored backup. All its connections must be closed.
 func Copy(t testing.TB, database string) string {
 	t.Helper()
-	config, err := pgx.ParseConfig(database)
-	if err == nil {
-		err = onServer(ServerURL(t), func(ctx context.Context, conn *pgx.Conn) error {
-			return awaitLastConnection(ctx, conn, config.Database)
-		})
-	}
-	if err != nil {
-		t.Fatalf("testdb: %v", err)
-	}
-	return create(t, config.Database)
+	return create(t, Must(pgx.ParseConfig(database))(t).Database)
 }
 
 // ServerURL returns the URL of the maintenance database of the server that all tests share, for tests with several
@@ -59,23 +52,29 @@ func ServerURL(t testing.TB) string {
 	return server
 }
 
+func serverURL() (string, error) {
+	if url := os.Getenv(DatabaseURLVariable); url != "" {
+		return url, nil
+	}
+	m := member()
+	if m.err != nil {
+		return "", m.err
+	}
+	return databaseURL(m.url, "postgres")
+}
+
 func create(t testing.TB, template string) string {
 	t.Helper()
-	server := ServerURL(t)
 	name := databaseName(t.Name())
-	created, err := databaseURL(server, name)
+	created, err := databaseURL(ServerURL(t), name)
 	if err == nil {
-		err = onServer(server, func(ctx context.Context, conn *pgx.Conn) error {
-			return executeAll(ctx, conn, createStatement(name, template))
-		})
+		err = onServer(func(ctx context.Context, conn *pgx.Conn) error { return createFrom(ctx, conn, template, name) })
 	}
 	if err != nil {
 		t.Fatalf("testdb: create database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := onServer(server, func(ctx context.Context, conn *pgx.Conn) error {
-			return executeAll(ctx, conn, `DROP DATABASE IF EXISTS `+pgx.Identifier{name}.Sanitize()+` WITH (FORCE)`)
-		}); err != nil {
+		if err := onServer(func(ctx context.Context, conn *pgx.Conn) error { return drop(ctx, conn, name) }); err != nil {
 			t.Errorf("testdb: drop database: %v", err)
 		}
 	})
@@ -84,21 +83,39 @@ func create(t testing.TB, template string) string {
 
 const emptyTemplate = "template0"
 
-// createStatement returns the SQL that creates a database. It copies files, which is faster than writing each page to
-// the WAL, because the template is small and no session writes to it.
-func createStatement(name, template string) string {
+// createFrom creates a database. It copies files, which is faster than writing each page to the WAL, because the
+// template is small and no session writes to it. It waits for the backends of closed connections, because a database
+// in use cannot be copied: CREATE DATABASE itself waits only for five seconds.
+func createFrom(ctx context.Context, conn *pgx.Conn, template, name string) error {
+	for busy := true; busy; {
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1)`,
+			template).Scan(&busy); err != nil {
+			return fmt.Errorf("wait for the connections to %s to close: %w", template, err)
+		}
+		if busy {
+			time.Sleep(2 * time.Millisecond)
+		}
+	}
 	statement := `CREATE DATABASE ` + pgx.Identifier{name}.Sanitize() + ` TEMPLATE ` +
 		pgx.Identifier{template}.Sanitize() + ` STRATEGY FILE_COPY`
 	if template == emptyTemplate {
 		statement += ` ENCODING 'UTF8' LOCALE 'C'`
 	}
-	return statement
+	return execute(ctx, conn, statement)
+}
+
+func drop(ctx context.Context, conn *pgx.Conn, name string) error {
+	return execute(ctx, conn, `DROP DATABASE IF EXISTS `+pgx.Identifier{name}.Sanitize()+` WITH (FORCE)`)
 }
 
 // onServer runs do with a connection. The context is not that of the test, because a cleanup runs after that has ended.
-func onServer(server string, do func(ctx context.Context, conn *pgx.Conn) error) error {
+func onServer(do func(ctx context.Context, conn *pgx.Conn) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // long enough for a busy machine
 	defer cancel()
+	server, err := serverURL()
+	if err != nil {
+		return err
+	}
 	conn, err := pgx.Connect(ctx, server)
 	if err != nil {
 		return fmt.Errorf("connect to test server: %w", err)
@@ -107,11 +124,9 @@ func onServer(server string, do func(ctx context.Context, conn *pgx.Conn) error)
 	return do(ctx, conn)
 }
 
-func executeAll(ctx context.Context, conn *pgx.Conn, statements ...string) error {
-	for _, statement := range statements {
-		if _, err := conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("execute %q: %w", statement, err)
-		}
+func execute(ctx context.Context, conn *pgx.Conn, statement string) error {
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		return fmt.Errorf("execute %q: %w", statement, err)
 	}
 	return nil
 }
@@ -154,53 +169,34 @@ func databaseURL(server, database string) (string, error) {
 }
 
 // migratedTemplate returns the name of the template with the migrated schema. The first call builds it if it does not
-// exist, under a lock that all test processes share. It is marked as a template when it is complete: an unmarked one
-// was left by a killed process.
+// exist, under a lock that all test processes share. It gets its name when it is complete: a killed process may have
+// left an unfinished one.
 var migratedTemplate = sync.OnceValues(func() (string, error) {
 	name := "novelgate_template_" + migrations.Hash()[:32]
+	unfinished := name + "_unfinished"
 	server, err := serverURL()
 	if err != nil {
 		return "", err
 	}
-	own, err := databaseURL(server, name)
+	own, err := databaseURL(server, unfinished)
 	if err != nil {
 		return "", err
 	}
-	return name, onServer(server, func(ctx context.Context, conn *pgx.Conn) error { // closing it releases the lock
+	return name, onServer(func(ctx context.Context, conn *pgx.Conn) error { // closing it releases the lock
 		var complete bool
 		if _, err := conn.Exec(ctx, `SELECT pg_advisory_lock(hashtextextended($1, 0))`, name); err != nil {
 			return fmt.Errorf("lock template: %w", err)
 		}
-		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1 AND datistemplate)`,
+		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)`,
 			name).Scan(&complete); err != nil || complete {
 			return err
 		}
-		quoted := pgx.Identifier{name}.Sanitize()
-		if err := executeAll(ctx, conn, `DROP DATABASE IF EXISTS `+quoted+` WITH (FORCE)`,
-			createStatement(name, emptyTemplate)); err != nil {
+		if err := errors.Join(drop(ctx, conn, unfinished), createFrom(ctx, conn, emptyTemplate, unfinished)); err != nil {
 			return err
 		}
-		if err := migrations.Up(ctx, own); err != nil {
+		if _, err := migrations.Apply(ctx, own); err != nil {
 			return fmt.Errorf("migrate template: %w", err)
 		}
-		if err := executeAll(ctx, conn, `ALTER DATABASE `+quoted+` ALLOW_CONNECTIONS false`); err != nil {
-			return err
-		}
-		if err := awaitLastConnection(ctx, conn, name); err != nil {
-			return err
-		}
-		return executeAll(ctx, conn, `ALTER DATABASE `+quoted+` IS_TEMPLATE true`)
+		return errors.Join(createFrom(ctx, conn, unfinished, name), drop(ctx, conn, unfinished))
 	})
 })
-
-// awaitLastConnection waits for the backends of closed connections, because a database in use cannot be copied. CREATE
-// DATABASE itself waits only for five seconds.
-func awaitLastConnection(ctx context.Context, conn *pgx.Conn, database string) error {
-	for busy := true; busy; time.Sleep(2 * time.Millisecond) {
-		if err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = $1)`,
-			database).Scan(&busy); err != nil {
-			return fmt.Errorf("wait for the connections to %s to close: %w", database, err)
-		}
-	}
-	return nil
-}

@@ -6,11 +6,11 @@
 //
 // # Life of the server
 //
-// Test processes run in parallel and may be killed, so none of them owns the server. The owner is the holder: a process
-// without one starts its test binary again, detached. The holder locks (flock) the directory novelgate-testdb-UID,
-// which has the data of all servers of tests, and listens on a socket there. A test process stays connected for its
-// life. When the last one has ended, the holder waits a few seconds, because `go test` may be about to start the next
-// package, stops the server and deletes the directory. If the holder is killed, its server stops too, and the next
+// Test processes run in parallel and may be killed, so none of them owns the server. The owner is the holder: the first
+// process starts its test binary again, detached. All servers of tests have their data in the directory
+// novelgate-tests-UID. A test process holds a shared lock (flock) of the file "users" there for its life. When the last
+// one has ended, the holder waits a few seconds, because `go test` may be about to start the next package, stops the
+// server and deletes everything else in the directory. If the holder is killed, its server stops too, and the next
 // holder deletes what it finds.
 //
 // # Another server

@@ -11,19 +11,10 @@ import (
 	"testing"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"novelgate/internal/database"
 )
-
-// Execer is a pool, a connection or a transaction that executes statements.
-type Execer interface {
-	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
-}
-
-// Querier is a pool, a connection or a transaction that queries.
-type Querier interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}
 
 // Failer is a test, also one of rapid.
 type Failer interface {
@@ -79,7 +70,7 @@ func Begin(t testing.TB, db interface {
 }
 
 // Exec executes a statement.
-func Exec(t testing.TB, db Execer, sql string, args ...any) {
+func Exec(t testing.TB, db database.Execer, sql string, args ...any) {
 	t.Helper()
 	if _, err := db.Exec(context.Background(), sql, args...); err != nil {
 		t.Fatalf("%v\n%s", err, sql)
@@ -87,7 +78,7 @@ func Exec(t testing.TB, db Execer, sql string, args ...any) {
 }
 
 // Value returns the single value of a query; the zero value when it has no row.
-func Value[T any](t testing.TB, db Querier, sql string, args ...any) (value T) {
+func Value[T any](t testing.TB, db database.Querier, sql string, args ...any) (value T) {
 	t.Helper()
 	rows, _ := db.Query(context.Background(), sql, args...) // CollectOneRow returns its error
 	value, err := pgx.CollectOneRow(rows, pgx.RowTo[T])
@@ -98,7 +89,7 @@ func Value[T any](t testing.TB, db Querier, sql string, args ...any) (value T) {
 }
 
 // Values returns the value of each row of a query.
-func Values[T any](t testing.TB, db Querier, sql string, args ...any) []T {
+func Values[T any](t testing.TB, db database.Querier, sql string, args ...any) []T {
 	t.Helper()
 	rows, _ := db.Query(context.Background(), sql, args...) // CollectRows returns its error
 	values, err := pgx.CollectRows(rows, pgx.RowTo[T])

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"testing"
 
-	"novelgate/internal/osfile"
+	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 )
 
@@ -34,20 +34,20 @@ func TestChild(t *testing.T) {
 }
 
 // tempDir returns a TMPDIR for children that every user can enter, and the shared directory in it. At the end of the
-// test nothing may be left of this.
+// test nothing may be left there but the file with the lock.
 func tempDir(t *testing.T) (tmp, shared string) {
 	t.Helper()
 	tmp = testdb.Must(os.MkdirTemp("/tmp", "testdb-"))(t)
 	if err := os.Chmod(tmp, 0o711); err != nil {
 		t.Fatal(err)
 	}
-	shared = filepath.Join(tmp, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()))
+	shared = filepath.Join(tmp, fmt.Sprintf("novelgate-tests-%d", os.Geteuid()))
 	t.Cleanup(func() {
-		testdb.Eventually(t, "the holder has deleted its directory", func() bool {
-			_, err := os.Stat(shared)
-			return errors.Is(err, os.ErrNotExist)
+		testdb.Eventually(t, "the holder has emptied its directory", func() bool {
+			left := testdb.Must(filepath.Glob(filepath.Join(tmp, "*", "*")))(t)
+			return len(left) == 1 && filepath.Base(left[0]) == "users"
 		})
-		if err := os.Remove(tmp); err != nil {
+		if err := os.RemoveAll(tmp); err != nil {
 			t.Error(err)
 		}
 	})
@@ -109,7 +109,7 @@ func TestSharedServer(t *testing.T) {
 	startChild(t, tmp).kill()
 }
 
-// TestKilledHolder: the next one deletes what it finds.
+// TestKilledHolder: the next one deletes what it finds, at the latest when it ends.
 func TestKilledHolder(t *testing.T) {
 	t.Parallel()
 	tmp, shared := tempDir(t)
@@ -126,16 +126,13 @@ func TestKilledHolder(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	testdb.Eventually(t, "the holder has ended", func() bool {
-		lock, err := osfile.Lock(shared, os.O_RDONLY, syscall.LOCK_EX|syscall.LOCK_NB)
-		return err == nil && lock.Close() == nil
+	testdb.Eventually(t, "its server has ended", func() bool {
+		_, err := pgserver.Find(t.Context(), filepath.Join(shared, "shared"))
+		return errors.Is(err, pgserver.ErrNotRunning)
 	})
 	user.kill()
 	next := startChild(t, tmp)
 	query(t, next.url, `SELECT 'ok'`)
-	if left := testdb.Must(filepath.Glob(filepath.Join(shared, "server-*")))(t); len(left) != 1 {
-		t.Errorf("left over: %v", left)
-	}
 }
 
 func TestLeakedGoroutineFailsTheRun(t *testing.T) {

@@ -2,39 +2,32 @@ package testdb
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"net"
 	"os"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"novelgate/internal/database"
 )
 
 // DatabaseURLVariable names the variable with the URL of a maintenance database. If it is set, tests use that server
 // instead of the shared one.
 const DatabaseURLVariable = "NOVELGATE_TEST_DATABASE_URL"
 
-// shared is the membership of this process in the shared directory. It begins with the first test that needs a server.
-var shared struct {
-	sync.Mutex
-	running bool     // Run has started
-	holder  net.Conn // keeps the directory
-	dir     string
-	url     string // of the shared server; "" until a test needs it
-	err     error  // of either
-}
+// running means that Run was called: this program can be the holder.
+var running atomic.Bool
 
 // Run is the body of TestMain, which must do nothing before it:
 //
 //	func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }
 //
-// It runs the tests, leaves the shared server if a test has joined it, and fails when goroutines leak. Unless the
-// command line says otherwise, eight tests run at a time, because most of them wait for a server, and rapid checks a
-// property 25 times, because each check costs many statements.
+// It runs the tests, and fails when goroutines leak. Unless the command line says otherwise, eight tests run at a time,
+// because most of them wait for a server, and rapid checks a property 25 times, because each check costs many
+// statements.
 func Run(m *testing.M) int {
 	if os.Getenv(holderVariable) != "" { // this process was started to run the shared server
 		if err := hold(); err != nil {
@@ -51,16 +44,8 @@ func Run(m *testing.M) int {
 			panic(err)
 		}
 	}
-	shared.Lock()
-	shared.running = true
-	shared.Unlock()
-	code := m.Run()
-	shared.Lock()
-	defer shared.Unlock()
-	if shared.holder != nil {
-		_ = shared.holder.Close()
-	}
-	if code != 0 {
+	running.Store(true)
+	if code := m.Run(); code != 0 {
 		return code // a failed test may leave goroutines
 	}
 	// Goroutines may take longer than pgx tries to cancel the statement of a connection that it gives up: 15 seconds.
@@ -72,40 +57,6 @@ func Run(m *testing.M) int {
 	}
 	fmt.Fprintln(os.Stderr, "FAIL: the tests have left goroutines behind:", leaks)
 	return 1
-}
-
-// sharedMember joins the holder on first use, and returns the shared directory.
-func sharedMember() (dir string, err error) {
-	shared.Lock()
-	defer shared.Unlock()
-	err = joinLocked()
-	return shared.dir, err
-}
-
-func joinLocked() error {
-	switch {
-	case !shared.running:
-		return errors.New("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
-	case shared.holder == nil && shared.err == nil:
-		shared.holder, shared.dir, shared.err = join()
-	}
-	return shared.err
-}
-
-// serverURL returns the URL of the shared server, which starts on first use.
-func serverURL() (string, error) {
-	if url := os.Getenv(DatabaseURLVariable); url != "" {
-		return url, nil
-	}
-	shared.Lock()
-	defer shared.Unlock()
-	if err := joinLocked(); err != nil {
-		return "", err
-	}
-	if shared.url == "" {
-		shared.url, shared.err = askURL(shared.holder)
-	}
-	return shared.url, shared.err
 }
 
 // SkipShort skips a test with -short, as make race runs it. The race detector would make a long test several times as
@@ -140,7 +91,7 @@ func Eventually(t testing.TB, what string, ok func() bool) {
 
 // Lose removes the first event that matches an SQL condition and all events after it, as a failover to a lagging
 // standby does.
-func Lose(t testing.TB, db Execer, condition string) {
+func Lose(t testing.TB, db database.Execer, condition string) {
 	t.Helper()
 	tag, err := db.Exec(context.Background(), `ALTER TABLE events DISABLE TRIGGER USER;
 		DELETE FROM events WHERE log_index >= (SELECT min(log_index) FROM events WHERE `+condition+`)`)

@@ -1,19 +1,16 @@
 package testdb
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"maps"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -23,13 +20,10 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-const (
-	holderVariable = "NOVELGATE_TESTDB_HOLDER" // set for the holder
-	pollInterval   = 20 * time.Millisecond
-)
+// holderVariable is set for the holder.
+const holderVariable = "NOVELGATE_TESTDB_HOLDER"
 
-// sharedDir returns the directory of the holder and of all servers of tests: in $TMPDIR if set, otherwise in memory if
-// there is room.
+// sharedDir returns the directory of all servers of tests: in $TMPDIR if set, otherwise in memory if there is room.
 func sharedDir() (string, error) {
 	place := os.TempDir()
 	var stat syscall.Statfs_t
@@ -38,7 +32,7 @@ func sharedDir() (string, error) {
 		stat.Bavail*uint64(stat.Bsize) >= room { //nolint:gosec // a block size is positive
 		place = memory
 	}
-	dir := filepath.Join(place, fmt.Sprintf("novelgate-testdb-%d", os.Geteuid()))
+	dir := filepath.Join(place, fmt.Sprintf("novelgate-tests-%d", os.Geteuid()))
 	// As root, PostgreSQL runs as another user, who must pass. What is in the directory is private.
 	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) { //nolint:gosec // see above
 		return "", fmt.Errorf("make directory: %w", err)
@@ -54,212 +48,154 @@ func sharedDir() (string, error) {
 	return dir, nil
 }
 
-// join returns a connection to the holder, after starting one if there is none.
-func join() (conn net.Conn, dir string, err error) {
-	var ended func() error // nil until this process has started a holder
-	for deadline := time.Now().Add(Patience); time.Now().Before(deadline); time.Sleep(pollInterval) {
-		if dir, err = sharedDir(); err != nil { // an ending holder has removed it
-			return nil, "", err
-		}
-		if conn, err = net.Dial("unix", filepath.Join(dir, "socket")); err == nil { //nolint:noctx // answers at once
-			if _, err = io.ReadFull(conn, make([]byte, len(welcome))); err == nil {
-				return conn, dir, nil
-			}
-			_ = conn.Close() // that one is ending
-		}
-		if ended != nil {
-			err = ended()
-		}
-		switch {
-		case errors.Is(err, errRuns):
-			continue
-		case ended != nil && err != nil:
-			return nil, "", err
-		}
-		if ended, err = startHolder(); err != nil {
-			return nil, "", err
-		}
-	}
-	return nil, "", fmt.Errorf("no test server within %v: %w", Patience, err)
+// lockUsers locks the file whose users keep the shared directory.
+func lockUsers(dir string, how int) (*os.File, error) {
+	return osfile.Lock(filepath.Join(dir, usersFile), os.O_RDWR|os.O_CREATE, how)
 }
 
-const welcome = "welcome\n"
+const (
+	usersFile  = "users"
+	serverData = "shared" // the directory of the shared server
+)
 
-var errRuns = errors.New("it has not ended")
+// membership is what a process knows of the shared directory.
+type membership struct {
+	dir, url string // url is that of the shared server
+	lock     *os.File
+	err      error
+}
 
-// startHolder starts this test binary once more, as the holder. ended returns errRuns, or how the process has ended.
-func startHolder() (ended func() error, err error) {
+// member is the membership of this process, which lasts as long as the process. It begins with the first test that
+// needs a server, and starts the holder if there is none.
+var member = sync.OnceValue(func() (m membership) {
+	if !running.Load() {
+		m.err = errors.New("the package needs: func TestMain(m *testing.M) { os.Exit(testdb.Run(m)) }")
+		return m
+	}
+	if m.dir, m.err = sharedDir(); m.err != nil {
+		return m
+	}
+	if m.lock, m.err = lockUsers(m.dir, syscall.LOCK_SH); m.err != nil { // waits for a holder that is ending
+		return m
+	}
+	var starting *os.File // one process starts the holder, the others find its server
+	if starting, m.err = osfile.Lock(m.dir, os.O_RDONLY, syscall.LOCK_EX); m.err != nil {
+		return m
+	}
+	defer starting.Close() //nolint:errcheck // it was only locked
+	data := filepath.Join(m.dir, serverData)
+	m.url, m.err = pgserver.Find(context.Background(), data)
+	if errors.Is(m.err, pgserver.ErrNotRunning) {
+		if m.err = startHolder(); m.err == nil {
+			m.url, m.err = pgserver.Find(context.Background(), data)
+		}
+	}
+	return m
+})
+
+// startHolder starts this test binary once more, as the holder, and returns when that has a server.
+func startHolder() error {
 	self, err := os.Executable()
 	if err != nil {
-		return nil, fmt.Errorf("find test binary: %w", err)
+		return fmt.Errorf("find test binary: %w", err)
 	}
-	output, err := os.CreateTemp("", "novelgate-testdb-*")
-	if err != nil {
-		return nil, fmt.Errorf("make a file for its messages: %w", err)
-	}
-	_ = os.Remove(output.Name())
 	cmd := exec.Command(self) //nolint:gosec,noctx // it outlives this process
 	cmd.Dir = "/"
 	cmd.Env = append(os.Environ(), holderVariable+"=1")
-	cmd.Stdout, cmd.Stderr = output, output // not those of this process: go test waits until they are closed
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := cmd.Start(); err != nil {
-		return nil, errors.Join(fmt.Errorf("start holder: %w", err), output.Close())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a Ctrl-C ends the tests, and then the holder ends
+	said, stderr, err := os.Pipe()
+	if err != nil {
+		return fmt.Errorf("make a pipe for its messages: %w", err)
 	}
-	return func() error {
-		var status syscall.WaitStatus
-		if pid, err := syscall.Wait4(cmd.Process.Pid, &status, syscall.WNOHANG, nil); err == nil && pid == 0 {
-			return errRuns
-		}
-		defer output.Close() //nolint:errcheck // it was only read
-		if status.ExitStatus() == 0 {
-			return nil // another holder was faster
-		}
-		text, err := io.ReadAll(io.NewSectionReader(output, 0, 1<<20))
-		return errors.Join(fmt.Errorf("the holder has ended: %s", text), err)
-	}, nil
+	cmd.Stderr = stderr // not that of this process: go test waits until it is closed
+	err = errors.Join(cmd.Start(), stderr.Close())
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(said) // until the holder closes it
+	}
+	_ = said.Close() // it was only read
+	if err == nil && len(text) > 0 {
+		err = errors.New(string(text))
+	}
+	if err != nil {
+		return fmt.Errorf("start the shared server: %w", err)
+	}
+	return nil
 }
 
-// hold is the main function of the holder: it serves until no test process is connected for a while.
+// hold is the main function of the holder: it runs the shared server until no test process has used the directory for
+// a while.
 func hold() error {
-	const linger = 5 * time.Second // go test may be about to start the next package
-	// A Ctrl-C ends the tests, and then the holder ends.
-	signal.Ignore(syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGPIPE)
+	const interval, linger = 250 * time.Millisecond, 20 // intervals: go test may be about to start the next package
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	dir, err := sharedDir()
 	if err != nil {
 		return err
 	}
-	lock, err := osfile.Lock(dir, os.O_RDONLY, syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, osfile.ErrLocked) {
-		return nil
+	data := filepath.Join(dir, serverData)
+	if err := remove(data); err != nil { // of a killed holder
+		return err
 	}
+	server, err := pgserver.Start(ctx, pgserver.Config{
+		DataDir: data, StopTimeout: 5 * time.Second,
+		Settings: map[string]string{ // the data need not survive
+			"fsync": "off", "full_page_writes": "off", "max_connections": "800", "shared_buffers": "64MB",
+			"autovacuum": "off", // a template with a connected worker cannot be copied
+		},
+	})
 	if err != nil {
 		return err
 	}
-	defer func() { _ = lock.Close() }() // at last
-	locked, err := lock.Stat()
-	if err != nil {
-		return fmt.Errorf("inspect the lock: %w", err)
-	}
-	if there, err := os.Stat(dir); err != nil || !os.SameFile(locked, there) {
-		return nil // its holder has removed it meanwhile
-	}
-	if err := removeContents(dir); err != nil { // of a killed holder
-		return err
-	}
-	listener, err := net.Listen("unix", filepath.Join(dir, "socket")) //nolint:noctx // no look-up
-	if err != nil {
-		return fmt.Errorf("listen for tests: %w", err)
-	}
-	defer func() { _ = removeContents(dir); _ = os.Remove(dir) }()
-	server := &sharedServer{dir: dir, ended: cancel}
-	defer func() { server.stop() }()
-	came, left := make(chan net.Conn), make(chan struct{})
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			came <- conn
-		}
-	}()
-	for users := 0; ; {
-		var unused <-chan time.Time
-		if users == 0 {
-			unused = time.After(linger)
-		}
+	_ = os.Stderr.Close() // tells startHolder that the server is ready
+	var users *os.File    // locked at the end, so that the next user waits
+	for unused := 0; users == nil && ctx.Err() == nil; {
 		select {
-		case conn := <-came:
-			users++
-			go func() { server.serve(ctx, conn); left <- struct{}{} }()
-		case <-left:
-			users--
-		case <-unused:
-			return listener.Close()
 		case <-ctx.Done():
-			return listener.Close()
+		case <-server.Done():
+			cancel()
+		case <-time.After(interval):
+		}
+		unlocked, err := lockUsers(dir, syscall.LOCK_EX|syscall.LOCK_NB)
+		switch unused++; {
+		case err != nil:
+			unused = 0
+		case unused == linger:
+			users = unlocked
+		default:
+			_ = unlocked.Close()
 		}
 	}
-}
-
-// removeContents deletes what is in the shared directory. Servers of killed tests and holders may still write there
-// until they end by themselves.
-func removeContents(dir string) (err error) {
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(pollInterval) {
-		var entries []os.DirEntry
-		if entries, err = os.ReadDir(dir); err == nil && len(entries) == 0 {
-			return nil
-		}
-		for _, entry := range entries {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
+	_ = server.Stop(context.Background()) // its data is deleted
+	if users == nil {
+		return nil // processes of tests are left, perhaps with servers of their own
+	}
+	defer users.Close() //nolint:errcheck // it was only locked
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.Name() != usersFile {
+			err = errors.Join(err, remove(filepath.Join(dir, entry.Name())))
 		}
 	}
 	return err
 }
 
-// sharedServer is the server of the holder. The first test that needs it starts it.
-type sharedServer struct {
-	dir   string
-	ended func() // called when the server has ended by itself
-	once  sync.Once
-	pg    *pgserver.Server
-	err   error
-}
-
-// serve answers each line of a test process with the URL of the server, until the process ends.
-func (s *sharedServer) serve(ctx context.Context, conn net.Conn) {
-	_, _ = io.WriteString(conn, welcome) // a process that has ended is noticed by reading
-	for lines := bufio.NewScanner(conn); lines.Scan(); {
-		s.once.Do(func() {
-			s.pg, s.err = pgserver.Start(ctx, pgserver.Config{
-				DataDir: filepath.Join(s.dir, "shared"), StopTimeout: 5 * time.Second,
-				Settings: map[string]string{ // the data need not survive
-					"fsync": "off", "full_page_writes": "off", "max_connections": "800", "shared_buffers": "64MB",
-					"autovacuum": "off", // a template with a connected worker cannot be copied
-				},
-			})
-			if s.err == nil {
-				go func() { <-s.pg.Done(); s.ended() }()
-			}
-		})
-		if s.err != nil {
-			_, _ = fmt.Fprintf(conn, "%q\n", s.err.Error())
-		} else {
-			_, _ = fmt.Fprintln(conn, s.pg.URL())
+// remove deletes a directory. A server whose owner was killed may still write there until it ends by itself.
+func remove(dir string) (err error) {
+	for range 300 {
+		if err = os.RemoveAll(dir); err == nil {
+			return nil
 		}
+		time.Sleep(100 * time.Millisecond)
 	}
-	_ = conn.Close()
-}
-
-func (s *sharedServer) stop() {
-	s.once.Do(func() {}) // waits for a start
-	if s.pg != nil {
-		_ = s.pg.Stop(context.Background()) // its data is deleted
-	}
-}
-
-// askURL returns the URL of the shared server.
-func askURL(holder net.Conn) (string, error) {
-	if _, err := io.WriteString(holder, "url\n"); err != nil {
-		return "", fmt.Errorf("ask for the server: %w", err)
-	}
-	answer, err := bufio.NewReader(holder).ReadString('\n')
-	if err != nil {
-		return "", fmt.Errorf("the holder of the server has ended: %w", err)
-	}
-	if answer = strings.TrimSpace(answer); strings.HasPrefix(answer, `"`) {
-		return "", fmt.Errorf("start the shared server: %s", answer)
-	}
-	return databaseURL(answer, "postgres")
+	return err
 }
 
 // DataDir makes a directory for the data of a server, with a path that is short enough for a socket. When all test
 // processes have ended, what is left of it is deleted.
 func DataDir() (string, error) {
-	dir, err := sharedMember()
+	joined := member()
+	dir, err := joined.dir, joined.err
 	if err == nil {
 		dir, err = os.MkdirTemp(dir, "server-")
 	}
