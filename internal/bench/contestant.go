@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,7 +31,7 @@ type contestant struct {
 	unknown     int    // comments that may be stored, because the answer was lost or an error
 
 	// While it runs:
-	process     *child.Reporter
+	pid         int
 	url, opsURL string // opsURL serves profiles; "" for the peer
 	projecting  bool   // asynchronous projections run
 	conn        *pgx.Conn
@@ -41,10 +44,10 @@ func (t *testbed) newService(ctx context.Context, name, binary string, flags []s
 	if err != nil {
 		return nil, err
 	}
-	if _, err := child.Command(ctx, binary, "migrate", "--database-url", url, "--json").Output(); err != nil {
+	if _, err := command(ctx, binary, "migrate", "--database-url", url, "--json").Output(); err != nil {
 		return nil, fmt.Errorf("novelgate migrate: %w", err)
 	}
-	out, err := child.Command(ctx, binary, "integration", "create", "bench", "--database-url", url, "--json",
+	out, err := command(ctx, binary, "integration", "create", "bench", "--database-url", url, "--json",
 		"--posts-per-minute", unlimited, "--novels-per-minute", unlimited, "--capability", "novels", "--capability",
 		"posts").Output()
 	if err != nil {
@@ -81,115 +84,103 @@ func (t *testbed) newPeer(ctx context.Context, pool int) (*contestant, error) {
 // whileRunning starts the contestant, calls use, and stops it. A paused service does not run its asynchronous
 // projections.
 func (c *contestant) whileRunning(ctx context.Context, paused bool, use func() error) (err error) {
-	args, ready, isService := slices.Clone(c.command[1:]), peerReady, c.command[0] != c.self
-	if isService {
-		ready = "Novelgate is listening on "
-		c.projecting = !paused
-		if paused {
-			args = append(args, "--pause-projections")
-		}
+	isService := c.command[0] != c.self
+	args := slices.Clone(c.command[1:])
+	if isService && paused {
+		args = append(args, "--pause-projections")
 	}
-	if c.process, err = child.Launch(child.Command(ctx, c.command[0], args...)); err != nil {
+	cmd := command(ctx, c.command[0], args...)
+	cmd.SysProcAttr = child.Attributes(syscall.SIGTERM) // main is locked to the thread that starts it
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("open standard output: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", c.name, err)
 	}
 	defer func() {
-		if stopped := c.process.Stop(); stopped != nil {
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it fails only if the process has ended
+		_, copyErr := io.Copy(io.Discard, stdout)
+		if stopped := errors.Join(copyErr, cmd.Wait()); stopped != nil {
 			err = errors.Join(err, fmt.Errorf("stop %s: %w", c.name, stopped))
 		}
 	}()
-	if c.url, err = c.process.Await(ready); err != nil {
-		return fmt.Errorf("start %s: %w", c.name, err)
-	}
-	if isService {
-		if c.opsURL, err = c.process.Await("Operations (metrics, health, pprof) on "); err != nil {
-			return fmt.Errorf("start %s: %w", c.name, err)
+	// Both print their address on the first line, and the service on the second one that for operators.
+	lines := bufio.NewScanner(stdout)
+	address := func() string {
+		if !lines.Scan() {
+			return ""
 		}
+		return lines.Text()[strings.LastIndexByte(lines.Text(), ' ')+1:]
+	}
+	c.pid, c.projecting, c.url = cmd.Process.Pid, isService && !paused, address()
+	if isService {
+		c.opsURL = address()
+	}
+	if c.url == "" {
+		return fmt.Errorf("%s has not started", c.name)
 	}
 	if c.conn, err = pgx.Connect(ctx, c.databaseURL); err != nil {
 		return fmt.Errorf("connect to the database of %s: %w", c.name, err)
 	}
 	defer func() { _ = c.conn.Close(context.WithoutCancel(ctx)) }()
-	if err := prepare(ctx, c.withTarget(loadConfig{Connections: 8})); err != nil {
+	l, err := openLoad(ctx, c, 8)
+	if err != nil {
 		return err
 	}
-	c.accepted = max(c.accepted, c.Titles)
+	err = l.prepare()
+	l.close()
+	if err != nil {
+		return fmt.Errorf("prepare novels: %w", err)
+	}
+	c.accepted = max(c.accepted, titles)
 	return use()
 }
 
-// withTarget adds the target and the comments to the configuration of a load.
-func (c *contestant) withTarget(config loadConfig) loadConfig {
-	config.Host, config.APIKey = strings.TrimPrefix(c.url, "http://"), c.apiKey
-	config.Titles, config.Replies, config.Round = c.Titles, c.Replies, c.rounds
-	return config
-}
-
-// round runs the load generator and measures all processes until the projections have caught up.
-func (c *contestant) round(ctx context.Context, config loadConfig) (f figures, err error) {
+// round puts the contestant under load for a time, or until it has answered a number of requests (0: no limit), and
+// measures all processes until the projections have caught up.
+func (c *contestant) round(
+	ctx context.Context, connections int, duration time.Duration, requests int,
+) (f figures, err error) {
 	c.rounds++
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("measure %s: %w", c.name, err)
 		}
 	}()
-	encoded, err := json.Marshal(c.withTarget(config)) //nolint:gosec // the key is for this run
-	if err != nil {
-		return f, fmt.Errorf("encode the load: %w", err)
-	}
-	generator, err := child.Launch(child.Command(ctx, c.self, "load", string(encoded)))
+	l, err := openLoad(ctx, c, connections)
 	if err != nil {
 		return f, err
 	}
-	ended := false
-	defer func() {
-		if !ended {
-			err = errors.Join(err, generator.Stop())
-		}
-	}()
-	if _, err := generator.Await(loadReady); err != nil {
-		return f, err
-	}
-	before, err := c.cpuUsage(c.process.PID())
+	defer l.close()
+	before, err := c.cpuUsage(c.pid)
 	if err != nil {
 		return f, err
 	}
-	if err := generator.Stdin.Close(); err != nil {
-		return f, fmt.Errorf("start the load: %w", err)
+	if f, err = l.run(duration, requests); err != nil {
+		return f, err
 	}
-	line, err := generator.Await(loadResult)
+	if f.catchUp, err = c.awaitProjections(ctx); err != nil {
+		return f, err
+	}
+	after, err := c.cpuUsage(c.pid)
 	if err != nil {
 		return f, err
 	}
-	catchUp, err := c.awaitProjections(ctx)
-	if err != nil {
-		return f, err
+	if f.accepted == 0 {
+		return f, fmt.Errorf("all requests failed: %v", f.failed)
 	}
-	after, err := c.cpuUsage(c.process.PID())
-	if err != nil {
-		return f, err
-	}
-	ended = true
-	if err := generator.Wait(); err != nil {
-		return f, err
-	}
-	var o loadOutcome
-	if err := json.Unmarshal([]byte(line), &o); err != nil {
-		return f, fmt.Errorf("decode the outcome of the load: %w", err)
-	}
-	if o.Accepted == 0 {
-		return f, fmt.Errorf("all requests failed: %v", o.Failed)
-	}
-	c.accepted += o.Accepted
-	for _, n := range o.Failed {
+	c.accepted += f.accepted
+	for _, n := range f.failed {
 		c.unknown += n
 	}
-	n := time.Duration(o.Accepted)
+	n := time.Duration(f.accepted)
 	service, database := after.service-before.service, after.database-before.database
-	noise := after.machine - before.machine - service - database - generator.ProcessorTime()
-	return figures{
-		accepted: o.Accepted, perSecond: float64(o.Accepted) / o.Elapsed.Seconds(), p50: o.P50, p99: o.P99,
-		service: service / n, database: database / n, generator: generator.ProcessorTime() / n, catchUp: catchUp,
-		noise: max(0, noise.Seconds()/after.at.Sub(before.at).Seconds()), failed: o.Failed,
-	}, nil
+	generator := after.generator - before.generator
+	f.service, f.database, f.generator = service/n, database/n, generator/n
+	noise := after.machine - before.machine - service - database - generator
+	f.noise = max(0, noise.Seconds()/after.at.Sub(before.at).Seconds())
+	return f, nil
 }
 
 // awaitProjections waits until the projections have caught up, and returns how long that took. It reads a view that

@@ -6,14 +6,11 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"io"
-	"mime"
 	"net"
 	"net/http"
-	"strings"
+	"net/url"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5"
@@ -35,9 +32,6 @@ type peerCommand struct {
 	Pool        int32  `required:"" help:"Database connections."`
 }
 
-// peerReady precedes the address in the output of the peer.
-const peerReady = "The peer is listening on "
-
 // Run serves until a signal. It has the time-outs of the service, because time-outs cost processor time.
 func (c *peerCommand) Run(ctx context.Context) error {
 	config, err := pgxpool.ParseConfig(c.DatabaseURL)
@@ -54,7 +48,9 @@ func (c *peerCommand) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listen: %w", err)
 	}
-	p := &peer{pool: pool, keySum: sha256.Sum256([]byte(c.Key)), publicURL: "http://" + listener.Addr().String()}
+	p := &peer{
+		pool: pool, key: c.Key, addresses: web.NewAddresses(&url.URL{Scheme: "http", Host: listener.Addr().String()}),
+	}
 	router := mux.NewRouter()
 	router.HandleFunc("/api/integrations/posts", p.handlePost).Methods(http.MethodPost)
 	server := &http.Server{
@@ -65,7 +61,7 @@ func (c *peerCommand) Run(ctx context.Context) error {
 		<-ctx.Done()
 		_ = server.Close() // no request is open
 	}()
-	fmt.Println(peerReady + p.publicURL)
+	fmt.Println("The peer is listening on", p.addresses.Public())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve: %w", err)
 	}
@@ -92,8 +88,8 @@ var integration = uuid.UUID{1}
 
 type peer struct {
 	pool      *pgxpool.Pool
-	keySum    [sha256.Size]byte // of its API key
-	publicURL string            // prefix of the URLs in answers
+	key       string // the API key
+	addresses web.Addresses
 }
 
 // peerAnswer has the members of the service's answer.
@@ -109,57 +105,46 @@ type peerAnswer struct {
 
 // handlePost handles POST /api/integrations/posts.
 func (p *peer) handlePost(w http.ResponseWriter, r *http.Request) {
-	answer, err := p.post(r)
+	posted, err := p.post(w, r)
+	if err == nil {
+		posted.URL = p.addresses.Post(posted.slug, posted.PostID)
+		answer := web.Answer{Body: posted}
+		if posted.Created {
+			answer.Status, answer.Location = http.StatusCreated, posted.URL
+		}
+		err = answer.Send(w)
+	}
 	if err != nil {
 		problem.Write(w, "", err)
-		return
 	}
-	id := answer.PostID.String()
-	answer.URL = p.publicURL + "/novels/" + answer.slug + "/discussion?post=" + id + "#post-" + id
-	encoded, err := json.Marshal(answer)
-	if err != nil {
-		problem.Write(w, "", fmt.Errorf("encode answer: %w", err))
-		return
-	}
-	status := http.StatusOK
-	if answer.Created {
-		status = http.StatusCreated
-		w.Header().Set("Location", answer.URL)
-	}
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(status)
-	_, _ = w.Write(encoded) //nolint:gosec // an error means that the client disconnected
 }
 
-func (p *peer) post(r *http.Request) (answer peerAnswer, err error) {
+// post executes a request. The error is a problem, or of the database.
+func (p *peer) post(w http.ResponseWriter, r *http.Request) (answer peerAnswer, err error) {
 	const maxBody = 32 << 10
 	receivedAt := time.Now()
-	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || sha256.Sum256([]byte(secret)) != p.keySum {
+	secret, err := web.Bearer(r.Header)
+	if err != nil {
+		return answer, err
+	}
+	if sha256.Sum256([]byte(secret)) != sha256.Sum256([]byte(p.key)) {
 		return answer, problem.Unauthorized("The API key is not valid.")
 	}
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil ||
-		mediaType != "application/json" {
-		return answer, problem.UnsupportedMediaType("application/json", r.Header.Get("Content-Type"))
-	}
-	if r.ContentLength < 0 || r.ContentLength > maxBody {
-		return answer, problem.PayloadTooLarge(maxBody)
-	}
-	body := make([]byte, r.ContentLength)
-	if _, err := io.ReadFull(r.Body, body); err != nil {
-		return answer, problem.MalformedBody("The request body ended early.").WithCause(err)
+	body, err := web.ReadJSON(w, r, maxBody)
+	if err != nil {
+		return answer, err
 	}
 	key, err := web.IdempotencyKey(r.Header)
 	if err != nil {
-		return answer, err // already a problem
+		return answer, err
 	}
 	post, err := request.DecodePost(body, receivedAt)
 	if err != nil {
-		return answer, err // already a problem
+		return answer, err
 	}
 	ctx := r.Context()
 	err = pgx.BeginFunc(ctx, p.pool, func(tx pgx.Tx) error {
-		answer, err = p.importPost(ctx, tx, key, post, receivedAt)
+		answer, err = importPost(ctx, tx, key, post, receivedAt)
 		return err
 	})
 	return answer, err
@@ -188,7 +173,7 @@ WHERE integration_id = $1 AND p.idempotency_key = $2`
 )
 
 // importPost executes one command.
-func (p *peer) importPost(
+func importPost(
 	ctx context.Context, tx pgx.Tx, key string, post request.Post, receivedAt time.Time,
 ) (answer peerAnswer, err error) {
 	answer.Created, answer.PostID = true, uuid.Must(uuid.NewV7())
@@ -228,19 +213,17 @@ func findThread(
 	find := func() error { return tx.QueryRow(ctx, findNovelSQL, spelling).Scan(&novel, &slug, &found) }
 	err = find()
 	if errors.Is(err, pgx.ErrNoRows) {
-		if _, err := tx.Exec(ctx, insertNovelSQL, uuid.Must(uuid.NewV7()), spelling, title.Slug(spelling), now); err != nil {
-			return uuid.Nil, "", fmt.Errorf("insert novel: %w", err)
+		if _, err = tx.Exec(ctx, insertNovelSQL, uuid.Must(uuid.NewV7()), spelling, title.Slug(spelling), now); err == nil {
+			err = find()
 		}
-		err = find()
 	}
 	if err == nil && !found.Valid {
-		if _, err := tx.Exec(ctx, insertThreadSQL, uuid.Must(uuid.NewV7()), novel); err != nil {
-			return uuid.Nil, "", fmt.Errorf("insert thread: %w", err)
+		if _, err = tx.Exec(ctx, insertThreadSQL, uuid.Must(uuid.NewV7()), novel); err == nil {
+			err = find()
 		}
-		err = find()
 	}
 	if err != nil {
-		return uuid.Nil, "", fmt.Errorf("find novel: %w", err)
+		return uuid.Nil, "", fmt.Errorf("find or create the discussion: %w", err)
 	}
 	return found.UUID, slug, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -24,10 +25,11 @@ type figures struct {
 	failed                       map[string]int // answers other than the expected one
 }
 
-// cpuUsage is the processor time until a moment of a contestant, of the database server, and of the whole machine.
+// cpuUsage is the processor time until a moment of a contestant, of the database server, of this program, which makes
+// the load, and of the whole machine.
 type cpuUsage struct {
-	service, database, machine time.Duration
-	at                         time.Time
+	service, database, generator, machine time.Duration
+	at                                    time.Time
 }
 
 func (t *testbed) cpuUsage(service int) (u cpuUsage, err error) {
@@ -43,6 +45,8 @@ func (t *testbed) cpuUsage(service int) (u cpuUsage, err error) {
 		case err != nil: // it has ended
 		case stat.PID == service:
 			u.service = seconds(stat.CPUTime())
+		case stat.PID == os.Getpid():
+			u.generator = seconds(stat.CPUTime())
 		case stat.PID == t.postmaster: // with its children that have ended
 			u.database += seconds(stat.CPUTime() + float64(stat.CUTime+stat.CSTime)/ticks)
 		case stat.PPID == t.postmaster:

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"os"
 	"time"
-
-	"novelgate/internal/child"
 )
 
 // growthCommand is `bench growth`.
@@ -45,7 +43,7 @@ func (c *growthCommand) Run(ctx context.Context) error {
 		for done := 0; done < c.Events; {
 			const noLimit = 7 * 24 * time.Hour
 			n := min(c.Step, c.Events-done)
-			f, err := s.round(ctx, loadConfig{Connections: c.Connections, Duration: noLimit, Requests: n})
+			f, err := s.round(ctx, c.Connections, noLimit, n)
 			if err != nil {
 				return err
 			}
@@ -67,7 +65,7 @@ func (c *growthCommand) Run(ctx context.Context) error {
 			return err
 		}
 		fmt.Println("\nnovelgate events verify")
-		verify := child.Command(ctx, s.Binary, "events", "verify", "--database-url", s.databaseURL)
+		verify := command(ctx, s.Binary, "events", "verify", "--database-url", s.databaseURL)
 		verify.Stdout = os.Stdout
 		return verify.Run()
 	})

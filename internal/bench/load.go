@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,8 +11,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,118 +19,74 @@ import (
 	"time"
 )
 
-// loadConfig configures the load generator. Each connection sends its next comment as soon as it has the answer to the
-// last one (a closed loop).
-type loadConfig struct {
-	Host, APIKey string
-	Connections  int
-	Duration     time.Duration // no request starts later
-	Requests     int           // maximum number of requests; 0: no limit
-	Titles       int           // number of novels with comments
-	Replies      float64       // share of comments that are replies, 0 to 1
-	Round        uint16        // part of the idempotency keys, which must be unique; 0 prepares the novels
-}
-
-// loadOutcome is the result of a load.
-type loadOutcome struct {
-	Accepted int
-	Failed   map[string]int // number of all other answers, by description
-	Elapsed  time.Duration  // until the last answer
-	P50, P99 time.Duration
-}
-
-// A load process prints loadReady when it is connected, starts when its standard input ends, and prints loadResult
-// before its loadOutcome.
 const (
-	loadReady  = "ready"
-	loadResult = "result "
+	titles  = 1000 // novels with comments
+	replies = 0.3  // share of comments that are replies
 )
 
-// loadCommand is `bench load`.
-type loadCommand struct {
-	Config string `arg:""`
-}
-
-// Run connects, waits for the start, and prints the result.
-func (c *loadCommand) Run(ctx context.Context) error {
-	// One processor is more than enough. More threads would take time from the measured processes.
-	runtime.GOMAXPROCS(1)
-	var config loadConfig
-	if err := json.Unmarshal([]byte(c.Config), &config); err != nil {
-		return fmt.Errorf("decode the load: %w", err)
-	}
-	l, err := openLoad(ctx, config)
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	fmt.Println(loadReady)
-	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
-		return fmt.Errorf("wait for the start: %w", err)
-	}
-	outcome, err := l.run()
-	if err != nil {
-		return err
-	}
-	fmt.Print(loadResult)
-	return json.NewEncoder(os.Stdout).Encode(outcome)
-}
-
-// load is a set of open connections.
+// load is a set of open connections to a contestant. Each sends its next comment as soon as it has the answer to the
+// last one (a closed loop).
 type load struct {
-	config  loadConfig
-	titles  []string
-	newest  []atomic.Uint64 // by title: number of the last accepted comment
+	round   uint16                // part of the idempotency keys, which must be unique; 0 prepares the novels
+	newest  [titles]atomic.Uint64 // by title: number of the last accepted comment
 	clients []*client
+	release func() bool // of the AfterFunc that closes the connections
 }
 
-func openLoad(ctx context.Context, config loadConfig) (*load, error) {
-	l := &load{config: config, titles: make([]string, config.Titles), newest: make([]atomic.Uint64, config.Titles)}
-	for i := range l.titles {
-		l.titles[i] = titleOf(i)
+// openLoad connects. The end of ctx closes the connections.
+func openLoad(ctx context.Context, c *contestant, connections int) (*load, error) {
+	l := &load{round: c.rounds}
+	for i := range l.newest {
 		l.newest[i].Store(newCommentID(0, 0, i))
 	}
-	for i := range config.Connections {
-		conn, err := new(net.Dialer).DialContext(ctx, "tcp", config.Host)
+	host := strings.TrimPrefix(c.url, "http://")
+	for i := range connections {
+		conn, err := new(net.Dialer).DialContext(ctx, "tcp", host)
 		if err != nil {
 			l.close()
 			return nil, fmt.Errorf("connect: %w", err)
 		}
 		l.clients = append(l.clients, &client{
-			load: l, index: i, conn: conn, reader: bufio.NewReaderSize(conn, 16<<10),
-			failed: map[string]int{},
-			head: "POST /api/integrations/posts HTTP/1.1\r\nHost: " + config.Host + "\r\nAuthorization: Bearer " +
-				config.APIKey + "\r\nContent-Type: application/json\r\nIdempotency-Key: ",
-			rng: rand.New(rand.NewPCG(uint64(config.Round), uint64(i))), //nolint:gosec // not a secret, never negative
+			load: l, index: i, conn: conn, reader: bufio.NewReaderSize(conn, 16<<10), failed: map[string]int{},
+			head: "POST /api/integrations/posts HTTP/1.1\r\nHost: " + host + "\r\nAuthorization: Bearer " +
+				c.apiKey + "\r\nContent-Type: application/json\r\nIdempotency-Key: ",
+			rng: rand.New(rand.NewPCG(uint64(l.round), uint64(i))), //nolint:gosec // not a secret, never negative
 		})
 	}
+	l.release = context.AfterFunc(ctx, l.close)
 	return l, nil
 }
 
 func (l *load) close() {
+	if l.release != nil {
+		l.release()
+	}
 	for _, c := range l.clients {
-		_ = c.conn.Close() // no request is in flight
+		_ = c.conn.Close() // no request is in flight, unless the program was interrupted
 	}
 }
 
-// run sends requests on all connections for the configured duration.
-func (l *load) run() (loadOutcome, error) {
+// run sends requests on all connections for a time, or until their number is reached (0: no limit). It returns the
+// figures that clients see.
+func (l *load) run(duration time.Duration, requests int) (f figures, err error) {
 	start := time.Now()
-	err := l.each(func(c *client) error { return c.repeat(start.Add(l.config.Duration)) })
-	outcome := loadOutcome{Elapsed: time.Since(start), Failed: map[string]int{}}
+	err = l.each(func(c *client) error { return c.repeat(start.Add(duration), requests) })
+	elapsed := time.Since(start)
+	f.failed = map[string]int{}
 	var latencies []time.Duration
 	for _, c := range l.clients {
 		latencies = append(latencies, c.latencies...)
 		for what, n := range c.failed {
-			outcome.Failed[what] += n
+			f.failed[what] += n
 		}
 	}
 	slices.Sort(latencies)
-	outcome.Accepted = len(latencies)
+	f.accepted = len(latencies)
+	f.perSecond = float64(f.accepted) / elapsed.Seconds()
 	if n := len(latencies); n > 0 { // nearest rank
-		outcome.P50, outcome.P99 = latencies[(n+1)/2-1], latencies[(99*n+99)/100-1]
+		f.p50, f.p99 = latencies[(n+1)/2-1], latencies[(99*n+99)/100-1]
 	}
-	return outcome, err
+	return f, err
 }
 
 func (l *load) each(work func(*client) error) error {
@@ -148,20 +101,15 @@ func (l *load) each(work func(*client) error) error {
 
 // prepare sends one comment to each novel. It creates the novel and its discussion, and is the parent of the first
 // replies. Repeating it changes nothing.
-func prepare(ctx context.Context, config loadConfig) error {
-	l, err := openLoad(ctx, config)
-	if err != nil {
-		return err
-	}
-	defer l.close()
-	err = l.each(func(c *client) error {
+func (l *load) prepare() error {
+	return l.each(func(c *client) error {
 		if err := c.conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
 			return fmt.Errorf("set deadline: %w", err)
 		}
-		for i := c.index; i < len(l.titles); i += len(l.clients) {
-			status, body, err := c.exchange(c.compose(newCommentID(0, 0, i), l.titles[i], false, 0, time.Now()))
+		for i := c.index; i < titles; i += len(l.clients) {
+			status, body, err := c.exchange(c.compose(newCommentID(0, 0, i), i, false, time.Now()))
 			if err == nil && status != http.StatusCreated && status != http.StatusOK {
-				err = fmt.Errorf("%w: status %d: %s", errAnswer, status, body)
+				err = fmt.Errorf("status %d: %s", status, body)
 			}
 			if err != nil {
 				return err
@@ -169,14 +117,10 @@ func prepare(ctx context.Context, config loadConfig) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("prepare novels: %w", err)
-	}
-	return nil
 }
 
-// client is one connection with its results. It writes requests and parses answers by hand: the generator shares the
-// processors with the measured processes, and net/http would take several times as much time.
+// client is one connection with its results. It writes requests and reads answers by itself: the load shares the
+// processors with the measured processes, and http.Client would take several times as much time.
 type client struct {
 	load      *load
 	index     int
@@ -192,14 +136,14 @@ type client struct {
 }
 
 // repeat sends comments until end, or until the connection has sent its share of the requests.
-func (c *client) repeat(end time.Time) error {
+func (c *client) repeat(end time.Time, requests int) error {
 	const timeToDrain = 10 * time.Second
 	if err := c.conn.SetDeadline(end.Add(timeToDrain)); err != nil {
 		return fmt.Errorf("set deadline: %w", err)
 	}
 	limit := math.MaxInt
-	if all := c.load.config; all.Requests > 0 {
-		limit = (all.Requests + c.index) / all.Connections // the sum over all connections is Requests
+	if all := len(c.load.clients); requests > 0 {
+		limit = (requests + c.index) / all // the sum over all connections is requests
 	}
 	for begin := time.Now(); begin.Before(end) && c.ordinal < limit; {
 		c.ordinal++
@@ -221,10 +165,8 @@ func (c *client) repeat(end time.Time) error {
 // comment sends the next comment. It returns a description of an unexpected answer, or "".
 func (c *client) comment(now time.Time) (failure string, err error) {
 	const sampling = 32 // one of so many answers is checked in full
-	id := newCommentID(c.load.config.Round, c.index, c.ordinal)
-	title := c.rng.IntN(len(c.load.titles))
-	reply := c.rng.Float64() < c.load.config.Replies
-	status, body, err := c.exchange(c.compose(id, c.load.titles[title], reply, c.load.newest[title].Load(), now))
+	id, title, reply := newCommentID(c.load.round, c.index, c.ordinal), c.rng.IntN(titles), c.rng.Float64() < replies
+	status, body, err := c.exchange(c.compose(id, title, reply, now))
 	switch {
 	case err != nil:
 		return "", err
@@ -292,18 +234,18 @@ var contents = sync.OnceValue(func() []string {
 	return list
 })
 
-// compose returns the request that delivers a comment of the last hour, valid until the next call. parent is only used
-// for a reply.
-func (c *client) compose(id uint64, title string, reply bool, parent uint64, now time.Time) []byte {
+// compose returns the request that delivers a comment of the last hour, valid until the next call. A reply answers the
+// newest accepted comment on the novel.
+func (c *client) compose(id uint64, title int, reply bool, now time.Time) []byte {
 	const users, chapters, numbered = 5000, 400, 300
 	written := now.Add(-time.Duration(c.rng.Int64N(int64(time.Hour)))).UTC().Format(time.RFC3339)
 	b := fmt.Appendf(c.body[:0], `{"uuid":"user-%d","username":"Reader %[1]d","novel":"%s","content":"%s","timestamp":"%s"`,
-		c.rng.IntN(users), title, contents()[c.rng.IntN(len(contents()))], written)
+		c.rng.IntN(users), titleOf(title), contents()[c.rng.IntN(len(contents()))], written)
 	if chapter := c.rng.IntN(chapters); chapter < numbered { // the others are about the novel as a whole
 		b = fmt.Appendf(b, `,"chapterNumber":%d`, chapter)
 	}
 	if reply {
-		b = append(appendKey(append(b, `,"parent_uuid":"`...), parent), '"')
+		b = append(appendKey(append(b, `,"parent_uuid":"`...), c.load.newest[title].Load()), '"')
 	}
 	c.body = append(b, '}')
 	r := appendKey(append(c.request[:0], c.head...), id)
@@ -311,39 +253,18 @@ func (c *client) compose(id uint64, title string, reply bool, parent uint64, now
 	return c.request
 }
 
-var errAnswer = errors.New("unexpected answer")
-
-// exchange sends a request and reads the answer, which has a Content-Length (RFC 9112). The body is valid until the
-// next call.
+// exchange sends a request and reads the answer.
 func (c *client) exchange(request []byte) (status int, body []byte, err error) {
 	if _, err := c.conn.Write(request); err != nil {
 		return 0, nil, fmt.Errorf("send: %w", err)
 	}
-	length := -1
-	for {
-		line, err := c.reader.ReadSlice('\n')
-		if err != nil {
-			return 0, nil, fmt.Errorf("receive: %w", err)
-		}
-		if line = bytes.TrimRight(line, "\r\n"); len(line) == 0 {
-			break
-		}
-		if text, ok := bytes.CutPrefix(line, []byte("HTTP/1.1 ")); ok && status == 0 && len(text) >= 3 {
-			status, err = strconv.Atoi(string(text[:3]))
-		} else if text, ok := bytes.CutPrefix(line, []byte("Content-Length: ")); ok {
-			length, err = strconv.Atoi(string(text))
-		}
-		if err != nil {
-			return 0, nil, fmt.Errorf("%w: %q", errAnswer, line)
-		}
-	}
-	const maxBody = 1 << 20
-	if status == 0 || length < 0 || length > maxBody {
-		return 0, nil, fmt.Errorf("%w: status %d with %d bytes", errAnswer, status, length)
-	}
-	c.body = slices.Grow(c.body[:0], length)[:length]
-	if _, err := io.ReadFull(c.reader, c.body); err != nil {
+	response, err := http.ReadResponse(c.reader, nil)
+	if err != nil {
 		return 0, nil, fmt.Errorf("receive: %w", err)
 	}
-	return status, c.body, nil
+	defer response.Body.Close() //nolint:errcheck // it was read to its end
+	if body, err = io.ReadAll(response.Body); err != nil {
+		return 0, nil, fmt.Errorf("receive: %w", err)
+	}
+	return response.StatusCode, body, nil
 }

@@ -9,7 +9,7 @@
 //
 // Each contestant is a process with a database of its own, on one server. Rounds of the two alternate (A B, B A, A B,
 // …), so that drift of the machine and of the tables affects both alike, and ratios are taken per round. The load comes
-// from another process, whose processor time is counted separately. The processor time of the database is that of the
+// from this process, whose processor time is counted separately. The processor time of the database is that of the
 // server and all its children. A round ends when the asynchronous projections have caught up, so their cost is
 // included.
 package main
@@ -21,6 +21,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -32,10 +33,11 @@ type program struct {
 	Growth  growthCommand  `cmd:"" help:"Deliver many comments through the service, and measure what each costs while the database grows."`
 	Profile profileCommand `cmd:"" help:"Put the service under load, save a profile of it and list its SQL statements by cost."`
 	Peer    peerCommand    `cmd:"" hidden:"" help:"Run the CRUD peer."`
-	Load    loadCommand    `cmd:"" hidden:"" help:"Run the load generator."`
 }
 
 func main() {
+	// On Linux a contestant ends with the thread that has started it.
+	runtime.LockOSThread()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	command := kong.Parse(&program{}, kong.Name("bench"), kong.Description("Benchmarks of novelgate."),
 		kong.UsageOnError(), kong.BindTo(ctx, (*context.Context)(nil)))
@@ -103,7 +105,7 @@ func (c *compareCommand) measure(ctx context.Context, first, second *contestant,
 						turns = []*contestant{second, first}
 					}
 					for _, turn := range turns {
-						f, err := turn.round(ctx, loadConfig{Connections: connections, Duration: c.Duration})
+						f, err := turn.round(ctx, connections, c.Duration, 0)
 						if err != nil {
 							return err
 						}

@@ -20,14 +20,12 @@ type profileCommand struct {
 	Connections int           `default:"256" help:"Keep-alive connections."`
 	Duration    time.Duration `default:"20s" help:"Length of the profile."`
 	Output      string        `default:"cpu.pprof" placeholder:"FILE" help:"File for the profile; read it with go tool pprof."`
-	Kind        string        `default:"profile" help:"Kind of profile: profile (CPU) or another one below /debug/pprof/."`
 	Paused      bool          `help:"Pause the projections."`
-	Statements  int           `default:"12" help:"Number of SQL statements to list."`
 }
 
 const statementsSQL = `SELECT query, calls, total_exec_time + total_plan_time, rows, wal_bytes::float8, shared_blks_hit + shared_blks_read
 FROM pg_stat_statements JOIN pg_database d ON d.oid = dbid
-WHERE d.datname LIKE 'bench\_%' ORDER BY total_exec_time + total_plan_time DESC LIMIT $1`
+WHERE d.datname LIKE 'bench\_%' ORDER BY total_exec_time + total_plan_time DESC LIMIT 12`
 
 // Run saves the profile, and prints the figures of the round and the statements with the longest total time, which
 // includes waits for locks and the disk.
@@ -37,7 +35,7 @@ func (c *profileCommand) Run(ctx context.Context) error {
 		"pg_stat_statements.track": "all",
 	}
 	return c.withService(ctx, c.Paused, settings, func(s *contestant) error {
-		if _, err := s.round(ctx, loadConfig{Connections: c.Connections, Duration: 2 * time.Second}); err != nil { // warm-up
+		if _, err := s.round(ctx, c.Connections, 2*time.Second, 0); err != nil { // warm-up
 			return err
 		}
 		const resetSQL = `CREATE EXTENSION IF NOT EXISTS pg_stat_statements; SELECT pg_stat_statements_reset()`
@@ -47,7 +45,7 @@ func (c *profileCommand) Run(ctx context.Context) error {
 		var f figures
 		group, profiling := errgroup.WithContext(ctx)
 		group.Go(func() (err error) {
-			f, err = s.round(profiling, loadConfig{Connections: c.Connections, Duration: c.Duration + time.Second})
+			f, err = s.round(profiling, c.Connections, c.Duration+time.Second, 0)
 			return err
 		})
 		group.Go(func() error { return c.save(profiling, s.opsURL) })
@@ -61,8 +59,8 @@ func (c *profileCommand) Run(ctx context.Context) error {
 		text.WriteString("µs/comment\tcalls\tms/call\trows/call\tblocks/row\tWAL B/comment\t  statement\n")
 		var query string
 		var calls, returned, blocks int64
-		var spent, wal float64                                     // milliseconds, bytes
-		rows, _ := s.admin.Query(ctx, statementsSQL, c.Statements) // ForEachRow returns its error
+		var spent, wal float64                       // milliseconds, bytes
+		rows, _ := s.admin.Query(ctx, statementsSQL) // ForEachRow returns its error
 		if _, err := pgx.ForEachRow(rows, []any{&query, &calls, &spent, &returned, &wal, &blocks}, func() error {
 			const limit = 110
 			var words []string
@@ -92,7 +90,7 @@ func (c *profileCommand) save(ctx context.Context, opsURL string) (err error) {
 		return fmt.Errorf("save the profile: %w", err)
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	url := fmt.Sprintf("%s/debug/pprof/%s?seconds=%d", opsURL, c.Kind, int(c.Duration.Seconds()))
+	url := fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", opsURL, int(c.Duration.Seconds()))
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("make request: %w", err)

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/internal/child"
 	"novelgate/internal/pgserver"
 )
 
@@ -18,8 +20,6 @@ import (
 type testbedFlags struct {
 	DataDir    string   `type:"existingdir" placeholder:"DIR" help:"Directory on a disk for the data of the database server, which is deleted afterwards (default: the directory for temporary files)."`
 	Binary     string   `type:"existingfile" placeholder:"FILE" help:"The novelgate to measure (default: built from this module)."`
-	Titles     int      `default:"1000" help:"How many novels the comments are about."`
-	Replies    float64  `default:"0.3" help:"Share of comments that answer an earlier one."`
 	ServeFlags []string `name:"serve-flag" sep:"none" placeholder:"FLAG" help:"Further flags of novelgate serve, such as --serve-flag=--readers=64."`
 }
 
@@ -27,7 +27,7 @@ type testbedFlags struct {
 type testbed struct {
 	testbedFlags
 	dir        string
-	self       string    // path of this program, which also runs as peer and as load generator
+	self       string    // path of this program, which also runs as peer
 	admin      *pgx.Conn // to the maintenance database
 	postmaster int
 	rounds     uint16 // number of rounds so far
@@ -38,6 +38,8 @@ type testbed struct {
 func (f testbedFlags) withTestbed(
 	ctx context.Context, settings map[string]string, use func(t *testbed) error,
 ) (err error) {
+	// One processor is more than enough for the load. More threads would take time from the measured processes.
+	runtime.GOMAXPROCS(1)
 	t := &testbed{testbedFlags: f}
 	if t.self, err = os.Executable(); err != nil {
 		return fmt.Errorf("find this program: %w", err)
@@ -56,7 +58,7 @@ func (f testbedFlags) withTestbed(
 	}
 	if t.Binary == "" {
 		t.Binary = filepath.Join(t.dir, "novelgate")
-		build := child.Command(ctx, "go", "build", "-buildvcs=false", "-o", t.Binary, "novelgate/cmd/novelgate")
+		build := command(ctx, "go", "build", "-buildvcs=false", "-o", t.Binary, "novelgate/cmd/novelgate")
 		if err := build.Run(); err != nil {
 			return fmt.Errorf("build novelgate: %w", err)
 		}
@@ -98,4 +100,14 @@ func (t *testbed) createDatabase(ctx context.Context, name string) (string, erro
 	}
 	config := t.admin.Config()
 	return fmt.Sprintf("postgres:///%s?host=%s&port=%d&user=%s", name, config.Host, config.Port, config.User), nil
+}
+
+// command returns a command that gets SIGTERM when ctx ends, and is killed 30 seconds later. Its standard error is that
+// of this process.
+func command(ctx context.Context, program string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own programs
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.WaitDelay = 30 * time.Second
+	cmd.Stderr = os.Stderr
+	return cmd
 }

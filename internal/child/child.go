@@ -4,17 +4,10 @@
 package child
 
 import (
-	"bufio"
-	"context"
-	"errors"
 	"fmt"
-	"io"
-	"os"
 	"os/exec"
 	"runtime"
-	"strings"
 	"syscall"
-	"time"
 )
 
 // Process is a child process.
@@ -60,76 +53,4 @@ func (p *Process) Wait() error {
 // Signal sends a signal, unless the child has ended.
 func (p *Process) Signal(sig syscall.Signal) {
 	_ = p.cmd.Process.Signal(sig) // it fails only if the child has ended; then done is closed
-}
-
-// ProcessorTime returns the processor time of an ended child.
-func (p *Process) ProcessorTime() time.Duration {
-	return p.cmd.ProcessState.UserTime() + p.cmd.ProcessState.SystemTime()
-}
-
-// Command returns a command that gets SIGTERM when ctx ends, and is killed 30 seconds later. Its standard error is that
-// of this process.
-func Command(ctx context.Context, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, program, args...) //nolint:gosec // our own programs
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	cmd.WaitDelay = 30 * time.Second
-	cmd.Stderr = os.Stderr
-	return cmd
-}
-
-// Reporter is a child process that reports on its standard output, line by line.
-type Reporter struct {
-	*Process
-
-	Stdin  io.WriteCloser
-	stdout *os.File
-	lines  *bufio.Scanner
-}
-
-// Launch starts cmd. On Linux it gets SIGTERM when this process dies.
-func Launch(cmd *exec.Cmd) (*Reporter, error) {
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return nil, fmt.Errorf("open standard input: %w", err)
-	}
-	stdout, writer, err := os.Pipe() // Wait would close the pipe of StdoutPipe, perhaps before all output is read
-	if err != nil {
-		return nil, fmt.Errorf("open standard output: %w", err)
-	}
-	cmd.Stdout, cmd.SysProcAttr = writer, Attributes(syscall.SIGTERM)
-	process, err := Start(cmd)
-	_ = writer.Close() // the child has its own copy
-	if err != nil {
-		return nil, errors.Join(err, stdout.Close())
-	}
-	return &Reporter{Process: process, Stdin: stdin, stdout: stdout, lines: bufio.NewScanner(stdout)}, nil
-}
-
-// Await reads lines until one begins with prefix, and returns the rest of this line. It fails if the output ends first.
-func (r *Reporter) Await(prefix string) (string, error) {
-	for r.lines.Scan() {
-		if rest, ok := strings.CutPrefix(r.lines.Text(), prefix); ok {
-			return strings.TrimSpace(rest), nil
-		}
-	}
-	return "", errors.Join(fmt.Errorf("the process ended before it printed %q", prefix), r.lines.Err())
-}
-
-// Stop sends SIGTERM and waits.
-func (r *Reporter) Stop() error {
-	r.Signal(syscall.SIGTERM)
-	return r.Wait()
-}
-
-// Wait drains the output and returns when the process has ended. Call it once.
-func (r *Reporter) Wait() error {
-	for r.lines.Scan() {
-		continue
-	}
-	err := r.Process.Wait()
-	_ = r.stdout.Close() // it was only read
-	if err != nil {
-		return fmt.Errorf("%s: %w", r.cmd.Path, err)
-	}
-	return nil
 }
