@@ -18,7 +18,6 @@ import (
 	"novelgate/events/relay"
 	"novelgate/events/relay/relaytest"
 	"novelgate/internal/database"
-	"novelgate/internal/natsserver"
 	"novelgate/internal/testdb"
 )
 
@@ -40,9 +39,13 @@ func runNATS(args []string) int {
 	}
 	if err == nil {
 		half := len(ports) / 2
-		options := natsserver.Options(args[1], ports[:half], ports[half:])[number]
+		options := relaytest.Options(args[1], ports[:half], ports[half:])[number]
 		options.NoLog, options.Logtime = false, true
-		err = natsserver.Run(context.Background(), options, func() { fmt.Printf("%s%d\n", natsReady, options.Port) })
+		s, startErr := relaytest.Serve(options)
+		if err = startErr; err == nil {
+			fmt.Printf("%s%d\n", natsReady, options.Port)
+			s.WaitForShutdown()
+		}
 	}
 	fmt.Fprintln(os.Stderr, "nats:", err)
 	return 1

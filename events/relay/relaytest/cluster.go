@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,9 +19,48 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"novelgate/internal/natsserver"
 	"novelgate/internal/testdb"
 )
+
+// Options returns the options of servers n0, n1, …: one server for each port, at which it serves clients. Several
+// servers form a cluster; each listens at its port of routes for the others. Each stores its data in a directory below
+// dir. They log nothing and handle no signals.
+func Options(dir string, ports, routes []int) []*server.Options {
+	all := make([]*server.Options, len(ports))
+	for i, port := range ports {
+		name := fmt.Sprint("n", i)
+		all[i] = &server.Options{
+			ServerName: name, Host: "127.0.0.1", Port: port, NoLog: true, NoSigs: true,
+			JetStream: true, StoreDir: filepath.Join(dir, name), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
+		}
+		if len(ports) == 1 {
+			continue
+		}
+		all[i].Cluster = server.ClusterOpts{Name: "novelgate", Host: "127.0.0.1", Port: routes[i]}
+		for j, route := range routes {
+			if j != i { // a server derives the size of the cluster from the number of its routes
+				all[i].Routes = append(all[i].Routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", route)})
+			}
+		}
+	}
+	return all
+}
+
+// Serve starts a server with the data in its directory, and waits until it accepts connections.
+func Serve(options *server.Options) (*server.Server, error) {
+	s, err := server.NewServer(options.Clone())
+	if err != nil {
+		return nil, fmt.Errorf("start NATS server: %w", err)
+	}
+	if !options.NoLog {
+		s.ConfigureLogger()
+	}
+	s.Start()
+	if !s.ReadyForConnections(testdb.Patience) {
+		return nil, errors.New("the NATS server does not accept connections")
+	}
+	return s, nil
+}
 
 // Cluster is NATS servers on loopback addresses. Each has a directory of its own.
 type Cluster struct {
@@ -38,7 +78,7 @@ func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	for i := range ports {
 		ports[i] = testdb.ReservePort(t)
 	}
-	c.options = natsserver.Options(t.TempDir(), ports[:n], ports[n:])
+	c.options = Options(t.TempDir(), ports[:n], ports[n:])
 	for _, options := range c.options {
 		for _, adapt := range change {
 			adapt(options)
@@ -56,7 +96,7 @@ func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 func (c *Cluster) Start(i int) {
 	c.t.Helper()
 	var err error
-	if c.servers[i], err = natsserver.Start(c.options[i]); err != nil {
+	if c.servers[i], err = Serve(c.options[i]); err != nil {
 		c.t.Fatalf("server %d: %v", i, err)
 	}
 }
@@ -64,7 +104,8 @@ func (c *Cluster) Start(i int) {
 // Stop stops server i.
 func (c *Cluster) Stop(i int) {
 	if c.servers[i] != nil {
-		natsserver.Stop(c.servers[i])
+		c.servers[i].Shutdown()
+		c.servers[i].WaitForShutdown()
 		c.servers[i] = nil
 	}
 }

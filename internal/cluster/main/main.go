@@ -21,7 +21,6 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"novelgate/internal/cluster"
-	"novelgate/internal/natsserver"
 )
 
 type program struct {
@@ -55,7 +54,18 @@ func (c *natsCommand) Run(ctx context.Context) error {
 		return fmt.Errorf("read configuration: %w", err)
 	}
 	options.NoSigs, options.Logtime = true, true
-	return natsserver.Run(ctx, options, func() { fmt.Println("NATS is listening") })
+	s, err := server.NewServer(options)
+	if err != nil {
+		return fmt.Errorf("start NATS server: %w", err)
+	}
+	s.ConfigureLogger()
+	s.Start()
+	defer context.AfterFunc(ctx, s.Shutdown)()
+	s.WaitForShutdown()
+	if ctx.Err() == nil {
+		return errors.New("the NATS server has ended by itself")
+	}
+	return nil
 }
 
 type runCommand struct {
