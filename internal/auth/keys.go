@@ -160,7 +160,7 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool)
 		if isStaff {
 			read = k.readStaffUser
 		}
-		err := database.Retry(ctx, k.pool, func(bool) (err error) {
+		err := database.Retry(ctx, k.pool, func() (err error) {
 			e, err = read(ctx, hash[:])
 			return err
 		})

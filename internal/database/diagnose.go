@@ -1,7 +1,6 @@
 package database
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,11 +43,8 @@ func refusal(check, found string, err error) Finding {
 	return Finding{Check: check, Status: OK, Found: found}
 }
 
-const settingsSQL = `SELECT current_setting('server_version'),
-       current_setting('autovacuum') = 'on' AND current_setting('track_counts') = 'on',
-       (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()),
-       (SELECT count(*) FROM pg_prepared_xacts),
-       coalesce((SELECT string_agg(slot_name, ', ') FROM pg_replication_slots WHERE NOT active), ''),
+// connectionsSQL returns the version of the server, and how many connections it has, and can have for this role.
+const connectionsSQL = `SELECT current_setting('server_version'),
        (SELECT count(*) FROM pg_stat_activity WHERE datid IS NOT NULL) - 1,
        least(current_setting('max_connections')::int - CASE WHEN r.rolsuper THEN 0 ELSE
                  current_setting('superuser_reserved_connections')::int
@@ -58,14 +54,11 @@ const settingsSQL = `SELECT current_setting('server_version'),
 FROM pg_roles AS r, pg_database AS d WHERE r.rolname = session_user AND d.datname = current_database()`
 
 // Diagnose checks the server, the database and the role of a pool that OpenGeneral returned: what the service checks
-// at its start, and what stops it later. It changes nothing.
+// at its start, the connections for one more replica, and the clock. It changes nothing.
 func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []Finding {
-	const oldAge = 1_000_000_000 // transactions; the server stops at two thousand million
-	var version, slots string
-	var vacuums bool
-	var age, prepared, used, most int64
-	err := pool.QueryRow(ctx, settingsSQL).Scan(&version, &vacuums, &age, &prepared, &slots, &used, &most)
-	if err != nil {
+	var version string
+	var used, most int64
+	if err := pool.QueryRow(ctx, connectionsSQL).Scan(&version, &used, &most); err != nil {
 		advice := "name a server that answers, and a role that may connect"
 		if _, full := FullServer(err); full {
 			advice = FullAdvice
@@ -79,14 +72,6 @@ func Diagnose(ctx context.Context, pool *pgxpool.Pool, now func() time.Time) []F
 		finding("connections", fmt.Sprintf("%d of %d are used", used, most), used+Connections > most, Warn,
 			"one more replica, as a rollout starts, may find none: "+FullAdvice),
 		diagnoseClock(ctx, pool, now),
-		finding("autovacuum", map[bool]string{true: "on", false: "off"}[vacuums], !vacuums, Fail,
-			"set autovacuum and track_counts to on: without them plans go wrong, and in the end the server stops"),
-		finding("transaction ids", fmt.Sprintf("%d since the oldest", age), age > oldAge, Warn,
-			"find out why autovacuum does not freeze: a replication slot, a prepared transaction, a session open for days"),
-		finding("prepared transactions", fmt.Sprint(prepared), prepared > 0, Warn,
-			"commit them or roll them back: they keep their locks, also that of the log, and hold back autovacuum"),
-		finding("replication slots", cmp.Or(slots, "none without a consumer"), slots != "", Warn,
-			"drop unused slots: the server keeps all WAL for them until its disk is full"),
 	}
 }
 

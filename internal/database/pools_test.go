@@ -27,25 +27,17 @@ func TestPoolsHaveTheirSettings(t *testing.T) {
 		{pools.Append, "enable_seqscan", "off"},
 		{pools.Append, "lock_timeout", "1s"},
 		{pools.Append, "synchronous_commit", "on"},
-		{pools.Append, "application_name", "novelgate-append"},
 		{pools.Access, "enable_seqscan", "off"},
-		{pools.Access, "application_name", "novelgate-access"},
 		{pools.Read, "default_transaction_read_only", "on"},
 		{pools.Read, "plan_cache_mode", "force_generic_plan"},
-		{pools.Read, "application_name", "novelgate-read"},
-		{pools.History, "application_name", "novelgate-history"},
 		{pools.General, "synchronous_commit", "on"}, // a signature is on disk before it is published
 		{pools.General, "enable_seqscan", "off"},
 		{pools.General, "plan_cache_mode", "auto"},
-		{pools.General, "application_name", "novelgate"},
 	} {
 		got := testdb.Value[string](t, c.pool, `SELECT current_setting($1)`, c.setting)
 		if got != c.want {
 			t.Errorf("%s: %s, want %s", c.setting, got, c.want)
 		}
-	}
-	if len(pools.Named()) != 5 {
-		t.Errorf("named pools: %v", pools.Named())
 	}
 }
 

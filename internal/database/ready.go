@@ -34,7 +34,7 @@ const probeTimeout = time.Second
 
 const writableSQL = `SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'`
 
-// Probe tests whether each pool for commands (append, limits, access) provides a writable connection. It returns for
+// Probe tests whether each pool for commands (append, access) provides a writable connection. It returns for
 // each of these pools ErrNoAnswer, ErrFull, ErrOldPrimary, ErrStandby, ErrReadOnly or nil. It takes at most a second.
 func (p *Pools) Probe() map[string]error {
 	found, _, _ := p.probes.Do("", func() (any, error) {
@@ -59,7 +59,7 @@ func (p *Pools) Probe() map[string]error {
 
 func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	var standby, readOnly bool
-	err := Retry(ctx, pool, func(bool) error { return pool.QueryRow(ctx, writableSQL).Scan(&standby, &readOnly) })
+	err := Retry(ctx, pool, func() error { return pool.QueryRow(ctx, writableSQL).Scan(&standby, &readOnly) })
 	_, full := FullServer(err)
 	switch {
 	case full:
@@ -81,25 +81,14 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// readyDesc describes the metric of ReadyCollector.
-var readyDesc = prometheus.NewDesc("novelgate_ready",
-	"1 if the pool provides a writable connection; for the pool commands: if commands succeed.",
-	[]string{"pool"}, nil)
-
-// ReadyCollector exports the results of a probe such as Pools.Probe to Prometheus.
-type ReadyCollector struct{ probe func() map[string]error }
-
-// NewReadyCollector returns a collector that probes at every scrape.
-func NewReadyCollector(probe func() map[string]error) *ReadyCollector {
-	return &ReadyCollector{probe: probe}
-}
-
-// Describe implements prometheus.Collector.
-func (c *ReadyCollector) Describe(descs chan<- *prometheus.Desc) { descs <- readyDesc }
-
-// Collect implements prometheus.Collector.
-func (c *ReadyCollector) Collect(metrics chan<- prometheus.Metric) {
-	for name, err := range c.probe() {
-		metrics <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, BoolValue(err == nil), name)
-	}
+// NewReadyCollector returns a collector that exports the results of a probe such as Pools.Probe to Prometheus. It probes
+// at every scrape.
+func NewReadyCollector(probe func() map[string]error) prometheus.Collector {
+	ready := prometheus.NewDesc("novelgate_ready",
+		"1 if the pool provides a writable connection; for the pool commands: if commands succeed.", []string{"pool"}, nil)
+	return prometheus.CollectorFunc(func(metrics chan<- prometheus.Metric) {
+		for name, err := range probe() {
+			metrics <- prometheus.MustNewConstMetric(ready, prometheus.GaugeValue, BoolValue(err == nil), name)
+		}
+	})
 }

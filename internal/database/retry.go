@@ -12,15 +12,14 @@ import (
 )
 
 // Retry runs query. If the pool's connection is dead, it runs query again on a new connection: after a restart of the
-// database all connections of a pool are dead. query must be idempotent; again is true when the first attempt may have
-// been executed.
-func Retry(ctx context.Context, pool *pgxpool.Pool, query func(again bool) error) error {
-	err := query(false)
+// database all connections of a pool are dead. query must be idempotent.
+func Retry(ctx context.Context, pool *pgxpool.Pool, query func() error) error {
+	err := query()
 	if ctx.Err() != nil || !connectionLost(err) {
 		return err
 	}
 	pool.Reset()
-	return query(true)
+	return query()
 }
 
 // connectionLost reports whether err means that an established connection broke. Failures to connect, time-outs and

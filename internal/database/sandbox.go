@@ -39,14 +39,13 @@ func Claim(ctx context.Context, db DB, sandbox bool) error {
 func CheckSandbox(ctx context.Context, db Querier, sandbox bool) error {
 	marked, err := IsSandbox(ctx, db)
 	switch {
-	case err != nil:
+	case err != nil || marked == sandbox:
 		return err
-	case marked && !sandbox:
+	case marked:
 		return ErrIsSandbox
-	case sandbox && !marked:
+	default:
 		return ErrNotSandbox
 	}
-	return nil
 }
 
 // IsSandbox reports whether the database is that of a sandbox.

@@ -32,10 +32,14 @@ var sessionSettings = map[string]string{
 	"transaction_timeout":                 "0",
 	"idle_session_timeout":                "0",
 	"idle_in_transaction_session_timeout": "0",
+	// The server probes as this process does, see keepAlive. Otherwise the sessions of a vanished replica would last for
+	// hours, with their locks.
+	"tcp_keepalives_idle":     "10s",
+	"tcp_keepalives_interval": "5s",
+	"tcp_keepalives_count":    "2",
 }
 
-// durableSQL is the synchronous_commit of every session whose settings do not set another one: the operator's value,
-// but "on" instead of "off" or "local". So an acknowledged command survives a crash, and a failover to a synchronous
+// durableSQL is the synchronous_commit of every session: the operator's value, but "on" instead of "off" or "local". So an acknowledged command survives a crash, and a failover to a synchronous
 // standby, even if a lower value is set for the role or the database while the service runs. "remote_write" may stay:
 // the commit waits for the local disk, and the standby has the WAL unless its machine crashes at the same time.
 const durableSQL = `CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
@@ -53,13 +57,7 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 	}
 	conn := config.ConnConfig
 	noticeSilence(conn)
-	all := maps.Clone(sessionSettings)
-	for name, value := range serverKeepalives {
-		if _, chosen := conn.RuntimeParams[name]; !chosen {
-			all[name] = value
-		}
-	}
-	maps.Copy(all, settings)
+	all := with(sessionSettings, settings)
 	if name, chosen := all[applicationName]; chosen {
 		conn.RuntimeParams[applicationName] = name // poolers accept it
 		delete(all, applicationName)
@@ -78,20 +76,14 @@ func ParseConfig(url string, settings map[string]string) (*pgxpool.Config, error
 	return config, nil
 }
 
-const (
-	applicationName   = "application_name"
-	synchronousCommit = "synchronous_commit"
-)
+const applicationName = "application_name"
 
 // setSQL returns a statement that applies settings and durableSQL to a session. It skips settings that the server does
 // not know, because older versions have fewer time-outs.
 func setSQL(settings map[string]string) string {
-	var rows []string
+	rows := []string{"('synchronous_commit', " + durableSQL + ")"}
 	for _, name := range slices.Sorted(maps.Keys(settings)) {
 		rows = append(rows, fmt.Sprintf("('%s', '%s')", name, settings[name]))
-	}
-	if _, chosen := settings[synchronousCommit]; !chosen {
-		rows = append(rows, fmt.Sprintf("('%s', %s)", synchronousCommit, durableSQL))
 	}
 	return `SELECT pg_catalog.set_config(name, value, false) FROM (VALUES ` + strings.Join(rows, ", ") + `) AS s(name, value)
 WHERE pg_catalog.current_setting(name, true) IS NOT NULL`

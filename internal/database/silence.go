@@ -16,14 +16,6 @@ const silenceLimit = 20 * time.Second
 // keepAlive probes the peer of an idle connection, with the same limit in total.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 10 * time.Second, Interval: 5 * time.Second, Count: 2}
 
-// serverKeepalives makes the server probe in the same way. Otherwise the sessions of a vanished replica would last for
-// hours, with their locks. Settings in the URL take precedence.
-var serverKeepalives = map[string]string{
-	"tcp_keepalives_idle":     "10s",
-	"tcp_keepalives_interval": "5s",
-	"tcp_keepalives_count":    "2",
-}
-
 // unacknowledgedTimeout is the same limit for data that the server has sent (tcp_user_timeout). It is for sessions that
 // write in several round trips: when a response is lost, the transaction stays open until the server gives up. Sessions
 // that may read slowly must not have it.

@@ -110,42 +110,25 @@ func TestSilenceWhileASessionIsSetUp(t *testing.T) {
 	}
 }
 
-// TestServersAreAskedToNoticeSilence: settings in the URL take precedence. Sessions on a unix socket do not have these
-// settings, so the test checks what clients send.
+// TestServersAreAskedToNoticeSilence: sessions on a unix socket do not have these settings, so the test checks what
+// clients send. Transactions of the service must not stay open when it is gone; whoever reads a command's output may
+// stop for a while.
 func TestServersAreAskedToNoticeSilence(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct{ parameters, want string }{
-		"by itself":  {"", `('tcp_keepalives_idle', '10s')`},
-		"by the URL": {"&tcp_keepalives_idle=77", `"tcp_keepalives_idle" "77"`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			asked := startOfSession(t, openGeneral(t, testdb.New(t)+c.parameters))
-			for _, want := range []string{c.want, `('tcp_keepalives_interval', '5s')`, `('tcp_keepalives_count', '2')`} {
-				if !strings.Contains(asked, want) {
-					t.Errorf("the session does not begin with %s:\n%s", want, asked)
-				}
+	pools := open(t).Named()
+	pools["command"] = openGeneral(t, testdb.New(t))
+	for name, cutOff := range map[string]bool{"append": true, "general": true, "read": false, "command": false} {
+		asked := startOfSession(t, pools[name])
+		for _, want := range []string{
+			`('tcp_keepalives_idle', '10s')`, `('tcp_keepalives_interval', '5s')`, `('tcp_keepalives_count', '2')`,
+		} {
+			if !strings.Contains(asked, want) {
+				t.Errorf("%s: the session does not begin with %s:\n%s", name, want, asked)
 			}
-			if strings.Contains(asked, `'10s'`) != (c.parameters == "") {
-				t.Errorf("tcp_keepalives_idle:\n%s", asked)
-			}
-		})
-	}
-}
-
-// TestOnlyTheServiceIsCutOff: its transactions must not stay open when it is gone. Whoever reads a command's output may
-// stop for a while.
-func TestOnlyTheServiceIsCutOff(t *testing.T) {
-	t.Parallel()
-	const setting = "tcp_user_timeout"
-	pools := open(t)
-	for name, want := range map[string]bool{"append": true, "general": true, "read": false} {
-		if got := strings.Contains(startOfSession(t, pools.Named()[name]), setting); got != want {
-			t.Errorf("%s: %s is set: %t, want %t", name, setting, got, want)
 		}
-	}
-	if strings.Contains(startOfSession(t, openGeneral(t, testdb.New(t))), setting) {
-		t.Errorf("a command sets %s", setting)
+		if strings.Contains(asked, "tcp_user_timeout") != cutOff {
+			t.Errorf("%s: tcp_user_timeout is set: %t", name, !cutOff)
+		}
 	}
 }
 
