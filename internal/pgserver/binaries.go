@@ -217,17 +217,17 @@ func installCommand(major int) string {
 	return installCommandFor(runtime.GOOS, string(release), major)
 }
 
-// installers has commands by the ID in os-release(5). The separator and the major version follow the command if a
-// version is wanted; then follows the suffix.
-var installers = map[string]struct{ command, separator, suffix string }{
-	"debian":   {"sudo apt-get install -y postgresql", "-", ""},
-	"ubuntu":   {"sudo apt-get install -y postgresql", "-", ""},
-	"fedora":   {"sudo dnf install -y postgresql", "", "-server"},
-	"rhel":     {"sudo dnf install -y postgresql", "", "-server"},
-	"centos":   {"sudo dnf install -y postgresql", "", "-server"},
-	"alpine":   {"apk add postgresql", "", ""},
-	"suse":     {"sudo zypper install -y postgresql", "", "-server"},
-	"opensuse": {"sudo zypper install -y postgresql", "", "-server"},
+// installers are commands by the ID in os-release(5): for any version, and for version N.
+var installers = map[string][2]string{
+	"debian":   {"sudo apt-get install -y postgresql", "sudo apt-get install -y postgresql-N"},
+	"ubuntu":   {"sudo apt-get install -y postgresql", "sudo apt-get install -y postgresql-N"},
+	"fedora":   {"sudo dnf install -y postgresql-server", "sudo dnf install -y postgresqlN-server"},
+	"rhel":     {"sudo dnf install -y postgresql-server", "sudo dnf install -y postgresqlN-server"},
+	"centos":   {"sudo dnf install -y postgresql-server", "sudo dnf install -y postgresqlN-server"},
+	"alpine":   {"apk add postgresql", "apk add postgresqlN"},
+	"arch":     {"sudo pacman -S postgresql", "sudo pacman -S postgresql"}, // it has only one version
+	"suse":     {"sudo zypper install -y postgresql-server", "sudo zypper install -y postgresqlN-server"},
+	"opensuse": {"sudo zypper install -y postgresql-server", "sudo zypper install -y postgresqlN-server"},
 }
 
 // installCommandFor finds the installer by the ID and ID_LIKE lines of an os-release(5) file.
@@ -241,16 +241,13 @@ func installCommandFor(goos, osRelease string, major int) string {
 			continue
 		}
 		for _, id := range strings.Fields(strings.Trim(value, `"'`)) {
-			if id == "arch" { // has only one version
-				return "sudo pacman -S postgresql"
-			}
-			installer, known := installers[id]
+			commands, known := installers[id]
 			switch {
 			case !known:
 			case major == 0:
-				return installer.command + installer.suffix
+				return commands[0]
 			default:
-				return installer.command + installer.separator + strconv.Itoa(major) + installer.suffix
+				return strings.Replace(commands[1], "N", strconv.Itoa(major), 1)
 			}
 		}
 	}
