@@ -15,7 +15,7 @@ import (
 	"github.com/google/renameio/v2"
 	"github.com/google/uuid"
 
-	"novelgate/internal/osfile"
+	"novelgate/internal/system"
 )
 
 // Directory is a signer directory: all that may sign an origin, outside of the database. It has
@@ -90,8 +90,8 @@ func (d Directory) ensure(origin string) (uuid.UUID, error) {
 // lock locks d against all other processes, on this machine or on others that mount it, until unlock. It fails with
 // ErrLocked if another process has the lock.
 func (d Directory) lock() (id uuid.UUID, unlock func(), err error) {
-	file, err := osfile.Lock(d.idFile(), os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB)
-	if errors.Is(err, osfile.ErrLocked) {
+	file, err := system.Lock(d.idFile(), os.O_RDWR, syscall.LOCK_EX|syscall.LOCK_NB)
+	if errors.Is(err, system.ErrLocked) {
 		err = fmt.Errorf("%w: %s", ErrLocked, d)
 	}
 	if err != nil {
@@ -170,7 +170,7 @@ func placeFile(file string, data []byte, place func(*renameio.PendingFile) error
 		err = place(pending)
 	}
 	if err == nil {
-		err = osfile.Sync(dir)
+		err = system.Sync(dir)
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", file, err)

@@ -16,7 +16,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/internal/child"
+	"novelgate/internal/system"
 )
 
 // contestant is a process that is measured. It runs between start and stop; its database lives as long as the testbed.
@@ -90,7 +90,7 @@ func (c *contestant) whileRunning(ctx context.Context, paused bool, use func() e
 		args = append(args, "--pause-projections")
 	}
 	cmd := command(ctx, c.command[0], args...)
-	cmd.SysProcAttr = child.Attributes(syscall.SIGTERM) // main is locked to the thread that starts it
+	cmd.SysProcAttr = system.ChildAttributes(syscall.SIGTERM) // main is locked to the thread that starts it
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
 		return fmt.Errorf("open standard output: %w", err)

@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"time"
 
-	"novelgate/internal/child"
 	"novelgate/internal/pgserver"
+	"novelgate/internal/system"
 )
 
 const (
@@ -33,7 +33,7 @@ type Part struct {
 	as      *syscall.Credential
 
 	mu      sync.Mutex
-	process *child.Process
+	process *system.Child
 	stop    context.CancelFunc
 	stopped chan struct{} // closed when the part has ended and is not started again
 }
@@ -67,9 +67,9 @@ func (p *Part) run(ctx context.Context) error {
 	cmd := exec.Command(p.program, p.args...) //nolint:gosec,noctx // stopped below, in two steps
 	cmd.Dir, cmd.Env = filepath.Join(p.cluster.Dir, p.machine), p.env
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.SysProcAttr = child.Attributes(syscall.SIGTERM)
+	cmd.SysProcAttr = system.ChildAttributes(syscall.SIGTERM)
 	cmd.SysProcAttr.Credential = p.as
-	process, err := child.Start(cmd)
+	process, err := system.StartChild(cmd)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import (
 	"syscall"
 	"time"
 
-	"novelgate/internal/child"
+	"novelgate/internal/system"
 )
 
 // account is the user that runs the server and owns its data.
@@ -96,7 +96,7 @@ func (a account) command(ctx context.Context, dir, program string, args ...strin
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	cmd.SysProcAttr = child.Attributes(syscall.SIGINT) // a Ctrl-C, which would stop a server too early, does not reach it
+	cmd.SysProcAttr = system.ChildAttributes(syscall.SIGINT) // a Ctrl-C, which would stop a server too early, does not reach it
 	cmd.SysProcAttr.Credential = a.credential()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
@@ -107,7 +107,7 @@ func (a account) command(ctx context.Context, dir, program string, args ...strin
 func run(cmd *exec.Cmd) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	p, err := child.Start(cmd)
+	p, err := system.StartChild(cmd)
 	if err != nil {
 		return err
 	}

@@ -43,8 +43,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/internal/child"
-	"novelgate/internal/osfile"
+	"novelgate/internal/system"
 )
 
 // Config configures a server. The zero value works.
@@ -72,7 +71,7 @@ type Server struct {
 	bin     binaries
 	as      account
 	lock    *os.File
-	process *child.Process
+	process *system.Child
 }
 
 var (
@@ -111,14 +110,14 @@ func Start(ctx context.Context, cfg Config) (_ *Server, err error) {
 	}
 	// A program that the owner had begun to start has the lock until it executes, also if the owner has ended.
 	for tries := 0; ; tries++ {
-		s.lock, err = osfile.Lock(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
-		if tries == 10 || !errors.Is(err, osfile.ErrLocked) {
+		s.lock, err = system.Lock(filepath.Join(s.dir, "lock"), os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
+		if tries == 10 || !errors.Is(err, system.ErrLocked) {
 			break
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
 	switch {
-	case errors.Is(err, osfile.ErrLocked):
+	case errors.Is(err, system.ErrLocked):
 		return nil, fmt.Errorf("%w: %s", ErrInUse, s.dir)
 	case err != nil:
 		return nil, withOwner(fmt.Errorf("claim the data directory: %w", err), s.dir)
@@ -243,7 +242,7 @@ func (s *Server) initdb(ctx context.Context) error {
 	if err := os.Rename(temp, s.cluster); err != nil {
 		return fmt.Errorf("put data directory into place: %w", err)
 	}
-	return osfile.Sync(s.dir)
+	return system.Sync(s.dir)
 }
 
 // launchAfterPredecessor launches the server once no process of an earlier one runs, whose owner or postmaster was
@@ -308,7 +307,7 @@ func (s *Server) launch(ctx context.Context) error {
 	}
 	cmd := s.as.command(context.WithoutCancel(ctx), s.cluster, s.bin.program("postgres"), args...)
 	cmd.Stdout, cmd.Stderr = output, output
-	if s.process, err = child.Start(cmd); err != nil {
+	if s.process, err = system.StartChild(cmd); err != nil {
 		return err
 	}
 	for err == nil && !s.isReady() {

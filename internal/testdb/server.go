@@ -16,8 +16,8 @@ import (
 	"testing"
 	"time"
 
-	"novelgate/internal/osfile"
 	"novelgate/internal/pgserver"
+	"novelgate/internal/system"
 )
 
 // holderVariable is set for the holder.
@@ -50,7 +50,7 @@ func sharedDir() (string, error) {
 
 // lockUsers locks the file whose users keep the shared directory.
 func lockUsers(dir string, how int) (*os.File, error) {
-	return osfile.Lock(filepath.Join(dir, usersFile), os.O_RDWR|os.O_CREATE, how)
+	return system.Lock(filepath.Join(dir, usersFile), os.O_RDWR|os.O_CREATE, how)
 }
 
 const (
@@ -79,7 +79,7 @@ var member = sync.OnceValue(func() (m membership) {
 		return m
 	}
 	var starting *os.File // one process starts the holder, the others find its server
-	if starting, m.err = osfile.Lock(m.dir, os.O_RDONLY, syscall.LOCK_EX); m.err != nil {
+	if starting, m.err = system.Lock(m.dir, os.O_RDONLY, syscall.LOCK_EX); m.err != nil {
 		return m
 	}
 	defer starting.Close() //nolint:errcheck // it was only locked

@@ -2,12 +2,10 @@ package testdb_test
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/testdb"
@@ -23,14 +21,7 @@ func query(t *testing.T, url, sql string, args ...any) string {
 	return testdb.Value[string](t, conn, sql, args...)
 }
 
-func TestNewHasTheSchema(t *testing.T) {
-	t.Parallel()
-	if got := query(t, testdb.New(t), `SELECT to_regclass('events')::text`); got != "events" {
-		t.Errorf("a new database has no table events: %q", got)
-	}
-}
-
-func TestNewEmptyHasNone(t *testing.T) {
+func TestNewEmptyHasNoTables(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewEmpty(t)
 	if got := query(t, url, `SELECT count(*)::text FROM pg_tables WHERE schemaname = 'public'`); got != "0" {
@@ -67,28 +58,5 @@ func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 	if got := query(t, testdb.ServerURL(t), `SELECT count(*)::text FROM pg_database WHERE datname = $1`,
 		name); got != "0" {
 		t.Errorf("%s is still there", name)
-	}
-}
-
-func TestManyAtOnce(t *testing.T) {
-	t.Parallel()
-	for i := range 24 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			query(t, testdb.New(t), `SELECT count(*)::text FROM events`)
-		})
-	}
-}
-
-func TestServerIsFastNotDurable(t *testing.T) {
-	t.Parallel()
-	server := testdb.ServerURL(t)
-	if os.Getenv(testdb.DatabaseURLVariable) != "" {
-		return // the developer's own server, with other settings
-	}
-	got := query(t, server,
-		`SELECT concat_ws(' ', current_setting('fsync'), current_setting('max_connections'), current_setting('synchronous_commit'))`)
-	if diff := cmp.Diff("off 800 on", got); diff != "" {
-		t.Error(diff)
 	}
 }

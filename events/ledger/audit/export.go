@@ -13,7 +13,7 @@ import (
 
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
-	"novelgate/internal/osfile"
+	"novelgate/internal/system"
 )
 
 // Export writes a bundle.
@@ -75,7 +75,7 @@ func (x *Export) Run(ctx context.Context) (Manifest, error) {
 		func() error { return writeFile(inside(x.Dir, checkpointFile), checkpoint.Note) },
 		func() error { return syncDirs(x.Dir) }, // before the manifest marks the bundle as complete
 		func() error { return manifest.write(x.Dir) },
-		func() error { return osfile.Sync(x.Dir) },
+		func() error { return system.Sync(x.Dir) },
 	} {
 		if err := step(); err != nil {
 			return Manifest{}, err
@@ -176,7 +176,7 @@ func (x *Export) open(
 		return before, nil // its checkpoint stays until the new export is complete: the bundle can be verified meanwhile
 	}
 	// After an interruption, the checkpoint distinguishes this history from another one.
-	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), osfile.Sync(x.Dir))
+	return before, errors.Join(writeFile(inside(x.Dir, checkpointFile), signed.Note), system.Sync(x.Dir))
 }
 
 // checkEmpty fails with ErrOccupied unless the directory is empty.

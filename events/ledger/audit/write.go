@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"novelgate/events/ledger"
-	"novelgate/internal/osfile"
+	"novelgate/internal/system"
 )
 
 const (
@@ -192,7 +192,7 @@ func syncChunk(files []string, events string) error {
 	var group errgroup.Group
 	group.SetLimit(concurrentSyncs)
 	for _, file := range files {
-		group.Go(func() error { return osfile.Sync(file) })
+		group.Go(func() error { return system.Sync(file) })
 	}
 	if err := group.Wait(); err != nil {
 		return err
@@ -217,7 +217,7 @@ func writeFile(path string, data []byte) error {
 	if err := os.WriteFile(path+partSuffix, data, fileMode); err != nil {
 		return fmt.Errorf("write file: %w", err)
 	}
-	if err := osfile.Sync(path + partSuffix); err != nil {
+	if err := system.Sync(path + partSuffix); err != nil {
 		return err
 	}
 	return rename(path)
@@ -245,7 +245,7 @@ func syncDirs(root string) error {
 		if err != nil || !entry.IsDir() {
 			return err
 		}
-		return osfile.Sync(path)
+		return system.Sync(path)
 	})
 }
 

@@ -1,4 +1,4 @@
-package osfile_test
+package system_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"syscall"
 	"testing"
 
-	"novelgate/internal/osfile"
+	"novelgate/internal/system"
 )
 
 // TestLock: of two exclusive locks, the second one fails at once, until the first one is released.
@@ -15,13 +15,13 @@ func TestLock(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "lock")
 	lock := func() (*os.File, error) {
-		return osfile.Lock(path, os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
+		return system.Lock(path, os.O_RDWR|os.O_CREATE, syscall.LOCK_EX|syscall.LOCK_NB)
 	}
 	first, err := lock()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lock(); !errors.Is(err, osfile.ErrLocked) {
+	if _, err := lock(); !errors.Is(err, system.ErrLocked) {
 		t.Errorf("locked twice: %v", err)
 	}
 	if err := first.Close(); err != nil {

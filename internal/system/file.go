@@ -1,5 +1,6 @@
-// Package osfile locks files between processes, and syncs files and directories.
-package osfile
+// Package system is what programs need of the operating system beyond the standard library: locks between processes,
+// files that are on disk, and children that end with this process.
+package system
 
 import (
 	"errors"

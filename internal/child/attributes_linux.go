@@ -1,8 +1,0 @@
-package child
-
-import "syscall"
-
-// Attributes puts a child into its own process group, and sends it a signal when this process dies.
-func Attributes(death syscall.Signal) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
-}
