@@ -155,8 +155,8 @@ func (c *Cluster) file(machine, name string) string { return filepath.Join(c.Dir
 // PostgresDir returns the data directory of the PostgreSQL of a machine.
 func (c *Cluster) PostgresDir(machine string) string { return c.file(machine, "postgres") }
 
-// Render returns a file of deploy/cluster with values in place of its placeholders.
-func Render(file string, value func(name string) string) (string, error) {
+// render returns a file of deploy/cluster with values in place of its placeholders.
+func render(file string, value func(name string) string) (string, error) {
 	template, err := deploy.Cluster.ReadFile("cluster/" + file)
 	if err != nil {
 		return "", fmt.Errorf("read configuration: %w", err)
@@ -178,7 +178,7 @@ func Render(file string, value func(name string) string) (string, error) {
 // launch writes the file of a part, and starts the part: its environment are the lines of a file that ends in .env.
 func (c *Cluster) launch(machine, name, file, program string, args ...string) error {
 	values := map[string]string{"MACHINE": machine, "HOST": c.Address(machine), "DATA": filepath.Join(c.Dir, machine)}
-	content, err := Render(file, func(name string) string {
+	content, err := render(file, func(name string) string {
 		if seen := c.HAProxy[name]; seen != "" && machine == Proxy {
 			return seen
 		}
@@ -281,11 +281,4 @@ func CheckPorts(ctx context.Context, network string) error {
 		}
 	}
 	return nil
-}
-
-// programs are the programs of others.
-type programs struct {
-	etcd, patroni, haproxy string
-	postgres               string // the directory
-	as                     *syscall.Credential
 }

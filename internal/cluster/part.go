@@ -110,8 +110,12 @@ func (p *Part) PID() int {
 // LogFile returns the file with the output of the process.
 func (p *Part) LogFile() string { return filepath.Join(p.cluster.Dir, p.Name+".log") }
 
-// Packages are the packages of Debian and Ubuntu that a cluster needs.
-const Packages = "postgresql patroni python3-etcd etcd-server haproxy"
+// programs are the programs of others.
+type programs struct {
+	etcd, patroni, haproxy string
+	postgres               string // the directory
+	as                     *syscall.Credential
+}
 
 // findPrograms finds the programs of others. The error says how to install what is missing.
 func findPrograms(ctx context.Context) (found programs, err error) {
@@ -131,7 +135,8 @@ func findPrograms(ctx context.Context) (found programs, err error) {
 	var postgresErr error
 	found.postgres, found.as, postgresErr = pgserver.Programs(ctx, "pg_basebackup", "pg_rewind", "psql")
 	if err = errors.Join(err, postgresErr); err != nil {
-		err = fmt.Errorf("%w\nInstall what is missing with: sudo apt-get install -y %s", err, Packages)
+		err = fmt.Errorf("%w\nInstall what is missing with: sudo apt-get install -y "+
+			"postgresql patroni python3-etcd etcd-server haproxy", err)
 	}
 	return found, err
 }

@@ -81,8 +81,8 @@ func probe(ctx context.Context, pool *pgxpool.Pool) error {
 	return err
 }
 
-// NewReadyCollector returns a collector that exports the results of a probe such as Pools.Probe to Prometheus. It probes
-// at every scrape.
+// NewReadyCollector returns a collector that exports the results of a probe such as Pools.Probe to Prometheus. It
+// probes at every scrape.
 func NewReadyCollector(probe func() map[string]error) prometheus.Collector {
 	ready := prometheus.NewDesc("novelgate_ready",
 		"1 if the pool provides a writable connection; for the pool commands: if commands succeed.", []string{"pool"}, nil)

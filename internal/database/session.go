@@ -39,9 +39,10 @@ var sessionSettings = map[string]string{
 	"tcp_keepalives_count":    "2",
 }
 
-// durableSQL is the synchronous_commit of every session: the operator's value, but "on" instead of "off" or "local". So an acknowledged command survives a crash, and a failover to a synchronous
-// standby, even if a lower value is set for the role or the database while the service runs. "remote_write" may stay:
-// the commit waits for the local disk, and the standby has the WAL unless its machine crashes at the same time.
+// durableSQL is the synchronous_commit of every session: the operator's value, but "on" instead of "off" or "local". So
+// an acknowledged command survives a crash, and a failover to a synchronous standby, even if a lower value is set for
+// the role or the database while the service runs. "remote_write" may stay: the commit waits for the local disk, and
+// the standby has the WAL unless its machine crashes at the same time.
 const durableSQL = `CASE WHEN pg_catalog.current_setting('synchronous_commit') IN ('off', 'local') THEN 'on'
     ELSE pg_catalog.current_setting('synchronous_commit') END`
 

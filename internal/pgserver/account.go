@@ -96,7 +96,8 @@ func (a account) command(ctx context.Context, dir, program string, args ...strin
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	cmd.SysProcAttr = system.ChildAttributes(syscall.SIGINT) // a Ctrl-C, which would stop a server too early, does not reach it
+	// A Ctrl-C, which would stop a server too early, does not reach it.
+	cmd.SysProcAttr = system.ChildAttributes(syscall.SIGINT)
 	cmd.SysProcAttr.Credential = a.credential()
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// Child is a child process, in a process group of its own if it has ChildAttributes: a Ctrl-C reaches only this process,
-// which then stops its children in order.
+// Child is a child process. With ChildAttributes it is in a process group of its own: a Ctrl-C reaches only this
+// process, which then stops its children in order.
 type Child struct {
 	cmd  *exec.Cmd
 	done chan struct{} // closed when the child has ended
