@@ -91,6 +91,7 @@ func TestErrors(t *testing.T) {
 			{fmt.Errorf("replay: %w", novel.ErrRejected), 409, "novel_rejected", ""},
 			{post.ErrNovelNotFound, 404, "novel_not_found", ""},
 			{post.ErrNovelPending, 404, "novel_not_found", ""},
+			{post.ErrNovelRejected, 404, "novel_not_found", ""},
 			{committer.ErrUnderReview, 404, "novel_not_found", ""},
 			{author.ErrBlocked, 403, "author_blocked", ""},
 			{committer.ErrKeyMisused, 400, "invalid_idempotency_key", ""},

@@ -26,6 +26,9 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, post.ErrNovelPending):
 		return problem.NovelNotFound().WithDetail("The novel with this title waits for approval by the staff of the host " +
 			"platform. Send the comment again when it is approved.")
+	case errors.Is(err, post.ErrNovelRejected):
+		return problem.NovelNotFound().WithDetail("The staff of the host platform declined this title. Comments on it are " +
+			"not accepted, and an upsert would be refused, too.")
 	case errors.Is(err, committer.ErrUnderReview):
 		return problem.NovelNotFound().WithDetail("No published or approved novel has this title, and a comment of an " +
 			"integration under review creates none. Upsert the novel, and send the comment again when staff have approved it.")

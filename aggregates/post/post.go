@@ -17,8 +17,13 @@ import (
 // ErrNovelNotFound refuses a comment whose title matches no published or approved novel.
 var ErrNovelNotFound = errors.New("no published or approved novel matches the title")
 
-// ErrNovelPending is the ErrNovelNotFound of a title whose novel waits for approval.
-var ErrNovelPending = fmt.Errorf("%w: the novel is pending", ErrNovelNotFound)
+// The reasons for ErrNovelNotFound where the title is known.
+var (
+	// ErrNovelPending is that of a title whose novel waits for approval.
+	ErrNovelPending = fmt.Errorf("%w: the novel is pending", ErrNovelNotFound)
+	// ErrNovelRejected is that of a title that staff rejected.
+	ErrNovelRejected = fmt.Errorf("%w: staff rejected the title", ErrNovelNotFound)
+)
 
 // Import is a partner's command to add one comment to a novel's discussion.
 type Import struct {
@@ -42,6 +47,8 @@ func (cmd Import) Into(
 	switch {
 	case n.State == novel.Pending:
 		return events.PostImported{}, false, ErrNovelPending
+	case n.State == novel.Rejected:
+		return events.PostImported{}, false, ErrNovelRejected
 	case !n.Open():
 		return events.PostImported{}, false, ErrNovelNotFound
 	}

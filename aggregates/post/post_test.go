@@ -39,7 +39,7 @@ func TestImport(t *testing.T) {
 		"first on its novel":   {state: novel.Approved, opens: true, then: imported(nil)},
 		"on a published novel": {state: novel.Published, then: imported(nil)},
 		"on a pending novel":   {state: novel.Pending, err: post.ErrNovelPending},
-		"on a rejected novel":  {state: novel.Rejected, err: post.ErrNovelNotFound},
+		"on a rejected novel":  {state: novel.Rejected, err: post.ErrNovelRejected},
 		"on an unknown novel":  {state: "", err: post.ErrNovelNotFound},
 		"reply in this thread": {
 			state: novel.Approved, parent: post.Parent{PostID: parentID, ThreadID: threadID}, then: imported(&parentID),

@@ -53,6 +53,7 @@ func reject(spelling string) moderation {
 
 const (
 	notFound       = "error: no published or approved novel matches the title"
+	declined       = notFound + ": staff rejected the title"
 	pending        = notFound + ": the novel is pending"
 	underReview    = notFound + ": the integration is under review"
 	rejected       = "error: staff of the host platform declined this title"
@@ -100,7 +101,7 @@ func TestDecisions(t *testing.T) {
 				w.a.novel("1", "Title", x), w.a.novel("2", "Title", x), w.b.novel("1", "Title", x),
 				w.a.post("new", "Title"), w.poster.post("new", "Title"), w.a.post("p", "Title"), w.a.novel("1", "Other", x),
 			},
-			then: []string{rejectedReplay, rejected, rejected, notFound, notFound, "post replayed", misused}, charged: 1,
+			then: []string{rejectedReplay, rejected, rejected, declined, declined, "post replayed", misused}, charged: 1,
 		},
 		"rejected and approved again": {
 			given: []any{w.a.novel("1", "Title", x), reject("Title"), approve("Title")},
@@ -113,7 +114,7 @@ func TestDecisions(t *testing.T) {
 				w.a.novel("1", " tITLE ", x), w.a.post("1", "Title"), w.poster.post("1", "Title"),
 				w.reviewed.novel("1", "Title", x), w.a.novel("1", "Other", x),
 			},
-			then: []string{rejected, notFound, notFound, rejected, "created"}, charged: 1,
+			then: []string{rejected, declined, declined, rejected, "created"}, charged: 1,
 		},
 		"free again": {
 			given: []any{reject("Title"), approve("Title")},

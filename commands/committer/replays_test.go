@@ -53,7 +53,7 @@ func TestRetryNeedsNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.want(t, "post replayed", p.post("a", "Title"))
-	r.want(t, notFound, p.post("new", "Title"))
+	r.want(t, declined, p.post("new", "Title"))
 	r.wantCharged(t, 1)
 }
 

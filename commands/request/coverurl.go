@@ -1,6 +1,8 @@
 package request
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -17,11 +19,11 @@ const (
 	wantPublic = "must have a public host name or address"
 )
 
-// checkCoverURL returns the error text for the URL of a cover, "" for a valid one. Readers' browsers load the URL
-// unchanged, so the host must be public by the rules of browsers: they map full-width characters in names, and read
+// checkCoverURL returns the error text for the URL of a cover, "" for a valid one or none. Readers' browsers load the
+// URL unchanged, so the host must be public by the rules of browsers: they map full-width characters in names, and read
 // numbers such as 2130706433, 0x7f.1 and 0177.0.0.1 as IPv4 addresses. Names are not resolved.
 func checkCoverURL(s string) string {
-	if wrong := checkLength(s, 0, maxCoverURL); wrong != "" {
+	if wrong := checkLength(s, 0, maxCoverURL); wrong != "" || s == "" {
 		return wrong
 	}
 	// Browsers read a backslash as a slash and drop tabs and line breaks. None of these is valid in a URL, and each could
@@ -32,6 +34,9 @@ func checkCoverURL(s string) string {
 		return wantURL + `, without white space, control characters, \, <, > or "`
 	}
 	u, err := url.Parse(s)
+	if escape, ok := errors.AsType[url.EscapeError](err); ok {
+		return fmt.Sprintf("has %q, which is not percent-encoding: a percent sign in a URL is %%25", string(escape))
+	}
 	if err != nil || u.Scheme != "https" || u.Opaque != "" || u.Hostname() == "" {
 		return wantURL
 	}

@@ -11,6 +11,7 @@ import (
 func TestCoverURL(t *testing.T) {
 	t.Parallel()
 	accepted := []string{
+		"",
 		"https://covers.example.com/1.jpg",
 		"HTTPS://Covers.Example.com/1.jpg",
 		"https://covers.example.com",
@@ -27,7 +28,7 @@ func TestCoverURL(t *testing.T) {
 		"https://localhost.example.com/", "https://notlocalhost.com/", "https://internal.example.com/",
 	}
 	refused := []string{
-		"", " ", "x", "/1.jpg", "//covers.example.com/1.jpg", "covers.example.com/1.jpg",
+		" ", "x", "/1.jpg", "//covers.example.com/1.jpg", "covers.example.com/1.jpg",
 		"http://covers.example.com/1.jpg", "ftp://covers.example.com/", "data:image/png;base64,AA==", "javascript:alert(1)",
 		"https:", "https:/covers.example.com", "https://", "https:///covers.example.com", "https:covers.example.com",
 		"https://:443/",

@@ -14,7 +14,7 @@
 // (so a line break in it becomes a space); author, username, language and the entries of genres are trimmed; their
 // lengths are counted after that. uuid, synopsis, content and parent_uuid are kept exactly as sent. Every character
 // except NUL is accepted, and code that prints the text escapes it; but content must not contain HTML (see findHTML).
-// An empty (or blank) language and an empty synopsis clear the stored value.
+// An empty (or blank) language, an empty synopsis and an empty coverUrl clear the stored value.
 //
 // # Other fields
 //

@@ -60,8 +60,8 @@ func TestBounds(t *testing.T) {
 		},
 		{
 			"NovelUpsert", "coverUrl",
-			[]string{`null`, `"` + url + strings.Repeat("c", 2000-len(url)) + `"`},
-			[]string{`""`, blank, `"` + url + strings.Repeat("c", 2001-len(url)) + `"`, `1`, `"` + url + `\u0000"`},
+			[]string{`null`, `""`, `"` + url + strings.Repeat("c", 2000-len(url)) + `"`},
+			[]string{blank, `"` + url + strings.Repeat("c", 2001-len(url)) + `"`, `1`, `"` + url + `\u0000"`},
 		},
 		{
 			"NovelUpsert", "genres",

@@ -23,8 +23,8 @@ type Novel struct {
 	Title         string // cleaned by title.Clean
 	FoldedTitle   string // by title.Fold
 	Author        *string
-	Synopsis      *string // "" clears
-	CoverURL      *string
+	Synopsis      *string   // "" clears
+	CoverURL      *string   // "" clears
 	Language      *string   // "" clears
 	Genres        *[]string // an empty list clears
 	ReadingStatus *string   // ongoing, completed or hiatus

@@ -315,7 +315,10 @@ func TestDecodeNovelRefusesFields(t *testing.T) {
 	for body, want := range map[string][]string{
 		novel(`"author":" "`):        {"author: must have 1 to 120 characters, got an empty"},
 		novel(`"synopsis":"\u0000"`): {"synopsis: must not contain the character NUL"},
-		novel(`"coverUrl":""`):       {"coverUrl: must be an absolute https URL"},
+		novel(`"coverUrl":"x"`):      {"coverUrl: must be an absolute https URL"},
+		novel(`"coverUrl":"https://a.example/50%"`): {
+			`coverUrl: has "%", which is not percent-encoding: a percent sign in a URL is %25`,
+		},
 		novel(`"coverUrl":"https://a.example/` + strings.Repeat("x", 1983) + `"`): {
 			"coverUrl: must have at most 2,000 characters, got 2,001",
 		},

@@ -86,7 +86,7 @@ func TestStaffFieldsAreThoseOfPartners(t *testing.T) {
 	for _, fields := range []string{
 		`"author":""`, `"author":5`, `"author":"` + long + `"`, `"synopsis":"` + long + `"`, `"synopsis":"\u0000"`,
 		`"coverUrl":"http://example.com/"`,
-		`"coverUrl":"https://localhost/c"`, `"coverUrl":""`, `"genres":"a"`, `"genres":[""]`, `"genres":[1]`,
+		`"coverUrl":"https://localhost/c"`, `"coverUrl":" "`, `"genres":"a"`, `"genres":[""]`, `"genres":[1]`,
 		`"language":"` + long + `"`,
 		`"readingStatus":"paused"`, `"author":"a","author":"b"`, `"Author":"a"`, `"author":"\ud800"`,
 		`"author":"","genres":[1],"language":7`, `"author":`,

@@ -24,7 +24,8 @@ var (
 // seconds (10:00Z), with offsets of the form +0200 and +02, with a comma before the fraction, and the basic format
 // (20240501T100000Z). T and Z may be lower case. Digits of the fraction beyond the ninth are dropped.
 //
-// Not accepted are a space instead of the T, hour 24, leap seconds, week and ordinal dates, and fractions of minutes.
+// 24:00 is the midnight at the end of the day. Not accepted are a space instead of the T, leap seconds, week and ordinal
+// dates, and fractions of minutes.
 //
 // The result is in UTC. wrong is the error text, "" for a valid timestamp.
 func parseTimestamp(s string) (t time.Time, wrong string) {
@@ -43,8 +44,13 @@ func parseTimestamp(s string) (t time.Time, wrong string) {
 		}
 		zone = offset[1] + ":" + (offset[2] + "00")[:2]
 	}
-	t, err := time.Parse(time.RFC3339, parts[1]+"-"+parts[2]+"-"+parts[3]+"T"+parts[4]+":"+parts[5]+":"+
+	hour, endOfDay := parts[4], time.Duration(0)
+	if hour == "24" && strings.Trim(parts[5]+second+fraction, "0") == "" {
+		hour, endOfDay = "00", 24*time.Hour
+	}
+	t, err := time.Parse(time.RFC3339, parts[1]+"-"+parts[2]+"-"+parts[3]+"T"+hour+":"+parts[5]+":"+
 		(second + "00")[:2]+"."+fraction+"0"+strings.ToUpper(zone))
+	t = t.Add(endOfDay)
 	if err != nil || t.Year() < 1 || t.UTC().Year() < 1 || t.UTC().Year() > 9999 {
 		return time.Time{}, wantReal
 	}
