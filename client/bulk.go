@@ -119,8 +119,8 @@ func (b *bulk) attempt(ctx context.Context) error {
 		body = append(body, line.text...)
 	}
 	response, err := b.sender.do(ctx, request{
-		method: http.MethodPost, path: "/api/integrations/bulk", body: body, mediaType: "application/x-ndjson",
-	}, alive.of(bytes.NewReader(body)))
+		method: http.MethodPost, path: "/api/integrations/bulk", mediaType: "application/x-ndjson",
+	}, alive.of(bytes.NewReader(body)), len(body))
 	if err != nil {
 		return err
 	}

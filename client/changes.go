@@ -40,9 +40,6 @@ func (c Changes) Page(ctx context.Context, cursor string, types ...string) (Chan
 	if len(types) > 0 {
 		query.Set("types", strings.Join(types, ","))
 	}
-	var page ChangePage
-	_, err := c.sender.send(ctx, request{
-		method: http.MethodGet, path: "/api/integrations/changes?" + query.Encode(),
-	}, &page)
-	return page, err
+	return call[ChangePage](ctx, c.sender,
+		request{method: http.MethodGet, path: "/api/integrations/changes?" + query.Encode()})
 }

@@ -40,13 +40,11 @@ type Delivery struct {
 
 // Get returns the delivery of a key. If there is none, the error is an *Error with the code not_found.
 func (d Deliveries) Get(ctx context.Context, operation Operation, key string) (Delivery, error) {
-	var answer Delivery
-	_, err := d.sender.send(ctx, request{
+	return call[Delivery](ctx, d.sender, request{
 		method: http.MethodGet,
 		path: "/api/integrations/deliveries/" + url.PathEscape(key) +
 			"?operation=" + url.QueryEscape(string(operation)),
-	}, &answer)
-	return answer, err
+	})
 }
 
 // maxKeys is the maximum number of keys in a request.
@@ -63,16 +61,13 @@ func (d Deliveries) Missing(ctx context.Context, operation Operation, keys []str
 	})
 	var missing []string
 	for chunk := range slices.Chunk(keys, maxKeys) {
-		body, err := encode(map[string]any{"operation": operation, "idempotencyKeys": chunk})
-		if err != nil {
-			return nil, err
-		}
-		var answer struct {
+		answer, err := call[struct {
 			Missing []string `json:"missing"`
-		}
-		if _, err := d.sender.send(ctx, request{
-			method: http.MethodPost, path: "/api/integrations/deliveries/reconcile", body: body,
-		}, &answer); err != nil {
+		}](ctx, d.sender, request{
+			method: http.MethodPost, path: "/api/integrations/deliveries/reconcile",
+			body: map[string]any{"operation": operation, "idempotencyKeys": chunk},
+		})
+		if err != nil {
 			return nil, err
 		}
 		missing = append(missing, answer.Missing...)

@@ -34,7 +34,5 @@ type Limit struct {
 
 // Me returns your integration.
 func (c *Client) Me(ctx context.Context) (Integration, error) {
-	var me Integration
-	_, err := c.sender.send(ctx, request{method: http.MethodGet, path: "/api/integrations/me"}, &me)
-	return me, err
+	return call[Integration](ctx, c.sender, request{method: http.MethodGet, path: "/api/integrations/me"})
 }

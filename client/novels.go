@@ -52,11 +52,6 @@ type Resolution struct {
 
 // Resolve tells what Upsert would do with a novel now. It checks the novel as Upsert does, and changes nothing.
 func (n Novels) Resolve(ctx context.Context, novel Novel) (Resolution, error) {
-	body, err := encode(novel)
-	if err != nil {
-		return Resolution{}, err
-	}
-	var answer Resolution
-	_, err = n.sender.send(ctx, request{method: http.MethodPost, path: "/api/integrations/resolve", body: body}, &answer)
-	return answer, err
+	return call[Resolution](ctx, n.sender,
+		request{method: http.MethodPost, path: "/api/integrations/resolve", body: novel})
 }

@@ -25,11 +25,7 @@ func (s *sender) command(ctx context.Context, path, key string, body, answer any
 	if !visible(key) {
 		return Repetition{}, fmt.Errorf("idempotency key %q: want 1 to 255 visible ASCII characters", key)
 	}
-	encoded, err := encode(body)
-	if err != nil {
-		return Repetition{}, err
-	}
-	header, err := s.send(ctx, request{method: http.MethodPost, path: path, key: key, body: encoded}, answer)
+	header, err := s.send(ctx, request{method: http.MethodPost, path: path, key: key, body: body}, answer)
 	return Repetition{
 		Replayed: header.Get("Idempotent-Replayed") == "true", Mismatch: header.Get("Idempotency-Mismatch") == "true",
 	}, err
@@ -50,7 +46,7 @@ func encode(value any) ([]byte, error) {
 type request struct {
 	method, path string
 	key          string // "" for none
-	body         []byte // nil for none
+	body         any    // what encode accepts; nil for none
 	mediaType    string // of the body; "" for JSON
 }
 
@@ -61,10 +57,22 @@ const (
 	maxPause   = 30 * time.Second
 )
 
+// call sends a request and returns its answer.
+func call[T any](ctx context.Context, s *sender, r request) (answer T, err error) {
+	_, err = s.send(ctx, r, &answer)
+	return answer, err
+}
+
 // send repeats a request until its answer is final or ctx is done, and decodes the answer.
 func (s *sender) send(ctx context.Context, r request, answer any) (header http.Header, err error) {
+	var body []byte
+	if r.body != nil {
+		if body, err = encode(r.body); err != nil {
+			return nil, err
+		}
+	}
 	err = s.retry(ctx, func() (_ bool, err error) {
-		header, err = s.attempt(ctx, r, answer)
+		header, err = s.attempt(ctx, r, body, answer)
 		return false, err
 	})
 	return header, err
@@ -120,36 +128,36 @@ var (
 const maxAnswer = 4 << 20
 
 // attempt sends a request once.
-func (s *sender) attempt(ctx context.Context, r request, answer any) (http.Header, error) {
+func (s *sender) attempt(ctx context.Context, r request, body []byte, answer any) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	response, err := s.do(ctx, r, bytes.NewReader(r.body))
+	response, err := s.do(ctx, r, bytes.NewReader(body), len(body))
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close() //nolint:errcheck // it is only read
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
 		return nil, fmt.Errorf("read answer: %w", err)
 	}
 	if answer == nil { // the answer has no body
 		return response.Header, nil
 	}
-	if err := json.Unmarshal(body, answer); err != nil {
+	if err := json.Unmarshal(text, answer); err != nil {
 		return nil, fmt.Errorf("%w: %w", errAnswer, err)
 	}
 	return response.Header, nil
 }
 
 // do sends a request once with its body, and returns an answer with a successful status. The caller closes its body.
-func (s *sender) do(ctx context.Context, r request, body io.Reader) (*http.Response, error) {
+func (s *sender) do(ctx context.Context, r request, body io.Reader, size int) (*http.Response, error) {
 	sent, err := http.NewRequestWithContext(ctx, r.method, s.base+r.path, body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
-	sent.ContentLength = int64(len(r.body))
+	sent.ContentLength = int64(size)
 	sent.Header.Set("Authorization", "Bearer "+s.key)
-	if r.body != nil {
+	if size > 0 {
 		sent.Header.Set("Content-Type", cmp.Or(r.mediaType, "application/json"))
 	}
 	if r.key != "" {

@@ -45,24 +45,18 @@ const webhooksPath = "/api/integrations/webhooks"
 // gets lost, the client's next attempt finds the webhook, and Create fails with the code conflict. Then delete the
 // webhook, which List shows, and create it again, because only the lost answer had the secret.
 func (w Webhooks) Create(ctx context.Context, url string, types ...string) (Webhook, error) {
-	body, err := encode(struct {
-		URL   string   `json:"url"`
-		Types []string `json:"types,omitempty"`
-	}{url, types})
-	if err != nil {
-		return Webhook{}, err
+	body := map[string]any{"url": url}
+	if len(types) > 0 {
+		body["types"] = types
 	}
-	var made Webhook
-	_, err = w.sender.send(ctx, request{method: http.MethodPost, path: webhooksPath, body: body}, &made)
-	return made, err
+	return call[Webhook](ctx, w.sender, request{method: http.MethodPost, path: webhooksPath, body: body})
 }
 
 // List returns your webhooks.
 func (w Webhooks) List(ctx context.Context) ([]Webhook, error) {
-	var list struct {
+	list, err := call[struct {
 		Items []Webhook `json:"items"`
-	}
-	_, err := w.sender.send(ctx, request{method: http.MethodGet, path: webhooksPath}, &list)
+	}](ctx, w.sender, request{method: http.MethodGet, path: webhooksPath})
 	return list.Items, err
 }
 
@@ -75,9 +69,7 @@ func (w Webhooks) Delete(ctx context.Context, webhookID string) error {
 // Enable enables a disabled webhook, for instance after its endpoint was repaired. The service then also sends the
 // changes since it was disabled.
 func (w Webhooks) Enable(ctx context.Context, webhookID string) (Webhook, error) {
-	var changed Webhook
-	_, err := w.sender.send(ctx, request{
-		method: http.MethodPatch, path: webhooksPath + "/" + webhookID, body: []byte(`{"enabled":true}`),
-	}, &changed)
-	return changed, err
+	return call[Webhook](ctx, w.sender, request{
+		method: http.MethodPatch, path: webhooksPath + "/" + webhookID, body: map[string]bool{"enabled": true},
+	})
 }
