@@ -14,24 +14,8 @@ import (
 )
 
 type analyticsCommand struct {
-	Views  analyticsViews  `cmd:"" help:"List the views that analysts query."`
+	Views  CommonFlags     `cmd:"" help:"List the views that analysts query."`
 	Export analyticsExport `cmd:"" help:"Write one view to a CSV or Parquet file, in one snapshot."`
-}
-
-type analyticsViews struct{ CommonFlags }
-
-func (c *analyticsViews) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
-	if err != nil {
-		return err
-	}
-	list, err := analytics.Views(ctx, pool)
-	return viewColumns.printList(c.output(env), list, err)
-}
-
-var viewColumns = columns[analytics.View]{
-	[]any{"VIEW", "COLUMNS", "DESCRIPTION"},
-	func(v analytics.View) []any { return []any{v.Name, len(v.Columns), v.Description} },
 }
 
 type analyticsExport struct {
@@ -46,33 +30,34 @@ func (*analyticsExport) Help() string {
 	return "--database-url may lead to a hot standby; the view is then as old as what the standby has replayed."
 }
 
-func (c *analyticsExport) Run(ctx context.Context, env *env) error {
-	if c.Output == "" && c.Format == string(analytics.Parquet) && isTerminal(env.stdout) {
+var viewColumns = columns[analytics.View]{
+	[]any{"VIEW", "COLUMNS", "DESCRIPTION"},
+	func(v analytics.View) []any { return []any{v.Name, len(v.Columns), v.Description} },
+}
+
+func (c *analyticsCommand) run(ctx context.Context, env *environment) error {
+	output, format := c.Export.Output, analytics.Format(c.Export.Format)
+	if output == "" && format == analytics.Parquet && isTerminal(env.stdout) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
 	}
-	pool, err := c.pool(ctx, env)
+	pool, err := env.pool(ctx)
 	if err != nil {
 		return err
 	}
-	export := analytics.Export{
-		View: c.View, Format: analytics.Format(c.Format),
-		CreatedBy: fmt.Sprintf("novelgate version %s (build %s)", thisBuild().Version, thisBuild().Commit),
+	if env.verb == "views" {
+		return env.show(viewColumns.list(analytics.Views(ctx, pool)))
 	}
-	// A progress bar would mix with rows on the same terminal.
-	if c.Output != "" || !isTerminal(env.stdout) {
-		export.Progress = env.progress(c.View, "rows")
-	}
-	if c.Output == "" {
-		_, err := export.Run(ctx, pool, env.stdout)
+	if output == "" {
+		_, err := analytics.Export(ctx, pool, c.Export.View, format, env.stdout)
 		return err
 	}
 	var rows int64
-	err = replaceFile(c.Output, func(file io.Writer) (err error) {
-		rows, err = export.Run(ctx, pool, file)
+	err = replaceFile(output, func(file io.Writer) (err error) {
+		rows, err = analytics.Export(ctx, pool, c.Export.View, format, file)
 		return err
 	})
 	if err == nil {
-		fmt.Fprintf(env.stdout, "%s: %d rows\n", c.Output, rows)
+		fmt.Fprintf(env.stdout, "%s: %d rows\n", output, rows)
 	}
 	return err
 }

@@ -13,25 +13,27 @@ import (
 )
 
 type authorCommand struct {
-	Link         authorLink   `cmd:"" help:"Attribute an author's comments, old and new, to a member of the platform."`
-	Unlink       authorUnlink `cmd:"" help:"Attribute an author's comments to the partner platform again."`
-	Block        authorDecide `cmd:"" help:"Refuse new comments of an author."`
-	Unblock      authorDecide `cmd:"" help:"Let a blocked author comment again."`
-	HidePosts    authorDecide `cmd:"" help:"Hide an author's posts received up to now."`
-	RestorePosts authorDecide `cmd:"" help:"Restore an author's posts, unless hidden one by one."`
-	Erase        authorErase  `cmd:"" help:"Erase an author's identity and comments, also from the log."`
-	Show         authorShow   `cmd:"" help:"Show an author with the decisions about them."`
-	List         authorList   `cmd:"" help:"List the authors of an integration."`
-}
-
-var authorColumns = columns[staff.Author]{
-	[]any{"UUID", "NAME", "MEMBER", "BLOCKED", "POSTS HIDDEN UNTIL", "FIRST SEEN"},
-	func(a staff.Author) []any {
-		return []any{
-			a.ExternalUUID, orDash(a.DisplayName), orDash(a.MemberID), yesNo(a.Blocked), formatTime(a.PostsHiddenUntil),
-			formatTime(a.FirstSeenAt),
-		}
-	},
+	Link struct {
+		AuthorArg
+		Member string `arg:"" help:"The host platform's identifier of the member."`
+		OptionalReason
+	} `cmd:"" help:"Attribute an author's comments, old and new, to a member of the platform."`
+	Unlink struct {
+		AuthorArg
+		OptionalReason
+	} `cmd:"" help:"Attribute an author's comments to the partner platform again."`
+	Block        authorDecision `cmd:"" help:"Refuse new comments of an author."`
+	Unblock      authorDecision `cmd:"" help:"Let a blocked author comment again."`
+	HidePosts    authorDecision `cmd:"" help:"Hide an author's posts received up to now."`
+	RestorePosts authorDecision `cmd:"" help:"Restore an author's posts, unless hidden one by one."`
+	Erase        authorErase    `cmd:"" help:"Erase an author's identity and comments, also from the log."`
+	Show         AuthorArg      `cmd:"" help:"Show an author with the decisions about them."`
+	List         struct {
+		IntegrationArg
+		RowsFlag
+		Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only linked (true) or unlinked authors (false)."`
+		Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only blocked (true) or unblocked authors (false)."`
+	} `cmd:"" help:"List the authors of an integration."`
 }
 
 // AuthorArg names an author.
@@ -40,102 +42,9 @@ type AuthorArg struct {
 	UUID string `arg:"" help:"The partner's identifier of the author, exactly as in comments."`
 }
 
-// author opens the database and finds the author's integration.
-func (a AuthorArg) author(ctx context.Context, env *env) (
-	name staff.AuthorName, s *staff.Staff, out *output, err error,
-) {
-	i, s, out, err := a.open(ctx, env)
-	return staff.AuthorName{IntegrationID: i.ID, ExternalUUID: a.UUID}, s, out, err
-}
-
-type authorLink struct {
-	AuthorArg
-	Member string `arg:"" help:"The host platform's identifier of the member."`
-	OptionalReason
-}
-
-func (c *authorLink) Run(ctx context.Context, env *env) error {
-	name, s, out, err := c.author(ctx, env)
-	if err != nil {
-		return err
-	}
-	linked, err := s.LinkAuthor(ctx, name, c.Member, c.Reason)
-	return authorColumns.print(out, linked, err)
-}
-
-type authorUnlink struct {
-	AuthorArg
-	OptionalReason
-}
-
-func (c *authorUnlink) Run(ctx context.Context, env *env) error {
-	name, s, out, err := c.author(ctx, env)
-	if err != nil {
-		return err
-	}
-	unlinked, err := s.UnlinkAuthor(ctx, name, c.Reason)
-	return authorColumns.print(out, unlinked, err)
-}
-
-type authorDecide struct {
+type authorDecision struct {
 	AuthorArg
 	RequiredReason
-}
-
-func (c *authorDecide) Run(ctx context.Context, env *env) error {
-	name, s, out, err := c.author(ctx, env)
-	if err != nil {
-		return err
-	}
-	decided, err := map[string]func(context.Context, staff.AuthorName, string) (staff.Author, error){
-		"block": s.BlockAuthor, "unblock": s.UnblockAuthor,
-		"hide-posts": s.HideAuthorPosts, "restore-posts": s.RestoreAuthorPosts,
-	}[env.verb](ctx, name, c.Reason)
-	return authorColumns.print(out, decided, err)
-}
-
-type authorShow struct{ AuthorArg }
-
-func (c *authorShow) Run(ctx context.Context, env *env) error {
-	name, s, out, err := c.author(ctx, env)
-	if err != nil {
-		return err
-	}
-	a, err := s.AuthorWithHistory(ctx, name)
-	if err != nil {
-		return err
-	}
-	return out.print(a, func() {
-		authorColumns.table(out.streams, a)
-		printHistory(out, a.History)
-	})
-}
-
-type authorList struct {
-	IntegrationArg
-	RowsFlag
-	Linked  *string `enum:"true,false" placeholder:"true|false" help:"Only linked (true) or unlinked authors (false)."`
-	Blocked *string `enum:"true,false" placeholder:"true|false" help:"Only blocked (true) or unblocked authors (false)."`
-}
-
-func (c *authorList) Run(ctx context.Context, env *env) error {
-	i, s, out, err := c.open(ctx, env)
-	if err != nil {
-		return err
-	}
-	list, err := s.ListAuthors(ctx, staff.AuthorFilter{
-		IntegrationID: i.ID, Linked: choice(c.Linked), Blocked: choice(c.Blocked), Limit: c.Limit.readLimit(),
-	})
-	return authorColumns.printList(out, shown(out.streams, list, c.Limit), err)
-}
-
-// choice parses "true" or "false"; nil stays nil.
-func choice(text *string) *bool {
-	if text == nil {
-		return nil
-	}
-	yes := *text == "true"
-	return &yes
 }
 
 type authorErase struct {
@@ -148,42 +57,119 @@ func (*authorErase) Help() string {
 	return "This cannot be undone. Repeat it to erase later comments."
 }
 
-// Run erases the author. It warns on standard error of places that still have the erased data.
-func (c *authorErase) Run(ctx context.Context, env *env) error {
-	name, s, out, err := c.author(ctx, env)
-	if err != nil {
-		return err
-	}
-	erased, err := s.EraseAuthor(ctx, name, c.Reason)
-	if err != nil {
-		return err
-	}
-	if err := c.finish(ctx, out, s, erased.AuthorID); err != nil {
-		return fmt.Errorf("the author is erased, but %w", err)
-	}
-	return out.print(erased, func() {
-		out.table([][]any{
-			{"author", erased.AuthorID},
-			{"comments", erased.Comments},
-			{"decisions", erased.Decisions},
-			{"erased", formatTime(&erased.ErasedAt)},
-		})
-		if !c.Vacuum {
-			fmt.Fprintln(out.stdout,
-				"The files and statistics of the tables keep the erased data until they are vacuumed: use --vacuum, or see "+
-					"docs/security.md.")
+var authorColumns = columns[staff.Author]{
+	[]any{"UUID", "NAME", "MEMBER", "BLOCKED", "POSTS HIDDEN UNTIL", "FIRST SEEN"},
+	func(a staff.Author) []any {
+		return []any{
+			a.ExternalUUID, orDash(a.DisplayName), orDash(a.MemberID), yesNo(a.Blocked), formatTime(a.PostsHiddenUntil),
+			formatTime(a.FirstSeenAt),
+		}
+	},
+}
+
+func (c *authorCommand) run(ctx context.Context, env *environment) error {
+	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+		decide := func(
+			a AuthorArg, reason string, decision func(context.Context, staff.AuthorName, string) (staff.Author, error),
+		) (result, error) {
+			name, err := a.name(ctx, s)
+			if err != nil {
+				return result{}, err
+			}
+			return shownAuthor(decision(ctx, name, reason))
+		}
+		switch env.verb {
+		case "link":
+			return decide(c.Link.AuthorArg, c.Link.Reason,
+				func(ctx context.Context, name staff.AuthorName, reason string) (staff.Author, error) {
+					return s.LinkAuthor(ctx, name, c.Link.Member, reason)
+				})
+		case "unlink":
+			return decide(c.Unlink.AuthorArg, c.Unlink.Reason, s.UnlinkAuthor)
+		case "block":
+			return decide(c.Block.AuthorArg, c.Block.Reason, s.BlockAuthor)
+		case "unblock":
+			return decide(c.Unblock.AuthorArg, c.Unblock.Reason, s.UnblockAuthor)
+		case "hide-posts":
+			return decide(c.HidePosts.AuthorArg, c.HidePosts.Reason, s.HideAuthorPosts)
+		case "restore-posts":
+			return decide(c.RestorePosts.AuthorArg, c.RestorePosts.Reason, s.RestoreAuthorPosts)
+		case "erase":
+			return c.Erase.erase(ctx, env, s)
+		case "show":
+			return decide(c.Show, "", func(ctx context.Context, name staff.AuthorName, _ string) (staff.Author, error) {
+				return s.AuthorWithHistory(ctx, name)
+			})
+		default: // list
+			i, err := s.Integration(ctx, c.List.Integration)
+			if err != nil {
+				return result{}, err
+			}
+			list, err := s.ListAuthors(ctx, staff.AuthorFilter{
+				IntegrationID: i.ID, Linked: choice(c.List.Linked), Blocked: choice(c.List.Blocked),
+				Limit: c.List.Limit.readLimit(),
+			})
+			return authorColumns.list(within(env, c.List.Limit, list), err)
 		}
 	})
 }
 
+func (a AuthorArg) name(ctx context.Context, s *staff.Staff) (staff.AuthorName, error) {
+	i, err := s.Integration(ctx, a.Integration)
+	return staff.AuthorName{IntegrationID: i.ID, ExternalUUID: a.UUID}, err
+}
+
+func shownAuthor(a staff.Author, err error) (result, error) {
+	return result{a, func(env *environment) {
+		authorColumns.print(env, a)
+		printHistory(env, a.History)
+	}}, err
+}
+
+// choice parses "true" or "false"; nil stays nil.
+func choice(text *string) *bool {
+	if text == nil {
+		return nil
+	}
+	return new(*text == "true")
+}
+
+// erase erases the author. It warns on standard error of places that still have the erased data.
+func (c *authorErase) erase(ctx context.Context, env *environment, s *staff.Staff) (result, error) {
+	name, err := c.name(ctx, s)
+	if err != nil {
+		return result{}, err
+	}
+	erased, err := s.EraseAuthor(ctx, name, c.Reason)
+	if err != nil {
+		return result{}, err
+	}
+	if err := c.finish(ctx, env, s, erased.AuthorID); err != nil {
+		return result{}, fmt.Errorf("the author is erased, but %w", err)
+	}
+	return result{erased, func(env *environment) {
+		env.table(
+			[]any{"author", erased.AuthorID},
+			[]any{"comments", erased.Comments},
+			[]any{"decisions", erased.Decisions},
+			[]any{"erased", formatTime(&erased.ErasedAt)},
+		)
+		if !c.Vacuum {
+			fmt.Fprintln(env.stdout,
+				"The files and statistics of the tables keep the erased data until they are vacuumed: use --vacuum, or see "+
+					"docs/security.md.")
+		}
+	}}, nil
+}
+
 // finish warns of unfinished rebuilds and stopped projections, and vacuums if --vacuum is set.
-func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, authorID uuid.UUID) error {
+func (c *authorErase) finish(ctx context.Context, env *environment, s *staff.Staff, authorID uuid.UUID) error {
 	unfinished, err := s.UnfinishedRebuilds(ctx)
 	if err != nil {
 		return err
 	}
 	for _, name := range unfinished {
-		fmt.Fprintf(out.stderr,
+		fmt.Fprintf(env.stderr,
 			"An unfinished rebuild of %[1]s keeps the erased data: `novelgate projection rebuild %[1]s` finishes it, "+
 				"`novelgate projection discard %[1]s` drops it.\n", name)
 	}
@@ -192,7 +178,7 @@ func (c *authorErase) finish(ctx context.Context, out *output, s *staff.Staff, a
 		return err
 	}
 	for _, name := range stopped {
-		fmt.Fprintf(out.stderr,
+		fmt.Fprintf(env.stderr,
 			"The projection %[1]s has stopped and shows what was erased until it goes on: `novelgate projection list` says "+
 				"why, `novelgate projection retry %[1]s` tries again.\n", name)
 	}

@@ -16,25 +16,22 @@ import (
 
 type migrateCommand struct{ CommonFlags }
 
-// Run applies pending migrations. It starts the embedded database if necessary.
-func (c *migrateCommand) Run(ctx context.Context, env *env) error {
-	if err := c.start(ctx, env); err != nil {
-		return err
-	}
-	result, err := migrations.Apply(ctx, c.DatabaseURL)
+// run applies pending migrations. It starts the embedded database if necessary.
+func (c *migrateCommand) run(ctx context.Context, env *environment) error {
+	url, err := env.startDatabase(ctx)
 	if err != nil {
 		return err
 	}
-	out := c.output(env)
-	return out.print(result, func() {
-		for _, step := range result.Applied {
-			fmt.Fprintln(out.stdout, "applied", step)
+	migrated, err := migrations.Apply(ctx, url)
+	return env.show(result{migrated, func(env *environment) {
+		for _, step := range migrated.Applied {
+			fmt.Fprintln(env.stdout, "applied", step)
 		}
-		for _, notice := range result.Notices {
-			fmt.Fprintln(out.stdout, "notice:", notice)
+		for _, notice := range migrated.Notices {
+			fmt.Fprintln(env.stdout, "notice:", notice)
 		}
-		fmt.Fprintln(out.stdout, "schema version", result.Version)
-	})
+		fmt.Fprintln(env.stdout, "schema version", migrated.Version)
+	}}, err)
 }
 
 // restartPause is the time between attempts to restart an embedded server.

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/google/uuid"
 
@@ -17,12 +16,11 @@ import (
 	"novelgate/internal/pgserver"
 )
 
-// welcome prints the next steps. At the first start on an embedded database it prints an example request. When no staff
-// key is usable, it prints the command that creates one; later starts on an embedded database log the command instead.
-func (db *databaseServer) welcome(ctx context.Context, env *env, public *url.URL) {
-	commands := newStaff(db.pools.General, env.now)
-	first, err := db.offerDemo(ctx, env, commands, public)
-	if err != nil {
+// welcome prints the next steps: at the first start on an embedded database an example request, and while no staff key
+// is usable the command that creates one.
+func (db *databaseServer) welcome(ctx context.Context, env *environment, public *url.URL) {
+	commands := env.newStaff(db.pools.General)
+	if err := db.offerDemo(ctx, env, commands, public); err != nil {
 		db.logger.WarnContext(ctx, "no demo integration", slog.Any("error", err))
 	}
 	keys, err := commands.UserKeys(ctx, principal.Staff)
@@ -30,41 +28,31 @@ func (db *databaseServer) welcome(ctx context.Context, env *env, public *url.URL
 		db.logger.WarnContext(ctx, "cannot read the keys of staff", slog.Any("error", err))
 		return
 	}
-	if slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(env.now()) }) {
-		return
+	if !slices.ContainsFunc(keys, func(key staff.UserKey) bool { return key.Usable(env.now()) }) {
+		fmt.Fprintf(env.stdout, "No member of staff has an API key. Make one: novelgate staff create NAME%s\n", db.flags())
 	}
-	command := "novelgate staff create NAME" + db.flags()
-	if db.isEmbedded && !first {
-		db.logger.InfoContext(ctx, "no member of staff has an API key", slog.String("command", command))
-		return
-	}
-	if first {
-		fmt.Fprintln(env.stdout)
-	}
-	fmt.Fprintf(env.stdout, "No member of staff has an API key. Make one: %s\n", command)
 }
 
-// offerDemo creates a demo integration at the first start on an embedded database and prints an example request. It
-// reports whether this was the first start.
+// offerDemo creates a demo integration at the first start on an embedded database and prints an example request.
 func (db *databaseServer) offerDemo(
-	ctx context.Context, env *env, commands *staff.Staff, public *url.URL,
-) (first bool, err error) {
+	ctx context.Context, env *environment, commands *staff.Staff, public *url.URL,
+) error {
 	if !db.isEmbedded {
-		return false, nil
+		return nil
 	}
 	existing, err := commands.ListIntegrations(ctx, uuid.Nil, 1)
 	if err != nil || len(existing) > 0 {
-		return false, err
+		return err
 	}
 	demo, err := commands.CreateIntegration(ctx, "demo", principal.Change{
 		Capabilities: map[principal.Capability]bool{principal.Novels: true, principal.Posts: true},
 	})
 	if err != nil {
-		return false, fmt.Errorf("create demo integration: %w", err)
+		return fmt.Errorf("create demo integration: %w", err)
 	}
 	_, secret, err := commands.IssueKey(ctx, demo.ID, 0)
 	if err != nil {
-		return false, fmt.Errorf("issue demo key: %w", err)
+		return fmt.Errorf("issue demo key: %w", err)
 	}
 	fmt.Fprintf(env.stdout, `
 This is the first start, so there is a demo integration now. Its API key, shown this once:
@@ -76,8 +64,9 @@ Import a comment (this also creates the novel and its thread):
     curl -i %[1]s/api/integrations/posts -H 'Authorization: Bearer %[2]s' -H 'Content-Type: application/json' -H 'Idempotency-Key: comment-1' -d '{"uuid": "reader-1", "username": "Ada", "novel": "The Hunger Games", "content": "Could not put it down!", "chapterNumber": 1}'
 
 Send it again and it answers with the same identifiers. More: %[1]s/openapi.yaml, novelgate --help
+
 `, public, secret.Reveal())
-	return true, nil
+	return nil
 }
 
 // flags returns the flags that a command needs to find the database, with a leading space; "" when it needs none.
@@ -89,10 +78,5 @@ func (db *databaseServer) flags() string {
 	if db.config.DataDir == "" || err != nil || dir == pgserver.DefaultDataDir() {
 		return ""
 	}
-	if strings.ContainsFunc(dir, func(r rune) bool { // a shell may not take it as it is
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
-	}) {
-		dir = "'" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
-	}
-	return " --data-dir " + dir
+	return " --data-dir '" + strings.ReplaceAll(dir, "'", `'\''`) + "'" // a shell takes it as it is
 }

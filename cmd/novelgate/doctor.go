@@ -15,8 +15,8 @@ type doctorCommand struct{ CommonFlags }
 // errUnfit means that a check has failed. The printed list says which.
 var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
 
-func (c *doctorCommand) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
+func (c *doctorCommand) run(ctx context.Context, env *environment) error {
+	pool, err := env.pool(ctx)
 	if err != nil {
 		return err
 	}
@@ -24,10 +24,10 @@ func (c *doctorCommand) Run(ctx context.Context, env *env) error {
 	if c.DatabaseURL == "" {
 		found = append(found, checkDisk(c.DataDir))
 	}
-	err = columns[database.Finding]{
+	err = env.show(columns[database.Finding]{
 		heading: []any{"STATUS", "CHECK", "FOUND", "ADVICE"},
 		row:     func(f database.Finding) []any { return []any{f.Status, f.Check, f.Found, f.Advice} },
-	}.printList(c.output(env), found, nil)
+	}.list(found, nil))
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
 		return errUnfit
 	}

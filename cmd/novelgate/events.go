@@ -32,11 +32,11 @@ type eventsCommand struct {
 
 // withAccessLog runs do on the database, and records it in the access log. do returns the number of rows for the
 // entry. A parameter without a value was not given.
-func (f DatabaseFlags) withAccessLog(
-	ctx context.Context, command string, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
+func (e *environment) withAccessLog(
+	ctx context.Context, parameters map[string]string, do func(pool *pgxpool.Pool) (int64, error),
 ) error {
 	maps.DeleteFunc(parameters, func(_, value string) bool { return value == "" })
-	url, err := f.url(ctx)
+	url, err := e.database.url(ctx)
 	if err != nil {
 		return err
 	}
@@ -49,7 +49,7 @@ func (f DatabaseFlags) withAccessLog(
 	entry, err := log.Begin(ctx, &history.Access{
 		Person:    history.Person{Role: history.CLI, Name: cmp.Or(userName(), "unknown")},
 		RequestID: uuid.Must(uuid.NewV7()).String(),
-		Route:     "novelgate events " + command, Parameters: parameters,
+		Route:     "novelgate events " + e.verb, Parameters: parameters,
 	})
 	if err != nil {
 		return err
@@ -75,27 +75,19 @@ type eventsList struct {
 	From        *instant   `placeholder:"TIME" help:"Recorded at this time (RFC 3339) or later."`
 	To          *instant   `placeholder:"TIME" help:"Recorded before this time."`
 	Correlation string     `placeholder:"ID" help:"With this correlation or request id."`
-	Cursor      string     `placeholder:"CURSOR" help:"After this cursor, which every event carries in its JSON."`
 }
 
 // instant is a time in RFC 3339 form.
-type instant struct{ time.Time }
+type instant time.Time
 
 // UnmarshalText accepts the same forms as the routes for auditors.
-func (i *instant) UnmarshalText(text []byte) (err error) {
-	i.Time, err = web.ParseTime(string(text))
+func (i *instant) UnmarshalText(text []byte) error {
+	parsed, err := web.ParseTime(string(text))
+	*i = instant(parsed)
 	return err
 }
 
-func (i instant) String() string { return i.Format(time.RFC3339Nano) }
-
-// pointer returns the time; nil for none.
-func (i *instant) pointer() *time.Time {
-	if i == nil {
-		return nil
-	}
-	return &i.Time
-}
+func (i instant) String() string { return time.Time(i).Format(time.RFC3339Nano) }
 
 func textOf[T any](value *T) string {
 	if value == nil {
@@ -108,106 +100,106 @@ func textOf[T any](value *T) string {
 func (c *eventsList) filter(ctx context.Context, pool *pgxpool.Pool) (filter history.Filter, err error) {
 	filter = history.Filter{
 		After: c.After, Before: c.Before, StreamType: c.StreamType, Type: c.Type, Correlation: c.Correlation,
-		From: c.From.pointer(), To: c.To.pointer(),
+		From: (*time.Time)(c.From), To: (*time.Time)(c.To),
 	}
 	if c.Stream != nil {
 		filter.Stream = uuid.NullUUID{UUID: *c.Stream, Valid: true}
 	}
 	if c.Integration != "" {
-		if filter.Integration, err = integrationID(ctx, pool, c.Integration); err != nil {
+		if filter.Integration, err = findID(ctx, pool, "integration", c.Integration); err != nil {
 			return filter, err
 		}
 	}
 	if c.Novel != "" {
-		filter.Novel, err = novelID(ctx, pool, c.Novel)
+		filter.Novel, err = findID(ctx, pool, "novel", c.Novel)
 	}
 	return filter, err
 }
 
-// integrationID returns the id of an integration, given its id or its name.
-func integrationID(ctx context.Context, pool *pgxpool.Pool, idOrName string) (uuid.NullUUID, error) {
-	return idOr(idOrName, func() (uuid.UUID, error) {
-		found, err := (&staff.Staff{Pool: pool}).Integration(ctx, idOrName)
-		return found.ID, err
-	})
-}
-
-// novelID returns the id of a novel, given its id or its title.
-func novelID(ctx context.Context, pool *pgxpool.Pool, idOrTitle string) (uuid.NullUUID, error) {
-	return idOr(idOrTitle, func() (uuid.UUID, error) {
-		found, err := (&staff.Staff{Pool: pool}).Novel(ctx, idOrTitle)
-		return found.NovelID, err
-	})
-}
-
-// idOr returns the id in text. If text is no id, it returns the one that find returns.
-func idOr(text string, find func() (uuid.UUID, error)) (uuid.NullUUID, error) {
-	id, err := uuid.Parse(text)
+// findID returns the id of an integration or a novel, given its id, or its name or title.
+func findID(ctx context.Context, pool *pgxpool.Pool, kind, name string) (uuid.NullUUID, error) {
+	id, err := uuid.Parse(name)
 	if err != nil {
-		id, err = find()
+		s := &staff.Staff{Pool: pool}
+		if kind == "integration" {
+			var found staff.Integration
+			found, err = s.Integration(ctx, name)
+			id = found.ID
+		} else {
+			var found staff.Novel
+			found, err = s.Novel(ctx, name)
+			id = found.NovelID
+		}
 	}
 	return uuid.NullUUID{UUID: id, Valid: err == nil}, err
 }
 
-func (c *eventsList) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
+func (c *eventsList) run(ctx context.Context, env *environment) error {
 	parameters := map[string]string{
 		"after": textOf(c.After), "before": textOf(c.Before), "stream": textOf(c.Stream), "stream-type": c.StreamType,
 		"type": c.Type, "integration": c.Integration, "novel": c.Novel, "from": textOf(c.From), "to": textOf(c.To),
-		"correlation": c.Correlation, "cursor": c.Cursor, "limit": strconv.Itoa(int(c.Limit)),
+		"correlation": c.Correlation, "limit": strconv.Itoa(int(c.Limit)),
 	}
-	return c.withAccessLog(ctx, "list", parameters, func(pool *pgxpool.Pool) (rows int64, err error) {
+	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (rows int64, err error) {
 		filter, err := c.filter(ctx, pool)
 		if err != nil {
 			return 0, err
 		}
-		cursor, err := history.ParseCursor(c.Cursor)
-		if err != nil {
-			return 0, fmt.Errorf("--cursor: %w", err)
-		}
-		reader, err := history.NewReader(ctx, pool, filter)
-		if errors.Is(err, history.ErrBeyond) {
-			err = fmt.Errorf("--after: %w", err)
-		}
-		if err != nil {
-			return 0, err
-		}
-		stream := &history.Stream{Reader: reader, Limit: c.Limit.readLimit()}
-		more, last := false, cursor
-		err = stream.Run(ctx, cursor, func(list []history.Event) error {
-			for i := range list {
-				if more = c.Limit > 0 && rows == int64(c.Limit); more {
-					break
-				}
-				if err := printEvent(out, &list[i], rows == 0); err != nil {
-					return err
-				}
-				last = list[i].Cursor()
-				rows++
+		more, last := false, int64(0)
+		err = readHistory(ctx, pool, filter, c.Limit.readLimit(), func(e *history.Event) error {
+			if more = c.Limit > 0 && rows == int64(c.Limit); more {
+				return nil
 			}
-			return nil
-		}, func() error { return nil }) // nothing to do between pages
+			last = e.LogIndex
+			rows++
+			return printEvent(env, e, rows == 1)
+		})
 		switch {
-		case errors.Is(err, history.ErrCursorMismatch) && rows == 0 && c.Cursor != "":
-			err = fmt.Errorf("--cursor %s %w", c.Cursor, err) // … does not match the log
-		case errors.Is(err, history.ErrCursorMismatch):
-			err = fmt.Errorf("the last event that was read %w", err)
-		case err == nil && out.json && rows == 0:
-			fmt.Fprintln(out.stdout, "[]")
-		case err == nil && out.json:
-			fmt.Fprintln(out.stdout, "]")
+		case errors.Is(err, history.ErrBeyond):
+			err = fmt.Errorf("--after: %w", err)
+		case err == nil && env.json && rows == 0:
+			fmt.Fprintln(env.stdout, "[]")
+		case err == nil && env.json:
+			fmt.Fprintln(env.stdout, "]")
 		}
 		if err == nil && more {
-			fmt.Fprintf(out.stderr, "Only the first %d; --limit shows more, and --cursor %s continues.\n", c.Limit, last)
+			fmt.Fprintf(env.stderr, "Only the first %d; --limit shows more, and --after %d continues.\n", c.Limit, last)
 		}
 		return rows, err
 	})
 }
 
+// readHistory calls do for each event of the filter, oldest first.
+func readHistory(
+	ctx context.Context, pool *pgxpool.Pool, filter history.Filter, limit int, do func(e *history.Event) error,
+) error {
+	reader, err := history.NewReader(ctx, pool, filter)
+	if err != nil {
+		return err
+	}
+	err = (&history.Stream{Reader: reader, Limit: limit}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
+		for i := range list {
+			if err := do(&list[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, func() error { return nil }) // nothing to do between pages
+	if errors.Is(err, history.ErrCursorMismatch) {
+		err = fmt.Errorf("the last event that was read %w", err)
+	}
+	return err
+}
+
 // printEvent prints an event as a line of text, or as an item of a JSON list without its end.
-func printEvent(out *output, e *history.Event, first bool) error {
-	if !out.json {
-		_, err := fmt.Fprintln(out.stdout, lineOf(e))
+func printEvent(env *environment, e *history.Event, first bool) error {
+	if !env.json {
+		_, err := fmt.Fprintln(env.stdout, strings.Join([]string{
+			fmt.Sprintf("%8d", e.LogIndex), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
+			fmt.Sprintf("%-34s", printable(e.Type)),
+			e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor),
+			printable(e.ID),
+		}, "  "))
 		return err
 	}
 	before := ",\n "
@@ -216,19 +208,9 @@ func printEvent(out *output, e *history.Event, first bool) error {
 	}
 	text, err := history.AppendCloudEvent([]byte(before), e)
 	if err == nil {
-		_, err = out.stdout.Write(text)
+		_, err = env.stdout.Write(text)
 	}
 	return err
-}
-
-// lineOf returns an event as a line of text.
-func lineOf(e *history.Event) string {
-	return strings.Join([]string{
-		fmt.Sprintf("%8d", e.LogIndex), e.RecordedAt.UTC().Format("2006-01-02 15:04:05.000000Z"),
-		fmt.Sprintf("%-34s", printable(e.Type)),
-		e.StreamType + "/" + e.StreamID.String() + "/" + strconv.Itoa(e.StreamVersion), printable(e.Metadata.Actor),
-		printable(e.ID),
-	}, "  ")
 }
 
 type eventsShow struct {
@@ -236,9 +218,8 @@ type eventsShow struct {
 	Event string `arg:"" help:"Log index, or STREAM-ID/VERSION."`
 }
 
-func (c *eventsShow) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
-	return c.withAccessLog(ctx, "show", map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
+func (c *eventsShow) run(ctx context.Context, env *environment) error {
+	return env.withAccessLog(ctx, map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
 		found, err := c.find(ctx, pool)
 		if err != nil {
 			return 0, fmt.Errorf("event %s: %w", c.Event, err)
@@ -247,12 +228,12 @@ func (c *eventsShow) Run(ctx context.Context, env *env) error {
 		if err != nil {
 			return 0, err
 		}
-		if !out.json {
+		if !env.json {
 			if err := (*jsontext.Value)(&text).Indent(jsontext.WithIndent("  ")); err != nil {
 				return 0, fmt.Errorf("print event: %w", err)
 			}
 		}
-		fmt.Fprintf(out.stdout, "%s\n", text)
+		fmt.Fprintf(env.stdout, "%s\n", text)
 		return 1, nil
 	})
 }
@@ -291,12 +272,11 @@ var accessColumns = columns[history.AccessEntry]{
 	},
 }
 
-func (c *eventsAccessLog) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
+func (c *eventsAccessLog) run(ctx context.Context, env *environment) error {
 	parameters := map[string]string{"limit": strconv.Itoa(int(c.Limit))}
-	return c.withAccessLog(ctx, "access-log", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
 		list, err := (&history.AccessLog{DB: pool}).List(ctx, math.MaxInt64, c.Limit.readLimit())
-		list = shown(out.streams, list, c.Limit)
-		return int64(len(list)), accessColumns.printList(out, list, err)
+		list = within(env, c.Limit, list)
+		return int64(len(list)), env.show(accessColumns.list(list, err))
 	})
 }

@@ -18,27 +18,23 @@ type eventsExport struct {
 	Since string `placeholder:"DIR|INDEX" help:"Export only the events after an earlier bundle, or from a log index on. The start is rounded down to the beginning of a file of 4096 events."`
 }
 
-// Run exports the history up to the served checkpoint.
-func (c *eventsExport) Run(ctx context.Context, env *env) error {
-	out, now := c.output(env), env.now
+// run exports the history up to the served checkpoint.
+func (c *eventsExport) run(ctx context.Context, env *environment) error {
 	from, err := c.from()
 	if err != nil {
 		return err
 	}
 	parameters := map[string]string{"directory": c.Dir, "since": c.Since}
-	return c.withAccessLog(ctx, "export", parameters, func(pool *pgxpool.Pool) (int64, error) {
-		begun := now()
+	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
+		begun := env.now()
 		export := audit.Export{
-			DB: pool, Dir: c.Dir, From: from, Workers: auditWorkers(), Now: now, Progress: out.progress("export", "events"),
+			DB: pool, Dir: c.Dir, From: from, Workers: auditWorkers(), Now: env.now,
+			Progress: env.progress("export", "events"),
 		}
 		m, err := export.Run(ctx)
-		if err != nil {
-			return 0, err
-		}
-		return m.Events, out.print(m, func() {
-			fmt.Fprintf(out.stdout, "%s: %d events from log index %d on, up to a checkpoint over %d entries of %s, in %v\n",
-				c.Dir, m.Events, m.FirstLogIndex, m.Size, m.Origin, now().Sub(begun).Round(time.Millisecond))
-		})
+		return m.Events, env.show(said(m, err,
+			"%s: %d events from log index %d on, up to a checkpoint over %d entries of %s, in %v",
+			c.Dir, m.Events, m.FirstLogIndex, m.Size, m.Origin, env.now().Sub(begun).Round(time.Millisecond)))
 	})
 }
 

@@ -25,42 +25,41 @@ type eventsReplay struct {
 	At   string `required:"" placeholder:"TIME|INDEX" help:"Time (RFC 3339), or log index of the last event to include."`
 }
 
-func (c *eventsReplay) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
+func (c *eventsReplay) run(ctx context.Context, env *environment) error {
 	parameters := map[string]string{"at": c.At, "kind": c.Kind, "name": c.Name}
-	return c.withAccessLog(ctx, "replay", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
 		state, rows, err := c.state(ctx, pool)
-		if err != nil {
-			return rows, err
-		}
-		encoded, err := json.Marshal(state, json.Deterministic(true))
-		if err != nil {
-			return rows, fmt.Errorf("print state: %w", err)
-		}
-		return rows, out.print(jsontext.Value(encoded), func() {
-			if thread, ok := state.(replay.Thread); ok {
-				printThread(out, thread)
-				return
-			}
-			var fields map[string]jsontext.Value
-			if err := json.Unmarshal(encoded, &fields); err != nil {
-				panic(err) // it was encoded above
-			}
-			table := [][]any{{"FIELD", "VALUE"}}
-			for _, name := range slices.Sorted(maps.Keys(fields)) {
-				text := string(fields[name])
-				switch fields[name].Kind() {
-				case 'n':
-					text = "-"
-				case '"':
-					_ = json.Unmarshal(fields[name], &text)
-				default: // as it is
-				}
-				table = append(table, []any{name, text})
-			}
-			out.table(table)
-		})
+		return rows, env.show(result{state, func(env *environment) { printState(env, state) }}, err)
 	})
+}
+
+func printState(env *environment, state any) {
+	if t, ok := state.(replay.Thread); ok {
+		fmt.Fprintf(env.stdout, "thread %s of novel %s: %d comments\n", t.ThreadID, t.NovelID, len(t.Posts))
+		threadColumns.print(env, t.Posts...)
+		return
+	}
+	var fields map[string]jsontext.Value
+	encoded, err := json.Marshal(state)
+	if err == nil {
+		err = json.Unmarshal(encoded, &fields)
+	}
+	if err != nil {
+		panic(err) // the state consists of plain values
+	}
+	rows := [][]any{{"FIELD", "VALUE"}}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		value := string(fields[name])
+		switch fields[name].Kind() {
+		case 'n':
+			value = "-"
+		case '"':
+			_ = json.Unmarshal(fields[name], &value)
+		default: // as it is
+		}
+		rows = append(rows, []any{name, value})
+	}
+	env.table(rows...)
 }
 
 // state reads the history up to --at, and folds it. rows is the number of events that it has read.
@@ -75,34 +74,22 @@ func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any
 	} else if moment, err = web.ParseTime(c.At); err != nil {
 		return nil, 0, fmt.Errorf("--at: %q is neither a log index nor a time: it %w", c.At, err)
 	}
-	find, selected := novelID, &filter.Stream
-	switch filter.StreamType = c.Kind; c.Kind {
-	case "integration":
-		find = integrationID
-	case "thread": // with the events of its comments
+	selected := &filter.Stream
+	if filter.StreamType = c.Kind; c.Kind == "thread" { // with the events of its comments
 		selected, filter.StreamType = &filter.Novel, ""
 	}
-	if *selected, err = find(ctx, pool, c.Name); err != nil {
-		return nil, 0, err
-	}
-	reader, err := history.NewReader(ctx, pool, filter)
-	if err != nil {
+	if *selected, err = findID(ctx, pool, c.Kind, c.Name); err != nil {
 		return nil, 0, err
 	}
 	var read []events.Recorded
-	err = (&history.Stream{Reader: reader}).Run(ctx, history.Cursor{}, func(list []history.Event) error {
-		for i := range list {
-			if c.Kind == "thread" && list[i].StreamType == events.NovelStream {
-				continue
-			}
-			recorded, err := list[i].Decode()
-			if err != nil {
-				return err
-			}
-			read = append(read, recorded)
+	err = readHistory(ctx, pool, filter, 0, func(e *history.Event) error {
+		if c.Kind == "thread" && e.StreamType == events.NovelStream {
+			return nil
 		}
-		return nil
-	}, func() error { return nil }) // nothing to do between pages
+		recorded, err := e.Decode()
+		read = append(read, recorded)
+		return err
+	})
 	if err != nil {
 		return nil, 0, err
 	}
@@ -122,13 +109,12 @@ func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any
 	return state, rows, nil
 }
 
-func printThread(out *output, t replay.Thread) {
-	fmt.Fprintf(out.stdout, "thread %s of novel %s: %d comments\n", t.ThreadID, t.NovelID, len(t.Posts))
-	rows := [][]any{{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"}}
-	for _, p := range t.Posts {
-		rows = append(rows, []any{
-			p.PostID, orDash(p.ParentPostID), formatTime(&p.WrittenAt), p.LastEvent, p.Username, fmt.Sprintf("%.60s", p.Content),
-		})
-	}
-	out.table(rows)
+var threadColumns = columns[replay.Post]{
+	[]any{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"},
+	func(p replay.Post) []any {
+		return []any{
+			p.PostID, orDash(p.ParentPostID), formatTime(&p.WrittenAt), p.LastEvent, p.Username,
+			fmt.Sprintf("%.60s", p.Content),
+		}
+	},
 }

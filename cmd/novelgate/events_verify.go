@@ -22,11 +22,10 @@ import (
 
 type eventsVerify struct {
 	CommonFlags
-	Dirs     []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundles to verify, without a database."`
-	URL      *url.URL `placeholder:"URL" help:"Public URL of a service: verify the published entries."`
-	Database bool     `help:"Verify the events in the database, which is the default."`
-	Key      []string `placeholder:"KEY" help:"Public key, or a file of keys: one of them must have signed."`
-	Against  []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
+	Dirs    []string `arg:"" optional:"" name:"dir" type:"existingdir" help:"Bundles to verify, without a database."`
+	URL     *url.URL `placeholder:"URL" help:"Public URL of a service: verify the published entries."`
+	Key     []string `placeholder:"KEY" help:"Public key, or a file of keys: one of them must have signed."`
+	Against []string `placeholder:"PATH" type:"existingpath" help:"A kept checkpoint or older bundle that the history must continue. One that ends before the first event of DIR cannot be compared, which is a fault."`
 
 	Policy string `placeholder:"FILE" type:"existingfile" help:"Policy (C2SP tlog-policy): one of its logs must have signed, and its quorum of witnesses must have cosigned. Without --key, its logs are the keys (default: no witness is demanded)."`
 
@@ -41,39 +40,35 @@ func (*eventsVerify) Help() string {
 		"history, which proves less."
 }
 
-// Run verifies the history and prints a report. A fault of the history is an error with exit code 1.
-func (c *eventsVerify) Run(ctx context.Context, env *env) (err error) {
-	out := c.output(env)
+// run verifies the history and prints a report. A fault of the history is an error with exit code 1.
+func (c *eventsVerify) run(ctx context.Context, env *environment) (err error) {
 	config := audit.Config{
-		First: c.FirstLogIndex, Workers: auditWorkers(), Now: env.now, Progress: out.progress("verify", "events"),
+		First: c.FirstLogIndex, Workers: auditWorkers(), Now: env.now, Progress: env.progress("verify", "events"),
 	}
 	if err := c.configure(ctx, &config); err != nil {
 		return err
 	}
 	switch {
-	case len(c.Dirs) > 0 && c.URL != nil || c.Database && (len(c.Dirs) > 0 || c.URL != nil):
-		return errors.New("verify either directories, or --url, or --database")
+	case len(c.Dirs) > 0 && c.URL != nil:
+		return errors.New("verify either directories or --url")
 	case len(c.Dirs) > 0:
 		if config.Source, err = audit.OpenBundles(c.Dirs); err != nil {
 			return err
 		}
-		return c.verify(ctx, out, config, nil)
+		return c.verify(ctx, env, config, nil)
 	case c.URL != nil:
-		prefix := strings.TrimSuffix(c.URL.String(), "/")
-		if !strings.HasSuffix(prefix, "/ledger") {
-			prefix += "/ledger"
-		}
+		prefix := strings.TrimSuffix(strings.TrimSuffix(c.URL.String(), "/"), "/ledger") + "/ledger"
 		const timeout = 30 * time.Second // of one request
 		config.Source = &audit.Service{Client: &http.Client{Timeout: timeout}, URL: prefix}
-		return c.verify(ctx, out, config, nil)
+		return c.verify(ctx, env, config, nil)
 	}
 	parameters := map[string]string{
 		"projections": strconv.FormatBool(c.Projections), "key": strings.Join(c.Key, ","),
 		"against": strings.Join(c.Against, ","), "policy": c.Policy,
 	}
-	return c.withAccessLog(ctx, "verify", parameters, func(pool *pgxpool.Pool) (int64, error) {
+	return env.withAccessLog(ctx, parameters, func(pool *pgxpool.Pool) (int64, error) {
 		config.Source = audit.NewDatabase(pool)
-		return 0, c.verify(ctx, out, config, pool) // no event is shown
+		return 0, c.verify(ctx, env, config, pool) // no event is shown
 	})
 }
 
@@ -138,7 +133,7 @@ var (
 )
 
 // verify verifies a source and prints the report. pool is nil unless the source is a database.
-func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Config, pool *pgxpool.Pool) error {
+func (c *eventsVerify) verify(ctx context.Context, env *environment, config audit.Config, pool *pgxpool.Pool) error {
 	report, err := audit.Verify(ctx, config)
 	if errors.Is(err, audit.ErrFirst) {
 		first := config.Source.First()
@@ -154,15 +149,15 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 	}
 	found := verification{Report: report, Projections: []rebuild.Comparison{}, historyOK: report.OK}
 	if pool != nil && c.Projections {
-		if err := found.compareProjections(ctx, out, pool); err != nil {
+		if err := found.compareProjections(ctx, env, pool); err != nil {
 			return err
 		}
 	}
 	if !found.KeysGiven {
-		fmt.Fprintln(out.stderr,
+		fmt.Fprintln(env.stderr,
 			"The key is from the history, so it is only the operator's own word. Pass a key that you got before with --key.")
 	}
-	if err := out.print(found, func() { out.table(found.rows()) }); err != nil {
+	if err := env.show(result{found, found.print}, nil); err != nil {
 		return err
 	}
 	if found.OK {
@@ -178,17 +173,15 @@ func (c *eventsVerify) verify(ctx context.Context, out *output, config audit.Con
 // compareProjections replays the log for each projection in turn, and adds the differences to the report. In each table
 // the first rows that differ are a fault each, and all others together are one fault. A projection that cannot be
 // compared is one fault.
-func (v *verification) compareProjections(ctx context.Context, out *output, pool *pgxpool.Pool) error {
+func (v *verification) compareProjections(ctx context.Context, env *environment, pool *pgxpool.Pool) error {
 	for _, p := range append(projections.All(), projections.Inline()...) {
-		progress := func(rebuild.Progress) {}
-		if bar := out.progress("replay "+p.Name(), "events"); bar != nil {
-			progress = func(at rebuild.Progress) { bar(int64(at.Done), v.Size) }
-		}
+		progress := env.progress("replay "+p.Name(), "events")
 		fault := func(count int64, format string, details ...any) {
 			v.Add(audit.Fault{Part: audit.Projection(p.Name()), Count: count, Detail: fmt.Sprintf(format, details...)})
 		}
 		compared, err := rebuild.Compare(ctx, rebuild.Config{
-			Pool: pool, Projection: p, Progress: progress, Logger: out.logger(slog.LevelInfo),
+			Pool: pool, Projection: p, Logger: env.logger(slog.LevelInfo),
+			Progress: func(at rebuild.Progress) { progress(int64(at.Done), v.Size) },
 		})
 		switch {
 		case errors.Is(err, rebuild.ErrNotComparable):
@@ -214,19 +207,26 @@ func (v *verification) compareProjections(ctx context.Context, out *output, pool
 	return nil
 }
 
-// rows returns the report as a table.
-func (v *verification) rows() [][]any {
-	compared := fmt.Sprintf("%d events against their entries", v.Events)
-	switch {
-	case v.EntriesOnly:
-		compared = "no events, there are entries only"
-	case v.Erased > 0:
-		compared += fmt.Sprintf(", %d of them erased", v.Erased)
-	}
-	rows := [][]any{{"VERIFY", v.verdict()}}
+// print prints the report as a table.
+func (v *verification) print(env *environment) {
+	var rows [][]any
 	add := func(name, format string, values ...any) {
 		rows = append(rows, []any{name, fmt.Sprintf(format, values...)})
 	}
+	verdict := "everything agrees"
+	if v.Unverified > 0 {
+		verdict = fmt.Sprintf("everything agrees from log index %d on", v.FirstLogIndex)
+	}
+	if v.ErasedWithoutRecord > 0 {
+		verdict += ", but events are erased WITHOUT A RECORD of it"
+	}
+	switch {
+	case !v.historyOK:
+		verdict = "the history DOES NOT VERIFY"
+	case !v.OK:
+		verdict = "the history agrees, but the tables DO NOT AGREE with it"
+	}
+	add("VERIFY", "%s", verdict)
 	add("checkpoint", "%d entries of %s", v.Size, v.Origin)
 	add("root", "%v", v.Root)
 	for _, key := range v.Keys {
@@ -236,21 +236,33 @@ func (v *verification) rows() [][]any {
 		add("cosigned by", "%s", key)
 	}
 	add("hashed", "%d entries, from log index %d on", v.Entries, v.FirstLogIndex)
-	add("compared", "%s", compared)
+	switch {
+	case v.EntriesOnly:
+		add("compared", "no events, there are entries only")
+	case v.Erased > 0:
+		add("compared", "%d events against their entries, %d of them erased", v.Events, v.Erased)
+	default:
+		add("compared", "%d events against their entries", v.Events)
+	}
 	add("streams", "%d, their versions without gaps unless said below", v.Streams)
 	for _, kept := range v.Kept {
 		outcome := "could NOT be compared"
 		if kept.Agrees != nil {
-			outcome = "does NOT agree"
-			if *kept.Agrees {
-				outcome = "agrees"
-			}
+			outcome = map[bool]string{true: "agrees", false: "does NOT agree"}[*kept.Agrees]
 		}
 		add("kept", "%s, %d entries: %s", kept.Name, kept.Size, outcome)
 	}
 	add("took", "%.1f s, %.0f events/s", v.Seconds, float64(v.Entries)/max(v.Seconds, 0.001))
-	for i := range v.Projections {
-		add("replayed", "%s", replayed(&v.Projections[i]))
+	for _, c := range v.Projections {
+		tables := make([]string, len(c.Tables))
+		for i, t := range c.Tables {
+			agrees := "as the live ones"
+			if t.DifferenceCount > 0 {
+				agrees = fmt.Sprintf("the live ones DIFFER in %d", t.DifferenceCount)
+			}
+			tables[i] = fmt.Sprintf("%s %d rows, %s", t.Name, t.ReplayedRows, agrees)
+		}
+		add("replayed", "%s up to position %d: %s", c.Name, c.Position, strings.Join(tables, "; "))
 	}
 	if v.Unverified > 0 {
 		add("NOT VERIFIED", "%d entries in front of log index %d, and their events", v.Unverified, v.FirstLogIndex)
@@ -266,35 +278,5 @@ func (v *verification) rows() [][]any {
 	if v.FaultCount > int64(len(v.Faults)) {
 		add("WRONG", "%d in all, with each event and each row counted", v.FaultCount)
 	}
-	return rows
-}
-
-// verdict returns the result in one line.
-func (v *verification) verdict() string {
-	text := "everything agrees"
-	switch {
-	case !v.historyOK:
-		return "the history DOES NOT VERIFY"
-	case !v.OK:
-		return "the history agrees, but the tables DO NOT AGREE with it"
-	case v.Unverified > 0:
-		text = fmt.Sprintf("everything agrees from log index %d on", v.FirstLogIndex)
-	}
-	if v.ErasedWithoutRecord > 0 {
-		text += ", but events are erased WITHOUT A RECORD of it"
-	}
-	return text
-}
-
-// replayed returns the result of a comparison in one line.
-func replayed(c *rebuild.Comparison) string {
-	tables := make([]string, len(c.Tables))
-	for i, t := range c.Tables {
-		agrees := "as the live ones"
-		if t.DifferenceCount > 0 {
-			agrees = fmt.Sprintf("the live ones DIFFER in %d", t.DifferenceCount)
-		}
-		tables[i] = fmt.Sprintf("%s %d rows, %s", t.Name, t.ReplayedRows, agrees)
-	}
-	return fmt.Sprintf("%s up to position %d: %s", c.Name, c.Position, strings.Join(tables, "; "))
+	env.table(rows...)
 }

@@ -23,37 +23,27 @@ type CommonFlags struct {
 	OutputFlags
 }
 
+// OutputFlags choose between text and JSON.
+type OutputFlags struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// AfterApply passes the flag on; kong calls it.
+func (f OutputFlags) AfterApply(env *environment) error { //nolint:unparam // kong demands an error
+	env.json = f.JSON
+	return nil
+}
+
 // DatabaseFlags select the database.
 type DatabaseFlags struct {
 	DatabaseURL string `env:"NOVELGATE_DATABASE_URL,DATABASE_URL" placeholder:"URL" help:"URL of the PostgreSQL database. It takes precedence over --data-dir. Empty: the embedded PostgreSQL."`
 	DataDir     string `env:"NOVELGATE_DATA_DIR" placeholder:"DIR" help:"Directory of the embedded PostgreSQL and of the keys of the ledger (default: ${data_dir})."`
 }
 
-// pool opens the database until the command ends.
-func (f DatabaseFlags) pool(ctx context.Context, env *env) (*pgxpool.Pool, error) {
-	url, err := f.url(ctx)
-	if err != nil {
-		return nil, err
-	}
-	pool, err := database.OpenGeneral(ctx, url)
-	if err == nil {
-		env.closers = append(env.closers, pool.Close)
-	}
-	return pool, err
-}
-
-// staff opens the database for commands of staff, which print to the output.
-func (f CommonFlags) staff(ctx context.Context, env *env) (*staff.Staff, *output, error) {
-	pool, err := f.pool(ctx, env)
-	if err != nil {
-		return nil, nil, err
-	}
-	return newStaff(pool, env.now), f.output(env), nil
-}
-
-// newStaff returns the commands of staff on a database. The actor is the operating system's user.
-func newStaff(pool *pgxpool.Pool, now clock) *staff.Staff {
-	return &staff.Staff{Pool: pool, Actor: actor(), Now: now}
+// AfterApply passes the flags on; kong calls it.
+func (f DatabaseFlags) AfterApply(env *environment) error { //nolint:unparam // kong demands an error
+	env.database = f
+	return nil
 }
 
 // url returns the URL of the database. Without --database-url, the embedded server must be running.
@@ -71,26 +61,51 @@ func (f DatabaseFlags) url(ctx context.Context) (string, error) {
 	return url, nil
 }
 
-// start sets DatabaseURL to the URL that the flags select. Without --database-url it starts the embedded server, unless
-// that is running already. A server that it has started stops when the command ends.
-func (f *DatabaseFlags) start(ctx context.Context, env *env) error {
-	if f.DatabaseURL != "" {
-		return nil
+// pool opens the database until the command ends.
+func (e *environment) pool(ctx context.Context) (*pgxpool.Pool, error) {
+	url, err := e.database.url(ctx)
+	if err != nil {
+		return nil, err
 	}
-	url, err := pgserver.Find(ctx, f.DataDir)
+	pool, err := database.OpenGeneral(ctx, url)
+	if err == nil {
+		e.closers = append(e.closers, pool.Close)
+	}
+	return pool, err
+}
+
+// startDatabase returns the URL of the database. Without --database-url it starts the embedded server, unless that is
+// running already. A server that it has started stops when the command ends.
+func (e *environment) startDatabase(ctx context.Context) (string, error) {
+	if e.database.DatabaseURL != "" {
+		return e.database.DatabaseURL, nil
+	}
+	url, err := pgserver.Find(ctx, e.database.DataDir)
 	if !errors.Is(err, pgserver.ErrNotRunning) {
-		f.DatabaseURL = url
-		return err
+		return url, err
 	}
-	logger := env.logger(slog.LevelInfo)
-	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: f.DataDir, Logger: logger})
+	logger := e.logger(slog.LevelInfo)
+	server, err := pgserver.Start(ctx, pgserver.Config{DataDir: e.database.DataDir, Logger: logger})
+	if err != nil {
+		return "", err
+	}
+	db := &databaseServer{logger: logger, server: server}
+	e.closers = append(e.closers, func() { db.stop(context.WithoutCancel(ctx)) })
+	return server.URL(), nil
+}
+
+// newStaff returns the commands of staff on a database.
+func (e *environment) newStaff(pool *pgxpool.Pool) *staff.Staff {
+	return &staff.Staff{Pool: pool, Actor: actor(), Now: e.now}
+}
+
+// answer executes a command of staff, and shows its result.
+func (e *environment) answer(ctx context.Context, command func(s *staff.Staff) (result, error)) error {
+	pool, err := e.pool(ctx)
 	if err != nil {
 		return err
 	}
-	db := &databaseServer{logger: logger, server: server}
-	env.closers = append(env.closers, func() { db.stop(context.WithoutCancel(ctx)) })
-	f.DatabaseURL = server.URL()
-	return nil
+	return e.show(command(e.newStaff(pool)))
 }
 
 // actor returns the actor of this process's events: staff:cli:USER, or staff:cli if the user has no name.
@@ -104,26 +119,6 @@ func userName() string {
 	}
 	return u.Username
 }
-
-// requireHTTP refuses addresses other than http and https. It accepts nil, a flag that was not given: kong reports
-// missing required flags later.
-func requireHTTP(flag string, u *url.URL) error {
-	if u == nil {
-		return nil
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
-	}
-	return nil
-}
-
-// OutputFlags choose between text and JSON.
-type OutputFlags struct {
-	JSON bool `help:"Print JSON."`
-}
-
-// output returns the output of the command.
-func (f OutputFlags) output(env *env) *output { return &output{env.streams, f.JSON} }
 
 // OptionalReason is the reason for a decision.
 type OptionalReason struct {
@@ -159,11 +154,23 @@ func (l rowLimit) readLimit() int {
 	return int(l) + 1
 }
 
-// shown returns the rows within the limit. It prints a note on standard error when there are more.
-func shown[T any](s streams, list []T, limit rowLimit) []T {
+// within returns the rows within the limit. It prints a note on standard error when there are more.
+func within[T any](env *environment, limit rowLimit, list []T) []T {
 	if limit == 0 || len(list) <= int(limit) {
 		return list
 	}
-	fmt.Fprintf(s.stderr, "Only the first %d; --limit shows more.\n", limit)
+	fmt.Fprintf(env.stderr, "Only the first %d; --limit shows more.\n", limit)
 	return list[:limit]
+}
+
+// parseHTTP parses the address of a flag. It refuses others than http and https.
+func parseHTTP(flag, address string) (*url.URL, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%s: %q is not an http or https address", flag, u.Redacted())
+	}
+	return u, nil
 }

@@ -14,16 +14,13 @@ import (
 
 type importCommand struct {
 	OutputFlags
-	Files     []string          `arg:"" help:"Files of NDJSON or CSV, in any order."`
-	URL       string            `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
-	Key       string            `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
-	DryRun    bool              `help:"Check all lines with the rules of the service, and send nothing."`
-	Report    string            `placeholder:"FILE" help:"Write the lines that failed to this file; rows of CSV with a column error."`
-	Format    string            `enum:"auto,ndjson,csv" default:"auto" placeholder:"ndjson|csv" help:"Format of the files (default: by their names)."`
-	Operation client.Operation  `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
-	Map       map[string]string `placeholder:"COLUMN=MEMBER" help:"Use a column of CSV as this member of the body, or as the idempotency key (COLUMN=key). Default: the member with the name of the column. Repeatable."`
-	Encoding  string            `default:"utf-8" placeholder:"NAME" help:"Encoding of CSV: utf-8 or a code page such as windows-1252 (default: ${default})."`
-	Delimiter string            `placeholder:"CHARACTER" help:"Delimiter of CSV: a character, or tab (default: comma, semicolon or tab, as in the heading)."`
+	Files     []string         `arg:"" help:"Files in any order: CSV if the name ends with .csv, otherwise NDJSON."`
+	URL       string           `env:"NOVELGATE_URL" placeholder:"URL" help:"Address of the service."`
+	Key       string           `env:"NOVELGATE_API_KEY" placeholder:"KEY" help:"API key of the integration."`
+	DryRun    bool             `help:"Check all lines with the rules of the service, and send nothing."`
+	Report    string           `placeholder:"FILE" help:"Write the lines that failed to this file; rows of CSV with a column error."`
+	Operation client.Operation `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
+	Encoding  string           `default:"utf-8" placeholder:"NAME" help:"Encoding of CSV: utf-8 or a code page such as windows-1252 (default: ${default})."`
 }
 
 // Validate refuses a command without an address or key; kong calls it.
@@ -47,12 +44,10 @@ type importResult struct {
 	Warnings  archive.Remarks `json:"warnings"`
 }
 
-// Run imports the files, or checks them. It fails when a line failed.
-func (c *importCommand) Run(ctx context.Context, env *env) (err error) {
-	out, now := c.output(env), env.now
-	read, err := archive.Read(ctx, c.Files, archive.Options{
-		Format: c.Format, Operation: c.Operation, Map: c.Map, Encoding: c.Encoding, Delimiter: c.Delimiter,
-	}, now(), out.progress("read", "bytes"))
+// run imports the files, or checks them. It fails when a line failed.
+func (c *importCommand) run(ctx context.Context, env *environment) error {
+	read, err := archive.Read(ctx, c.Files, archive.Options{Operation: c.Operation, Encoding: c.Encoding}, env.now(),
+		env.progress("read", "bytes"))
 	if err != nil {
 		return err
 	}
@@ -61,24 +56,22 @@ func (c *importCommand) Run(ctx context.Context, env *env) (err error) {
 	if err != nil {
 		return err
 	}
-	result := &importResult{Lines: read.Len()}
-	progress := &progressDisplay{streams: out.streams, now: now, unit: "lines"}
+	done := &importResult{Lines: read.Len()}
 	var stopped error
 	if c.DryRun {
 		read.WarnOfMissingParents()
 	} else {
-		stopped = c.send(ctx, out, progress, read, result)
+		stopped = c.send(ctx, env, read, done)
 	}
-	progress.end()
 	if report != nil {
 		if err := errors.Join(read.WriteReport(report), report.Close()); err != nil {
 			return errors.Join(stopped, fmt.Errorf("write the report: %w", err))
 		}
 	}
-	result.Failed, result.Problems, result.Warnings = read.Problems.Count(), read.Problems, read.Warnings
-	err = out.print(result, func() { result.show(out, c.DryRun) })
-	if result.Failed > 0 {
-		err = errors.Join(err, fmt.Errorf("%d of %d lines failed", result.Failed, result.Lines))
+	done.Failed, done.Problems, done.Warnings = read.Problems.Count(), read.Problems, read.Warnings
+	err = env.show(result{done, func(env *environment) { c.print(env, done) }}, nil)
+	if done.Failed > 0 {
+		err = errors.Join(err, fmt.Errorf("%d of %d lines failed", done.Failed, done.Lines))
 	}
 	return errors.Join(stopped, err)
 }
@@ -113,7 +106,7 @@ const maxSilence = 10 * time.Minute
 
 // send sends the lines without a problem, and adds what became of them to result and read.
 func (c *importCommand) send(
-	ctx context.Context, out *output, progress *progressDisplay, read *archive.Archive, result *importResult,
+	ctx context.Context, env *environment, read *archive.Archive, result *importResult,
 ) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -125,15 +118,15 @@ func (c *importCommand) send(
 		if refused, ok := errors.AsType[*client.Error](err); ok && refused.Code != "" {
 			kind = refused.Code // the text differs each time
 		}
-		if progress.now().Sub(told[kind]) > time.Minute {
-			told[kind] = progress.now()
-			progress.end()
-			fmt.Fprintln(out.stderr, printable("waiting for the service: "+err.Error()))
+		if env.now().Sub(told[kind]) > time.Minute {
+			told[kind] = env.now()
+			fmt.Fprintln(env.stderr, printable("waiting for the service: "+err.Error()))
 		}
 	}))
 	if err != nil {
 		return err
 	}
+	progress := env.progress("sent", "lines")
 	order := read.Order()
 	result.NotSent = len(order)
 	var unreadable error
@@ -154,7 +147,7 @@ func (c *importCommand) send(
 		}
 		silence.Reset(maxSilence)
 		result.NotSent--
-		progress.show("sent", int64(len(order)-result.NotSent), int64(len(order)))
+		progress(int64(len(order)-result.NotSent), int64(len(order)))
 		i := order[outcome.Index]
 		switch refused := outcome.Err; {
 		case refused != nil:
@@ -187,26 +180,26 @@ func (c *importCommand) send(
 // shownKinds is the maximum number of kinds of problems, and of kinds of warnings, that are printed.
 const shownKinds = 20
 
-func (r *importResult) show(out *output, checked bool) {
+func (c *importCommand) print(env *environment, r *importResult) {
 	list := func(what string, kinds archive.Remarks) {
 		for _, k := range kinds[:min(len(kinds), shownKinds)] {
 			first := k.Remarks[0]
-			fmt.Fprintln(out.stderr, printable(fmt.Sprintf("%s: %d × %s, first %s:%d: %s", what, k.Count, k.Code, first.File,
+			fmt.Fprintln(env.stderr, printable(fmt.Sprintf("%s: %d × %s, first %s:%d: %s", what, k.Count, k.Code, first.File,
 				first.Line, first.Detail)))
 		}
 		if more := len(kinds) - shownKinds; more > 0 {
-			fmt.Fprintf(out.stderr, "%s: %d more kinds; --json shows all\n", what, more)
+			fmt.Fprintf(env.stderr, "%s: %d more kinds; --json shows all\n", what, more)
 		}
 	}
 	list("failed", r.Problems)
 	list("warning", r.Warnings)
 	rows := [][]any{{"lines", r.Lines}, {"failed", r.Failed}}
-	if !checked {
+	if !c.DryRun {
 		rows = slices.Insert(rows, 1, []any{"created", r.Created}, []any{"updated", r.Updated},
 			[]any{"unchanged", r.Unchanged}, []any{"replayed", r.Replayed})
 		if r.NotSent > 0 {
 			rows = append(rows, []any{"not sent", r.NotSent})
 		}
 	}
-	out.table(rows)
+	env.table(rows...)
 }

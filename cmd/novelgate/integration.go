@@ -16,32 +16,33 @@ import (
 )
 
 type integrationCommand struct {
-	Create     integrationCreate     `cmd:"" help:"Register a partner platform and issue its first API key."`
-	List       integrationList       `cmd:"" help:"List all integrations."`
-	Show       integrationShow       `cmd:"" help:"Show one integration."`
-	Rename     integrationRename     `cmd:"" help:"Rename an integration."`
-	Enable     integrationSwitch     `cmd:"" help:"Let a disabled integration post again."`
-	Disable    integrationSwitch     `cmd:"" help:"Refuse all requests of an integration."`
+	Create struct {
+		CommonFlags
+		LimitFlags
+		Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
+		Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
+		Review     bool     `help:"Put it under review: its new novels wait for approval."`
+	} `cmd:"" help:"Register a partner platform and issue its first API key."`
+	List   CommonFlags    `cmd:"" help:"List all integrations."`
+	Show   IntegrationArg `cmd:"" help:"Show one integration."`
+	Rename struct {
+		IntegrationArg
+		Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
+	} `cmd:"" help:"Rename an integration."`
+	Enable     IntegrationArg        `cmd:"" help:"Let a disabled integration post again."`
+	Disable    IntegrationArg        `cmd:"" help:"Refuse all requests of an integration."`
 	Limit      integrationLimit      `cmd:"" help:"Set the limits per minute."`
 	Capability integrationCapability `cmd:"" help:"Switch capabilities on and off."`
-	Review     integrationReview     `cmd:"" help:"Begin or end a review, during which new novels wait for approval."`
+	Review     struct {
+		IntegrationArg
+		State string `arg:"" enum:"on,off" help:"on or off."`
+	} `cmd:"" help:"Begin or end a review, during which new novels wait for approval."`
 }
 
-var integrationColumns = columns[staff.Integration]{
-	[]any{
-		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "LINES/MIN", "REVIEW",
-		"CREATED",
-	},
-	func(i staff.Integration) []any {
-		updates := "off"
-		if i.NovelUpdatesPerMinute != nil {
-			updates = strconv.Itoa(*i.NovelUpdatesPerMinute)
-		}
-		return []any{
-			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute, updates,
-			i.LinesPerMinute, yesNo(i.Review), formatTime(&i.CreatedAt),
-		}
-	},
+// IntegrationArg names an integration.
+type IntegrationArg struct {
+	CommonFlags
+	Integration string `arg:"" help:"Id or name."`
 }
 
 // LimitFlags are the limits of an integration.
@@ -77,108 +78,6 @@ func (l *updateLimit) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// IntegrationArg names an integration.
-type IntegrationArg struct {
-	CommonFlags
-	Integration string `arg:"" help:"Id or name."`
-}
-
-// open opens the database and finds the integration.
-func (a IntegrationArg) open(ctx context.Context, env *env) (
-	i staff.Integration, s *staff.Staff, out *output, err error,
-) {
-	if s, out, err = a.staff(ctx, env); err == nil {
-		i, err = s.Integration(ctx, a.Integration)
-	}
-	return i, s, out, err
-}
-
-// apply changes the integration and prints its new state.
-func (a IntegrationArg) apply(ctx context.Context, env *env, change principal.Change) error {
-	i, s, out, err := a.open(ctx, env)
-	if err != nil {
-		return err
-	}
-	changed, err := s.ChangeIntegration(ctx, i.ID, change)
-	if err != nil {
-		return fmt.Errorf("change integration %s: %w", i.Name, err)
-	}
-	return integrationColumns.print(out, changed, nil)
-}
-
-type integrationCreate struct {
-	CommonFlags
-	LimitFlags
-	Name       string   `arg:"" help:"Name of the partner platform; unique, and not \"host\"."`
-	Capability []string `enum:"novels,posts,import" placeholder:"novels|posts|import" help:"Capability: novels (create novels), posts (post ingestion) or import (bulk import). Repeatable."`
-	Review     bool     `help:"Put it under review: its new novels wait for approval."`
-}
-
-// createdIntegration is a new integration with its key, which is not shown again.
-type createdIntegration struct {
-	IntegrationID uuid.UUID `json:"integrationId"`
-	Name          string    `json:"name"`
-	KeyID         uuid.UUID `json:"keyId"`
-	APIKey        string    `json:"apiKey"`
-}
-
-func (c *integrationCreate) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	change := c.change()
-	change.Capabilities, change.Review = capabilities(c.Capability, nil), &c.Review
-	i, err := s.CreateIntegration(ctx, c.Name, change)
-	if err != nil {
-		return fmt.Errorf("create integration: %w", err)
-	}
-	key, secret, err := s.IssueKey(ctx, i.ID, 0) // without an expiry
-	if err != nil {
-		return fmt.Errorf("create integration: %w", err)
-	}
-	made := createdIntegration{i.ID, i.Name, key.ID, secret.Reveal()}
-	return out.print(made, func() {
-		fmt.Fprintf(out.stdout,
-			"integration %s  %s\nkey         %s\nAPI key     %s\nThe API key is shown this once; keep it safe.\n",
-			made.IntegrationID, made.Name, made.KeyID, made.APIKey)
-	})
-}
-
-type integrationList struct{ CommonFlags }
-
-func (c *integrationList) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	list, err := s.ListIntegrations(ctx, uuid.Nil, 0) // all
-	return integrationColumns.printList(out, list, err)
-}
-
-type integrationShow struct{ IntegrationArg }
-
-func (c *integrationShow) Run(ctx context.Context, env *env) error {
-	found, _, out, err := c.open(ctx, env)
-	return integrationColumns.print(out, found, err)
-}
-
-type integrationRename struct {
-	IntegrationArg
-	Name string `arg:"" name:"new-name" help:"The new name; unique, and not \"host\"."`
-}
-
-func (c *integrationRename) Run(ctx context.Context, env *env) error {
-	return c.apply(ctx, env, principal.Change{Name: &c.Name})
-}
-
-type integrationSwitch struct{ IntegrationArg }
-
-func (c *integrationSwitch) Run(ctx context.Context, env *env) error {
-	enabled := env.verb == "enable"
-	return c.apply(ctx, env, principal.Change{Enabled: &enabled})
-}
-
 type integrationLimit struct {
 	IntegrationArg
 	LimitFlags
@@ -192,10 +91,6 @@ func (c *integrationLimit) Validate() error {
 			"--lines-per-minute")
 	}
 	return nil
-}
-
-func (c *integrationLimit) Run(ctx context.Context, env *env) error {
-	return c.apply(ctx, env, c.change())
 }
 
 type integrationCapability struct {
@@ -217,10 +112,6 @@ func (c *integrationCapability) Validate() error {
 	return nil
 }
 
-func (c *integrationCapability) Run(ctx context.Context, env *env) error {
-	return c.apply(ctx, env, principal.Change{Capabilities: capabilities(c.Enable, c.Disable)})
-}
-
 // capabilities returns the change that switches capabilities on and off.
 func capabilities(on, off []string) map[principal.Capability]bool {
 	set := map[principal.Capability]bool{}
@@ -233,12 +124,67 @@ func capabilities(on, off []string) map[principal.Capability]bool {
 	return set
 }
 
-type integrationReview struct {
-	IntegrationArg
-	State string `arg:"" enum:"on,off" help:"on or off."`
+var integrationColumns = columns[staff.Integration]{
+	[]any{
+		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "LINES/MIN", "REVIEW",
+		"CREATED",
+	},
+	func(i staff.Integration) []any {
+		updates := "off"
+		if i.NovelUpdatesPerMinute != nil {
+			updates = strconv.Itoa(*i.NovelUpdatesPerMinute)
+		}
+		return []any{
+			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute, updates,
+			i.LinesPerMinute, yesNo(i.Review), formatTime(&i.CreatedAt),
+		}
+	},
 }
 
-func (c *integrationReview) Run(ctx context.Context, env *env) error {
-	on := c.State == "on"
-	return c.apply(ctx, env, principal.Change{Review: &on})
+func (c *integrationCommand) run(ctx context.Context, env *environment) error {
+	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+		change := func(a IntegrationArg, change principal.Change) (result, error) {
+			i, err := s.Integration(ctx, a.Integration)
+			if err != nil {
+				return result{}, err
+			}
+			return integrationColumns.one(s.ChangeIntegration(ctx, i.ID, change))
+		}
+		switch env.verb {
+		case "create":
+			return c.create(ctx, s)
+		case "list":
+			return integrationColumns.list(s.ListIntegrations(ctx, uuid.Nil, 0)) // all
+		case "show":
+			return integrationColumns.one(s.Integration(ctx, c.Show.Integration))
+		case "rename":
+			return change(c.Rename.IntegrationArg, principal.Change{Name: &c.Rename.Name})
+		case "enable":
+			return change(c.Enable, principal.Change{Enabled: new(true)})
+		case "disable":
+			return change(c.Disable, principal.Change{Enabled: new(false)})
+		case "limit":
+			return change(c.Limit.IntegrationArg, c.Limit.change())
+		case "capability":
+			return change(c.Capability.IntegrationArg,
+				principal.Change{Capabilities: capabilities(c.Capability.Enable, c.Capability.Disable)})
+		default: // review
+			return change(c.Review.IntegrationArg, principal.Change{Review: new(c.Review.State == "on")})
+		}
+	})
+}
+
+// create registers an integration, and issues its first key, which does not expire.
+func (c *integrationCommand) create(ctx context.Context, s *staff.Staff) (result, error) {
+	change := c.Create.change()
+	change.Capabilities, change.Review = capabilities(c.Create.Capability, nil), &c.Create.Review
+	i, err := s.CreateIntegration(ctx, c.Create.Name, change)
+	if err != nil {
+		return result{}, fmt.Errorf("create integration: %w", err)
+	}
+	key, secret, err := s.IssueKey(ctx, i.ID, 0)
+	if err != nil {
+		return result{}, fmt.Errorf("create integration: %w", err)
+	}
+	return newKey{IntegrationID: i.ID, Name: i.Name, KeyID: key.ID, APIKey: secret.Reveal(), Prefix: key.Prefix}.shown(nil)
 }

@@ -17,26 +17,42 @@ import (
 )
 
 type ledgerCommand struct {
-	Status ledgerStatus `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
+	Status CommonFlags  `cmd:"" help:"Show the size of the ledger, and its newest checkpoint."`
 	NewKey ledgerNewKey `cmd:"" help:"Add a private key to the signer directory and print its public key."`
 }
 
-type ledgerStatus struct{ CommonFlags }
+type ledgerNewKey struct {
+	CommonFlags
+	Ledger SignerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
+}
 
-func (c *ledgerStatus) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
+func (*ledgerNewKey) Help() string { return "All keys of the signer directory sign." }
+
+func (c *ledgerCommand) run(ctx context.Context, env *environment) error {
+	pool, err := env.pool(ctx)
 	if err != nil {
 		return err
 	}
 	status, err := ledger.ReadStatus(ctx, pool)
-	if err != nil {
-		return err
+	if env.verb == "status" || err != nil {
+		return env.show(result{status, func(env *environment) { printStatus(env, &status) }}, err)
 	}
-	out := c.output(env)
-	return out.print(status, func() { out.table(statusRows(&status)) })
+	if status.Origin == nil {
+		return errors.New("the ledger has no origin yet: start `novelgate serve` first")
+	}
+	directory := c.NewKey.Ledger.directory(c.NewKey.DataDir)
+	key, err := directory.AddKey(*status.Origin)
+	added := struct {
+		File        string `json:"file"`
+		VerifierKey string `json:"verifierKey"`
+	}{directory.KeyFile(), key}
+	return env.show(result{added, func(env *environment) {
+		fmt.Fprintln(env.stdout, key)
+		fmt.Fprintln(env.stderr, "The private key is in", directory.KeyFile()+". Replicas sign with it after a restart.")
+	}}, err)
 }
 
-func statusRows(s *ledger.Status) [][]any {
+func printStatus(env *environment, s *ledger.Status) {
 	checkpoint := "-"
 	if s.CheckpointSize != nil && s.CheckpointAge != nil {
 		checkpoint = fmt.Sprintf("%d entries, signed %.0f s ago", *s.CheckpointSize, *s.CheckpointAge)
@@ -54,42 +70,7 @@ func statusRows(s *ledger.Status) [][]any {
 	for _, key := range s.VerifierKeys {
 		rows = append(rows, []any{"verifier key", key})
 	}
-	return append(rows, []any{"trouble", orDash(s.Error)})
-}
-
-type ledgerNewKey struct {
-	CommonFlags
-	Ledger SignerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
-}
-
-func (*ledgerNewKey) Help() string { return "All keys of the signer directory sign." }
-
-func (c *ledgerNewKey) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
-	if err != nil {
-		return err
-	}
-	status, err := ledger.ReadStatus(ctx, pool)
-	if err != nil {
-		return err
-	}
-	if status.Origin == nil {
-		return errors.New("the ledger has no origin yet: start `novelgate serve` first")
-	}
-	directory := c.Ledger.directory(c.DataDir)
-	key, err := directory.AddKey(*status.Origin)
-	if err != nil {
-		return err
-	}
-	added := struct {
-		File        string `json:"file"`
-		VerifierKey string `json:"verifierKey"`
-	}{directory.KeyFile(), key}
-	out := c.output(env)
-	return out.print(added, func() {
-		fmt.Fprintln(out.stdout, key)
-		fmt.Fprintln(out.stderr, "The private key is in", directory.KeyFile()+". Replicas sign with it after a restart.")
-	})
+	env.table(append(rows, []any{"trouble", orDash(s.Error)})...)
 }
 
 // SignerFlags locate the signer directory of the ledger. They have the prefix --ledger-.
@@ -119,7 +100,7 @@ func (f *LedgerFlags) validate() error {
 		return fmt.Errorf("--ledger-quorum: %d, and there are %d witnesses", f.Quorum, len(f.Witness))
 	}
 	for i, u := range f.Witness {
-		if err := requireHTTP("--ledger-witness", u); err != nil {
+		if _, err := parseHTTP("--ledger-witness", u.String()); err != nil {
 			return err
 		}
 		if _, err := ledger.NewWitnessVerifier(f.WitnessKey[i]); err != nil {

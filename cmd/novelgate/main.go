@@ -50,24 +50,25 @@ type program struct {
 	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show its lag."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server (exit code 1 if a check fails)."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
 
-	VersionFlag kong.VersionFlag `name:"version" help:"Print the version."`
+	Version kong.VersionFlag `help:"Print the version."`
 }
 
 // run parses the arguments and runs one command. It returns the exit code: 0, 1 when the command was refused or
 // failed, 80 for a wrong command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
-	env := &env{streams: streams{stdout, stderr}, now: time.Now}
+	env := &environment{stdout: stdout, stderr: stderr, now: time.Now}
 	parser, err := kong.New(&program{},
 		kong.Name("novelgate"),
 		kong.Description("Imports novels and reader comments from partner platforms into a host platform."),
-		kong.Vars{"data_dir": pgserver.DefaultDataDir(), "version": thisBuild().String()},
+		kong.Vars{
+			"data_dir": pgserver.DefaultDataDir(),
+			"version":  fmt.Sprintf("novelgate %s (commit %s, %s)", version, thisCommit(), runtime.Version()),
+		},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { exit = code }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, Tree: true}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(env),
 	)
 	if err != nil {
@@ -82,7 +83,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return printUsageError(stderr, err)
 	}
 	env.noun, env.verb = parsed.Selected().Parent.Name, parsed.Selected().Name
-	err = parsed.Run()
+	err = commandOf(parsed.Selected()).run(ctx, env)
 	for _, do := range slices.Backward(env.closers) {
 		do()
 	}
@@ -93,16 +94,28 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// env is what all commands run in.
-type env struct {
-	streams
-	now        clock
-	noun, verb string   // words of the command, such as author and block, for types that several commands share
-	closers    []func() // what run calls in reverse when the command has ended
+// command is the struct of a command, or that of its noun, which runs all its verbs. The method is not Run, because
+// kong takes a noun with that method for a command of its own.
+type command interface {
+	run(ctx context.Context, env *environment) error
 }
 
-// clock returns the time.
-type clock func() time.Time
+func commandOf(node *kong.Node) command {
+	if c, ok := node.Target.Addr().Interface().(command); ok {
+		return c
+	}
+	return node.Parent.Target.Addr().Interface().(command) //nolint:forcetypeassert // TestCommands
+}
+
+// environment is what all commands run in.
+type environment struct {
+	stdout, stderr io.Writer
+	now            func() time.Time
+	noun, verb     string        // words of the command, such as author and block, for types that several commands share
+	database       DatabaseFlags // of the command
+	json           bool          // print JSON, not text
+	closers        []func()      // what run calls in reverse when the command has ended
+}
 
 // printUsageError prints the error of a command line and the command that prints its help. It returns the exit code.
 func printUsageError(stderr io.Writer, err error) int {
@@ -145,35 +158,14 @@ var (
 	commit  = ""
 )
 
-type versionCommand struct{ OutputFlags }
-
-func (c *versionCommand) Run(env *env) error {
-	out := c.output(env)
-	b := thisBuild()
-	return out.print(b, func() { fmt.Fprintln(out.stdout, b) })
-}
-
-// build describes the source and the tools of this program.
-type build struct {
-	Version string `json:"version"`
-	Commit  string `json:"commit"`
-	Go      string `json:"go"`
-}
-
-// String returns the version as text.
-func (b build) String() string {
-	return fmt.Sprintf("novelgate %s (commit %s, %s)", b.Version, b.Commit, b.Go)
-}
-
-func thisBuild() build {
-	b := build{Version: version, Commit: commit, Go: runtime.Version()}
-	if info, ok := debug.ReadBuildInfo(); ok {
+// thisCommit returns the commit of the source of this program.
+func thisCommit() string {
+	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
 		for _, setting := range info.Settings {
 			if setting.Key == "vcs.revision" {
-				b.Commit = cmp.Or(b.Commit, setting.Value)
+				return setting.Value
 			}
 		}
 	}
-	b.Commit = cmp.Or(b.Commit, "unknown")
-	return b
+	return cmp.Or(commit, "unknown")
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/alecthomas/kong"
 )
 
 // runHere runs the program in this process, without a database.
@@ -13,6 +15,20 @@ func runHere(args ...string) (stdout, stderr string, code int) {
 	var out, err strings.Builder
 	code = run(context.Background(), args, &out, &err)
 	return out.String(), err.String(), code
+}
+
+// TestCommands: every command, or its noun, can run.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	parser, err := kong.New(&program{}, kong.Vars{"data_dir": "", "version": ""})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, leaf := range parser.Model.Leaves(false) {
+		if commandOf(leaf) == nil {
+			t.Errorf("%s cannot run", leaf.FullPath())
+		}
+	}
 }
 
 // noText matches a flag without text in --help.
@@ -51,6 +67,7 @@ func TestWrongUsage(t *testing.T) {
 	for _, test := range []struct{ command, want string }{
 		{"", "expected one of"},
 		{"serve nonsense", "nonsense"},
+		{"novel", "expected one of"},
 		{"integration list --json --no-such-flag", "--no-such-flag"},
 
 		{"novel list --limit=-1", "--limit: must not be negative; 0 shows all"},

@@ -15,44 +15,47 @@ import (
 )
 
 type novelCommand struct {
-	Publish novelPublish `cmd:"" help:"Make a title canonical: take over a partner's novel, or create an unknown one."`
-	Edit    novelEdit    `cmd:"" help:"Change fields of a canonical novel."`
-	Approve novelDecide  `cmd:"" help:"Approve a pending or rejected novel, or a title rejected before its first import."`
-	Reject  novelDecide  `cmd:"" help:"Reject a novel, or a title before its first import; it cannot be imported then."`
-	Show    novelShow    `cmd:"" help:"Show a novel with all its fields."`
-	List    novelList    `cmd:"" help:"List novels."`
-}
-
-var novelColumns = columns[staff.Novel]{
-	[]any{"NOVEL", "STATE", "OWNER", "TITLE"},
-	func(n staff.Novel) []any { return []any{n.NovelID, n.State, n.Owner, n.Title} },
-}
-
-func printNovel(out *output, n staff.Novel, err error) error {
-	if err != nil {
-		return err
-	}
-	return out.print(n, func() {
-		out.table([][]any{
-			{"title", n.Title},
-			{"novel", n.NovelID},
-			{"state", n.State},
-			{"owner", n.Owner},
-			{"slug", n.Slug},
-			{"author", n.Author},
-			{"language", n.Language},
-			{"status", n.ReadingStatus},
-			{"genres", strings.Join(n.Genres, ", ")},
-			{"cover", n.CoverURL},
-			{"synopsis", fmt.Sprintf("%.200s", n.Synopsis)},
-		})
-	})
+	Publish struct {
+		TitleArg
+		FieldFlags
+		OptionalReason
+	} `cmd:"" help:"Make a title canonical: take over a partner's novel, or create an unknown one."`
+	Edit    novelEdit     `cmd:"" help:"Change fields of a canonical novel."`
+	Approve novelDecision `cmd:"" help:"Approve a pending or rejected novel, or a title rejected before its first import."`
+	Reject  novelDecision `cmd:"" help:"Reject a novel, or a title before its first import; it cannot be imported then."`
+	Show    TitleArg      `cmd:"" help:"Show a novel with all its fields."`
+	List    struct {
+		CommonFlags
+		RowsFlag
+		State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (no novel: a title that was rejected before its first import, and approved since)."`
+	} `cmd:"" help:"List novels."`
 }
 
 // TitleArg names a novel.
 type TitleArg struct {
 	CommonFlags
 	Title string `arg:"" help:"Title; case and extra white space are ignored."`
+}
+
+type novelDecision struct {
+	TitleArg
+	RequiredReason
+}
+
+type novelEdit struct {
+	TitleArg
+	FieldFlags
+	OptionalReason
+}
+
+// Validate refuses a command without changes; kong calls it.
+func (c *novelEdit) Validate() error {
+	if f := c.FieldFlags; f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres &&
+		f.Language == nil && f.ReadingStatus == nil {
+		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or " +
+			"--reading-status")
+	}
+	return nil
 }
 
 // FieldFlags are the fields of a novel that staff may set. As JSON they are the body of an edit request.
@@ -89,102 +92,58 @@ func (f FieldFlags) fields() (novel.Fields, error) {
 	}, err
 }
 
-type novelPublish struct {
-	TitleArg
-	FieldFlags
-	OptionalReason
+var novelColumns = columns[staff.Novel]{
+	[]any{"NOVEL", "STATE", "OWNER", "TITLE"},
+	func(n staff.Novel) []any { return []any{n.NovelID, n.State, n.Owner, n.Title} },
 }
 
-func (c *novelPublish) Run(ctx context.Context, env *env) error {
-	fields, err := c.fields()
-	if err != nil {
-		return err
-	}
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	n, err := s.PublishNovel(ctx, c.Title, fields, c.Reason)
-	return printNovel(out, n, err)
+func (c *novelCommand) run(ctx context.Context, env *environment) error {
+	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+		switch env.verb {
+		case "publish":
+			fields, err := c.Publish.fields()
+			if err != nil {
+				return result{}, err
+			}
+			return shownNovel(s.PublishNovel(ctx, c.Publish.Title, fields, c.Publish.Reason))
+		case "edit":
+			fields, err := c.Edit.fields()
+			if err != nil {
+				return result{}, err
+			}
+			found, err := s.Novel(ctx, c.Edit.Title)
+			if err != nil {
+				return result{}, err
+			}
+			return shownNovel(s.EditNovel(ctx, found.NovelID, fields, c.Edit.Reason))
+		case "approve":
+			return shownNovel(s.ApproveNovel(ctx, c.Approve.Title, c.Approve.Reason))
+		case "reject":
+			return shownNovel(s.RejectNovel(ctx, c.Reject.Title, c.Reject.Reason))
+		case "show":
+			return shownNovel(s.Novel(ctx, c.Show.Title))
+		default: // list
+			list, err := s.ListNovels(ctx,
+				staff.NovelFilter{State: novel.State(textOf(c.List.State)), Limit: c.List.Limit.readLimit()})
+			return novelColumns.list(within(env, c.List.Limit, list), err)
+		}
+	})
 }
 
-type novelEdit struct {
-	TitleArg
-	FieldFlags
-	OptionalReason
-}
-
-// Validate refuses a command without changes; kong calls it.
-func (c *novelEdit) Validate() error {
-	if f := c.FieldFlags; f.Author == nil && f.Synopsis == nil && f.CoverURL == nil && len(f.Genre) == 0 && !f.NoGenres &&
-		f.Language == nil && f.ReadingStatus == nil {
-		return errors.New("nothing to change: give --author, --synopsis, --cover-url, --genre, --no-genres, --language or " +
-			"--reading-status")
-	}
-	return nil
-}
-
-func (c *novelEdit) Run(ctx context.Context, env *env) error {
-	fields, err := c.fields()
-	if err != nil {
-		return err
-	}
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	found, err := s.Novel(ctx, c.Title)
-	if err != nil {
-		return err
-	}
-	n, err := s.EditNovel(ctx, found.NovelID, fields, c.Reason)
-	return printNovel(out, n, err)
-}
-
-type novelDecide struct {
-	TitleArg
-	RequiredReason
-}
-
-func (c *novelDecide) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	decide := s.ApproveNovel
-	if env.verb == "reject" {
-		decide = s.RejectNovel
-	}
-	n, err := decide(ctx, c.Title, c.Reason)
-	return printNovel(out, n, err)
-}
-
-type novelShow struct{ TitleArg }
-
-func (c *novelShow) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	n, err := s.Novel(ctx, c.Title)
-	return printNovel(out, n, err)
-}
-
-type novelList struct {
-	CommonFlags
-	RowsFlag
-	State *string `enum:"pending,approved,published,rejected,free" placeholder:"STATE" help:"pending, approved, published, rejected or free (no novel: a title that was rejected before its first import, and approved since)."`
-}
-
-func (c *novelList) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	filter := staff.NovelFilter{Limit: c.Limit.readLimit()}
-	if c.State != nil {
-		filter.State = novel.State(*c.State)
-	}
-	list, err := s.ListNovels(ctx, filter)
-	return novelColumns.printList(out, shown(out.streams, list, c.Limit), err)
+func shownNovel(n staff.Novel, err error) (result, error) {
+	return result{n, func(env *environment) {
+		env.table(
+			[]any{"title", n.Title},
+			[]any{"novel", n.NovelID},
+			[]any{"state", n.State},
+			[]any{"owner", n.Owner},
+			[]any{"slug", n.Slug},
+			[]any{"author", n.Author},
+			[]any{"language", n.Language},
+			[]any{"status", n.ReadingStatus},
+			[]any{"genres", strings.Join(n.Genres, ", ")},
+			[]any{"cover", n.CoverURL},
+			[]any{"synopsis", fmt.Sprintf("%.200s", n.Synopsis)},
+		)
+	}}, err
 }

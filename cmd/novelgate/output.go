@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -13,40 +12,44 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
 )
 
-// streams are standard output and standard error.
-type streams struct{ stdout, stderr io.Writer }
-
 // logger logs to standard error, from a level on.
-func (s streams) logger(level slog.Level) *slog.Logger {
-	return slog.New(slog.NewTextHandler(s.stderr, &slog.HandlerOptions{Level: level}))
+func (e *environment) logger(level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
 }
 
-// output prints the result of a command as text or, with --json, as JSON.
-type output struct {
-	streams
-	json bool
+// result is what a command prints: a value as JSON, or text.
+type result struct {
+	value any
+	text  func(*environment)
 }
 
-// print writes value as JSON, or calls text.
-func (o *output) print(value any, text func()) error {
-	if !o.json {
-		text()
+// said returns a result with a sentence as its text.
+func said(value any, err error, format string, values ...any) (result, error) {
+	return result{value, func(env *environment) { fmt.Fprintf(env.stdout, format+"\n", values...) }}, err
+}
+
+// show prints the result of a command, or returns the error of the command.
+func (e *environment) show(r result, err error) error {
+	switch {
+	case err != nil:
+		return err
+	case !e.json:
+		r.text(e)
 		return nil
 	}
-	if err := json.MarshalWrite(o.stdout, value, jsontext.WithIndent("  ")); err != nil {
+	if err := json.MarshalWrite(e.stdout, r.value, jsontext.WithIndent("  ")); err != nil {
 		return fmt.Errorf("print JSON: %w", err)
 	}
-	fmt.Fprintln(o.stdout)
+	fmt.Fprintln(e.stdout)
 	return nil
 }
 
-// table writes rows in aligned columns. The first row is the heading.
-func (s streams) table(rows [][]any) {
-	w := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
+// table writes rows in aligned columns.
+func (e *environment) table(rows ...[]any) {
+	w := tabwriter.NewWriter(e.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {
 			if i > 0 {
@@ -65,29 +68,20 @@ type columns[T any] struct {
 	row     func(T) []any
 }
 
-// print prints an item, or returns err.
-func (c columns[T]) print(out *output, item T, err error) error {
-	return c.printAs(out, item, []T{item}, err)
+func (c columns[T]) one(item T, err error) (result, error) {
+	return result{item, func(e *environment) { c.print(e, item) }}, err
 }
 
-// printList prints a list of items, or returns err.
-func (c columns[T]) printList(out *output, list []T, err error) error {
-	return c.printAs(out, list, list, err)
+func (c columns[T]) list(list []T, err error) (result, error) {
+	return result{list, func(e *environment) { c.print(e, list...) }}, err
 }
 
-func (c columns[T]) printAs(out *output, value any, list []T, err error) error {
-	if err != nil {
-		return err
-	}
-	return out.print(value, func() { c.table(out.streams, list...) })
-}
-
-func (c columns[T]) table(s streams, list ...T) {
+func (c columns[T]) print(e *environment, list ...T) {
 	rows := [][]any{c.heading}
 	for _, item := range list {
 		rows = append(rows, c.row(item))
 	}
-	s.table(rows)
+	e.table(rows...)
 }
 
 // formatTime returns a time as text, "-" for none.
@@ -127,74 +121,27 @@ func isTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// progress returns a function that shows progress; nil if standard error is not a terminal.
-func (s streams) progress(what, unit string) func(done, total int64) {
-	if !isTerminal(s.stderr) {
-		return nil
-	}
-	p := &progressDisplay{streams: s, now: time.Now, unit: unit}
-	return func(done, total int64) { p.show(what, done, total) }
-}
+// progressInterval is the time between lines of progress. Work that takes less prints none.
+const progressInterval = 10 * time.Second
 
-// lineInterval is the minimum time between lines of progress without a terminal.
-const lineInterval = 10 * time.Second
-
-// progressDisplay shows the progress of long work in phases: on a terminal a bar for each phase, otherwise a line every
-// lineInterval.
-type progressDisplay struct {
-	streams
-	now  clock
-	unit string // of the counts
-
-	phase   string
-	begun   time.Time                // when counting began
-	first   int64                    // count at that time; above 0 when an earlier attempt is continued
-	done    int64                    // count now
-	printed time.Time                // when the latest line was printed; zero before the first line of a phase
-	bar     *progressbar.ProgressBar // of the phase; nil without a terminal
-}
-
-func (p *progressDisplay) show(phase string, done, total int64) {
-	now := p.now()
-	if p.phase == "" || done < p.done { // counting begins; a phase may continue the count of the previous one
-		p.first, p.begun = done, now
-	}
-	p.done = done
-	if phase != p.phase {
-		p.end()
-		p.phase, p.printed = phase, time.Time{}
-		if isTerminal(p.stderr) {
-			p.bar = progressbar.NewOptions64(total, progressbar.OptionSetWriter(p.stderr),
-				progressbar.OptionSetDescription(phase), progressbar.OptionShowCount(), progressbar.OptionShowIts(),
-				progressbar.OptionSetItsString(p.unit), progressbar.OptionThrottle(100*time.Millisecond),
-				progressbar.OptionSetPredictTime(true), progressbar.OptionClearOnFinish())
+// progress returns a function that prints the progress of long work on standard error, with its rate and the time left.
+func (e *environment) progress(what, unit string) func(done, total int64) {
+	var begun, printed time.Time
+	var first int64 // above 0 when an earlier attempt is continued
+	return func(done, total int64) {
+		now := e.now()
+		if begun.IsZero() {
+			first, begun, printed = done, now, now
 		}
-	}
-	switch {
-	case p.bar != nil:
-		if total > p.bar.GetMax64() {
-			p.bar.ChangeMax64(total)
+		if now.Sub(printed) < progressInterval {
+			return
 		}
-		_ = p.bar.Set64(done) // a bar that fails does not stop the work
-	case now.Sub(p.printed) >= lineInterval:
-		p.printed = now
-		fmt.Fprintln(p.stderr, p.line(now, total))
-	}
-}
-
-// line returns the count, and the rate and the time left if they are known.
-func (p *progressDisplay) line(now time.Time, total int64) string {
-	line := fmt.Sprintf("%s: %d of %d %s", p.phase, p.done, total, p.unit)
-	if rate := float64(p.done-p.first) / now.Sub(p.begun).Seconds(); p.done > p.first && rate > 0 {
-		left := time.Duration(float64(total-p.done) / rate * float64(time.Second))
-		line += fmt.Sprintf(", %.0f %s/s, %v left", rate, p.unit, left.Round(time.Second))
-	}
-	return line
-}
-
-// end clears the bar.
-func (p *progressDisplay) end() {
-	if p.bar != nil {
-		_ = p.bar.Clear() // a bar that fails does not stop the work
+		printed = now
+		line := fmt.Sprintf("%s: %d of %d %s", what, done, total, unit)
+		if rate := float64(done-first) / now.Sub(begun).Seconds(); rate > 0 {
+			left := time.Duration(float64(total-done) / rate * float64(time.Second))
+			line += fmt.Sprintf(", %.0f %s/s, %v left", rate, unit, left.Round(time.Second))
+		}
+		fmt.Fprintln(e.stderr, line)
 	}
 }

@@ -11,9 +11,9 @@ import (
 )
 
 type postCommand struct {
-	Hide    postDecide `cmd:"" help:"Hide a post from readers. The partner can read the reason."`
-	Restore postDecide `cmd:"" help:"Make a hidden post visible again, also one hidden with all posts of its author."`
-	Show    postShow   `cmd:"" help:"Show a post, hidden or not, with its author and history."`
+	Hide    postDecision `cmd:"" help:"Hide a post from readers. The partner can read the reason."`
+	Restore postDecision `cmd:"" help:"Make a hidden post visible again, also one hidden with all posts of its author."`
+	Show    PostArg      `cmd:"" help:"Show a post, hidden or not, with its author and history."`
 }
 
 // PostArg names a post.
@@ -22,39 +22,29 @@ type PostArg struct {
 	PostID uuid.UUID `arg:"" help:"Id of the post, the postId in responses to partners."`
 }
 
-type postDecide struct {
+type postDecision struct {
 	PostArg
 	RequiredReason
 }
 
-func (c *postDecide) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	decide := s.HidePost
-	if env.verb == "restore" {
-		decide = s.RestorePost
-	}
-	p, err := decide(ctx, c.PostID, c.Reason)
-	return printPost(out, p, err)
+func (c *postCommand) run(ctx context.Context, env *environment) error {
+	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+		switch env.verb {
+		case "hide":
+			return shownPost(s.HidePost(ctx, c.Hide.PostID, c.Hide.Reason))
+		case "restore":
+			return shownPost(s.RestorePost(ctx, c.Restore.PostID, c.Restore.Reason))
+		default: // show
+			return shownPost(s.Post(ctx, c.Show.PostID))
+		}
+	})
 }
 
-type postShow struct{ PostArg }
-
-func (c *postShow) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	p, err := s.Post(ctx, c.PostID)
-	return printPost(out, p, err)
+func shownPost(p staff.Post, err error) (result, error) {
+	return result{p, func(env *environment) { printPost(env, p) }}, err
 }
 
-func printPost(out *output, p staff.Post, err error) error {
-	if err != nil {
-		return err
-	}
+func printPost(env *environment, p staff.Post) {
 	rows := [][]any{{"post", p.PostID}, {"state", p.State}}
 	if p.HiddenBy != nil {
 		how := "by itself"
@@ -72,13 +62,11 @@ func printPost(out *output, p staff.Post, err error) error {
 	} else {
 		rows = append(rows, []any{"author", "erased"})
 	}
-	return out.print(p, func() {
-		out.table(rows)
-		printHistory(out, p.History)
-	})
+	env.table(rows...)
+	printHistory(env, p.History)
 }
 
-func printHistory(out *output, history []staff.HistoryEntry) {
+func printHistory(env *environment, history []staff.HistoryEntry) {
 	if len(history) == 0 {
 		return
 	}
@@ -86,6 +74,6 @@ func printHistory(out *output, history []staff.HistoryEntry) {
 	for _, entry := range history {
 		rows = append(rows, []any{entry.Version, formatTime(&entry.RecordedAt), entry.Type, entry.Actor})
 	}
-	fmt.Fprintln(out.stdout)
-	out.table(rows)
+	fmt.Fprintln(env.stdout)
+	env.table(rows...)
 }

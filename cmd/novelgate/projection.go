@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,22 +15,35 @@ import (
 )
 
 type projectionCommand struct {
-	List    projectionList    `cmd:"" help:"Show the state and the lag of each asynchronous projection."`
+	List    CommonFlags       `cmd:"" help:"Show the state and the lag of each asynchronous projection."`
 	Rebuild projectionRebuild `cmd:"" help:"Rebuild the tables of a projection, or continue an interrupted rebuild."`
-	Discard projectionDiscard `cmd:"" help:"Discard an interrupted rebuild. The live tables do not change."`
-	Retry   projectionRetry   `cmd:"" help:"Make a failed projection try again."`
-	Skip    projectionSkip    `cmd:"" help:"Make a failed projection skip the event that it cannot apply."`
+	Discard RebuildArg        `cmd:"" help:"Discard an interrupted rebuild. The live tables do not change."`
+	Retry   ProjectionArg     `cmd:"" help:"Make a failed projection try again."`
+	Skip    struct {
+		ProjectionArg
+		RequiredReason
+	} `cmd:"" help:"Make a failed projection skip the event that it cannot apply."`
 }
 
-type projectionList struct{ CommonFlags }
+// ProjectionArg names an asynchronous projection.
+type ProjectionArg struct {
+	CommonFlags
+	Name string `arg:"" help:"Name of the projection, as projection list shows it."`
+}
 
-func (c *projectionList) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
-	if err != nil {
-		return err
-	}
-	list, err := projections.List(ctx, pool)
-	return projectionColumns.printList(c.output(env), list, err)
+// RebuildArg names a projection, asynchronous or inline.
+type RebuildArg struct {
+	CommonFlags
+	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
+}
+
+type projectionRebuild struct {
+	RebuildArg
+	Urgent bool `help:"Keep full speed while others append; requests may take longer."`
+}
+
+func (*projectionRebuild) Help() string {
+	return "The live tables stay in use until the rebuilt ones replace them."
 }
 
 var projectionColumns = columns[projections.Status]{
@@ -57,116 +71,60 @@ var projectionColumns = columns[projections.Status]{
 	},
 }
 
-// RebuildArg names a projection, asynchronous or inline.
-type RebuildArg struct {
-	CommonFlags
-	Name string `arg:"" help:"Name in projection list, or titles, threads, integrations, persons, author_decisions."`
-}
-
-// open finds the projection and opens the database.
-func (a RebuildArg) open(ctx context.Context, env *env) (p projections.Projection, pool *pgxpool.Pool, err error) {
-	if p, err = projections.Find(a.Name); err == nil {
-		pool, err = a.pool(ctx, env)
+func (c *projectionCommand) run(ctx context.Context, env *environment) error {
+	projection, err := projections.Projection(nil), error(nil)
+	if name := cmp.Or(c.Rebuild.Name, c.Discard.Name); name != "" {
+		projection, err = projections.Find(name)
 	}
-	return p, pool, err
-}
-
-type projectionRebuild struct {
-	RebuildArg
-	Urgent bool `help:"Keep full speed while others append; requests may take longer."`
-}
-
-func (*projectionRebuild) Help() string {
-	return "The live tables stay in use until the rebuilt ones replace them."
-}
-
-func (c *projectionRebuild) Run(ctx context.Context, env *env) error {
-	tuneGC()
-	out, now := c.output(env), env.now
-	projection, pool, err := c.open(ctx, env)
 	if err != nil {
 		return err
 	}
-	progress, begun := &progressDisplay{streams: out.streams, now: now, unit: "events"}, now()
+	pool, err := env.pool(ctx)
+	if err != nil {
+		return err
+	}
+	switch env.verb {
+	case "list":
+		return env.show(projectionColumns.list(projections.List(ctx, pool)))
+	case "rebuild":
+		return env.show(c.Rebuild.rebuild(ctx, env, pool, projection))
+	case "discard":
+		discarded, err := rebuild.Discard(ctx, pool, projection)
+		return env.show(said(discarded, err,
+			"The unfinished rebuild of %s, after %d events, is discarded. The live tables have not changed.",
+			c.Discard.Name, discarded.EventsDone))
+	case "retry":
+		err := projections.Retry(ctx, pool, c.Retry.Name)
+		return env.show(said(map[string]string{"name": c.Retry.Name}, err, "%s tries again", c.Retry.Name))
+	default: // skip
+		skipped, err := projections.Skip(ctx, pool, c.Skip.Name, actor(), c.Skip.Reason)
+		return env.show(said(skipped, err, "%s goes on without event %d (%s, id %s of %s)", c.Skip.Name, skipped.LogIndex,
+			skipped.EventType, printable(skipped.EventID), printable(skipped.EventSource)))
+	}
+}
+
+func (c *projectionRebuild) rebuild(
+	ctx context.Context, env *environment, pool *pgxpool.Pool, projection projections.Projection,
+) (result, error) {
+	tuneGC()
+	begun, isOnRecord, progress := env.now(), false, env.progress("rebuild", "events")
 	config := rebuild.Config{
-		Pool: pool, Projection: projection, Logger: out.logger(slog.LevelInfo),
-		Progress: func(at rebuild.Progress) { progress.show("rebuild", int64(at.Done), int64(at.Total)) },
+		Pool: pool, Projection: projection, Logger: env.logger(slog.LevelInfo),
+		Progress: func(at rebuild.Progress) {
+			isOnRecord = true // from then on
+			progress(int64(at.Done), int64(at.Total))
+		},
 	}
 	if !c.Urgent {
-		config.Now = now
+		config.Now = env.now
 	}
-	result, err := rebuild.Run(ctx, config)
-	progress.end()
-	if err != nil {
-		// Progress is shown from the moment at which a rebuild is on record.
-		if progress.phase != "" && !errors.Is(err, rebuild.ErrStructure) && !errors.Is(err, rebuild.ErrTakenOver) {
-			fmt.Fprintln(out.stderr,
-				"The live tables have not changed. The same command continues this rebuild; `novelgate projection discard` "+
-					"discards it.")
-		}
-		return err
+	rebuilt, err := rebuild.Run(ctx, config)
+	if err != nil && isOnRecord && !errors.Is(err, rebuild.ErrStructure) && !errors.Is(err, rebuild.ErrTakenOver) {
+		fmt.Fprintln(env.stderr,
+			"The live tables have not changed. The same command continues this rebuild; `novelgate projection discard` "+
+				"discards it.")
 	}
-	return out.print(result, func() {
-		took := now().Sub(begun)
-		fmt.Fprintf(out.stdout, "%s was rebuilt from %d events in %v, %.0f events/s\n", c.Name, result.Events,
-			took.Round(time.Millisecond), float64(result.Events)/max(took.Seconds(), 0.001))
-	})
-}
-
-type projectionDiscard struct{ RebuildArg }
-
-func (c *projectionDiscard) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
-	projection, pool, err := c.open(ctx, env)
-	if err != nil {
-		return err
-	}
-	discarded, err := rebuild.Discard(ctx, pool, projection)
-	if err != nil {
-		return err
-	}
-	return out.print(discarded, func() {
-		fmt.Fprintf(out.stdout,
-			"The unfinished rebuild of %s, after %d events, is discarded. The live tables have not changed.\n",
-			c.Name, discarded.EventsDone)
-	})
-}
-
-type projectionRetry struct {
-	DatabaseFlags
-	Name string `arg:"" help:"Name of the projection, as projection list shows it."`
-}
-
-func (c *projectionRetry) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
-	if err != nil {
-		return err
-	}
-	if err := projections.Retry(ctx, pool, c.Name); err != nil {
-		return err
-	}
-	fmt.Fprintln(env.stdout, c.Name, "tries again")
-	return nil
-}
-
-type projectionSkip struct {
-	CommonFlags
-	Name string `arg:"" help:"Name of the projection, as projection list shows it."`
-	RequiredReason
-}
-
-func (c *projectionSkip) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
-	pool, err := c.pool(ctx, env)
-	if err != nil {
-		return err
-	}
-	skipped, err := projections.Skip(ctx, pool, c.Name, actor(), c.Reason)
-	if err != nil {
-		return err
-	}
-	return out.print(skipped, func() {
-		fmt.Fprintf(out.stdout, "%s goes on without event %d (%s, id %s of %s)\n", c.Name, skipped.LogIndex,
-			skipped.EventType, printable(skipped.EventID), printable(skipped.EventSource))
-	})
+	took := env.now().Sub(begun)
+	return said(rebuilt, err, "%s was rebuilt from %d events in %v, %.0f events/s", c.Name, rebuilt.Events,
+		took.Round(time.Millisecond), float64(rebuilt.Events)/max(took.Seconds(), 0.001))
 }

@@ -89,8 +89,8 @@ type relayRun struct {
 	LogLevel  logLevel `env:"NOVELGATE_LOG_LEVEL" default:"info" placeholder:"LEVEL" help:"debug, info, warn or error (default: ${default})."`
 }
 
-func (c *relayRun) Run(ctx context.Context, env *env) error {
-	pool, err := c.pool(ctx, env)
+func (c *relayRun) run(ctx context.Context, env *environment) error {
+	pool, err := env.pool(ctx)
 	if err != nil {
 		return err
 	}
@@ -109,32 +109,28 @@ type relayStatus struct {
 	relayArgs `embed:""`
 }
 
-func (c *relayStatus) Run(ctx context.Context, env *env) error {
-	out := c.output(env)
-	pool, err := c.pool(ctx, env)
+func (c *relayStatus) run(ctx context.Context, env *environment) error {
+	pool, err := env.pool(ctx)
 	if err != nil {
 		return err
 	}
-	conn, err := c.connect(ctx, out.logger(slog.LevelError), true)
+	conn, err := c.connect(ctx, env.logger(slog.LevelError), true)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
 	s, err := relay.ReadStatus(ctx, conn, pool)
-	if err != nil {
-		return err
-	}
-	return out.print(s, func() {
-		out.table([][]any{
-			{"RELAY", ""},
-			{"origin", s.Origin},
-			{"stream", s.Stream},
-			{"personal stream", s.PersonalStream},
-			{"replicas", s.Replicas},
-			{"relayed events", s.Relayed},
-			{"lag events", s.Events},
-			{"lag seconds", fmt.Sprintf("%.3f", s.Seconds)},
-			{"erased messages", s.Erased},
-		})
-	})
+	return env.show(result{s, func(env *environment) {
+		env.table(
+			[]any{"RELAY", ""},
+			[]any{"origin", s.Origin},
+			[]any{"stream", s.Stream},
+			[]any{"personal stream", s.PersonalStream},
+			[]any{"replicas", s.Replicas},
+			[]any{"relayed events", s.Relayed},
+			[]any{"lag events", s.Events},
+			[]any{"lag seconds", fmt.Sprintf("%.3f", s.Seconds)},
+			[]any{"erased messages", s.Erased},
+		)
+	}}, err)
 }

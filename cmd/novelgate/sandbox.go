@@ -1,12 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"strings"
 
 	"novelgate/internal/database"
 )
@@ -17,7 +13,7 @@ type sandboxCommand struct {
 
 type sandboxWipe struct {
 	DatabaseFlags
-	Yes bool `help:"Do not ask."`
+	Yes bool `help:"Required, because nothing brings back what is wiped."`
 }
 
 func (*sandboxWipe) Help() string {
@@ -25,12 +21,12 @@ func (*sandboxWipe) Help() string {
 		"database that began with serve --sandbox can be wiped."
 }
 
-// Run empties the database. It starts the embedded database if necessary.
-func (c *sandboxWipe) Run(ctx context.Context, env *env) error {
-	if err := c.start(ctx, env); err != nil {
+// run empties the database. It starts the embedded database if necessary.
+func (c *sandboxWipe) run(ctx context.Context, env *environment) error {
+	if _, err := env.startDatabase(ctx); err != nil {
 		return err
 	}
-	pool, err := c.pool(ctx, env)
+	pool, err := env.pool(ctx)
 	if err != nil {
 		return err
 	}
@@ -40,15 +36,9 @@ func (c *sandboxWipe) Run(ctx context.Context, env *env) error {
 		return err
 	case !sandbox:
 		return database.ErrWipeReal
-	case !c.Yes && !isTerminal(os.Stdin):
-		return errors.New("nobody is asked here: give --yes to wipe the sandbox")
 	case !c.Yes:
-		fmt.Fprintf(env.stderr, "Remove all novels and comments in the database %s? [y/N] ",
+		return fmt.Errorf("give --yes to remove all novels and comments in the database %s",
 			pool.Config().ConnConfig.Database)
-		answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is a no
-		if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
-			return errors.New("nothing was removed")
-		}
 	}
 	if err := database.WipeSandbox(ctx, pool); err != nil {
 		return err

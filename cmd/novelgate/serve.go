@@ -54,7 +54,6 @@ type serveCommand struct {
 
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
 	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal or sign the ledger."`
-	PauseLedger           bool `env:"NOVELGATE_PAUSE_LEDGER" help:"Do not seal or sign the ledger in this process."`
 
 	Ledger   LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay    RelayFlags  `embed:""`
@@ -93,7 +92,7 @@ func (c *serveCommand) Validate() error {
 // shared is what the parts of a service have in common.
 type shared struct {
 	logger    *slog.Logger
-	now       clock
+	now       func() time.Time
 	pools     *database.Pools
 	wake      *eventlog.Wake
 	metrics   *prometheus.Registry
@@ -102,8 +101,8 @@ type shared struct {
 	draining  atomic.Bool // requests are completed, and no new ones are accepted
 }
 
-// Run serves until a signal, or until a part fails. On a standby it serves readers only.
-func (c *serveCommand) Run(ctx context.Context, env *env) error {
+// run serves until a signal, or until a part fails. On a standby it serves readers only.
+func (c *serveCommand) run(ctx context.Context, env *environment) error {
 	tuneGC()
 	logger := env.logger(slog.Level(c.LogLevel))
 	db := &databaseServer{
@@ -208,16 +207,14 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 				rebuild.Upgrade(ctx, upgrade)
 			}
 		})})
-		if !c.PauseLedger {
-			signing, err := c.Ledger.parts(ctx, ledger.SealerConfig{
-				Pool: pool, Tail: tail, Wake: s.wake, Metrics: registered(s.metrics, ledger.NewMetrics()), Clock: s.now,
-				Logger: s.logger,
-			}, c.DataDir, prefix)
-			if err != nil {
-				return nil, nil, fmt.Errorf("start the ledger: %w", err)
-			}
-			parts = append(parts, signing...)
+		signing, err := c.Ledger.parts(ctx, ledger.SealerConfig{
+			Pool: pool, Tail: tail, Wake: s.wake, Metrics: registered(s.metrics, ledger.NewMetrics()), Clock: s.now,
+			Logger: s.logger,
+		}, c.DataDir, prefix)
+		if err != nil {
+			return nil, nil, fmt.Errorf("start the ledger: %w", err)
 		}
+		parts = append(parts, signing...)
 	}
 	if c.Relay.URL != "" {
 		metrics := registered(s.metrics, relay.NewMetrics())

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -90,7 +91,12 @@ func (s *shared) requests(listener net.Listener, routes http.Handler, sandbox bo
 			// let requests on open connections get responses that close the connection.
 			listener.Close() //nolint:errcheck // the server closes it again
 			time.Sleep(lastRequestsTime)
-			shutDown(ctx, server, s.logger)
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
+			defer cancel()
+			if err := server.Shutdown(ctx); err != nil {
+				s.logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
+				server.Close() //nolint:errcheck // drainTimeout has passed
+			}
 		})
 		if err := server.Serve(listener); !isClosed(err) {
 			return err
@@ -123,16 +129,6 @@ func (s *shared) operations(listener net.Listener, health *readapi.Health) part 
 	}}
 }
 
-// shutDown waits until the running requests of a server are answered, for at most drainTimeout.
-func shutDown(ctx context.Context, server *http.Server, logger *slog.Logger) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
-	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
-		logger.WarnContext(ctx, "requests were cut off", slog.Any("error", err))
-		server.Close() //nolint:errcheck // drainTimeout has passed
-	}
-}
-
 // isClosed reports whether a server has stopped because it was told to.
 func isClosed(err error) bool {
 	return errors.Is(err, http.ErrServerClosed) || errors.Is(err, net.ErrClosed)
@@ -140,10 +136,9 @@ func isClosed(err error) bool {
 
 // newRegistry returns a registry with the metrics of the process. Parts register theirs.
 func newRegistry() *prometheus.Registry {
-	b := thisBuild()
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "novelgate_build_info", Help: "Version, commit and Go version of this process; always 1.",
-		ConstLabels: prometheus.Labels{"version": b.Version, "commit": b.Commit, "go": b.Go},
+		ConstLabels: prometheus.Labels{"version": version, "commit": thisCommit(), "go": runtime.Version()},
 	})
 	info.Set(1)
 	registry := prometheus.NewRegistry()
@@ -181,12 +176,9 @@ func publicURL(flag string, listening net.Addr) (*url.URL, error) {
 		}
 		return &url.URL{Scheme: "http", Host: address}, nil
 	}
-	u, err := url.Parse(strings.TrimRight(flag, "/"))
-	if err != nil {
-		return nil, fmt.Errorf("--public-url: %w", err)
+	u, err := parseHTTP("--public-url", strings.TrimRight(flag, "/"))
+	if err == nil && (u.RawQuery != "" || u.Fragment != "") {
+		err = fmt.Errorf("--public-url: %q has a query or a fragment", u.Redacted())
 	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" {
-		return nil, fmt.Errorf("--public-url: %q is not an http or https address without query and fragment", u.Redacted())
-	}
-	return u, nil
+	return u, err
 }

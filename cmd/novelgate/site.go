@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"os"
 	"regexp"
 
@@ -30,9 +29,8 @@ func (f *siteFlags) validate() error {
 		return errors.New("--site-accent must be a colour such as #1a4fc4")
 	}
 	for flag, address := range map[string]string{"--site-imprint": f.Imprint, "--site-terms": f.Terms} {
-		u, err := url.Parse(address)
-		if address != "" && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "") {
-			return fmt.Errorf("%s must be an http or https address", flag)
+		if _, err := parseHTTP(flag, address); address != "" && err != nil {
+			return err
 		}
 	}
 	return f.readLogo()

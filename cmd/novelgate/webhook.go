@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
+	"novelgate/commands/staff"
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -45,9 +46,21 @@ func (f webhookFeed) Read(
 }
 
 type webhookCommand struct {
-	List    webhookList    `cmd:"" help:"List webhooks, with what waits for them."`
-	Disable webhookDisable `cmd:"" help:"Switch a webhook off. Its partner can read the reason, but not switch it on."`
-	Enable  webhookEnable  `cmd:"" help:"Switch a webhook on again. What it has missed is sent."`
+	List struct {
+		CommonFlags
+		Integration string `placeholder:"NAME" help:"Id or name of an integration (default: all)."`
+	} `cmd:"" help:"List webhooks, with what waits for them."`
+	Disable struct {
+		WebhookArg
+		RequiredReason
+	} `cmd:"" help:"Switch a webhook off. Its partner can read the reason, but not switch it on."`
+	Enable WebhookArg `cmd:"" help:"Switch a webhook on again. What it has missed is sent."`
+}
+
+// WebhookArg names a webhook.
+type WebhookArg struct {
+	CommonFlags
+	WebhookID uuid.UUID `arg:"" help:"Id of the webhook."`
 }
 
 var webhookColumns = columns[webhooks.StaffWebhook]{
@@ -64,55 +77,20 @@ var webhookColumns = columns[webhooks.StaffWebhook]{
 	},
 }
 
-type webhookList struct {
-	CommonFlags
-	Integration string `placeholder:"NAME" help:"Id or name of an integration (default: all)."`
-}
-
-func (c *webhookList) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	integration := uuid.Nil // all
-	if c.Integration != "" {
-		found, err := s.Integration(ctx, c.Integration)
-		if err != nil {
-			return err
+func (c *webhookCommand) run(ctx context.Context, env *environment) error {
+	return env.answer(ctx, func(s *staff.Staff) (result, error) {
+		store := &webhooks.Store{Pool: s.Pool}
+		switch env.verb {
+		case "disable":
+			return webhookColumns.one(store.Switch(ctx, c.Disable.WebhookID, false, s.Actor, c.Disable.Reason))
+		case "enable":
+			return webhookColumns.one(store.Switch(ctx, c.Enable.WebhookID, true, s.Actor, ""))
+		default: // list
+			id, err := integrationOrAll(ctx, s, c.List.Integration)
+			if err != nil {
+				return result{}, err
+			}
+			return webhookColumns.list(store.List(ctx, id))
 		}
-		integration = found.ID
-	}
-	list, err := (&webhooks.Store{Pool: s.Pool}).List(ctx, integration)
-	return webhookColumns.printList(out, list, err)
-}
-
-// WebhookArg names a webhook.
-type WebhookArg struct {
-	CommonFlags
-	WebhookID uuid.UUID `arg:"" help:"Id of the webhook."`
-}
-
-type webhookDisable struct {
-	WebhookArg
-	RequiredReason
-}
-
-func (c *webhookDisable) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	w, err := (&webhooks.Store{Pool: s.Pool}).Switch(ctx, c.WebhookID, false, s.Actor, c.Reason)
-	return webhookColumns.print(out, w, err)
-}
-
-type webhookEnable struct{ WebhookArg }
-
-func (c *webhookEnable) Run(ctx context.Context, env *env) error {
-	s, out, err := c.staff(ctx, env)
-	if err != nil {
-		return err
-	}
-	w, err := (&webhooks.Store{Pool: s.Pool}).Switch(ctx, c.WebhookID, true, s.Actor, "")
-	return webhookColumns.print(out, w, err)
+	})
 }

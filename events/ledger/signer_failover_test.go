@@ -324,7 +324,7 @@ func TestOneDirectoryForTwoLogs(t *testing.T) {
 	origins := map[string]bool{}
 	for range 2 {
 		url := testdb.NewEmpty(t) // databases of testdb.New share the log id of their template
-		if _, err := migrations.Apply(t.Context(), url); err != nil {
+		if err := migrations.Up(t.Context(), url); err != nil {
 			t.Fatal(err)
 		}
 		pool := openPool(t, url)

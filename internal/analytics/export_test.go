@@ -12,7 +12,6 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -74,7 +73,7 @@ func TestExportEqualsSelect(t *testing.T) {
 func export(t testing.TB, pool *pgxpool.Pool, view string, format analytics.Format) []byte {
 	t.Helper()
 	var file bytes.Buffer
-	if _, err := (analytics.Export{View: view, Format: format}).Run(context.Background(), pool, &file); err != nil {
+	if _, err := analytics.Export(context.Background(), pool, view, format, &file); err != nil {
 		t.Fatalf("export %s: %v", view, err)
 	}
 	return file.Bytes()
@@ -210,17 +209,6 @@ func TestDecimals(t *testing.T) {
 	}
 }
 
-func TestParquetNamesItsMaker(t *testing.T) {
-	t.Parallel()
-	var file bytes.Buffer
-	e := analytics.Export{View: "novels", Format: analytics.Parquet, CreatedBy: "novelgate version 1.2.3 (build abc)"}
-	testdb.Must(e.Run(t.Context(), newPool(t), &file))(t)
-	opened := testdb.Must(parquet.OpenFile(bytes.NewReader(file.Bytes()), int64(file.Len())))(t)
-	if got := opened.Metadata().CreatedBy; got != e.CreatedBy {
-		t.Errorf("created by %q", got)
-	}
-}
-
 func rendered(t *testing.T, field parquet.Field, values []parquet.Value) string {
 	t.Helper()
 	value := values[0]
@@ -296,40 +284,10 @@ func TestRowGroups(t *testing.T) {
 
 func TestUnknownViewIsRefused(t *testing.T) {
 	t.Parallel()
-	_, err := analytics.Export{View: "events", Format: analytics.CSV}.Run(t.Context(), newPool(t), io.Discard)
+	_, err := analytics.Export(t.Context(), newPool(t), "events", analytics.CSV, io.Discard)
 	if !errors.Is(err, analytics.ErrUnknownView) || !strings.Contains(err.Error(), "daily_facts") ||
 		!strings.Contains(err.Error(), "posts") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestExportIsOneSnapshot: rows that are added after the count are not in the file.
-func TestExportIsOneSnapshot(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	execute(t, pool,
-		`CREATE TABLE growing (n integer); INSERT INTO growing SELECT generate_series(1, 20000); CREATE VIEW analytics.growing AS SELECT n FROM growing`)
-	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
-		var end atomic.Bool
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			for !end.Load() {
-				execute(t, pool, `INSERT INTO growing VALUES (0)`)
-			}
-		}()
-		var last, total int64
-		rows, err := analytics.Export{
-			View: "growing", Format: format, Progress: func(done, of int64) { last, total = done, of },
-		}.Run(t.Context(), pool, io.Discard)
-		end.Store(true)
-		<-ended
-		if err != nil {
-			t.Fatal(err)
-		}
-		if rows < 20000 || last != rows || total != rows {
-			t.Errorf("%s: wrote %d rows, reported %d of %d", format, rows, last, total)
-		}
 	}
 }
 
@@ -343,7 +301,7 @@ func TestMemoryDoesNotGrowWithTheRows(t *testing.T) {
 	for _, format := range []analytics.Format{analytics.CSV, analytics.Parquet} {
 		file := testdb.Must(os.Create(filepath.Join(t.TempDir(), "many")))(t)
 		peak := watchHeap()
-		testdb.Must((analytics.Export{View: "many", Format: format}).Run(t.Context(), pool, file))(t)
+		testdb.Must(analytics.Export(t.Context(), pool, "many", format, file))(t)
 		const bound = 80 << 20 // of 150 MB
 		if got := peak(); got > bound {
 			t.Errorf("%s: %d MiB of memory", format, got>>20)

@@ -2,11 +2,15 @@ package analytics
 
 import (
 	"context"
+	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/parquet-go/parquet-go"
 )
 
@@ -17,20 +21,24 @@ const (
 )
 
 // writeParquet writes the rows of a view as a Parquet file. It returns the number of written rows.
-func writeParquet(
-	ctx context.Context, tx pgx.Tx, view View, out io.Writer, createdBy string, report progress,
-) (count int64, err error) {
+func writeParquet(ctx context.Context, tx pgx.Tx, view View, out io.Writer) (count int64, err error) {
 	view = view.withDecimals()
-	columns, err := parquetColumns(view)
-	if err != nil {
-		return 0, err
+	columns, formats := make([]parquetType, len(view.Columns)), make(pgx.QueryResultFormats, len(view.Columns))
+	root := orderedGroup{Group: parquet.Group{}}
+	for i, c := range view.Columns {
+		known, ok := parquetTypes[c.oid]
+		if !ok {
+			return 0, fmt.Errorf("column %s has the type %s, which this export cannot convert to Parquet", c.Name, c.Type)
+		}
+		columns[i], formats[i] = known, pgx.BinaryFormatCode
+		if c.oid == pgtype.NumericOID {
+			formats[i] = pgx.TextFormatCode
+		}
+		root.Group[c.Name] = parquet.Optional(known.node)
+		root.names = append(root.names, c.Name)
 	}
-	writer := parquet.NewGenericWriter[any](out, schemaOf(view, columns), parquet.Compression(&parquet.Zstd),
-		&parquet.WriterConfig{CreatedBy: createdBy}, parquet.KeyValueMetadata("view", "analytics."+view.Name))
-	formats := make(pgx.QueryResultFormats, len(columns))
-	for i, c := range columns {
-		formats[i] = c.format
-	}
+	writer := parquet.NewGenericWriter[any](out, parquet.NewSchema(view.Name, root), parquet.Compression(&parquet.Zstd),
+		parquet.KeyValueMetadata("view", "analytics."+view.Name))
 	rows, err := tx.Query(ctx, view.query(), formats)
 	if err != nil {
 		return 0, fmt.Errorf("select: %w", err)
@@ -41,7 +49,7 @@ func writeParquet(
 	for rows.Next() {
 		row = row[:0]
 		for i, raw := range rows.RawValues() {
-			if row, err = columns[i].append(row, i, raw); err != nil {
+			if row, err = columns[i].append(row, i, raw, tx.Conn().TypeMap()); err != nil {
 				return count, fmt.Errorf("column %s: %w", view.Columns[i].Name, err)
 			}
 			groupBytes += len(raw)
@@ -58,7 +66,6 @@ func writeParquet(
 			}
 			groupBytes, groupRows = 0, 0
 		}
-		report(count, false)
 	}
 	if err := rows.Err(); err != nil {
 		return count, fmt.Errorf("select: %w", err)
@@ -66,7 +73,6 @@ func writeParquet(
 	if err := writer.Close(); err != nil {
 		return count, fmt.Errorf("write end of file: %w", err)
 	}
-	report(count, true)
 	return count, nil
 }
 
@@ -84,11 +90,107 @@ func (g orderedGroup) Fields() []parquet.Field {
 	return fields
 }
 
-func schemaOf(view View, columns []parquetColumn) *parquet.Schema {
-	root := orderedGroup{Group: parquet.Group{}}
-	for i, c := range columns {
-		root.Group[view.Columns[i].Name] = parquet.Optional(c.node)
-		root.names = append(root.names, view.Columns[i].Name)
+// decimalOID marks a column of type DECIMAL in Parquet. The server sends its values as integers in millionths.
+const decimalOID = 1
+
+// withDecimals returns the view with a column x_decimal after each numeric column x. Its type is DECIMAL(18,6), rounded
+// to six places; it is NULL for a number with more than twelve digits before the point.
+func (v View) withDecimals() View {
+	columns := make([]Column, 0, len(v.Columns))
+	for _, c := range v.Columns {
+		columns = append(columns, c)
+		if c.oid == pgtype.NumericOID {
+			name := pgx.Identifier{c.Name}.Sanitize()
+			columns = append(columns, Column{
+				Name: c.Name + "_decimal", oid: decimalOID,
+				expression: "CASE WHEN abs(round(" + name + ", 6)) < 1e12 THEN (round(" + name + ", 6) * 1000000)::bigint END",
+			})
+		}
 	}
-	return parquet.NewSchema(view.Name, root)
+	v.Columns = columns
+	return v
+}
+
+// parquetType converts values of a PostgreSQL type to a Parquet type.
+type parquetType struct {
+	node parquet.Node
+	// convert converts a value that is not NULL, as the server sends it, to a Parquet value, which may refer to the bytes
+	// of raw. It is nil for a list of texts.
+	convert func(raw []byte) (parquet.Value, error)
+}
+
+// parquetTypes has the Parquet type of each PostgreSQL type. The server sends all values in the binary format, but
+// numeric ones as text.
+var parquetTypes = map[uint32]parquetType{
+	pgtype.UUIDOID:        {parquet.UUID(), fixed},
+	pgtype.TimestamptzOID: {parquet.Timestamp(parquet.Microsecond), timestamp},
+	pgtype.DateOID:        {parquet.Date(), date},
+	pgtype.TextOID:        {parquet.String(), text},
+	pgtype.TextArrayOID:   {parquet.List(parquet.String()), nil},
+	pgtype.NumericOID:     {parquet.String(), text}, // exact; withDecimals adds a column for computations
+	decimalOID:            {parquet.Decimal(6, 18, parquet.Int64Type), bigint},
+	pgtype.Int4OID:        {parquet.Leaf(parquet.Int32Type), integer},
+	pgtype.Int8OID:        {parquet.Leaf(parquet.Int64Type), bigint},
+	pgtype.Float8OID:      {parquet.Leaf(parquet.DoubleType), double},
+	pgtype.BoolOID:        {parquet.Leaf(parquet.BooleanType), boolean},
+}
+
+func fixed(raw []byte) (parquet.Value, error)   { return parquet.FixedLenByteArrayValue(raw), nil }
+func text(raw []byte) (parquet.Value, error)    { return parquet.ByteArrayValue(raw), nil }
+func integer(raw []byte) (parquet.Value, error) { return parquet.Int32Value(int32Of(raw)), nil }
+func bigint(raw []byte) (parquet.Value, error)  { return parquet.Int64Value(int64Of(raw)), nil }
+func boolean(raw []byte) (parquet.Value, error) { return parquet.BooleanValue(raw[0] != 0), nil }
+
+func double(raw []byte) (parquet.Value, error) {
+	return parquet.DoubleValue(math.Float64frombits(binary.BigEndian.Uint64(raw))), nil
+}
+
+func int32Of(raw []byte) int32 { return int32(binary.BigEndian.Uint32(raw)) } //nolint:gosec // two's complement, as the server sends it
+func int64Of(raw []byte) int64 { return int64(binary.BigEndian.Uint64(raw)) } //nolint:gosec // likewise
+
+// Days and microseconds between the epochs of Parquet (1970) and PostgreSQL (2000).
+const (
+	epochDays   = 10957
+	epochMicros = epochDays * 24 * 60 * 60 * 1_000_000
+)
+
+var errInfinite = errors.New("an infinite time cannot be stored in Parquet")
+
+func timestamp(raw []byte) (parquet.Value, error) {
+	micros := int64Of(raw)
+	if micros == math.MaxInt64 || micros == math.MinInt64 {
+		return parquet.Value{}, errInfinite
+	}
+	return parquet.Int64Value(micros + epochMicros), nil
+}
+
+func date(raw []byte) (parquet.Value, error) {
+	days := int32Of(raw)
+	if days == math.MaxInt32 || days == math.MinInt32 {
+		return parquet.Value{}, errInfinite
+	}
+	return parquet.Int32Value(days + epochDays), nil
+}
+
+// append adds the value of a column to a row with its definition level: 0 for NULL, 1 for a value or an empty list, 2
+// for an element of a list.
+func (t parquetType) append(row parquet.Row, column int, raw []byte, arrays *pgtype.Map) (parquet.Row, error) {
+	switch {
+	case raw == nil:
+		return append(row, parquet.NullValue().Level(0, 0, column)), nil
+	case t.convert != nil:
+		value, err := t.convert(raw)
+		return append(row, value.Level(0, 1, column)), err
+	}
+	var elements []string
+	if err := arrays.Scan(pgtype.TextArrayOID, pgx.BinaryFormatCode, raw, &elements); err != nil {
+		return nil, fmt.Errorf("read array: %w", err)
+	}
+	if len(elements) == 0 {
+		return append(row, parquet.NullValue().Level(0, 1, column)), nil
+	}
+	for i, element := range elements {
+		row = append(row, parquet.ByteArrayValue([]byte(element)).Level(min(i, 1), 2, column))
+	}
+	return row, nil
 }

@@ -33,7 +33,7 @@ type Archive struct {
 	files []*file
 	lines []line
 	seed  maphash.Seed
-	first map[uint64]written // the first line of a key
+	first map[uint64]written // by the hash of a key
 }
 
 // line is a line of a file, or a row.
@@ -107,8 +107,7 @@ func (a *Archive) Warn(i int, code, field, detail string) {
 func (a *Archive) Len() int { return len(a.lines) }
 
 // Read reads files. It refuses, with a text for people, a file that it cannot read as a whole. now is the time against
-// which timestamps are checked. progress is called with the bytes that are read, unless it
-// is nil.
+// which timestamps are checked. progress is called with the bytes that are read.
 func Read(
 	ctx context.Context, names []string, options Options, now time.Time, progress func(done, total int64),
 ) (_ *Archive, err error) {
@@ -126,22 +125,21 @@ func Read(
 		}
 		a.files, total = append(a.files, f), total+f.size
 	}
-	c := check{Archive: a, now: now, authors: map[uint64]written{}}
 	for i, f := range a.files {
 		before := len(a.lines)
 		if len(f.ignored) > 0 {
 			a.Warnings.add("ignored_columns", f.ignored, 1,
 				Remark{f.Name(), 1, "These columns are ignored: " + f.ignored + ".", before})
 		}
-		for record, err := range f.records() {
+		for record, err := range f.records {
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Name(), err)
 			}
-			if progress != nil && len(a.lines)%1000 == 0 {
+			if len(a.lines)%1000 == 0 {
 				progress(done+record.offset, total)
 			}
 			a.lines = append(a.lines, line{offset: record.offset, size: record.size, file: i, number: record.number})
-			c.line(len(a.lines)-1, record)
+			a.check(len(a.lines)-1, record, now)
 		}
 		if len(a.lines) == before {
 			return nil, fmt.Errorf("%s has no lines", f.Name())
@@ -158,35 +156,22 @@ func (a *Archive) Close() {
 	}
 }
 
-// check checks lines.
-type check struct {
-	*Archive
-	now     time.Time
-	authors map[uint64]written // the first upsert of a title, with its author
-}
-
-// written is what a line says: its command, or its author.
+// written is what the first line of a key says.
 type written struct {
 	line int
-	hash uint64
+	hash uint64 // of the command
 }
 
-func (c *check) hash(parts ...string) uint64 {
-	var h maphash.Hash
-	h.SetSeed(c.seed)
-	for _, part := range parts {
-		_, _ = h.WriteString(part) // it never fails
-		_ = h.WriteByte(0)
-	}
-	return h.Sum64()
+func (a *Archive) hash(operation ratelimit.Operation, key string) uint64 {
+	return maphash.Comparable(a.seed, [2]string{string(operation), key})
 }
 
-// line checks the line with an index.
-func (c *check) line(i int, r record) {
+// check checks the line with an index.
+func (a *Archive) check(i int, r record, now time.Time) {
 	var parsed bulk.Line
 	err := r.err
 	if err == nil {
-		parsed, err = bulk.ParseLine(r.text, c.now, func(ratelimit.Operation) error { return nil })
+		parsed, err = bulk.ParseLine(r.text, now, func(ratelimit.Operation) error { return nil })
 	}
 	var unknown []string
 	if parsed.Post != nil {
@@ -195,7 +180,7 @@ func (c *check) line(i int, r record) {
 		unknown = parsed.Novel.Unknown
 	}
 	for _, name := range unknown {
-		c.Warn(i, "unknown_member", name, fmt.Sprintf("%q is no member and is ignored.", name))
+		a.Warn(i, "unknown_member", name, fmt.Sprintf("%q is no member and is ignored.", name))
 	}
 	if err != nil {
 		p := problem.From(err)
@@ -206,35 +191,25 @@ func (c *check) line(i int, r record) {
 			}
 			detail += f.Field + ": " + f.Message + ". "
 		}
-		c.Fail(i, string(p.Code), field, strings.TrimSpace(detail))
+		a.Fail(i, string(p.Code), field, strings.TrimSpace(detail))
 		return
 	}
-	l := &c.lines[i]
+	l := &a.lines[i]
 	var canonical []byte
 	if l.upsert = parsed.Novel != nil; l.upsert {
 		canonical = parsed.Novel.Canonical()
 	} else {
 		canonical = parsed.Post.Canonical()
 		if parsed.Post.ParentKey != nil {
-			l.parent = c.hash(string(ratelimit.Posts), *parsed.Post.ParentKey)
+			l.parent = a.hash(ratelimit.Posts, *parsed.Post.ParentKey)
 		}
 	}
-	key, command := c.hash(string(parsed.Operation), parsed.Key), written{i, maphash.Bytes(c.seed, canonical)}
-	if first, ok := c.first[key]; !ok {
-		c.first[key] = command
+	key, command := a.hash(parsed.Operation, parsed.Key), written{i, maphash.Bytes(a.seed, canonical)}
+	if first, ok := a.first[key]; !ok {
+		a.first[key] = command
 	} else if first.hash != command.hash {
-		c.Fail(i, Mismatch, "idempotencyKey", fmt.Sprintf("The key %s is that of %s, which is another command%s.",
-			parsed.Key, c.place(first.line), spreadsheet(parsed.Key)))
-		return
-	}
-	if l.upsert && parsed.Novel.Author != nil {
-		title, author := c.hash(parsed.Novel.FoldedTitle), written{i, c.hash(*parsed.Novel.Author)}
-		if first, ok := c.authors[title]; !ok {
-			c.authors[title] = author
-		} else if first.hash != author.hash {
-			c.Warn(i, "another_author", "", fmt.Sprintf("%q has another author in %s: the last one counts.",
-				parsed.Novel.Title, c.place(first.line)))
-		}
+		a.Fail(i, Mismatch, "idempotencyKey", fmt.Sprintf("The key %s is that of %s, which is another command%s.",
+			parsed.Key, a.place(first.line), spreadsheet(parsed.Key)))
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 
 var now = time.Date(2026, time.January, 31, 12, 0, 0, 0, time.UTC)
 
-var csv = archive.Options{Format: "auto", Operation: client.OperationPosts, Encoding: "utf-8"}
+var csv = archive.Options{Operation: client.OperationPosts, Encoding: "utf-8"}
 
 // read reads one file.
 func read(t testing.TB, name, text string, options archive.Options) (*archive.Archive, error) {
@@ -30,7 +30,7 @@ func read(t testing.TB, name, text string, options archive.Options) (*archive.Ar
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := archive.Read(t.Context(), []string{name}, options, now, nil)
+	a, err := archive.Read(t.Context(), []string{name}, options, now, func(int64, int64) {})
 	if err == nil {
 		t.Cleanup(a.Close)
 	}
@@ -85,13 +85,9 @@ func TestRows(t *testing.T) {
 		text   string
 		change func(*archive.Options)
 	}{
-		"comma":     {text, nil},
-		"semicolon": {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
-		"tab":       {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
-		"another delimiter": {
-			strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "|"),
-			func(o *archive.Options) { o.Delimiter = "|" },
-		},
+		"comma":             {text, nil},
+		"semicolon":         {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
+		"tab":               {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
 		"byte order mark":   {"\ufeff" + text, nil},
 		"a mark wins":       {"\ufeff" + text, func(o *archive.Options) { o.Encoding = "windows-1252" }},
 		"a mark and quotes": {"\ufeff" + replaced("key,", `"key",`), nil},
@@ -101,19 +97,11 @@ func TestRows(t *testing.T) {
 		"empty rows":        {replaced("x\n", "x\n\n,,,,,,,\n") + ",,,,,,,\n,,,,,,,\n,\n", nil},
 		"more empty cells":  {replaced("x\n", "x,,,\n"), nil},
 		"no last end":       {strings.TrimSuffix(text, "\n"), nil},
-		"renamed": {
-			replaced("key", "ID", "content", "comment", "extra", "content"), func(o *archive.Options) {
-				o.Map = map[string]string{"id": "key", "comment": "Content", "content": "timestamp"}
-			},
-		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options := csv
 			if tc.change != nil {
 				tc.change(&options)
-			}
-			if name == "renamed" {
-				tc.text = strings.ReplaceAll(tc.text, ",x\n", ",\n")
 			}
 			a := mustRead(t, "rows.csv", tc.text, options)
 			var got []string
@@ -154,7 +142,7 @@ func TestFilesAreRefused(t *testing.T) {
 		"an unknown encoding":   {heading + row, `the encoding "latin" is unknown`, func(o *archive.Options) { o.Encoding = "latin" }},
 		"a missing column": {
 			"id,uuid,username,novel\n1,u,n,T\n",
-			`rows.csv: no column is key, nor content: give its name, as with --map COLUMN=key; the columns are ["id" "uuid" "username" "novel"]`,
+			`rows.csv: no column is key, nor content: name the columns in the first row, which is ["id" "uuid" "username" "novel"]`,
 			nil,
 		},
 		"empty":           {"", "rows.csv: has no lines", nil},
@@ -162,9 +150,6 @@ func TestFilesAreRefused(t *testing.T) {
 		"no rows":         {heading + "\n,,,,\n", "rows.csv has no lines", nil},
 		"no lines":        {"\n \n", "lines.ndjson has no lines", nil},
 		"two columns":     {heading + ",CONTENT" + row, `the columns "content" and "CONTENT" are both the member "content"`, nil},
-		"no such column":  {heading + row, `there is no column "text"`, func(o *archive.Options) { o.Map = map[string]string{"text": "content"} }},
-		"no such member":  {heading + row, `"text" is no member of posts: they are key, uuid, `, func(o *archive.Options) { o.Map = map[string]string{"content": "text"} }},
-		"two delimiters":  {heading + row, `the delimiter must be one character or tab, not ";;"`, func(o *archive.Options) { o.Delimiter = ";;" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			options, file := csv, "rows.csv"
@@ -238,8 +223,7 @@ func TestKeysOfTwoCommands(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	a := mustRead(t, "lines.ndjson", post("a", "c", parent("b"), `,"parentUuid":"x"`)+post("b", "c")+
 		post("c", "c", parent("nowhere"))+post("d", "c", parent("d"))+post("e", "", parent(""))+post("f", "c", parent("e"))+
-		novel("1", "Same", `,"author":"A"`)+novel("2", "SAME", `,"author":"A"`)+novel("3", " same ", "")+
-		novel("4", "same", `,"author":"B","size":1`), csv)
+		novel("1", "Same", `,"size":1`), csv)
 	if diff := cmp.Diff([]string{"lines.ndjson:5 invalid_request content content: must have 1 to 20,000 characters, " +
 		"got an empty or blank string."}, remarks(a.Problems)); diff != "" {
 		t.Errorf("problems (-want +got)\n%s", diff)
@@ -249,8 +233,7 @@ func TestWarnings(t *testing.T) {
 		"before, the reply becomes top-level, which cannot be changed afterwards."
 	want := []string{
 		`lines.ndjson:1 unknown_member parentUuid "parentUuid" is no member and is ignored.`,
-		`lines.ndjson:10 unknown_member size "size" is no member and is ignored.`,
-		`lines.ndjson:10 another_author  "same" has another author in lines.ndjson:7: the last one counts.`,
+		`lines.ndjson:7 unknown_member size "size" is no member and is ignored.`,
 		"lines.ndjson:3 " + missing, "lines.ndjson:4 " + missing, "lines.ndjson:6 " + missing,
 	}
 	if diff := cmp.Diff(want, remarks(a.Warnings)); diff != "" {
@@ -362,7 +345,7 @@ func TestOneReportOfOneFormat(t *testing.T) {
 		for name := range strings.FieldsSeq(names) {
 			paths = append(paths, filepath.Join(dir, name))
 		}
-		a, err := archive.Read(t.Context(), paths, csv, now, nil)
+		a, err := archive.Read(t.Context(), paths, csv, now, func(int64, int64) {})
 		if err != nil {
 			t.Fatal(err)
 		}

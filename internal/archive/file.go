@@ -7,39 +7,48 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/text/encoding/charmap"
 
 	"novelgate/client"
+	"novelgate/commands/request"
 	"novelgate/internal/problem"
 )
 
-// Options say how to read files.
+// Options say how to read files of CSV.
 type Options struct {
-	Format string // ndjson, csv, or auto: csv for names that end with .csv
-
-	// The rest is for CSV.
-	Operation client.Operation  // of all rows
-	Map       map[string]string // from the name of a column to that of a member, or to key
-	Encoding  string            // utf-8, or the name of a code page such as windows-1252
-	Delimiter string            // a character, tab, or "" for the one that the heading has most cells with
+	Operation client.Operation // of all rows
+	Encoding  string           // utf-8, or the name of a code page such as windows-1252
 }
 
-// file is an open file.
+// file is an open file. Its form is CSV if its name ends with .csv, otherwise NDJSON.
 type file struct {
 	*os.File
 	size  int64
 	isCSV bool
-	table // of a file of CSV
+
+	// The rest is for CSV.
+	begin     int64            // after a byte order mark
+	comma     rune             // between cells
+	page      *charmap.Charmap // nil for UTF-8
+	heading   []string         // as in the file
+	members   []string         // the member of each column: "key" for the idempotency key, "" for one that is ignored
+	ignored   string           // the columns that are ignored, for people
+	operation client.Operation
 }
 
 // record is a line of NDJSON, or a row.
 type record struct {
 	offset int64
-	size   int
-	number int    // of the line where it begins
+	size   int    // in bytes
+	number int    // of the line where it begins, counted as an editor does
 	text   []byte // as a line of NDJSON
 	err    error  // why a row is none
 }
@@ -51,8 +60,7 @@ func open(name string, options Options) (*file, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &file{File: opened, isCSV: options.Format == "csv" ||
-		options.Format == "auto" && strings.EqualFold(filepath.Ext(name), ".csv")}
+	f := &file{File: opened, isCSV: strings.EqualFold(filepath.Ext(name), ".csv"), operation: options.Operation}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
 		err = errors.New("is no regular file: lines are read twice")
@@ -60,7 +68,7 @@ func open(name string, options Options) (*file, error) {
 	if err == nil {
 		f.size = info.Size()
 		if f.isCSV {
-			err = f.readHeading(f.File, options)
+			err = f.readHeading(options.Encoding)
 		}
 	}
 	if err != nil {
@@ -70,25 +78,118 @@ func open(name string, options Options) (*file, error) {
 	return f, nil
 }
 
-// records returns the records of a file without the empty ones. An error ends it.
-func (f *file) records() iter.Seq2[record, error] {
-	if f.isCSV {
-		return f.rows
+// readHeading finds out the form of a file of CSV by its first row.
+func (f *file) readHeading(encoding string) (err error) {
+	start := make([]byte, len(byteOrderMark))
+	if n, _ := f.ReadAt(start, 0); bytes.Equal(start[:n], byteOrderMark) { // an error comes again below
+		f.begin = int64(n)
+	} else if encoding != "utf-8" {
+		if f.page, err = codePage(encoding); err != nil {
+			return err
+		}
 	}
-	return func(yield func(record, error) bool) {
-		reader, r := bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16), record{}
-		for {
-			raw, err := reader.ReadBytes('\n')
-			r.offset, r.size, r.number = r.offset+int64(r.size), len(raw), r.number+1
-			if r.text = trimmed(raw); len(r.text) > 0 && !yield(r, nil) {
-				return
+	var comma rune // the one with most cells
+	var invalid error
+	for _, f.comma = range []rune{',', ';', '\t'} {
+		cells, err := f.reader(io.NewSectionReader(f, f.begin, 1<<20)).Read()
+		if errors.Is(err, io.EOF) {
+			return errors.New("has no lines")
+		}
+		if invalid = err; err == nil && len(cells) > len(f.heading) {
+			comma, f.heading = f.comma, slices.Clone(cells)
+		}
+	}
+	if f.comma = comma; f.heading == nil {
+		return fmt.Errorf("the names of columns are not valid CSV: %w", invalid)
+	}
+	return f.findMembers()
+}
+
+func codePage(name string) (*charmap.Charmap, error) {
+	for _, known := range charmap.All {
+		page, ok := known.(*charmap.Charmap)
+		if ok && strings.EqualFold(strings.ReplaceAll(page.String(), " ", "-"), name) {
+			return page, nil
+		}
+	}
+	return nil, fmt.Errorf("the encoding %q is unknown: use utf-8 or a code page such as windows-1252", name)
+}
+
+// findMembers finds the member of each column.
+func (f *file) findMembers() error {
+	body, required := request.PostMembers, []string{"key", "uuid", "username", "novel", "content"}
+	if f.operation == client.OperationNovels {
+		body, required = request.NovelMembers, []string{"key", "novel"}
+	}
+	known := append([]string{"key"}, body...)
+	f.members = make([]string, len(f.heading))
+	var ignored []string
+	for i, cell := range f.heading {
+		column, err := f.decode(cell)
+		if err != nil {
+			return fmt.Errorf("line 1, column %d: %w", i+1, err)
+		}
+		column = strings.TrimSpace(column)
+		at := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, column) })
+		switch {
+		case at >= 0:
+			if first := slices.Index(f.members, known[at]); first >= 0 {
+				return fmt.Errorf("the columns %q and %q are both the member %q", f.heading[first], cell, known[at])
 			}
-			if err != nil {
-				if !errors.Is(err, io.EOF) {
-					yield(record{}, err)
-				}
-				return
+			f.members[i] = known[at]
+		case column != "" && column != errorColumn:
+			ignored = append(ignored, column)
+		}
+	}
+	required = slices.DeleteFunc(required, func(r string) bool { return slices.Contains(f.members, r) })
+	if len(required) > 0 {
+		return fmt.Errorf("no column is %s: name the columns in the first row, which is %q",
+			strings.Join(required, ", nor "), f.heading)
+	}
+	f.ignored = strings.Join(ignored, ", ")
+	return nil
+}
+
+func (f *file) reader(from io.Reader) *csv.Reader {
+	r := csv.NewReader(from)
+	r.Comma, r.FieldsPerRecord, r.ReuseRecord = f.comma, -1, true
+	return r
+}
+
+// decode returns a cell as UTF-8.
+func (f *file) decode(cell string) (string, error) {
+	if f.page != nil {
+		text, err := f.page.NewDecoder().String(cell)
+		if err != nil || strings.ContainsRune(text, utf8.RuneError) {
+			return "", fmt.Errorf("%q is not text in %s", cell, f.page)
+		}
+		return text, nil
+	}
+	if !utf8.ValidString(cell) {
+		return "", fmt.Errorf("%q is not UTF-8: save the file as UTF-8, or say what it is, as with --encoding windows-1252",
+			cell)
+	}
+	return cell, nil
+}
+
+// records yields the records of a file without the empty ones. An error ends it.
+func (f *file) records(yield func(record, error) bool) {
+	if f.isCSV {
+		f.rows(yield)
+		return
+	}
+	reader, r := bufio.NewReaderSize(io.NewSectionReader(f, 0, f.size), 1<<16), record{}
+	for {
+		raw, err := reader.ReadBytes('\n')
+		r.offset, r.size, r.number = r.offset+int64(r.size), len(raw), r.number+1
+		if r.text = trimmed(raw); len(r.text) > 0 && !yield(r, nil) {
+			return
+		}
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				yield(record{}, err)
 			}
+			return
 		}
 	}
 }
@@ -96,7 +197,7 @@ func (f *file) records() iter.Seq2[record, error] {
 // trimmed returns a line without white space and byte order mark. Files that were joined have marks in the middle.
 func trimmed(raw []byte) []byte { return bytes.TrimSpace(bytes.TrimPrefix(raw, byteOrderMark)) }
 
-// rows returns the rows of a file of CSV.
+// rows yields the rows of a file of CSV.
 func (f *file) rows(yield func(record, error) bool) {
 	reader := f.reader(io.NewSectionReader(f, f.begin, f.size-f.begin))
 	_, _ = reader.Read() // the heading, which was checked
@@ -107,17 +208,18 @@ func (f *file) rows(yield func(record, error) bool) {
 			return
 		}
 		r.size = int(f.begin + reader.InputOffset() - r.offset)
-		if wrong, ok := errors.AsType[*csv.ParseError](err); ok {
+		wrong, isWrong := errors.AsType[*csv.ParseError](err)
+		switch {
+		case isWrong:
 			r.number = wrong.StartLine
 			r.err = problem.MalformedBody(fmt.Sprintf("The row up to line %d is not valid CSV: %v.", wrong.Line, wrong.Err))
-		} else if err != nil {
+		case err != nil:
 			yield(record{}, err)
 			return
-		} else {
+		case strings.Join(cells, "") == "": // spreadsheets write such rows at the end
+			continue
+		default:
 			r.number, _ = reader.FieldPos(0)
-			if strings.Join(cells, "") == "" { // spreadsheets write such rows at the end
-				continue
-			}
 			for i, cell := range cells {
 				if cells[i], err = f.decode(cell); err != nil {
 					at, column := reader.FieldPos(i)
@@ -131,6 +233,29 @@ func (f *file) rows(yield func(record, error) bool) {
 			return
 		}
 	}
+}
+
+// line returns a row as a line of NDJSON, without the members whose cell is empty. Genres are separated by semicolons.
+func (f *file) line(cells []string) ([]byte, error) {
+	line, body := map[string]any{"operation": f.operation}, map[string]any{}
+	if n := len(f.members); len(cells) < n || strings.Join(cells[n:], "") != "" {
+		return nil, problem.MalformedBody(fmt.Sprintf("The row has %d cells, but the heading has %d.", len(cells), n))
+	}
+	for i, member := range f.members {
+		switch value := cells[i]; {
+		case value == "" || member == "":
+		case member == "key":
+			line["idempotencyKey"] = value
+		case member == "chapterNumber" && jsontext.Value(value).IsValid():
+			body[member] = jsontext.Value(value)
+		case member == "genres":
+			body[member] = strings.Split(value, ";")
+		default:
+			body[member] = value
+		}
+	}
+	line["body"] = body
+	return json.Marshal(line, json.Deterministic(true))
 }
 
 // raw reads the bytes of a line again.

@@ -243,7 +243,6 @@ func TestExportAndVerify(t *testing.T) {
 	for _, args := range [][]string{
 		{dir},
 		{"--url", s.URL},
-		{"--database"},
 		{},
 		{dir, "--against", filepath.Join(dir, "checkpoint")},
 		{"--against", dir},

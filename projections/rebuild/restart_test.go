@@ -24,7 +24,7 @@ type fragile struct {
 func newFragile(t *testing.T) *fragile {
 	t.Helper()
 	url := testdb.NewServer(t, map[string]string{"wal_buffers": "16MB", "autovacuum": "off"})
-	if _, err := migrations.Apply(t.Context(), url); err != nil {
+	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
 	config := testdb.Must(pgxpool.ParseConfig(url))(t)

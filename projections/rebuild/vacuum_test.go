@@ -13,7 +13,7 @@ import (
 func TestAutovacuumGivesWay(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewServer(t, map[string]string{"autovacuum_naptime": "1s"})
-	if _, err := migrations.Apply(t.Context(), url); err != nil {
+	if err := migrations.Up(t.Context(), url); err != nil {
 		t.Fatal(err)
 	}
 	pool := testdb.Pool(t, url)
