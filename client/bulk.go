@@ -37,7 +37,7 @@ type Outcome struct {
 	ParentPostID *string `json:"parentPostId"` // nil for a top-level comment
 	URL          string  `json:"url"`
 
-	UnknownMembers []string `json:"unknownMembers"` // of the body, which the service ignores
+	Warnings []Warning `json:"warnings"`
 }
 
 // The limits of a bulk request.

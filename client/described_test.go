@@ -119,7 +119,7 @@ func (d *described) RoundTrip(r *http.Request) (*http.Response, error) {
 type call func(ctx context.Context, c *client.Client) (any, error)
 
 var full = client.Novel{
-	Title: "A", Author: "b", Synopsis: new("c"), CoverURL: "https://covers.example.com/d.jpg", Genres: []string{"e"},
+	Title: "A", Author: "b", Synopsis: new("c"), CoverURL: new("https://covers.example.com/d.jpg"), Genres: []string{"e"},
 	Language: new("en"), ReadingStatus: "hiatus",
 }
 

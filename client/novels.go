@@ -13,7 +13,7 @@ type Novel struct {
 	Title         string   `json:"novel"`                   // identifies the novel, ignoring case; cannot be changed
 	Author        string   `json:"author,omitempty"`        // "" is absent
 	Synopsis      *string  `json:"synopsis,omitempty"`      // plain text; nil is absent, "" clears it
-	CoverURL      string   `json:"coverUrl,omitempty"`      // https; "" is absent
+	CoverURL      *string  `json:"coverUrl,omitempty"`      // https; nil is absent, "" clears it
 	Genres        []string `json:"genres,omitzero"`         // nil is absent, an empty list clears it
 	Language      *string  `json:"language,omitempty"`      // nil is absent, "" clears it
 	ReadingStatus string   `json:"readingStatus,omitempty"` // ongoing, completed or hiatus; "" is absent
@@ -28,6 +28,8 @@ type UpsertedNovel struct {
 	NovelID   string `json:"novelId"`
 	Slug      string `json:"slug"`
 	URL       string `json:"url"`
+
+	Warnings []Warning `json:"warnings,omitempty"`
 
 	Repetition
 }

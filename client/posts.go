@@ -28,7 +28,17 @@ type CreatedPost struct {
 	ParentPostID *string `json:"parentPostId"` // nil for a top-level comment
 	URL          string  `json:"url"`
 
+	Warnings []Warning `json:"warnings,omitempty"`
+
 	Repetition
+}
+
+// Warning tells of a part of a command that the service has left out: a member that it does not know, or a parent that
+// is no comment of yours in this discussion, so that the reply stands at the top level.
+type Warning struct {
+	Code    string `json:"code"` // unknown_member or parent_not_found
+	Field   string `json:"field"`
+	Message string `json:"message"`
 }
 
 // Create sends a comment. The key is the immutable ID of the comment on your platform: replies refer to it.

@@ -121,6 +121,42 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// TestWarnings: a command that succeeds tells what was left out of it.
+func TestWarnings(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string][]string{
+		`{"novel":"A title"}`:                     nil,
+		`{"novel":"A title","cover":1,"tags":[]}`: {"unknown_member cover", "unknown_member tags"},
+		`{"novel":"A title","uuid":"1","username":"a","content":"b","parent_uuid":"lost"}`: {"parent_not_found parent_uuid"},
+		`{"novel":"A title","uuid":"1","username":"a","content":"b","parentUuid":"x","parent_uuid":"lost"}`: {
+			"unknown_member parentUuid", "parent_not_found parent_uuid",
+		},
+		`{"novel":"A title","uuid":"1","username":"a","content":"b","parent_uuid":"found"}`: nil,
+	} {
+		f := newFake()
+		f.execute = func(context.Context, *committer.Command) (result committer.Result, err error) {
+			if strings.Contains(body, "found") {
+				result.ParentPostID = &postID
+			}
+			return result, nil
+		}
+		path := novelPath
+		if strings.Contains(body, "content") {
+			path = postPath
+		}
+		handler, _ := serve(t, f)
+		var got []string
+		warnings, _ := send(t, handler, http.MethodPost, path, body).body["warnings"].([]any)
+		for _, w := range warnings {
+			w, _ := w.(map[string]any)
+			got = append(got, fmt.Sprint(w["code"], " ", w["field"]))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", body, diff)
+		}
+	}
+}
+
 // TestAnswers tests the answers to results of the committer.
 func TestAnswers(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package commands
 import (
 	"context"
 	"net/http"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -20,14 +21,32 @@ type NovelAnswer struct {
 	NovelID   uuid.UUID `json:"novelId"`
 	Slug      string    `json:"slug"`
 	URL       string    `json:"url"`
+	Warnings  []Warning `json:"warnings,omitempty"`
 }
 
-// NewNovelAnswer returns the answer to an upsert.
-func NewNovelAnswer(addresses web.Addresses, result *committer.Result) NovelAnswer {
+// Warning tells of a part of a command that was left out of what was executed.
+type Warning struct {
+	Code    string `json:"code"` // unknown_member or parent_not_found
+	Field   string `json:"field"`
+	Message string `json:"message"`
+}
+
+// unknownMembers returns a warning for each member that is ignored.
+func unknownMembers(names []string) []Warning {
+	var list []Warning
+	for _, name := range names {
+		name = strings.ToValidUTF8(name, "\uFFFD")
+		list = append(list, Warning{"unknown_member", name, "is no member of this command, and was ignored"})
+	}
+	return list
+}
+
+// NewNovelAnswer returns the answer to an upsert with a body.
+func NewNovelAnswer(addresses web.Addresses, body *request.Novel, result *committer.Result) NovelAnswer {
 	return NovelAnswer{
 		Created: result.Outcome == novel.Created, Updated: result.Outcome == novel.Updated,
 		Canonical: result.Outcome == novel.Canonical, NovelID: result.NovelID, Slug: result.Slug,
-		URL: addresses.Novel(result.Slug),
+		URL: addresses.Novel(result.Slug), Warnings: unknownMembers(body.Unknown),
 	}
 }
 
@@ -42,7 +61,7 @@ func (a *API) upsertNovel(
 	if result, err = a.Committer.Execute(ctx, committer.NewUpsertNovel(caller, c.Key, &body)); err != nil {
 		return nil, result, err
 	}
-	novelAnswer := NewNovelAnswer(a.Addresses, &result)
+	novelAnswer := NewNovelAnswer(a.Addresses, &body, &result)
 	return created(result.Outcome == novel.Created && !result.Replayed, novelAnswer, novelAnswer.URL), result, nil
 }
 
@@ -61,13 +80,21 @@ type PostAnswer struct {
 	ThreadID     uuid.UUID  `json:"threadId"`
 	ParentPostID *uuid.UUID `json:"parentPostId"`
 	URL          string     `json:"url"`
+	Warnings     []Warning  `json:"warnings,omitempty"`
 }
 
-// NewPostAnswer returns the answer to a comment.
-func NewPostAnswer(addresses web.Addresses, result *committer.Result) PostAnswer {
+// NewPostAnswer returns the answer to a comment with a body.
+func NewPostAnswer(addresses web.Addresses, body *request.Post, result *committer.Result) PostAnswer {
+	warnings := unknownMembers(body.Unknown)
+	if body.ParentKey != nil && result.ParentPostID == nil {
+		warnings = append(warnings, Warning{
+			"parent_not_found", "parent_uuid",
+			"was no key of a comment of yours in this discussion, so the comment is a top-level one",
+		})
+	}
 	return PostAnswer{
 		Created: !result.Replayed, PostID: result.PostID, ThreadID: result.ThreadID, ParentPostID: result.ParentPostID,
-		URL: addresses.Post(result.Slug, result.PostID),
+		URL: addresses.Post(result.Slug, result.PostID), Warnings: warnings,
 	}
 }
 
@@ -82,6 +109,6 @@ func (a *API) importPost(
 	if result, err = a.Committer.Execute(ctx, committer.NewImportPost(caller, c.Key, &body)); err != nil {
 		return nil, result, err
 	}
-	postAnswer := NewPostAnswer(a.Addresses, &result)
+	postAnswer := NewPostAnswer(a.Addresses, &body, &result)
 	return created(postAnswer.Created, postAnswer, postAnswer.URL), result, nil
 }

@@ -30,9 +30,8 @@ type (
 		RetryAfter int            `json:"retryAfter,omitzero"` // in seconds
 	}
 	tail struct {
-		Replayed bool     `json:"replayed,omitzero"`
-		Mismatch bool     `json:"mismatch,omitzero"`
-		Unknown  []string `json:"unknownMembers,omitempty"` // members of the body that are ignored
+		Replayed bool `json:"replayed,omitzero"`
+		Mismatch bool `json:"mismatch,omitzero"`
 	}
 )
 
@@ -63,19 +62,17 @@ func (a *API) answerOf(l *line, result *committer.Result, requestID string) (ans
 	}
 	t := tail{Replayed: result.Replayed, Mismatch: result.Mismatch}
 	if l.Post != nil {
-		t.Unknown = l.Post.Unknown
 		return struct {
 			head
 			commands.PostAnswer
 			tail
-		}{h, commands.NewPostAnswer(a.Addresses, result), t}, outcome
+		}{h, commands.NewPostAnswer(a.Addresses, l.Post, result), t}, outcome
 	}
-	t.Unknown = l.Novel.Unknown
 	return struct {
 		head
 		commands.NovelAnswer
 		tail
-	}{h, commands.NewNovelAnswer(a.Addresses, result), t}, outcome
+	}{h, commands.NewNovelAnswer(a.Addresses, l.Novel, result), t}, outcome
 }
 
 // respond executes lines, and sends their outcomes in the order of the request while they arrive. A client that
@@ -90,7 +87,7 @@ func (a *API) respond(c *auth.Call[*auth.Integration], lines []*line) error {
 	e := &execution{API: a, call: c, checkedAt: a.Now(), requestID: web.RequestID(r.Context())}
 	e.report = func(l *line, result *committer.Result) {
 		value, outcome := a.answerOf(l, result, e.requestIDOf(l))
-		// Unknown members and details may have invalid UTF-8, which becomes U+FFFD, so this cannot fail.
+		// Details may have invalid UTF-8, which becomes U+FFFD, so this cannot fail.
 		text, _ := json.Marshal(value, jsontext.AllowInvalidUTF8(true))
 		a.Outcomes.WithLabelValues(outcome).Inc()
 		answers <- answer{l.index, text}

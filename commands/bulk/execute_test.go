@@ -64,8 +64,14 @@ func TestOutcomes(t *testing.T) {
 	if bad.Status != 400 || bad.Problem.RequestID != "request/8" || bad.RetryAfter != 0 {
 		t.Errorf("bad line %+v %+v", bad, bad.Problem)
 	}
-	if unknown := outcomes[8].UnknownMembers; !slices.Equal(unknown, []string{"cover"}) {
-		t.Errorf("unknown members %q", unknown)
+	for i, want := range map[int]string{1: "", 6: "parent_not_found parent_uuid", 8: "unknown_member cover"} {
+		var got string
+		for _, w := range outcomes[i].Warnings {
+			got += w.Code + " " + w.Field
+		}
+		if got != want {
+			t.Errorf("warnings of line %d: %q, want %q", i+1, got, want)
+		}
 	}
 	recorded := testdb.Values[string](t, f.pool, `SELECT request_id FROM events WHERE event_id = 'parent' AND stream_type = 'post'`)
 	if !slices.Equal(recorded, []string{"request/3"}) {

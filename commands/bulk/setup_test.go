@@ -109,22 +109,22 @@ func (f *fixture) Submit(ctx context.Context, cmd *committer.Command) (committer
 
 // outcome is a line of an answer.
 type outcome struct {
-	Line           int      `json:"line"`
-	Operation      string   `json:"operation"`
-	IdempotencyKey string   `json:"idempotencyKey"`
-	Status         int      `json:"status"`
-	Created        bool     `json:"created"`
-	Updated        bool     `json:"updated"`
-	Canonical      bool     `json:"canonical"`
-	NovelID        string   `json:"novelId"`
-	Slug           string   `json:"slug"`
-	PostID         string   `json:"postId"`
-	ThreadID       string   `json:"threadId"`
-	ParentPostID   *string  `json:"parentPostId"`
-	URL            string   `json:"url"`
-	Replayed       bool     `json:"replayed"`
-	Mismatch       bool     `json:"mismatch"`
-	UnknownMembers []string `json:"unknownMembers"`
+	Line           int                `json:"line"`
+	Operation      string             `json:"operation"`
+	IdempotencyKey string             `json:"idempotencyKey"`
+	Status         int                `json:"status"`
+	Created        bool               `json:"created"`
+	Updated        bool               `json:"updated"`
+	Canonical      bool               `json:"canonical"`
+	NovelID        string             `json:"novelId"`
+	Slug           string             `json:"slug"`
+	PostID         string             `json:"postId"`
+	ThreadID       string             `json:"threadId"`
+	ParentPostID   *string            `json:"parentPostId"`
+	URL            string             `json:"url"`
+	Replayed       bool               `json:"replayed"`
+	Mismatch       bool               `json:"mismatch"`
+	Warnings       []commands.Warning `json:"warnings"`
 	Problem        *struct {
 		Code      string `json:"code"`
 		Detail    string `json:"detail"`
