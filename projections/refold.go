@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/internal/title"
 )
 
@@ -60,7 +60,7 @@ func ChangeInline(ctx context.Context, tx pgx.Tx) error {
 // RefoldTitles folds the titles of title_lookup and the names of integrations again if they were folded with other
 // Unicode tables than those of this program. Otherwise some could not be found. It takes the lock of the log. Of
 // integrations whose names have become equal, the oldest is found by it, and the others by their ids.
-func RefoldTitles(ctx context.Context, db database.Beginner) (merges []Merge, err error) {
+func RefoldTitles(ctx context.Context, db *pgxpool.Pool) (merges []Merge, err error) {
 	err = pgx.BeginFunc(ctx, db, func(tx pgx.Tx) (err error) {
 		if folded, err := isFolded(ctx, tx); err != nil || folded {
 			return err

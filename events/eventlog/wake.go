@@ -107,9 +107,9 @@ func (w *Wake) Notify(ctx context.Context, db database.Execer, logger *slog.Logg
 // Listen signals when another process notifies of an append. It keeps its own connection, replaces it when it breaks,
 // and returns when ctx ends.
 func (w *Wake) Listen(ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger) {
-	database.Listen(ctx, config, logger, map[string]func(string){AppendedChannel: func(sender string) {
+	database.Listen(ctx, config, logger, AppendedChannel, func(sender string) {
 		if sender != w.id { // own appends were signalled earlier
 			w.broadcast()
 		}
-	}})
+	})
 }

@@ -7,8 +7,7 @@ import (
 	"io"
 
 	"github.com/jackc/pgx/v5"
-
-	"novelgate/internal/database"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // Format is the format of a file.
@@ -28,7 +27,7 @@ const sessionSQL = `SELECT set_config('timezone', 'UTC', true), set_config('date
 // Export writes one snapshot of a view of the schema analytics, in no particular order, and returns the number of rows.
 // It never holds all rows in memory. It fails with ErrUnknownView. After an error the written file is incomplete.
 func Export(
-	ctx context.Context, db database.Beginner, name string, format Format, out io.Writer,
+	ctx context.Context, db *pgxpool.Pool, name string, format Format, out io.Writer,
 ) (rows int64, err error) {
 	// The catalogue and the rows come from one snapshot.
 	tx, err := db.BeginTx(ctx, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly})

@@ -1,6 +1,7 @@
 package database
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -12,13 +13,13 @@ import (
 // relistenPause is the wait before a lost listening connection is opened again.
 const relistenPause = 250 * time.Millisecond
 
-// Listen calls the handler of a channel for each of its notifications until ctx ends. After every connection it calls
-// all handlers once with an empty payload, because notifications may have been missed. Handlers must not block.
+// Listen calls handle for each notification of a channel until ctx ends. After every connection it calls it once with an
+// empty payload, because notifications may have been missed. handle must not block.
 func Listen(
-	ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, handlers map[string]func(payload string),
+	ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, channel string, handle func(payload string),
 ) {
 	for ctx.Err() == nil {
-		if err := listen(ctx, config, handlers); err != nil && ctx.Err() == nil {
+		if err := listen(ctx, config, channel, handle); err != nil && ctx.Err() == nil {
 			logger.WarnContext(ctx, "listening connection lost", slog.Any("error", err))
 		}
 		select {
@@ -28,32 +29,23 @@ func Listen(
 	}
 }
 
-func listen(ctx context.Context, config *pgx.ConnConfig, handlers map[string]func(string)) error {
+func listen(ctx context.Context, config *pgx.ConnConfig, channel string, handle func(string)) error {
 	config = config.Copy()
-	if config.ConnectTimeout == 0 {
-		config.ConnectTimeout = connectTimeout
-	}
-	config.RuntimeParams["application_name"] = "novelgate-listen"
+	config.ConnectTimeout = cmp.Or(config.ConnectTimeout, connectTimeout)
+	config.RuntimeParams[applicationName] = "novelgate-listen"
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return fmt.Errorf("connect to listen: %w", err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) //nolint:errcheck // the connection is discarded
-	for channel := range handlers {
-		if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
-			return fmt.Errorf("listen to %s: %w", channel, err)
-		}
+	if _, err := conn.Exec(ctx, "LISTEN "+pgx.Identifier{channel}.Sanitize()); err != nil {
+		return fmt.Errorf("listen to %s: %w", channel, err)
 	}
-	for _, handle := range handlers {
-		handle("")
-	}
-	for {
+	for handle(""); ; {
 		notification, err := conn.WaitForNotification(ctx)
 		if err != nil {
 			return fmt.Errorf("wait for notification: %w", err)
 		}
-		if handle, ok := handlers[notification.Channel]; ok {
-			handle(notification.Payload)
-		}
+		handle(notification.Payload)
 	}
 }

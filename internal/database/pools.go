@@ -38,9 +38,9 @@ const (
 	readConnections    = 4
 	historyConnections = 2
 	generalConnections = 5 // two of the sealer, which reads and stores concurrently, and three for all others
-	// Outside of the pools one connection reads the log, two listen, and three are of a rebuild (rebuild.Connections).
+	// Outside of the pools one connection reads the log, one listens, and three are of a rebuild (rebuild.Connections).
 	// Those of a relay and of an erasure are not counted.
-	unpooled = 6
+	unpooled = 5
 
 	// Connections is how many connections to the database a process of the service uses.
 	Connections = appendConnections + accessConnections + readConnections + historyConnections + generalConnections +

@@ -46,12 +46,4 @@ type DB interface {
 	Querier
 	Execer
 	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
-	CopyFrom(ctx context.Context, table pgx.Identifier, columns []string, rows pgx.CopyFromSource) (int64, error)
-}
-
-// Beginner begins transactions: a pool or a connection.
-type Beginner interface {
-	DB
-	Begin(ctx context.Context) (pgx.Tx, error)
-	BeginTx(ctx context.Context, options pgx.TxOptions) (pgx.Tx, error)
 }

@@ -50,8 +50,7 @@ func TestConnectionsNoticeSilence(t *testing.T) {
 	ended, heard := make(chan struct{}), make(chan struct{}, 1)
 	go func() {
 		defer close(ended)
-		database.Listen(listening, config, slog.New(slog.DiscardHandler),
-			map[string]func(string){"one": func(string) { heard <- struct{}{} }})
+		database.Listen(listening, config, slog.New(slog.DiscardHandler), "one", func(string) { heard <- struct{}{} })
 	}()
 	defer func() { stop(); <-ended }()
 	<-heard
