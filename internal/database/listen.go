@@ -13,8 +13,8 @@ import (
 // relistenPause is the wait before a lost listening connection is opened again.
 const relistenPause = 250 * time.Millisecond
 
-// Listen calls handle for each notification of a channel until ctx ends. After every connection it calls it once with an
-// empty payload, because notifications may have been missed. handle must not block.
+// Listen calls handle for each notification of a channel until ctx ends. After every connection it calls it once with
+// an empty payload, because notifications may have been missed. handle must not block.
 func Listen(
 	ctx context.Context, config *pgx.ConnConfig, logger *slog.Logger, channel string, handle func(payload string),
 ) {
