@@ -33,6 +33,14 @@ func Must[T any](value T, err error) func(Failer) T {
 	}
 }
 
+// NoError ends the test if there is an error.
+func NoError(t Failer, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // Pool returns a pool on a database. It is closed when the test ends.
 func Pool(t testing.TB, url string) *pgxpool.Pool {
 	t.Helper()
