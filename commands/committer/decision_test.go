@@ -59,6 +59,8 @@ const (
 	rejected       = "error: staff of the host platform declined this title"
 	rejectedReplay = "error: staff of the host platform declined this title"
 	misused        = "error: the idempotency key was used for another title"
+	blocked        = "error: staff of the host platform blocked this author"
+	unknownParent  = "error: the parent of the reply is not on record"
 )
 
 // limitedTo is the refusal of a creation beyond a limit.
@@ -71,6 +73,13 @@ func limitedTo(n int) string {
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	w, x := newWorld(), novel.Fields{Author: new("X")}
+	again := w.a
+	again.RequestID = "another request"
+	await := func(key, spelling, parent string) *committer.Command {
+		command := w.a.reply(key, spelling, parent)
+		command.Comment.AwaitParent = true
+		return command
+	}
 	for name, tc := range map[string]struct {
 		given   []any
 		when    batch
@@ -167,14 +176,21 @@ func TestDecisions(t *testing.T) {
 		"replays": {
 			given: []any{w.a.novel("n", "Title", x), w.a.post("p", "Title")},
 			when: batch{
-				w.a.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: new("Y")}), w.a.novel("n", "Other", x),
+				again.novel("n", "Title", x), w.a.novel("n", "Title", novel.Fields{Author: new("Y")}), w.a.novel("n", "Other", x),
 				w.a.novel("n", "Unknown", x),
-				w.a.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
+				again.post("p", "Title"), w.a.post("p", "Unknown"), w.b.post("p", "Title"), w.a.novel("p", "Title", x),
 			},
 			then: []string{
 				"updated replayed", "updated replayed mismatch", misused, misused,
 				"post replayed", "post replayed mismatch", "post", "updated",
 			}, charged: 1,
+			check: func(t *testing.T, answers []answer) {
+				t.Helper()
+				want := []committer.Original{{"request", "novel.created.v1"}, {"request", "post.imported.v1"}}
+				if diff := cmp.Diff(want, []committer.Original{answers[0].Original, answers[4].Original}); diff != "" {
+					t.Errorf("originals (-want +got):\n%s", diff)
+				}
+			},
 		},
 		"duplicates in a batch": {
 			when: batch{
@@ -205,6 +221,28 @@ func TestDecisions(t *testing.T) {
 			then: []string{
 				"post threaded", "post threaded", "post", "post", "post", "post", "post", "post", "post", "post replayed threaded",
 			}, charged: 2,
+		},
+		"replies that await their parents": { // and create nothing before
+			given: []any{w.a.post("b", "Title")},
+			when: batch{
+				await("a", "New", "later"), await("c", "Title", "b"), await("d", "Title", "e"), w.a.post("e", "Title"),
+				await("f", "Title", "e"), await("d", "Title", "e"), await("c", "Title", "x"), w.a.post("a", "New"),
+			},
+			then: []string{
+				unknownParent, "post threaded", unknownParent, "post", "post threaded", "post threaded",
+				"post replayed threaded", "post",
+			}, charged: 2,
+		},
+		"blocked authors": { // new comments only, and before anything is created or the novel is looked at
+			given: []any{
+				w.a.postBy("troll", "before", "Title"), blocking{w.a, "troll"}, blocking{w.poster, "troll"},
+			},
+			when: batch{
+				w.a.postBy("troll", "1", "Title"), w.a.postBy("reader", "2", "Title"), w.b.postBy("troll", "3", "Title"),
+				w.a.postBy("troll", "before", "Title"), w.a.postBy("troll", "4", "Unknown"),
+				w.poster.postBy("troll", "5", "Unknown"), w.a.postBy("troll", "6", "Title"),
+			},
+			then: []string{blocked, "post", "post", "post replayed", blocked, blocked, blocked}, charged: 1,
 		},
 		"titles with one slug": {
 			given: []any{w.a.novel("0", "One: two", x)},
@@ -268,13 +306,11 @@ func TestDecisions(t *testing.T) {
 						answers = append(answers, r.submit(t.Context(), command))
 					}
 				}
-				if diff := cmp.Diff(tc.then, texts(answers)); diff != "" {
-					t.Errorf("answers (-want +got):\n%s", diff)
-				}
+				wantAnswers(t, answers, tc.then...)
 				if tc.check != nil {
 					tc.check(t, answers)
 				}
-				if n := r.bisections(); n != 0 {
+				if n := r.bisections(t); n != 0 {
 					t.Errorf("%d batches were cut", n)
 				}
 				checkTruth(t, r.db)
@@ -284,11 +320,19 @@ func TestDecisions(t *testing.T) {
 	}
 }
 
+// blocking is the decision of staff to block an author.
+type blocking struct {
+	partner  partner
+	external string
+}
+
 // take executes one given step.
 func take(t *testing.T, r *replica, s *staff.Staff, step any) {
 	t.Helper()
 	var err error
 	switch step := step.(type) {
+	case blocking:
+		block(t, r.db, step.partner, step.external)
 	case moderation:
 		err = step(s)
 	case *committer.Command:

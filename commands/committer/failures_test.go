@@ -37,41 +37,52 @@ const (
 	late    = 30 * time.Second // limit for an answer without any time-out on a busy machine
 )
 
-func TestConnectionRefused(t *testing.T) {
+// TestOutage: the server is away at different moments. Afterwards the retry is answered.
+func TestOutage(t *testing.T) {
 	t.Parallel()
-	faults, r, p := outage(t)
-	r.must(t, p.post("a", "Title"))
-	faults.refuse(true)
-	r.want(t, committer.ErrUnavailable, p.post("b", "Title"))
-	faults.refuse(false)
-	r.want(t, "post", p.post("b", "Title"))
-	checkTruth(t, r.db)
-}
-
-// TestSilence: the server stops answering at different moments.
-func TestSilence(t *testing.T) {
-	t.Parallel()
+	silent := func(when func(request) bool) func(*faults) {
+		return func(f *faults) {
+			f.set(func(r request) action {
+				if when(r) {
+					return swallow
+				}
+				return forward
+			})
+		}
+	}
 	for name, tc := range map[string]struct {
-		silent func(request) bool
-		want   error
+		begin func(*faults)
+		want  error
+		retry string
 	}{
-		"from the start": {func(request) bool { return true }, committer.ErrUnavailable},
-		"on the reads":   {begins, committer.ErrUnavailable},
-		"on the append":  {appends, committer.ErrOutcomeUnknown},
+		"no connection":         {func(f *faults) { f.refuse(true) }, committer.ErrUnavailable, "created"},
+		"silent from the start": {silent(func(request) bool { return true }), committer.ErrUnavailable, "created"},
+		"silent on the reads":   {silent(begins), committer.ErrUnavailable, "created"},
+		"silent on the append":  {silent(appends), committer.ErrOutcomeUnknown, "created"},
+		"silent once it has committed": {func(f *faults) {
+			committed := false
+			f.set(func(r request) action {
+				switch {
+				case committed:
+					return swallow
+				case r.appends:
+					committed = true
+					return cutAfter
+				default:
+					return forward
+				}
+			})
+		}, committer.ErrOutcomeUnknown, "updated replayed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			faults, r, p := outage(t)
 			r.must(t, p.post("a", "Title"))
-			faults.set(func(r request) action {
-				if tc.silent(r) {
-					return swallow
-				}
-				return forward
-			})
+			tc.begin(faults)
 			r.want(t, tc.want, p.novel("n", "New title", novel.Fields{}))
+			faults.refuse(false)
 			faults.set(func(request) action { return forward })
-			r.want(t, "created", p.novel("n", "New title", novel.Fields{}))
+			r.want(t, tc.retry, p.novel("n", "New title", novel.Fields{}))
 			checkTruth(t, r.db)
 			r.wantCharged(t, 2)
 		})
@@ -89,30 +100,6 @@ func TestPromptRecovery(t *testing.T) {
 	}
 	faults.set(func(request) action { return forward })
 	r.want(t, "post", p.post("a", "Title"))
-}
-
-// TestCommittedInSilence: the server executes a transaction and then does not answer until the committer gives up.
-func TestCommittedInSilence(t *testing.T) {
-	t.Parallel()
-	faults, r, p := outage(t)
-	r.must(t, p.post("a", "Title"))
-	silent := false
-	faults.set(func(r request) action {
-		switch {
-		case silent:
-			return swallow
-		case r.appends:
-			silent = true
-			return cutAfter
-		default:
-			return forward
-		}
-	})
-	r.want(t, committer.ErrOutcomeUnknown, p.novel("n", "New title", novel.Fields{}))
-	faults.set(func(request) action { return forward })
-	r.want(t, "updated replayed", p.novel("n", "New title", novel.Fields{}))
-	checkTruth(t, r.db)
-	r.wantCharged(t, 2)
 }
 
 // TestTerminatedConnections ends all connections of the pool, as a restart of the server does.
@@ -141,9 +128,7 @@ func TestTerminatedUnderTheLock(t *testing.T) {
 		testdb.Exec(t, r.db, `SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
 			WHERE datname = current_database() AND application_name = 'novelgate-append'`)
 	}, p.post("a", "Title"), p.novel("n", "Title", novel.Fields{}))
-	if diff := cmp.Diff([]string{"post", "updated"}, texts(answers)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantAnswers(t, answers, "post", "updated")
 	checkTruth(t, r.db)
 }
 
@@ -222,32 +207,20 @@ func TestLostAnswer(t *testing.T) {
 				if n := r.charged(t, ratelimit.Posts); n != 5 && (n != 6 || trip != "append") {
 					t.Errorf("%d comments are charged", n)
 				}
+				// A batch that appends nothing is decided again, too.
+				cut := false
+				faults.set(func(r request) action {
+					if cut || !r.commits {
+						return forward
+					}
+					cut = true
+					return a
+				})
+				if r.want(t, "post replayed", p.post("n", "New title")); !cut {
+					t.Error("no transaction was cut off")
+				}
 			})
 		}
-	}
-}
-
-// TestLostAnswerToRetries: a batch that appends nothing is decided again.
-func TestLostAnswerToRetries(t *testing.T) {
-	t.Parallel()
-	for name, a := range map[string]action{"before": cutBefore, "carried out": cutAfter, "meanwhile": cutAtOnce} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			faults, r, p := outage(t)
-			r.must(t, p.post("a", "Title"))
-			cut := false
-			faults.set(func(r request) action {
-				if cut || !r.commits {
-					return forward
-				}
-				cut = true
-				return a
-			})
-			if r.want(t, "post replayed", p.post("a", "Title")); !cut {
-				t.Error("no transaction was cut off")
-			}
-			checkTruth(t, r.db)
-		})
 	}
 }
 
@@ -269,8 +242,9 @@ func TestLostAnswerAfterARefusal(t *testing.T) {
 	})
 	answers := r.togetherThen(t, func() { armed = true },
 		p.postBy("troll", "k", "Title"), p.post("k", "Title"), p.post("k", "Title"))
-	if diff := cmp.Diff([]string{"post replayed", "post", "post replayed"}, texts(answers)); diff != "" || armed {
-		t.Errorf("armed %v, answers (-want +got):\n%s", armed, diff)
+	wantAnswers(t, answers, "post replayed", "post", "post replayed")
+	if armed {
+		t.Error("no transaction was cut off")
 	}
 	checkTruth(t, r.db)
 }
@@ -349,10 +323,17 @@ func TestOneFailsAlone(t *testing.T) {
 				t.Errorf("%d posts are stored", posts)
 			}
 			// A binary search: 200, 100, 50, … and the neighbours of each step.
-			if n, cuts := r.commits.Load(), r.bisections(); n > 8 || cuts > 8 || (cuts > 0) != tc.cuts {
+			if n, cuts := r.commits.Load(), r.bisections(t); n > 8 || cuts > 8 || (cuts > 0) != tc.cuts {
 				t.Errorf("%d transactions, %d bisections", n, cuts)
 			}
 			r.wantCharged(t, 7)
+			comments := 199 // and one that was refused by a decision
+			if !tc.cuts {
+				comments++
+			}
+			if n := r.charged(t, ratelimit.Posts); n != comments {
+				t.Errorf("%d comments are charged", n)
+			}
 			if name != "undecodable retry" { // its event stays undecodable
 				checkTruth(t, r.db)
 			}
@@ -394,9 +375,6 @@ func TestDuplicatesInHalves(t *testing.T) {
 		t.Errorf("marked command: %v", answers[2])
 	}
 	answers = slices.Delete(answers, 2, 3)
-	want := []string{"created", "post", "post replayed", "updated replayed", "post replayed"}
-	if diff := cmp.Diff(want, texts(answers)); diff != "" {
-		t.Errorf("answers (-want +got):\n%s", diff)
-	}
+	wantAnswers(t, answers, "created", "post", "post replayed", "updated replayed", "post replayed")
 	checkTruth(t, r.db)
 }

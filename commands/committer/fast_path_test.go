@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
@@ -33,8 +32,9 @@ func setupCounting(t *testing.T) (r *replica, p partner, trips func(want int64, 
 	}
 }
 
-// TestFastPath: comments on a known novel take one round trip, as do replies to known comments.
-func TestFastPath(t *testing.T) {
+// TestRoundTrips: a comment on a known novel takes one round trip, as does a reply to a known comment; other commands
+// take two, and one more if they may create a novel. Beyond the limit a comment takes none once a replica knows.
+func TestRoundTrips(t *testing.T) {
 	t.Parallel()
 	r, p, trips := setupCounting(t)
 	trips(1, "post", p.post("a", "Title"))
@@ -45,8 +45,40 @@ func TestFastPath(t *testing.T) {
 	trips(3, "post", p.post("e", "Other"))
 	trips(1, "post", p.post("f", "Other"))
 	trips(1, "post", p.reply("g", "Other", "a")) // a parent in another discussion
+	trips(3, "created", p.novel("n", "Newer", novel.Fields{}))
+	trips(2, "updated replayed", p.novel("u", "Title", novel.Fields{Author: new("Murasaki")}))
+	p.PostsPerMinute = r.charged(t, ratelimit.Posts)
+	const limited = "error: the limit of 8 comments per minute is reached"
+	trips(3, limited, p.post("h", "Title")) // the fast path fails, and the batch is decided again
+	trips(0, limited, p.post("h", "Title"))
+	trips(0, limited, p.post("a", "Title"))
 	checkTruth(t, r.db)
-	r.wantCharged(t, 2)
+	r.wantCharged(t, 3)
+}
+
+// TestRefusalsOnTheFastPath: a decision about an author holds for the next comment, and for no other author. Permits
+// are granted exactly, although nothing is read before.
+func TestRefusalsOnTheFastPath(t *testing.T) {
+	t.Parallel()
+	r, p, trips := setupCounting(t)
+	trips(1, "post", p.postBy("troll", "a", "Title"))
+	block(t, r.db, p, "troll")
+	answers := r.together(t, p.postBy("troll", "b", "Title"), p.post("c", "Title"))
+	wantAnswers(t, answers, blocked, "post")
+	trips(1, "post", p.post("d", "Title"))
+	p.PostsPerMinute = r.charged(t, ratelimit.Posts) + 2
+	for i, a := range r.together(t, p.post("e", "Title"), p.post("f", "Title"), p.post("g", "Title")) {
+		if i < 2 {
+			a.want(t, "post")
+		} else {
+			wantLimited(t, a, ratelimit.Posts, p.PostsPerMinute)
+		}
+	}
+	wantLimited(t, r.submit(t.Context(), p.post("g", "Title")), ratelimit.Posts, p.PostsPerMinute)
+	if n := r.charged(t, ratelimit.Posts); n != p.PostsPerMinute {
+		t.Errorf("%d comments were charged", n)
+	}
+	checkTruth(t, r.db)
 }
 
 // TestRetriesOnTheFastPath: a batch with a retry is read and decided again. Retries come in bursts, so the next batches
@@ -55,9 +87,7 @@ func TestRetriesOnTheFastPath(t *testing.T) {
 	t.Parallel()
 	r, p, trips := setupCounting(t)
 	got := r.together(t, p.post("b", "Title"), p.post("first", "Title"), p.post("b", "Title"), p.reply("c", "Title", "b"))
-	if diff := cmp.Diff([]string{"post", "post replayed", "post replayed", "post threaded"}, texts(got)); diff != "" {
-		t.Errorf("one batch (-want +got):\n%s", diff)
-	}
+	wantAnswers(t, got, "post", "post replayed", "post replayed", "post threaded")
 	trips(2, "post", p.post("d", "Title"))
 	trips(2, "post replayed", p.post("first", "Title"))
 	for i := range 64 {
@@ -121,39 +151,4 @@ func TestWhatIsRememberedIsChecked(t *testing.T) {
 			checkTruth(t, r.db)
 		})
 	}
-}
-
-// TestBlockedAuthorOnTheFastPath: a decision about an author holds for the next comment, and for no other author.
-func TestBlockedAuthorOnTheFastPath(t *testing.T) {
-	t.Parallel()
-	r, p, trips := setupCounting(t)
-	trips(1, "post", p.postBy("troll", "a", "Title"))
-	block(t, r.db, p, "troll")
-	answers := r.together(t, p.postBy("troll", "b", "Title"), p.post("c", "Title"))
-	if answers[0].err == nil || answers[1].err != nil {
-		t.Errorf("got %v", texts(answers))
-	}
-	trips(1, "post", p.post("d", "Title"))
-	checkTruth(t, r.db)
-}
-
-// TestLimitOnTheFastPath: permits are granted exactly, although nothing is read before.
-func TestLimitOnTheFastPath(t *testing.T) {
-	t.Parallel()
-	r, p, trips := setupCounting(t)
-	p.PostsPerMinute = 5
-	trips(1, "post", p.post("a", "Title"))
-	answers := r.together(t, p.post("b", "Title"), p.post("c", "Title"), p.post("d", "Title"), p.post("e", "Title"))
-	for i, a := range answers {
-		if i < 3 {
-			a.want(t, "post")
-		} else {
-			wantLimited(t, a, ratelimit.Posts, 5)
-		}
-	}
-	wantLimited(t, r.submit(t.Context(), p.post("f", "Title")), ratelimit.Posts, 5)
-	if n := r.charged(t, ratelimit.Posts); n != 5 {
-		t.Errorf("%d comments were charged", n)
-	}
-	checkTruth(t, r.db)
 }

@@ -4,7 +4,7 @@ import (
 	"context"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -52,18 +52,14 @@ func creation(p partner, key, spelling string) events.Recorded {
 	}
 }
 
-// TestForeignWriterThatHasCommitted: what it wrote is on record like any other event.
-func TestForeignWriterThatHasCommitted(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	r.want(t, "post", p.post("before", "Other"))
-	record(t, r.db, creation(p, "k", "Title"))
-	retry, update := p.novel("k", "Title", novel.Fields{}), p.novel("u", "Title", novel.Fields{})
-	got := r.together(t, retry, update, p.post("c", "Title"))
-	if diff := cmp.Diff([]string{"updated replayed", "updated", "post"}, texts(got)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
-	checkTruth(t, r.db)
+// block records that an author is blocked.
+func block(t *testing.T, db writer, p partner, external string) {
+	t.Helper()
+	ref := events.AuthorRef{IntegrationID: p.IntegrationID, Author: &events.ExternalAuthor{ExternalUUID: external}}
+	record(t, db, events.Recorded{
+		StreamType: events.AuthorStream, StreamID: events.AuthorID(p.IntegrationID, external), StreamVersion: 1,
+		ID: uuid.NewString(), Source: "staff/tests", Event: events.AuthorBlocked{AuthorRef: ref, Reason: "spam"},
+	})
 }
 
 // TestOpenForeignWriter: it has taken the next index of the log. Commands that append are refused soon, whatever
@@ -87,14 +83,9 @@ func TestOpenForeignWriter(t *testing.T) {
 			for i, want := range []any{committer.ErrUnavailable, committer.ErrUnavailable, "post replayed"} {
 				answers[i].want(t, want)
 			}
-			if err := end(foreign); err != nil {
-				t.Fatal(err)
-			}
+			testdb.NoError(t, end(foreign))
 			answers = r.together(t, p.post("alone", "Title"), first, second)
-			want := []string{"post", "post", map[string]string{"commits": "foreign", "rolls back": "created"}[name]}
-			if diff := cmp.Diff(want, texts(answers)); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
+			wantAnswers(t, answers, "post", "post", map[string]string{"commits": "foreign", "rolls back": "created"}[name])
 			checkTruth(t, r.db)
 		})
 	}
@@ -110,9 +101,7 @@ func TestForeignWriterCollides(t *testing.T) {
 		$$ BEGIN IF nextval('collisions') IN (1, 4, 5) THEN RAISE unique_violation; END IF; RETURN NULL; END $$;
 		CREATE TRIGGER collide BEFORE INSERT ON events FOR EACH STATEMENT EXECUTE FUNCTION collide()`)
 	answers := r.together(t, p.post("a", "Title"), p.novel("n", "New", novel.Fields{}), p.post("b", "Title"))
-	if diff := cmp.Diff([]string{"post", "created", "post"}, texts(answers)); diff != "" {
-		t.Errorf("(-want +got):\n%s", diff)
-	}
+	wantAnswers(t, answers, "post", "created", "post")
 	r.want(t, committer.ErrUnavailable, p.post("c", "Title"))
 	r.want(t, "post", p.post("c", "Title"))
 	checkTruth(t, r.db)

@@ -13,48 +13,9 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestLockedTitleDelaysNoOther: while another session locks the row of a title, its upserts are refused soon. All other
-// commands succeed, in the same batch and in later ones, also comments on the title.
-func TestLockedTitleDelaysNoOther(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	r.prompt = true
-	r.must(t, p.novel("create", "Locked", novel.Fields{}))
-	holder := testdb.Begin(t, r.db)
-	testdb.Exec(t, holder, `SELECT FROM title_lookup WHERE folded_title = 'locked' FOR UPDATE`)
-	upsert := func(key string) *committer.Command {
-		return p.novel(key, "Locked", novel.Fields{Synopsis: new(key)})
-	}
-	for round := range 2 {
-		start := time.Now()
-		commands, want := batch{p.post(fmt.Sprint("comment ", round), "Locked")}, []any{"post"}
-		for i := range 20 {
-			if i%9 == 4 {
-				commands, want = append(commands, upsert(fmt.Sprint("locked ", i))), append(want, committer.ErrUnavailable)
-			}
-			other := fmt.Sprint("Other ", round, " ", i)
-			commands, want = append(commands, p.novel(other, other, novel.Fields{})), append(want, "created")
-		}
-		for i, a := range r.together(t, commands...) {
-			a.want(t, want[i])
-		}
-		if took := time.Since(start); took > late {
-			t.Errorf("the batch took %s", took)
-		}
-		r.want(t, committer.ErrUnavailable, upsert("alone"))
-		r.want(t, "post", p.post(fmt.Sprint("alone ", round), "Locked"))
-	}
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	r.want(t, "updated", upsert("locked 4"))
-	r.want(t, "updated", upsert("alone"))
-	checkTruth(t, r.db)
-	r.wantCharged(t, 41)
-}
-
-// TestManyLockedTitles: a fifth of the titles of a batch have locked rows, and the others are updated.
-func TestManyLockedTitles(t *testing.T) {
+// TestLockedTitles: while another session locks the rows of a fifth of the titles, upserts of these are refused soon.
+// All other commands succeed, in the same batch and in later ones, also comments on the titles.
+func TestLockedTitles(t *testing.T) {
 	t.Parallel()
 	r, p := setup(t)
 	upserts := func(synopsis string) (commands batch) {
@@ -70,8 +31,10 @@ func TestManyLockedTitles(t *testing.T) {
 	holder := testdb.Begin(t, r.db)
 	testdb.Exec(t, holder, `SELECT FROM title_lookup WHERE folded_title LIKE 'title %0' OR folded_title LIKE 'title %5' FOR UPDATE`)
 	start := time.Now()
-	for i, a := range r.together(t, upserts("new")...) {
-		if i%5 == 0 {
+	for i, a := range r.together(t, append(upserts("new"), p.post("beside", "Title 0"))...) {
+		if i == 100 {
+			a.want(t, "post")
+		} else if i%5 == 0 {
 			a.want(t, committer.ErrUnavailable)
 		} else {
 			a.want(t, "updated")
@@ -82,9 +45,10 @@ func TestManyLockedTitles(t *testing.T) {
 	if took > 10*time.Second { // it would, if it waited 100 ms for each
 		t.Error("the batch waited for each of the rows")
 	}
-	if err := holder.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	r.prompt = true
+	r.want(t, committer.ErrUnavailable, p.novel("alone", "Title 0", novel.Fields{Synopsis: new("alone")}))
+	r.want(t, "post", p.post("alone", "Title 0"))
+	testdb.NoError(t, holder.Rollback(t.Context()))
 	for i, a := range r.together(t, upserts("new")...) {
 		if i%5 == 0 {
 			a.want(t, "updated")
@@ -124,9 +88,7 @@ func TestStoppedHolderIsEnded(t *testing.T) {
 	holder := testdb.Begin(t, r.db)
 	var lock pgx.Batch
 	eventlog.Lock(&lock)
-	if err := holder.SendBatch(t.Context(), &lock).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, holder.SendBatch(t.Context(), &lock).Close())
 	r.want(t, "created", p.novel("k", "Title", novel.Fields{}))
 	checkTruth(t, r.db)
 }

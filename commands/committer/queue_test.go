@@ -2,8 +2,13 @@ package committer_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
 	"novelgate/commands/committer"
@@ -92,4 +97,108 @@ func TestLinesWaitForRoom(t *testing.T) {
 	}
 	(<-late).want(t, "post")
 	checkTruth(t, r.db)
+}
+
+// TestGrowthOfTheLogIsCounted compares the metrics with the log.
+func TestGrowthOfTheLogIsCounted(t *testing.T) {
+	t.Parallel()
+	r, p := setup(t)
+	other := newPartner()
+	for i := range 5 {
+		r.submit(t.Context(), p.post(fmt.Sprint(i), "Title"))
+		r.submit(t.Context(), p.post("0", "Title")) // a retry appends nothing
+	}
+	r.submit(t.Context(), other.novel("n", "Another", novel.Fields{}))
+	for _, id := range []uuid.UUID{p.IntegrationID, other.IntegrationID} {
+		var events, bytes float64
+		if err := r.db.QueryRow(t.Context(), `SELECT count(*), sum(octet_length(data::text) + coalesce(octet_length(personal::text), 0) + 450)
+			FROM events WHERE integration_id = $1`, id).Scan(&events, &bytes); err != nil || events == 0 {
+			t.Fatalf("%v events, %v", events, err)
+		}
+		if got := testdb.Metric(t, r.metrics, "novelgate_log_events_total "+id.String()); got != events {
+			t.Errorf("%v events are counted, want %v", got, events)
+		}
+		if got := testdb.Metric(t, r.metrics, "novelgate_log_bytes_total "+id.String()); got != bytes {
+			t.Errorf("%v bytes are counted, want %v", got, bytes)
+		}
+	}
+}
+
+func TestQueueFull(t *testing.T) {
+	t.Parallel()
+	r, p := setup(t, func(c *committer.Config) { c.QueueLength = 2 })
+	release := r.occupy(t)
+	first, second := r.start(p.post("a", "Title")), r.start(p.post("b", "Title"))
+	r.awaitQueue(t, 2)
+	r.want(t, committer.ErrQueueFull, p.post("c", "Title"))
+	release()
+	if a, b := <-first, <-second; a.err != nil || b.err != nil {
+		t.Errorf("accepted commands: %v, %v", a, b)
+	}
+}
+
+// TestCloseWaitsForAnswers: after Close, its caller closes the resources of commands.
+func TestCloseWaitsForAnswers(t *testing.T) {
+	t.Parallel()
+	r, _ := setup(t)
+	release := r.occupy(t)
+	var closed atomic.Bool
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		r.Close()
+		closed.Store(true)
+	}()
+	testdb.Eventually(t, "nothing is accepted any more", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond) // what was accepted waits for the first batch
+		defer cancel()
+		return errors.Is(r.submit(ctx, newPartner().post("late", "Late")).err, committer.ErrClosed)
+	})
+	for range 20 {
+		if time.Sleep(5 * time.Millisecond); closed.Load() {
+			t.Error("Close has returned before a command was answered")
+			break
+		}
+	}
+	release()
+	<-ended
+}
+
+// TestFloodLeavesTheQueueToOthers floods the queue for one integration, also with commands whose clients have
+// disconnected.
+func TestFloodLeavesTheQueueToOthers(t *testing.T) {
+	t.Parallel()
+	r := newReplica(t, testdb.New(t),
+		func(c *committer.Config) { c.QueueLength, c.Share, c.ShareQueue = 4, 3, 1 })
+	flooder, other := newPartner(), newPartner()
+	release := r.occupy(t)
+	ctx, leave := context.WithCancel(t.Context())
+	gone := make(chan answer, 3)
+	for i := range 3 {
+		go func() { gone <- r.submit(ctx, flooder.post(fmt.Sprint("gone ", i), "Title")) }()
+	}
+	r.awaitQueue(t, 3)
+	leave()
+	for range 3 {
+		(<-gone).want(t, committer.ErrOutcomeUnknown)
+	}
+	first, second := r.start(flooder.post("first", "Title")), r.start(flooder.post("second", "Title"))
+	waiting := second // one of the two waits, and the other is refused
+	select {
+	case a := <-first:
+		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {
+			t.Errorf("beyond what may wait: %v", a)
+		}
+	case a := <-second:
+		waiting = first
+		if !errors.Is(a.err, ratelimit.ErrShareExceeded) {
+			t.Errorf("beyond what may wait: %v", a)
+		}
+	}
+	others := r.start(other.post("k", "Title"))
+	r.awaitQueue(t, 4)
+	release()
+	(<-others).want(t, nil)
+	(<-waiting).want(t, nil)
+	r.want(t, "post replayed", flooder.post("gone 0", "Title"))
 }

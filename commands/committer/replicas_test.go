@@ -76,7 +76,7 @@ func fight(t *testing.T, commands batch) {
 		}
 	}
 	replicas[0].wantCharged(t, created)
-	if n := replicas[0].bisections() + replicas[1].bisections(); n > 0 {
+	if n := replicas[0].bisections(t) + replicas[1].bisections(t); n > 0 {
 		t.Errorf("%d batches were cut: decisions under the lock do not conflict", n)
 	}
 	t.Logf("%d commands, %d events in %d transactions, %s", len(commands), len(log),

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"novelgate/aggregates/novel"
 	"novelgate/aggregates/post"
@@ -129,6 +129,12 @@ func (p partner) post(key, spelling string) *committer.Command {
 		}},
 		Canonical: fmt.Append(nil, fold(spelling)),
 	}
+}
+
+func (p partner) postBy(external, key, spelling string) *committer.Command {
+	cmd := p.post(key, spelling)
+	cmd.Comment.Comment.ExternalUUID = external
+	return cmd
 }
 
 func (p partner) reply(key, spelling, parent string) *committer.Command {
@@ -337,30 +343,19 @@ func words(first string, pairs ...any) string {
 // fold is the look-up key of a title.
 func fold(spelling string) string { return title.Fold(spelling) }
 
-func texts(answers []answer) []string {
-	list := make([]string, len(answers))
+// wantAnswers compares the String of each answer.
+func wantAnswers(t testing.TB, answers []answer, want ...string) {
+	t.Helper()
+	got := make([]string, len(answers))
 	for i, a := range answers {
-		list[i] = a.String()
+		got[i] = a.String()
 	}
-	return list
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("answers (-want +got):\n%s", diff)
+	}
 }
 
-func (r *replica) bisections() int { return r.counter("novelgate_committer_bisections_total") }
-
-// counter returns the value of a counter with these label values.
-func (r *replica) counter(name string, labels ...string) int {
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(r.metrics)
-	families, err := registry.Gather()
-	if err != nil {
-		panic(err)
-	}
-	for _, family := range families {
-		for _, series := range family.GetMetric() {
-			if family.GetName() == name && (len(labels) == 0 || series.GetLabel()[0].GetValue() == labels[0]) {
-				return int(series.GetCounter().GetValue())
-			}
-		}
-	}
-	panic("no metric " + name)
+func (r *replica) bisections(t testing.TB) int {
+	t.Helper()
+	return int(testdb.Metric(t, r.metrics, "novelgate_committer_bisections_total"))
 }
