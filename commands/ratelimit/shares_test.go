@@ -19,9 +19,7 @@ func TestShareOfOneLeavesThatOfOthers(t *testing.T) {
 	shares := ratelimit.NewShares(2, 1)
 	flooder, other := uuid.New(), uuid.New()
 	for range 2 {
-		if err := shares.Take(t.Context(), flooder); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, shares.Take(t.Context(), flooder))
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	waiter := make(chan error, 1)
