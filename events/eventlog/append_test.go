@@ -37,28 +37,37 @@ func setupLog(t testing.TB) storedLog {
 // append appends in one transaction.
 func (l storedLog) append(t testing.TB, recorded ...events.Recorded) {
 	t.Helper()
-	if err := l.tryAppend(t, recorded...); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, l.tryAppend(t, recorded...))
 }
 
 func (l storedLog) tryAppend(t testing.TB, recorded ...events.Recorded) error {
 	t.Helper()
+	return appendOn(t.Context(), l.pool, recorded...)
+}
+
+// sender is a pool or a transaction.
+type sender interface {
+	SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResults
+}
+
+// appendOn appends under the lock of the log.
+func appendOn(ctx context.Context, db sender, recorded ...events.Recorded) error {
 	var batch pgx.Batch
 	eventlog.Lock(&batch)
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatal(err)
+	return queueOn(ctx, db, &batch, recorded...)
+}
+
+// queueOn appends after the statements of a batch.
+func queueOn(ctx context.Context, db sender, batch *pgx.Batch, recorded ...events.Recorded) error {
+	if err := eventlog.Queue(batch, recorded); err != nil {
+		return err
 	}
-	return l.pool.SendBatch(t.Context(), &batch).Close()
+	return db.SendBatch(ctx, batch).Close()
 }
 
 func (l storedLog) count(t testing.TB, table string) int {
 	t.Helper()
-	var n int
-	if err := l.pool.QueryRow(t.Context(), `SELECT count(*) FROM `+pgx.Identifier{table}.Sanitize()).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return testdb.Value[int](t, l.pool, `SELECT count(*) FROM `+table)
 }
 
 // approval is version n of a stream.
@@ -111,14 +120,8 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		encoded, err := events.Encode(recorded.Event)
-		if err != nil {
-			t.Fatal(err)
-		}
-		metadata, err := events.EncodeMetadata(&recorded.Metadata)
-		if err != nil {
-			t.Fatal(err)
-		}
+		encoded := testdb.Must(events.Encode(recorded.Event))(t)
+		metadata := testdb.Must(events.EncodeMetadata(&recorded.Metadata))(t)
 		want := stored{
 			Type: "post.imported.v1", ID: recorded.ID, Source: recorded.Source, StreamType: "post",
 			Data: string(encoded.Data), Metadata: string(metadata), Salt: recorded.Salt,
@@ -133,6 +136,8 @@ func TestAppendStoresTheExactBytes(t *testing.T) {
 }
 
 // TestIndexesFollowTheDecisions: indexes are dense over appends, in the order given, whatever else failed in between.
+// Every append has its own batch: so an event that is appended again, after the log was set back, is told from the lost
+// one.
 func TestIndexesFollowTheDecisions(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
@@ -158,19 +163,10 @@ func TestIndexesFollowTheDecisions(t *testing.T) {
 		one != all[2].Metadata.Batch || one != first[0].Metadata.Batch {
 		t.Errorf("batches %s and %s", one, other)
 	}
-}
-
-// TestEveryAttemptHasItsOwnBatch: an event that is appended again, after the log was set back, is told from the lost
-// one.
-func TestEveryAttemptHasItsOwnBatch(t *testing.T) {
-	t.Parallel()
-	log := setupLog(t)
-	recorded := []events.Recorded{approval(1, 1)}
-	log.append(t, recorded...)
 	before := testdb.Must(eventlog.End(t.Context(), log.pool))(t)
-	testdb.Lose(t, log.pool, `true`)
-	log.append(t, recorded...)
-	if after := testdb.Must(eventlog.End(t.Context(), log.pool))(t); after.Position != 1 || after == before {
+	testdb.Lose(t, log.pool, `log_index = 3`)
+	log.append(t, second...)
+	if after := testdb.Must(eventlog.End(t.Context(), log.pool))(t); after.Position != before.Position || after == before {
 		t.Errorf("the end is %s, before it was %s", after, before)
 	}
 }
@@ -180,29 +176,14 @@ func TestAWriterWithoutTheLockIsRefused(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	holder := testdb.Begin(t, log.pool)
-	var batch pgx.Batch
-	eventlog.Lock(&batch)
-	if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	if err := holder.SendBatch(t.Context(), &batch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, appendOn(t.Context(), holder, approval(1, 1)))
 	refused := make(chan error, 1)
-	go func() {
-		var careless pgx.Batch
-		if err := eventlog.Queue(&careless, []events.Recorded{approval(2, 1)}); err != nil {
-			t.Error(err)
-		}
-		refused <- log.pool.SendBatch(t.Context(), &careless).Close()
-	}()
+	go func() { refused <- queueOn(t.Context(), log.pool, &pgx.Batch{}, approval(2, 1)) }()
 	testdb.Eventually(t, "it waits for the index", func() bool {
 		return testdb.Value[int](t, log.pool, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()
 			AND wait_event_type = 'Lock' AND wait_event = 'transactionid'`) == 1
 	})
-	if err := holder.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, holder.Commit(t.Context()))
 	if err := <-refused; !eventlog.IsDuplicate(err) {
 		t.Errorf("got %v, want a duplicate index", err)
 	}
@@ -232,9 +213,7 @@ func TestConflictsStoreNothing(t *testing.T) {
 		var batch pgx.Batch
 		eventlog.Lock(&batch)
 		batch.Queue(`INSERT INTO settings (name, value) VALUES ($1, 'before')`, name+" before")
-		if err := eventlog.Queue(&batch, []events.Recorded{approval(byte(100+before), 1), c.recorded}); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, eventlog.Queue(&batch, []events.Recorded{approval(byte(100+before), 1), c.recorded}))
 		batch.Queue(`INSERT INTO settings (name, value) VALUES ($1, 'after')`, name+" after")
 		err := log.pool.SendBatch(t.Context(), &batch).Close()
 		if eventlog.IsConflict(err) != c.conflict {
@@ -249,24 +228,6 @@ func TestConflictsStoreNothing(t *testing.T) {
 		if want := map[bool]int{true: 0, false: 2}[c.conflict]; appended != want || others != want {
 			t.Errorf("%s: %d events and %d other rows were stored, want %d each", name, appended, others, want)
 		}
-	}
-}
-
-// TestProjectionFailureRollsTheAppendBack: later statements of the batch are in the same transaction.
-func TestProjectionFailureRollsTheAppendBack(t *testing.T) {
-	t.Parallel()
-	log := setupLog(t)
-	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
-		t.Fatal(err)
-	}
-	batch.Queue(`INSERT INTO threads (novel_id, thread_id) VALUES ($1, $1)`, uuid.UUID{1})
-	batch.Queue(`INSERT INTO threads (novel_id, thread_id) VALUES ($1, $1)`, uuid.UUID{1})
-	if err := log.pool.SendBatch(t.Context(), &batch).Close(); !eventlog.IsConflict(err) {
-		t.Errorf("error %v", err)
-	}
-	if events, threads := log.count(t, "events"), log.count(t, "threads"); events != 0 || threads != 0 {
-		t.Errorf("%d events and %d threads were stored", events, threads)
 	}
 }
 
@@ -285,11 +246,9 @@ func TestLostAppendIsAnError(t *testing.T) {
 func TestQueueRefusesWhatCannotBeEncoded(t *testing.T) {
 	t.Parallel()
 	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, []events.Recorded{{Event: events.NovelApproved{Reason: "\xff"}}}); err == nil {
-		t.Error("invalid UTF-8 was accepted")
-	}
-	if batch.Len() != 0 {
-		t.Errorf("%d statements were queued", batch.Len())
+	err := eventlog.Queue(&batch, []events.Recorded{{Event: events.NovelApproved{Reason: "\xff"}}})
+	if err == nil || batch.Len() != 0 {
+		t.Errorf("invalid UTF-8: %v, %d statements were queued", err, batch.Len())
 	}
 }
 

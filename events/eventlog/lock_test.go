@@ -11,7 +11,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/events"
 	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 )
@@ -75,16 +74,8 @@ func TestLaterStatementsSeeTheLog(t *testing.T) {
 			counted <- result{n, err}
 		}()
 		awaitWaiters(t, log.pool, 1)
-		var batch pgx.Batch
-		if err := eventlog.Queue(&batch, []events.Recorded{approval(byte(i), 1)}); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.SendBatch(t.Context(), &batch).Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := tx.Commit(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, appendOn(t.Context(), tx, approval(byte(i), 1)))
+		testdb.NoError(t, tx.Commit(t.Context()))
 		if got := <-counted; got.err != nil || got.n != c.want {
 			t.Errorf("in one statement %t: %d events, %v; want %d", c.oneStatement, got.n, got.err, c.want)
 		}
@@ -104,9 +95,7 @@ func TestLimitsUnderTheLock(t *testing.T) {
 	if err := waiting.SendBatch(t.Context(), &batch).Close(); !eventlog.IsLocked(err) || *held {
 		t.Errorf("a wait of 10 ms ended with %v, %t", err, *held)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, tx.Rollback(t.Context()))
 	err := eventlog.Under(t.Context(), log.pool, func(tx pgx.Tx) error {
 		got := testdb.Value[string](t, tx, `SELECT concat_ws(' ', current_setting('lock_timeout'),
 			current_setting('idle_in_transaction_session_timeout'), current_setting('statement_timeout'))`)
@@ -133,11 +122,7 @@ func TestSlowClientTriesAgain(t *testing.T) {
 					AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`) == 0
 			})
 		}
-		var batch pgx.Batch
-		if err := eventlog.Queue(&batch, []events.Recorded{approval(1, 1)}); err != nil {
-			return err
-		}
-		return tx.SendBatch(t.Context(), &batch).Close()
+		return appendOn(t.Context(), tx, approval(1, 1))
 	})
 	if err != nil || attempts != 2 {
 		t.Errorf("%d attempts, %v", attempts, err)
@@ -147,17 +132,18 @@ func TestSlowClientTriesAgain(t *testing.T) {
 	}
 }
 
+func beginLocked(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	testdb.Exec(t, conn, `BEGIN`)
+	testdb.Exec(t, conn, `SELECT pg_advisory_xact_lock($1)`, eventlog.LogLock)
+}
+
 // stoppedIn leaves a session that holds the lock and whose client has stopped.
 var stoppedIn = map[string]func(t *testing.T, conn *pgx.Conn){
-	"between round trips": func(t *testing.T, conn *pgx.Conn) {
-		t.Helper()
-		testdb.Exec(t, conn, `BEGIN`)
-		testdb.Exec(t, conn, `SELECT pg_advisory_xact_lock($1)`, eventlog.LogLock)
-	},
+	"between round trips": beginLocked,
 	"after an error": func(t *testing.T, conn *pgx.Conn) {
 		t.Helper()
-		testdb.Exec(t, conn, `BEGIN`)
-		testdb.Exec(t, conn, `SELECT pg_advisory_xact_lock($1)`, eventlog.LogLock)
+		beginLocked(t, conn)
 		// A savepoint keeps the lock in the aborted transaction.
 		testdb.Exec(t, conn, `SAVEPOINT s`)
 		if _, err := conn.Exec(t.Context(), `SELECT 1/0`); err == nil {
@@ -169,9 +155,7 @@ var stoppedIn = map[string]func(t *testing.T, conn *pgx.Conn){
 		p := conn.PgConn().StartPipeline(context.Background())
 		p.SendQueryParams(fmt.Sprintf(`SELECT pg_advisory_xact_lock(%d)`, eventlog.LogLock), nil, nil, nil, nil)
 		p.SendFlushRequest()
-		if err := p.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, p.Flush())
 	},
 }
 
@@ -183,12 +167,8 @@ func TestBreakerEndsAStoppedHolder(t *testing.T) {
 		t.Run(phase, func(t *testing.T) {
 			t.Parallel()
 			log := setupLog(t)
-			conn := testdb.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
-			t.Cleanup(func() { _ = conn.Close(context.Background()) })
-			stop(t, conn)
-			if err := eventlog.Under(t.Context(), log.pool, func(pgx.Tx) error { return nil }); err != nil {
-				t.Fatal(err)
-			}
+			stop(t, testdb.Connect(t, log.pool.Config().ConnString()))
+			testdb.NoError(t, eventlog.Under(t.Context(), log.pool, func(pgx.Tx) error { return nil }))
 		})
 	}
 }
@@ -198,9 +178,7 @@ func TestBreakerEndsAStoppedHolder(t *testing.T) {
 func TestBreakerOutlivesTheWait(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
-	conn := testdb.Must(pgx.Connect(t.Context(), log.pool.Config().ConnString()))(t)
-	t.Cleanup(func() { _ = conn.Close(context.Background()) })
-	stoppedIn["between round trips"](t, conn)
+	beginLocked(t, testdb.Connect(t, log.pool.Config().ConnString()))
 	slow := &slowQuery{entered: make(chan struct{}), leave: make(chan struct{})}
 	config := log.pool.Config()
 	config.ConnConfig.Tracer = slow
@@ -244,9 +222,7 @@ func TestBreakerSparesHolders(t *testing.T) {
 	wantSpared("a holder that has just begun")
 	testdb.Exec(t, tx, `SELECT pg_sleep(1.1)`)
 	wantSpared("a holder whose transaction is old")
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, tx.Rollback(t.Context()))
 
 	conn := testdb.Connect(t, log.pool.Config().ConnString())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -3,7 +3,6 @@ package eventlog_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -18,71 +17,64 @@ import (
 	"novelgate/internal/testdb"
 )
 
+// insertRaw appends an event of any type and data, by hand.
+func (l storedLog) insertRaw(
+	t testing.TB, streamType string, stream uuid.UUID, version int, id, eventType, data string,
+) {
+	t.Helper()
+	testdb.Exec(t, l.pool, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
+		VALUES ((SELECT count(*) FROM events), $1, $2, $3, $4, 'test', $5, $6::text::json, 'test', gen_random_uuid())`,
+		streamType, stream, version, id, eventType, data)
+}
+
 func TestReadStream(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
+	before, one := time.Now().Add(-time.Minute), uuid.UUID{1}
 	appended := []events.Recorded{approval(1, 1), approval(2, 1), approval(1, 2), approval(1, 3)}
-	appended[2].Salt = uuid.NullUUID{UUID: uuid.UUID{7}, Valid: true}
-	before := time.Now().Add(-time.Minute)
+	appended[3].Salt = uuid.NullUUID{UUID: uuid.UUID{7}, Valid: true}
 	log.append(t, appended[:2]...)
 	log.append(t, appended[2:]...)
-
-	got := testdb.Must(eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{1}, 1))(t)
-	if len(got) != 2 {
-		t.Fatalf("%d events after version 1, want 2", len(got))
+	stream := func(kind string, after int) []events.Recorded {
+		return testdb.Must(eventlog.ReadStream(t.Context(), log.pool, kind, one, after))(t)
 	}
-	for i, want := range appended[2:] {
-		if got[i].LogIndex != int64(i+2) || got[i].RecordedAt.Before(before) {
-			t.Errorf("read at %d, recorded at %s", got[i].LogIndex, got[i].RecordedAt)
-		}
-		got[i].LogIndex, got[i].RecordedAt = 0, time.Time{}
-		if diff := cmp.Diff(want, got[i]); diff != "" {
-			t.Errorf("(-appended +read):\n%s", diff)
-		}
+	end := func(kind string, n int) []events.Recorded {
+		return testdb.Must(eventlog.ReadStreamEnd(t.Context(), log.pool, kind, one, n))(t)
 	}
-	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{9}, 0); err != nil ||
-		len(none) != 0 {
-		t.Errorf("an unknown stream: %v, %v", none, err)
-	}
-	if none, err := eventlog.ReadStream(t.Context(), log.pool, events.PostStream, uuid.UUID{1}, 0); err != nil ||
-		len(none) != 0 {
-		t.Errorf("a stream of another kind: %v, %v", none, err)
-	}
-}
-
-func TestReadStreamInPart(t *testing.T) {
-	t.Parallel()
-	log := setupLog(t)
-	for version := range 5 {
-		log.append(t, approval(1, version+1))
-	}
-	versions := func(recorded []events.Recorded, err error) (list []int) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range recorded {
-			list = append(list, r.StreamVersion)
-		}
-		return list
-	}
-	one := uuid.UUID{1}
-	for name, tc := range map[string]struct{ got, want []int }{
-		"all": {
-			versions(eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, one, 0)), []int{1, 2, 3, 4, 5},
-		},
-		"more than all": {
-			versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 9)), []int{1, 2, 3, 4, 5},
-		},
-		"end": {
-			versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.NovelStream, one, 2)), []int{4, 5},
-		},
-		"of another kind":  {versions(eventlog.ReadStream(t.Context(), log.pool, events.PostStream, one, 0)), nil},
-		"end of that kind": {versions(eventlog.ReadStreamEnd(t.Context(), log.pool, events.PostStream, one, 2)), nil},
+	for name, c := range map[string]struct {
+		got  []events.Recorded
+		want []int // indexes
+	}{
+		"all":              {stream(events.NovelStream, 0), []int{0, 2, 3}},
+		"after version 1":  {stream(events.NovelStream, 1), []int{2, 3}},
+		"end":              {end(events.NovelStream, 2), []int{2, 3}},
+		"more than all":    {end(events.NovelStream, 9), []int{0, 2, 3}},
+		"of another kind":  {stream(events.PostStream, 0), nil},
+		"end of that kind": {end(events.PostStream, 2), nil},
 	} {
-		if diff := cmp.Diff(tc.want, tc.got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
+		if len(c.got) != len(c.want) {
+			t.Errorf("%s: %d events, want %d", name, len(c.got), len(c.want))
+			continue
 		}
+		want := []events.Recorded{}
+		for i, index := range c.want {
+			if recordedAt := c.got[i].RecordedAt; recordedAt.Before(before) {
+				t.Errorf("%s: recorded at %s", name, recordedAt)
+			}
+			want = append(want, appended[index])
+			want[i].LogIndex, want[i].RecordedAt = int64(index), c.got[i].RecordedAt
+		}
+		if diff := cmp.Diff(want, c.got); diff != "" {
+			t.Errorf("%s (-appended +read):\n%s", name, diff)
+		}
+	}
+	// An event that cannot be decoded is named.
+	log.insertRaw(t, events.NovelStream, one, 4, "k", "novel.translated.v1", `{}`)
+	_, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, one, 0)
+	var undecodable *eventlog.UndecodableError
+	if !errors.Is(err, events.ErrUnknownType) || !errors.As(err, &undecodable) ||
+		undecodable.Type != "novel.translated.v1" || undecodable.Recorded.LogIndex != 4 || undecodable.Recorded.ID != "k" {
+		t.Errorf("got %v, %+v", err, undecodable)
 	}
 }
 
@@ -138,13 +130,8 @@ func TestReadersSeeEachEventOnce(t *testing.T) {
 func appendSlowly(ctx context.Context, log storedLog, recorded events.Recorded) error {
 	for abort := rand.N(3) == 0; ; abort = false {
 		err := pgx.BeginFunc(ctx, log.pool, func(tx pgx.Tx) error {
-			var batch pgx.Batch
-			eventlog.Lock(&batch)
-			if err := eventlog.Queue(&batch, []events.Recorded{recorded}); err != nil {
+			if err := appendOn(ctx, tx, recorded); err != nil {
 				return err
-			}
-			if err := tx.SendBatch(ctx, &batch).Close(); err != nil {
-				return fmt.Errorf("append: %w", err)
 			}
 			time.Sleep(rand.N(2 * time.Millisecond))
 			if abort {
@@ -159,23 +146,3 @@ func appendSlowly(ctx context.Context, log storedLog, recorded events.Recorded) 
 }
 
 var errAborted = errors.New("aborted")
-
-func TestUndecodableEventIsNamed(t *testing.T) {
-	t.Parallel()
-	log := setupLog(t)
-	log.append(t, approval(1, 1))
-	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		VALUES (5, 'novel', $1, 2, 'k', 's', 'novel.translated.v1', '{}', 'test', gen_random_uuid())`, uuid.UUID{1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := eventlog.ReadStream(t.Context(), log.pool, events.NovelStream, uuid.UUID{1}, 0)
-	var undecodable *eventlog.UndecodableError
-	if !errors.Is(err, events.ErrUnknownType) || !errors.As(err, &undecodable) {
-		t.Fatalf("got %v, %v", got, err)
-	}
-	if undecodable.Type != "novel.translated.v1" || undecodable.Recorded.LogIndex != 5 ||
-		undecodable.Recorded.ID != "k" {
-		t.Errorf("named %+v", undecodable)
-	}
-}

@@ -17,10 +17,8 @@ import (
 // route runs a router with one handler until all chunks are delivered, and returns the result of each delivery.
 func route(t *testing.T, chunks []eventlog.Chunk, handle func(context.Context, eventlog.Chunk) error) (said []error) {
 	t.Helper()
-	router, err := message.NewRouter(message.RouterConfig{}, eventlog.WatermillLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	logger := eventlog.WatermillLogger(slog.New(slog.DiscardHandler))
+	router := testdb.Must(message.NewRouter(message.RouterConfig{}, logger))(t)
 	delivered := make(chan struct{})
 	subscriber := eventlog.NewSubscriber(func(ctx context.Context, deliver func(context.Context, eventlog.Chunk) error) {
 		defer close(delivered)

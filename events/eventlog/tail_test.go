@@ -42,12 +42,7 @@ func appendThreads(t *testing.T, pool *pgxpool.Pool, prefix string, n int) []str
 			Event: events.ThreadOpened{NovelID: uuid.New()}, Metadata: events.Metadata{RequestID: ids[i]},
 		}
 	}
-	var batch pgx.Batch
-	eventlog.Lock(&batch)
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Error(err)
-	}
-	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
+	if err := appendOn(context.Background(), pool, recorded...); err != nil {
 		t.Error(err)
 	}
 	return ids
@@ -143,11 +138,7 @@ func TestTailStopsBeforeUndecodable(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
 	before := appendThreads(t, log.pool, "before", 3)
-	_, err := log.pool.Exec(t.Context(), `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source, event_type, data, actor, batch_id)
-		VALUES (3, 'novel', gen_random_uuid(), 1, 'odd', 'test', 'novel.folded.v1', '{}', 'test', gen_random_uuid())`)
-	if err != nil {
-		t.Fatal(err)
-	}
+	log.insertRaw(t, events.NovelStream, uuid.New(), 1, "odd", "novel.folded.v1", `{}`)
 	after := appendThreads(t, log.pool, "after", 3)
 	tail := openTail(t, log.pool, 0)
 	chunk := read(t, tail, eventlog.Mark{})
