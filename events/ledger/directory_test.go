@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,47 +18,34 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// cutOff returns a signer whose directory was moved away, and the original path. It logs only if the config has a
-// logger.
-func cutOff(t testing.TB, config ledger.SignerConfig) (signer *ledger.Signer, dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "signer")
-	id, err := ledger.Identify(t.Context(), config.Pool,
-		ledger.IdentityConfig{Origin: testOrigin, Directory: ledger.Directory(dir)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Identity = id
-	if config.Logger == nil {
-		config.Logger = slog.New(slog.DiscardHandler)
-	}
-	if signer, err = ledger.NewSigner(config); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(dir, dir+".away"); err != nil {
-		t.Fatal(err)
-	}
-	return signer, dir
-}
-
-// TestNothingIsSignedWithoutTheDirectory: without it every attempt fails and publishes nothing. With it the next
-// one signs.
+// TestNothingIsSignedWithoutTheDirectory: without it every attempt fails and publishes nothing. The first one is
+// logged, and a metric says that the process does not sign. With the directory the next one signs.
 func TestNothingIsSignedWithoutTheDirectory(t *testing.T) {
 	t.Parallel()
-	pool := newPool(t)
-	signer, dir := cutOff(t, ledger.SignerConfig{Pool: pool})
-	for range 2 {
-		if err := signer.Sign(t.Context()); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("without the directory: %v", err)
-		}
+	pool, dir := newPool(t), filepath.Join(t.TempDir(), "signer")
+	metrics := ledger.NewMetrics()
+	signs := func() float64 { return testdb.Metric(t, metrics, "novelgate_ledger_signer") }
+	var lines testdb.Log
+	config := ledger.SignerConfig{Pool: pool, Interval: time.Millisecond, Metrics: metrics, Logger: lines.Logger()}
+	config.Identity = testdb.Must(ledger.Identify(t.Context(), pool,
+		ledger.IdentityConfig{Origin: testOrigin, Directory: ledger.Directory(dir)}))(t)
+	signer := testdb.Must(ledger.NewSigner(config))(t)
+	move := func(from, to string) {
+		t.Helper()
+		testdb.NoError(t, os.Rename(from, to))
 	}
-	if sizes := chain(t, pool); len(sizes) != 0 {
-		t.Errorf("checkpoints were signed: %v", sizes)
+	move(dir, dir+".away")
+	if err := signer.Sign(t.Context()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without the directory: %v", err)
 	}
-	if err := os.Rename(dir+".away", dir); err != nil {
-		t.Fatal(err)
-	}
-	sign(t, signer)
+	stop := testdb.Background(t, signer.Run)
+	testdb.Eventually(t, "the failure is logged, and a metric", func() bool {
+		return strings.Contains(lines.String(), "level=WARN") && strings.Contains(lines.String(), dir) && signs() == 0
+	})
+	wantChain(t, pool)
+	move(dir+".away", dir)
+	testdb.Eventually(t, "it signs again", func() bool { return signs() == 1 && len(chain(t, pool)) > 0 })
+	stop()
 	if diff := cmp.Diff(string(latest(t, pool).Note), noted(t, ledger.Directory(dir))); diff != "" {
 		t.Errorf("note (-newest checkpoint +got):\n%s", diff)
 	}
@@ -73,18 +59,6 @@ func noted(t testing.TB, dir ledger.Directory) string {
 		t.Fatal(err)
 	}
 	return string(text)
-}
-
-// TestSignerLogsItsFirstFailure: with an interval of an hour there is one attempt.
-func TestSignerLogsItsFirstFailure(t *testing.T) {
-	t.Parallel()
-	var lines testdb.Log
-	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Hour, Logger: lines.Logger()})
-	testdb.Background(t, signer.Run)
-	testdb.Eventually(t, "the failure is logged", func() bool {
-		return strings.Contains(lines.String(), "level=WARN") &&
-			strings.Contains(lines.String(), dir)
-	})
 }
 
 // TestFailuresAreLogged at once and then once a minute; for an unreachable database from the second one on; after a
@@ -118,18 +92,4 @@ func TestFailuresAreLogged(t *testing.T) {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
 	}
-}
-
-// TestMetricOfTheSigner: a process without its directory does not sign.
-func TestMetricOfTheSigner(t *testing.T) {
-	t.Parallel()
-	metrics := ledger.NewMetrics()
-	signs := func() float64 { return gauge(t, metrics, "novelgate_ledger_signer") }
-	signer, dir := cutOff(t, ledger.SignerConfig{Pool: newPool(t), Interval: time.Millisecond, Metrics: metrics})
-	testdb.Background(t, signer.Run)
-	testdb.Eventually(t, "it does not sign without its directory", func() bool { return signs() == 0 })
-	if err := os.Rename(dir+".away", dir); err != nil {
-		t.Fatal(err)
-	}
-	testdb.Eventually(t, "it signs again", func() bool { return signs() == 1 })
 }

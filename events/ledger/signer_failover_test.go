@@ -9,6 +9,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -93,9 +94,7 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	newSigned(t, now.url, now.directory).wantRefused("a longer one, after a restart", ledger.ErrForked)
 	old.grow(1)
 	sign(t, old.signer)
-	if diff := cmp.Diff([]int64{10, 12, 13}, chain(t, old.pool)); diff != "" {
-		t.Errorf("checkpoints (-want +got):\n%s", diff)
-	}
+	wantChain(t, old.pool, 10, 12, 13)
 
 	next := newSigner(t, now.pool, ledger.IdentityConfig{Directory: old.directory, Origin: testOrigin + "-2"})
 	sign(t, next)
@@ -108,33 +107,49 @@ func TestOneHistoryIsSigned(t *testing.T) {
 	}
 }
 
-// TestKilledWhileSigning: a signer is killed before the directory or the database has a checkpoint. The next signer
-// continues. A database that lacks what the note covers, which may be public, is refused.
+// signAndDie signs like a process that is killed when the directory has the checkpoint, and the database does not.
+func (s *signed) signAndDie() {
+	s.t.Helper()
+	testdb.Exec(s.t, s.pool, `ALTER TABLE ledger_checkpoints ADD CONSTRAINT killed CHECK (false) NOT VALID`)
+	if err := s.signer.Sign(s.t.Context()); err == nil || !strings.Contains(err.Error(), "killed") {
+		s.t.Fatal(err)
+	}
+	testdb.Exec(s.t, s.pool, `ALTER TABLE ledger_checkpoints DROP CONSTRAINT killed`)
+}
+
+// signBeside signs, and calls meanwhile when the directory has the checkpoint, and the database does not.
+func signBeside(t testing.TB, pool *pgxpool.Pool, signer *ledger.Signer, meanwhile func(pgx.Tx)) error {
+	t.Helper()
+	tx := testdb.Begin(t, pool)
+	testdb.Exec(t, tx, `LOCK TABLE ledger_checkpoints IN SHARE MODE`)
+	ended := make(chan error, 1)
+	go func() { ended <- signer.Sign(context.Background()) }()
+	testdb.Eventually(t, "the signer stores the checkpoint", func() bool {
+		return testdb.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_locks AS l JOIN pg_database AS d ON d.oid = l.database
+			WHERE d.datname = current_database() AND l.relation = 'ledger_checkpoints'::regclass AND NOT l.granted)`)
+	})
+	meanwhile(tx)
+	testdb.NoError(t, tx.Commit(t.Context()))
+	return <-ended
+}
+
+// TestKilledWhileSigning: a signer is killed before the database has a checkpoint. The next signer continues. A
+// database that lacks what the note covers, which may be public, is refused.
 func TestKilledWhileSigning(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), newDirectory(t))
 	s.grow(10)
 	sign(t, s.signer)
-	for _, isNoted := range []bool{false, true} {
-		s.grow(1)
-		if err := s.signer.SignAndDie(t.Context(), isNoted); err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff([]int64{10}, chain(t, s.pool)); diff != "" {
-			t.Errorf("checkpoints (-want +got):\n%s", diff)
-		}
-	}
+	s.grow(1)
+	s.signAndDie()
+	wantChain(t, s.pool, 10)
 	now := s.restored(s.directory)
 	s.grow(1)
-	if err := s.signer.SignAndDie(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	s.signAndDie()
 	now.wantRefused("a tree without the last event", ledger.ErrForked)
 	s.grow(1)
 	sign(t, s.signer)
-	if diff := cmp.Diff([]int64{10, 14}, chain(t, s.pool)); diff != "" {
-		t.Errorf("checkpoints (-want +got):\n%s", diff)
-	}
+	wantChain(t, s.pool, 10, 13)
 	if diff := cmp.Diff(string(latest(t, s.pool).Note), noted(t, s.directory)); diff != "" {
 		t.Errorf("note (-newest checkpoint +got):\n%s", diff)
 	}
@@ -146,19 +161,13 @@ func TestSignerWaitsForWhatIsSealedAgain(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), newDirectory(t))
 	s.grow(10)
-	if err := s.signer.SignAndDie(t.Context(), true); err != nil {
-		t.Fatal(err)
-	}
+	s.signAndDie()
 	setBack(t, s.pool, int(count(t, s.pool, "events"))) // only the tree, not the events
 	sign(t, s.signer)
-	if sizes := chain(t, s.pool); len(sizes) != 0 {
-		t.Errorf("signed before all was sealed again: %v", sizes)
-	}
+	wantChain(t, s.pool)
 	s.grow(1)
 	sign(t, s.signer)
-	if diff := cmp.Diff([]int64{11}, chain(t, s.pool)); diff != "" {
-		t.Errorf("checkpoints (-want +got):\n%s", diff)
-	}
+	wantChain(t, s.pool, 11)
 }
 
 // TestTheNoteComesFirst: if it cannot be stored in the directory, the checkpoint is not in the database either.
@@ -170,9 +179,7 @@ func TestTheNoteComesFirst(t *testing.T) {
 	if err := signer.Sign(t.Context()); !errors.Is(err, syscall.ENAMETOOLONG) {
 		t.Errorf("signed without a note: %v", err)
 	}
-	if sizes := chain(t, pool); len(sizes) != 0 {
-		t.Errorf("checkpoints: %v", sizes)
-	}
+	wantChain(t, pool)
 }
 
 func newDirectory(t testing.TB) ledger.Directory {
@@ -183,9 +190,7 @@ func newDirectory(t testing.TB) ledger.Directory {
 func (s *signed) copyDirectory() (copied ledger.Directory) {
 	s.t.Helper()
 	copied = newDirectory(s.t)
-	if err := os.CopyFS(string(copied), os.DirFS(string(s.directory))); err != nil {
-		s.t.Fatal(err)
-	}
+	testdb.NoError(s.t, os.CopyFS(string(copied), os.DirFS(string(s.directory))))
 	return copied
 }
 
@@ -239,9 +244,7 @@ func TestDirectoryAndDatabaseSetBackTogether(t *testing.T) {
 	sign(t, s.signer) // and published
 
 	directory := string(s.directory)
-	if err := errors.Join(os.RemoveAll(directory), os.CopyFS(directory, os.DirFS(string(backup)))); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, errors.Join(os.RemoveAll(directory), os.CopyFS(directory, os.DirFS(string(backup)))))
 	current = now.url
 	s.pool.Reset()
 	s.wantRefused("a shorter tree", ledger.ErrForked)
@@ -300,9 +303,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
 	file := filepath.Join(t.TempDir(), "file") // in the place of the parent: root may write everywhere
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, os.WriteFile(file, nil, 0o600))
 	config := ledger.IdentityConfig{OriginPrefix: testOrigin, Directory: ledger.Directory(filepath.Join(file, "signer"))}
 	id, err := ledger.Identify(t.Context(), pool, config)
 	if err != nil || id.Reason == nil || id.Started {
@@ -317,20 +318,31 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// TestOneDirectoryForTwoLogs: a second database on a machine starts its own origin with the same directory.
+// TestOneDirectoryForTwoLogs: two databases on a machine start their own origins with one directory, at the same time.
+// One of them makes the directory, and its files stay as they are.
 func TestOneDirectoryForTwoLogs(t *testing.T) {
 	t.Parallel()
 	directory := newDirectory(t)
-	origins := map[string]bool{}
-	for range 2 {
+	pools, ids := make([]*pgxpool.Pool, 2), make([]*ledger.Identity, 2)
+	var wg sync.WaitGroup
+	for i := range pools {
 		url := testdb.NewEmpty(t) // databases of testdb.New share the log id of their template
-		if err := migrations.Up(t.Context(), url); err != nil {
-			t.Fatal(err)
-		}
-		pool := openPool(t, url)
-		config := ledger.IdentityConfig{OriginPrefix: "h/ledger", Directory: directory}
-		id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)
-		signer := testdb.Must(ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id}))(t)
+		testdb.Must(migrations.Apply(t.Context(), url))(t)
+		pools[i] = openPool(t, url)
+	}
+	for i := range pools {
+		wg.Go(func() {
+			var err error
+			config := ledger.IdentityConfig{OriginPrefix: "h/ledger", Directory: directory}
+			if ids[i], err = ledger.Identify(t.Context(), pools[i], config); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	origins := map[string]bool{}
+	for i, pool := range pools {
+		signer := testdb.Must(ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: ids[i]}))(t)
 		appendEvents(t, pool, 1)
 		startSealer(t, ledger.SealerConfig{Pool: pool})
 		awaitSealed(t, pool)
@@ -346,13 +358,11 @@ func TestOneDirectoryForTwoLogs(t *testing.T) {
 func TestDirectoryIsLocked(t *testing.T) {
 	t.Parallel()
 	s := newSigned(t, testdb.New(t), newDirectory(t))
-	unlock := testdb.Must(s.directory.Lock())(t)
-	s.wantRefused("a locked directory", ledger.ErrLocked)
-	unlock()
+	other := newSigner(t, s.pool, ledger.IdentityConfig{Directory: s.directory})
+	testdb.NoError(t, signBeside(t, s.pool, other, func(pgx.Tx) { s.wantRefused("a locked directory", ledger.ErrLocked) }))
+	s.grow(1)
 	sign(t, s.signer)
-	if diff := cmp.Diff([]int64{0}, chain(t, s.pool)); diff != "" {
-		t.Errorf("checkpoints (-want +got):\n%s", diff)
-	}
+	wantChain(t, s.pool, 0, 1)
 }
 
 // TestReplicasSignAsOften as one replica, if they share its directory: a replica leaves a checkpoint that another one
@@ -381,19 +391,13 @@ func TestReplicasSignAsOften(t *testing.T) {
 		})
 		stop()
 	}
-	wantChain := func(want ...int64) {
-		t.Helper()
-		if diff := cmp.Diff(want, chain(t, s.pool)); diff != "" {
-			t.Errorf("checkpoints (-want +got):\n%s", diff)
-		}
-	}
 	hourly := replica(time.Hour)
 	attempt(hourly)
-	wantChain(1)
+	wantChain(t, s.pool, 1)
 	attempt(hourly) // the other replica has signed nothing since
-	wantChain(1, 2)
+	wantChain(t, s.pool, 1, 2)
 	s.grow(1)
 	testdb.Background(t, replica(time.Millisecond).Run)
 	testdb.Eventually(t, "a replica signs after an interval", func() bool { return len(chain(t, s.pool)) == 3 })
-	wantChain(1, 2, 3)
+	wantChain(t, s.pool, 1, 2, 3)
 }

@@ -20,6 +20,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 )
 
@@ -35,11 +36,9 @@ func newSigner(t testing.TB, pool *pgxpool.Pool, config ledger.IdentityConfig) *
 		config.Directory = newDirectory(t)
 	}
 	id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)
-	signer, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
+	return testdb.Must(ledger.NewSigner(ledger.SignerConfig{
+		Pool: pool, Identity: id, Logger: slog.New(slog.DiscardHandler),
+	}))(t)
 }
 
 // openNote verifies a checkpoint with the standard library of notes, and returns its tree.
@@ -66,9 +65,7 @@ func openNote(t testing.TB, signed []byte, keys ...string) tlog.Tree {
 func wantProof(t testing.TB, text []byte, index int64, leaf tlog.Hash, keys []string) {
 	t.Helper()
 	var p proof.TLogProof
-	if err := p.Unmarshal(text); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, p.Unmarshal(text))
 	tree := openNote(t, p.Checkpoint, keys...)
 	var hashes tlog.RecordProof
 	for _, hash := range p.Hashes {
@@ -84,9 +81,7 @@ func wantProof(t testing.TB, text []byte, index int64, leaf tlog.Hash, keys []st
 
 func sign(t testing.TB, signer *ledger.Signer) {
 	t.Helper()
-	if err := signer.Sign(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, signer.Sign(t.Context()))
 }
 
 func latest(t testing.TB, pool *pgxpool.Pool) ledger.Checkpoint {
@@ -103,7 +98,7 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 	}
 	signer := newSigner(t, pool, ledger.IdentityConfig{})
 	sign(t, signer)
-	if tree := openNote(t, latest(t, pool).Note, signer.Keys()...); tree.N != 0 || tree.Hash != naiveRoot(nil) {
+	if tree := openNote(t, latest(t, pool).Note, signer.Keys()...); tree.N != 0 || tree.Hash != ledger.NaiveRoot(nil) {
 		t.Errorf("checkpoint of the empty tree: %+v", tree)
 	}
 	startSealer(t, ledger.SealerConfig{Pool: pool})
@@ -114,7 +109,8 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 		sign(t, signer) // no new entries
 	}
 	leaves := wantSound(t, pool)
-	if tree := openNote(t, latest(t, pool).Note, signer.Keys()...); tree.N != 606 || tree.Hash != naiveRoot(leaves) {
+	tree := openNote(t, latest(t, pool).Note, signer.Keys()...)
+	if tree.N != 606 || tree.Hash != ledger.NaiveRoot(leaves) {
 		t.Errorf("newest checkpoint: %+v", tree)
 	}
 	for _, n := range []int64{0, 1, 5, 6, 255, 256, 605} {
@@ -128,9 +124,7 @@ func TestCheckpointsFollowTheTree(t *testing.T) {
 			t.Errorf("proof of %d: %v", n, err)
 		}
 	}
-	if got := chain(t, pool); !cmp.Equal(got, []int64{0, 1, 6, 606}) {
-		t.Errorf("chain of checkpoints: %v", got)
-	}
+	wantChain(t, pool, 0, 1, 6, 606)
 }
 
 // chain returns the sizes of all checkpoints in order, and checks that each follows the previous one.
@@ -152,6 +146,13 @@ func chain(t testing.TB, pool *pgxpool.Pool) []int64 {
 		t.Fatal(err)
 	}
 	return sizes
+}
+
+func wantChain(t testing.TB, pool *pgxpool.Pool, want ...int64) {
+	t.Helper()
+	if diff := cmp.Diff(want, chain(t, pool)); diff != "" {
+		t.Errorf("checkpoints (-want +got):\n%s", diff)
+	}
 }
 
 // TestCheckpointsNeverGoBack: the database refuses a checkpoint that is smaller, forks the chain or is stored again.
@@ -187,15 +188,13 @@ func TestCheckpointsNeverGoBack(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if got := chain(t, pool); !cmp.Equal(got, []int64{0, 10, 20}) {
-		t.Errorf("chain of checkpoints: %v", got)
-	}
+	wantChain(t, pool, 0, 10, 20)
 }
 
 // setBack restores the database to an earlier state, as a failover to a lagging standby does.
-func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
+func setBack(t testing.TB, db database.Execer, size int) {
 	t.Helper()
-	_, err := pool.Exec(t.Context(), `SET session_replication_role = replica;
+	testdb.Exec(t, db, `SET session_replication_role = replica;
 		ALTER TABLE ledger_checkpoints DISABLE TRIGGER USER; ALTER TABLE ledger_state DISABLE TRIGGER USER; ALTER TABLE
 		    ledger_tiles DISABLE TRIGGER USER;
 		ALTER TABLE events DISABLE TRIGGER USER;
@@ -204,9 +203,6 @@ func setBack(t testing.TB, pool *pgxpool.Pool, size int) {
 		DELETE FROM events WHERE log_index >= `+strconv.Itoa(size)+`;
 		ALTER TABLE ledger_state ENABLE ALWAYS TRIGGER ledger_state_only_grows;
 		SET session_replication_role = origin`)
-	if err != nil {
-		t.Fatal(err)
-	}
 }
 
 // TestSetBackWhileSigning: no checkpoint covers more than the sealed entries.
@@ -218,34 +214,25 @@ func TestSetBackWhileSigning(t *testing.T) {
 	appendEvents(t, pool, 30)
 	awaitSealed(t, pool)
 	stop()
-	if err := signer.SignBeside(t.Context(), func() { setBack(t, pool, 5) }); err == nil {
+	if err := signBeside(t, pool, signer, func(tx pgx.Tx) { setBack(t, tx, 5) }); err == nil {
 		t.Error("no error")
 	}
-	if sizes := chain(t, pool); len(sizes) != 0 {
-		t.Errorf("chain of checkpoints: %v", sizes)
-	}
+	wantChain(t, pool)
 }
 
+// TestKeyIsMadeOnce: only the owner can read its file, and a readable one is detected.
 func TestKeyIsMadeOnce(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	dir := t.TempDir()
 	config := ledger.IdentityConfig{
-		OriginPrefix: testOrigin, Directory: ledger.Directory(filepath.Join(dir, "new", "signer")),
+		OriginPrefix: testOrigin, Directory: ledger.Directory(filepath.Join(t.TempDir(), "new", "signer")),
 	}
-	var log string
-	if err := pool.QueryRow(t.Context(), `SELECT value FROM settings WHERE name = 'log_id'`).Scan(&log); err != nil {
-		t.Fatal(err)
-	}
+	log := testdb.Value[string](t, pool, `SELECT value FROM settings WHERE name = 'log_id'`)
 	origin := testOrigin + "/" + log[:8]
 	first, err := ledger.Identify(t.Context(), pool, config)
 	if err != nil || !first.Started || first.Origin != origin || len(first.VerifierKeys) != 1 ||
 		!strings.HasPrefix(first.VerifierKeys[0], origin+"+") {
 		t.Fatalf("first start: %+v, %v", first, err)
-	}
-	info, err := os.Stat(config.Directory.KeyFile())
-	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("key file: %v, %v", info, err)
 	}
 	config.OriginPrefix = "another.example/address" // the listening address has changed
 	second, err := ledger.Identify(t.Context(), pool, config)
@@ -255,16 +242,12 @@ func TestKeyIsMadeOnce(t *testing.T) {
 	if diff := cmp.Diff(first.VerifierKeys, second.VerifierKeys); diff != "" {
 		t.Errorf("keys (-first +second):\n%s", diff)
 	}
-	config.Directory = ledger.Directory(filepath.Join(dir, "other", "signer"))
-	other, err := ledger.Identify(t.Context(), pool, config)
-	if err != nil || len(other.VerifierKeys) != 0 || other.Reason == nil {
-		t.Fatalf("a replica without the directory: %+v, %v", other, err)
+	if config.Directory.KeysAreExposed() {
+		t.Error("others can read a new file")
 	}
-	if _, err := os.Stat(config.Directory.KeyFile()); err == nil {
-		t.Error("a second key was made")
-	}
-	if _, err := ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: other}); err == nil {
-		t.Error("a replica without the directory signs")
+	testdb.NoError(t, os.Chmod(config.Directory.KeyFile(), 0o640))
+	if !config.Directory.KeysAreExposed() {
+		t.Error("nobody notices that the group can read the file")
 	}
 }
 
@@ -326,26 +309,8 @@ func TestKeyRotation(t *testing.T) {
 	text := testdb.Must(os.ReadFile(directory.KeyFile()))(t)
 	lines := strings.SplitAfter(string(text), "\n") // the first key, the second one
 	lines[0] = "# the first one has retired\n\n"
-	if err := os.WriteFile(directory.KeyFile(), []byte(strings.Join(lines, "")), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, os.WriteFile(directory.KeyFile(), []byte(strings.Join(lines, "")), 0o600))
 	step(after)
-}
-
-// TestKeyFileIsPrivate: only the owner can read a new key file, and a readable one is detected.
-func TestKeyFileIsPrivate(t *testing.T) {
-	t.Parallel()
-	directory := newDirectory(t)
-	newSigner(t, newPool(t), ledger.IdentityConfig{Directory: directory})
-	if directory.KeysAreExposed() {
-		t.Error("others can read a new file")
-	}
-	if err := os.Chmod(directory.KeyFile(), 0o640); err != nil {
-		t.Fatal(err)
-	}
-	if !directory.KeysAreExposed() {
-		t.Error("nobody notices that the group can read the file")
-	}
 }
 
 func TestIdentifyRefuses(t *testing.T) {
@@ -353,9 +318,7 @@ func TestIdentifyRefuses(t *testing.T) {
 	pool := newPool(t)
 	withKeys := func(text string) ledger.Directory {
 		d := ledger.Directory(t.TempDir())
-		if err := os.WriteFile(d.KeyFile(), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, os.WriteFile(d.KeyFile(), []byte(text), 0o600))
 		return d
 	}
 	secret := "PRIVATE+KEY+x+00000000+c2VjcmV0"

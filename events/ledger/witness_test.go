@@ -28,6 +28,14 @@ func askWitness(t testing.TB, l *ledgertest.Ledger, w *ledgertest.Witness, metri
 	}))(t)
 }
 
+// ask asks witnesses once each; they must cosign.
+func ask(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness) {
+	t.Helper()
+	for _, w := range witnesses {
+		testdb.NoError(t, askWitness(t, l, w, nil).Ask(t.Context()))
+	}
+}
+
 func newWitness(t testing.TB, l *ledgertest.Ledger, name string) *ledgertest.Witness {
 	t.Helper()
 	return ledgertest.NewWitness(t, name, ledgertest.Origin, l.Keys...)
@@ -87,25 +95,10 @@ func TestWitnesses(t *testing.T) {
 		t.Errorf("old sizes (-want +got):\n%s", diff)
 	}
 	testdb.Eventually(t, "the metrics of the third one have its size and failures, and no refusal", func() bool {
-		values := metricsOf(t, metrics, three.URL.String())
-		return values["novelgate_ledger_witness_size_entries"] == 1301 &&
-			values["novelgate_ledger_witness_failures_total"] > 0 && values["novelgate_ledger_witness_refused"] == 0
+		values, of := testdb.Metrics(t, metrics), " "+three.URL.String()
+		return values["novelgate_ledger_witness_size_entries"+of] == 1301 &&
+			values["novelgate_ledger_witness_failures_total"+of] > 0 && values["novelgate_ledger_witness_refused"+of] == 0
 	})
-}
-
-// metricsOf returns the metrics of a target.
-func metricsOf(t testing.TB, metrics *ledger.Metrics, target string) map[string]float64 {
-	t.Helper()
-	families := testdb.Must(metrics.Gather())(t)
-	values := map[string]float64{}
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if len(m.GetLabel()) == 1 && m.GetLabel()[0].GetValue() == target {
-				values[family.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-	}
-	return values
 }
 
 // TestWitnessRefusesFork: a witness that has cosigned one history refuses any other, longer or shorter.
@@ -114,14 +107,10 @@ func TestWitnessRefusesFork(t *testing.T) {
 	l := ledgertest.New(t)
 	l.Append(5)
 	w := newWitness(t, l, "one")
-	if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ask(t, l, w)
 	backup := l.Backup()
 	l.Append(7)
-	if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ask(t, l, w)
 	wantCosigned(t, l, "one", 12, w)
 	honest := w.Tree(ledgertest.Origin)
 	backup.Tamper(`DELETE FROM ledger_cosignatures; DELETE FROM ledger_checkpoints`)
@@ -135,7 +124,7 @@ func TestWitnessRefusesFork(t *testing.T) {
 		}
 		stop := testdb.Background(t, asking.Run)
 		testdb.Eventually(t, "the refusal is a metric", func() bool {
-			return gauge(t, metrics, "novelgate_ledger_witness_refused") == 1
+			return testdb.Metric(t, metrics, "novelgate_ledger_witness_refused "+w.URL.String()) == 1
 		})
 		stop()
 		wantCosigned(t, backup, "", backup.Latest().Tree.N, w)
@@ -151,16 +140,13 @@ func TestWitnessIsAhead(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	w := newWitness(t, l, "one")
-	target, err := ledger.NewWitness(ledger.WitnessConfig{Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	target := testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
+		Pool: l.Pool, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: 1,
+	}))(t)
 	l.Append(3)
 	older := l.Latest()
 	l.Append(2)
-	if err := target.Take(t.Context(), l.Latest()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, target.Take(t.Context(), l.Latest()))
 	if err := target.Take(t.Context(), older); err != nil {
 		t.Errorf("the database has the newer cosignature: %v", err)
 	}
@@ -178,24 +164,17 @@ func TestServedCheckpoint(t *testing.T) {
 	t.Parallel()
 	l := ledgertest.New(t)
 	one, two := newWitness(t, l, "one"), newWitness(t, l, "two")
-	ask := func(w *ledgertest.Witness) {
-		t.Helper()
-		if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	l.Append(3)
-	ask(one)
+	ask(t, l, one)
 	wantCosigned(t, l, "one", 3, one, two)
 	l.Append(1) // the previous one has no quorum
 	wantCosigned(t, l, "", 4, one, two)
-	ask(one)
-	ask(two)
+	ask(t, l, one, two)
 	wantCosigned(t, l, "one two", 4, one, two)
 	l.Append(1)
 	// A busy machine may need the few seconds for the next steps.
 	l.Tamper(`UPDATE ledger_checkpoints SET signed_at = signed_at + interval '1 minute' WHERE tree_size = 5`)
-	ask(one)
+	ask(t, l, one)
 	wantCosigned(t, l, "one two", 4, one, two)
 	proof, err := ledger.NewStore(l.Pool).Proof(t.Context(), 2)
 	if err != nil || !strings.Contains(string(proof), "— two ") {
@@ -203,7 +182,7 @@ func TestServedCheckpoint(t *testing.T) {
 	}
 	l.Tamper(`UPDATE ledger_checkpoints SET signed_at = signed_at - interval '2 minutes'`)
 	wantCosigned(t, l, "one", 5, one, two)
-	ask(two)
+	ask(t, l, two)
 	wantCosigned(t, l, "one two", 5, one, two)
 }
 
@@ -214,20 +193,13 @@ func TestOldCosignaturesArePruned(t *testing.T) {
 	const served, older = 16, 5
 	l := ledgertest.New(t)
 	one, gone := newWitness(t, l, "one"), newWitness(t, l, "gone")
-	ask := func(w *ledgertest.Witness) {
-		t.Helper()
-		if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
 	for range older {
 		l.Append(1)
-		ask(one)
-		ask(gone)
+		ask(t, l, one, gone)
 	}
 	for range served {
 		l.Append(1)
-		ask(one)
+		ask(t, l, one)
 	}
 	kept := func() (list []string) {
 		t.Helper()
@@ -251,14 +223,14 @@ func TestOldCosignaturesArePruned(t *testing.T) {
 		}
 	}
 	l.Append(1)
-	ask(gone)
+	ask(t, l, gone)
 	want = append(want[1:], "22 gone")
 	if diff := cmp.Diff(want[1:], kept()); diff != "" {
 		t.Errorf("later cosignatures (-want +got):\n%s", diff)
 	}
 	// The witness knows how to continue.
 	l.Append(1)
-	ask(one)
+	ask(t, l, one)
 	wantCosigned(t, l, "one", older+served+2, one, gone)
 	if olds := one.Olds(); olds[len(olds)-1] != older+served {
 		t.Errorf("old sizes %v", olds)
@@ -292,9 +264,7 @@ func TestWitnessAnswers(t *testing.T) {
 		}
 	}
 	w.Tamper(func(lines string) string { return other.Cosign(text) + lines })
-	if err := askWitness(t, l, w, nil).Ask(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	ask(t, l, w)
 	wantCosigned(t, l, "one", 3, w, other)
 }
 

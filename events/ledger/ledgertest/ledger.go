@@ -9,8 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
@@ -89,9 +91,7 @@ func (l *Ledger) Forget() {
 		l.t.Fatalf("%d notes, %v", len(notes), err)
 	}
 	for _, file := range notes {
-		if err := os.Remove(file); err != nil {
-			l.t.Fatal(err)
-		}
+		testdb.NoError(l.t, os.Remove(file))
 	}
 	l.restart()
 }
@@ -126,10 +126,7 @@ func (l *Ledger) Tamper(sql string) {
 // Latest returns the checkpoint that is served: the newest one, unless an older one has a quorum.
 func (l *Ledger) Latest() ledger.Checkpoint {
 	l.t.Helper()
-	c, err := ledger.NewStore(l.Pool).Served(l.t.Context())
-	if err != nil {
-		l.t.Fatal(err)
-	}
+	c := testdb.Must(ledger.NewStore(l.Pool).Served(l.t.Context()))(l.t)
 	return c
 }
 
@@ -153,10 +150,18 @@ FROM n, generate_series(0, $1::integer - 1) AS i,
      LATERAL (SELECT CASE i % 7 WHEN 3 THEN 'novel' ELSE 'post' END, 'evt-' || gen_random_uuid(),
                      uuid '3f0e6f0a-6a5e-4a5e-9d0a-0a6a5e4a5e9d') AS k (kind, key, integration)`
 
+// TryAppend appends n events in one transaction.
+func TryAppend(ctx context.Context, pool *pgxpool.Pool, n int) error {
+	var batch pgx.Batch
+	eventlog.Lock(&batch)
+	batch.Queue(appendSQL, n)
+	return pool.SendBatch(ctx, &batch).Close()
+}
+
 // Append appends n events, seals and signs.
 func (l *Ledger) Append(n int) {
 	l.t.Helper()
-	l.Exec(appendSQL, n)
+	testdb.NoError(l.t, TryAppend(l.t.Context(), l.Pool, n))
 	l.Sign()
 }
 
@@ -164,9 +169,7 @@ func (l *Ledger) Append(n int) {
 func (l *Ledger) Sign() int64 {
 	l.t.Helper()
 	size := l.Seal()
-	if err := l.signer.Sign(l.t.Context()); err != nil {
-		l.t.Fatal(err)
-	}
+	testdb.NoError(l.t, l.signer.Sign(l.t.Context()))
 	return size
 }
 

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events/ledger"
+	"novelgate/internal/testdb"
 )
 
 // Witness cosigns checkpoints according to C2SP tlog-witness and tlog-cosignature. It shares no code with the client.
@@ -70,10 +71,7 @@ func (w *Witness) Trust(t testing.TB, origin string, keys ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, key := range keys {
-		verifier, err := note.NewVerifier(key)
-		if err != nil {
-			t.Fatal(err)
-		}
+		verifier := testdb.Must(note.NewVerifier(key))(t)
 		w.logs[origin] = append(w.logs[origin], verifier)
 	}
 }
