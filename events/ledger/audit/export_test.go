@@ -28,13 +28,20 @@ func exportTo(t testing.TB, l *ledgertest.Ledger, dir string, from int64) audit.
 	return testdb.Must((&audit.Export{DB: l.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()))(t)
 }
 
-// files returns the files of a directory by name, without the time in the manifest.
+// files returns the files of a directory by name, without the time in the manifest. What is personal is in them, so
+// only their owner may read them.
 func files(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
 	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+		if err != nil {
 			return err
+		}
+		if info, err := entry.Info(); path != dir && (err != nil || info.Mode().Perm()&0o077 != 0) {
+			t.Errorf("%s has the mode %v, %v", path, info.Mode(), err)
+		}
+		if entry.IsDir() {
+			return nil
 		}
 		text, err := os.ReadFile(path)
 		if name := strings.TrimPrefix(path, dir); name != "/manifest.json" {
@@ -96,10 +103,7 @@ func TestExportGoesOn(t *testing.T) {
 		t.Errorf("an export that has not ended is opened: %v", err)
 	}
 	mark := filepath.Join(dir, "events", "000.ndjson")
-	before, err := os.Stat(mark)
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := testdb.Must(os.Stat(mark))(t)
 	exportTo(t, l, dir, 0)
 	if after, err := os.Stat(mark); err != nil || !os.SameFile(before, after) || !before.ModTime().Equal(after.ModTime()) {
 		t.Errorf("the first file was written again: %v", err)
@@ -108,28 +112,6 @@ func TestExportGoesOn(t *testing.T) {
 	exportTo(t, l, once, 0)
 	if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
 		t.Errorf("(-at once +resumed):\n%.2000s", diff)
-	}
-}
-
-// TestBundleIsPrivate: what is personal is in a bundle, so only its owner may read it.
-func TestBundleIsPrivate(t *testing.T) {
-	t.Parallel()
-	l := ledgertest.New(t)
-	l.Append(300)
-	dir := filepath.Join(t.TempDir(), "bundle")
-	exportTo(t, l, dir, 0)
-	err := filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil && info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has the mode %v", path, info.Mode())
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
 	}
 }
 
@@ -150,14 +132,10 @@ func TestExportThatFails(t *testing.T) {
 	} {
 		dir := filepath.Join(t.TempDir(), "bundle")
 		text := testdb.Must(os.ReadFile(filepath.Join(once, "manifest.json")))(t)
-		if err := os.MkdirAll(filepath.Join(dir, obstacle), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, os.MkdirAll(filepath.Join(dir, obstacle), 0o700))
 		// An interrupted export continues.
 		text = bytes.Replace(text, []byte(`"complete": true`), []byte(`"complete": false`), 1)
-		if err := os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, os.WriteFile(filepath.Join(dir, "manifest.json"), text, 0o600))
 		if _, err := (&audit.Export{DB: l.Pool, Dir: dir, Now: time.Now}).Run(t.Context()); err == nil {
 			t.Errorf("%s could be written", obstacle)
 		}
@@ -167,9 +145,7 @@ func TestExportThatFails(t *testing.T) {
 		if _, err := audit.OpenBundles([]string{dir}); !errors.Is(err, audit.ErrNoBundle) {
 			t.Errorf("without %s the bundle is opened: %v", obstacle, err)
 		}
-		if err := os.Remove(filepath.Join(dir, obstacle)); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, os.Remove(filepath.Join(dir, obstacle)))
 		exportTo(t, l, dir, 0)
 		if diff := cmp.Diff(files(t, once), files(t, dir)); diff != "" {
 			t.Errorf("%s: (-at once +after a failure):\n%.2000s", obstacle, diff)
@@ -210,58 +186,42 @@ func TestEventsComeBack(t *testing.T) {
 	}
 }
 
-func TestExportRefusesOtherDirectories(t *testing.T) {
-	t.Parallel()
-	l := ledgertest.New(t)
-	l.Append(5000)
-	l.Sign()
-	occupied, other := t.TempDir(), filepath.Join(t.TempDir(), "other")
-	if err := os.WriteFile(filepath.Join(occupied, "thesis.txt"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	exportTo(t, l, other, 0)
-	for dir, want := range map[string]error{occupied: audit.ErrOccupied, other: audit.ErrOtherBundle} {
-		if _, err := (&audit.Export{DB: l.Pool, Dir: dir, From: 4999, Now: time.Now}).Run(t.Context()); !errors.Is(err,
-			want) {
-			t.Errorf("%s: %v, want %v", dir, err, want)
-		}
-	}
-}
-
-// TestExportKeepsOtherHistories: a bundle is evidence. The history of another ledger with the same origin does not
-// replace it, complete or not.
-func TestExportKeepsOtherHistories(t *testing.T) {
+// TestExportKeepsOtherFiles: a bundle is evidence. The history of another ledger with the same origin does not replace
+// it, complete or not, and an export from another event on does not continue it. Other files are not touched either.
+func TestExportKeepsOtherFiles(t *testing.T) {
 	t.Parallel()
 	theirs, ours := ledgertest.New(t), ledgertest.New(t)
 	theirs.Append(5000)
 	ours.Append(9000)
-	for name, prepare := range map[string]func(dir string){
-		"whole": func(dir string) { exportTo(t, theirs, dir, 0) },
-		"interrupted": func(dir string) {
+	for name, c := range map[string]struct {
+		prepare func(dir string)
+		from    int64
+		want    error
+	}{
+		"whole": {func(dir string) { exportTo(t, theirs, dir, 0) }, 0, audit.ErrOtherBundle},
+		"interrupted": {func(dir string) {
 			ctx, cancel := context.WithCancel(t.Context())
 			x := audit.Export{DB: theirs.Pool, Dir: dir, Now: time.Now, Workers: 1, Progress: func(int64, int64) { cancel() }}
 			if _, err := x.Run(ctx); !errors.Is(err, context.Canceled) {
 				t.Fatalf("interrupted: %v", err)
 			}
-		},
-		"continuing": func(dir string) { exportTo(t, theirs, dir, 4999) },
-		"without its checkpoint": func(dir string) {
+		}, 0, audit.ErrOtherBundle},
+		"continuing":                    {func(dir string) { exportTo(t, theirs, dir, 4999) }, 4999, audit.ErrOtherBundle},
+		"of the same ledger, from 0 on": {func(dir string) { exportTo(t, ours, dir, 0) }, 4999, audit.ErrOtherBundle},
+		"none": {func(dir string) {
+			testdb.NoError(t, errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "thesis.txt"), nil, 0o600)))
+		}, 0, audit.ErrOccupied},
+		"without its checkpoint": {func(dir string) {
 			exportTo(t, theirs, dir, 0)
-			if err := os.Remove(filepath.Join(dir, "checkpoint")); err != nil {
-				t.Fatal(err)
-			}
-		},
+			testdb.NoError(t, os.Remove(filepath.Join(dir, "checkpoint")))
+		}, 0, audit.ErrOtherBundle},
 	} {
 		dir := filepath.Join(t.TempDir(), "bundle")
-		prepare(dir)
+		c.prepare(dir)
 		before := files(t, dir)
-		from := int64(0)
-		if name == "continuing" {
-			from = 4999
-		}
-		if _, err := (&audit.Export{DB: ours.Pool, Dir: dir, From: from, Now: time.Now}).Run(t.Context()); !errors.Is(err,
-			audit.ErrOtherBundle) {
-			t.Errorf("%s: %v, want %v", name, err, audit.ErrOtherBundle)
+		_, err := (&audit.Export{DB: ours.Pool, Dir: dir, From: c.from, Now: time.Now}).Run(t.Context())
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 		if diff := cmp.Diff(before, files(t, dir)); diff != "" {
 			t.Errorf("%s was changed (-before +after):\n%.2000s", name, diff)

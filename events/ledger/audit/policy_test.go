@@ -23,9 +23,7 @@ func cosign(t testing.TB, l *ledgertest.Ledger, witnesses ...*ledgertest.Witness
 		target := testdb.Must(ledger.NewWitness(ledger.WitnessConfig{
 			Pool: l.Pool, Origin: ledgertest.Origin, URL: w.URL, VerifierKey: w.VerifierKey, Quorum: len(witnesses),
 		}))(t)
-		if err := target.Ask(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, target.Ask(t.Context()))
 	}
 }
 
@@ -46,7 +44,7 @@ func TestPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sources := map[string]audit.Source{"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))}
+	both := sources(t, l)
 	const malformed = "malformed"
 	for quorum, want := range map[string]string{ // the part with a fault, if any
 		"quorum none\n":                                          "",
@@ -73,7 +71,7 @@ func TestPolicy(t *testing.T) {
 			t.Errorf("%s: %v", quorum, err)
 			continue
 		}
-		for name, source := range sources {
+		for name, source := range both {
 			r := run(t, audit.Config{Source: source, Policy: policy, Keys: l.Keys, Now: time.Now})
 			wantFaults(t, name+" "+quorum, r, want, false)
 			if diff := cmp.Diff([]string{all[0].VerifierKey, all[1].VerifierKey}, r.CosignedBy); diff != "" {
@@ -81,11 +79,8 @@ func TestPolicy(t *testing.T) {
 			}
 		}
 	}
-	policy, err := audit.ParsePolicy([]byte("log " + stranger + "\nquorum none\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	wantFaults(t, "another log", run(t, audit.Config{Source: sources["bundle"], Policy: policy}), "signature", false)
+	policy := testdb.Must(audit.ParsePolicy([]byte("log " + stranger + "\nquorum none\n")))(t)
+	wantFaults(t, "another log", run(t, audit.Config{Source: both["bundle"], Policy: policy}), "signature", false)
 }
 
 // TestPolicyRefusals: policies that C2SP tlog-policy forbids, because most would demand less than they seem to.

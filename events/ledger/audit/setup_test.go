@@ -31,6 +31,12 @@ func bundles(t testing.TB, dirs ...string) audit.Bundles {
 	return testdb.Must(audit.OpenBundles(dirs))(t)
 }
 
+// sources returns the database of a ledger and a new bundle of it.
+func sources(t testing.TB, l *ledgertest.Ledger) map[string]audit.Source {
+	t.Helper()
+	return map[string]audit.Source{"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0))}
+}
+
 // faults returns the faults of a report as part@logIndex.
 func faults(r *audit.Report) string {
 	texts := make([]string, len(r.Faults))

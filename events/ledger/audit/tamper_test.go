@@ -112,10 +112,9 @@ func TestTamperedEvents(t *testing.T) {
 		// For these faults, no single event is to blame.
 		named := test.want != "" && !strings.HasPrefix(test.want, "missing") && !strings.HasPrefix(test.want, "truncated") &&
 			name != "upper hash tile" && name != "signed root"
-		wantFaults(t, name+" in the database", run(t, audit.Config{Source: audit.NewDatabase(l.Pool), Keys: l.Keys}),
-			test.want, named)
-		wantFaults(t, name+" in a bundle", run(t, audit.Config{Source: bundles(t, export(t, l, 0)), Keys: l.Keys}),
-			test.want, named)
+		for in, source := range sources(t, l) {
+			wantFaults(t, name+" in the "+in, run(t, audit.Config{Source: source, Keys: l.Keys}), test.want, named)
+		}
 		l.Tamper(restore)
 	}
 }
@@ -179,9 +178,7 @@ func TestRewrittenHistory(t *testing.T) {
 	if n := l.Sign(); n != 4500 {
 		t.Fatalf("%d entries", n)
 	}
-	for name, source := range map[string]audit.Source{
-		"database": audit.NewDatabase(l.Pool), "bundle": bundles(t, export(t, l, 0)),
-	} {
+	for name, source := range sources(t, l) {
 		wantFaults(t, name, run(t, audit.Config{Source: source, Keys: l.Keys}), "", false)
 		r := run(t, audit.Config{Source: source, Keys: l.Keys, Kept: kept})
 		wantFaults(t, name, r, "rewritten@1000", false) // from there on: the first checkpoint agrees
