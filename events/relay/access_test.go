@@ -28,9 +28,7 @@ func TestDocumentedPermissions(t *testing.T) {
 	name := relay.StreamName(ledgertest.Origin)
 	config = strings.ReplaceAll(config, "EVENTS", name)
 	file := filepath.Join(t.TempDir(), "nats.conf")
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, os.WriteFile(file, []byte(config), 0o600))
 	access, err := server.ProcessConfigFile(file)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, config)
@@ -50,10 +48,7 @@ func TestDocumentedPermissions(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
-	r, err := relay.New(relay.Config{Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := testdb.Must(relay.New(relay.Config{Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1}))(t)
 	testdb.Background(t, r.Run)
 	b.awaitRelayed()
 
@@ -71,9 +66,7 @@ func TestDocumentedPermissions(t *testing.T) {
 		inbox := conn.NewInbox()
 		replies := testdb.Must(conn.SubscribeSync(inbox))(t)
 		words := "$JS.API.STREAM.MSG.GET." + relay.PersonalStreamName(ledgertest.Origin)
-		if err := conn.PublishRequest(words, inbox, []byte(`{"seq":1}`)); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, conn.PublishRequest(words, inbox, []byte(`{"seq":1}`)))
 		var reply *nats.Msg
 		testdb.Eventually(t, user+" gets words or an error", func() bool {
 			reply, _ = replies.NextMsg(time.Millisecond) // fails without a reply
@@ -87,9 +80,7 @@ func TestDocumentedPermissions(t *testing.T) {
 			testdb.Eventually(t, user+" may not subscribe to "+subject, func() bool { return isDenied(subject) })
 		}
 		const forged = "novelgate.v1.00.forged"
-		if err := conn.Publish(forged, nil); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, conn.Publish(forged, nil))
 		testdb.Eventually(t, user+" may not publish events", func() bool { return isDenied(forged) })
 	}
 }

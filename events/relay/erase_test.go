@@ -37,14 +37,18 @@ func (b *bundle) eraseInLog(author string, erased ...events.Recorded) {
 	}
 }
 
-// Whoever is erased is gone from the files of the server when the record of the erasure is in the stream. Others keep
-// their words.
+// Whoever is erased is gone from the files of the server when the record of the erasure is in the stream: the words of
+// comments, published or not, and decisions about the author. Others keep their words.
 func TestErases(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	first, late, other := comment("eve", secret+" 1"), comment("eve", secret+" 2"), comment("ada", "words that stay")
+	eve := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "eve"}}
+	blocked := staffEvent(events.AuthorStream, events.AuthorID(integrationID, "eve"), 1,
+		events.AuthorBlocked{AuthorRef: eve, Reason: "r"})
+	blocked.Salt = uuid.NullUUID{UUID: uuid.New(), Valid: true}
 	b.append(comments(50)...)
-	b.append(first, other)
+	b.append(first, other, blocked)
 	b.append(comments(50)...)
 	b.append(late)
 	b.relayOnce()
@@ -52,10 +56,11 @@ func TestErases(t *testing.T) {
 		t.Fatal("the words are not in the files before the erasure")
 	}
 
-	b.eraseInLog("eve", first, late)
-	b.append(record("eve"))
-	back := comment("eve", "after the erasure")
-	b.append(back)
+	unpublished, erasure := comment("eve", secret+" 3"), record("eve")
+	erasure.StreamVersion = 2
+	b.append(unpublished, erasure)
+	b.eraseInLog("eve", first, blocked, late, unpublished)
+	b.append(comment("eve", "after the erasure"))
 	b.relayOnce()
 	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
 		t.Errorf("found in %v", found)
@@ -66,41 +71,6 @@ func TestErases(t *testing.T) {
 		}
 	}
 	b.wantAll()
-}
-
-// What was erased before it was published is published without a personal part.
-func TestPublishesErasedEventsEmpty(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	erased := comment("eve", secret)
-	b.append(erased, comment("ada", "words"))
-	b.eraseInLog("eve", erased)
-	b.append(record("eve"))
-	b.relayOnce()
-	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
-		t.Errorf("found in %v", found)
-	}
-	b.wantAll()
-}
-
-// Decisions about the author are erased with the comments.
-func TestErasesDecisions(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	author := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: secret}}
-	blocked := staffEvent(events.AuthorStream, events.AuthorID(integrationID, secret), 1,
-		events.AuthorBlocked{AuthorRef: author, Reason: "r"})
-	blocked.Salt = uuid.NullUUID{UUID: uuid.New(), Valid: true}
-	b.append(blocked)
-	b.relayOnce()
-	erasure := record(secret)
-	erasure.StreamVersion = 2
-	b.append(erasure)
-	b.eraseInLog(secret, blocked)
-	b.relayOnce()
-	if found := relaytest.Holding(t, b.nats.StoreDir(0), secret); len(found) > 0 {
-		t.Errorf("found in %v", found)
-	}
 }
 
 // A relay that ends between an erasure and its record repeats the erasure; so does one that starts on a stream that was

@@ -10,7 +10,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
-	dto "github.com/prometheus/client_model/go"
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger/ledgertest"
@@ -30,33 +29,10 @@ func (b *bundle) refuses(of *ledgertest.Ledger, reason string) *relay.Metrics {
 	if after := b.stored(name); after != before {
 		b.t.Errorf("the stream went from sequence %d to %d", before, after)
 	}
-	if value := gauge(b.t, metrics, "novelgate_relay_refused"); value != 1 {
+	if value := testdb.Metric(b.t, metrics, "novelgate_relay_refused"); value != 1 {
 		b.t.Errorf("novelgate_relay_refused is %v", value)
 	}
 	return metrics
-}
-
-// gauge is the value of a metric.
-func gauge(t testing.TB, metrics *relay.Metrics, name string) float64 {
-	t.Helper()
-	return metric(t, metrics, name).GetGauge().GetValue()
-}
-
-func counter(t testing.TB, metrics *relay.Metrics, name string) float64 {
-	t.Helper()
-	return metric(t, metrics, name).GetCounter().GetValue()
-}
-
-func metric(t testing.TB, metrics *relay.Metrics, name string) *dto.Metric {
-	t.Helper()
-	families := testdb.Must(metrics.Gather())(t)
-	for _, family := range families {
-		if family.GetName() == name {
-			return family.GetMetric()[0]
-		}
-	}
-	t.Fatalf("no metric is called %s", name)
-	return nil
 }
 
 // relayOnce relays all there is.
@@ -85,7 +61,7 @@ func TestRefusesLogThatWasSetBack(t *testing.T) {
 	metrics := b.refuses(restored, partAt(40)+" their events differ")
 	metrics.AddLag(restored.Pool, time.Now)
 	testdb.Eventually(t, "the lag is the 63 other events of the log", func() bool {
-		return gauge(t, metrics, "novelgate_relay_lag_events") == 63
+		return testdb.Metric(t, metrics, "novelgate_relay_lag_events") == 63
 	})
 
 	// The relay of the stream's own log still continues.
@@ -102,9 +78,7 @@ func TestRefusesPersonalStreamThatIsAhead(t *testing.T) {
 	restored := b.Backup()
 	b.append(comments(10)...)
 	b.relayOnce()
-	if err := b.js.DeleteStream(t.Context(), relay.StreamName(ledgertest.Origin)); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, b.js.DeleteStream(t.Context(), relay.StreamName(ledgertest.Origin)))
 	appendTo(t, restored, comments(30)...)
 	b.refuses(restored, "-personal and the log "+partAt(10))
 }
@@ -163,9 +137,7 @@ func TestRefusesTamperedMessage(t *testing.T) {
 			forged := setup(t, 1)
 			forged.Ledger = b.Ledger
 			forged.relayOnce()
-			if err := forged.js.DeleteStream(t.Context(), name); err != nil {
-				t.Fatal(err)
-			}
+			testdb.NoError(t, forged.js.DeleteStream(t.Context(), name))
 			testdb.Must(forged.js.CreateStream(t.Context(), configOf(t, b.js, name)))(t)
 			for sequence, m := range ordered(b.messages(name)) {
 				copied := &nats.Msg{Subject: m.Subject(), Data: m.Data(), Header: nats.Header{}}
@@ -249,14 +221,12 @@ func TestRefusalEnds(t *testing.T) {
 		Metadata: map[string]string{"novelgate-origin": ledgertest.Origin},
 	}))(t)
 	metrics := []*relay.Metrics{relay.NewMetrics(), relay.NewMetrics()}
-	refuses := func(i int) bool { return gauge(t, metrics[i], "novelgate_relay_refused") == 1 }
+	refuses := func(i int) bool { return testdb.Metric(t, metrics[i], "novelgate_relay_refused") == 1 }
 	for i, m := range metrics {
 		b.start(b.Ledger, 1, m)
 		testdb.Eventually(t, fmt.Sprint("refused by ", i), func() bool { return refuses(i) })
 	}
-	if err := b.js.DeleteStream(t.Context(), name); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, b.js.DeleteStream(t.Context(), name))
 	b.awaitRelayed()
 	testdb.Eventually(t, "neither refuses", func() bool { return !refuses(0) && !refuses(1) })
 }

@@ -2,16 +2,12 @@ package relay_test
 
 import (
 	"context"
-	"errors"
 	"path/filepath"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/synadia-io/orbit.go/jetstreamext"
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
@@ -21,20 +17,6 @@ import (
 	"novelgate/events/relay/relaytest"
 	"novelgate/internal/testdb"
 )
-
-// What was there before the relay, and what comes while it runs, is published in the order of the log.
-func TestPublishes(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 1)
-	b.append(comments(1500)...)
-	b.start(b.Ledger, 1, nil)
-	b.awaitRelayed()
-	for range 5 {
-		b.append(comments(30)...)
-	}
-	b.awaitRelayed()
-	b.wantAll()
-}
 
 // The partition comes from the novel: that of an event which only its thread or comment connects with it, too.
 func TestSubjects(t *testing.T) {
@@ -75,7 +57,7 @@ func TestOneIsActive(t *testing.T) {
 	t.Parallel()
 	b := setup(t, 1)
 	metrics := []*relay.Metrics{relay.NewMetrics(), relay.NewMetrics()}
-	active := func(i int) bool { return gauge(t, metrics[i], "novelgate_relay_active") == 1 }
+	active := func(i int) bool { return testdb.Metric(t, metrics[i], "novelgate_relay_active") == 1 }
 	for _, m := range metrics {
 		m.AddLag(b.Pool, time.Now)
 	}
@@ -92,8 +74,10 @@ func TestOneIsActive(t *testing.T) {
 	b.append(comments(40)...)
 	b.awaitRelayed()
 	b.wantAll()
-	testdb.Eventually(t, "there is no lag", func() bool { return gauge(t, metrics[1], "novelgate_relay_lag_events") == 0 })
-	if counter(t, metrics[1], "novelgate_relay_events_total") != 40 {
+	testdb.Eventually(t, "there is no lag", func() bool {
+		return testdb.Metric(t, metrics[1], "novelgate_relay_lag_events") == 0
+	})
+	if testdb.Metric(t, metrics[1], "novelgate_relay_events_total") != 40 {
 		t.Error("the second one has not counted its 40 events")
 	}
 }
@@ -108,12 +92,13 @@ func TestLag(t *testing.T) {
 	b.start(b.Ledger, 1, metrics)
 	b.awaitRelayed()
 	testdb.Eventually(t, "the relay knows that it has relayed all", func() bool {
-		return gauge(t, metrics, "novelgate_relay_lag_events") == 0
+		return testdb.Metric(t, metrics, "novelgate_relay_lag_events") == 0
 	})
 	b.nats.Stop(0)
 	b.append(comments(7)...)
 	testdb.Eventually(t, "the lag is 7 events", func() bool {
-		return gauge(t, metrics, "novelgate_relay_lag_events") == 7 && gauge(t, metrics, "novelgate_relay_lag_seconds") > 0
+		values := testdb.Metrics(t, metrics)
+		return values["novelgate_relay_lag_events"] == 7 && values["novelgate_relay_lag_seconds"] > 0
 	})
 	b.nats.Start(0)
 	b.awaitRelayed()
@@ -128,45 +113,8 @@ func TestLag(t *testing.T) {
 func (b *bundle) status() relay.Status {
 	b.t.Helper()
 	conn, _ := b.nats.Connect()
-	status, err := relay.ReadStatus(b.t.Context(), conn, b.Pool)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	status := testdb.Must(relay.ReadStatus(b.t.Context(), conn, b.Pool))(b.t)
 	return status
-}
-
-// A batch that is sent again is refused as a whole: the stream has moved on.
-func TestSameBatchAgain(t *testing.T) {
-	t.Parallel()
-	b := setup(t, 3)
-	b.append(comments(10)...)
-	stop := b.start(b.Ledger, 3, nil)
-	b.awaitRelayed()
-	stop()
-	name := relay.StreamName(ledgertest.Origin)
-	var batch []*nats.Msg
-	for sequence, m := range ordered(b.messages(name)) {
-		again := &nats.Msg{Subject: m.Subject(), Data: m.Data(), Header: nats.Header{}}
-		if sequence == 1 {
-			again.Header.Set(jetstream.ExpectedLastSeqHeader, "0")
-		}
-		batch = append(batch, again)
-	}
-	// While the cluster elects a leader, it does not answer, or with another error.
-	testdb.Eventually(t, "the batch is refused", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := jetstreamext.PublishMsgBatch(ctx, b.js, batch)
-		if err == nil {
-			t.Fatal("the batch is stored again")
-		}
-		t.Log("the answer is", err)
-		var refused *jetstream.APIError
-		return errors.As(err, &refused) && refused.ErrorCode == jetstream.JSErrCodeStreamWrongLastSequence
-	})
-	if last := b.stored(name); last != 10 {
-		t.Errorf("the stream has %d messages", last)
-	}
 }
 
 // What a failover would lose is not published: an event whose commit has not reached the synchronous standby.

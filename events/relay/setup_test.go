@@ -43,10 +43,7 @@ func setup(t testing.TB, servers int) *bundle {
 func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metrics) (stop func()) {
 	b.t.Helper()
 	logger := b.log.Logger()
-	conn, err := relay.Connect(context.Background(), relay.Connection{URL: b.nats.URL(), Logger: logger})
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	conn := testdb.Must(relay.Connect(context.Background(), relay.Connection{URL: b.nats.URL(), Logger: logger}))(b.t)
 	config := relay.Config{
 		Database: of.Pool.Config().ConnConfig, Conn: conn, Replicas: replicas, Metrics: metrics, Logger: logger,
 	}
@@ -54,10 +51,7 @@ func (b *bundle) start(of *ledgertest.Ledger, replicas int, metrics *relay.Metri
 		config.Tail = eventlog.NewTail(config.Database, 0)
 		b.t.Cleanup(func() { config.Tail.Close(context.Background()) })
 	}
-	r, err := relay.New(config)
-	if err != nil {
-		b.t.Fatal(err)
-	}
+	r := testdb.Must(relay.New(config))(b.t)
 	b.t.Cleanup(conn.Close)
 	return testdb.Background(b.t, r.Run)
 }
@@ -111,12 +105,8 @@ func (b *bundle) append(recorded ...events.Recorded) {
 func appendTo(t testing.TB, of *ledgertest.Ledger, recorded ...events.Recorded) {
 	t.Helper()
 	var batch pgx.Batch
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatal(err)
-	}
-	if err := of.Pool.SendBatch(context.Background(), &batch).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, eventlog.Queue(&batch, recorded))
+	testdb.NoError(t, of.Pool.SendBatch(context.Background(), &batch).Close())
 }
 
 // last returns the last sequence of a stream; 0: it cannot be asked.

@@ -1,9 +1,16 @@
 package relay_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"novelgate/events/relay"
@@ -14,8 +21,24 @@ import (
 // With TLS, the relay connects to servers that its CA has signed, with a certificate that the servers ask for.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	demand, certificate, key := relaytest.TLS(t)
-	cluster := relaytest.New(t, 1, demand)
+	// The certificate of httptest is valid for 127.0.0.1, and signed by itself.
+	testServer := httptest.NewTLSServer(nil)
+	testServer.Close()
+	pair := testServer.TLS.Certificates[0]
+	private := testdb.Must(x509.MarshalPKCS8PrivateKey(pair.PrivateKey))(t)
+	dir := t.TempDir()
+	certificate, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, block := range map[string]*pem.Block{
+		certificate: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: private},
+	} {
+		testdb.NoError(t, os.WriteFile(file, pem.EncodeToMemory(block), 0o600))
+	}
+	cluster := relaytest.New(t, 1, func(o *server.Options) {
+		o.TLS, o.TLSTimeout = true, 30
+		o.TLSConfig = &tls.Config{
+			Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12,
+		}
+	})
 	url := strings.Replace(cluster.URL(), "nats://", "tls://", 1)
 	for what, c := range map[string]struct {
 		connection relay.Connection

@@ -131,9 +131,7 @@ func WantLog(t testing.TB, js jetstream.JetStream, pool *pgxpool.Pool) tlog.Tree
 			t.Fatalf("the log has index %d after %d events", row.LogIndex, edge.Size())
 		}
 		leaf := wantMessage(t, row, main.advanceTo(sequence), personal.advanceTo(sequence))
-		if err := edge.Push(leaf, 0, nil); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, edge.Push(leaf, 0, nil))
 	}
 	for _, r := range []*Reader{main, personal} {
 		if _, sequence := r.Next(); sequence > 0 {
