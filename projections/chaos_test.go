@@ -84,7 +84,6 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	writing := open(t, url, "writer")
 	chaos := newCounting(t, writing, "chaos")
 	which := append(projections.All(), chaos)
-	met := meetings{text: foundElsewhere}
 
 	var writersDone, othersDone sync.WaitGroup
 	calm := make(chan struct{})
@@ -97,17 +96,10 @@ func TestExactlyOnceInChaos(t *testing.T) {
 			random := seeded(uint64(replica) + 100)
 			for pause(calm, time.Millisecond) {
 				pool := open(t, url, "replica")
-				begun := make(chan struct{})
-				which := append(projections.All(),
-					&dawdling{counting: chaos, wait: func() { close(begun); time.Sleep(100 * time.Millisecond) }})
 				stop := run(t, projections.Config{
-					Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: met.logger(),
+					Pool: pool, Projections: which, Wake: wakes[replica], Limit: 1 + random.IntN(300), Logger: quiet(),
 				})
-				select { // a busy machine may need longer
-				case <-begun:
-					pause(calm, time.Duration(50+random.IntN(300))*time.Millisecond)
-				case <-calm:
-				}
+				pause(calm, time.Duration(200+random.IntN(300))*time.Millisecond)
 				stop()
 				pool.Close()
 			}
@@ -129,15 +121,6 @@ func TestExactlyOnceInChaos(t *testing.T) {
 		}
 	})
 	writersDone.Wait()
-	// So far the later replica found the checkpoint locked. Now leave time between batches.
-	random := seeded(99)
-	n := 0
-	testdb.Eventually(t, "a replica meets a checkpoint that another one has moved", func() bool {
-		append1(t, writing, comment(random, fmt.Sprintf("calm-%d", n)))
-		wakes[n%2].Signal()
-		n++
-		return met.n.Load() > 0
-	})
 	close(calm)
 	othersDone.Wait()
 
@@ -156,7 +139,6 @@ func TestExactlyOnceInChaos(t *testing.T) {
 	if n := count(t, writing, "events"); n < writers*transactions {
 		t.Errorf("only %d events were written", n)
 	}
-	t.Logf("replicas have met %d checkpoints that others had moved", met.n.Load())
 }
 
 // write appends transactions of up to 20 comments. Every eighth commits late, after later ones.
@@ -185,64 +167,4 @@ func appendLate(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded, la
 	if err != nil {
 		t.Errorf("append late: %v", err)
 	}
-}
-
-// TestOpenTransactionsHideNothing: an append that waits to commit delays later ones, and a transaction that only writes
-// elsewhere delays nobody.
-func TestOpenTransactionsHideNothing(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	p, wake := newCounting(t, pool, "late"), eventlog.NewWake()
-	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Wake: wake, Limit: 3})
-	random := seeded(1)
-
-	elsewhere := testdb.Begin(t, pool)
-	testdb.Exec(t, elsewhere, `INSERT INTO settings (name, value) VALUES ('open', '')`)
-	appending := testdb.Begin(t, pool)
-	if err := projections.Append(t.Context(), appending, comments(random, "first", 5)...); err != nil {
-		t.Fatal(err)
-	}
-	appended := make(chan struct{})
-	go func() {
-		defer close(appended)
-		append1(t, pool, comments(random, "second", 5)...)
-		wake.Signal()
-	}()
-	if err := appending.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	<-appended
-	testdb.Eventually(t, "all applied", func() bool { return len(p.applied(t, pool)) == 10 })
-	p.assertAll(t, pool)
-	if s := status(t, pool, "late"); s.LagEvents != 0 || s.LagSeconds != 0 {
-		t.Errorf("beside an open transaction: %+v", s)
-	}
-}
-
-// TestStandbyStepsIn: a second replica takes over when the first one ends.
-func TestStandbyStepsIn(t *testing.T) {
-	t.Parallel()
-	url := testdb.New(t)
-	pool := open(t, url, "writer")
-	p := newCounting(t, pool, "standby")
-	random := seeded(1)
-	stops := make([]func(), 0, 2)
-	for range 2 {
-		stops = append(stops,
-			run(t, projections.Config{Pool: open(t, url, "replica"), Projections: []projections.Projection{p}}))
-	}
-	for i, n := 0, 0; i < 3; i++ {
-		append1(t, pool, comments(random, fmt.Sprintf("part-%d", i), 10)...)
-		n += 10
-		var notification pgx.Batch
-		eventlog.QueueNotification(&notification)
-		if err := pool.SendBatch(t.Context(), &notification).Close(); err != nil {
-			t.Fatal(err)
-		}
-		testdb.Eventually(t, "part is applied", func() bool { return len(p.applied(t, pool)) == n })
-		if i < 1 {
-			stops[i]()
-		}
-	}
-	p.assertAll(t, pool)
 }

@@ -13,6 +13,7 @@ import (
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
+	"novelgate/projections"
 )
 
 // counting writes one row for each application of an event, which shows events that are applied twice, out of order or
@@ -47,6 +48,19 @@ func (c counting) applied(t testing.TB, pool *pgxpool.Pool) []int64 {
 	rows := testdb.Must(pool.Query(context.Background(),
 		fmt.Sprintf(`SELECT log_index FROM applied_%s ORDER BY n`, c.name)))(t)
 	return testdb.Must(pgx.CollectRows(rows, pgx.RowTo[int64]))(t)
+}
+
+// wantApplied checks how many events were applied.
+func (c counting) wantApplied(t testing.TB, pool *pgxpool.Pool, want int) {
+	t.Helper()
+	if n := len(c.applied(t, pool)); n != want {
+		t.Errorf("%s has applied %d events, want %d", c.name, n, want)
+	}
+}
+
+func awaitFailed(t testing.TB, pool *pgxpool.Pool, name string) {
+	t.Helper()
+	testdb.Eventually(t, name+" has failed", func() bool { return status(t, pool, name).State == projections.Failed })
 }
 
 // assertAll checks that each event of the log was applied exactly once, in order.

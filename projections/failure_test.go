@@ -63,6 +63,7 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 		},
 		"deferred check":     {exec(`INSERT INTO deferred VALUES (1), (1)`), "duplicate key"},
 		"unencodable value":  {exec(`SELECT $1::integer`, make(chan int)), "chan int"},
+		"a missing table":    {exec(`SELECT FROM no_such_table`), "no_such_table"}, // until Patience ends
 		"NUL in a parameter": {exec(`SELECT $1::text`, "\x00"), "invalid byte sequence"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -72,20 +73,16 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 			sick := allergic{newCounting(t, pool, "sick"), test.reaction, new(atomic.Bool)}
 			healthy := newCounting(t, pool, "healthy")
 			config := projections.Config{
-				Pool: pool, Projections: []projections.Projection{sick, healthy}, Wake: eventlog.NewWake(), Logger: quiet(),
+				Pool: pool, Projections: []projections.Projection{sick, healthy}, Wake: eventlog.NewWake(), Patience: 4,
+				Logger: quiet(),
 			}
 
 			random := seeded(1)
 			before, after := comments(random, "before", 37), comments(random, "after", 20)
 			append1(t, pool, append(append(before, comment(random, poisonKey)), after...)...)
-			poison := readAll(t, pool)[37].LogIndex
-
 			stop := run(t, config)
-			testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
-			assertFailed(t, pool, poison, test.want)
-			if n := len(sick.applied(t, pool)); n != 37 {
-				t.Errorf("applied %d of the 37 events before the poison", n)
-			}
+			awaitFailed(t, pool, "sick")
+			assertFailed(t, pool, sick.counting, 37, test.want)
 			append1(t, pool, comments(random, "later", 5)...)
 			config.Wake.Signal()
 			testdb.Eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 63 })
@@ -96,22 +93,15 @@ func TestPoisonStopsOneProjectionAlone(t *testing.T) {
 			append1(t, pool, comments(random, "even later", 5)...)
 			config.Wake.Signal()
 			testdb.Eventually(t, "the other projection goes on", func() bool { return len(healthy.applied(t, pool)) == 68 })
-			assertFailed(t, pool, poison, test.want)
-			if n := len(sick.applied(t, pool)); n != 37 {
-				t.Errorf("%d events are applied after a restart, not 37", n)
-			}
+			assertFailed(t, pool, sick.counting, 37, test.want)
 
 			// Retrying without a cure fails at the same event.
-			if err := projections.Retry(t.Context(), pool, "sick"); err != nil {
-				t.Fatal(err)
-			}
-			testdb.Eventually(t, "failed again", func() bool { return status(t, pool, "sick").State == projections.Failed })
-			assertFailed(t, pool, poison, test.want)
+			testdb.NoError(t, projections.Retry(t.Context(), pool, "sick"))
+			awaitFailed(t, pool, "sick")
+			assertFailed(t, pool, sick.counting, 37, test.want)
 
 			sick.cured.Store(true)
-			if err := projections.Retry(t.Context(), pool, "sick"); err != nil {
-				t.Fatal(err)
-			}
+			testdb.NoError(t, projections.Retry(t.Context(), pool, "sick"))
 			testdb.Eventually(t, "caught up", caughtUp(t, pool, "sick"))
 			if err := projections.Retry(t.Context(), pool, "sick"); !errors.Is(err, projections.ErrNotFailed) {
 				t.Errorf("retry of what has not failed: %v", err)
@@ -192,26 +182,6 @@ func TestTroubleIsOnRecord(t *testing.T) {
 	}
 }
 
-// TestPatienceEnds: when such an error persists, the event is found and blamed.
-func TestPatienceEnds(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	reaction := func(ctx context.Context, tx database.Execer) error {
-		_, err := tx.Exec(ctx, `SELECT FROM no_such_table`)
-		return err
-	}
-	p, random := allergic{newCounting(t, pool, "sick"), reaction, new(atomic.Bool)}, seeded(1)
-	append1(t, pool,
-		append(append(comments(random, "before", 37), comment(random, poisonKey)), comments(random, "after", 20)...)...)
-	poison := readAll(t, pool)[37].LogIndex
-	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Patience: 4, Logger: quiet()})
-	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
-	assertFailed(t, pool, poison, "no_such_table")
-	if n := len(p.applied(t, pool)); n != 37 {
-		t.Errorf("applied %d of the 37 events before", n)
-	}
-}
-
 func execute(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 	t.Helper()
 	for _, sql := range statements {
@@ -219,14 +189,15 @@ func execute(t *testing.T, pool *pgxpool.Pool, statements ...string) {
 	}
 }
 
-func assertFailed(t *testing.T, pool *pgxpool.Pool, at int64, want string) {
+// assertFailed checks that a projection stopped at an event and has applied those before it.
+func assertFailed(t *testing.T, pool *pgxpool.Pool, p counting, at int64, want string) {
 	t.Helper()
-	s := status(t, pool, "sick")
+	s := status(t, pool, p.name)
 	if s.State != projections.Failed || s.Error == nil || s.FailedAt == nil {
 		t.Fatalf("status of a failed projection: %+v", s)
 	}
-	if *s.FailedAt != at {
-		t.Errorf("failed at %d, want %d", *s.FailedAt, at)
+	if n := len(p.applied(t, pool)); *s.FailedAt != at || int64(n) != at {
+		t.Errorf("failed at %d behind %d events, want %d", *s.FailedAt, n, at)
 	}
 	if !strings.Contains(*s.Error, want) {
 		t.Errorf("error %q does not mention %q", *s.Error, want)
@@ -239,23 +210,6 @@ func insertRaw(t *testing.T, pool *pgxpool.Pool, eventType, data string) {
 	testdb.Exec(t, pool, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, integration_id, event_source, event_type, data, batch_id)
 		VALUES ((SELECT coalesce(max(log_index) + 1, 0) FROM events), 'post', $3, 1, $1, $4, 'test', $1, $2::text::json, gen_random_uuid())`, eventType, data,
 		events.PostID(integrationID, eventType), integrationID)
-}
-
-func TestUnreadableEventIsPoison(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	p := newCounting(t, pool, "sick")
-	random := seeded(1)
-	append1(t, pool, comments(random, "before", 7)...)
-	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
-	append1(t, pool, comments(random, "after", 3)...)
-	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
-	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
-
-	assertFailed(t, pool, 7, "decode post.imported.v1")
-	if n := len(p.applied(t, pool)); n != 7 {
-		t.Errorf("applied %d of the 7 events before", n)
-	}
 }
 
 // TestUnknownTypeWaitsForNewerReplica: this replica applies the events before an event of unknown type and waits,
@@ -280,18 +234,9 @@ func TestUnknownTypeWaitsForNewerReplica(t *testing.T) {
 	testdb.Exec(t, pool, `UPDATE projections AS p SET position = e.log_index + 1, unknown_type = NULL
 		FROM events AS e WHERE e.event_source = 'test'`)
 	testdb.Eventually(t, "caught up", caughtUp(t, pool, "old"))
-	if n := len(p.applied(t, pool)); n != 10 {
-		t.Errorf("applied %d events, want the 10 that are known", n)
-	}
+	p.wantApplied(t, pool, 10)
 	if s := status(t, pool, "old"); s.UnknownType != nil {
 		t.Errorf("still waits for %s", *s.UnknownType)
-	}
-}
-
-func TestRetryOfUnknownProjection(t *testing.T) {
-	t.Parallel()
-	if err := projections.Retry(t.Context(), newPool(t), "nobody"); !errors.Is(err, projections.ErrUnknownProjection) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -325,17 +270,8 @@ func TestPoisonInABacklog(t *testing.T) {
 	testdb.Eventually(t, "both have failed", func() bool {
 		return status(t, pool, "sick").State == projections.Failed && status(t, pool, "blind").State == projections.Failed
 	})
-	for name, c := range map[string]struct {
-		of   counting
-		want int
-	}{"sick": {sick.counting, 7_777}, "blind": {blind, 12_000}} {
-		if n := len(c.of.applied(t, pool)); n != c.want {
-			t.Errorf("%s applied %d events, want %d", name, n, c.want)
-		}
-	}
-	if at := *status(t, pool, "sick").FailedAt; at != 7777 {
-		t.Errorf("failed at %d", at)
-	}
+	assertFailed(t, pool, sick.counting, 7_777, "indigestible")
+	assertFailed(t, pool, blind, 12_000, "decode post.imported.v1")
 }
 
 // TestWaitingProjectionStopsNoOther: projections that wait in a large chunk, as for a lock, take all slots,

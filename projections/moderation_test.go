@@ -1,10 +1,12 @@
 package projections_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/aggregates/author"
 	"novelgate/aggregates/post"
@@ -85,5 +87,14 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 	}
 	if blocked != 1 || linked != 1 {
 		t.Errorf("%d blocked, %d linked of two authors", blocked, linked)
+	}
+}
+
+func applyAsync(t *testing.T, pool *pgxpool.Pool, batch []events.Recorded) {
+	t.Helper()
+	for _, p := range projections.All() {
+		if err := p.Apply(context.Background(), pool, batch); err != nil {
+			t.Fatalf("apply to %s: %v", p.Name(), err)
+		}
 	}
 }

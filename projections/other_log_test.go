@@ -1,31 +1,14 @@
 package projections_test
 
 import (
-	"context"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
-	"novelgate/events"
 	"novelgate/events/eventlog"
-	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
-
-// hooked is a counting projection that calls a hook once, before it applies its first events: they are read, and the
-// transaction has not begun.
-type hooked struct {
-	counting
-	hook func()
-}
-
-func (h hooked) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
-	if len(batch) > 0 {
-		h.hook()
-	}
-	return h.counting.Apply(ctx, tx, batch)
-}
 
 // TestEventsOfAnotherLogAreNotApplied: events of one log are not applied to the tables of another.
 func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
@@ -37,16 +20,16 @@ func TestEventsOfAnotherLogAreNotApplied(t *testing.T) {
 			random := seeded(1)
 			append1(t, pool, comments(random, "first", 10)...)
 			append1(t, pool, comments(random, "lost", 10)...)
-			p, lost := hooked{counting: newCounting(t, pool, "hooked")}, make(chan struct{})
-			p.hook = func() {
-				p.hook = func() {}
+			lost := make(chan struct{})
+			// The events are read, and the transaction has not begun.
+			p := &dawdling{counting: newCounting(t, pool, "hooked"), wait: func() {
 				testdb.Lose(t, pool, `event_id LIKE 'lost%'`)
 				if longer {
 					append1(t, pool, comments(random, "new", 15)...)
 				}
 				close(lost)
-			}
-			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{&p}})
+			}}
+			run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}})
 			<-lost
 			testdb.Eventually(t, "caught up", caughtUp(t, pool, "hooked"))
 			p.assertAll(t, pool)
@@ -75,15 +58,9 @@ func TestFollowerGoesOnInAnotherLog(t *testing.T) {
 	testdb.Exec(t, tx, `DELETE FROM applied_moved WHERE log_index >= $1`, before.Position)
 	testdb.Lose(t, tx, `event_id LIKE 'lost%'`)
 	var again pgx.Batch
-	if err := eventlog.Queue(&again, comments(random, "new", 5)); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.SendBatch(t.Context(), &again).Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, eventlog.Queue(&again, comments(random, "new", 5)))
+	testdb.NoError(t, tx.SendBatch(t.Context(), &again).Close())
+	testdb.NoError(t, tx.Commit(t.Context()))
 	wake.Signal()
 	testdb.Eventually(t, "caught up", caughtUp(t, pool, "moved"))
 	p.assertAll(t, pool)

@@ -26,18 +26,16 @@ func TestPostsOfAuthors(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(pools.Close)
-	log := fewAuthors(5, 300)
-	if err := (projections.Posts{}).Apply(t.Context(), pools.General, log); err != nil {
-		t.Fatal(err)
-	}
+	log := longHistory(3)
+	testdb.NoError(t, (projections.Posts{}).Apply(t.Context(), pools.General, log))
 	asked := []uuid.UUID{
-		events.AuthorID(integrationID, "user-1"), events.AuthorID(integrationID, "user-3"),
-		events.AuthorID(integrationID, "nobody"),
+		events.AuthorID(partnersOf("world 0")[0], "a"), events.AuthorID(partnersOf("world 1")[1], "c"),
+		events.AuthorID(partnersOf("world 0")[0], "nobody"),
 	}
 	want := map[uuid.UUID]uuid.UUID{}
-	for _, recorded := range log {
+	for _, recorded := range withoutErased(log) {
 		if e, ok := recorded.Event.(events.PostImported); ok && e.Comment != nil {
-			if id := events.AuthorID(integrationID, e.Comment.ExternalUUID); id == asked[0] || id == asked[1] {
+			if id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID); id == asked[0] || id == asked[1] {
 				want[recorded.StreamID] = id
 			}
 		}
@@ -77,7 +75,7 @@ func TestPostsOfAuthors(t *testing.T) {
 func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	asked := []uuid.UUID{events.AuthorID(integrationID, "user-1")}
+	asked := []uuid.UUID{events.AuthorID(partnersOf("world 0")[0], "a")}
 	exchange := testdb.Begin(t, pool)
 	testdb.Exec(t, exchange, `LOCK TABLE posts IN ACCESS EXCLUSIVE MODE`)
 	found := make(chan int, 1)
@@ -104,12 +102,8 @@ func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 		}
 		return waits
 	})
-	if err := (projections.Posts{}).Apply(t.Context(), exchange, fewAuthors(5, 50)); err != nil {
-		t.Fatal(err)
-	}
-	if err := exchange.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, (projections.Posts{}).Apply(t.Context(), exchange, longHistory(3)))
+	testdb.NoError(t, exchange.Commit(t.Context()))
 	if n := <-found; n == 0 {
 		t.Error("nothing was found of what had been written")
 	}

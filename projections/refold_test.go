@@ -1,11 +1,12 @@
 package projections_test
 
 import (
+	"cmp"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -45,9 +46,7 @@ func builtWith(t *testing.T, pool *pgxpool.Pool, hash string, folded map[int]str
 		}
 	}
 	testdb.Exec(t, tx, `INSERT INTO settings (name, value) VALUES ('fold_table', $1) ON CONFLICT (name) DO UPDATE SET value = $1`, hash)
-	if err := tx.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, tx.Commit(t.Context()))
 }
 
 // keys returns the folded titles by number of novel.
@@ -72,11 +71,16 @@ func TestRefold(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		titles []string
+		hash   string         // of the tables that the look-up was built with
 		before map[int]string // as older tables have folded them
 		after  map[int]string
 	}{
 		"nothing changes": {
 			titles: []string{"One", "Two"}, after: map[int]string{1: "one", 2: "two"},
+		},
+		"built with these tables": {
+			titles: []string{"One"}, hash: title.TableHash(), before: map[int]string{1: "left alone"},
+			after: map[int]string{1: "left alone"},
 		},
 		"one changes": {
 			titles: []string{"One", "Straße"}, before: map[int]string{2: "straße"},
@@ -98,13 +102,13 @@ func TestRefold(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := catalogue(t, c.titles...)
-			builtWith(t, pool, "another table", c.before)
+			builtWith(t, pool, cmp.Or(c.hash, "another table"), c.before)
 			for _, again := range []bool{false, true} {
 				merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
 				if len(merges) > 0 {
 					t.Errorf("merges, again %t: %v", again, merges)
 				}
-				if diff := cmp.Diff(c.after, keys(t, pool)); diff != "" {
+				if diff := gocmp.Diff(c.after, keys(t, pool)); diff != "" {
 					t.Errorf("keys, again %t (-want +got):\n%s", again, diff)
 				}
 			}
@@ -112,91 +116,60 @@ func TestRefold(t *testing.T) {
 	}
 }
 
-// TestRefoldPrefersNovels: a title that is free hides no novel, though it came first; one that is barred does.
-func TestRefoldPrefersNovels(t *testing.T) {
+// TestRefoldMerges: of two titles that were two under older tables, the novel that came first keeps the title, and the
+// other one is reported and no longer found. A title that is free hides no novel, though it came first; one that is
+// barred does.
+func TestRefoldMerges(t *testing.T) {
 	t.Parallel()
+	barred := events.NovelBarred{Title: "Straße", Slug: "kept"}
 	for name, c := range map[string]struct {
 		first []events.Event
 		kept  int
 	}{
-		"free":   {[]events.Event{events.NovelBarred{Title: "Straße", Slug: "kept"}, events.NovelUnbarred{}}, 2},
-		"barred": {[]events.Event{events.NovelBarred{Title: "Straße", Slug: "kept"}}, 1},
+		"a novel": {[]events.Event{events.NovelCreated{Title: "Straße", Slug: "a", Author: "A", State: "published"}}, 1},
+		"free":    {[]events.Event{barred, events.NovelUnbarred{}}, 2},
+		"barred":  {[]events.Event{barred}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			pool := newPool(t)
-			if err := projections.Append(t.Context(), pool,
-				history(events.NovelStream, novelNumber(1), 1, c.first...)...); err != nil {
-				t.Fatal(err)
+			for n, stream := range [][]events.Event{c.first, {
+				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"},
+			}} {
+				err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(n+1), 1, stream...)...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				builtWith(t, pool, "another table", map[int]string{1: "straße"})
 			}
-			builtWith(t, pool, "another table", map[int]string{1: "straße"})
-			if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(2), 1,
-				events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})...); err != nil {
-				t.Fatal(err)
+			hidden := 3 - c.kept
+			want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(c.kept), Hidden: novelNumber(hidden)}}
+			for _, table := range []string{"another table", "the next one, which merges them still"} {
+				builtWith(t, pool, table, nil)
+				merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
+				if diff := gocmp.Diff(want, merges); diff != "" {
+					t.Errorf("merges (-want +got):\n%s", diff)
+				}
+				keysWanted := map[int]string{c.kept: "strasse", hidden: hiddenKey(hidden)}
+				if diff := gocmp.Diff(keysWanted, keys(t, pool)); diff != "" {
+					t.Errorf("keys (-want +got):\n%s", diff)
+				}
 			}
-			merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
-			want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(c.kept), Hidden: novelNumber(3 - c.kept)}}
-			if diff := cmp.Diff(want, merges); diff != "" {
-				t.Errorf("merges (-want +got):\n%s", diff)
-			}
-			if got := keys(t, pool); got[c.kept] != "strasse" || got[3-c.kept] != hiddenKey(3-c.kept) {
-				t.Errorf("keys %v", got)
+			if title.Fold(hiddenKey(hidden)) == "strasse" {
+				t.Error("the hidden novel can be found")
 			}
 		})
 	}
 }
 
-// TestRefoldMerges: the novel that came first keeps the title; the other one is reported and no longer found.
-func TestRefoldMerges(t *testing.T) {
+// TestRefoldTellsApart: a title that older tables have merged into another one is found again.
+func TestRefoldTellsApart(t *testing.T) {
 	t.Parallel()
-	pool := catalogue(t, "Straße", "unrelated", "third")
-	// Under older tables these were two titles.
-	testdb.Exec(t, pool, `UPDATE title_lookup SET folded_title = 'straße' WHERE novel_id = $1`, novelNumber(1))
-	if err := projections.Append(t.Context(), pool, history(events.NovelStream, novelNumber(4), 1,
-		events.NovelCreated{Title: "STRASSE", Slug: "later", Author: "A", State: "published"})...); err != nil {
-		t.Fatal(err)
-	}
-	builtWith(t, pool, "another table", nil)
-
-	want := []projections.Merge{{FoldedTitle: "strasse", Kept: novelNumber(1), Hidden: novelNumber(4)}}
-	merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
-	if diff := cmp.Diff(want, merges); diff != "" {
-		t.Errorf("merges (-want +got):\n%s", diff)
-	}
-	keysWanted := map[int]string{1: "strasse", 2: "unrelated", 3: "third", 4: hiddenKey(4)}
-	if diff := cmp.Diff(keysWanted, keys(t, pool)); diff != "" {
-		t.Errorf("keys (-want +got):\n%s", diff)
-	}
-	if title.Fold(hiddenKey(4)) == "strasse" {
-		t.Error("the hidden novel can be found")
-	}
-
-	t.Run("the next table merges them still", func(t *testing.T) {
-		builtWith(t, pool, "yet another table", nil)
-		merges := testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
-		if diff := cmp.Diff(want, merges); diff != "" {
-			t.Errorf("merges (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(keysWanted, keys(t, pool)); diff != "" {
-			t.Errorf("keys (-want +got):\n%s", diff)
-		}
-	})
-	t.Run("the next table tells them apart again", func(t *testing.T) {
-		builtWith(t, pool, "yet another table", map[int]string{3: hiddenKey(3)})
-		testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
-		if got := keys(t, pool)[3]; got != "third" {
-			t.Errorf("found as %q", got)
-		}
-	})
-}
-
-func TestRefoldOnlyWhenTheTableDiffers(t *testing.T) {
-	t.Parallel()
-	pool := catalogue(t, "One")
-	builtWith(t, pool, title.TableHash(), map[int]string{1: "left alone"})
+	pool := catalogue(t, "One", "third")
+	builtWith(t, pool, "another table", map[int]string{2: hiddenKey(2)})
 	testdb.Must(projections.RefoldTitles(t.Context(), pool))(t)
-	if got := keys(t, pool)[1]; got != "left alone" {
-		t.Errorf("refolded to %q", got)
+	if got := keys(t, pool)[2]; got != "third" {
+		t.Errorf("found as %q", got)
 	}
 }
 
@@ -213,7 +186,7 @@ func TestRefoldByReplicasAtOnce(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if diff := cmp.Diff(map[int]string{1: "one", 2: "two", 3: "three"}, keys(t, pool)); diff != "" {
+	if diff := gocmp.Diff(map[int]string{1: "one", 2: "two", 3: "three"}, keys(t, pool)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	if hash := testdb.Value[string](t, pool, `SELECT value FROM settings WHERE name = 'fold_table'`); hash != title.TableHash() {
@@ -229,7 +202,7 @@ func TestRefoldFailsAsAWhole(t *testing.T) {
 	if _, err := projections.RefoldTitles(t.Context(), pool); err == nil {
 		t.Error("no error")
 	}
-	if diff := cmp.Diff(map[int]string{1: "1", 2: "2"}, keys(t, pool)); diff != "" {
+	if diff := gocmp.Diff(map[int]string{1: "1", 2: "2"}, keys(t, pool)); diff != "" {
 		t.Errorf("half of it was done (-want +got):\n%s", diff)
 	}
 }
@@ -250,7 +223,7 @@ func TestRefoldNames(t *testing.T) {
 	rows, _ := pool.Query(t.Context(), `SELECT folded_name FROM integrations ORDER BY registered_at`)
 	got := testdb.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(t)
 	want := []string{"éditions rivière", "strasse", " hidden " + uuid.UUID{2}.String()}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("folded names (-want +got):\n%s", diff)
 	}
 }

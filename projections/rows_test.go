@@ -37,27 +37,31 @@ func replayed(t testing.TB, pool *pgxpool.Pool, which []projections.Projection, 
 	batches ...[]events.Recorded,
 ) map[string][]string {
 	t.Helper()
-	tx, err := pool.Begin(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := testdb.Must(pool.Begin(context.Background()))(t)
 	defer func() { _ = tx.Rollback(context.Background()) }()
 	var appends pgx.Batch
-	if err := eventlog.Queue(&appends, missing); err != nil {
-		t.Fatal(err)
-	}
-	if err := tx.SendBatch(context.Background(), &appends).Close(); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, eventlog.Queue(&appends, missing))
+	testdb.NoError(t, tx.SendBatch(context.Background(), &appends).Close())
 	rows := map[string][]string{}
 	for _, p := range which {
 		for _, table := range p.Tables() {
 			testdb.Exec(t, tx, `DELETE FROM `+table)
 		}
+		done := int64(0)
 		for _, batch := range batches {
-			if err := p.Apply(context.Background(), tx, batch); err != nil {
-				t.Fatalf("apply to %s: %v", p.Name(), err)
+			if err := pgx.BeginFunc(context.Background(), tx, func(tx pgx.Tx) error {
+				return p.Apply(context.Background(), tx, batch)
+			}); err != nil {
+				behind := batch[min(max(0, done-batch[0].LogIndex), int64(len(batch))):]
+				if len(behind) == len(batch) || p.Name() != (projections.Activity{}).Name() {
+					t.Fatalf("apply to %s: %v", p.Name(), err)
+				}
+				// Activity refuses a batch that it has counted in part.
+				if err := p.Apply(context.Background(), tx, behind); err != nil {
+					t.Fatalf("apply to %s what is behind: %v", p.Name(), err)
+				}
 			}
+			done = max(done, batch[len(batch)-1].LogIndex+1)
 		}
 		maps.Copy(rows, rowsOf(t, tx, p))
 	}
@@ -237,11 +241,7 @@ func TestRows(t *testing.T) {
 		for delivery, batches := range map[string][][]events.Recorded{
 			"at once": {log}, "twice": {log, log}, "overlapping": append(oneByOne, log), "first one, then all": {log[:1], log},
 		} {
-			which := everyProjection()
-			if delivery == "first one, then all" { // a batch that is counted in part is refused
-				which = slices.DeleteFunc(which, func(p projections.Projection) bool { return p.Name() == "activity" })
-			}
-			for table, rows := range replayed(t, pool, which, log, batches...) {
+			for table, rows := range replayed(t, pool, everyProjection(), log, batches...) {
 				if diff := cmp.Diff(want[table], rows); diff != "" {
 					t.Errorf("%s, %s: %s differs (-one by one +table):\n%s", name, delivery, table, diff)
 				}
@@ -256,9 +256,7 @@ func TestRows(t *testing.T) {
 	}
 	const file = "testdata/rows.golden"
 	if *update {
-		if err := os.WriteFile(file, []byte(golden.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testdb.NoError(t, os.WriteFile(file, []byte(golden.String()), 0o644))
 	}
 	pinned := testdb.Must(os.ReadFile(file))(t)
 	if diff := cmp.Diff(strings.Split(string(pinned), "\n"), strings.Split(golden.String(), "\n")); diff != "" {

@@ -29,15 +29,10 @@ func TestOnlyThoseWhoLookAreStopped(t *testing.T) {
 	}
 	append1(t, pool, comments(random, "after", 4)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{all, posts}, Logger: quiet()})
-	testdb.Eventually(t, "the one that looks has failed",
-		func() bool { return status(t, pool, "takes_all").State == projections.Failed })
+	awaitFailed(t, pool, "takes_all")
 	testdb.Eventually(t, "the other has caught up", caughtUp(t, pool, "posts_only"))
-	if n := len(posts.applied(t, pool)); n != 7 {
-		t.Errorf("%d events were applied, want the 7 comments", n)
-	}
-	if n := len(all.applied(t, pool)); n != 3 {
-		t.Errorf("%d events were applied before the failure, want 3", n)
-	}
+	posts.wantApplied(t, pool, 7)
+	all.wantApplied(t, pool, 3)
 }
 
 // Code of another generation than the live tables does not write them, and says nothing about them either.
@@ -52,8 +47,7 @@ func TestOtherGenerationIsLeftAlone(t *testing.T) {
 	other := newCounting(t, pool, "other")
 	left := &meetings{text: "of another generation"}
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p, other}, Logger: left.logger()})
-	testdb.Eventually(t, "another projection has gone as far as it can",
-		func() bool { return status(t, pool, "other").State == projections.Failed })
+	awaitFailed(t, pool, "other")
 	testdb.Eventually(t, "this one has been given events",
 		func() bool { return left.n.Load() > 0 || len(p.applied(t, pool)) > 0 })
 	if n := len(p.applied(t, pool)); n != 0 || readable() != 2 || status(t, pool, "newer").State != projections.Running {

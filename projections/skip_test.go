@@ -26,7 +26,7 @@ func TestSkip(t *testing.T) {
 	log := append(comments(random, "before", 7), comment(random, poisonKey))
 	append1(t, pool, append(log, comments(random, "after", 5)...)...)
 	run(t, projections.Config{Pool: pool, Projections: []projections.Projection{sick}, Logger: quiet()})
-	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+	awaitFailed(t, pool, "sick")
 	before := status(t, pool, "sick")
 
 	for _, refused := range []struct {
@@ -39,6 +39,9 @@ func TestSkip(t *testing.T) {
 			refused.want) {
 			t.Errorf("skip %s because %q: %v, want %v", refused.name, refused.reason, err, refused.want)
 		}
+	}
+	if err := projections.Retry(t.Context(), pool, "nobody"); !errors.Is(err, projections.ErrUnknownProjection) {
+		t.Errorf("retry nobody: %v", err)
 	}
 	if diff := cmp.Diff(before, status(t, pool, "sick")); diff != "" && count(t, pool, "events") != 13 {
 		t.Errorf("a refused skip has changed something:\n%s", diff)
@@ -71,10 +74,7 @@ func TestSkip(t *testing.T) {
 		h.StreamType != events.ProjectionStream {
 		t.Errorf("on record: %+v", h)
 	}
-	known, err := projections.Skipped(t.Context(), pool, "sick")
-	if err != nil {
-		t.Fatal(err)
-	}
+	known := testdb.Must(projections.Skipped(t.Context(), pool, "sick"))(t)
 	if diff := cmp.Diff(map[projections.Delivery]bool{{ID: poisonKey, Source: events.PostsSource(integrationID)}: true},
 		known); diff != "" {
 		t.Errorf("(-want +known):\n%s", diff)
@@ -93,7 +93,7 @@ func TestSkipAtOnce(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "before", 3)...)
 	insertRaw(t, pool, "post.imported.v1", `["not what it was"]`)
 	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{p}, Logger: quiet()})
-	testdb.Eventually(t, "failed", func() bool { return status(t, pool, "sick").State == projections.Failed })
+	awaitFailed(t, pool, "sick")
 	stop()
 	ended := make(chan error, 4)
 	for range cap(ended) {

@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -12,26 +13,53 @@ import (
 	"novelgate/projections"
 )
 
-func TestListCountsTheLag(t *testing.T) {
+// TestLag: operators see the lag, and analysts do without further rights.
+func TestLag(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Posts{}}})
-	random := seeded(1)
-	append1(t, pool, comments(random, "one", 5)...)
-	testdb.Eventually(t, "caught up", func() bool { return count(t, pool, "posts") == 5 })
-	if s := status(t, pool, "posts"); s.LagSeconds != 0 || s.State != projections.Running ||
-		s.Generation != (projections.Posts{}).Generation() || s.Position != 5 {
-		t.Errorf("status when caught up: %+v", s)
-	}
+	stop := run(t, projections.Config{Pool: pool, Projections: []projections.Projection{projections.Novels{}}})
+	append1(t, pool, comments(seeded(1), "one", 5)...)
+	testdb.Eventually(t, "caught up", caughtUp(t, pool, "novels"))
 	stop()
-	begun := time.Now()
-	append1(t, pool, comments(random, "two", 5)...)
-	append1(t, pool, comments(random, "three", 5)...)
-	time.Sleep(10 * time.Millisecond)
-	if s := status(t, pool, "posts"); s.LagEvents != 10 || s.LagSeconds < 0.01 ||
-		s.LagSeconds > time.Since(begun).Seconds() {
-		t.Errorf("status when behind: %+v", s)
+	type freshness struct {
+		Projection, State   string
+		Generation          int
+		Position, LagEvents int64
+		LagSeconds          float64
+		AsOf                time.Time
 	}
+	wantLag := func(what string, want freshness) {
+		t.Helper()
+		tx := testdb.Begin(t, pool)
+		defer func() { _ = tx.Rollback(context.Background()) }()
+		testdb.Exec(t, tx, `SET LOCAL ROLE novelgate_analytics`)
+		var got freshness
+		var now time.Time
+		err := tx.QueryRow(t.Context(),
+			`SELECT projection, state, position, generation, lag_events, lag_seconds, as_of, statement_timestamp() FROM analytics.freshness`).
+			Scan(&got.Projection, &got.State, &got.Position, &got.Generation, &got.LagEvents, &got.LagSeconds, &got.AsOf, &now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want.AsOf.IsZero() {
+			want.AsOf = now
+		}
+		want.LagSeconds = float64(now.Sub(want.AsOf).Microseconds()) / 1e6 // Seconds rounds twice
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("%s, for analysts (-want +got):\n%s", what, diff)
+		}
+		if s := status(t, pool, "novels"); int64(s.Position) != want.Position || s.LagEvents != want.LagEvents ||
+			s.State != want.State || s.Generation != want.Generation || s.LagSeconds < want.LagSeconds ||
+			s.LagSeconds > time.Since(want.AsOf).Seconds() || want.LagEvents == 0 && s.LagSeconds > 0 {
+			t.Errorf("%s, for operators: %+v", what, s)
+		}
+	}
+	want := freshness{Projection: "novels", State: projections.Running, Position: 5, Generation: 1}
+	wantLag("caught up", want)
+	append1(t, pool, comments(seeded(2), "two", 3)...)
+	append1(t, pool, comments(seeded(3), "three", 3)...)
+	want.LagEvents, want.AsOf = 6, readAll(t, pool)[5].RecordedAt
+	wantLag("behind", want)
 }
 
 func TestCollector(t *testing.T) {
@@ -59,37 +87,15 @@ func TestCollector(t *testing.T) {
 	assertMetrics(t, collector, want)
 	testdb.Eventually(t, "the database answers in time", func() bool {
 		now = now.Add(time.Second)
-		return gather(t, collector)["novelgate_projection_lag_events good"] == 3
+		return testdb.Metrics(t, collector)["novelgate_projection_lag_events good"] == 3
 	})
 }
 
 func assertMetrics(t *testing.T, collector prometheus.Collector, want map[string]float64) {
 	t.Helper()
-	if diff := cmp.Diff(want, gather(t, collector)); diff != "" {
+	if diff := cmp.Diff(want, testdb.Metrics(t, collector)); diff != "" {
 		t.Errorf("metrics differ (-want +got):\n%s", diff)
 	}
-}
-
-// gather returns the values of a collector's gauges by name and label values.
-func gather(t *testing.T, collector prometheus.Collector) map[string]float64 {
-	t.Helper()
-	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector)
-	families, err := registry.Gather()
-	if err != nil {
-		t.Fatalf("gather metrics: %v", err)
-	}
-	values := map[string]float64{}
-	for _, family := range families {
-		for _, metric := range family.GetMetric() {
-			name := family.GetName()
-			for _, label := range metric.GetLabel() {
-				name += " " + label.GetValue()
-			}
-			values[name] = metric.GetGauge().GetValue()
-		}
-	}
-	return values
 }
 
 // gatherInTime returns the values once the database has answered within the time limit of the collector, which a busy
@@ -100,7 +106,7 @@ func gatherInTime(t *testing.T, collector prometheus.Collector, again func()) (v
 		if values != nil {
 			again()
 		}
-		values = gather(t, collector)
+		values = testdb.Metrics(t, collector)
 		return values["novelgate_projections_up"] == 1
 	})
 	return values

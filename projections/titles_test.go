@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/testdb"
 	"novelgate/internal/title"
 	"novelgate/projections"
 )
@@ -32,9 +33,7 @@ func history(streamType string, id uuid.UUID, from int, list ...events.Event) []
 
 func applyBatch(t testing.TB, pool *pgxpool.Pool, projection projections.Projection, batch []events.Recorded) {
 	t.Helper()
-	if err := projection.Apply(t.Context(), pool, batch); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, projection.Apply(t.Context(), pool, batch))
 }
 
 func constraint(err error) string {
@@ -45,46 +44,42 @@ func constraint(err error) string {
 	return ""
 }
 
-// What a unique index refuses is no redelivery.
+// TestInlineConflicts: what a unique index refuses is no redelivery. The command behind it has to be decided again.
 func TestInlineConflicts(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	for n, want := range []string{"", "integrations_name_key"} {
-		err := (projections.Integrations{}).Apply(t.Context(), pool, history(events.IntegrationStream, uuid.UUID{byte(n)}, 1,
-			events.IntegrationRegistered{Name: []string{"Éditions Rivière", "E\u0301DITIONS\u200b RIVIÈRE"}[n], RegisteredAt: time.Now()}))
-		if got := constraint(err); got != want || (err == nil) != (want == "") {
-			t.Errorf("integration %d of one name violates %q: %v", n+1, got, err)
-		}
+	named := func(name string) events.Event {
+		return events.IntegrationRegistered{Name: name, RegisteredAt: time.Now()}
 	}
-	for n, want := range []string{"", "threads_pkey"} {
-		err := (projections.Threads{}).Apply(t.Context(), pool, history(events.ThreadStream, uuid.UUID{byte(n)}, 1,
-			events.ThreadOpened{NovelID: uuid.UUID{1}}))
-		if got := constraint(err); got != want || (err == nil) != (want == "") {
-			t.Errorf("thread %d of one novel violates %q: %v", n+1, got, err)
-		}
+	created := func(spelled, slug string) events.Event {
+		return events.NovelCreated{Title: spelled, Slug: slug, Author: "A", State: "published"}
 	}
-}
-
-// TestTitlesSurfaceClashes: the command that made the novel has to be decided again.
-func TestTitlesSurfaceClashes(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	first := events.NovelCreated{Title: "Straße", Slug: "strasse", Author: "A", State: "published"}
-	applyBatch(t, pool, projections.Titles{}, history(events.NovelStream, uuid.UUID{1}, 1, first))
-	for want, clash := range map[string]events.NovelCreated{
-		"title_lookup_pkey":     {Title: "STRASSE", Slug: "strasse-2", Author: "A", State: "published"},
-		"title_lookup_slug_key": {Title: "Another", Slug: "strasse", Author: "A", State: "published"},
+	stream := func(streamType string, n byte, event events.Event) []events.Recorded {
+		return history(streamType, uuid.UUID{n}, 1, event)
+	}
+	opened := events.ThreadOpened{NovelID: uuid.UUID{1}}
+	for i, c := range []struct {
+		projection projections.Projection
+		batch      []events.Recorded
+		want       string
+	}{
+		{projections.Integrations{}, stream(events.IntegrationStream, 1, named("Éditions Rivière")), ""},
+		{
+			projections.Integrations{},
+			stream(events.IntegrationStream, 2, named("E\u0301DITIONS\u200b RIVIÈRE")), "integrations_name_key",
+		},
+		{projections.Threads{}, stream(events.ThreadStream, 1, opened), ""},
+		{projections.Threads{}, stream(events.ThreadStream, 2, opened), "threads_pkey"},
+		{projections.Titles{}, stream(events.NovelStream, 1, created("Straße", "strasse")), ""},
+		{projections.Titles{}, stream(events.NovelStream, 2, created("STRASSE", "strasse-2")), "title_lookup_pkey"},
+		{projections.Titles{}, stream(events.NovelStream, 2, created("Another", "strasse")), "title_lookup_slug_key"},
+		{projections.Titles{}, slices.Concat(stream(events.NovelStream, 3, created("One", "one")),
+			stream(events.NovelStream, 4, created("ONE", "one-2"))), "title_lookup_pkey"},
 	} {
-		err := projections.Titles{}.Apply(t.Context(), pool, history(events.NovelStream, uuid.UUID{2}, 1, clash))
-		if got := constraint(err); got != want {
-			t.Errorf("violates %q, want %q: %v", got, want, err)
+		err := c.projection.Apply(t.Context(), pool, c.batch)
+		if got := constraint(err); got != c.want || (err == nil) != (c.want == "") {
+			t.Errorf("batch %d violates %q, want %q: %v", i, got, c.want, err)
 		}
-	}
-	within := slices.Concat(history(events.NovelStream, uuid.UUID{3}, 1,
-		events.NovelCreated{Title: "One", Slug: "one", State: "published"}),
-		history(events.NovelStream, uuid.UUID{4}, 1, events.NovelCreated{Title: "ONE", Slug: "one-2", State: "published"}))
-	if got := constraint(projections.Titles{}.Apply(t.Context(), pool, within)); got != "title_lookup_pkey" {
-		t.Errorf("within a batch: violates %q", got)
 	}
 }
 
