@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
@@ -83,9 +82,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 			if live.Rebuild == nil || live.Rebuild.EventsDone != int64(c.until) || live.Rebuild.EventsTotal != total {
 				t.Errorf("after the kill: %+v", live.Rebuild)
 			}
-			if n := count(t, pool, table); n != 0 {
-				t.Errorf("%d rows are visible", n)
-			}
+			wantRows(t, pool, table, 0)
 			var result rebuild.Result
 			testdb.Eventually(t, "the lock of the killed process is free", func() bool {
 				var err error
@@ -104,9 +101,7 @@ func TestKilledRebuildGoesOn(t *testing.T) {
 				result.Events != total {
 				t.Errorf("a rebuild after that: %+v", result)
 			}
-			if diff := cmp.Diff(digest(t, pool, c.projection), rebuilt); diff != "" {
-				t.Errorf("(-rebuilt at once +interrupted):\n%s", diff)
-			}
+			wantDigest(t, pool, c.projection, rebuilt)
 		})
 	}
 }
@@ -153,16 +148,12 @@ func kill(t *testing.T, pool *pgxpool.Pool, name string, until events.Position, 
 	cmd.Env = append(cmd.Env, environment...)
 	cmd.Stderr = os.Stderr
 	out := testdb.Must(cmd.StdoutPipe())(t)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, cmd.Start())
 	line, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || line != fmt.Sprintln(until) {
 		t.Errorf("the process said %q, %v; want %d", line, err, until)
 	}
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, cmd.Process.Kill())
 	_ = cmd.Wait() // killed
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
@@ -57,47 +56,16 @@ func TestDiscard(t *testing.T) {
 			if left := buildSchemas(t, pool); len(left) > 0 {
 				t.Errorf("left are %v", left)
 			}
-			if n := count(t, pool, "projection_rebuilds"); n != 0 {
-				t.Errorf("%d records are left", n)
-			}
-			if diff := cmp.Diff(before, digest(t, pool, c.projection)); diff != "" {
-				t.Errorf("the live tables (-before +after)\n%s", diff)
-			}
+			wantRows(t, pool, "projection_rebuilds", 0)
+			wantDigest(t, pool, c.projection, before)
 			if _, err := rebuild.Discard(t.Context(), pool, c.projection); !errors.Is(err, rebuild.ErrNothingToDiscard) {
 				t.Errorf("again: %v", err)
 			}
 			if result := mustRun(t, config); result.Resumed {
 				t.Errorf("a rebuild after that goes on with what was discarded: %+v", result)
 			}
-			if diff := cmp.Diff(before, digest(t, pool, c.projection)); diff != "" {
-				t.Errorf("rebuilt (-before +after)\n%s", diff)
-			}
+			wantDigest(t, pool, c.projection, before)
 		})
-	}
-}
-
-// TestDiscardWhileUnderWay: Discard refuses a running rebuild, which then completes.
-func TestDiscardWhileUnderWay(t *testing.T) {
-	t.Parallel()
-	pool := filled(t, "c", 500)
-	checked := false
-	result, err := rebuild.Run(t.Context(), rebuild.Config{
-		Pool: pool, Projection: projections.Posts{}, ChunkSize: childChunkSize, Logger: quiet(),
-		Progress: func(p rebuild.Progress) {
-			if checked || p.Done == 0 {
-				return
-			}
-			checked = true
-			if _, err := rebuild.Discard(context.Background(), pool, projections.Posts{}); !errors.Is(err, rebuild.ErrUnderWay) {
-				t.Errorf("while it is under way: %v", err)
-			}
-			if len(buildSchemas(t, pool)) != 1 {
-				t.Error("its tables are gone")
-			}
-		},
-	})
-	if err != nil || !checked || result.Events < 500 {
-		t.Errorf("%+v, %v", result, err)
 	}
 }
 
@@ -116,9 +84,7 @@ func TestDiscardWaitsForTheBuilder(t *testing.T) {
 	}()
 	testdb.Eventually(t, "Discard waits", func() bool { return waiting(t, pool) })
 	testdb.Exec(t, builder, `UPDATE posts_2.posts SET depth = depth`)
-	if err := builder.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, builder.Commit(t.Context()))
 	if err := <-ended; err != nil {
 		t.Errorf("Discard: %v", err)
 	}

@@ -1,69 +1,17 @@
 package rebuild_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
-	"sync"
 	"testing"
-	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
-	"novelgate/events/eventlog"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
-
-// TestRebuildInlineUnderAppends: inline projections are rebuilt during appends. Nothing is lost, and every append
-// succeeds in the end.
-func TestRebuildInlineUnderAppends(t *testing.T) {
-	t.Parallel()
-	pool := newPool(t)
-	stop := make(chan struct{})
-	var writers sync.WaitGroup
-	made := make([]int, 3)
-	for w := range made {
-		writers.Go(func() {
-			random := seeded(uint64(w))
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				appendUntilDone(t, pool, novel(random, fmt.Sprintf("%d-%d", w, made[w])))
-				made[w]++
-				time.Sleep(time.Millisecond)
-			}
-		})
-	}
-	for range 2 {
-		for _, p := range projections.Inline() {
-			time.Sleep(10 * time.Millisecond)
-			mustRun(t, rebuild.Config{Pool: pool, Projection: p})
-		}
-	}
-	close(stop)
-	writers.Wait()
-	all := made[0] + made[1] + made[2]
-	if titles, threads := count(t, pool, "title_lookup"), count(t, pool, "threads"); titles != all || threads != all {
-		t.Errorf("%d titles and %d threads of %d novels", titles, threads, all)
-	}
-	t.Logf("%d novels", all)
-	for _, p := range projections.Inline() {
-		written := digest(t, pool, p)
-		mustRun(t, rebuild.Config{Pool: pool, Projection: p})
-		if diff := cmp.Diff(written, digest(t, pool, p)); diff != "" {
-			t.Errorf("%s (-written +rebuilt):\n%s", p.Name(), diff)
-		}
-	}
-}
 
 // TestOnlyAnInlineSwitchWaitsForAnAppend: an append that is under way has written to the inline tables, so their switch
 // waits for its end. That of an asynchronous projection does not.
@@ -73,9 +21,7 @@ func TestOnlyAnInlineSwitchWaitsForAnAppend(t *testing.T) {
 	random := seeded(1)
 	append1(t, pool, novel(random, "first")...)
 	appending := testdb.Begin(t, pool)
-	if err := projections.Append(t.Context(), appending, novel(random, "second")...); err != nil {
-		t.Fatal(err)
-	}
+	testdb.NoError(t, projections.Append(t.Context(), appending, novel(random, "second")...))
 	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Novels{}})
 
 	ended := start(rebuild.Config{Pool: pool, Projection: projections.Titles{}})
@@ -85,15 +31,9 @@ func TestOnlyAnInlineSwitchWaitsForAnAppend(t *testing.T) {
 		t.Fatalf("the rebuild has ended during an append: %v", err)
 	default:
 	}
-	if err := appending.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if n := count(t, pool, "title_lookup"); n != 2 {
-		t.Errorf("%d titles of 2 novels", n)
-	}
+	testdb.NoError(t, appending.Commit(t.Context()))
+	testdb.NoError(t, <-ended)
+	wantRows(t, pool, "title_lookup", 2)
 }
 
 // TestAppendsWaitForAnInlineSwitch: an inline switch holds the lock of the log, but not as long as a reader keeps the
@@ -119,15 +59,9 @@ func TestAppendsWaitForAnInlineSwitch(t *testing.T) {
 		t.Fatalf("the rebuild has ended before the reader: %v", err)
 	default:
 	}
-	if err := reading.Commit(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if n := count(t, pool, "title_lookup"); n != 4 {
-		t.Errorf("%d titles of 4 novels", n)
-	}
+	testdb.NoError(t, reading.Commit(t.Context()))
+	testdb.NoError(t, <-ended)
+	wantRows(t, pool, "title_lookup", 4)
 }
 
 // TestInlineSwitchAppliesFewEvents: appends wait only while a few events are applied; more are applied before the lock.
@@ -166,9 +100,7 @@ func TestInlineSwitchAppliesFewEvents(t *testing.T) {
 			if result.Events != want {
 				t.Errorf("%d events were applied before the lock, want %d", result.Events, want)
 			}
-			if n := count(t, pool, "title_lookup"); n != 50+test.late {
-				t.Errorf("%d titles of %d novels", n, 50+test.late)
-			}
+			wantRows(t, pool, "title_lookup", 50+test.late)
 		})
 	}
 }
@@ -193,26 +125,4 @@ func novel(random *rand.Rand, title string) []events.Recorded {
 		StreamType: events.ThreadStream, StreamID: events.ThreadID(id), StreamVersion: 1, ID: title + " thread",
 		Source: "tests", Event: events.ThreadOpened{NovelID: id},
 	})
-}
-
-// appendUntilDone appends like the committer: with inline projections, a short lock_timeout, and a retry after a
-// conflict.
-func appendUntilDone(t *testing.T, pool *pgxpool.Pool, recorded []events.Recorded) {
-	for begun := time.Now(); ; time.Sleep(time.Millisecond) {
-		var batch pgx.Batch
-		batch.Queue("SET LOCAL lock_timeout = '20ms'")
-		eventlog.Lock(&batch)
-		if err := projections.QueueAppend(context.Background(), &batch, recorded); err != nil {
-			t.Error(err)
-			return
-		}
-		err := pool.SendBatch(context.Background(), &batch).Close()
-		if err == nil {
-			return
-		}
-		if !eventlog.IsConflict(err) || time.Since(begun) > testdb.Patience {
-			t.Errorf("append: %v", err)
-			return
-		}
-	}
 }

@@ -86,15 +86,16 @@ func TestRebuildIsRefusedWhileOneIsUnderWay(t *testing.T) {
 	if !errors.Is(err, rebuild.ErrUnderWay) {
 		t.Errorf("a second rebuild: %v", err)
 	}
+	if _, err := rebuild.Discard(t.Context(), pool, projections.Posts{}); !errors.Is(err, rebuild.ErrUnderWay) {
+		t.Errorf("to discard it: %v", err)
+	}
 	// A rebuild of another projection is independent.
 	mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Authors{}})
 	close(leave)
 	if err := <-ended; err != nil {
 		t.Errorf("the first rebuild: %v", err)
 	}
-	if n := count(t, pool, "posts"); n != 10 {
-		t.Errorf("%d posts", n)
-	}
+	wantRows(t, pool, "posts", 10)
 }
 
 // TestOnlyTheBuilderOnRecordWrites: a builder that was replaced without noticing writes nothing more.
@@ -123,9 +124,7 @@ func TestOnlyTheBuilderOnRecordWrites(t *testing.T) {
 			if !errors.Is(err, rebuild.ErrTakenOver) {
 				t.Errorf("got %v", err)
 			}
-			if n := count(t, pool, "authors"); n != 0 {
-				t.Errorf("%d rows", n)
-			}
+			wantRows(t, pool, "authors", 0)
 			if at := testdb.Value[events.Position](t, pool, `SELECT position FROM projection_rebuilds`); at != test.after {
 				t.Errorf("it went on from %d to %d", test.after, at)
 			}
@@ -173,9 +172,7 @@ func TestRebuildFromNothing(t *testing.T) {
 	append1(t, pool, comments(seeded(1), "a", 5)...)
 	follow(t, pool, projections.Posts{})
 	caughtUp(t, pool, "posts")
-	if n := count(t, pool, "posts"); n != 5 {
-		t.Errorf("%d posts", n)
-	}
+	wantRows(t, pool, "posts", 5)
 }
 
 // TestRebuildBeginsAgain: a rebuild does not continue one of an older generation, which derives other rows, or one
@@ -202,9 +199,7 @@ func TestRebuildBeginsAgain(t *testing.T) {
 			if slices.Max(live) != 0 {
 				t.Errorf("posts before the switch: %v", live)
 			}
-			if n := count(t, pool, "posts"); n != 100 {
-				t.Errorf("%d posts", n)
-			}
+			wantRows(t, pool, "posts", 100)
 		})
 	}
 }

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -152,6 +152,26 @@ func digest(t testing.TB, pool *pgxpool.Pool, p projections.Projection) string {
 	return all
 }
 
+// wantDigest compares the digest of a projection's tables with an earlier one.
+func wantDigest(t testing.TB, pool *pgxpool.Pool, p projections.Projection, want string) {
+	t.Helper()
+	if diff := cmp.Diff(want, digest(t, pool, p)); diff != "" {
+		t.Errorf("rows of %s (-want +got):\n%s", p.Name(), diff)
+	}
+}
+
+func wantRows(t testing.TB, pool *pgxpool.Pool, table string, want int) {
+	t.Helper()
+	if n := count(t, pool, table); n != want {
+		t.Errorf("%s has %d rows, want %d", table, n, want)
+	}
+}
+
+func awaitFailed(t testing.TB, pool *pgxpool.Pool, name string) {
+	t.Helper()
+	testdb.Eventually(t, name+" has failed", func() bool { return status(t, pool, name).State == projections.Failed })
+}
+
 // digestOf returns a digest of all rows of a query, with their number.
 func digestOf(t testing.TB, pool *pgxpool.Pool, query string) string {
 	t.Helper()
@@ -182,8 +202,4 @@ func start(config rebuild.Config) (ended <-chan error) {
 		end <- err
 	}()
 	return end
-}
-
-func isUnsupported(err error) bool {
-	return errors.Is(err, rebuild.ErrUnsupported) && strings.Contains(err.Error(), "hanging")
 }

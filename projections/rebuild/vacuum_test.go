@@ -13,9 +13,7 @@ import (
 func TestAutovacuumGivesWay(t *testing.T) {
 	t.Parallel()
 	url := testdb.NewServer(t, map[string]string{"autovacuum_naptime": "1s"})
-	if err := migrations.Up(t.Context(), url); err != nil {
-		t.Fatal(err)
-	}
+	testdb.Must(migrations.Apply(t.Context(), url))(t)
 	pool := testdb.Pool(t, url)
 	append1(t, pool, comments(seeded(1), "a", 2000)...)
 	build := func() { mustRun(t, rebuild.Config{Pool: pool, Projection: projections.Posts{}}) }
@@ -28,7 +26,5 @@ func TestAutovacuumGivesWay(t *testing.T) {
 		return testdb.Value[bool](t, pool, `SELECT EXISTS (SELECT FROM pg_stat_progress_vacuum WHERE relid = 'posts'::regclass)`)
 	})
 	build()
-	if n := count(t, pool, "posts"); n != 2000 {
-		t.Errorf("%d posts", n)
-	}
+	wantRows(t, pool, "posts", 2000)
 }
