@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path/filepath"
 
 	"github.com/google/renameio/v2"
@@ -23,7 +24,7 @@ type analyticsExport struct {
 
 	View   string `required:"" help:"Name of the view, as analytics views shows it."`
 	Format string `default:"csv" enum:"csv,parquet" help:"csv or parquet."`
-	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default: standard output)."`
+	Output string `short:"o" type:"path" placeholder:"FILE" help:"File to write; replaced when the export is complete, readable by its owner only (default, and -: standard output)."`
 }
 
 func (*analyticsExport) Help() string {
@@ -37,7 +38,10 @@ var viewColumns = columns[analytics.View]{
 
 func (c *analyticsCommand) run(ctx context.Context, env *environment) error {
 	output, format := c.Export.Output, analytics.Format(c.Export.Format)
-	if output == "" && format == analytics.Parquet && isTerminal(env.stdout) {
+	if output == "-" {
+		output = ""
+	}
+	if output == "" && format == analytics.Parquet && isTerminal(env.stdout.Writer) {
 		return errors.New("a terminal cannot show Parquet: name a file with --output, or redirect")
 	}
 	pool, err := env.pool(ctx)
@@ -62,8 +66,19 @@ func (c *analyticsCommand) run(ctx context.Context, env *environment) error {
 	return err
 }
 
-// replaceFile replaces the file at path by what write writes, once that is complete.
+// replaceFile replaces the file at path by what write writes, once that is complete. It writes through a symbolic link,
+// and into what is no regular file, such as a device or a pipe.
 func replaceFile(path string, write func(io.Writer) error) error {
+	if target, err := filepath.EvalSymlinks(path); err == nil {
+		path = target
+	}
+	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
+		file, err := os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return fmt.Errorf("open the output: %w", err)
+		}
+		return errors.Join(write(file), file.Close())
+	}
 	file, err := renameio.NewPendingFile(path, renameio.WithTempDir(filepath.Dir(path)))
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err // without the random name of the temporary file

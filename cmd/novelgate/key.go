@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -179,4 +180,9 @@ func (k newKey) shown(err error) (result, error) {
 		env.table(owner, []any{"key", k.KeyID}, []any{"API key", k.APIKey}, []any{"expires", formatTime(k.ExpiresAt)})
 		fmt.Fprintln(env.stdout, "The API key is shown this once; keep it safe.")
 	}}, err
+}
+
+func (k newKey) lost() string {
+	return fmt.Sprintf("the API key could not be shown, and is lost: revoke it with `novelgate %s revoke %v`, and issue "+
+		"another one", cmp.Or(k.Role, "key"), k.KeyID)
 }

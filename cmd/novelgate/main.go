@@ -58,7 +58,7 @@ type program struct {
 // failed, 80 for a wrong command line.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	exit := -1
-	env := &environment{stdout: stdout, stderr: stderr, now: time.Now}
+	env := &environment{stdout: &output{Writer: stdout}, stderr: stderr, now: time.Now}
 	parser, err := kong.New(&program{},
 		kong.Name("novelgate"),
 		kong.Description("Imports novels and reader comments from partner platforms into a host platform."),
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	for _, do := range slices.Backward(env.closers) {
 		do()
 	}
-	if err != nil {
+	if err = cmp.Or(err, env.stdout.err); err != nil {
 		fmt.Fprintln(stderr, "novelgate:", explain(err))
 		return 1
 	}
@@ -109,12 +109,13 @@ func commandOf(node *kong.Node) command {
 
 // environment is what all commands run in.
 type environment struct {
-	stdout, stderr io.Writer
-	now            func() time.Time
-	noun, verb     string        // words of the command, such as author and block, for types that several commands share
-	database       DatabaseFlags // of the command
-	json           bool          // print JSON, not text
-	closers        []func()      // what run calls in reverse when the command has ended
+	stdout     *output
+	stderr     io.Writer
+	now        func() time.Time
+	noun, verb string        // words of the command, such as author and block, for types that several commands share
+	database   DatabaseFlags // of the command
+	json       bool          // print JSON, not text
+	closers    []func()      // what run calls in reverse when the command has ended
 }
 
 // printUsageError prints the error of a command line and the command that prints its help. It returns the exit code.

@@ -2,12 +2,19 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/uuid"
 )
 
 // runHere runs the program in this process, without a database.
@@ -117,5 +124,59 @@ func TestWrongUsage(t *testing.T) {
 				t.Errorf("want where to find the help, and nothing else, on the second line of standard error:\n%s", stderr)
 			}
 		})
+	}
+}
+
+// fullDisk refuses all writes.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestLostOutput: output that cannot be written is an error, and a key that is shown once says that it is lost.
+func TestLostOutput(t *testing.T) {
+	t.Parallel()
+	key := newKey{KeyID: uuid.New(), Role: "auditor"}
+	for _, asJSON := range []bool{false, true} {
+		env := &environment{stdout: &output{Writer: fullDisk{}}, json: asJSON}
+		if err := env.show(key.shown(nil)); !errors.Is(err, syscall.ENOSPC) ||
+			!strings.Contains(err.Error(), "novelgate auditor revoke "+key.KeyID.String()) {
+			t.Errorf("a key, JSON %t: %v", asJSON, err)
+		}
+		env = &environment{stdout: &output{Writer: fullDisk{}}, json: asJSON}
+		if err := env.show(said(1, nil, "a sentence")); !errors.Is(err, syscall.ENOSPC) {
+			t.Errorf("a sentence, JSON %t: %v", asJSON, err)
+		}
+	}
+}
+
+// TestReplaceFile: a regular file is replaced, also through a symbolic link, and anything else is written to.
+func TestReplaceFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file, link, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "pipe")
+	if err := errors.Join(
+		os.WriteFile(file, []byte("before"), 0o600), os.Symlink(file, link), syscall.Mkfifo(pipe, 0o600),
+	); err != nil {
+		t.Fatal(err)
+	}
+	write := func(w io.Writer) error { _, err := w.Write([]byte("after")); return err }
+	if err := replaceFile(link, write); err != nil {
+		t.Error(err)
+	}
+	read := make(chan string)
+	go func() {
+		got, _ := os.ReadFile(pipe)
+		read <- string(got)
+	}()
+	if err := replaceFile(pipe, write); err != nil {
+		t.Error(err)
+	}
+	got, _ := os.ReadFile(file)
+	linked, _ := os.Lstat(link)
+	if piped := <-read; string(got) != "after" || piped != "after" || linked.Mode().Type() != fs.ModeSymlink {
+		t.Errorf("file %q, pipe %q, link %v", got, piped, linked.Mode())
+	}
+	if err := replaceFile("/dev/full", write); !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("a full device: %v", err)
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"strconv"
@@ -20,11 +21,29 @@ func (e *environment) logger(level slog.Level) *slog.Logger {
 	return slog.New(slog.NewTextHandler(e.stderr, &slog.HandlerOptions{Level: level}))
 }
 
+// output is standard output. It keeps the first error of a write, with which the command fails.
+type output struct {
+	io.Writer
+
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.Writer.Write(p)
+	if err != nil && o.err == nil {
+		o.err = fmt.Errorf("write to standard output: %w", err)
+	}
+	return n, err
+}
+
 // result is what a command prints: a value as JSON, or text.
 type result struct {
 	value any
 	text  func(*environment)
 }
+
+// secret is a value that is shown once. lost says what to do if it could not be.
+type secret interface{ lost() string }
 
 // said returns a result with a sentence as its text.
 func said(value any, err error, format string, values ...any) (result, error) {
@@ -38,13 +57,16 @@ func (e *environment) show(r result, err error) error {
 		return err
 	case !e.json:
 		r.text(e)
-		return nil
+	default:
+		if err := json.MarshalWrite(e.stdout, r.value, jsontext.WithIndent("  ")); err != nil && e.stdout.err == nil {
+			return fmt.Errorf("print JSON: %w", err)
+		}
+		fmt.Fprintln(e.stdout)
 	}
-	if err := json.MarshalWrite(e.stdout, r.value, jsontext.WithIndent("  ")); err != nil {
-		return fmt.Errorf("print JSON: %w", err)
+	if s, ok := r.value.(secret); ok && e.stdout.err != nil {
+		return fmt.Errorf("%s: %w", s.lost(), e.stdout.err)
 	}
-	fmt.Fprintln(e.stdout)
-	return nil
+	return e.stdout.err
 }
 
 // table writes rows in aligned columns.
@@ -59,7 +81,7 @@ func (e *environment) table(rows ...[]any) {
 		}
 		fmt.Fprintln(w)
 	}
-	w.Flush() //nolint:errcheck // standard output failed, so no report is possible
+	w.Flush() //nolint:errcheck // e.stdout keeps the error
 }
 
 // columns is a text table of items: a heading, and a row for each item.
