@@ -3,11 +3,13 @@
 package admin
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 	"net/url"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -185,7 +187,10 @@ func (c *call) delivery(source string) (*staff.Delivery, error) {
 		// data.
 		object = events.AuthorID(c.author.IntegrationID, c.author.ExternalUUID)
 	}
+	canonical := jsontext.Value(bytes.Clone(c.Body))
+	_ = canonical.Canonicalize() // the operation refuses an invalid body
 	return &staff.Delivery{
 		Key: key, Source: "staff/" + c.Caller.ID.String() + "/" + strings.Replace(source, "*", object.String(), 1),
+		Canonical: canonical,
 	}, nil
 }

@@ -3,24 +3,16 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 
 	"novelgate/commands/staff"
 	"novelgate/internal/web"
 )
 
-// normalised is a body in which one command can have several forms.
-type normalised interface {
-	// canonical returns an equal value for all of these forms.
-	canonical() any
-}
-
-// withBody returns an operation whose body is decoded strictly. The body is also the delivery's canonical command. null
-// is refused, except for the nullable members, because it would count as omitted, which is not what the client means.
+// withBody returns an operation whose body is decoded strictly. null is refused, except for the nullable members,
+// because it would count as omitted, which is not what the client means.
 func withBody[B any](
 	execute func(ctx context.Context, c *call, body B) (*web.Answer, error), nullable ...string,
 ) operation {
@@ -28,16 +20,6 @@ func withBody[B any](
 		var body B
 		if err := web.Decode(c.Body, &body, nullable...); err != nil {
 			return nil, err
-		}
-		if c.staff.Delivery != nil {
-			command := any(body)
-			if n, ok := command.(normalised); ok {
-				command = n.canonical()
-			}
-			var err error
-			if c.staff.Delivery.Canonical, err = json.Marshal(command, json.Deterministic(true)); err != nil {
-				return nil, fmt.Errorf("normalise command: %w", err)
-			}
 		}
 		return execute(ctx, c, body)
 	}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,18 +26,13 @@ type settings struct {
 	Capabilities    *[]string     `json:"capabilities"` // the complete list
 	PostsPerMinute  *int          `json:"postsPerMinute"`
 	NovelsPerMinute *int          `json:"novelsPerMinute"`
-	NovelUpdates    optionalLimit `json:"novelUpdatesPerMinute,omitzero"`
-	LinesPerMinute  *int          `json:"linesPerMinute,omitzero"`
+	NovelUpdates    optionalLimit `json:"novelUpdatesPerMinute"`
+	LinesPerMinute  *int          `json:"linesPerMinute"`
 	Review          *bool         `json:"review"`
 }
 
 // optionalLimit is a limit that null switches off. The zero value means that the member was omitted.
 type optionalLimit struct{ *events.UpdateLimit }
-
-// MarshalJSONTo implements json.MarshalerTo.
-func (l optionalLimit) MarshalJSONTo(encoder *jsontext.Encoder) error {
-	return json.MarshalEncode(encoder, l.PerMinute)
-}
 
 // UnmarshalJSONFrom implements json.UnmarshalerFrom.
 func (l *optionalLimit) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
@@ -64,17 +57,6 @@ func (s settings) change() principal.Change {
 		c.Capabilities[principal.Capability(capability)] = true
 	}
 	return c
-}
-
-// canonical ignores the order and repetition of capabilities, and white space around the name.
-func (s settings) canonical() any {
-	if s.Name != nil {
-		s.Name = new(strings.TrimSpace(*s.Name))
-	}
-	if s.Capabilities != nil {
-		s.Capabilities = new(slices.Compact(slices.Sorted(slices.Values(*s.Capabilities))))
-	}
-	return s
 }
 
 // createdIntegration is the response to POST on integrations. apiKey is null for a retry.

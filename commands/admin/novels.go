@@ -9,7 +9,6 @@ import (
 	"novelgate/aggregates/novel"
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
-	"novelgate/internal/title"
 	"novelgate/internal/web"
 )
 
@@ -19,17 +18,13 @@ type rejection struct {
 	Reason string `json:"reason"`
 }
 
-// canonical compares titles in their folded form.
-func (r rejection) canonical() any { return rejection{title.Fold(r.Novel), r.Reason} }
-
 // publishTitle publishes a known or unknown title, with the fields of the body.
 func publishTitle(ctx context.Context, c *call) (*web.Answer, error) {
 	body, err := request.DecodePublication(c.Body)
 	if err != nil {
 		return nil, err
 	}
-	c.staff.Delivery.Canonical = body.Canonical()
-	published, err := c.staff.PublishNovel(ctx, body.Title, fields(body), body.Reason)
+	published, err := c.staff.PublishNovel(ctx, body.Title, body.Fields, body.Reason)
 	return c.commandAnswer(http.StatusCreated, published, err, c.novel(ctx))
 }
 
@@ -44,14 +39,7 @@ func editNovel(ctx context.Context, c *call) (*web.Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return answer(c.staff.EditNovel(ctx, c.id, fields(body), body.Reason))
-}
-
-func fields(n request.StaffNovel) novel.Fields {
-	return novel.Fields{
-		Author: n.Author, Synopsis: n.Synopsis, CoverURL: n.CoverURL, Language: n.Language, ReadingStatus: n.ReadingStatus,
-		Genres: n.Genres,
-	}
+	return answer(c.staff.EditNovel(ctx, c.id, body.Fields, body.Reason))
 }
 
 // rejectTitle rejects a known or unknown title.

@@ -73,10 +73,7 @@ type Comment struct {
 func NewUpsertNovel(caller Caller, key string, body *request.Novel) *Command {
 	return &Command{
 		Caller: caller, Key: key, Title: body.Title, FoldedTitle: body.FoldedTitle, Canonical: body.Canonical(),
-		Fields: &novel.Fields{
-			Author: body.Author, Synopsis: body.Synopsis, CoverURL: body.CoverURL, Language: body.Language,
-			ReadingStatus: body.ReadingStatus, Genres: body.Genres,
-		},
+		Fields: &body.Fields,
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"novelgate/aggregates/novel"
 	"novelgate/internal/title"
 	"novelgate/internal/web"
 )
@@ -20,15 +21,10 @@ const (
 
 // Novel is the validated command to create or update a novel. nil means that the member was omitted or null.
 type Novel struct {
-	Title         string // cleaned by title.Clean
-	FoldedTitle   string // by title.Fold
-	Author        *string
-	Synopsis      *string   // "" clears
-	CoverURL      *string   // "" clears
-	Language      *string   // "" clears
-	Genres        *[]string // an empty list clears
-	ReadingStatus *string   // ongoing, completed or hiatus
-	Unknown       []string  // members that are ignored; see web.Object.Unknown
+	Title        string   // cleaned by title.Clean
+	FoldedTitle  string   // by title.Fold
+	novel.Fields          // an empty text or list clears, except for the author
+	Unknown      []string // members that are ignored; see web.Object.Unknown
 }
 
 // NovelMembers are the members of a novel, in the order of the documentation.
@@ -122,6 +118,3 @@ func (o *object) staffNovel(cleaned string) (StaffNovel, error) {
 	n.Reason, _ = o.Text("reason", optional)
 	return n, o.Err()
 }
-
-// Canonical returns the normalised form of a command: the form of Novel.Canonical, and the reason.
-func (n StaffNovel) Canonical() []byte { return append(n.Novel.Canonical(), n.Reason...) }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	aggregate "novelgate/aggregates/novel"
 	"novelgate/commands/request"
 	"novelgate/internal/problem"
 	"novelgate/internal/title"
@@ -272,6 +273,8 @@ func TestMessagesDoNotEchoTexts(t *testing.T) {
 	}
 }
 
+type fields = aggregate.Fields
+
 func TestDecodeNovel(t *testing.T) {
 	t.Parallel()
 	const name = "The Wandering Inn"
@@ -280,21 +283,21 @@ func TestDecodeNovel(t *testing.T) {
 		novel(`"author":null`, `"synopsis":null`, `"coverUrl":null`, `"genres":null`, `"language":null`,
 			`"readingStatus":null`): {Title: name},
 		novel(`"synopsis":""`, `"language":""`, `"genres":[]`): {
-			Title: name, Synopsis: new(""), Language: new(""), Genres: &[]string{},
+			Title: name, Fields: fields{Synopsis: new(""), Language: new(""), Genres: &[]string{}},
 		},
 		novel(`"language":"  "`, `"synopsis":" a\n\tb "`): {
-			Title: name, Synopsis: new(" a\n\tb "), Language: new(""),
+			Title: name, Fields: fields{Synopsis: new(" a\n\tb "), Language: new("")},
 		},
-		novel(`"author":" piraté aba\t"`): {Title: name, Author: new("piraté aba")},
+		novel(`"author":" piraté aba\t"`): {Title: name, Fields: fields{Author: new("piraté aba")}},
 		novel(`"genres":[" Fantasy ","LitRPG","LitRPG"]`): {
-			Title: name, Genres: &[]string{"Fantasy", "LitRPG", "LitRPG"},
+			Title: name, Fields: fields{Genres: &[]string{"Fantasy", "LitRPG", "LitRPG"}},
 		},
 		novel(`"coverUrl":"https://covers.example.com/1.jpg?a#b"`): {
-			Title: name, CoverURL: new("https://covers.example.com/1.jpg?a#b"),
+			Title: name, Fields: fields{CoverURL: new("https://covers.example.com/1.jpg?a#b")},
 		},
 		novel(`"readingStatus":"hiatus"`, `"uuid":5`,
 			`"UUID":5`): {
-			Title: name, ReadingStatus: new("hiatus"), Unknown: []string{"uuid", "UUID"},
+			Title: name, Fields: fields{ReadingStatus: new("hiatus")}, Unknown: []string{"uuid", "UUID"},
 		},
 	} {
 		got, err := request.DecodeNovel([]byte(body))

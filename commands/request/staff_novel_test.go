@@ -63,9 +63,10 @@ func TestDecodePublication(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := request.StaffNovel{Novel: request.Novel{
-		Title: "The Tale", FoldedTitle: "the tale", Author: new("M"), Synopsis: new(""),
-		CoverURL: new("https://example.com/c"),
-		Genres:   new([]string{"a", "b"}), Language: new("ja"), ReadingStatus: new("hiatus"),
+		Title: "The Tale", FoldedTitle: "the tale", Fields: fields{
+			Author: new("M"), Synopsis: new(""), CoverURL: new("https://example.com/c"),
+			Genres: new([]string{"a", "b"}), Language: new("ja"), ReadingStatus: new("hiatus"),
+		},
 	}, Reason: "ours"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -74,7 +75,7 @@ func TestDecodePublication(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(request.StaffNovel{Novel: request.Novel{Genres: new([]string{})}}, edit); diff != "" {
+	if diff := cmp.Diff(request.StaffNovel{Novel: request.Novel{Fields: fields{Genres: new([]string{})}}}, edit); diff != "" {
 		t.Errorf("edit (-want +got):\n%s", diff)
 	}
 }

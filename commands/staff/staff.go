@@ -36,7 +36,7 @@ type Staff struct {
 type Delivery struct {
 	Key    string // the Idempotency-Key, which becomes the id of the event
 	Source string // CloudEvents source of the command's first event
-	// Canonical is the normalised command. Its fingerprint is stored; nil: no fingerprint.
+	// Canonical is the normalised command. Its fingerprint is stored.
 	Canonical []byte
 }
 
@@ -139,8 +139,7 @@ func (s *Staff) replayed(ctx context.Context, db database.Querier) error {
 	if found.Event, err = events.Decode(stored); err != nil {
 		return fmt.Errorf("decode delivery: %w", err)
 	}
-	found.Mismatch = s.Delivery.Canonical != nil &&
-		events.Fingerprint(fingerprint.UUID).Differs(salt, s.Delivery.Canonical)
+	found.Mismatch = events.Fingerprint(fingerprint.UUID).Differs(salt, s.Delivery.Canonical)
 	return found
 }
 
@@ -158,7 +157,7 @@ func (s *Staff) record(st stream, version int, commandID string, decided []event
 		}
 		salt := uuid.New()
 		metadata := events.Metadata{Actor: s.Actor, Correlation: commandID}
-		if i == 0 && s.Delivery != nil && s.Delivery.Canonical != nil {
+		if i == 0 && s.Delivery != nil {
 			metadata.Fingerprint = events.FingerprintOf(salt, s.Delivery.Canonical)
 		}
 		recorded[i] = events.Recorded{
