@@ -211,28 +211,20 @@ func (e *NotAppliedError) Error() string {
 }
 
 // AwaitErased waits until the asynchronous projections have applied the latest erasure of an author. It fails with a
-// *NotAppliedError when ctx ends first, or when only stopped projections are left. If ctx ends before the database has
-// said once which projections are left, it fails with the error of ctx.
+// *NotAppliedError when ctx ends first, or when only stopped projections are left.
 func (s *Staff) AwaitErased(ctx context.Context, authorID uuid.UUID) error {
-	var notApplied *NotAppliedError
 	for {
-		pending, err := s.pendingErasure(ctx, authorID)
-		switch {
-		case err != nil && ctx.Err() != nil && notApplied != nil:
-			return notApplied
-		case err != nil:
+		// Also when ctx has ended, to name the projections.
+		pending, err := s.pendingErasure(context.WithoutCancel(ctx), authorID)
+		if err != nil || len(pending) == 0 {
 			return err
-		case len(pending) == 0:
-			return nil
 		}
-		notApplied = &NotAppliedError{}
-		for _, p := range pending {
-			notApplied.Projections = append(notApplied.Projections, p.Name)
-		}
-		if !slices.ContainsFunc(pending, func(p pendingProjection) bool { return !p.Stopped }) {
-			return notApplied
-		}
-		if !eventlog.Sleep(ctx, 20*time.Millisecond) {
+		follows := slices.ContainsFunc(pending, func(p pendingProjection) bool { return !p.Stopped })
+		if !follows || !eventlog.Sleep(ctx, 20*time.Millisecond) {
+			notApplied := &NotAppliedError{}
+			for _, p := range pending {
+				notApplied.Projections = append(notApplied.Projections, p.Name)
+			}
 			return notApplied
 		}
 	}
