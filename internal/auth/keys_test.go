@@ -35,41 +35,39 @@ func TestAuthenticate(t *testing.T) {
 // TestMalformedKeysNeverReachTheDatabase: malformed keys are refused although the pool is closed.
 func TestMalformedKeysNeverReachTheDatabase(t *testing.T) {
 	t.Parallel()
-	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
-		secret, _ := h.issue(t, 0)
-		b.pool.Close()
-		good := secret.Reveal()
-		flipped := []byte(good)
-		flipped[10] ^= 1
-		for name, key := range map[string]string{
-			"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0",
-			"space before it": " " + good, "upper case": strings.ToUpper(good), "another scheme": "ngx" + good[3:],
-			"megabytes": strings.Repeat(good, 100_000), "NUL": good[:20] + "\x00" + good[21:],
-		} {
-			if err := h.authenticate(t.Context(), key); !errors.Is(err, auth.ErrMalformed) {
-				t.Errorf("%s: %v, want ErrMalformed", name, err)
-			}
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	b.pool.Close()
+	good := secret.Reveal()
+	flipped := []byte(good)
+	flipped[10] ^= 1
+	for name, key := range map[string]string{
+		"empty": "", "one character off": string(flipped), "cut off": good[:len(good)-1], "too long": good + "0",
+		"space before it": " " + good, "upper case": strings.ToUpper(good), "another scheme": "ngx" + good[3:],
+		"megabytes": strings.Repeat(good, 100_000), "NUL": good[:20] + "\x00" + good[21:],
+	} {
+		if _, err := b.keys.Authenticate(t.Context(), key); !errors.Is(err, auth.ErrMalformed) {
+			t.Errorf("%s: %v, want ErrMalformed", name, err)
 		}
-		err := h.authenticate(t.Context(), good)
-		for _, refusal := range []error{nil, auth.ErrMalformed, auth.ErrUnknown, auth.ErrExpired} {
-			if errors.Is(err, refusal) {
-				t.Errorf("a good key without a database: %v; it must not look like a refusal", err)
-			}
+	}
+	_, err := b.keys.Authenticate(t.Context(), good)
+	for _, refusal := range []error{nil, auth.ErrMalformed, auth.ErrUnknown, auth.ErrExpired} {
+		if errors.Is(err, refusal) {
+			t.Errorf("a good key without a database: %v; it must not look like a refusal", err)
 		}
-	})
+	}
 }
 
 func TestUnknownKey(t *testing.T) {
 	t.Parallel()
-	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
-		stranger := auth.NewKey(h.kind)
-		for range 5 {
-			h.want(t, stranger, auth.ErrUnknown)
-		}
-		if got := b.queries.count.Load(); got != 1 {
-			t.Errorf("%d queries for one unknown key, want 1", got)
-		}
-	})
+	b := setup(t)
+	stranger := auth.NewKey(auth.PartnerKey)
+	for range 5 {
+		b.want(t, stranger, auth.ErrUnknown)
+	}
+	if got := b.queries.count.Load(); got != 1 {
+		t.Errorf("%d queries for one unknown key, want 1", got)
+	}
 }
 
 func TestAnswersAreRememberedForAMoment(t *testing.T) {
@@ -89,13 +87,12 @@ func TestAnswersAreRememberedForAMoment(t *testing.T) {
 
 func TestRevocationHoldsWithinASecond(t *testing.T) {
 	t.Parallel()
-	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
-		secret, revoke := h.issue(t, 0)
-		h.want(t, secret, nil)
-		revoke()
-		b.clock.advance(time.Second)
-		h.want(t, secret, auth.ErrUnknown)
-	})
+	b := setup(t)
+	key, secret := b.issue(t, 0)
+	b.want(t, secret, nil)
+	b.revoke(t, key)
+	b.clock.advance(time.Second)
+	b.want(t, secret, auth.ErrUnknown)
 }
 
 func TestSettingsHoldWithinASecond(t *testing.T) {
@@ -150,22 +147,21 @@ func TestWaitingRequestsShareALookUp(t *testing.T) {
 
 func TestExpiry(t *testing.T) {
 	t.Parallel()
-	eachHolder(t, func(t *testing.T, b *bundle, h holder) {
-		secret, _ := h.issue(t, 10*time.Second)
-		for _, step := range []struct {
-			after   time.Duration
-			refusal error
-		}{
-			{0, nil},
-			{9900 * time.Millisecond, nil},
-			{99 * time.Millisecond, nil},
-			{time.Millisecond, auth.ErrExpired}, // cached for 100 ms, and still refused as expired
-			{time.Hour, auth.ErrExpired},
-		} {
-			b.clock.advance(step.after)
-			h.want(t, secret, step.refusal)
-		}
-	})
+	b := setup(t)
+	_, secret := b.issue(t, 10*time.Second)
+	for _, step := range []struct {
+		after   time.Duration
+		refusal error
+	}{
+		{0, nil},
+		{9900 * time.Millisecond, nil},
+		{99 * time.Millisecond, nil},
+		{time.Millisecond, auth.ErrExpired}, // cached for 100 ms, and still refused as expired
+		{time.Hour, auth.ErrExpired},
+	} {
+		b.clock.advance(step.after)
+		b.want(t, secret, step.refusal)
+	}
 }
 
 // TestGuessedKeysLeaveConnectionsFree: while two look-ups hang, a third waits without a connection of the pool.
@@ -203,15 +199,29 @@ func TestGuessedKeysLeaveConnectionsFree(t *testing.T) {
 	b.want(t, auth.NewKey(auth.PartnerKey), auth.ErrUnknown)
 }
 
+// TestAuthenticateStaffUser: the keys of staff and auditors expire, are revoked, and are recorded as used, as those of
+// integrations are.
 func TestAuthenticateStaffUser(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for _, role := range []string{principal.Staff, principal.Auditor} {
-		key, secret := b.issuePerson(t, role, 0)
+		key, secret := b.issueUser(t, role, 0)
+		_, short := b.issueUser(t, role, time.Millisecond)
 		got := testdb.Must(b.keys.AuthenticateStaffUser(t.Context(), secret.Reveal()))(t)
 		want := &auth.StaffUser{KeyID: key.ID, ID: events.PersonID(role, "Ada"), Role: role, Name: "Ada"}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", role, diff)
+		}
+		b.saveUsage(t)
+		revoked := testdb.Must(b.staff.RevokeUserKey(t.Context(), key.ID, "left"))(t)
+		if at := revoked.LastUsedAt; at == nil || !at.Equal(b.clock.Now()) {
+			t.Errorf("%s: last used at %v", role, at)
+		}
+		b.clock.advance(time.Second)
+		for secret, want := range map[string]error{secret.Reveal(): auth.ErrUnknown, short.Reveal(): auth.ErrExpired} {
+			if _, err := b.keys.AuthenticateStaffUser(t.Context(), secret); !errors.Is(err, want) {
+				t.Errorf("%s: %v, want %v", role, err, want)
+			}
 		}
 	}
 }
@@ -222,8 +232,8 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, partner := b.issue(t, 0)
-	_, staffKey := b.issuePerson(t, principal.Staff, 0)
-	_, auditorKey := b.issuePerson(t, principal.Auditor, 0)
+	_, staffKey := b.issueUser(t, principal.Staff, 0)
+	_, auditorKey := b.issueUser(t, principal.Auditor, 0)
 	for range 2 {
 		for _, key := range []auth.Secret{staffKey, auditorKey} {
 			if got, err := b.keys.Authenticate(t.Context(), key.Reveal()); got != nil || !errors.Is(err, auth.ErrMalformed) {
@@ -243,27 +253,24 @@ func TestKeysOpenTheirSideOnly(t *testing.T) {
 
 func TestUsageIsWrittenDown(t *testing.T) {
 	t.Parallel()
-	eachHolder(t, wantUsageWrittenDown)
-}
-
-func wantUsageWrittenDown(t *testing.T, b *bundle, h holder) {
-	secret, _ := h.issue(t, 0)
-	lastUsed := func() *time.Time { return h.lastUsed(t) }
-	b.saveUsage(t)
+	b := setup(t)
+	_, secret := b.issue(t, 0)
+	lastUsed := func() *time.Time {
+		b.saveUsage(t)
+		return testdb.Must(b.staff.ListKeys(t.Context(), b.integration.ID, uuid.Nil, 0))(t)[0].LastUsedAt
+	}
 	if got := lastUsed(); got != nil {
 		t.Errorf("never used, and yet last used at %s", got)
 	}
 	for _, after := range []time.Duration{0, time.Minute, time.Hour} {
 		b.clock.advance(after)
-		h.want(t, secret, nil)
-		b.saveUsage(t)
+		b.want(t, secret, nil)
 		if got := lastUsed(); got == nil || !got.Equal(b.clock.Now()) {
 			t.Errorf("last used at %v, want %s", got, b.clock.Now())
 		}
 	}
 	b.clock.advance(-30 * time.Minute) // another replica with a slow clock
-	h.want(t, secret, nil)
-	b.saveUsage(t)
+	b.want(t, secret, nil)
 	if got := lastUsed(); got == nil || !got.Equal(b.clock.Now().Add(30*time.Minute)) {
 		t.Errorf("set back to %v", got)
 	}

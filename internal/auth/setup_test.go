@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -75,7 +74,7 @@ func (b *bundle) revoke(t *testing.T, key staff.Key) {
 	testdb.Must(b.staff.RevokeKey(t.Context(), key.ID, "leaked"))(t)
 }
 
-func (b *bundle) issuePerson(t *testing.T, role string, lifetime time.Duration) (staff.UserKey, auth.Secret) {
+func (b *bundle) issueUser(t *testing.T, role string, lifetime time.Duration) (staff.UserKey, auth.Secret) {
 	t.Helper()
 	key, secret, err := b.staff.IssueUserKey(t.Context(), role, "Ada", lifetime)
 	if err != nil {
@@ -96,75 +95,6 @@ func (b *bundle) saveUsage(t *testing.T) {
 	t.Helper()
 	if err := b.keys.SaveUsage(t.Context()); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// holder is an owner of keys: an integration, a member of staff or an auditor.
-type holder struct {
-	kind         auth.Kind
-	issue        func(t *testing.T, lifetime time.Duration) (secret auth.Secret, revoke func())
-	authenticate func(ctx context.Context, key string) error
-	lastUsed     func(t *testing.T) *time.Time // of the only key
-}
-
-// want authenticates and checks the error.
-func (h holder) want(t *testing.T, secret auth.Secret, want error) {
-	t.Helper()
-	if err := h.authenticate(t.Context(), secret.Reveal()); !errors.Is(err, want) {
-		t.Errorf("%v, want %v", err, want)
-	}
-}
-
-// eachHolder runs a test with keys of each kind of owner.
-func eachHolder(t *testing.T, test func(t *testing.T, b *bundle, h holder)) {
-	t.Helper()
-	t.Run("partner", func(t *testing.T) {
-		t.Parallel()
-		b := setup(t)
-		test(t, b, holder{
-			kind: auth.PartnerKey,
-			issue: func(t *testing.T, lifetime time.Duration) (auth.Secret, func()) {
-				key, secret := b.issue(t, lifetime)
-				return secret, func() { b.revoke(t, key) }
-			},
-			authenticate: func(ctx context.Context, key string) error {
-				_, err := b.keys.Authenticate(ctx, key)
-				return err
-			},
-			lastUsed: func(t *testing.T) *time.Time {
-				keys, err := b.staff.ListKeys(t.Context(), b.integration.ID, uuid.Nil, 0)
-				if err != nil || len(keys) != 1 {
-					t.Fatalf("keys %+v, %v", keys, err)
-				}
-				return keys[0].LastUsedAt
-			},
-		})
-	})
-	for role, kind := range map[string]auth.Kind{principal.Staff: auth.StaffKey, principal.Auditor: auth.AuditorKey} {
-		t.Run(role, func(t *testing.T) {
-			t.Parallel()
-			b := setup(t)
-			test(t, b, holder{
-				kind: kind,
-				issue: func(t *testing.T, lifetime time.Duration) (auth.Secret, func()) {
-					key, secret := b.issuePerson(t, role, lifetime)
-					return secret, func() {
-						testdb.Must(b.staff.RevokeUserKey(t.Context(), key.ID, "left"))(t)
-					}
-				},
-				authenticate: func(ctx context.Context, key string) error {
-					_, err := b.keys.AuthenticateStaffUser(ctx, key)
-					return err
-				},
-				lastUsed: func(t *testing.T) *time.Time {
-					keys, err := b.staff.UserKeys(t.Context(), role)
-					if err != nil || len(keys) != 1 {
-						t.Fatalf("keys %+v, %v", keys, err)
-					}
-					return keys[0].LastUsedAt
-				},
-			})
-		})
 	}
 }
 
