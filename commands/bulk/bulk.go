@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gorilla/mux"
@@ -23,7 +24,6 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"novelgate/commands/committer"
-	"novelgate/commands/ratelimit"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -47,7 +47,7 @@ type API struct {
 	// capacity; default 10 s.
 	Patience time.Duration
 
-	running *ratelimit.Shares   // requests by integration
+	running sync.Map            // integrations with a request
 	memory  *semaphore.Weighted // of all requests, in bytes
 }
 
@@ -78,7 +78,7 @@ const receiveTime = time.Minute
 
 // Register adds the route to router. Call it once.
 func (a *API) Register(router *mux.Router) {
-	a.running, a.memory = ratelimit.NewShares(1, 0), semaphore.NewWeighted(memoryBudget)
+	a.memory = semaphore.NewWeighted(memoryBudget)
 	router.Handle("/api/integrations/bulk", a.Partners.Handle(auth.Route[*auth.Integration]{
 		MediaType: web.LineMediaType, Allowed: mayImport,
 	}, a.serve)).Methods(http.MethodPost)
@@ -87,8 +87,8 @@ func (a *API) Register(router *mux.Router) {
 // serve handles POST /api/integrations/bulk. After those of auth.Callers.Handle, the checks run in this order: coding
 // (415), another request of the integration (429), memory (503), body (400, 408, 413). Until then no line has been
 // executed.
-func (a *API) serve(ctx context.Context, c *auth.Call[*auth.Integration]) (*web.Answer, error) {
-	release, err := a.admit(ctx, c.Request, c.Caller)
+func (a *API) serve(_ context.Context, c *auth.Call[*auth.Integration]) (*web.Answer, error) {
+	release, err := a.admit(c.Request, c.Caller)
 	if err != nil {
 		return nil, err
 	}
@@ -106,29 +106,29 @@ func (a *API) serve(ctx context.Context, c *auth.Call[*auth.Integration]) (*web.
 }
 
 // admit checks a request before its body arrives, and reserves its place and memory until release is called.
-func (a *API) admit(ctx context.Context, r *http.Request, caller *auth.Integration) (release func(), err error) {
+func (a *API) admit(r *http.Request, caller *auth.Integration) (release func(), err error) {
 	switch coding := r.Header.Get("Content-Encoding"); {
 	case coding != "" && !isGzip(r):
 		return nil, problem.UnsupportedMediaType("", coding).WithDetail("The Content-Encoding must be gzip, or absent.")
 	case coding == "" && r.ContentLength > maxBytes:
 		return nil, errTooLarge
 	}
-	if err := a.running.Take(ctx, caller.IntegrationID); err != nil {
+	if _, busy := a.running.LoadOrStore(caller.IntegrationID, nil); busy {
 		return nil, problem.RateLimited(web.RetryAfter).WithDetail("Another bulk request of this integration is in " +
-			"progress. Send this one when it is answered.").WithCause(err)
+			"progress. Send this one when it is answered.")
 	}
 	size := int64(maxBytes + overhead)
 	if r.ContentLength >= 0 && !isGzip(r) {
 		size = r.ContentLength + overhead
 	}
 	if !a.memory.TryAcquire(size) {
-		a.running.Return(caller.IntegrationID)
+		a.running.Delete(caller.IntegrationID)
 		return nil, problem.Unavailable(web.RetryAfter).WithDetail("Too many bulk requests are in progress. Repeat the " +
 			"request after the time in Retry-After.")
 	}
 	return func() {
 		a.memory.Release(size)
-		a.running.Return(caller.IntegrationID)
+		a.running.Delete(caller.IntegrationID)
 	}, nil
 }
 

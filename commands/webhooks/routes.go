@@ -28,12 +28,7 @@ type API struct {
 	Sender   *Sender
 }
 
-// call is a request that has passed the common checks.
-type call struct {
-	*auth.Call[*auth.Integration]
-	integration uuid.UUID
-	id          uuid.UUID // in the path
-}
+type call = auth.Call[*auth.Integration]
 
 // Register adds the routes to router. Checks run in the order of auth.Callers.Handle, then: path (404), body (400),
 // webhook (404), its state (409).
@@ -43,7 +38,7 @@ func (a *API) Register(router *mux.Router) {
 	for _, route := range []struct {
 		method, path string
 		maxBody      int64
-		handle       func(context.Context, *call) (*web.Answer, error)
+		handle       func(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) // id: in the path
 	}{
 		{http.MethodPost, all, 32 << 10, a.create},
 		{http.MethodGet, all, 0, a.list},
@@ -53,17 +48,17 @@ func (a *API) Register(router *mux.Router) {
 		{http.MethodPost, one + "/rotate", 32 << 10, a.rotate},
 		{http.MethodPost, one + "/test", 0, a.test},
 	} {
-		router.Handle(route.path, a.Partners.Handle(auth.Route[*auth.Integration]{MaxBody: route.maxBody}, func(
-			ctx context.Context, in *auth.Call[*auth.Integration],
-		) (_ *web.Answer, err error) {
-			c := &call{Call: in, integration: in.Caller.IntegrationID}
+		operation := func(ctx context.Context, c *call) (_ *web.Answer, err error) {
+			var id uuid.UUID
 			if route.path != all {
-				if c.id, err = web.PathID(c.Request, "webhookId"); err != nil {
+				if id, err = web.PathID(c.Request, "webhookId"); err != nil {
 					return nil, err
 				}
 			}
-			return route.handle(ctx, c)
-		})).Methods(route.method)
+			return route.handle(ctx, c, id)
+		}
+		router.Handle(route.path, a.Partners.Handle(auth.Route[*auth.Integration]{MaxBody: route.maxBody}, operation)).
+			Methods(route.method)
 	}
 }
 
@@ -105,7 +100,7 @@ func (a *API) check(address *string, t types) error {
 }
 
 // create handles POST /api/integrations/webhooks.
-func (a *API) create(ctx context.Context, c *call) (*web.Answer, error) {
+func (a *API) create(ctx context.Context, c *call, _ uuid.UUID) (*web.Answer, error) {
 	var body struct {
 		URL   string `json:"url"`
 		Types types  `json:"types"`
@@ -116,7 +111,7 @@ func (a *API) create(ctx context.Context, c *call) (*web.Answer, error) {
 	if err := a.check(&body.URL, body.Types); err != nil {
 		return nil, err
 	}
-	made, secret, err := a.Store.create(ctx, c.integration, body.URL, body.Types.kinds)
+	made, secret, err := a.Store.create(ctx, c.Caller.IntegrationID, body.URL, body.Types.kinds)
 	return &web.Answer{
 		Status: http.StatusCreated, Location: c.Request.URL.Path + "/" + made.ID.String(),
 		Body: withSecret{made.Webhook, secret},
@@ -124,8 +119,8 @@ func (a *API) create(ctx context.Context, c *call) (*web.Answer, error) {
 }
 
 // list handles GET /api/integrations/webhooks.
-func (a *API) list(ctx context.Context, c *call) (*web.Answer, error) {
-	found, err := a.Store.List(ctx, c.integration)
+func (a *API) list(ctx context.Context, c *call, _ uuid.UUID) (*web.Answer, error) {
+	found, err := a.Store.List(ctx, c.Caller.IntegrationID)
 	page := struct {
 		Items []Webhook `json:"items"`
 	}{[]Webhook{}}
@@ -136,13 +131,13 @@ func (a *API) list(ctx context.Context, c *call) (*web.Answer, error) {
 }
 
 // show handles GET /api/integrations/webhooks/{webhookId}.
-func (a *API) show(ctx context.Context, c *call) (*web.Answer, error) {
-	found, err := a.Store.Find(ctx, c.integration, c.id)
+func (a *API) show(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) {
+	found, err := a.Store.Find(ctx, c.Caller.IntegrationID, id)
 	return &web.Answer{Body: found.Webhook}, err
 }
 
 // change handles PATCH /api/integrations/webhooks/{webhookId}.
-func (a *API) change(ctx context.Context, c *call) (*web.Answer, error) {
+func (a *API) change(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) {
 	var to settingsPatch
 	if err := web.Decode(c.Body, &to, "url", "types", "enabled", "since"); err != nil {
 		return nil, err
@@ -158,17 +153,17 @@ func (a *API) change(ctx context.Context, c *call) (*web.Answer, error) {
 		}
 		since = &moment
 	}
-	changed, err := a.Store.change(ctx, c.integration, c.id, to, since)
+	changed, err := a.Store.change(ctx, c.Caller.IntegrationID, id, to, since)
 	return &web.Answer{Body: changed.Webhook}, err
 }
 
 // delete handles DELETE /api/integrations/webhooks/{webhookId}.
-func (a *API) delete(ctx context.Context, c *call) (*web.Answer, error) {
-	return &web.Answer{}, a.Store.delete(ctx, c.integration, c.id)
+func (a *API) delete(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) {
+	return &web.Answer{}, a.Store.delete(ctx, c.Caller.IntegrationID, id)
 }
 
 // rotate handles POST /api/integrations/webhooks/{webhookId}/rotate.
-func (a *API) rotate(ctx context.Context, c *call) (*web.Answer, error) {
+func (a *API) rotate(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) {
 	const day = 24 * 60 * 60
 	var body struct {
 		OverlapSeconds *int64 `json:"overlapSeconds"`
@@ -182,20 +177,20 @@ func (a *API) rotate(ctx context.Context, c *call) (*web.Answer, error) {
 			return nil, problem.InvalidField("overlapSeconds", fmt.Sprintf("must be a number from 0 to %d", 7*day))
 		}
 	}
-	made, secret, err := a.Store.rotate(ctx, c.integration, c.id, time.Duration(overlap)*time.Second)
+	made, secret, err := a.Store.rotate(ctx, c.Caller.IntegrationID, id, time.Duration(overlap)*time.Second)
 	return &web.Answer{Body: withSecret{made.Webhook, secret}}, err
 }
 
 // test handles POST /api/integrations/webhooks/{webhookId}/test: it sends a message at once and returns the outcome.
-func (a *API) test(ctx context.Context, c *call) (*web.Answer, error) {
-	address, secrets, err := a.Store.secrets(ctx, c.integration, c.id)
+func (a *API) test(ctx context.Context, c *call, id uuid.UUID) (*web.Answer, error) {
+	address, secrets, err := a.Store.secrets(ctx, c.Caller.IntegrationID, id)
 	if err != nil {
 		return nil, err
 	}
-	id := "msg_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
+	message := "msg_test_" + strings.ReplaceAll(uuid.NewString(), "-", "")
 	body, err := json.Marshal(map[string]any{
-		"id": id, "type": "webhook.test", "occurredAt": a.Now().UTC(), "cursor": "",
-		"data": map[string]any{"webhookId": c.id},
+		"id": message, "type": "webhook.test", "occurredAt": a.Now().UTC(), "cursor": "",
+		"data": map[string]any{"webhookId": id},
 	}, json.Deterministic(true))
 	if err != nil {
 		return nil, fmt.Errorf("encode test: %w", err)
@@ -203,5 +198,5 @@ func (a *API) test(ctx context.Context, c *call) (*web.Answer, error) {
 	// The endpoint may take longer than ctx and the usual write deadline. A recorder in a test has no deadlines.
 	_ = http.NewResponseController(c.Writer).SetWriteDeadline(a.Now().Add(attemptTime + 5*time.Second))
 	//nolint:contextcheck // ctx may end before the endpoint must answer
-	return &web.Answer{Body: a.Sender.send(c.Request.Context(), address, id, body, secrets...)}, nil
+	return &web.Answer{Body: a.Sender.send(c.Request.Context(), address, message, body, secrets...)}, nil
 }

@@ -43,9 +43,11 @@ type Worker struct {
 }
 
 const (
-	visits       = 64                          // of a worker at a time
-	changes      = 20                          // of a visit, before other webhooks have theirs
-	lease        = attemptTime + 5*time.Second // for one attempt and its save; after a crash another worker continues
+	visits   = 64              // of a worker at a time
+	changes  = 20              // of a visit, before other webhooks have theirs
+	readTime = 5 * time.Second // longest time until the feed answers
+	// lease is long enough for a read, an attempt and its save. After a crash another worker continues then.
+	lease        = readTime + attemptTime + 5*time.Second
 	longestPause = time.Hour
 	disableAfter = 5 * 24 * time.Hour // of failures without a success
 )
@@ -147,7 +149,9 @@ WHERE webhook_id = $1 AND holder = $2`, v.id, v.holder, next); err != nil {
 
 // deliver sends changes until one fails, or the lease is lost.
 func (w *Worker) deliver(ctx context.Context, v *visit) error {
-	found, err := w.Feed.Read(ctx, v.integration, v.position, changes)
+	reading, cancel := context.WithTimeout(ctx, readTime) // a standby may be away
+	defer cancel()
+	found, err := w.Feed.Read(reading, v.integration, v.position, changes)
 	if err != nil {
 		return err
 	}
