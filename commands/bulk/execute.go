@@ -19,7 +19,7 @@ const (
 	// maxUnavailable is the number of lines in a row that may fail because the service is overloaded or the database is
 	// away. Then the rest of the request fails, too: each batch would wait for its time-out.
 	maxUnavailable = 256
-	// checkInterval is the time between checks of the caller. With the cache of package access it is below a second.
+	// checkInterval is the time between checks of the caller. With the cache of package auth it is below a second.
 	checkInterval = 100 * time.Millisecond
 	// defaultPatience is less than the time that clients usually wait for the next bytes of an answer.
 	defaultPatience = 10 * time.Second
