@@ -75,7 +75,8 @@ func TestDecodePublication(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(request.StaffNovel{Novel: request.Novel{Fields: fields{Genres: new([]string{})}}}, edit); diff != "" {
+	want = request.StaffNovel{Novel: request.Novel{Fields: fields{Genres: new([]string{})}}}
+	if diff := cmp.Diff(want, edit); diff != "" {
 		t.Errorf("edit (-want +got):\n%s", diff)
 	}
 }
