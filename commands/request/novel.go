@@ -23,7 +23,7 @@ const (
 type Novel struct {
 	Title        string   // cleaned by title.Clean
 	FoldedTitle  string   // by title.Fold
-	novel.Fields          // an empty text or list clears, except for the author
+	novel.Fields          // an empty synopsis, cover, language or list of genres clears
 	Unknown      []string // members that are ignored; see web.Object.Unknown
 }
 
