@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"novelgate/aggregates/replay"
 	"novelgate/events"
 	"novelgate/internal/web"
 	"novelgate/readapi/history"
@@ -34,7 +33,7 @@ func (c *eventsReplay) run(ctx context.Context, env *environment) error {
 }
 
 func printState(env *environment, state any) {
-	if t, ok := state.(replay.Thread); ok {
+	if t, ok := state.(history.Thread); ok {
 		fmt.Fprintf(env.stdout, "thread %s of novel %s: %d comments\n", t.ThreadID, t.NovelID, len(t.Posts))
 		threadColumns.print(env, t.Posts...)
 		return
@@ -94,24 +93,24 @@ func (c *eventsReplay) state(ctx context.Context, pool *pgxpool.Pool) (state any
 		return nil, 0, err
 	}
 	rows = int64(len(read))
-	until := replay.Until(moment, read)
+	until := history.Until(moment, read)
 	if len(until) == 0 {
 		return nil, rows, fmt.Errorf("%s %q did not exist then", c.Kind, c.Name)
 	}
 	switch c.Kind {
 	case "novel":
-		state = replay.NovelOf(selected.UUID, until)
+		state = history.NovelOf(selected.UUID, until)
 	case "thread":
-		state = replay.ThreadOf(selected.UUID, until)
+		state = history.ThreadOf(selected.UUID, until)
 	default:
-		state = replay.IntegrationOf(selected.UUID, until)
+		state = history.IntegrationOf(selected.UUID, until)
 	}
 	return state, rows, nil
 }
 
-var threadColumns = columns[replay.Post]{
+var threadColumns = columns[history.Post]{
 	[]any{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"},
-	func(p replay.Post) []any {
+	func(p history.Post) []any {
 		return []any{
 			p.PostID, orDash(p.ParentPostID), formatTime(&p.WrittenAt), p.LastEvent, p.Username,
 			fmt.Sprintf("%.60s", p.Content),

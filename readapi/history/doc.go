@@ -1,6 +1,7 @@
 // Package history reads the event log in order, filtered, in pages or live, as stored bytes, and serves it to auditors
 // and staff: /api/events, /api/streams and /api/access-log. docs/auditors.md and docs/openapi.yaml describe the routes.
-// Every read is recorded; see AccessLog.
+// Every read is recorded; see AccessLog. It also folds events into the state of a novel, a discussion or an integration
+// at a past moment.
 //
 // # Order and cursors
 //

@@ -1,6 +1,4 @@
-// Package replay builds past states of aggregates from events, as JSON for people. Novels and integrations are
-// folded by their aggregates.
-package replay
+package history
 
 import (
 	"slices"
@@ -14,6 +12,9 @@ import (
 	"novelgate/aggregates/principal"
 	"novelgate/events"
 )
+
+// The states of novels, discussions and integrations at a past moment, as JSON for people. Novels and integrations are
+// folded by their aggregates.
 
 // Until returns the events recorded up to a moment, from a list in log order: a prefix of each stream, although the
 // clock of the database may have been set back between two events.

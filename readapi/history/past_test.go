@@ -1,4 +1,4 @@
-package replay_test
+package history_test
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/novel"
-	"novelgate/aggregates/replay"
 	"novelgate/events"
+	"novelgate/readapi/history"
 )
 
 var (
@@ -21,14 +21,14 @@ var (
 
 // recorded returns a history: event n was recorded n minutes after noon.
 func recorded(list ...events.Event) []events.Recorded {
-	history := make([]events.Recorded, len(list))
+	past := make([]events.Recorded, len(list))
 	for i, event := range list {
-		history[i] = events.Recorded{
+		past[i] = events.Recorded{
 			StreamID: id, StreamVersion: i + 1, Event: event, RecordedAt: noon.Add(time.Duration(i+1) * time.Minute),
 			Metadata: events.Metadata{Actor: "staff:ada"},
 		}
 	}
-	return history
+	return past
 }
 
 func pointer[T any](value T) *T { return &value }
@@ -44,14 +44,14 @@ var novelHistory = recorded(
 
 func TestNovel(t *testing.T) {
 	t.Parallel()
-	trace := func(version int) replay.Trace {
-		return replay.Trace{
+	trace := func(version int) history.Trace {
+		return history.Trace{
 			Version: version, ChangedAt: noon.Add(time.Duration(version) * time.Minute), ChangedBy: "staff:ada",
 		}
 	}
 	before := novel.Details{Author: "Unknown", Genres: []string{"classic"}}
 	after := novel.Details{Author: "Murasaki", Genres: []string{"classic", "court"}}
-	for version, want := range []replay.Novel{
+	for version, want := range []history.Novel{
 		{NovelID: id},
 		{
 			NovelID: id, Title: "Genji", Slug: "genji", State: novel.Pending, Owner: partner.String(), Details: before,
@@ -67,7 +67,7 @@ func TestNovel(t *testing.T) {
 		},
 		{NovelID: id, Title: "Genji", Slug: "genji", State: novel.Published, Owner: "host", Details: after, Trace: trace(4)},
 	} {
-		if diff := cmp.Diff(want, replay.NovelOf(id, novelHistory[:version])); diff != "" {
+		if diff := cmp.Diff(want, history.NovelOf(id, novelHistory[:version])); diff != "" {
 			t.Errorf("version %d (-want +got):\n%s", version, diff)
 		}
 	}
@@ -76,7 +76,7 @@ func TestNovel(t *testing.T) {
 func TestIntegration(t *testing.T) {
 	t.Parallel()
 	keyID := uuid.MustParse("01000000-0000-7000-8000-000000000003")
-	history := recorded(
+	past := recorded(
 		events.IntegrationRegistered{Name: "Fan Site"},
 		events.CapabilityEnabled{Capability: "posts"},
 		events.CapabilityEnabled{Capability: "novels"},
@@ -85,13 +85,13 @@ func TestIntegration(t *testing.T) {
 		events.KeyRevoked{KeyID: keyID},
 		events.IntegrationDisabled{},
 	)
-	want := replay.Integration{
+	want := history.Integration{
 		IntegrationID: id, Name: "Fan Site", Capabilities: []string{"novels", "posts"}, PostsPerMinute: 7,
 		NovelsPerMinute: 60, LinesPerMinute: 60_000,
-		Keys:  []replay.Key{{KeyID: keyID, Revoked: true}},
-		Trace: replay.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
+		Keys:  []history.Key{{KeyID: keyID, Revoked: true}},
+		Trace: history.Trace{Version: 7, ChangedAt: noon.Add(7 * time.Minute), ChangedBy: "staff:ada"},
 	}
-	if diff := cmp.Diff(want, replay.IntegrationOf(id, history)); diff != "" {
+	if diff := cmp.Diff(want, history.IntegrationOf(id, past)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -99,7 +99,7 @@ func TestIntegration(t *testing.T) {
 func TestThread(t *testing.T) {
 	t.Parallel()
 	novelID, postID := uuid.New(), uuid.New()
-	history := recorded(
+	past := recorded(
 		events.ThreadOpened{NovelID: novelID},
 		events.PostImported{
 			IntegrationID: partner, NovelID: novelID, ThreadID: id, WrittenAt: noon,
@@ -111,12 +111,12 @@ func TestThread(t *testing.T) {
 		},
 		events.NovelRejected{}, // an event of another kind
 	)
-	history[1].StreamID, history[1].StreamVersion = postID, 1
-	history[2].StreamID, history[2].StreamVersion = partner, 1
-	history[3].StreamID, history[3].StreamVersion = postID, 2
-	want := replay.Thread{
+	past[1].StreamID, past[1].StreamVersion = postID, 1
+	past[2].StreamID, past[2].StreamVersion = partner, 1
+	past[3].StreamID, past[3].StreamVersion = postID, 2
+	want := history.Thread{
 		ThreadID: id, NovelID: novelID,
-		Posts: []replay.Post{
+		Posts: []history.Post{
 			{
 				PostID: postID, IntegrationID: partner, WrittenAt: noon, RecordedAt: noon.Add(2 * time.Minute), Username: "Ada",
 				Content: "Good", LastEvent: "novel.rejected.v1",
@@ -127,9 +127,9 @@ func TestThread(t *testing.T) {
 				WrittenAt: noon, RecordedAt: noon.Add(3 * time.Minute), LastEvent: "post.imported.v1",
 			},
 		},
-		Trace: replay.Trace{Version: 4, ChangedAt: noon.Add(4 * time.Minute), ChangedBy: "staff:ada"},
+		Trace: history.Trace{Version: 4, ChangedAt: noon.Add(4 * time.Minute), ChangedBy: "staff:ada"},
 	}
-	if diff := cmp.Diff(want, replay.ThreadOf(novelID, history)); diff != "" {
+	if diff := cmp.Diff(want, history.ThreadOf(novelID, past)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -141,7 +141,7 @@ func TestUntil(t *testing.T) {
 		return events.Recorded{ID: name, StreamID: stream, RecordedAt: noon.Add(time.Duration(second) * time.Second)}
 	}
 	var got []string
-	for _, r := range replay.Until(noon.Add(5*time.Second), []events.Recorded{
+	for _, r := range history.Until(noon.Add(5*time.Second), []events.Recorded{
 		at("before", id, 4), at("at", id, 5), at("other, after", partner, 6), at("after", id, 9),
 		at("other, set back", partner, 1), at("set back", id, 1), at("third", uuid.Nil, 1),
 	}) {
