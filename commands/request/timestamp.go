@@ -24,8 +24,8 @@ var (
 // seconds (10:00Z), with offsets of the form +0200 and +02, with a comma before the fraction, and the basic format
 // (20240501T100000Z). T and Z may be lower case. Digits of the fraction beyond the ninth are dropped.
 //
-// 24:00 is the midnight at the end of the day. Not accepted are a space instead of the T, leap seconds, week and ordinal
-// dates, and fractions of minutes.
+// 24:00 is the midnight at the end of the day. Not accepted are a space instead of the T, leap seconds, week and
+// ordinal dates, and fractions of minutes.
 //
 // The result is in UTC. wrong is the error text, "" for a valid timestamp.
 func parseTimestamp(s string) (t time.Time, wrong string) {
