@@ -79,7 +79,7 @@ func (a *API) Register(router *mux.Router) {
 // MayCreateNovels refuses an integration without the capability.
 func MayCreateNovels(caller *auth.Integration) error {
 	if !caller.CanCreateNovels {
-		return problem.CapabilityDisabled("This integration lacks the capability to create novels.")
+		return problem.New(problem.CodeCapabilityDisabled, "This integration lacks the capability to create novels.")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func MayCreateNovels(caller *auth.Integration) error {
 // MayPost refuses an integration without the capability.
 func MayPost(caller *auth.Integration) error {
 	if !caller.CanPost {
-		return problem.CapabilityDisabled("This integration lacks the capability of post ingestion.")
+		return problem.New(problem.CodeCapabilityDisabled, "This integration lacks the capability of post ingestion.")
 	}
 	return nil
 }

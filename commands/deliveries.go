@@ -67,7 +67,7 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	}
 	key, wrong := web.ParseKey(mux.Vars(c.Request)["idempotencyKey"])
 	if wrong != "" {
-		return nil, problem.InvalidIdempotencyKey("The idempotency key in the path " + wrong + ".")
+		return nil, problem.New(problem.CodeInvalidIdempotencyKey, "The idempotency key in the path "+wrong+".")
 	}
 
 	shown := delivery{Operation: operation, IdempotencyKey: key}
@@ -82,7 +82,7 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	case err != nil:
 		return nil, fmt.Errorf("find delivery: %w", err)
 	case len(found) == 0:
-		return nil, problem.NotFound().WithDetail(noDelivery)
+		return nil, problem.ErrNotFound.WithDetail(noDelivery)
 	}
 	shown.ReceivedAt, shown.NovelID = shown.ReceivedAt.UTC(), streamID
 	if operation == ratelimit.Novels {

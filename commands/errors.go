@@ -22,22 +22,23 @@ func Problem(err error) *problem.Error {
 	case errors.Is(err, ratelimit.ErrShareExceeded):
 		return problem.TooManyRequests(web.RetryAfter).WithCause(err)
 	case errors.Is(err, novel.ErrRejected):
-		return problem.NovelRejected()
+		return problem.ErrNovelRejected
 	case errors.Is(err, post.ErrNovelPending):
-		return problem.NovelNotFound().WithDetail("The novel with this title waits for approval by the staff of the host " +
+		return problem.ErrNovelNotFound.WithDetail("The novel with this title waits for approval by the staff of the host " +
 			"platform. Send the comment again when it is approved.")
 	case errors.Is(err, post.ErrNovelRejected):
-		return problem.NovelNotFound().WithDetail("The staff of the host platform declined this title. Comments on it are " +
+		return problem.ErrNovelNotFound.WithDetail("The staff of the host platform declined this title. Comments on it are " +
 			"not accepted, and an upsert would be refused, too.")
 	case errors.Is(err, committer.ErrUnderReview):
-		return problem.NovelNotFound().WithDetail("No published or approved novel has this title, and a comment of an " +
+		return problem.ErrNovelNotFound.WithDetail("No published or approved novel has this title, and a comment of an " +
 			"integration under review creates none. Upsert the novel, and send the comment again when staff have approved it.")
 	case errors.Is(err, post.ErrNovelNotFound):
-		return problem.NovelNotFound()
+		return problem.ErrNovelNotFound
 	case errors.Is(err, author.ErrBlocked):
-		return problem.AuthorBlocked()
+		return problem.ErrAuthorBlocked
 	case errors.Is(err, committer.ErrKeyMisused):
-		return problem.InvalidIdempotencyKey("This Idempotency-Key was used for a novel with another title.")
+		return problem.New(problem.CodeInvalidIdempotencyKey,
+			"This Idempotency-Key was used for a novel with another title.")
 	case errors.Is(err, committer.ErrOutcomeUnknown):
 		return problem.Unavailable(web.RetryAfter).WithDetail(
 			"It is not known whether the command was carried out. Repeat the request with the same Idempotency-Key: it is " +

@@ -62,7 +62,7 @@ func (l *Ledger) handler(read func(context.Context, *http.Request) (file, error)
 		defer cancel()
 		found, err := read(ctx, r)
 		if errors.Is(err, ledger.ErrNotFound) {
-			err = problem.NotFound().WithDetail(missing)
+			err = problem.ErrNotFound.WithDetail(missing)
 		}
 		if err != nil {
 			l.Fail(w, r, err)
@@ -115,7 +115,7 @@ func (l *Ledger) proof(ctx context.Context, r *http.Request) (file, error) {
 func (l *Ledger) tile(ctx context.Context, r *http.Request) (file, error) {
 	tile, err := parseTile(mux.Vars(r)["tile"])
 	if err != nil {
-		return file{}, problem.NotFound().WithDetail("This is not the address of a tile.")
+		return file{}, problem.ErrNotFound.WithDetail("This is not the address of a tile.")
 	}
 	data, err := l.Store.Tile(ctx, tile)
 	return file{"application/octet-stream", forever, data}, err

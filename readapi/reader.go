@@ -36,9 +36,9 @@ var (
 func Problem(err error) *problem.Error {
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return problem.NotFound()
+		return problem.ErrNotFound
 	case errors.Is(err, ErrGone):
-		return problem.Gone()
+		return problem.ErrGone
 	case errors.Is(err, ErrCursor):
 		return problem.InvalidField("cursor", ErrCursor.Error())
 	case errors.Is(err, ErrNotYet):

@@ -128,7 +128,7 @@ type operation func(ctx context.Context, c *call) (*web.Answer, error)
 func (a *API) handler(rt route) http.Handler {
 	admitted := auth.Route[*auth.StaffUser]{Allowed: func(caller *auth.StaffUser) error {
 		if caller.Role != principal.Staff {
-			return problem.Forbidden("This key belongs to an auditor. This operation is for staff.")
+			return problem.New(problem.CodeForbidden, "This key belongs to an auditor. This operation is for staff.")
 		}
 		return nil
 	}}
@@ -159,7 +159,7 @@ func (c *call) readPath() (err error) {
 	for name, value := range mux.Vars(c.Request) {
 		if name == "uuid" {
 			if c.author.ExternalUUID, err = url.PathUnescape(value); err != nil {
-				return problem.NotFound() // unreachable: the server has parsed the path
+				return problem.ErrNotFound // unreachable: the server has parsed the path
 			}
 			continue
 		}

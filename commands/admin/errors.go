@@ -21,20 +21,20 @@ func Problem(err error) *problem.Error {
 	var limit *principal.LimitError
 	switch {
 	case errors.As(err, &ofNovel), errors.As(err, &ofAuthor), errors.As(err, &ofPost):
-		return problem.InvalidTransition(problem.Sentence(err))
+		return problem.New(problem.CodeInvalidTransition, problem.Sentence(err))
 	case errors.As(err, &edit):
-		return problem.Conflict(problem.Sentence(err))
+		return problem.New(problem.CodeConflict, problem.Sentence(err))
 	case errors.Is(err, staff.ErrNameTaken):
-		return problem.Conflict("An integration of this name exists already.")
+		return problem.New(problem.CodeConflict, "An integration of this name exists already.")
 	case errors.Is(err, principal.ErrKeyRevoked):
-		return problem.Conflict("The key is revoked already.")
+		return problem.New(problem.CodeConflict, "The key is revoked already.")
 	case errors.Is(err, principal.ErrNotFound), errors.Is(err, principal.ErrKeyNotFound),
 		errors.Is(err, staff.ErrNoSuchNovel):
-		return problem.NotFound().WithDetail("There is no such integration, key or novel.")
+		return problem.ErrNotFound.WithDetail("There is no such integration, key or novel.")
 	case errors.Is(err, staff.ErrNoSuchAuthor):
-		return problem.NotFound().WithDetail("This author has not commented, and nothing was decided about them.")
+		return problem.ErrNotFound.WithDetail("This author has not commented, and nothing was decided about them.")
 	case errors.Is(err, post.ErrNotFound):
-		return problem.NotFound().WithDetail("There is no such post.")
+		return problem.ErrNotFound.WithDetail("There is no such post.")
 	case errors.Is(err, author.ErrUUIDInvalid):
 		return invalid("uuid", err)
 	case errors.Is(err, author.ErrMemberInvalid):

@@ -111,11 +111,11 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 	}
 	switch {
 	case values[1] == nil:
-		return l, problem.InvalidIdempotencyKey("The idempotencyKey is missing.")
+		return l, problem.New(problem.CodeInvalidIdempotencyKey, "The idempotencyKey is missing.")
 	case !isText:
-		return l, problem.InvalidIdempotencyKey("The idempotencyKey must be a string.")
+		return l, problem.New(problem.CodeInvalidIdempotencyKey, "The idempotencyKey must be a string.")
 	case wrong != "":
-		return l, problem.InvalidIdempotencyKey("The idempotencyKey " + wrong + ".")
+		return l, problem.New(problem.CodeInvalidIdempotencyKey, "The idempotencyKey "+wrong+".")
 	case body == nil:
 		return l, problem.InvalidField("body", "is required")
 	}
@@ -135,7 +135,7 @@ func ParseLine(raw []byte, receivedAt time.Time, allowed func(ratelimit.Operatio
 
 func mayImport(caller *auth.Integration) error {
 	if !caller.CanImport {
-		return problem.CapabilityDisabled("This integration lacks the capability of bulk import.")
+		return problem.New(problem.CodeCapabilityDisabled, "This integration lacks the capability of bulk import.")
 	}
 	return nil
 }

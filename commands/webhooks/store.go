@@ -56,12 +56,12 @@ type Store struct{ Pool *pgxpool.Pool }
 const maxWebhooks = 10
 
 // ErrNotFound refuses a webhook that does not exist, or is another integration's.
-var ErrNotFound = problem.NotFound().WithDetail("There is no such webhook.")
+var ErrNotFound = problem.ErrNotFound.WithDetail("There is no such webhook.")
 
 var (
-	errTaken = problem.Conflict(fmt.Sprintf(
+	errTaken = problem.New(problem.CodeConflict, fmt.Sprintf(
 		"This integration has a webhook with this address, or %d webhooks. Change or delete one of them.", maxWebhooks))
-	errByStaff = problem.Conflict("The staff of the host platform switched this webhook off.")
+	errByStaff = problem.New(problem.CodeConflict, "The staff of the host platform switched this webhook off.")
 )
 
 const columns = `w.webhook_id, w.url, w.types, w.disabled IS NULL, w.disabled, w.disabled_at, w.disabled_reason, w.created_at,

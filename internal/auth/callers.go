@@ -41,7 +41,7 @@ func (i *Integration) callerID() uuid.UUID { return i.IntegrationID }
 
 func (i *Integration) refused() error {
 	if !i.Enabled {
-		return problem.CapabilityDisabled("This integration is disabled.")
+		return problem.New(problem.CodeCapabilityDisabled, "This integration is disabled.")
 	}
 	return nil
 }
@@ -70,7 +70,8 @@ func NewStaff(kit *web.Kit, keys interface {
 		found, err := keys.AuthenticateStaffUser(ctx, key)
 		if errors.Is(err, ErrMalformed) { // also returned for a key of another kind
 			if _, err = keys.Authenticate(ctx, key); err == nil {
-				return nil, problem.Forbidden("This key belongs to an integration. This operation is for staff and auditors.")
+				return nil, problem.New(problem.CodeForbidden,
+					"This key belongs to an integration. This operation is for staff and auditors.")
 			}
 		}
 		return found, refusal(err)
@@ -81,9 +82,9 @@ func NewStaff(kit *web.Kit, keys interface {
 func refusal(err error) error {
 	switch {
 	case errors.Is(err, ErrMalformed), errors.Is(err, ErrUnknown):
-		return problem.Unauthorized("The API key is not valid.")
+		return problem.New(problem.CodeUnauthorized, "The API key is not valid.")
 	case errors.Is(err, ErrExpired):
-		return problem.Unauthorized("The API key has expired.")
+		return problem.New(problem.CodeUnauthorized, "The API key has expired.")
 	default:
 		return err
 	}

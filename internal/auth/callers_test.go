@@ -117,7 +117,7 @@ func TestRevocationDuringASlowBody(t *testing.T) {
 			o, kit, isAble, hasRun := &owners{}, newKit(time.Minute), true, false
 			allowed := func(*auth.Integration) error {
 				if !isAble {
-					return problem.CapabilityDisabled("no")
+					return problem.New(problem.CodeCapabilityDisabled, "no")
 				}
 				return nil
 			}
@@ -200,7 +200,7 @@ func TestAFloodOfRefusalsDelaysOnlyItsCaller(t *testing.T) {
 		Command: true,
 		Allowed: func(caller *auth.Integration) error {
 			if !caller.CanPost {
-				return problem.CapabilityDisabled("no")
+				return problem.New(problem.CodeCapabilityDisabled, "no")
 			}
 			return nil
 		},

@@ -55,9 +55,9 @@ func details(example Problem) map[problems.Code]string {
 	}
 	texts := map[problems.Code]string{}
 	for _, p := range []*problems.Error{
-		problems.NovelNotFound(), problems.NovelRejected(), problems.AuthorBlocked(), problems.RequestTimeout(),
+		problems.ErrNovelNotFound, problems.ErrNovelRejected, problems.ErrAuthorBlocked, problems.ErrRequestTimeout,
 		problems.PayloadTooLarge(maxBody), problems.UnsupportedMediaType("application/json", "text/plain"),
-		problems.RateLimited(0), problems.Unavailable(0), problems.NotFound(), problems.Gone(),
+		problems.RateLimited(0), problems.Unavailable(0), problems.ErrNotFound, problems.ErrGone,
 		problems.MethodNotAllowed(http.MethodPost), problems.Internal(nil),
 	} {
 		texts[p.Code] = p.Detail

@@ -5,9 +5,12 @@
 package problem
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,6 +18,77 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
+
+// Code is the stable, machine-readable name of an error. Clients branch on it; metrics use it as a label.
+type Code string
+
+// The codes of all problems.
+const (
+	CodeUnauthorized          Code = "unauthorized"
+	CodeCapabilityDisabled    Code = "capability_disabled"
+	CodeInvalidRequest        Code = "invalid_request"
+	CodeInvalidIdempotencyKey Code = "invalid_idempotency_key"
+	CodeNovelNotFound         Code = "novel_not_found"
+	CodeNovelRejected         Code = "novel_rejected"
+	CodeAuthorBlocked         Code = "author_blocked"
+	CodeRequestTimeout        Code = "request_timeout"
+	CodePayloadTooLarge       Code = "payload_too_large"
+	CodeUnsupportedMediaType  Code = "unsupported_media_type"
+	CodeRateLimited           Code = "rate_limited"
+	CodeUnavailable           Code = "unavailable"
+	CodeNotFound              Code = "not_found"
+	CodeGone                  Code = "gone"
+	CodeMethodNotAllowed      Code = "method_not_allowed"
+	CodeForbidden             Code = "forbidden"
+	CodeInvalidTransition     Code = "invalid_transition"
+	CodeConflict              Code = "conflict"
+	CodeInternal              Code = "internal"
+)
+
+// kind has the fixed properties of a code.
+type kind struct {
+	status    int
+	retryable bool
+}
+
+var kinds = map[Code]kind{
+	CodeUnauthorized:          {http.StatusUnauthorized, false},
+	CodeCapabilityDisabled:    {http.StatusForbidden, false},
+	CodeInvalidRequest:        {http.StatusBadRequest, false},
+	CodeInvalidIdempotencyKey: {http.StatusBadRequest, false},
+	CodeNovelNotFound:         {http.StatusNotFound, false},
+	CodeNovelRejected:         {http.StatusConflict, false},
+	CodeAuthorBlocked:         {http.StatusForbidden, false},
+	CodeRequestTimeout:        {http.StatusRequestTimeout, true},
+	CodePayloadTooLarge:       {http.StatusRequestEntityTooLarge, false},
+	CodeUnsupportedMediaType:  {http.StatusUnsupportedMediaType, false},
+	CodeRateLimited:           {http.StatusTooManyRequests, true},
+	CodeUnavailable:           {http.StatusServiceUnavailable, true},
+	CodeNotFound:              {http.StatusNotFound, false},
+	CodeGone:                  {http.StatusGone, false},
+	CodeMethodNotAllowed:      {http.StatusMethodNotAllowed, false},
+	CodeForbidden:             {http.StatusForbidden, false},
+	CodeInvalidTransition:     {http.StatusConflict, false},
+	CodeConflict:              {http.StatusConflict, false},
+	CodeInternal:              {http.StatusInternalServerError, false},
+}
+
+// All returns every code.
+func All() []Code { return slices.Sorted(maps.Keys(kinds)) }
+
+// Status returns the HTTP status of a code; 500 for one that is not in All.
+func (c Code) Status() int { return cmp.Or(kinds[c].status, http.StatusInternalServerError) }
+
+// Title returns the reason phrase of the status (RFC 9110), which RFC 9457 requires for the type about:blank.
+func (c Code) Title() string {
+	if c == CodePayloadTooLarge {
+		return "Content Too Large" // net/http has the phrase of an older RFC
+	}
+	return http.StatusText(c.Status())
+}
+
+// Retryable reports whether the unchanged request can succeed later.
+func (c Code) Retryable() bool { return kinds[c].retryable }
 
 // FieldError is the error of a member of the request body or of a parameter. Field is its name; an entry of a list is
 // "genres[3]".
@@ -41,13 +115,21 @@ func Sentence(err error) string {
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// Unauthorized means that the request has no valid key.
-func Unauthorized(detail string) *Error { return &Error{Code: CodeUnauthorized, Detail: detail} }
+// New returns an Error without fields. detail is a sentence.
+func New(code Code, detail string) *Error { return &Error{Code: code, Detail: detail} }
 
-// CapabilityDisabled means that the integration of the key may not do this.
-func CapabilityDisabled(detail string) *Error {
-	return &Error{Code: CodeCapabilityDisabled, Detail: detail}
-}
+// Refusals with one detail.
+var (
+	ErrNovelNotFound = New(CodeNovelNotFound,
+		"No published or approved novel has this title, and this integration cannot create it.")
+	ErrNovelRejected = New(CodeNovelRejected,
+		"The staff of the host platform declined this title. It cannot be imported again.")
+	ErrAuthorBlocked = New(CodeAuthorBlocked,
+		"The staff of the host platform blocked this author. Their comments are not accepted.")
+	ErrRequestTimeout = New(CodeRequestTimeout, "The request body did not arrive in time. Repeat the request.")
+	ErrNotFound       = New(CodeNotFound, "There is nothing at this address.")
+	ErrGone           = New(CodeGone, "The staff of the host platform removed what was at this address.")
+)
 
 // InvalidRequest lists the invalid fields of the body or the invalid parameters. The detail names the first one.
 func InvalidRequest(fields ...FieldError) *Error {
@@ -62,47 +144,11 @@ func InvalidRequest(fields ...FieldError) *Error {
 }
 
 // MalformedBody is an invalid_request about the body as a whole, without a field.
-func MalformedBody(detail string) *Error { return &Error{Code: CodeInvalidRequest, Detail: detail} }
+func MalformedBody(detail string) *Error { return New(CodeInvalidRequest, detail) }
 
 // InvalidField is an InvalidRequest about one field or parameter.
 func InvalidField(field, message string) *Error {
 	return InvalidRequest(FieldError{Field: field, Message: message})
-}
-
-// MalformedQuery is an invalid_request about a query string that cannot be parsed. Such a query string must not be
-// ignored.
-func MalformedQuery() *Error {
-	return InvalidRequest(FieldError{
-		Field: "query", Message: "is not well formed; in a value, % is written %25, & is %26 and ; is %3B",
-	})
-}
-
-// InvalidIdempotencyKey refuses the Idempotency-Key header.
-func InvalidIdempotencyKey(detail string) *Error {
-	return &Error{Code: CodeInvalidIdempotencyKey, Detail: detail}
-}
-
-// NovelNotFound means that no published or approved novel has the title.
-func NovelNotFound() *Error {
-	const detail = "No published or approved novel has this title, and this integration cannot create it."
-	return &Error{Code: CodeNovelNotFound, Detail: detail}
-}
-
-// NovelRejected means that staff rejected the title.
-func NovelRejected() *Error {
-	const detail = "The staff of the host platform declined this title. It cannot be imported again."
-	return &Error{Code: CodeNovelRejected, Detail: detail}
-}
-
-// AuthorBlocked means that staff blocked the author of a comment.
-func AuthorBlocked() *Error {
-	const detail = "The staff of the host platform blocked this author. Their comments are not accepted."
-	return &Error{Code: CodeAuthorBlocked, Detail: detail}
-}
-
-// RequestTimeout means that the body did not arrive in time.
-func RequestTimeout() *Error {
-	return &Error{Code: CodeRequestTimeout, Detail: "The request body did not arrive in time. Repeat the request."}
 }
 
 // PayloadTooLarge means that the body has more than limit bytes.
@@ -147,32 +193,11 @@ func ReadersOnly(retryAfter time.Duration) *Error {
 		"if it has one.")
 }
 
-// NotFound means that the path, or the object at it, does not exist.
-func NotFound() *Error {
-	return &Error{Code: CodeNotFound, Detail: "There is nothing at this address."}
-}
-
-// Gone means that the object at this address was removed.
-func Gone() *Error {
-	return &Error{Code: CodeGone, Detail: "The staff of the host platform removed what was at this address."}
-}
-
 // MethodNotAllowed lists the methods of the path.
 func MethodNotAllowed(allow ...string) *Error {
 	detail := "The address exists, but not for this method. Allowed: " + strings.Join(allow, ", ") + "."
 	return &Error{Code: CodeMethodNotAllowed, Detail: detail, Allow: allow}
 }
-
-// Forbidden means that the key is valid but not for this operation.
-func Forbidden(detail string) *Error { return &Error{Code: CodeForbidden, Detail: detail} }
-
-// InvalidTransition means that a novel, a post or an author cannot move to this state.
-func InvalidTransition(detail string) *Error {
-	return &Error{Code: CodeInvalidTransition, Detail: detail}
-}
-
-// Conflict means that the request conflicts with the current state.
-func Conflict(detail string) *Error { return &Error{Code: CodeConflict, Detail: detail} }
 
 // Internal is a 500. The client does not see the cause.
 func Internal(cause error) *Error {
@@ -217,7 +242,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.cause }
 
-// Is reports whether target is an *Error of the same code, so that errors.Is(err, problem.NovelNotFound()) compares
+// Is reports whether target is an *Error of the same code, so that errors.Is(err, problem.ErrNovelNotFound) compares
 // only the code.
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
@@ -253,10 +278,9 @@ type body struct {
 
 // JSON returns the body of a response to the request with this id.
 func (e *Error) JSON(requestID string) []byte {
-	k := e.Code.kind()
 	out := body{
-		Type: "about:blank", Title: e.Code.Title(), Status: k.status, Detail: e.Detail, Code: k.code, RequestID: requestID,
-		Retryable: k.retryable, Errors: e.Fields,
+		Type: "about:blank", Title: e.Code.Title(), Status: e.Code.Status(), Detail: e.Detail, Code: e.Code,
+		RequestID: requestID, Retryable: e.Code.Retryable(), Errors: e.Fields,
 	}
 	if len(e.Fields) > 0 {
 		out.Field = e.Fields[0].Field
@@ -276,8 +300,7 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	if e == nil {
 		e = Internal(nil)
 	}
-	k := e.Code.kind()
-
+	status := e.Code.Status()
 	encoded := e.JSON(requestID)
 	h := w.Header()
 	for _, stale := range []string{"Content-Encoding", "Etag", "Last-Modified", "Location"} {
@@ -287,16 +310,16 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	h.Set("Content-Length", strconv.Itoa(len(encoded)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	if k.status == http.StatusUnauthorized {
+	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}
-	if k.retryable || e.RetryAfter > 0 {
+	if e.Code.Retryable() || e.RetryAfter > 0 {
 		h.Set("Retry-After", strconv.FormatInt(retryAfterSeconds(e.RetryAfter), 10))
 	}
-	if k.status == http.StatusMethodNotAllowed {
+	if status == http.StatusMethodNotAllowed {
 		h.Set("Allow", strings.Join(e.Allow, ", "))
 	}
-	w.WriteHeader(k.status)
+	w.WriteHeader(status)
 	_, _ = w.Write(encoded)
 }
 

@@ -50,23 +50,26 @@ func TestWrite(t *testing.T) {
 		retryable bool
 		header    map[string]string
 	}{
-		{problem.Unauthorized("No key."), 401, "Unauthorized", false, map[string]string{"WWW-Authenticate": "Bearer"}},
-		{problem.CapabilityDisabled("No."), 403, "Forbidden", false, nil},
+		{
+			problem.New(problem.CodeUnauthorized, "No key."), 401, "Unauthorized", false,
+			map[string]string{"WWW-Authenticate": "Bearer"},
+		},
+		{problem.New(problem.CodeCapabilityDisabled, "No."), 403, "Forbidden", false, nil},
 		{problem.InvalidRequest(problem.FieldError{Field: "novel", Message: "is required"}), 400, "Bad Request", false, nil},
-		{problem.InvalidIdempotencyKey("No."), 400, "Bad Request", false, nil},
-		{problem.NovelNotFound(), 404, "Not Found", false, nil},
-		{problem.NovelRejected(), 409, "Conflict", false, nil},
-		{problem.AuthorBlocked(), 403, "Forbidden", false, nil},
-		{problem.RequestTimeout(), 408, "Request Timeout", true, map[string]string{"Retry-After": "1"}},
+		{problem.New(problem.CodeInvalidIdempotencyKey, "No."), 400, "Bad Request", false, nil},
+		{problem.ErrNovelNotFound, 404, "Not Found", false, nil},
+		{problem.ErrNovelRejected, 409, "Conflict", false, nil},
+		{problem.ErrAuthorBlocked, 403, "Forbidden", false, nil},
+		{problem.ErrRequestTimeout, 408, "Request Timeout", true, map[string]string{"Retry-After": "1"}},
 		{problem.PayloadTooLarge(32_768), 413, "Content Too Large", false, nil},
 		{problem.UnsupportedMediaType("application/json", "text/plain"), 415, "Unsupported Media Type", false, nil},
-		{problem.Forbidden("No."), 403, "Forbidden", false, nil},
-		{problem.InvalidTransition("A novel that is published cannot become rejected."), 409, "Conflict", false, nil},
-		{problem.Conflict("No."), 409, "Conflict", false, nil},
+		{problem.New(problem.CodeForbidden, "No."), 403, "Forbidden", false, nil},
+		{problem.New(problem.CodeInvalidTransition, "No."), 409, "Conflict", false, nil},
+		{problem.New(problem.CodeConflict, "No."), 409, "Conflict", false, nil},
 		{problem.RateLimited(1500 * time.Millisecond), 429, "Too Many Requests", true, map[string]string{"Retry-After": "2"}},
 		{problem.Unavailable(0), 503, "Service Unavailable", true, map[string]string{"Retry-After": "1"}},
-		{problem.NotFound(), 404, "Not Found", false, nil},
-		{problem.Gone(), 410, "Gone", false, nil},
+		{problem.ErrNotFound, 404, "Not Found", false, nil},
+		{problem.ErrGone, 410, "Gone", false, nil},
 		{problem.MethodNotAllowed("GET", "HEAD"), 405, "Method Not Allowed", false, map[string]string{"Allow": "GET, HEAD"}},
 		{problem.Internal(io.ErrUnexpectedEOF), 500, "Internal Server Error", false, nil},
 	} {
@@ -161,7 +164,7 @@ func TestInvalidRequestDetail(t *testing.T) {
 func TestErrorChain(t *testing.T) {
 	t.Parallel()
 	err := fmt.Errorf("import post: %w", problem.Unavailable(time.Second).WithCause(io.ErrClosedPipe))
-	if !errors.Is(err, problem.Unavailable(0)) || errors.Is(err, problem.NotFound()) {
+	if !errors.Is(err, problem.Unavailable(0)) || errors.Is(err, problem.ErrNotFound) {
 		t.Error("errors.Is does not compare codes")
 	}
 	if !errors.Is(err, io.ErrClosedPipe) {

@@ -34,6 +34,19 @@ func TestMediaTypes(t *testing.T) {
 	}
 }
 
+func TestAcceptsByName(t *testing.T) {
+	t.Parallel()
+	const lines = "application/x-ndjson"
+	for accept, want := range map[string]bool{
+		"": false, "*/*": false, lines: true, lines + ";q=0.5": true, lines + ";q=0": false, lines + ";q=0.000, */*": false,
+		"application/json, " + lines + " ": true,
+	} {
+		if got := web.AcceptsByName(&http.Request{Header: http.Header{"Accept": {accept}}}, lines); got != want {
+			t.Errorf("Accept %q: %t, want %t", accept, got, want)
+		}
+	}
+}
+
 func TestBearer(t *testing.T) {
 	t.Parallel()
 	for key, headers := range map[string][][]string{
@@ -45,7 +58,8 @@ func TestBearer(t *testing.T) {
 	} {
 		for _, sent := range headers {
 			got, err := web.Bearer(http.Header{"Authorization": sent})
-			if key == "refused" && !errors.Is(err, problem.Unauthorized("")) || key != "refused" && (err != nil || got != key) {
+			refused := errors.Is(err, problem.New(problem.CodeUnauthorized, ""))
+			if key == "refused" && !refused || key != "refused" && (err != nil || got != key) {
 				t.Errorf("%q: %q, %v", sent, got, err)
 			}
 		}

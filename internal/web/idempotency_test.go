@@ -69,7 +69,7 @@ func TestIdempotencyKey(t *testing.T) {
 			t.Errorf("%s: accepted as %q", name, got)
 			continue
 		}
-		if !errors.Is(err, problem.InvalidIdempotencyKey("")) || got != "" {
+		if !errors.Is(err, problem.New(problem.CodeInvalidIdempotencyKey, "")) || got != "" {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
@@ -82,7 +82,7 @@ func FuzzIdempotencyKey(f *testing.F) {
 	f.Fuzz(func(t *testing.T, value string) {
 		key, err := web.IdempotencyKey(header(value))
 		if err != nil {
-			if !errors.Is(err, problem.InvalidIdempotencyKey("")) {
+			if !errors.Is(err, problem.New(problem.CodeInvalidIdempotencyKey, "")) {
 				t.Errorf("%q: %v", value, err)
 			}
 			return

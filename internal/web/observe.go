@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"regexp"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -110,7 +111,7 @@ func (k *Kit) Handler(router *mux.Router, missing http.Handler) http.Handler {
 		switch {
 		case router.Match(r, &match):
 			if template, err := match.Route.GetPathTemplate(); err == nil {
-				in.route = withoutPatterns(template)
+				in.route = pattern.ReplaceAllString(template, "}")
 			}
 			if len(match.Vars) > 0 {
 				r = mux.SetURLVars(r, match.Vars)
@@ -158,7 +159,7 @@ func (k *Kit) end(answer *recorder, r *http.Request, in *info, start time.Time) 
 }
 
 // NotFound answers a request for an unknown path.
-func (k *Kit) NotFound(w http.ResponseWriter, r *http.Request) { k.Fail(w, r, problem.NotFound()) }
+func (k *Kit) NotFound(w http.ResponseWriter, r *http.Request) { k.Fail(w, r, problem.ErrNotFound) }
 
 // methods returns the methods of a path.
 func methods(router *mux.Router, r *http.Request) (allowed []string) {
@@ -174,35 +175,14 @@ func methods(router *mux.Router, r *http.Request) (allowed []string) {
 	return allowed
 }
 
-// withoutPatterns replaces {name:pattern} by {name} in a template of mux.
-func withoutPatterns(template string) string {
-	if !strings.Contains(template, ":") {
-		return template
-	}
-	var plain strings.Builder
-	depth, inPattern := 0, false
-	for _, c := range template {
-		switch {
-		case c == '{':
-			depth++
-		case c == '}':
-			depth--
-			inPattern = inPattern && depth > 0
-		case c == ':' && depth == 1:
-			inPattern = true
-		}
-		if !inPattern {
-			plain.WriteRune(c)
-		}
-	}
-	return plain.String()
-}
+// pattern is a pattern in a template of mux, as in {name:pattern}, with the brace after it.
+var pattern = regexp.MustCompile(`:[^{}]*\}`)
 
 // PathID returns a UUID in the path. The error is a *problem.Error.
 func PathID(r *http.Request, name string) (uuid.UUID, error) {
 	id, err := uuid.Parse(mux.Vars(r)[name])
 	if err != nil {
-		return uuid.Nil, problem.NotFound().WithDetail("The " + name + " in the address is not a UUID.")
+		return uuid.Nil, problem.ErrNotFound.WithDetail("The " + name + " in the address is not a UUID.")
 	}
 	return id, nil
 }

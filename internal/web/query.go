@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"maps"
@@ -30,7 +31,8 @@ type Query struct {
 func ReadQuery(address *url.URL) (*Query, error) {
 	values, err := url.ParseQuery(address.RawQuery)
 	if err != nil {
-		return nil, problem.MalformedQuery()
+		return nil, problem.InvalidField("query", // must not be ignored
+			"is not well formed; in a value, % is written %25, & is %26 and ; is %3B")
 	}
 	return &Query{values: values}, nil
 }
@@ -204,3 +206,35 @@ func (q *Query) Cursor(list string) string {
 
 // RefuseCursor records that the parameter cursor is not from a page of this list.
 func (q *Query) RefuseCursor() { q.Refuse("cursor", "is not the nextCursor of a page of this list") }
+
+// Page is one page of a list. NextCursor is null on the last page.
+type Page[T any] struct {
+	Items      []T     `json:"items"`
+	NextCursor *string `json:"nextCursor"`
+}
+
+// NewPage returns a page with the first limit items. More items than limit mean that the page is not the last one.
+// sortKey returns the sort key of an item in the list.
+func NewPage[T any](list string, items []T, limit int, sortKey func(*T) string) Page[T] {
+	page := Page[T]{Items: items}
+	if len(items) > limit {
+		page.Items, page.NextCursor = items[:limit], new(EncodeCursor(list, sortKey(&items[limit-1])))
+	}
+	return page
+}
+
+// EncodeCursor returns a cursor for clients: the name of the list and a sort key, in base64url. The name makes the
+// cursor invalid for other lists.
+func EncodeCursor(list, sortKey string) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(list + sortKey))
+}
+
+// DecodeCursor returns the sort key in a cursor of the list. ok is false for a cursor of another list and for invalid
+// text.
+func DecodeCursor(list, cursor string) (sortKey string, ok bool) {
+	decoded, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
+	if err != nil {
+		return "", false
+	}
+	return strings.CutPrefix(string(decoded), list)
+}

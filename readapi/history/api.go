@@ -91,7 +91,7 @@ func (a *API) serve(route string, handle handler, parameters []string) http.Hand
 func Problem(err error) *problem.Error {
 	switch {
 	case errors.Is(err, ErrNotFound):
-		return problem.NotFound()
+		return problem.ErrNotFound
 	case errors.Is(err, ErrBeyond):
 		return problem.InvalidField("after", "no event has this log index yet")
 	case errors.Is(err, ErrCursorMismatch):

@@ -28,7 +28,7 @@ func (a *API) events(w http.ResponseWriter, rd *readRequest) error {
 	if text, ok := mux.Vars(rd.Request)["streamId"]; ok {
 		id, ok := web.ParseID(text)
 		if !ok {
-			return problem.NotFound()
+			return problem.ErrNotFound
 		}
 		o.filter.Stream, o.filter.StreamType = uuid.NullUUID{UUID: id, Valid: true}, mux.Vars(rd.Request)["streamType"]
 		// The other filters may leave a known stream without events; an unknown one is not found.
@@ -96,7 +96,7 @@ func renderPage(page *Page) ([]byte, error) {
 func (a *API) event(w http.ResponseWriter, rd *readRequest) error {
 	index, err := strconv.ParseInt(mux.Vars(rd.Request)["logIndex"], 10, 64)
 	if err != nil || index < 0 {
-		return problem.NotFound()
+		return problem.ErrNotFound
 	}
 	return a.sendRecorded(w, rd, cloudevent.MediaType, func(ctx context.Context) ([]byte, int64, error) {
 		found, err := At(ctx, a.DB, index)

@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"novelgate/internal/problem"
 )
-
-// maxMembers is the maximum number of known members of a body.
-const maxMembers = 8
 
 // maxErrors limits the reported errors of unknown members, and of the elements of an array.
 const maxErrors = 20
@@ -33,72 +30,58 @@ type Object struct {
 	// Strict refuses unknown members. Otherwise they are ignored.
 	Strict bool
 
-	names    []string                   // of the known members
-	raw      [maxMembers]jsontext.Value // values of names, as slices of the body; nil if absent or null
-	null     [maxMembers]bool           // whether the value of names[i] is null
-	miscased [maxMembers]string         // a member that differs from names[i] only in case
-	unknown  []string                   // the first maxErrors unknown members, which are ignored
-	errs     []problem.FieldError
+	names   []string          // of the known members
+	members map[string]member // by the known name
+	unknown []string          // the first maxErrors unknown members, which are ignored
+	errs    []problem.FieldError
 }
 
-// scanner is a reusable decoder over a body in memory.
-type scanner struct {
-	buffer  bytes.Buffer
-	decoder jsontext.Decoder
+// member is what a body has of a known member.
+type member struct {
+	raw      jsontext.Value // the value, as a slice of the body; nil if it is absent or null
+	null     bool
+	miscased string // a name that differs from the known one only in case
 }
 
-var scanners = sync.Pool{New: func() any { return new(scanner) }}
-
-// reset makes the scanner read a body. A decoder over a bytes.Buffer reads in place.
-func (s *scanner) reset(body []byte) *jsontext.Decoder {
-	s.buffer = *bytes.NewBuffer(body)
-	s.decoder.Reset(&s.buffer)
-	return &s.decoder
-}
-
-// release returns the scanner to the pool without a reference to the body.
-func (s *scanner) release() {
-	s.reset(nil)
-	scanners.Put(s)
-}
-
-// Parse finds the members with the given names, at most eight, in a body. It fails if the body is not a JSON object, or
-// one with duplicate members.
+// Parse finds the members with the given names in a body. It fails if the body is not a JSON object, or one with
+// duplicate members.
 func (o *Object) Parse(body []byte, names []string) error {
-	o.names = names
-	s, _ := scanners.Get().(*scanner)
-	defer s.release()
-	dec := s.reset(body)
-
+	o.names, o.members = names, make(map[string]member, len(names))
+	dec := jsontext.NewDecoder(bytes.NewBuffer(body)) // reads a buffer in place
 	if err := o.readOpeningBrace(dec, body); err != nil {
 		return err
 	}
 	for dec.PeekKind() != '}' {
-		name, err := dec.ReadValue()
+		token, err := dec.ReadToken()
 		if err != nil {
 			return o.malformed(err)
 		}
-		i, miscased := o.find(name)
+		sent := token.String()
 		value, err := dec.ReadValue()
 		if err != nil {
 			return o.malformed(err)
 		}
-		switch {
-		case i < 0 && o.Strict && len(o.errs) < maxErrors:
-			o.Fail(Clip(unquote(name)), "unknown member")
-		case i < 0:
-			if len(o.unknown) < maxErrors {
-				o.unknown = append(o.unknown, Clip(unquote(name)))
+		i := slices.IndexFunc(names, func(known string) bool { return strings.EqualFold(sent, known) })
+		if i < 0 {
+			if o.Strict && len(o.errs) < maxErrors {
+				o.Fail(Clip(sent), "unknown member")
+			} else if len(o.unknown) < maxErrors {
+				o.unknown = append(o.unknown, Clip(sent))
 			}
-		case miscased != "":
-			o.miscased[i] = miscased
+			continue
+		}
+		m := o.members[names[i]]
+		switch {
+		case sent != names[i]:
+			m.miscased = sent
 		case value.Kind() == 'n':
-			o.null[i] = true
+			m.null = true
 		default:
 			// The decoder's value is only valid until the next read, so keep a part of the body instead.
 			end := int(dec.InputOffset())
-			o.raw[i] = body[end-len(value) : end]
+			m.raw = body[end-len(value) : end]
 		}
+		o.members[names[i]] = m
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return o.malformed(err)
@@ -127,27 +110,6 @@ func (o *Object) readOpeningBrace(dec *jsontext.Decoder, body []byte) error {
 		return problem.MalformedBody(want + ", but it is " + describe(kind) + ".")
 	}
 	return nil
-}
-
-// find returns the index of the known member with the quoted name, or -1. If the case differs, miscased is the name as
-// sent.
-func (o *Object) find(quoted jsontext.Value) (i int, miscased string) {
-	name := quoted[1 : len(quoted)-1]
-	if bytes.IndexByte(name, '\\') >= 0 {
-		name = []byte(unquote(quoted))
-	}
-	for i, known := range o.names {
-		if string(name) == known {
-			return i, ""
-		}
-	}
-	for i, known := range o.names {
-		// Folding changes the length of a letter by at most two bytes.
-		if len(name) <= 3*len(known) && strings.EqualFold(string(name), known) {
-			return i, string(name)
-		}
-	}
-	return -1, ""
 }
 
 // malformed describes a syntax error. It names the top-level member that contains the error, if this member is known,
@@ -192,65 +154,37 @@ func (o *Object) Err() error {
 // Unknown returns the members that are ignored, up to twenty, in the order of the body; nil without any.
 func (o *Object) Unknown() []string { return o.unknown }
 
-// Null reports whether a member is null.
-func (o *Object) Null(name string) bool { return o.null[slices.Index(o.names, name)] }
-
 // Given reports whether a member is present and not null.
-func (o *Object) Given(name string) bool { return o.raw[slices.Index(o.names, name)] != nil }
+func (o *Object) Given(name string) bool { return o.members[name].raw != nil }
 
 // value returns the value of a member if it is present, not null and of the kind; want names the kind in messages.
 // Otherwise it records an error, unless the member is optional and omitted.
 func (o *Object) value(name string, kind jsontext.Kind, want string, required bool) (jsontext.Value, bool) {
-	i := slices.Index(o.names, name)
-	if sent := o.miscased[i]; sent != "" {
-		o.Fail(sent, "unknown member: the name is %q, and case matters", name)
-	}
-	switch raw := o.raw[i]; {
+	m := o.members[name]
+	o.failMiscased(name)
+	switch raw := m.raw; {
 	case raw != nil && raw.Kind() == kind:
 		return raw, true
 	case raw != nil:
 		o.Fail(name, "must be %s, got %s", want, describe(raw.Kind()))
-	case required && o.null[i]:
+	case required && m.null:
 		o.Fail(name, "is required and must not be null")
-	case required && o.miscased[i] == "":
+	case required && m.miscased == "":
 		o.Fail(name, "is required")
 	}
 	return nil, false
+}
+
+func (o *Object) failMiscased(name string) {
+	if sent := o.members[name].miscased; sent != "" {
+		o.Fail(sent, "unknown member: the name is %q, and case matters", name)
+	}
 }
 
 // Number returns the text of a number.
 func (o *Object) Number(name string) (string, bool) {
 	raw, ok := o.value(name, '0', "a number", false)
 	return string(raw), ok
-}
-
-// Integer returns a whole number.
-func (o *Object) Integer(name string) (n int64, ok bool) {
-	raw, ok := o.value(name, '0', "a whole number", false)
-	if !ok {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(string(raw), 10, 64)
-	switch {
-	case err == nil:
-		return n, true
-	case errors.Is(err, strconv.ErrRange):
-		o.Fail(name, "is out of range")
-	default:
-		o.Fail(name, "must be a whole number, without fraction and exponent")
-	}
-	return 0, false
-}
-
-// Bool returns a boolean.
-func (o *Object) Bool(name string) (value, ok bool) {
-	i := slices.Index(o.names, name)
-	kind := jsontext.Kind('t')
-	if o.raw[i] != nil && o.raw[i].Kind() == 'f' {
-		kind = 'f'
-	}
-	_, ok = o.value(name, kind, "a boolean", false)
-	return kind == 't', ok
 }
 
 // Text returns a string without NUL, which PostgreSQL cannot store in text.
@@ -280,7 +214,10 @@ func (o *Object) Texts(name string, required bool, least, most int, element func
 		return false
 	}
 	count, before := 0, len(o.errs)
-	for value := range elements(raw) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw))
+	_, _ = dec.ReadToken() // no errors: Parse has validated the array
+	for dec.PeekKind() != ']' {
+		value, _ := dec.ReadValue()
 		field := name + "[" + strconv.Itoa(count) + "]"
 		if count++; count > most || len(o.errs)-before >= maxErrors {
 			continue
@@ -301,30 +238,87 @@ func (o *Object) Texts(name string, required bool, least, most int, element func
 	return true
 }
 
-// elements yields the elements of an array that the decoder has validated. Each is valid until the next one.
-func elements(array jsontext.Value) iter.Seq[jsontext.Value] {
-	return func(yield func(jsontext.Value) bool) {
-		s, _ := scanners.Get().(*scanner)
-		defer s.release()
-		dec := s.reset(array)
-		if _, err := dec.ReadToken(); err != nil {
-			return
-		}
-		for dec.PeekKind() != ']' {
-			value, err := dec.ReadValue()
-			if err != nil || !yield(value) {
-				return
-			}
+// Decode decodes a JSON object into a struct whose fields have names of members. It is as strict as Object, and
+// refuses unknown members, and null for members that are not nullable. The error is a *problem.Error; of
+// several members of a wrong type it names the first in the body.
+func Decode(body []byte, into any, nullable ...string) error {
+	o := Object{Strict: true}
+	fields := reflect.TypeOf(into).Elem()
+	names := make([]string, fields.NumField())
+	for i := range names {
+		names[i], _, _ = strings.Cut(fields.Field(i).Tag.Get("json"), ",")
+	}
+	if err := o.Parse(body, names); err != nil {
+		return err
+	}
+	for _, name := range names {
+		o.failMiscased(name)
+		if o.members[name].null && !slices.Contains(nullable, name) {
+			o.Fail(name, "must not be null")
 		}
 	}
+	if len(o.errs) == 0 {
+		err := json.Unmarshal(body, into, json.WithUnmarshalers(json.UnmarshalFromFunc(decodeText)))
+		wrong, ok := errors.AsType[*json.SemanticError](err)
+		if !ok {
+			return err
+		}
+		field := ""
+		for token := range wrong.JSONPointer.Tokens() {
+			if field == "" {
+				field = token
+			} else {
+				field += "[" + token + "]"
+			}
+		}
+		o.Fail(field, "%s", mistake(wrong))
+	}
+	return o.Err()
+}
+
+// decodeText refuses strings that Object.Text refuses, and null as an element of an array.
+func decodeText(decoder *jsontext.Decoder, text *string) error {
+	switch decoder.PeekKind() {
+	case 'n':
+		return errors.New("must be a string, got null")
+	case '"':
+	default:
+		return errors.ErrUnsupported // the usual error
+	}
+	token, err := decoder.ReadToken()
+	if *text = token.String(); err == nil && strings.ContainsRune(*text, 0) {
+		return errors.New("must not contain the character NUL (U+0000)")
+	}
+	return err
+}
+
+// mistake describes why a value does not fit its field.
+func mistake(err *json.SemanticError) string {
+	switch {
+	case errors.Is(err, strconv.ErrRange):
+		return "is out of range"
+	case err.JSONKind == '0' && errors.Is(err, strconv.ErrSyntax):
+		return "must be a whole number, without fraction and exponent"
+	case err.Err != nil && err.JSONKind == 0:
+		return err.Err.Error()
+	}
+	want := "an object"
+	switch err.GoType.Kind() { //nolint:exhaustive // no others occur in bodies
+	case reflect.String:
+		want = "a string"
+	case reflect.Bool:
+		want = "a boolean"
+	case reflect.Slice:
+		want = "an array"
+	case reflect.Int, reflect.Int64:
+		want = "a whole number"
+	}
+	return "must be " + want + ", got " + describe(err.JSONKind)
 }
 
 // unquote decodes a string that the decoder has validated.
 func unquote(quoted jsontext.Value) string {
-	if inner := quoted[1 : len(quoted)-1]; bytes.IndexByte(inner, '\\') < 0 {
-		return string(inner)
-	}
-	s, _ := jsontext.AppendUnquote(make([]byte, 0, len(quoted)), quoted) // no error: the decoder has validated it
+	s, _ := jsontext.AppendUnquote(nil, quoted)
 	return string(s)
 }
 
