@@ -11,7 +11,7 @@ GOBUILD := go build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)'
 # Arguments of the program: make run ARGS='--listen :8080'
 ARGS ?=
 FUZZTIME ?= 100000x
-# Part of the checks of pages: HTML, feeds, sitemaps, descriptions, axe, Lighthouse.
+# Part of the checks of pages: HTML, feeds, sitemaps, descriptions, look, Lighthouse.
 CHECKS ?=
 
 # A property of rapid that fails prints its seed. A file in testdata would make all later runs begin with that failure.
@@ -72,8 +72,9 @@ fuzz: ## Fuzz each decoder for FUZZTIME (100000x).
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: look
-look: ## Open the pages in chromium and check them; pictures go to bin/look.
-	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags look -run 'TestLook|TestTwoClicks' ./readapi
+look: ## Open the pages in chromium and check them; pictures go to bin/look (needs a network, node, chromium).
+	mkdir -p bin/look
+	NOVELGATE_LOOK=$(CURDIR)/bin/look go test -count=1 -tags checks -run 'TestChecks/look' ./readapi
 
 .PHONY: check-pages
 check-pages: ## Check pages, feeds and sitemaps with validators (needs a network, node, java, chromium). Some: make check-pages CHECKS=feeds

@@ -3,7 +3,6 @@ package readapi
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,85 +13,62 @@ import (
 
 // Activity is the latest activity on the whole platform.
 type Activity struct {
-	Latest    []PostOnNovel    // the latest visible comments, one of each novel
-	Discussed []DiscussedNovel // the novels with the most comments in the last seven days, most first
+	Latest    []PostOnNovel    `json:"latest"`    // the latest visible comments, one of each novel
+	Discussed []DiscussedNovel `json:"discussed"` // the most discussed novels of the last seven days
 }
 
 // DiscussedNovel is a novel with the number of its comments in the last seven days.
 type DiscussedNovel struct {
-	Novel Heading
-	Posts int
+	Heading `json:",inline"`
+
+	Posts int `json:"comments"`
 }
 
 const (
 	latestShown       = 6   // number of comments in Activity
 	discussedShown    = 5   // number of novels in Activity
-	discussedExamined = 300 // number of novels whose comments are counted
+	discussedExamined = 300 // number of novels whose comments are counted, those with the latest comments
 	discussedDays     = 7   // UTC days, with the current one
 )
 
-//go:embed discussed.sql
-var discussedSQL string
+var (
+	//go:embed discussed.sql
+	discussedSQL string
+	//go:embed sitemaps.sql
+	sitemapsSQL string
+	//go:embed sitemap.sql
+	sitemapSQL string
+)
 
-// Activity reads the activity up to now. Discussed considers only the 300 novels with the latest comments.
+// Activity reads the activity up to now.
 func (r *Reader) Activity(ctx context.Context, now time.Time) (found Activity, err error) {
 	if found.Latest, err = r.Latest(ctx, latestShown); err != nil {
 		return found, err
 	}
-	most, err := r.mostDiscussed(ctx, now)
-	if err != nil {
-		return found, err
-	}
-	scan := func(row pgx.CollectableRow) (d DiscussedNovel, err error) {
-		n := &d.Novel
-		err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.Language, &n.CoverURL, &d.Posts)
-		return d, err
-	}
-	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels", scan, headingsSQL, most.novels, most.posts,
-		discussedShown)
+	since := now.UTC().AddDate(0, 0, 1-discussedDays) // the day of now is one of them
+	found.Discussed, err = database.Collect(ctx, r.DB, "most discussed novels",
+		func(row pgx.CollectableRow) (d DiscussedNovel, err error) {
+			err = row.Scan(&d.ID, &d.Slug, &d.Title, &d.Language, &d.CoverURL, &d.Posts)
+			d.URL = r.Addresses.Novel(d.Slug)
+			return d, err
+		}, discussedSQL, since.Format(time.DateOnly), discussedExamined, discussedShown)
 	return found, err
 }
 
-// ranking holds the most discussed novels as counted at one moment, up to twice as many as Activity shows, because
-// staff may reject some while it is cached.
-type ranking struct {
-	at     time.Time
-	novels []uuid.UUID // most comments first
-	posts  []int32     // number of comments on each
+// SitemapParts returns the bytes with which ids of public novels begin, in ascending order.
+func (r *Reader) SitemapParts(ctx context.Context) ([]byte, error) {
+	return database.Collect(ctx, r.DB, "parts of the sitemap", func(row pgx.CollectableRow) (byte, error) {
+		part, err := pgx.RowTo[int](row)
+		return byte(part), err //nolint:gosec // at most 255
+	}, sitemapsSQL)
 }
 
-// rankingTTL is the time for which a ranking is cached. Making one reads seven counters of each of 300 novels, which
-// takes most of the time of a start page.
-const rankingTTL = time.Minute
+// sitemapNovels limits Slugs: a sitemap has at most 50,000 addresses, two of each novel and a few others.
+const sitemapNovels = 24_000
 
-// headingsSQL returns the headings of ranked novels. $1: novels; $2: their numbers of comments; $3: limit.
-const headingsSQL = `SELECT n.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''),
-       coalesce(n.details ->> 'coverUrl', ''), k.posts
-FROM unnest($1::uuid[], $2::integer[]) WITH ORDINALITY AS k (novel_id, posts, place)
-JOIN title_lookup n ON n.novel_id = k.novel_id
-WHERE n.state IN ('approved', 'published') ORDER BY k.place LIMIT $3`
-
-// mostDiscussed returns the cached ranking, or a new one if the cached one is a minute old. Concurrent requests may
-// each make one.
-func (r *Reader) mostDiscussed(ctx context.Context, now time.Time) (*ranking, error) {
-	if cached := r.ranking.Load(); cached != nil && now.Sub(cached.at).Abs() < rankingTTL {
-		return cached, nil
-	}
-	since := now.UTC().AddDate(0, 0, 1-discussedDays) // the day of now is one of them
-	counted := ranking{at: now, novels: []uuid.UUID{}, posts: []int32{}}
-	// ForEachRow returns its error
-	rows, _ := r.DB.Query(ctx, discussedSQL, since.Format(time.DateOnly), discussedExamined, 2*discussedShown)
-	var novel uuid.UUID
-	var posts int32
-	if _, err := pgx.ForEachRow(rows, []any{&novel, &posts}, func() error {
-		counted.novels, counted.posts = append(counted.novels, novel), append(counted.posts, posts)
-		return nil
-	}); err != nil {
-		return nil, fmt.Errorf("count comments on novels: %w", err)
-	}
-	// Do not cache a short ranking: it is cheap to make, and on a platform with few comments each comment changes it.
-	if len(counted.novels) == 2*discussedShown {
-		r.ranking.Store(&counted)
-	}
-	return &counted, nil
+// Slugs returns the slugs of the public novels whose id starts with the byte begin.
+func (r *Reader) Slugs(ctx context.Context, begin byte) ([]string, error) {
+	from, to := uuid.UUID{begin}, uuid.Max
+	to[0] = begin
+	return database.Collect(ctx, r.DB, "sitemap", pgx.RowTo[string], sitemapSQL, from, to, sitemapNovels)
 }

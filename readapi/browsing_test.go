@@ -208,7 +208,7 @@ func TestChapterChart(t *testing.T) {
 			w.comment(t, novel, events.PostImported{ChapterNumber: fmt.Append(nil, i)})
 		}
 		if i < 18 || comments > 1 {
-			want = append(want, readapi.Chapter{Number: strconv.Itoa(i), Posts: comments})
+			want = append(want, readapi.Chapter{Number: readapi.ChapterNumber(strconv.Itoa(i)), Posts: comments})
 		}
 	}
 	w.project(t)

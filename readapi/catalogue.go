@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,6 +15,7 @@ import (
 
 	"novelgate/aggregates/novel"
 	"novelgate/internal/title"
+	"novelgate/internal/web"
 )
 
 // Host is the owner of the novels that the host platform publishes.
@@ -36,11 +36,28 @@ type CatalogueParams struct {
 	Owner    string // name of a partner platform, ignoring case, or Host; "" for all
 	Genre    string // exactly; "" for all
 	Language string // ignoring case; "" for all
-	After    string // Next of the previous page
+	Cursor   string // Next of the previous page
 	Limit    int    // 1 or more
 	// MaxExamined is the maximum number of novels to examine with a filter. Default: 20,000, for a bounded cost in a
 	// catalogue of any size.
 	MaxExamined int
+}
+
+// The sizes of pages.
+const (
+	defaultLimit = 20
+	maxLimit     = 100
+)
+
+// ParseCatalogue parses the parameters of a list of novels: sort, q, state, owner, genre, language, cursor, limit. The
+// error is a *problem.Error that names every invalid parameter.
+func ParseCatalogue(q *web.Query, defaultSort string) (CatalogueParams, error) {
+	return CatalogueParams{
+		Sort: cmp.Or(q.OneOf("sort", ByActivity, ByNewest, ByTitle), defaultSort),
+		Text: q.Text("q"), State: q.OneOf("state", "approved", "published"), Owner: q.Text("owner"),
+		Genre: q.Text("genre"), Language: q.Text("language"), Cursor: q.Text("cursor"),
+		Limit: q.Limit(defaultLimit, maxLimit),
+	}, q.Err()
 }
 
 // Filtered reports whether the list leaves out novels.
@@ -62,10 +79,10 @@ func (c *CatalogueParams) owner() *string {
 
 // CataloguePage is one page of a list of novels.
 type CataloguePage struct {
-	Novels []Novel
-	// Next is the sort key after which the next page starts; "" on the last page. A page that is not the last one may have
-	// fewer novels than Limit.
-	Next string
+	Novels []Novel `json:"items"`
+	// Next is the Cursor of the next page; "" on the last page. A page that is not the last one may have fewer novels than
+	// Limit.
+	Next Text `json:"nextCursor"`
 }
 
 // maxCandidates is the maximum number of matching novels to find by an index and then sort. More are so frequent that
@@ -105,6 +122,7 @@ var novelsSQL string
 
 // listOrder is an order of the list, as novels.sql takes it.
 type listOrder struct {
+	cursor         string // prefix of cursors, which no other list has
 	table, columns string // of the ordered table
 	after, order   string
 	first          []string // the key before all novels: novel_id, k1 and k2, as text
@@ -112,18 +130,18 @@ type listOrder struct {
 
 var listOrders = map[string]listOrder{
 	ByTitle: {
-		"novels", `split_part(t.search, E'\n', 1) AS k1, NULL::text AS k2`,
+		"c", "novels", `split_part(t.search, E'\n', 1) AS k1, NULL::text AS k2`,
 		"(s.k1, s.novel_id) > ($2::text, $1::uuid) AND $3::text IS NULL", "s.k1, s.novel_id",
 		[]string{uuid.Nil.String(), ""},
 	},
 	ByActivity: {
-		"novel_activity", "t.posted_at AS k1, t.created_at AS k2",
+		"A", "novel_activity", "t.posted_at AS k1, t.created_at AS k2",
 		"(s.k1, s.k2, s.novel_id) < ($2::timestamptz, $3::timestamptz, $1::uuid)",
 		"s.k1 DESC, s.k2 DESC, s.novel_id DESC",
 		[]string{uuid.Max.String(), "infinity", "infinity"},
 	},
 	ByNewest: {
-		"novel_activity", "t.created_at AS k1, NULL::text AS k2",
+		"N", "novel_activity", "t.created_at AS k1, NULL::text AS k2",
 		"(s.k1, s.novel_id) < ($2::timestamptz, $1::uuid) AND $3::text IS NULL", "s.k1 DESC, s.novel_id DESC",
 		[]string{uuid.Max.String(), "infinity"},
 	},
@@ -134,9 +152,10 @@ var listOrders = map[string]listOrder{
 func NovelsStatement(c CatalogueParams, candidates []uuid.UUID) (sql string, args []any, err error) {
 	o := listOrders[c.Sort]
 	key := o.first
-	if c.After != "" {
-		key = strings.Split(c.After, "\n")
-		if _, err := uuid.Parse(key[0]); err != nil || len(key) != len(o.first) {
+	if c.Cursor != "" {
+		after, ok := web.DecodeCursor(o.cursor, c.Cursor)
+		key = strings.Split(after, "\n")
+		if _, err := uuid.Parse(key[0]); err != nil || !ok || !web.IsText(after) || len(key) != len(o.first) {
 			return "", nil, ErrCursor
 		}
 	}
@@ -183,7 +202,7 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	if err != nil {
 		return CataloguePage{}, err
 	}
-	var found CataloguePage
+	found := CataloguePage{Novels: []Novel{}}
 	var last, reached string // keys of the last novel of the page, and of the last one examined
 	further := false         // more novels were found than fit on the page
 	rows, err := r.DB.Query(ctx, sql, args...)
@@ -201,7 +220,7 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 			continue
 		}
 		n.ID, n.Slug, n.Title, n.State = id.UUID, slug.String, name.String, novel.State(state.String)
-		err = json.Unmarshal(details, &n.Details)
+		err = n.complete(r.Addresses, details)
 		found.Novels, last, size = append(found.Novels, n), key, size+len(details)
 	}
 	if rows != nil {
@@ -211,13 +230,16 @@ func (r *Reader) Novels(ctx context.Context, c CatalogueParams) (CataloguePage, 
 	refused := new(pgconn.PgError)
 	switch {
 	case err == nil:
-	case c.After != "" && errors.As(err, &refused) && strings.HasPrefix(refused.Code, "22"): // data exception
+	case c.Cursor != "" && errors.As(err, &refused) && strings.HasPrefix(refused.Code, "22"): // data exception
 		return CataloguePage{}, ErrCursor
 	default:
 		return CataloguePage{}, fmt.Errorf("list novels: %w", err)
 	}
-	if found.Next = reached; further {
-		found.Next = last
+	if further {
+		reached = last
+	}
+	if reached != "" {
+		found.Next = Text(web.EncodeCursor(listOrders[c.Sort].cursor, reached))
 	}
 	return found, nil
 }

@@ -4,10 +4,14 @@ package readapi_test
 
 import (
 	"bytes"
+	"log/slog"
+	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,14 +20,17 @@ import (
 
 	"novelgate/events"
 	"novelgate/internal/testdb"
+	"novelgate/internal/web"
+	"novelgate/readapi"
 	"novelgate/readapi/pages"
 )
 
 // TestChecks runs the tools of checks/package.json on a page of each kind: the Nu checker (it needs Java),
-// html-validate, and axe and Lighthouse with Chromium. It validates feeds and sitemaps against schemas.
+// html-validate, and axe and Lighthouse with Chromium. It validates feeds and sitemaps against schemas. look.mjs also
+// checks the layout, and saves pictures in the directory NOVELGATE_LOOK.
 func TestChecks(t *testing.T) {
 	w := newWorld(t)
-	bigDiscussion(t, w)
+	all := bigDiscussion(t, w)
 	clock := w.novel(t, "The Clockmaker", func(e *events.NovelCreated) {
 		e.Author, e.Synopsis, e.Genres, e.ReadingStatus, e.Language, e.Slug = "Ida Verne",
 			strings.Repeat("A boy finds a watch. ", 30), []string{"Fantasy", "Mystery"}, "ongoing", "zh", "clock"
@@ -33,11 +40,14 @@ func TestChecks(t *testing.T) {
 		w.novel(t, text, func(e *events.NovelCreated) {
 			e.Author, e.Synopsis, e.Slug = text, text, "hostile-"+string(rune('a'+i))
 		})
+	}
+	for _, text := range hostile {
 		w.comment(t, clock, events.PostImported{
 			Comment: &events.Comment{ExternalUUID: "u", Username: username(text), Content: text},
 		})
 	}
 	w.project(t)
+	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, all[31])
 	made := testdb.Must(pages.NewLogo([]byte(logo)))(t)
 	site := pages.Site{Name: "Tales", Logo: made, Accent: "#206040", NoCovers: true}
 	home := serve(t, w, site)
@@ -50,7 +60,8 @@ func TestChecks(t *testing.T) {
 	t.Run("HTML", c.html)
 	t.Run("feeds", c.feeds)
 	t.Run("sitemaps", c.sitemaps)
-	t.Run("axe", func(t *testing.T) { c.axe(t, home) })
+	deep := "/novels/a/discussion?post=" + all[len(all)-1].String() + "#post-" + all[len(all)-1].String()
+	t.Run("look", func(t *testing.T) { c.look(t, home, append(slices.Clone(checkedPages), deep)) })
 	t.Run("Lighthouse", func(t *testing.T) { c.lighthouse(t, home) })
 }
 
@@ -117,12 +128,21 @@ func chromium(t *testing.T) string {
 	return testdb.Must(exec.LookPath("chromium"))(t)
 }
 
-func (c checks) axe(t *testing.T, home string) {
-	args := []string{"axe.mjs", chromium(t)}
-	for _, path := range checkedPages {
+func (c checks) look(t *testing.T, home string, paths []string) {
+	args := []string{"look.mjs", chromium(t), os.Getenv("NOVELGATE_LOOK")}
+	for _, path := range paths {
 		args = append(args, home+path)
 	}
 	run(t, c.dir, "node", args...)
+}
+
+// serve serves the pages of w until the test ends, and returns their address.
+func serve(t *testing.T, w *world, site pages.Site) string {
+	t.Helper()
+	server := httptest.NewServer(routes(slog.New(slog.DiscardHandler), time.Now, &readapi.Reader{DB: w.Read},
+		web.NewAddresses(&url.URL{Scheme: "http", Host: "127.0.0.1"}), site))
+	t.Cleanup(server.Close)
+	return server.URL
 }
 
 func (c checks) lighthouse(t *testing.T, home string) {

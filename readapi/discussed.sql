@@ -1,5 +1,5 @@
 -- Novels with the most comments since a day, of those that were commented on last. $1: day; $2: number of novels to examine; $3: number of novels.
-SELECT s.novel_id, s.posts
+SELECT s.novel_id, n.slug, n.title, coalesce(n.details ->> 'language', ''), coalesce(n.details ->> 'coverUrl', ''), s.posts
 FROM (
     SELECT k.novel_id, sum(f.posts)::integer AS posts
     FROM (

@@ -1,16 +1,22 @@
 package readapi
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/aggregates/novel"
 	"novelgate/internal/web"
@@ -34,18 +40,54 @@ type DiscussionParams struct {
 	Post    uuid.NullUUID // the page with this comment, regardless of Chapter
 }
 
+// defaultReplies is the size of a page of replies.
+const defaultReplies = 50
+
+// ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post.
+// The error is a *problem.Error that names every invalid parameter.
+func ParseDiscussion(slug string, q *web.Query) (DiscussionParams, error) {
+	params := DiscussionParams{
+		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
+		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"),
+	}
+	limit := defaultLimit
+	if params.Under.Valid {
+		limit = defaultReplies
+	}
+	params.Limit = q.Limit(limit, maxLimit)
+	if params.Chapter != "" && params.Chapter != NoChapter && !decimal.MatchString(params.Chapter) {
+		q.Refuse("chapter", fmt.Sprintf("must be a decimal number or %s", NoChapter))
+	}
+	switch {
+	case !params.Post.Valid:
+	case params.Under.Valid:
+		q.Refuse("post", "cannot be given together with under")
+	case params.Cursor != "":
+		q.Refuse("post", "cannot be given together with cursor: either says where the page begins")
+	}
+	return params, q.Err()
+}
+
+// decimal is the form of a chapter number: without sign and exponent. It allows at least as many digits as a partner
+// may send.
+var decimal = regexp.MustCompile(`^[0-9]{1,7}(\.[0-9]{1,40})?$`)
+
 // Page is one page of a discussion.
 type Page struct {
-	Novel            Heading
-	ThreadID         uuid.NullUUID // null without comments
-	TopLevelComments []TopLevelComment
-	Next             string // Cursor of the next page; "" on the last page
-	Previous         string // Cursor of the previous page; "" on the first page
+	Novel            Heading           `json:"novel"`
+	ThreadID         uuid.NullUUID     `json:"threadId"` // null without comments
+	TopLevelComments []TopLevelComment `json:"items"`
+	Previous         Text              `json:"previousCursor"` // Cursor of the previous page; "" on the first page
+	Next             Text              `json:"nextCursor"`     // Cursor of the next page; "" on the last page
+	Counts           Counts            `json:"counts"`
+}
 
-	// Counts of the discussion or of the chapter, hidden and erased comments included. They come from the projection
-	// activity, so they may be milliseconds behind the comments or ahead of them.
-	Posts, Replies int
-	LastPost       uuid.NullUUID // the comment of the discussion that was written last; null without one
+// Counts are of the discussion or of the chapter, hidden and erased comments included. They come from the projection
+// activity, so they may be milliseconds behind the comments or ahead of them.
+type Counts struct {
+	TopLevel int           `json:"comments"`
+	Replies  int           `json:"replies"`
+	LastPost uuid.NullUUID `json:"lastPostId"` // the comment of the discussion that was written last; null without one
 }
 
 // All returns every top-level comment, each followed by its replies.
@@ -65,21 +107,26 @@ func (p *Page) All() iter.Seq[*Post] {
 	}
 }
 
-// Heading is what headings and lists show of a novel.
+// Heading is the short form of a novel.
 type Heading struct {
-	ID                              uuid.UUID
-	Slug, Title, Language, CoverURL string
+	ID       uuid.UUID `json:"novelId"`
+	Slug     string    `json:"slug"`
+	Title    string    `json:"novel"`
+	URL      string    `json:"url"`
+	Language string    `json:"-"`
+	CoverURL string    `json:"-"`
 
 	state novel.State
 }
 
 // TopLevelComment is a top-level comment with some of its replies.
 type TopLevelComment struct {
-	Post
+	Post `json:",inline"`
+
 	// Replies has each reply after its parent, and the replies to one comment in the order of writing.
-	Replies       []Post
-	Continued     bool   // Replies do not start with the first one
-	RepliesCursor string // Cursor of further replies, for use with Under; "" for none
+	Replies       []Post `json:"replies"`
+	Continued     bool   `json:"-"`             // Replies do not start with the first one
+	RepliesCursor Text   `json:"repliesCursor"` // Cursor of further replies, for use with Under; "" for none
 }
 
 // pageQuery has the parameters of a page of a discussion, with the values of the statement that are derived from them.
@@ -210,13 +257,6 @@ func discussionStatements() map[[2]bool]string {
 	}
 }
 
-// Statement returns the statement that reads the first page of a discussion, and its arguments, for tests and a
-// benchmark.
-func Statement(params DiscussionParams) (sql string, args []any) {
-	q := newPageQuery(params)
-	return q.statement()
-}
-
 // PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
 // a request of a partner has at most 32 KB.
 const PageBytes = 512 << 10
@@ -239,4 +279,208 @@ func (q *pageQuery) statement() (sql string, args []any) {
 		args = append(args, q.Chapter)
 	}
 	return statements[[2]bool{q.descending, q.Chapter != ""}], args
+}
+
+// readPage reads and arranges a page.
+func (r *Reader) readPage(ctx context.Context, q pageQuery) (*Page, error) {
+	page := new(Page)
+	n := &page.Novel
+	var (
+		total                           int
+		p                               Post
+		id                              uuid.NullUUID
+		depth                           pgtype.Int4
+		index                           pgtype.Int8
+		hidden, cut                     pgtype.Bool
+		chapter, member, name, platform pgtype.Text // values instead of pointers, which would be allocated
+		stored                          personal
+		written, received               pgtype.Timestamptz
+	)
+	comment := []any{ // nil skips a column of the novel
+		nil, nil, nil, nil, nil, nil, nil, nil, nil, nil,
+		&id, &p.ParentID, &p.RootID, &depth, &chapter, &written, &received, &index, &hidden, &cut, &stored,
+		&member, &name, &platform,
+	}
+	novel := []any{
+		&n.ID, &n.Slug, &n.Title, &n.state, &n.Language, &n.CoverURL, &page.ThreadID, &total,
+		&page.Counts.Replies, &page.Counts.LastPost,
+	}
+	posts := make([]Post, 0, q.Limit*2)
+	sql, args := q.statement()
+	rows, err := r.DB.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("read discussion: %w", err)
+	}
+	defer rows.Close()
+	target := slices.Concat(novel, comment[len(novel):])
+	for ; rows.Next(); target = comment { // the novel is the same in every row, so scan it once
+		if err := rows.Scan(target...); err != nil {
+			return nil, fmt.Errorf("read discussion: %w", err)
+		}
+		if !id.Valid {
+			continue // a novel without comments
+		}
+		p.ID, p.Depth, p.Chapter, p.index = id.UUID, int(depth.Int32), ChapterNumber(chapter.String), index.Int64
+		p.WrittenAt, p.ReceivedAt, p.cut = written.Time, received.Time, cut.Bool
+		posts = append(posts, p)
+		posts[len(posts)-1].show(r.Addresses.Post(n.Slug, p.ID), hidden.Bool, stored, member, name, platform)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read discussion: %w", err)
+	}
+	if n.ID == uuid.Nil {
+		return nil, ErrNotFound
+	}
+	if err := checkPublic(n.state); err != nil {
+		return nil, err
+	}
+	n.URL, page.Counts.TopLevel = r.Addresses.Novel(n.Slug), total-page.Counts.Replies
+	q.arrange(page, posts)
+	return page, nil
+}
+
+// arrange builds the top-level comments of a page, with their replies, from comments in any order, and sets the cursors
+// of the neighbouring pages.
+func (q *pageQuery) arrange(page *Page, posts []Post) {
+	slices.SortFunc(posts, func(a, b Post) int {
+		return cmp.Or(a.WrittenAt.Compare(b.WrittenAt), cmp.Compare(a.index, b.index))
+	})
+	var tops []Post
+	below := map[uuid.UUID][]Post{}
+	for _, p := range posts {
+		if p.RootID.Valid {
+			below[p.RootID.UUID] = append(below[p.RootID.UUID], p)
+		} else {
+			tops = append(tops, p)
+		}
+	}
+	if q.descending {
+		slices.Reverse(tops)
+	}
+	shown := fitting(tops, q.Limit)
+	more := shown < len(tops)
+	tops = tops[:shown]
+	if q.backward {
+		slices.Reverse(tops)
+	}
+	page.TopLevelComments = make([]TopLevelComment, len(tops))
+	for i, top := range tops {
+		page.TopLevelComments[i] = q.topLevelComment(top, below[top.ID])
+	}
+	if n := len(tops); n > 0 && !q.single {
+		// Comments precede the page if a backward read found more than fit, or a forward read started after some.
+		if q.backward && more || !q.backward && q.preceded {
+			page.Previous = encodeCursor(backward, tops[0].WrittenAt, tops[0].index)
+		}
+		if q.backward || more {
+			page.Next = encodeCursor(onward, tops[n-1].WrittenAt, tops[n-1].index)
+		}
+	}
+}
+
+// fitting returns the number of comments that fit on the page, up to limit.
+func fitting(posts []Post, limit int) int {
+	for i := range posts {
+		if i == limit || posts[i].cut {
+			return i
+		}
+	}
+	return len(posts)
+}
+
+// topLevelComment returns a top-level comment with as many of the found replies as fit, and the cursor of further ones.
+func (q *pageQuery) topLevelComment(top Post, found []Post) TopLevelComment {
+	t := TopLevelComment{Post: top, Continued: top.ID == q.repliesOf && q.repliesFrom != lowest}
+	if shown := fitting(found, q.replies); shown < len(found) {
+		switch found = found[:shown]; {
+		case shown > 0:
+			t.RepliesCursor = encodeCursor(replies, found[shown-1].WrittenAt, found[shown-1].index)
+		case t.Continued: // a page starts after the place in its cursor
+			before := q.repliesFrom.beside(false)
+			t.RepliesCursor = encodeCursor(replies, before.at.Time, before.index)
+		default: // before the first
+			t.RepliesCursor = encodeCursor(replies, time.Time{}, 0)
+		}
+	}
+	t.Replies = preorder(found)
+	return t
+}
+
+// preorder sorts comments so that each one follows its parent, and keeps the order of the replies to one comment. A
+// comment whose parent is not in the list is treated as a reply to the top-level comment.
+func preorder(posts []Post) []Post {
+	if len(posts) < 2 {
+		return posts
+	}
+	known := make(map[uuid.UUID]struct{}, len(posts))
+	for i := range posts {
+		known[posts[i].ID] = struct{}{}
+	}
+	children := map[uuid.UUID][]Post{}
+	for _, p := range posts {
+		parent := p.ParentID.UUID
+		if _, ok := known[parent]; !ok {
+			parent = uuid.Nil
+		}
+		children[parent] = append(children[parent], p)
+	}
+	ordered := make([]Post, 0, len(posts))
+	var add func(siblings []Post)
+	add = func(siblings []Post) { // recursion is limited by the number of replies on a page
+		for _, p := range siblings {
+			ordered = append(ordered, p)
+			add(children[p.ID])
+		}
+	}
+	add(children[uuid.Nil])
+	return ordered
+}
+
+// place is the sort key of a comment: the time of writing and the place in the log. A page starts at a place,
+// inclusive.
+type place struct {
+	at    pgtype.Timestamptz
+	index int64
+}
+
+// The places before and after all comments.
+var (
+	lowest  = place{at: pgtype.Timestamptz{InfinityModifier: pgtype.NegativeInfinity, Valid: true}}
+	highest = place{pgtype.Timestamptz{InfinityModifier: pgtype.Infinity, Valid: true}, math.MaxInt64}
+)
+
+// beside returns the place directly after p, or else directly before it.
+func (p place) beside(after bool) place {
+	if p.index--; after {
+		p.index += 2
+	}
+	return p
+}
+
+// Kinds of cursor.
+const (
+	onward   = 'n' // top-level comments after one, in the requested order
+	backward = 'p' // top-level comments before one
+	replies  = 'r' // replies after one
+)
+
+func encodeCursor(kind byte, at time.Time, index int64) Text {
+	key := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMicro()))
+	key = binary.BigEndian.AppendUint64(key, uint64(index)) //nolint:gosec // decodeCursor reverses the conversions
+	return Text(web.EncodeCursor(string(kind), string(key)))
+}
+
+func decodeCursor(text string) (kind byte, p place, err error) {
+	decoded, ok := web.DecodeCursor("", text)
+	if !ok || len(decoded) != 1+8+8 {
+		return 0, place{}, ErrCursor
+	}
+	key := []byte(decoded[1:])
+	at := time.UnixMicro(int64(binary.BigEndian.Uint64(key))).UTC() //nolint:gosec // likewise
+	index := int64(binary.BigEndian.Uint64(key[8:]))                //nolint:gosec // likewise
+	// The database may refuse times of other years, and indexes without a neighbour.
+	if at.Year() < -1 || at.Year() > 10_000 || index < 0 || index == math.MaxInt64 {
+		return 0, place{}, ErrCursor
+	}
+	return decoded[0], place{pgtype.Timestamptz{Time: at, Valid: true}, index}, nil
 }

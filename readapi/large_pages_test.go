@@ -89,7 +89,7 @@ func TestLargePagesAreCut(t *testing.T) {
 			first = append(first, page.TopLevelComments[0].ID)
 			for _, thread := range page.TopLevelComments {
 				for under := (readapi.DiscussionParams{
-					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: thread.RepliesCursor,
+					Slug: "a", Limit: 100, Under: uuid.NullUUID{UUID: thread.ID, Valid: true}, Cursor: string(thread.RepliesCursor),
 				}); under.Cursor != ""; {
 					rest := read(under)
 					delete(seen, thread.ID) // it is on every page of its replies
@@ -97,10 +97,10 @@ func TestLargePagesAreCut(t *testing.T) {
 					if len(rest.TopLevelComments[0].Replies) == 0 {
 						t.Fatal("a page of replies has none")
 					}
-					under.Cursor = rest.TopLevelComments[0].RepliesCursor
+					under.Cursor = string(rest.TopLevelComments[0].RepliesCursor)
 				}
 			}
-			q.Cursor = page.Next
+			q.Cursor = string(page.Next)
 		}
 		if len(seen) != tops*(replies+1) {
 			t.Errorf("newest %v: %d of %d comments are on the pages", newest, len(seen), tops*(replies+1))
@@ -123,7 +123,7 @@ func TestLargePagesAreCut(t *testing.T) {
 			if page.Previous == "" {
 				break
 			}
-			page = read(readapi.DiscussionParams{Slug: "a", Newest: newest, Limit: 100, Cursor: page.Previous})
+			page = read(readapi.DiscussionParams{Slug: "a", Newest: newest, Limit: 100, Cursor: string(page.Previous)})
 			within(page, map[uuid.UUID]int{})
 		}
 		if len(back) != tops || back[tops-1] != first[0] {

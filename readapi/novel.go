@@ -18,16 +18,33 @@ import (
 	"novelgate/internal/web"
 )
 
-// Novel is a public novel.
+// Novel is a public novel, with the members of SPEC 2.1 and 2.2.
 type Novel struct {
-	ID       uuid.UUID
-	Slug     string
-	Title    string
-	State    novel.State // Approved or Published
-	Platform string      // name of the owning partner platform; "" for the host platform
-	Posts    int         // imported comments and replies, hidden and erased ones included
-	LastPost *time.Time  // when the latest comment was written; nil without comments
-	novel.Details
+	ID            uuid.UUID   `json:"novelId"`
+	Slug          string      `json:"slug"`
+	URL           string      `json:"url"`
+	DiscussionURL string      `json:"discussionUrl"`
+	Title         string      `json:"novel"`
+	Author        string      `json:"author"`
+	Synopsis      string      `json:"synopsis"`
+	CoverURL      string      `json:"coverUrl"`
+	Genres        []string    `json:"genres"`
+	Language      string      `json:"language"`
+	ReadingStatus string      `json:"readingStatus"`
+	State         novel.State `json:"state"`         // Approved or Published
+	Platform      Text        `json:"platform"`      // name of the owning partner platform; "" for the host platform
+	Posts         int         `json:"comments"`      // imported comments and replies, hidden and erased ones included
+	LastPost      *time.Time  `json:"lastCommentAt"` // when the latest comment was written; nil without comments
+}
+
+// complete adds the addresses, and the stored details, which have names of members of Novel.
+func (n *Novel) complete(a web.Addresses, details []byte) error {
+	database.UTC(n.LastPost)
+	n.URL, n.DiscussionURL = a.Novel(n.Slug), a.Discussion(n.Slug)
+	if err := json.Unmarshal(details, n); err != nil {
+		return fmt.Errorf("decode details of novel %s: %w", n.ID, err)
+	}
+	return nil
 }
 
 //go:embed novel.sql
@@ -38,7 +55,13 @@ func (r *Reader) Novel(ctx context.Context, slug string) (Novel, error) {
 	if !web.IsText(slug) {
 		return Novel{}, ErrNotFound
 	}
-	n, err := queryOne(ctx, r.DB, scanNovel, novelSQL, slug)
+	n, err := queryOne(ctx, r.DB, func(row pgx.CollectableRow) (n Novel, err error) {
+		var details []byte
+		if err = row.Scan(&n.ID, &n.Slug, &n.Title, &n.State, &n.Platform, &details, &n.Posts, &n.LastPost); err == nil {
+			err = n.complete(r.Addresses, details)
+		}
+		return n, err
+	}, novelSQL, slug)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return Novel{}, ErrNotFound
 	}
@@ -48,26 +71,13 @@ func (r *Reader) Novel(ctx context.Context, slug string) (Novel, error) {
 	return n, checkPublic(n.State)
 }
 
-// scanNovel reads a row of novel.sql.
-func scanNovel(row pgx.CollectableRow) (Novel, error) {
-	var n Novel
-	var details []byte
-	if err := row.Scan(&n.ID, &n.Slug, &n.Title, &n.State, &n.Platform, &details, &n.Posts, &n.LastPost); err != nil {
-		return Novel{}, fmt.Errorf("scan novel: %w", err)
-	}
-	if err := json.Unmarshal(details, &n.Details); err != nil {
-		return Novel{}, fmt.Errorf("decode details of novel %s: %w", n.ID, err)
-	}
-	return n, nil
-}
-
 //go:embed chapters.sql
 var chaptersSQL string
 
 // Chapter is a chapter with the number of its comments.
 type Chapter struct {
-	Number string // decimal
-	Posts  int    // hidden and erased ones included
+	Number ChapterNumber `json:"chapterNumber"`
+	Posts  int           `json:"comments"` // hidden and erased ones included
 }
 
 // ChaptersShown is the maximum number of chapters that Chapters returns.

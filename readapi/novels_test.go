@@ -53,7 +53,7 @@ func TestASearchIsBounded(t *testing.T) {
 		for _, n := range page.Novels {
 			got = append(got, n.Title)
 		}
-		if c.After = page.Next; page.Next == "" {
+		if c.Cursor = string(page.Next); page.Next == "" {
 			break
 		}
 	}

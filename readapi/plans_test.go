@@ -2,17 +2,14 @@ package readapi_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgtype"
 
 	"novelgate/internal/testdb"
 	"novelgate/readapi"
@@ -58,7 +55,7 @@ func TestReadersProbeIndexes(t *testing.T) {
 			lists["by "+sort+", filtered"] = list(t,
 				readapi.CatalogueParams{Sort: sort, Limit: 20, Genre: "Fantasy", Text: "a"}, nil)
 		}
-		lists["latest"] = [2]any{readapi.LatestSQL, []any{[]uuid.UUID{novel, uuid.New()}}}
+		lists["latest"] = [2]any{readapi.LatestSQL, []any{20}}
 		lists["latest on a novel"] = [2]any{readapi.LatestOnNovelSQL, []any{novel, 20}}
 		for path, args := range map[string][]any{
 			"discussed.sql": {"2025-01-01", 300, 5}, "chapters.sql": {uuid.New(), 1000},
@@ -192,14 +189,14 @@ func TestSearchProbesAnIndex(t *testing.T) {
 		"several":          {readapi.CatalogueParams{Owner: "Fan Site", Genre: "Of 3", Language: "EN", Text: "ook"}, 78},
 	} {
 		for _, sort := range []string{readapi.ByTitle, readapi.ByActivity, readapi.ByNewest} {
-			c.params.Sort, c.params.Limit, c.params.After = sort, 250, ""
+			c.params.Sort, c.params.Limit, c.params.Cursor = sort, 250, ""
 			seen := map[uuid.UUID]bool{}
 			for {
 				page := testdb.Must(reader.Novels(t.Context(), c.params))(t)
 				for i := range page.Novels {
 					seen[page.Novels[i].ID] = true
 				}
-				if c.params.After = page.Next; page.Next == "" {
+				if c.params.Cursor = string(page.Next); page.Next == "" {
 					break
 				}
 			}
@@ -237,56 +234,21 @@ func TestSearchProbesAnIndex(t *testing.T) {
 
 var removedRows = regexp.MustCompile(`Rows Removed by Filter: (\d+)`)
 
-// explain executes a statement that was prepared under its name on this connection, once.
+// explain executes a statement that is prepared under its name on this connection, once.
 func explain(t *testing.T, conn *pgx.Conn, name, sql string, args []any) string {
 	t.Helper()
-	prepared := testdb.Value[bool](t, conn, `SELECT EXISTS (SELECT FROM pg_prepared_statements WHERE name = $1)`, name)
-	quoted := pgx.Identifier{name}.Sanitize()
-	if !prepared {
-		testdb.Exec(t, conn, "PREPARE "+quoted+" AS "+sql)
-	}
+	prepared := testdb.Must(conn.Prepare(t.Context(), name, sql))(t)
 	literals := make([]string, len(args))
 	for i, arg := range args {
-		literals[i] = literal(t, arg)
+		text := testdb.Must(conn.TypeMap().Encode(prepared.ParamOIDs[i], pgx.TextFormatCode, arg, []byte{}))(t)
+		if literals[i] = "NULL"; text != nil {
+			literals[i] = "'" + strings.ReplaceAll(string(text), "'", "''") + "'"
+		}
 	}
-	call := quoted
+	call := pgx.Identifier{name}.Sanitize()
 	if len(args) > 0 {
 		call += " (" + strings.Join(literals, ", ") + ")"
 	}
-	lines := testdb.Values[string](t, conn,
-		"EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+call,
-		pgx.QueryExecModeSimpleProtocol)
-	return strings.Join(lines, "\n")
-}
-
-func literal(t *testing.T, arg any) string {
-	t.Helper()
-	switch v := arg.(type) {
-	case *string:
-		if v == nil {
-			return "NULL"
-		}
-		return literal(t, *v)
-	case *int:
-		if v == nil {
-			return "NULL"
-		}
-		return literal(t, *v)
-	case uuid.NullUUID:
-		return literal(t, v.UUID)
-	case pgtype.Timestamptz:
-		if v.InfinityModifier != pgtype.Finite {
-			return "'" + v.InfinityModifier.String() + "'"
-		}
-		return "'" + v.Time.Format(time.RFC3339Nano) + "'"
-	case []uuid.UUID:
-		return fmt.Sprintf("'{%v,%v}'", v[0], v[1])
-	case []string:
-		return "'{" + strings.Join(v, ",") + "}'"
-	case uuid.UUID, string, int, int32, int64:
-		return fmt.Sprintf("'%v'", v)
-	default:
-		t.Fatalf("%T", arg)
-		return ""
-	}
+	return strings.Join(testdb.Values[string](t, conn, "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) EXECUTE "+call,
+		pgx.QueryExecModeSimpleProtocol), "\n")
 }

@@ -20,17 +20,18 @@ import (
 
 // Post is a comment as the public sees it.
 type Post struct {
-	ID         uuid.UUID
-	ParentID   uuid.NullUUID // the comment that it replies to
-	RootID     uuid.NullUUID // the top-level comment above it; null for a top-level comment
-	Depth      int           // 0 for a top-level comment
-	Chapter    string        // decimal number; "" for a comment on the novel as a whole
-	WrittenAt  time.Time     // UTC
-	ReceivedAt time.Time     // UTC
-	Hidden     bool          // by staff
-	Erased     bool
-	Content    string // "" when hidden or erased
-	Author     Author // zero when hidden or erased
+	ID         uuid.UUID     `json:"postId"`
+	URL        string        `json:"url"`
+	ParentID   uuid.NullUUID `json:"parentPostId"`  // the comment that it replies to
+	RootID     uuid.NullUUID `json:"-"`             // the top-level comment above it; null for a top-level comment
+	Depth      int           `json:"depth"`         // 0 for a top-level comment
+	Chapter    ChapterNumber `json:"chapterNumber"` // "" for a comment on the novel as a whole
+	Content    Text          `json:"content"`       // "" when hidden or erased
+	Hidden     bool          `json:"hidden"`        // by staff
+	Erased     bool          `json:"erased"`
+	Author     *Author       `json:"author"` // nil when hidden or erased
+	WrittenAt  time.Time     `json:"writtenAt"`
+	ReceivedAt time.Time     `json:"receivedAt"`
 
 	index int64 // of its event in the log; zero outside of a Page
 	cut   bool  // read without its text: the texts up to it exceed PageBytes
@@ -38,27 +39,29 @@ type Post struct {
 
 // Author is the member of the host platform, or the user of a partner platform, to whom a comment is attributed.
 type Author struct {
-	MemberID string // "" unless staff linked the partner's user to a member
-	Name     string
-	Platform string
+	MemberID string `json:"memberId,omitzero"` // "" unless staff linked the partner's user to a member
+	Name     string `json:"displayName,omitzero"`
+	Platform string `json:"platform,omitzero"`
 }
 
-// show sets the fields of a comment that its readers may see. An argument without a value is NULL. While the read model
-// of authors has no name, the name is the username in the comment.
-func (p *Post) show(hidden bool, stored personal, member, name, platform pgtype.Text) {
-	p.WrittenAt, p.ReceivedAt = p.WrittenAt.UTC(), p.ReceivedAt.UTC()
+// show sets the address of a comment, and the fields that its readers may see. An argument without a value is NULL.
+// While the read model of authors has no name, the name is the username in the comment.
+func (p *Post) show(url string, hidden bool, stored personal, member, name, platform pgtype.Text) {
+	p.URL, p.WrittenAt, p.ReceivedAt = url, p.WrittenAt.UTC(), p.ReceivedAt.UTC()
 	p.Erased = !stored.valid
 	p.Hidden = hidden && !p.Erased
-	switch {
-	case p.Erased, p.Hidden:
-	case member.Valid:
-		p.Content, p.Author = stored.Content, Author{MemberID: member.String}
-	default:
-		if !name.Valid {
-			name.String = stored.Username
-		}
-		p.Content, p.Author = stored.Content, Author{Name: name.String, Platform: platform.String}
+	if p.Erased || p.Hidden {
+		return
 	}
+	p.Content = stored.Content
+	if member.Valid {
+		p.Author = &Author{MemberID: member.String}
+		return
+	}
+	if !name.Valid {
+		name.String = stored.Username
+	}
+	p.Author = &Author{Name: name.String, Platform: platform.String}
 }
 
 //go:embed post.sql
@@ -73,10 +76,14 @@ var (
     SELECT q.* FROM threads t JOIN posts q ON q.thread_id = t.thread_id AND q.root_post_id IS NULL
     WHERE t.novel_id = $1 ORDER BY q.written_at DESC, q.log_index DESC LIMIT 1000
 )`, visible+" ORDER BY p.written_at DESC, p.log_index DESC LIMIT $2")
-	// The latest visible comment on each of some novels: the comment that was written last or, if it is withheld, the
-	// latest of the last hundred top-level comments that is not. $1: novels.
+	// The latest visible comments, one of each novel, of the hundred novels with the latest comments: the comment that was
+	// written last or, if it is withheld, the latest of the last hundred top-level comments that is not. $1: maximum
+	// number.
 	latestSQL = postsStatement(`(
-    SELECT q.* FROM unnest($1::uuid[]) AS k (novel_id)
+    SELECT q.* FROM (
+        SELECT a.novel_id FROM novel_activity a WHERE a.posted_at > '-infinity'
+        ORDER BY a.posted_at DESC, a.created_at DESC, a.novel_id DESC LIMIT 100
+    ) AS k
     JOIN threads t ON t.novel_id = k.novel_id
     JOIN thread_activity v ON v.thread_id = t.thread_id
     CROSS JOIN LATERAL (
@@ -88,7 +95,7 @@ var (
         ) AS p LEFT JOIN author_decisions d ON d.author_id = p.author_id
         WHERE `+visible+` LIMIT 1
     ) AS q
-)`, "n.state IN ('approved', 'published') ORDER BY p.written_at DESC, p.log_index DESC")
+)`, "n.state IN ('approved', 'published') ORDER BY p.written_at DESC, p.log_index DESC LIMIT $1")
 )
 
 // visible is the condition for a comment p that is neither hidden nor erased. d is its author_decisions.
@@ -102,14 +109,15 @@ func postsStatement(posts, rest string) string {
 
 // PostOnNovel is a comment with its novel.
 type PostOnNovel struct {
-	Novel    Heading
-	ThreadID uuid.UUID
-	Post     Post
+	Post `json:",inline"`
+
+	ThreadID uuid.UUID `json:"threadId"`
+	Novel    Heading   `json:"novel"`
 }
 
 // Post returns one comment. It fails with ErrNotFound, ErrGone or ErrNotYet.
 func (r *Reader) Post(ctx context.Context, id uuid.UUID) (PostOnNovel, error) {
-	s, err := queryOne(ctx, r.DB, scanPostOnNovel, onePostSQL, id)
+	s, err := queryOne(ctx, r.DB, r.scanPostOnNovel, onePostSQL, id)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		return PostOnNovel{}, r.missing(ctx, id, uuid.NullUUID{})
@@ -137,44 +145,17 @@ WHERE e.stream_id = $1 AND e.stream_version = 1 AND e.event_type = 'post.importe
 
 // LatestOn returns the latest visible top-level comments on a novel, up to n.
 func (r *Reader) LatestOn(ctx context.Context, novelID uuid.UUID, n int) ([]PostOnNovel, error) {
-	return database.Collect(ctx, r.DB, "latest comments on a novel", scanPostOnNovel, latestOnNovelSQL, novelID, n)
+	return database.Collect(ctx, r.DB, "latest comments on a novel", r.scanPostOnNovel, latestOnNovelSQL, novelID, n)
 }
 
-// Latest returns the latest visible comments, up to n, one of each novel. Of a novel whose last comment is withheld it
-// knows top-level comments only.
+// Latest returns the latest visible comments, up to n, one of each of the hundred novels with the latest comments. Of a
+// novel whose last comment is withheld it knows top-level comments only.
 func (r *Reader) Latest(ctx context.Context, n int) ([]PostOnNovel, error) {
-	for examined := 2 * n; ; examined *= 8 {
-		type active struct {
-			ID uuid.UUID
-			At time.Time // the minute of the latest comment
-		}
-		novels, err := database.Collect(ctx, r.DB, "active novels", pgx.RowToStructByPos[active], `SELECT k.novel_id, k.posted_at
-FROM novel_activity k WHERE k.posted_at > '-infinity' ORDER BY k.posted_at DESC, k.created_at DESC, k.novel_id DESC LIMIT $1`,
-			examined)
-		if err != nil || len(novels) == 0 {
-			return nil, err
-		}
-		ids := make([]uuid.UUID, len(novels))
-		for i := range novels {
-			ids[i] = novels[i].ID
-		}
-		latest, err := database.Collect(ctx, r.DB, "latest comments", scanPostOnNovel, latestSQL, ids)
-		if err != nil {
-			return nil, err
-		}
-		// Further novels matter only if withheld comments left too few, or made old comments the latest ones here.
-		complete := len(latest) >= n && !latest[n-1].Post.WrittenAt.Before(novels[len(novels)-1].At)
-		if complete || len(novels) < examined || examined > maxActive {
-			return latest[:min(len(latest), n)], nil
-		}
-	}
+	return database.Collect(ctx, r.DB, "latest comments", r.scanPostOnNovel, latestSQL, n)
 }
-
-// maxActive limits the novels that Latest examines, to about eight times as many.
-const maxActive = 200
 
 // scanPostOnNovel reads a row of post.sql.
-func scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
+func (r *Reader) scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 	var s PostOnNovel
 	var hidden bool
 	var stored personal
@@ -185,13 +166,14 @@ func scanPostOnNovel(row pgx.CollectableRow) (PostOnNovel, error) {
 		&hidden, &stored, &member, &name, &platform); err != nil {
 		return PostOnNovel{}, fmt.Errorf("scan comment: %w", err)
 	}
-	p.show(hidden, stored, member, name, platform)
+	s.Novel.URL = r.Addresses.Novel(s.Novel.Slug)
+	p.show(r.Addresses.Post(s.Novel.Slug, p.ID), hidden, stored, member, name, platform)
 	return s, nil
 }
 
 // personal has the personal data in the event of a comment, as far as readers see it.
 type personal struct {
-	Content  string `json:"content"`
+	Content  Text   `json:"content"`
 	Username string `json:"username"`
 
 	valid bool // false after an erasure, which sets the personal data to NULL

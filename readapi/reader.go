@@ -14,14 +14,15 @@ package readapi
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/aggregates/novel"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
+	"novelgate/internal/web"
 )
 
 // Reasons why there is nothing to read at an address.
@@ -61,11 +62,33 @@ func checkPublic(state novel.State) error {
 	}
 }
 
-// Reader reads the tables of projections, and the event log for the texts of comments.
+// Reader reads the tables of projections, and the event log for the texts of comments. What it returns is also the JSON
+// form of the routes.
 type Reader struct {
-	DB database.Querier
+	DB        database.Querier
+	Addresses web.Addresses
+}
 
-	ranking atomic.Pointer[ranking] // cache of mostDiscussed
+// Text is a text that is null in JSON if it is empty.
+type Text string
+
+// MarshalJSONTo implements json.MarshalerTo.
+func (t Text) MarshalJSONTo(e *jsontext.Encoder) error {
+	if t == "" {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteToken(jsontext.String(string(t)))
+}
+
+// ChapterNumber is an exact decimal number; "" for none, which is null in JSON.
+type ChapterNumber string
+
+// MarshalJSONTo implements json.MarshalerTo.
+func (c ChapterNumber) MarshalJSONTo(e *jsontext.Encoder) error {
+	if c == "" {
+		return e.WriteToken(jsontext.Null)
+	}
+	return e.WriteValue(jsontext.Value(c))
 }
 
 // queryOne reads the only row of a query. It fails with pgx.ErrNoRows when there is none.

@@ -83,7 +83,8 @@ func routes(
 	kit := &web.Kit{
 		Logger: logger, Timeout: time.Minute, Now: now, Problems: []func(error) *problem.Error{readapi.Problem},
 	}
-	(&readapi.API{Kit: kit, Reader: reader, Addresses: addresses}).Register(router)
+	reader.Addresses = addresses
+	(&readapi.API{Kit: kit, Reader: reader}).Register(router)
 	readapi.RegisterOpenAPI(router, kit)
 	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
 	if len(site) > 0 {

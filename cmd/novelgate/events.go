@@ -47,7 +47,7 @@ func (e *environment) withAccessLog(
 	defer pool.Close()
 	log := &history.AccessLog{DB: pool}
 	entry, err := log.Begin(ctx, &history.Access{
-		Person:    history.Person{Role: history.CLI, Name: cmp.Or(userName(), "unknown")},
+		Role: history.CLI, Name: cmp.Or(userName(), "unknown"),
 		RequestID: uuid.Must(uuid.NewV7()).String(),
 		Route:     "novelgate events " + e.verb, Parameters: parameters,
 	})

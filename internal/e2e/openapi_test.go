@@ -78,7 +78,9 @@ func TestDescriptionShowsEveryProblemAsItIs(t *testing.T) {
 	for name, response := range doc.Components.Responses {
 		content := response.Value.Content.Get(problems.ContentType)
 		if content == nil {
-			t.Errorf("%s has no %s", name, problems.ContentType)
+			if name != "NotModified" {
+				t.Errorf("%s has no %s", name, problems.ContentType)
+			}
 			continue
 		}
 		for title, example := range content.Examples {

@@ -3,9 +3,6 @@ package history
 import (
 	"context"
 	"fmt"
-	"math"
-	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -14,23 +11,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/internal/database"
-	"novelgate/internal/web"
 )
 
 // CLI is the role of a user of the command line.
 const CLI = "cli"
 
-// Person is the staff user, auditor or CLI user who reads.
-type Person struct {
-	Role     string // "staff", "auditor" or CLI
-	Name     string
-	PersonID uuid.NullUUID // not for CLI
-	KeyID    uuid.NullUUID // not for CLI
-}
-
 // Access is a read of the event history.
 type Access struct {
-	Person     Person
+	Role       string // "staff", "auditor" or CLI
+	Name       string
+	PersonID   uuid.NullUUID // not for CLI
+	KeyID      uuid.NullUUID // not for CLI
 	RequestID  string
 	Route      string            // template of the path, or the command
 	Parameters map[string]string // as sent
@@ -67,8 +58,8 @@ func (l *AccessLog) Begin(ctx context.Context, r *Access) (int64, error) {
 		return 0, fmt.Errorf("encode parameters of a read: %w", err)
 	}
 	var id int64
-	if err := l.DB.QueryRow(ctx, beginSQL, r.Person.Role, r.Person.Name, r.Person.PersonID, r.Person.KeyID, r.RequestID,
-		r.Route, parameters).Scan(&id); err != nil {
+	if err := l.DB.QueryRow(ctx, beginSQL, r.Role, r.Name, r.PersonID, r.KeyID, r.RequestID, r.Route,
+		parameters).Scan(&id); err != nil {
 		return 0, fmt.Errorf("write access log: %w", err)
 	}
 	return id, nil
@@ -90,37 +81,4 @@ FROM access_log WHERE entry_id < $1 ORDER BY entry_id DESC LIMIT $2`
 // List returns up to limit entries before an entry, newest first.
 func (l *AccessLog) List(ctx context.Context, before int64, limit int) ([]AccessEntry, error) {
 	return database.Collect(ctx, l.DB, "access log", pgx.RowToStructByPos[AccessEntry], listSQL, before, limit)
-}
-
-func (a *API) accessLog() *AccessLog { return &AccessLog{DB: a.DB} }
-
-// accessLogList is the name of the list in its cursors.
-const accessLogList = "access-log/"
-
-// listAccesses handles GET /api/access-log, newest entries first.
-func (a *API) listAccesses(w http.ResponseWriter, rd *readRequest) error {
-	before, limit := int64(math.MaxInt64), rd.query.Limit(defaultPage, maxPage)
-	if place := rd.query.Cursor(accessLogList); place != "" {
-		var err error
-		if before, err = strconv.ParseInt(place, 10, 64); err != nil {
-			rd.query.RefuseCursor()
-		}
-	}
-	if err := rd.query.Err(); err != nil {
-		return err
-	}
-	return a.sendRecorded(w, rd, "application/json", func(ctx context.Context) ([]byte, int64, error) {
-		entries, err := a.accessLog().List(ctx, before, limit+1)
-		if err != nil {
-			return nil, 0, err
-		}
-		page := web.NewPage(accessLogList, entries, limit, func(e *AccessEntry) string {
-			return strconv.FormatInt(e.ID, 10)
-		})
-		body, err := json.Marshal(page)
-		if err != nil {
-			return nil, 0, fmt.Errorf("render access log: %w", err)
-		}
-		return body, int64(len(page.Items)), nil
-	})
 }

@@ -8,6 +8,5 @@ func (r *Reader) SetMaxScanned(n int) { r.maxScanned = n }
 
 // Statements returns the statements of a page; the second may be "".
 func (r *Reader) Statements(after, end Cursor, limit int) (sql string, args []any, lastSQL string, lastArgs []any) {
-	page, last := r.statements(after, end, limit)
-	return page.sql, page.args, last.sql, last.args
+	return r.statements(after, end, limit)
 }

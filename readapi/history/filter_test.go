@@ -1,216 +1,113 @@
 package history_test
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/uuid"
-	"pgregory.net/rapid"
 
 	"novelgate/events"
 	"novelgate/internal/testdb"
 	"novelgate/readapi/history"
 )
 
-// world is a log with events for all filters.
-type world struct {
-	rng          *rand.Rand
-	integrations []uuid.UUID
-	novels       []uuid.UUID
-	versions     map[uuid.UUID]int
-	kinds        map[uuid.UUID]string
-	streams      []uuid.UUID
-	rows         []row
-}
-
-var start = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
-
-func newWorld(size int) *world {
-	w := &world{rng: rand.New(rand.NewPCG(1, 2)), versions: map[uuid.UUID]int{}, kinds: map[uuid.UUID]string{}}
-	for range 3 {
-		w.integrations, w.novels = append(w.integrations, uuid.New()), append(w.novels, uuid.New())
-	}
-	for len(w.rows) < size {
-		integration, novel := w.integrations[w.rng.IntN(3)], w.novels[w.rng.IntN(3)]
-		source := "integrations/" + integration.String() + "/posts"
-		switch w.rng.IntN(7) {
-		case 0:
-			w.add("integration", integration, "integration.enabled.v1", "staff/integrations", `{}`)
-		case 1:
-			w.add("novel", novel, "novel.updated.v1", source, `{"author":"x"}`)
-		case 2:
-			w.add("thread", uuid.NewSHA1(novel, []byte("thread")), "thread.opened.v1", source+"/thread",
-				`{"novelId":"`+novel.String()+`"}`)
-		case 3: // a decision about a comment names neither novel nor integration
-			if stream, ok := w.some("post"); ok {
-				w.add("post", stream, "post.hidden.v1", "staff/posts", `{"reason":"why"}`)
-			}
-		case 4:
-			w.add("author", uuid.New(), "author.blocked.v1", "staff/authors", `{"integrationId":"`+integration.String()+`"}`)
-		default:
-			w.add("post", uuid.Nil, "post.imported.v1", source, `{"novelId":"`+novel.String()+`"}`)
-		}
-	}
-	return w
-}
-
-func (w *world) some(kind string) (uuid.UUID, bool) {
-	for range 10 {
-		if len(w.streams) > 0 {
-			if stream := w.streams[w.rng.IntN(len(w.streams))]; w.kinds[stream] == kind {
-				return stream, true
-			}
-		}
-	}
-	return uuid.Nil, false
-}
-
-func (w *world) add(streamType string, stream uuid.UUID, kind, source, data string) {
-	key := uuid.NewString()
-	if kind == "post.imported.v1" {
-		integration, _ := events.SplitSource(source)
-		stream = events.PostID(integration.UUID, key)
-	}
-	if w.versions[stream] == 0 {
-		w.streams, w.kinds[stream] = append(w.streams, stream), streamType
-	}
-	w.versions[stream]++
-	metadata := events.Metadata{Actor: "someone"}
-	if w.rng.IntN(2) == 0 {
-		metadata.RequestID = fmt.Sprint("r", w.rng.IntN(5))
-	}
-	if w.rng.IntN(2) == 0 {
-		metadata.Correlation = fmt.Sprint("r", w.rng.IntN(5))
-	}
-	// The clock is set back now and then.
-	at := start.Add(time.Duration(len(w.rows))*time.Second - time.Duration(w.rng.IntN(20))*time.Second)
-	w.rows = append(w.rows,
-		row{streamType, stream, w.versions[stream], key, source, kind, data, nil, metadata, at})
-}
-
-// wanted reports whether a filter matches an event, given its index in the log.
-func (w *world) wanted(f *history.Filter, index int) bool {
-	r := w.rows[index]
-	var data map[string]string
-	if json.Unmarshal([]byte(r.data), &data) != nil {
-		panic("the world is broken")
-	}
-	correlation := r.metadata.Correlation
-	if correlation == "" {
-		correlation = r.metadata.RequestID
-	}
-	integration, novel := f.Integration.UUID.String(), f.Novel.UUID.String()
-	first := r
-	for _, other := range w.rows {
-		if other.stream == r.stream && other.version == 1 {
-			first = other
-		}
-	}
-	return (f.After == nil || index > int(*f.After)) &&
-		(f.Before == nil || index < int(*f.Before)) &&
-		(!f.Stream.Valid || r.stream == f.Stream.UUID) &&
-		(f.StreamType == "" || r.streamType == f.StreamType) &&
-		(f.Type == "" || r.kind == f.Type) &&
-		(f.From == nil || !r.recordedAt.Before(*f.From)) &&
-		(f.To == nil || r.recordedAt.Before(*f.To)) &&
-		(f.Correlation == "" || correlation == f.Correlation) &&
-		(!f.Integration.Valid || r.stream == f.Integration.UUID || strings.Contains(r.source, integration) ||
-			data["integrationId"] == integration) &&
-		(!f.Novel.Valid || r.stream == f.Novel.UUID || r.streamType != "author" && strings.Contains(first.data, novel))
-}
-
-// TestFiltersAgreeWithNaiveOnes compares the pages of filters with a scan of the log.
-func TestFiltersAgreeWithNaiveOnes(t *testing.T) {
+// TestFilters reads a log with every filter, in pages of several sizes.
+func TestFilters(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	w := newWorld(400)
-	for from := 0; from < len(w.rows); {
-		to := min(from+1+w.rng.IntN(5), len(w.rows))
-		store(t, pool, w.rows[from:to]...)
-		from = to
-	}
-	stored, err := all(t.Context(), pool, history.Filter{}, 1000, 1000)
-	if err != nil || len(stored) != len(w.rows) {
-		t.Fatalf("%d events, %v", len(stored), err)
-	}
-	for i := range stored {
-		if e := stored[i]; e.LogIndex != int64(i) || e.ID != w.rows[i].id {
-			t.Errorf("event %d has log index %d and id %s", i, e.LogIndex, e.ID)
+	start := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	second := func(n int) *time.Time { return new(start.Add(time.Duration(n) * time.Second)) }
+	one, two, clock, watch := uuid.New(), uuid.New(), uuid.New(), uuid.New()
+	thread := uuid.NewSHA1(clock, []byte("thread"))
+	imported := func(key string, integration, novel uuid.UUID, metadata events.Metadata) row {
+		return row{
+			streamType: "post", stream: events.PostID(integration, key), version: 1, id: key,
+			source: events.PostsSource(integration), kind: "post.imported.v1", data: `{"novelId":"` + novel.String() + `"}`,
+			metadata: metadata,
 		}
 	}
-
-	rapid.Check(t, func(rt *rapid.T) {
-		f := w.draw(rt)
-		got, err := all(t.Context(), pool, f, rapid.IntRange(1, 50).Draw(rt, "limit"),
-			rapid.IntRange(20, 500).Draw(rt, "scan"))
-		if f.After != nil && int(*f.After) >= len(w.rows) {
-			if !errors.Is(err, history.ErrBeyond) {
-				rt.Fatalf("behind the end of the log: %v", err)
+	first := imported("3", one, clock, events.Metadata{RequestID: "r"})
+	author := func(id string, of uuid.UUID) row {
+		return row{
+			streamType: "author", stream: uuid.New(), version: 1, id: id, source: "staff/authors", kind: "author.blocked.v1",
+			data: `{"integrationId":"` + of.String() + `"}`,
+		}
+	}
+	rows := []row{
+		{
+			streamType: "integration", stream: one, version: 1, id: "0", source: "staff/integrations",
+			kind: "integration.enabled.v1", data: `{}`,
+		},
+		{
+			streamType: "novel", stream: clock, version: 1, id: "1", source: events.PostsSource(one), kind: "novel.updated.v1",
+			data: `{"author":"x"}`,
+		},
+		{
+			streamType: "thread", stream: thread, version: 1, id: "2", source: events.PostsSource(one) + "/thread",
+			kind: "thread.opened.v1", data: `{"novelId":"` + clock.String() + `"}`,
+		},
+		first,
+		imported("4", two, watch, events.Metadata{RequestID: "r", Correlation: "c"}),
+		{ // names neither novel nor integration
+			streamType: "post", stream: first.stream, version: 2, id: "5", source: "staff/posts", kind: "post.hidden.v1",
+			data: `{"reason":"why"}`, metadata: events.Metadata{Correlation: "c"},
+		},
+		author("6", one),
+		author("7", two),
+	}
+	for i := range rows {
+		rows[i].recordedAt = *second(i)
+	}
+	rows[7].recordedAt = start // the clock was set back
+	store(t, pool, rows...)
+	index := func(n int64) *int64 { return &n }
+	id := func(id uuid.UUID) uuid.NullUUID { return uuid.NullUUID{UUID: id, Valid: true} }
+	for _, c := range []struct {
+		filter history.Filter
+		want   string // ids
+	}{
+		{history.Filter{}, "0 1 2 3 4 5 6 7"},
+		{history.Filter{After: index(3)}, "4 5 6 7"},
+		{history.Filter{After: index(7)}, ""},
+		{history.Filter{Before: index(3)}, "0 1 2"},
+		{history.Filter{After: index(1), Before: index(4)}, "2 3"},
+		{history.Filter{Before: index(99), StreamType: "author"}, "6 7"},
+		{history.Filter{Stream: id(first.stream)}, "3 5"},
+		{history.Filter{Stream: id(first.stream), After: index(3)}, "5"},
+		{history.Filter{Stream: id(first.stream), Before: index(4)}, "3"},
+		{history.Filter{Stream: id(first.stream), Type: "post.hidden.v1"}, "5"},
+		{history.Filter{Stream: id(first.stream), StreamType: "novel"}, ""},
+		{history.Filter{Stream: id(uuid.New())}, ""},
+		{history.Filter{StreamType: "post"}, "3 4 5"},
+		{history.Filter{Type: "post.imported.v1"}, "3 4"},
+		{history.Filter{Type: "none"}, ""},
+		{history.Filter{Integration: id(one)}, "0 1 2 3 6"},
+		{history.Filter{Integration: id(two)}, "4 7"},
+		{history.Filter{Novel: id(clock)}, "1 2 3 5"},
+		{history.Filter{Novel: id(watch)}, "4"},
+		{history.Filter{Novel: id(clock), Integration: id(one), After: index(1)}, "2 3"},
+		{history.Filter{From: second(5)}, "5 6"},
+		{history.Filter{To: second(2)}, "0 1 7"},
+		{history.Filter{From: second(1), To: second(3), StreamType: "thread"}, "2"},
+		{history.Filter{Correlation: "r"}, "3"},
+		{history.Filter{Correlation: "c"}, "4 5"},
+	} {
+		for _, limit := range []int{1, 2, 50} {
+			for _, scanned := range []int{1, 3, 500} {
+				got, err := all(t.Context(), pool, c.filter, limit, scanned)
+				if diff := cmp.Diff(strings.Fields(c.want), idsOf(got)); diff != "" || err != nil {
+					t.Errorf("%+v, limit %d of %d: %v (-want +got):\n%s", c.filter, limit, scanned, err, diff)
+				}
 			}
-			return
 		}
-		if err != nil {
-			rt.Fatal(err)
-		}
-		var want []history.Event
-		for i := range w.rows {
-			if w.wanted(&f, i) {
-				want = append(want, stored[i])
-			}
-		}
-		if diff := cmp.Diff(idsOf(want), idsOf(got)); diff != "" {
-			rt.Fatalf("%+v (-want +got):\n%s", f, diff)
-		}
-	})
-}
-
-func (w *world) draw(rt *rapid.T) history.Filter {
-	var f history.Filter
-	wants := func(name string) bool { return rapid.IntRange(0, 3).Draw(rt, "wants "+name) == 0 }
-	index := func(name string) *int64 {
-		drawn := int64(rapid.IntRange(0, len(w.rows)+5).Draw(rt, name))
-		return &drawn
 	}
-	moment := func(name string) time.Time {
-		return start.Add(time.Duration(rapid.IntRange(-30, len(w.rows)).Draw(rt, name)) * time.Second)
+	if _, err := all(t.Context(), pool, history.Filter{After: index(8)}, 9, 9); !errors.Is(err, history.ErrBeyond) {
+		t.Errorf("behind the end of the log: %v", err)
 	}
-	if wants("after") {
-		f.After = index("after")
-	}
-	if wants("before") {
-		f.Before = index("before")
-	}
-	if wants("stream") {
-		f.Stream = uuid.NullUUID{UUID: rapid.SampledFrom(append(w.streams[:9:9], uuid.New())).Draw(rt, "stream"), Valid: true}
-	}
-	if wants("stream type") {
-		f.StreamType = rapid.SampledFrom([]string{"novel", "thread", "post", "author", "none"}).Draw(rt, "stream type")
-	}
-	if wants("type") {
-		f.Type = rapid.SampledFrom([]string{"novel.updated.v1", "post.hidden.v1", "none"}).Draw(rt, "type")
-	}
-	if wants("integration") {
-		f.Integration = uuid.NullUUID{UUID: rapid.SampledFrom(w.integrations).Draw(rt, "integration"), Valid: true}
-	}
-	if wants("novel") {
-		f.Novel = uuid.NullUUID{UUID: rapid.SampledFrom(w.novels).Draw(rt, "novel"), Valid: true}
-	}
-	if wants("from") {
-		f.From = new(moment("from"))
-	}
-	if wants("to") {
-		f.To = new(moment("to"))
-	}
-	if wants("correlation") {
-		f.Correlation = fmt.Sprint("r", rapid.IntRange(0, 5).Draw(rt, "correlation"))
-	}
-	return f
 }
 
 // TestPageOfLargeEvents: a page of large events ends early, with a cursor from which the next one continues.

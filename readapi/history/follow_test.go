@@ -85,27 +85,6 @@ func TestNothingIsLostOrDoubled(t *testing.T) {
 	}
 }
 
-// TestWithoutSignals: an append without a signal is found, too.
-func TestWithoutSignals(t *testing.T) {
-	t.Parallel()
-	pool := open(t)
-	reader := newReader(t, pool)
-	stored := make(chan struct{})
-	time.AfterFunc(50*time.Millisecond, func() {
-		defer close(stored)
-		store(t, pool, post("silent"))
-	})
-	errFound := errors.New("found")
-	ctx, cancel := context.WithTimeout(t.Context(), testdb.Patience)
-	defer cancel()
-	err := (&history.Stream{Reader: reader, Follow: true}).Run(ctx, history.Cursor{},
-		func([]history.Event) error { return errFound }, func() error { return nil })
-	<-stored // it is visible before store has returned
-	if !errors.Is(err, errFound) {
-		t.Error(err)
-	}
-}
-
 func TestStreamsEnd(t *testing.T) {
 	t.Parallel()
 	pool := open(t)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -158,54 +157,6 @@ func TestClientThatTakesNothing(t *testing.T) {
 	list := a.entriesEnded(t)
 	if rows := *list[0].RowsReturned; rows == 0 || rows >= 20_000 {
 		t.Errorf("%d rows", rows)
-	}
-}
-
-// TestMemoryIsConstant streams 50,000 events of a kilobyte each. It runs alone, because it measures the process.
-func TestMemoryIsConstant(t *testing.T) {
-	a := newArchive(t, nil)
-	a.fill(t, 50_000)
-	heap := func() uint64 {
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
-		return stats.HeapAlloc
-	}
-	response := a.open(t.Context(), t, a.otto, "/api/events", ndjson)
-	before, most, total := heap(), uint64(0), 0
-	for {
-		got, _, err := response.lines(5000)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if total += len(got); len(got) < 5000 {
-			break
-		}
-		most = max(most, heap())
-	}
-	if total < 50_000 || most > before+16<<20 {
-		t.Errorf("%d events: %d bytes at first, %d at most", total, before, most)
-	}
-	t.Logf("%d events: %d KiB at first, %d KiB at most", total, before>>10, most>>10)
-}
-
-// TestWhoGetsLines: clients whose Accept header names the type with a weight above 0.
-func TestWhoGetsLines(t *testing.T) {
-	t.Parallel()
-	a := newArchive(t, nil)
-	for accept, want := range map[string]string{
-		"":                                  "application/json",
-		"*/*":                               "application/json",
-		ndjson:                              ndjson,
-		ndjson + ";q=0.5":                   ndjson,
-		ndjson + ";q=0":                     "application/json",
-		ndjson + ";q=0.000, */*":            "application/json",
-		"application/json, " + ndjson + " ": ndjson,
-	} {
-		if c := a.open(t.Context(), t, a.otto, "/api/events", accept); c.status != http.StatusOK ||
-			c.header.Get("Content-Type") != want {
-			t.Errorf("Accept %q: %d %s, want %s", accept, c.status, c.header.Get("Content-Type"), want)
-		}
 	}
 }
 

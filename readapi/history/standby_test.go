@@ -88,22 +88,6 @@ func TestReadsWaitForTheSynchronousStandby(t *testing.T) {
 	}
 }
 
-// TestOneWaitForManyPages: the standby has all pages before an end once it has one of them.
-func TestOneWaitForManyPages(t *testing.T) {
-	t.Parallel()
-	url, standby := testdb.NewSynchronousPair(t)
-	pool := openURL(t, url)
-	store(t, pool, post("a"), post("b"))
-	reader := newReader(t, pool)
-	end := testdb.Must(reader.End(t.Context()))(t)
-	page := testdb.Must(reader.Page(t.Context(), history.Cursor{}, end, 1))(t)
-	standby.Cut(t)
-	page = testdb.Must(reader.Page(t.Context(), page.Next, end, 1))(t)
-	if diff := cmp.Diff([]string{"b"}, idsOf(page.Events)); diff != "" {
-		t.Errorf("the second page (-want +got):\n%s", diff)
-	}
-}
-
 // TestStreamsAndTheSynchronousStandby: a stream that has nothing to send does not wait for the standby, and one that
 // has an event that only the primary has does. When it loses patience, it ends and keeps no connection.
 func TestStreamsAndTheSynchronousStandby(t *testing.T) {

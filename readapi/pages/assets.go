@@ -3,6 +3,7 @@ package pages
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
 	"embed"
 	"encoding/hex"
@@ -16,7 +17,6 @@ import (
 
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -88,7 +88,7 @@ func (p *Pages) assetPath(name string) string {
 
 // asset handles GET /assets/{name}. During a roll-out a page of another version may request another digest: it gets
 // this version's file, without caching.
-func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) asset(_ context.Context, h http.Header, r *http.Request) ([]byte, error) {
 	name := mux.Vars(r)["name"]
 	parts := strings.Split(name, ".")
 	known, ok := assets[parts[0]+"."+parts[len(parts)-1]]
@@ -96,14 +96,13 @@ func (p *Pages) asset(w http.ResponseWriter, r *http.Request) {
 		known, ok = p.Site.Logo.asset, true
 	}
 	if len(parts) != 3 || !ok {
-		p.refuse(w, r, readapi.ErrNotFound)
-		return
+		return nil, readapi.ErrNotFound
 	}
-	h := w.Header()
 	h.Set("Cache-Control", "no-cache")
 	if name == known.name {
 		h.Set("Cache-Control", "public, max-age=31536000, immutable")
 	}
 	h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; sandbox") // an SVG is a document
-	web.Send(w, r, mime.TypeByExtension(path.Ext(known.name)), known.content())
+	h.Set("Content-Type", mime.TypeByExtension(path.Ext(known.name)))
+	return known.content(), nil
 }

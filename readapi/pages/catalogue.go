@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 
+	"github.com/gorilla/mux"
+
 	"novelgate/internal/web"
 	"novelgate/readapi"
 )
@@ -70,12 +72,12 @@ func (p *Pages) catalogue(ctx context.Context, r *http.Request, q *web.Query) (*
 	if params.Text != "" {
 		d.Title = "Search: " + params.Text
 	}
-	if params.After != "" {
+	if params.Cursor != "" {
 		body.First = address(path, filter)
 		d.NoIndex = true
 	}
 	if found.Next != "" {
-		body.Next = withParameter(path, filter, "cursor", readapi.CatalogueCursor(params.Sort, found.Next))
+		body.Next = withParameter(path, filter, "cursor", string(found.Next))
 	}
 	return d, nil
 }
@@ -107,4 +109,111 @@ func (b *catalogueBody) addControls(params readapi.CatalogueParams, path string,
 			b.Filters = append(b.Filters, choice{Name: f.Value, Path: withParameter(path, filter, f.Name, "")})
 		}
 	}
+}
+
+// novelBody is the body of the page of a novel.
+type novelBody struct {
+	novelView
+
+	Chapters     []bar
+	MoreChapters bool
+	Latest       []remark
+}
+
+// bar is a chapter in the bar chart of a novel.
+type bar struct {
+	Name, Path, Count string
+	Percent           int // of the most discussed chapter
+}
+
+// newestComments is the number of comments on the page of a novel.
+const newestComments = 3
+
+// novel handles GET /novels/{slug}.
+func (p *Pages) novel(ctx context.Context, r *http.Request, _ *web.Query) (*document, error) {
+	found, err := p.Reader.Novel(ctx, mux.Vars(r)["slug"])
+	if err != nil {
+		return nil, err
+	}
+	body := novelBody{novelView: p.view(&found)}
+	body.Cover.Size = "large"
+	chapters, err := p.Reader.Chapters(ctx, body.ID)
+	if err != nil {
+		return nil, err
+	}
+	most := 1
+	for _, c := range chapters {
+		most = max(most, c.Posts)
+	}
+	for _, c := range chapters {
+		body.Chapters = append(body.Chapters, bar{
+			chapterName(string(c.Number)), withParameter(body.DiscussionPath, nil, "chapter", string(c.Number)),
+			web.Thousands(c.Posts), max(1, 100*c.Posts/most),
+		})
+	}
+	body.MoreChapters = len(chapters) >= readapi.ChaptersShown
+	latest, err := p.Reader.LatestOn(ctx, body.ID, newestComments)
+	if err != nil {
+		return nil, err
+	}
+	for i := range latest {
+		body.Latest = append(body.Latest, p.remark(&latest[i]))
+	}
+	return &document{
+		Template: "novel", Title: found.Title, Kind: "book", Description: excerpt(found.Synopsis),
+		Image: p.coverOf(found.CoverURL), Feed: p.Addresses.NovelPath(found.Slug) + "/feed.atom",
+		Canonical: p.Addresses.Novel(found.Slug), Body: body,
+	}, nil
+}
+
+// startBody is the body of the start page.
+type startBody struct {
+	Empty      bool   // there are no novels
+	Posts, Now string // address of the route for comments, and a time, for an example of a first request
+	Latest     []remark
+	Discussed  []discussedView
+	Newest     []novelView
+}
+
+// discussedView is a novel with the number of its comments in the last seven days.
+type discussedView struct{ Title, Lang, Path, Count string }
+
+// newestNovels is the number of novels on the start page.
+const newestNovels = 8
+
+// start handles GET /.
+func (p *Pages) start(ctx context.Context, h http.Header, _ *http.Request) (*document, error) {
+	p.linkJSON(h, "/api/activity", nil)
+	activity, err := p.Reader.Activity(ctx, p.Now())
+	if err != nil {
+		return nil, err
+	}
+	found, err := p.Reader.Novels(ctx, readapi.CatalogueParams{Sort: readapi.ByNewest, Limit: newestNovels})
+	if err != nil {
+		return nil, err
+	}
+	body := startBody{Empty: len(found.Novels) == 0}
+	if body.Empty {
+		body.Posts = p.Addresses.Start() + "api/integrations/posts"
+		body.Now = p.Now().UTC().Truncate(day).Format(machineTime)
+	}
+	for i := range activity.Latest {
+		s := &activity.Latest[i]
+		shown := p.remark(s)
+		shown.Title, shown.NovelPath = s.Novel.Title, p.Addresses.NovelPath(s.Novel.Slug)
+		body.Latest = append(body.Latest, shown)
+	}
+	for _, d := range activity.Discussed {
+		body.Discussed = append(body.Discussed, discussedView{
+			d.Title, lang(d.Language), p.Addresses.DiscussionPath(d.Slug), count(d.Posts, "comment"),
+		})
+	}
+	for i := range found.Novels {
+		body.Newest = append(body.Newest, p.view(&found.Novels[i]))
+	}
+	return &document{
+		Template: "start", Title: "Novels and discussions", Kind: "website", Canonical: p.Addresses.Start(),
+		Description: "Novels of this platform and of its partners, and what readers say about them.", Body: &body,
+		Feed: p.Addresses.Base() + "/feed.atom",
+	}, nil
 }

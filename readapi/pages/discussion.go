@@ -2,6 +2,7 @@ package pages
 
 import (
 	"context"
+	"maps"
 	"net/http"
 	"net/url"
 	"time"
@@ -54,17 +55,17 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (
 		}
 	}
 	if page.Previous != "" {
-		body.Previous = links.with("cursor", page.Previous)
+		body.Previous = links.with("cursor", string(page.Previous))
 	}
 	if page.Next != "" {
-		body.Next = links.with("cursor", page.Next)
+		body.Next = links.with("cursor", string(page.Next))
 	}
-	if page.LastPost.Valid {
-		body.LastCommentLink = links.post(page.LastPost.UUID.String())
+	if page.Counts.LastPost.Valid {
+		body.LastCommentLink = links.post(page.Counts.LastPost.UUID.String())
 	}
-	if top := page.Posts - page.Replies; top > 0 && !body.Single {
-		if body.Counts = count(top, "comment"); page.Replies > 0 {
-			body.Counts += ", with " + count(page.Replies, "reply")
+	if top := page.Counts.TopLevel; top > 0 && !body.Single {
+		if body.Counts = count(top, "comment"); page.Counts.Replies > 0 {
+			body.Counts += ", with " + count(page.Counts.Replies, "reply")
 		}
 	}
 	for i := range page.TopLevelComments {
@@ -85,7 +86,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (
 		}
 		for post := range page.All() {
 			if post.ID == params.Post.UUID && post.Content != "" {
-				d.Description = excerpt(post.Content)
+				d.Description = excerpt(string(post.Content))
 			}
 		}
 	case params.Under.Valid:
@@ -155,7 +156,7 @@ func newThread(t *readapi.TopLevelComment, links links, now time.Time, unfold bo
 		id := post.ID.String()
 		v = commentView{Post: post, Path: links.post(id), Name: nameOf(post), When: momentAt(post.WrittenAt, now)}
 		if post.Chapter != "" {
-			v.ChapterName, v.ChapterPath = chapterName(post.Chapter), links.with("chapter", post.Chapter)
+			v.ChapterName, v.ChapterPath = chapterName(string(post.Chapter)), links.with("chapter", string(post.Chapter))
 		}
 		if parent := post.ParentID; parent.Valid && parent.UUID != above && parent.UUID != t.ID {
 			name, shown := names[parent.UUID]
@@ -192,7 +193,7 @@ func newThread(t *readapi.TopLevelComment, links links, now time.Time, unfold bo
 	}
 	top.Replies.Open, top.Replies.Summary = unfold || shown <= 5, count(shown, "reply")
 	if t.RepliesCursor != "" {
-		top.Replies.After = links.repliesTo(t.ID.String(), t.RepliesCursor)
+		top.Replies.After = links.repliesTo(t.ID.String(), string(t.RepliesCursor))
 		if top.Replies.Summary = "The first " + top.Replies.Summary; shown == 0 {
 			top.Replies.Summary = "Replies"
 		}
@@ -202,4 +203,39 @@ func newThread(t *readapi.TopLevelComment, links links, now time.Time, unfold bo
 		top.Replies.Summary = count(shown, "reply") + " of this thread"
 	}
 	return top
+}
+
+// links makes the links of a discussion page to other parts of the discussion.
+type links struct {
+	path string
+	kept url.Values // parameters of the page that links may keep: sort, chapter, limit, under
+}
+
+func newLinks(path string, query url.Values) links {
+	l := links{path, url.Values{}}
+	copyParameters(l.kept, query, "sort", "chapter", "limit", "under")
+	if l.kept.Has("under") {
+		l.kept.Del("chapter") // a page of replies has replies on all chapters
+	}
+	return l
+}
+
+// with returns the address with one parameter changed. Only a link with a cursor keeps under, which selects a page of
+// replies, because the cursor belongs to that page.
+func (l links) with(name, value string) string {
+	query := maps.Clone(l.kept)
+	if name != "cursor" {
+		query.Del("under")
+	}
+	return withParameter(l.path, query, name, value)
+}
+
+// post returns the address of a comment.
+func (l links) post(id string) string { return l.path + "?post=" + id + "#post-" + id }
+
+// repliesTo returns the address of the replies to a top-level comment, starting at a cursor; "" is the first reply.
+func (l links) repliesTo(id, cursor string) string {
+	query := url.Values{"under": {id}}
+	copyParameters(query, l.kept, "sort")
+	return withParameter(l.path, query, "cursor", cursor)
 }

@@ -4,14 +4,12 @@ import (
 	"context"
 	"encoding/xml"
 	"fmt"
-	"io"
 	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/gorilla/mux"
 
-	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -58,7 +56,7 @@ func (p *Pages) feed(title, page, self string, latest []readapi.PostOnNovel) ato
 		slug, post := latest[i].Novel.Slug, &latest[i].Post
 		f.Entries = append(f.Entries, atomEntry{
 			ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + latest[i].Novel.Title),
-			Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: post.Content,
+			Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: string(post.Content),
 			Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
 		})
 	}
@@ -147,27 +145,26 @@ func (p *Pages) sitemap(ctx context.Context, r *http.Request) (any, error) {
 	return s, nil
 }
 
-// xml serves the XML document that read returns.
-func (p *Pages) xml(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) http.Handler {
-	return p.Rendered(contentType, func(ctx context.Context, r *http.Request) (web.RenderFunc, error) {
+// xmlOf renders the XML document that read returns.
+func xmlOf(contentType string, read func(ctx context.Context, r *http.Request) (any, error)) readFunc {
+	return func(ctx context.Context, h http.Header, r *http.Request) ([]byte, error) {
+		h.Set("Content-Type", contentType)
 		document, err := read(ctx, r)
 		if err != nil {
 			return nil, err
 		}
-		return func(w io.Writer) error {
-			encoded, err := xml.Marshal(document)
-			if err != nil {
-				return fmt.Errorf("encode %s: %w", contentType, err)
-			}
-			_, err = controlFilter{w}.Write(append([]byte(xml.Header), encoded...))
-			return err
-		}, nil
-	}, p.refuse)
+		encoded, err := xml.Marshal(document)
+		if err != nil {
+			return nil, fmt.Errorf("encode %s: %w", contentType, err)
+		}
+		return withoutControls(append([]byte(xml.Header), encoded...)), nil
+	}
 }
 
 // robots handles GET /robots.txt.
-func (p *Pages) robots(w http.ResponseWriter, r *http.Request) {
+func (p *Pages) robots(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
+	h.Set("Content-Type", "text/plain; charset=utf-8")
 	base := p.Addresses.Base()
-	web.Send(w, r, "text/plain; charset=utf-8", []byte("User-agent: *\nDisallow: "+base+"/api/\nAllow: "+base+"/\n\n"+
-		"Sitemap: "+p.Addresses.Start()+"sitemap.xml\n"))
+	return []byte("User-agent: *\nDisallow: " + base + "/api/\nAllow: " + base + "/\n\nSitemap: " + p.Addresses.Start() +
+		"sitemap.xml\n"), nil
 }

@@ -13,7 +13,6 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
-	"io"
 	"net/http"
 	"net/url"
 	"strings"
@@ -46,24 +45,43 @@ type Site struct {
 
 // Register adds the routes to router.
 func (p *Pages) Register(router *mux.Router) {
-	for path, handler := range map[string]http.Handler{
-		"/":                         p.start(),
-		"/docs":                     p.reference(),
-		"/docs/{file}":              p.download(),
-		"/novels":                   p.handler(p.catalogue),
-		"/novels/{slug}":            p.handler(p.novel),
-		"/novels/{slug}/discussion": p.handler(p.discussion),
-		"/feed.atom":                p.xml(atomType, p.latestFeed),
-		"/novels/{slug}/feed.atom":  p.xml(atomType, p.novelFeed),
-		"/sitemap.xml":              p.xml(xmlType, p.sitemaps),
-		"/sitemaps/{part}":          p.xml(xmlType, p.sitemap),
-		"/robots.txt":               p.Public(http.HandlerFunc(p.robots), p.refuse),
-		"/accent.css":               p.Public(http.HandlerFunc(p.accent), p.refuse),
-		"/assets/{name}":            p.Public(http.HandlerFunc(p.asset), p.refuse),
+	for path, read := range map[string]readFunc{
+		"/":                        p.page(p.start),
+		"/docs":                    p.reference(),
+		"/docs/{file}":             p.download(),
+		"/feed.atom":               xmlOf(atomType, p.latestFeed),
+		"/novels/{slug}/feed.atom": xmlOf(atomType, p.novelFeed),
+		"/sitemap.xml":             xmlOf(xmlType, p.sitemaps),
+		"/sitemaps/{part}":         xmlOf(xmlType, p.sitemap),
+		"/robots.txt":              p.robots,
+		"/accent.css":              p.accent,
+		"/assets/{name}":           p.asset,
 	} {
-		router.Handle(path, handler).Methods(http.MethodGet, http.MethodHead)
+		router.Handle(path, p.Public(read, p.refuse)).Methods(http.MethodGet, http.MethodHead)
+	}
+	for path, read := range map[string]func(context.Context, *http.Request, *web.Query) (*document, error){
+		"/novels":                   p.catalogue,
+		"/novels/{slug}":            p.novel,
+		"/novels/{slug}/discussion": p.discussion,
+	} {
+		router.Handle(path, p.Public(p.page(func(ctx context.Context, h http.Header, r *http.Request) (*document, error) {
+			query := r.URL.Query()
+			// The JSON form has another default order.
+			if r.URL.Path == "/novels" && !query.Has("sort") {
+				query.Set("sort", standardSort(query))
+			}
+			p.linkJSON(h, "/api"+r.URL.Path, query)
+			parameters, err := web.ReadQuery(r.URL)
+			if err != nil {
+				return nil, err
+			}
+			return read(ctx, r, parameters)
+		}), p.refuse)).Methods(http.MethodGet, http.MethodHead)
 	}
 }
+
+// readFunc returns the body of an answer, as web.Kit.Public takes it.
+type readFunc = func(ctx context.Context, h http.Header, r *http.Request) ([]byte, error)
 
 // setPolicies lets a page load its own style sheet and pictures, and covers from any https address. It forbids
 // everything else, including framing.
@@ -77,28 +95,6 @@ func (p *Pages) setPolicies(h http.Header) {
 	h.Set("Referrer-Policy", "strict-origin-when-cross-origin")
 }
 
-// handler serves a page with query parameters.
-func (p *Pages) handler(
-	read func(ctx context.Context, r *http.Request, parameters *web.Query) (*document, error),
-) http.Handler {
-	page := p.page(func(ctx context.Context, r *http.Request) (*document, error) {
-		parameters, err := web.ReadQuery(r.URL)
-		if err != nil {
-			return nil, err
-		}
-		return read(ctx, r, parameters)
-	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		query := r.URL.Query()
-		// The JSON form has another default order.
-		if r.URL.Path == "/novels" && !query.Has("sort") {
-			query.Set("sort", standardSort(query))
-		}
-		p.linkJSON(w.Header(), "/api"+r.URL.Path, query)
-		page.ServeHTTP(w, r)
-	})
-}
-
 // linkJSON adds a link to the JSON form of a page (RFC 8288).
 func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
 	target := url.URL{Path: path, RawQuery: query.Encode()}
@@ -107,19 +103,17 @@ func (p *Pages) linkJSON(h http.Header, path string, query url.Values) {
 
 const htmlType = "text/html; charset=utf-8"
 
-// page serves the page that read returns.
-func (p *Pages) page(read func(ctx context.Context, r *http.Request) (*document, error)) http.Handler {
-	rendered := p.Rendered(htmlType, func(ctx context.Context, r *http.Request) (web.RenderFunc, error) {
-		d, err := read(ctx, r)
+// page renders the page that read returns.
+func (p *Pages) page(read func(context.Context, http.Header, *http.Request) (*document, error)) readFunc {
+	return func(ctx context.Context, h http.Header, r *http.Request) ([]byte, error) {
+		p.setPolicies(h)
+		h.Set("Content-Type", htmlType)
+		d, err := read(ctx, h, r)
 		if err != nil {
 			return nil, err
 		}
-		return func(w io.Writer) error { return p.render(w, d) }, nil
-	}, p.refuse)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.setPolicies(w.Header())
-		rendered.ServeHTTP(w, r)
-	})
+		return p.render(d)
+	}
 }
 
 // refuse sends an error page.
@@ -134,10 +128,10 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.Contains(detail, "Retry-After") {
 		detail = "The service cannot answer now. Please try again."
 	}
-	var buffer bytes.Buffer
-	if err := p.render(&buffer, &document{Template: "problem", Title: heading, NoIndex: true, Body: map[string]any{
+	body, err := p.render(&document{Template: "problem", Title: heading, NoIndex: true, Body: map[string]any{
 		"Heading": heading, "Detail": detail, "RequestID": requestID, "Status": refused.Code.Status(),
-	}}); err != nil {
+	}})
+	if err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
 		return
 	}
@@ -152,15 +146,15 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	w.WriteHeader(refused.Code.Status())
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(buffer.Bytes()) // an error means that the client disconnected
+		_, _ = w.Write(body) // an error means that the client disconnected
 	}
 }
 
 // Missing handles unknown addresses. It sends an error page below /novels/, otherwise a problem body.
 func (p *Pages) Missing() http.Handler {
-	page := p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.refuse(w, r, readapi.ErrNotFound)
-	}), p.refuse)
+	page := p.Public(func(context.Context, http.Header, *http.Request) ([]byte, error) {
+		return nil, readapi.ErrNotFound
+	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			page.ServeHTTP(w, r)
@@ -201,8 +195,8 @@ var templates = func() map[string]*template.Template {
 	return parsed
 }()
 
-// render writes a page.
-func (p *Pages) render(w io.Writer, d *document) error {
+// render returns a page.
+func (p *Pages) render(d *document) ([]byte, error) {
 	d.Title, d.Description = withoutBidi(d.Title), withoutBidi(d.Description)
 	d.Site = p.Site
 	d.Site.Name = p.siteName()
@@ -217,19 +211,20 @@ func (p *Pages) render(w io.Writer, d *document) error {
 	if d.Image == "" {
 		d.Image = p.Addresses.Public() + strings.TrimPrefix(cmp.Or(d.Logo, d.Icon), d.Base)
 	}
-	if err := templates[d.Template].Execute(controlFilter{w}, d); err != nil {
-		return fmt.Errorf("render %s: %w", d.Template, err)
+	var page bytes.Buffer
+	if err := templates[d.Template].Execute(&page, d); err != nil {
+		return nil, fmt.Errorf("render %s: %w", d.Template, err)
 	}
-	return nil
+	return withoutControls(page.Bytes()), nil
 }
 
 func (p *Pages) siteName() string { return cmp.Or(p.Site.Name, "Novelgate") }
 
 // accent handles GET /accent.css, the operator's colour.
-func (p *Pages) accent(w http.ResponseWriter, r *http.Request) {
-	body := ""
-	if p.Site.Accent != "" {
-		body = ":root { --accent: " + p.Site.Accent + "; }\n"
+func (p *Pages) accent(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
+	h.Set("Content-Type", "text/css; charset=utf-8")
+	if p.Site.Accent == "" {
+		return nil, nil
 	}
-	web.Send(w, r, "text/css; charset=utf-8", []byte(body))
+	return []byte(":root { --accent: " + p.Site.Accent + "; }\n"), nil
 }

@@ -3,6 +3,7 @@ package pages
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"html/template"
 	"io/fs"
 	"net/http"
@@ -13,7 +14,6 @@ import (
 
 	"novelgate/client"
 	"novelgate/docs"
-	"novelgate/internal/web"
 	"novelgate/readapi"
 )
 
@@ -28,7 +28,7 @@ const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'unsaf
 var referenceTemplate = template.Must(template.ParseFS(templateFiles, "templates/reference.html"))
 
 // reference handles GET /docs: openapi.yaml as a page.
-func (p *Pages) reference() http.Handler {
+func (p *Pages) reference() readFunc {
 	var page bytes.Buffer
 	if err := referenceTemplate.Execute(&page, map[string]string{
 		"Base": p.Addresses.Base(), "Icon": p.assetPath("icon.svg"), "License": p.assetPath("redoc.txt"),
@@ -36,15 +36,16 @@ func (p *Pages) reference() http.Handler {
 	}); err != nil {
 		panic(err) // impossible: the template is embedded
 	}
-	return p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.setPolicies(w.Header())
-		w.Header().Set("Content-Security-Policy", referencePolicy)
-		web.Send(w, r, htmlType, page.Bytes())
-	}), p.refuse)
+	return func(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
+		p.setPolicies(h)
+		h.Set("Content-Security-Policy", referencePolicy)
+		h.Set("Content-Type", htmlType)
+		return page.Bytes(), nil
+	}
 }
 
 // download handles GET /docs/{file}: guides, and the Go client as a zip.
-func (p *Pages) download() http.Handler {
+func (p *Pages) download() readFunc {
 	packed, err := packClient()
 	files := map[string][]byte{"client.zip": packed}
 	for _, guide := range []string{"SPEC.md", "partners.md", "partner-clients.md"} {
@@ -55,19 +56,18 @@ func (p *Pages) download() http.Handler {
 	if err != nil {
 		panic(err) // impossible: the files are embedded
 	}
-	return p.Public(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return func(_ context.Context, h http.Header, r *http.Request) ([]byte, error) {
 		name := mux.Vars(r)["file"]
 		body, ok := files[name]
 		if !ok {
-			p.refuse(w, r, readapi.ErrNotFound)
-			return
+			return nil, readapi.ErrNotFound
 		}
-		contentType := "text/plain; charset=utf-8" // browsers download text/markdown
+		h.Set("Content-Type", "text/plain; charset=utf-8") // browsers download text/markdown
 		if path.Ext(name) == ".zip" {
-			contentType = "application/zip"
+			h.Set("Content-Type", "application/zip")
 		}
-		web.Send(w, r, contentType, body)
-	}), p.refuse)
+		return body, nil
+	}
 }
 
 // packClient returns a zip of the package client without its tests, in a folder "client".

@@ -1,10 +1,14 @@
 package pages
 
 import (
+	"bytes"
 	"cmp"
+	"maps"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/language/display"
@@ -46,7 +50,7 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 		Novel: n, Path: p.Addresses.NovelPath(n.Slug), DiscussionPath: p.Addresses.DiscussionPath(n.Slug),
 		Lang: lang(n.Language), LanguageName: languageName(n.Language),
 		LanguagePath: withParameter(list, nil, "language", n.Language),
-		OwnerPath:    withParameter(list, nil, "owner", cmp.Or(n.Platform, readapi.Host)),
+		OwnerPath:    withParameter(list, nil, "owner", cmp.Or(string(n.Platform), readapi.Host)),
 		Status:       statuses[n.ReadingStatus], Count: count(n.Posts, "comment"),
 		Cover: cover{Image: p.coverOf(n.CoverURL), Letter: firstLetter(n.Title), Hue: int(n.ID[0]) % 8},
 	}
@@ -88,15 +92,20 @@ type remark struct {
 }
 
 func (p *Pages) remark(s *readapi.PostOnNovel) remark {
-	id := s.Post.ID.String()
+	id := s.ID.String()
 	return remark{
-		Author: nameOf(&s.Post), Text: excerpt(s.Post.Content), When: momentAt(s.Post.WrittenAt, p.Now()),
+		Author: nameOf(&s.Post), Text: excerpt(string(s.Content)), When: momentAt(s.WrittenAt, p.Now()),
 		Path: p.Addresses.DiscussionPath(s.Novel.Slug) + "?post=" + id + "#post-" + id,
 	}
 }
 
 // nameOf returns the name of a comment's author; "" when it is withheld.
-func nameOf(p *readapi.Post) string { return cmp.Or(p.Author.MemberID, p.Author.Name) }
+func nameOf(p *readapi.Post) string {
+	if p.Author == nil {
+		return ""
+	}
+	return cmp.Or(p.Author.MemberID, p.Author.Name)
+}
 
 // lang returns the attribute lang for text in a language: a canonical tag (BCP 47) such as en for eng, or "" for an
 // unknown language. A partner may use any text as the name of a language.
@@ -180,4 +189,65 @@ func count(n int, thing string) string {
 		thing += "s"
 	}
 	return web.Thousands(n) + " " + thing
+}
+
+// withParameter returns a path with the parameters of query, of which one is set; an empty value removes it.
+func withParameter(path string, query url.Values, name, value string) string {
+	changed := url.Values{}
+	maps.Copy(changed, query)
+	if changed.Set(name, value); value == "" {
+		changed.Del(name)
+	}
+	return address(path, changed)
+}
+
+// copyParameters copies the named parameters that are not empty.
+func copyParameters(to, from url.Values, names ...string) {
+	for _, name := range names {
+		if value := from.Get(name); value != "" {
+			to.Set(name, value)
+		}
+	}
+}
+
+func address(path string, query url.Values) string {
+	if len(query) == 0 {
+		return path
+	}
+	return path + "?" + query.Encode()
+}
+
+// withoutControls replaces controls and noncharacters in the texts of partners by U+FFFD, so that a page has only
+// characters that HTML and XML 1.0 allow. It takes 0.05 ms for a page of 40 kB.
+func withoutControls(page []byte) []byte {
+	if bytes.ContainsFunc(page, forbidden) {
+		return bytes.Map(func(r rune) rune {
+			if forbidden(r) {
+				return utf8.RuneError
+			}
+			return r
+		}, page)
+	}
+	return page
+}
+
+// forbidden reports whether r is a control other than tab, line feed and carriage return, or a noncharacter: U+FDD0 to
+// U+FDEF and the last two code points of each plane (https://infra.spec.whatwg.org/#code-points). XML 1.0 allows most
+// of them but discourages them.
+func forbidden(r rune) bool {
+	if r < '\u00a0' {
+		return r < ' ' && r != '\t' && r != '\n' && r != '\r' || r > '~'
+	}
+	return r >= '\ufdd0' && (r <= '\ufdef' || r&0xfffe == 0xfffe)
+}
+
+// withoutBidi removes the controls that change the direction of text. It is for places without markup that isolates the
+// text, such as the title of a window or a link preview.
+func withoutBidi(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069' {
+			return -1
+		}
+		return r
+	}, text)
 }
