@@ -128,7 +128,7 @@ func (p *peer) post(w http.ResponseWriter, r *http.Request) (answer peerAnswer, 
 		return answer, err
 	}
 	if sha256.Sum256([]byte(secret)) != sha256.Sum256([]byte(p.key)) {
-		return answer, problem.Unauthorized("The API key is not valid.")
+		return answer, problem.New(problem.CodeUnauthorized, "The API key is not valid.")
 	}
 	body, err := web.ReadJSON(w, r, maxBody)
 	if err != nil {
