@@ -12,9 +12,6 @@ import (
 
 type doctorCommand struct{ CommonFlags }
 
-// errUnfit means that a check has failed. The printed list says which.
-var errUnfit = errors.New("the database is not fit for the service: see the checks that fail")
-
 func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 	pool, err := env.pool(ctx)
 	if err != nil {
@@ -29,7 +26,7 @@ func (c *doctorCommand) run(ctx context.Context, env *environment) error {
 		row:     func(f database.Finding) []any { return []any{f.Status, f.Check, f.Found, f.Advice} },
 	}.list(found, nil))
 	if err == nil && slices.ContainsFunc(found, func(f database.Finding) bool { return f.Status == database.Fail }) {
-		return errUnfit
+		return errors.New("the database is not fit for the service: see the checks that fail")
 	}
 	return err
 }

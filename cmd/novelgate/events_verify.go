@@ -126,12 +126,6 @@ type verification struct {
 	historyOK bool // without regard to the projections
 }
 
-// Results of a verification with faults.
-var (
-	errDoesNotVerify = errors.New("the history does not verify")
-	errTablesDiffer  = errors.New("the tables do not agree with the history")
-)
-
 // verify verifies a source and prints the report. pool is nil unless the source is a database.
 func (c *eventsVerify) verify(ctx context.Context, env *environment, config audit.Config, pool *pgxpool.Pool) error {
 	report, err := audit.Verify(ctx, config)
@@ -160,14 +154,14 @@ func (c *eventsVerify) verify(ctx context.Context, env *environment, config audi
 	if err := env.show(result{found, found.print}, nil); err != nil {
 		return err
 	}
-	if found.OK {
+	switch {
+	case found.OK:
 		return nil
+	case found.historyOK:
+		return fmt.Errorf("the tables do not agree with the history: %s", printable(found.Faults[0].String()))
+	default:
+		return fmt.Errorf("the history does not verify: %s", printable(found.Faults[0].String()))
 	}
-	result := errDoesNotVerify
-	if found.historyOK {
-		result = errTablesDiffer
-	}
-	return fmt.Errorf("%w: %s", result, printable(found.Faults[0].String()))
 }
 
 // compareProjections replays the log for each projection in turn, and adds the differences to the report. In each table

@@ -74,8 +74,7 @@ func (l *logLevel) UnmarshalText(text []byte) error {
 // minRequestTimeout leaves enough time for a commit.
 const minRequestTimeout = 100 * time.Millisecond
 
-// Validate trims addresses, and refuses values out of range; kong calls
-// it.
+// Validate refuses values out of range; kong calls it.
 func (c *serveCommand) Validate() error {
 	if c.Readers < 1 {
 		return errors.New("--readers must be at least 1")
