@@ -49,7 +49,7 @@ func TestLiveFeed(t *testing.T) {
 			t.Fatalf("stream %d: status %d", i, response.StatusCode)
 		}
 	}
-	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
+	ada.Reject(t, novel.NovelID)
 	for i, stream := range streams {
 		lines := bufio.NewScanner(stream)
 		for lines.Scan() && lines.Text() == "" { // a heartbeat

@@ -33,7 +33,7 @@ const (
 
 var clusterFaults = []clusterFault{
 	{"primary killed", crash, func(h *highlyAvailable, _ *rand.Rand) func() {
-		kill(h.t, h.Postmaster(h.with(cluster.Leader)))
+		kill(h.t, h.Postmaster(h.with(cluster.Leader)), syscall.SIGKILL)
 		return func() {}
 	}},
 	{"primary's machine frozen", lost, func(h *highlyAvailable, _ *rand.Rand) func() {
@@ -56,20 +56,13 @@ var clusterFaults = []clusterFault{
 	}},
 	{"etcd's leader killed", crash, func(h *highlyAvailable, _ *rand.Rand) func() {
 		leader := h.leaderOfEtcd()
-		kill(h.t, h.Part(leader, "etcd").PID())
+		kill(h.t, h.Part(leader, "etcd").PID(), syscall.SIGKILL)
 		return func() { h.awaitEtcd(leader) }
 	}},
 	{"replica killed", crash, func(h *highlyAvailable, dice *rand.Rand) func() {
-		kill(h.t, h.Part([]string{cluster.R1, cluster.R2}[dice.IntN(2)], "novelgate").PID())
+		kill(h.t, h.Part([]string{cluster.R1, cluster.R2}[dice.IntN(2)], "novelgate").PID(), syscall.SIGKILL)
 		return func() {}
 	}},
-}
-
-func kill(t testing.TB, pid int) {
-	t.Helper()
-	if err := syscall.Kill(pid, syscall.SIGKILL); pid == 0 || err != nil {
-		t.Fatalf("kill %d: %v", pid, err)
-	}
 }
 
 // switchOver orders a switchover, as operators do.
@@ -130,22 +123,21 @@ func breakCluster(t *testing.T, dice *rand.Rand, round int, outages, unread map[
 	var loads []*load
 	for _, i := range dice.Perm(len(clusterFaults)) {
 		f := clusterFaults[i]
-		l, p := newLoad(t, newPartner(t, h.Postgres(cluster.Proxy))), &pulse{last: time.Now()}
-		l.stubborn, l.book.gateway, l.pause, l.watch = true, true, 20*time.Millisecond, p.see
-		l.aim(h.service())
+		l, p := newLoad(t, newPartner(t, h.Postgres(cluster.Proxy)), h.service()), &pulse{last: time.Now()}
+		l.stubborn, l.gateway, l.pause, l.watch = true, true, 20*time.Millisecond, p.see
 		l.start(8)
 		moderated := m.work(t)
-		l.book.await(50)
+		l.await(50)
 		time.Sleep(time.Duration(dice.IntN(2000)) * time.Millisecond) // a random moment
 		p.mark()
 		pages.mark()
 		began := time.Now()
 		heal := f.strike(h, dice)
-		l.book.await(100)
+		l.await(100)
 		outage := p.since()
 		heal()
 		h.awaitHealthy()
-		l.book.await(100)
+		l.await(100)
 		outage = max(outage, p.since())
 		t.Logf("%s %s: %v without an acknowledged command, %v without a page, healthy after %v; stalls of this process %v",
 			began.Format(time.TimeOnly), f.name, outage, pages.since(), time.Since(began).Round(100*time.Millisecond),
@@ -163,7 +155,7 @@ func breakCluster(t *testing.T, dice *rand.Rand, round int, outages, unread map[
 		}
 	}
 	for _, l := range loads { // a later fault has not undone what an earlier load was told
-		l.book.reconcile(t, l.Partner, h.service(), h.Postgres(cluster.Proxy))
+		l.reconcile(h.service(), h.Postgres(cluster.Proxy))
 	}
 	MustCLI(t, h.Postgres(cluster.Proxy), "events", "verify")
 }
@@ -172,11 +164,9 @@ func breakCluster(t *testing.T, dice *rand.Rand, round int, outages, unread map[
 func (h *highlyAvailable) wantSound(l *load, m *moderated, audit *keptNotes) {
 	h.t.Helper()
 	url, service := h.Postgres(cluster.Proxy), h.service()
-	seen := l.book.reconcile(h.t, l.Partner, service, url)
-	count := wantSoundLog(h.t, url)
-	awaitSealed(h.t, url)
-	h.t.Logf("%d acknowledged, %d without an answer, of which %d are on record; %d events; answers %v", seen.acknowledged,
-		seen.unknown, seen.unknownStored, count, l.book.statuses)
+	l.settle(service, url)
+	awaitSigned(h.t, url)
+	count := value[int](h.t, url, `SELECT count(*) FROM events`)
 	m.wantToldAll(h.t)
 	pool := testdb.Must(database.OpenHistory(h.t.Context(), url))(h.t)
 	defer pool.Close()

@@ -17,20 +17,15 @@ import (
 // can still export.
 func TestServeAStandby(t *testing.T) {
 	t.Parallel()
-	primary, standby := startPair(t)
+	primary := startServer(t, nil)
+	standby := startStandby(t, primary)
 	full := serve(t, slowly(primary.url()), "--request-timeout", "10s")
-	l := newLoad(t, newPartner(t, primary.url()))
-	l.aim(full)
-	l.start(4)
-	l.book.await(50)
-	text := remarkOn(t, l.Partner, full, "first")
+	l := startLoad(t, newPartner(t, primary.url()), 4, full)
+	l.await(50)
+	text := remark(t, l.Partner, full, "first")
 	l.stop()
-	awaitSealed(t, primary.url())
-	awaitProjections(t, primary.url(), readLog(t, primary.url()))
-	testdb.Eventually(t, "everything is signed", func() bool {
-		return value[bool](t, primary.url(),
-			`SELECT (SELECT max(tree_size) FROM ledger_checkpoints) = (SELECT tree_size FROM ledger_state)`)
-	})
+	awaitSigned(t, primary.url())
+	awaitProjections(t, primary.url())
 	primary.awaitStandby(t, standby)
 
 	r := servePatiently(t, standby.url())
@@ -51,7 +46,7 @@ func TestServeAStandby(t *testing.T) {
 			t.Errorf("%s: %d, and the primary's service gives %d", path, got.Status, want.Status)
 		}
 	}
-	if page := newestOn(t, r); !strings.Contains(page, text) {
+	if _, page := Get(t, r.URL+"/api/novels/standby/discussion?sort=newest&limit=1"); !strings.Contains(page, text) {
 		t.Errorf("the comment is not on the page\n%s", page)
 	}
 	wantReadersOnly(t, r, l.APIKey)
@@ -85,10 +80,8 @@ func TestServeAStandby(t *testing.T) {
 		before := answers.Load()
 		testdb.Eventually(t, "readers are answered", func() bool { return answers.Load() > before+20 })
 	}
-	l = newLoad(t, l.Partner)
-	l.aim(full)
-	l.start(4)
-	l.book.await(50)
+	l = startLoad(t, l.Partner, 4, full)
+	l.await(50)
 	answered()
 	primary.crash(t)
 	answered()
@@ -105,49 +98,43 @@ func TestServeAStandby(t *testing.T) {
 	}
 	readers.Wait()
 	again := servePatiently(t, standby.url())
-	l.aim(again)
-	l.book.await(50)
+	l.target.Store(&[]*Service{again})
+	l.await(50)
 	l.stop()
-	remarkOn(t, l.Partner, again, "second")
+	remark(t, l.Partner, again, "second")
 	again.awaitReady(t)
 }
 
 // wantReadersOnly sends a request to each route of the description, with a key. All but those of readers are refused.
 func wantReadersOnly(t *testing.T, r *Service, key string) {
 	t.Helper()
-	refused := 0
 	for _, route := range Routes(t) {
-		path := strings.NewReplacer("{", "", "}", "").Replace(route.Path)
-		response := r.Send(t, Request{
-			Method: route.Method, Path: path, Bearer: key, Key: Key(), ContentType: "application/json", Body: []byte("{}"),
-		})
-		public := route.Operation.Security != nil && len(*route.Operation.Security) == 0
-		switch {
-		case public && response.Status == http.StatusServiceUnavailable && path != "/readyz":
-			t.Errorf("%s is for readers, and gets %d\n%s", route, response.Status, response.Body)
-		case !public:
-			refused++
+		request := route.attempt()
+		request.Bearer = key
+		response := r.Send(t, request)
+		if route.security() != "" {
 			problem := response.WantProblem(t, http.StatusServiceUnavailable, "unavailable")
 			wait := response.Header.Get("Retry-After")
 			if wait != "1" || !strings.Contains(problem.Detail, "only serves readers") {
 				t.Errorf("%s: Retry-After %q, %s", route, wait, problem.Detail)
 			}
+		} else if response.Status == http.StatusServiceUnavailable && route.Path != "/readyz" {
+			t.Errorf("%s is for readers, and gets %d\n%s", route, response.Status, response.Body)
 		}
-	}
-	if refused < 20 {
-		t.Errorf("only %d routes need a key", refused)
 	}
 }
 
 // TestSchemaOfAStandby: a standby with the schema of another version is refused, and not migrated.
 func TestSchemaOfAStandby(t *testing.T) {
 	t.Parallel()
-	primary, standby := startPair(t)
+	primary := startServer(t, nil)
+	standby := startStandby(t, primary)
 	newest := value[int](t, primary.url(), `SELECT max(version_id) FROM goose_db_version`)
 	refused := func(sentence string) {
 		t.Helper()
 		primary.awaitStandby(t, standby)
-		wantOneSentence(t, standby.url(), "novelgate: check the standby: the standby has the schema of "+sentence)
+		wantRefusedStart(t, []string{"novelgate: check the standby: the standby has the schema of " + sentence},
+			"--database-url", standby.url())
 	}
 	execute(t, primary.url(), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (99999, true)`)
 	refused("a newer version of novelgate: use that version " +
@@ -157,56 +144,28 @@ func TestSchemaOfAStandby(t *testing.T) {
 		"there, and wait until the standby has replayed it " +
 		fmt.Sprintf("(schema version %d, %d is needed)", value[int](t, primary.url(),
 			`SELECT max(version_id) FROM goose_db_version`), newest))
-	if out := RunCLI(t, standby.url(), "doctor"); !strings.Contains(out.Stdout, "a standby") {
-		t.Errorf("doctor: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
-	}
-	if out := RunCLI(t, standby.url(), "migrate"); out.Code != 1 ||
-		!strings.Contains(out.Stderr, "the database server is a standby: connect to the primary") {
-		t.Errorf("migrate: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
+	for command, says := range map[string]string{
+		"doctor": "a standby", "migrate": "the database server is a standby: connect to the primary",
+	} {
+		if out := RunCLI(t, standby.url(), command); !strings.Contains(out.Stdout+out.Stderr, says) {
+			t.Errorf("%s: %d\n%s%s", command, out.Code, out.Stdout, out.Stderr)
+		}
 	}
 }
 
-// startPair starts a primary with an empty log and a standby of it.
-func startPair(t *testing.T) (primary, standby *server) {
+// remark imports a comment that is written now, follows its link, and returns its text.
+func remark(t *testing.T, p *Partner, r *Service, key string) (text string) {
 	t.Helper()
-	primary = startServer(t, nil)
-	if out := RunCLI(t, primary.url(), "migrate"); out.Code != 0 {
-		t.Fatal(out.Stderr)
-	}
-	return primary, startStandby(t, primary)
-}
-
-// newestOn reads the page with the newest comment.
-func newestOn(t *testing.T, r *Service) string {
-	t.Helper()
-	response := r.Send(t, Request{Method: http.MethodGet, Path: "/api/novels/standby/discussion?sort=newest&limit=1"})
-	if response.Status != http.StatusOK {
-		t.Errorf("a reader gets %d\n%s", response.Status, response.Body)
-	}
-	return string(response.Body)
-}
-
-// remark is the body of a comment that is written now.
-func remark(key string) []byte {
-	body := comment("Standby", "reader", key)
-	body["content"] = remarkText(key)
+	text = fmt.Sprint("This is the ", key, " comment.")
+	body := comment("Standby", "reader", key).With(Fields{"content": text})
 	delete(body, "timestamp")
-	return encode(body)
-}
-
-func remarkText(key string) string { return fmt.Sprint("This is the ", key, " comment.") }
-
-// remarkOn imports a comment, follows its link, and returns its text.
-func remarkOn(t *testing.T, p *Partner, r *Service, key string) string {
-	t.Helper()
-	text := remarkText(key)
-	sent := p.send(t, r.URL, PostsPath, key, remark(key), false)
-	if sent.status != http.StatusCreated {
-		t.Fatalf("a comment is answered with %d %v\n%s", sent.status, sent.err, sent.body)
+	sent := r.send(t, p.Request(PostsPath, key, body.JSON(t)))
+	if sent.Status != http.StatusCreated {
+		t.Fatalf("a comment is answered with %d %v\n%s", sent.Status, sent.err, sent.Body)
 	}
-	link := testdb.Must(url.Parse(sent.header.Get("Location")))(t)
+	link := testdb.Must(url.Parse(sent.Header.Get("Location")))(t)
 	testdb.Eventually(t, "the link shows the comment", func() bool { // until it is projected, 503
-		page := r.Send(t, Request{Method: http.MethodGet, Path: link.RequestURI()})
+		page := r.Send(t, Request{Path: link.RequestURI()})
 		if page.Status != http.StatusOK && page.Status != http.StatusServiceUnavailable {
 			t.Fatalf("the link of the comment is answered with %d\n%s", page.Status, page.Body)
 		}

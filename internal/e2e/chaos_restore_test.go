@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,15 +16,14 @@ func TestRestoredElsewhere(t *testing.T) {
 	t.Parallel()
 	for how, restore := range map[string]func(t *testing.T, old *server) *server{
 		"from a dump": func(t *testing.T, old *server) *server {
-			// Transaction ids, which a cluster assigns, must not matter. These transactions write nothing, so they need not
-			// wait for the disk.
-			execute(t, old.url(),
-				`DO $do$ BEGIN FOR i IN 1..20000 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $do$`)
-			now := startEmptyServer(t, nil)
+			t.Helper()
+			now := &server{dir: dataDir(t)}
+			now.startUntilEnd(t)
 			dumpAndRestore(t, old, now)
 			return now
 		},
 		"from a copy of the files": func(t *testing.T, old *server) *server {
+			t.Helper()
 			// Projections do not wait for the disk. This commit does, so all before it is there, too.
 			execute(t, old.url(), `SELECT pg_current_xact_id()`)
 			old.crash(t)
@@ -34,16 +34,21 @@ func TestRestoredElsewhere(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			old, data := startServer(t, nil), t.TempDir() // with the key of the ledger
+			old, kept := startServer(t, nil), filepath.Join(t.TempDir(), "kept")
+			data := t.TempDir() // with the key of the ledger
 			before := servePatiently(t, old.url(), "--data-dir", data)
-			l := newLoad(t, newPartner(t, old.url()))
-			l.aim(before)
-			gone := &command{path: PostsPath, key: "gone-1", title: "Left", body: encode(comment("Left", "gone", "1"))}
-			l.book.enter(gone, l.send(l.book.t, before.URL, gone.path, gone.key, gone.body, false))
+			l := newLoad(t, newPartner(t, old.url()), before)
+			gone := &command{title: "Left"}
+			gone.Request = l.Request(PostsPath, "gone-1", comment("Left", "gone", "1").JSON(t))
+			l.enter(gone, l.deliver(gone))
 			l.start(4)
-			l.book.await(60)
-			kept := keep(t, before)
-			l.book.await(60)
+			l.await(60)
+			awaitSigned(t, old.url())
+			_, note := Get(t, before.URL+"/ledger/checkpoint")
+			if err := os.WriteFile(kept, []byte(note), 0o600); err != nil { // as an auditor does
+				t.Fatal(err)
+			}
+			l.await(60)
 			l.stop()
 			for _, args := range [][]string{
 				{"author", "block", l.IntegrationID, planted + " reader 77", "--reason", "rude"},
@@ -54,28 +59,30 @@ func TestRestoredElsewhere(t *testing.T) {
 				MustCLI(t, old.url(), args...)
 			}
 			// otherwise the other side would have to apply the erasure before it can be verified
-			awaitProjections(t, old.url(), readLog(t, old.url()))
+			awaitProjections(t, old.url())
 			before.kill() // whatever it has not sealed yet
-			wantErased(t, old.url())
-			recorded, positions := contents(t, old.url()), checkpoints(t, old.url())
+			const checkpoints = `SELECT string_agg(name || ' ' || position, ', ' ORDER BY name)
+				|| ', ledger ' || (SELECT tree_size FROM ledger_state) FROM projections`
+			recorded, positions := contents(t, old.url()), value[string](t, old.url(), checkpoints)
 
 			now := restore(t, old)
-			wantSame(t, "the old cluster", recorded, contents(t, now.url()))
-			if got := checkpoints(t, now.url()); got != positions {
+			wantSame(t, recorded, contents(t, now.url()))
+			if got := value[string](t, now.url(), checkpoints); got != positions {
 				t.Errorf("restored positions: %s, before: %s", got, positions)
 			}
 			wantVerified(t, now.url(), kept)
 			after := servePatiently(t, now.url(), "--data-dir", data)
-			l.book.reconcile(t, l.Partner, after, now.url())
-			wantErased(t, now.url())
-			more := newLoad(t, l.Partner)
-			more.aim(after)
-			more.start(4)
-			more.book.await(60)
+			l.reconcile(after, now.url())
+			more := startLoad(t, l.Partner, 4, after)
+			more.await(60)
 			more.stop()
 			wantSoundLog(t, now.url())
-			awaitSealed(t, now.url())
+			awaitSigned(t, now.url())
 			wantVerified(t, now.url(), kept)
+			if !value[bool](t, now.url(), `SELECT count(*) FILTER (WHERE personal->>'uuid' LIKE '%gone') = 0
+				AND count(*) FILTER (WHERE personal IS NULL) = 1 FROM events WHERE event_type = 'post.imported.v1'`) {
+				t.Error("the erasure was undone")
+			}
 			if metrics := after.metrics(t); !strings.Contains(metrics, "novelgate_ledger_signing_refused 0") {
 				t.Error("the ledger does not go on under its name")
 			}
@@ -83,47 +90,25 @@ func TestRestoredElsewhere(t *testing.T) {
 	}
 }
 
-// checkpoints returns the positions of all projections and of the ledger.
-func checkpoints(t *testing.T, databaseURL string) string {
-	t.Helper()
-	return value[string](t, databaseURL, `SELECT string_agg(name || ' ' || position, ', ' ORDER BY name)
-		|| ', ledger ' || (SELECT tree_size FROM ledger_state) FROM projections`)
-}
-
-// keep stores the newest checkpoint, as an auditor does.
-func keep(t *testing.T, r *Service) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "kept")
-	var note string
-	testdb.Eventually(t, "there is a checkpoint", func() bool {
-		var status int
-		status, note = Get(t, r.URL+"/ledger/checkpoint")
-		return status == 200
-	})
-	if err := os.WriteFile(path, []byte(note), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
 // wantVerified checks that the history agrees with a kept checkpoint.
 func wantVerified(t *testing.T, databaseURL, kept string) {
 	t.Helper()
-	p := launch(t, "events", "verify", "--against", kept, "--database-url", databaseURL)
-	if code := p.wait(t); code != 0 || !strings.Contains(p.stdout.String(), "everything agrees") ||
-		!strings.Contains(p.stdout.String(), "entries: agrees") {
-		t.Errorf("verify: exit code %d\n%s%s", code, p.stdout, p.stderr)
+	out := MustCLI(t, databaseURL, "events", "verify", "--against", kept)
+	if !strings.Contains(out.Stdout, "everything agrees") || !strings.Contains(out.Stdout, "entries: agrees") {
+		t.Errorf("verify: %s", out.Stdout)
 	}
 }
 
-// wantErased checks that the database has nothing of the erased reader.
-func wantErased(t *testing.T, databaseURL string) {
+// dumpAndRestore copies a database into an empty one of another cluster, as an operator does. Without pg_dump the test
+// is skipped.
+func dumpAndRestore(t testing.TB, from, to *server) {
 	t.Helper()
-	if n := value[int](t, databaseURL, `SELECT count(*) FROM events WHERE personal->>'uuid' LIKE '%gone'`); n != 0 {
-		t.Errorf("%d events of the erased author", n)
+	program := testdb.Must(os.Readlink(filepath.Join("/proc", strconv.Itoa(postmaster(t, from.dir)), "exe")))(t)
+	tools, file := filepath.Dir(program), filepath.Join(t.TempDir(), "novelgate.dump")
+	if _, err := os.Stat(filepath.Join(tools, "pg_dump")); err != nil {
+		t.Skip("this PostgreSQL has no pg_dump")
 	}
-	if n := value[int](t, databaseURL,
-		`SELECT count(*) FROM events WHERE event_type = 'post.imported.v1' AND personal IS NULL`); n == 0 {
-		t.Error("nothing was erased")
-	}
+	execute(t, to.url(), `CREATE ROLE novelgate_analytics NOLOGIN`)
+	carryOut(t, filepath.Join(tools, "pg_dump"), "--format=custom", "--file="+file, "--dbname="+from.url())
+	carryOut(t, filepath.Join(tools, "pg_restore"), "--exit-on-error", "--dbname="+to.url(), file)
 }

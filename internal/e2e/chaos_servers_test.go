@@ -1,12 +1,14 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"maps"
 	"math/big"
@@ -17,6 +19,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,14 +27,8 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// host is a server on which every variant has its own database and role.
-type host struct {
-	*server
-	address string // of TCP
-}
-
 // variant is a database as an operator may have set it up, and the expected behaviour of a service on it.
-// docs/operators.md has the same table.
+// docs/operators.md has the same table. Package database tests which settings are refused.
 type variant struct {
 	// statements set up the database @DB and its owner @ROLE, who is not a superuser. Those that begin with "IN DB " run
 	// in it.
@@ -39,8 +36,7 @@ type variant struct {
 	owner      string // if it is not @ROLE
 	create     string // options of the database
 	query      string // added to the URL
-	tcp        bool
-	pooled     string // mode of a pgbouncer in between
+	pooled     string // mode of a pgbouncer in between, else there is none
 	refused    string // message of a refused start; empty if the service works
 	then       []string
 	migrated   []string // statements of a superuser after the migration
@@ -62,30 +58,28 @@ CREATE TRIGGER want_waiting AFTER INSERT ON public.events FOR EACH STATEMENT EXE
 var fullAdvice = fmt.Sprintf("each replica of the service uses up to %d: raise max_connections, or the connection "+
 	"limit of the role or the database; `novelgate doctor` counts connections, as a superuser also on a full server", database.Connections)
 
-// variants are set up on one server.
+// variants are set up on one server, which demands TLS.
 var variants = map[string]variant{
-	"a schema of the role, serializable by default": {statements: []string{
-		`IN DB CREATE SCHEMA AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`,
-	}},
-	"a search_path, a client encoding and a statement_timeout of the role": {statements: []string{
-		`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER ROLE @ROLE SET search_path = elsewhere, public`,
-		`ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`, `ALTER ROLE @ROLE SET statement_timeout = '500ms'`,
-	}},
-	"a search_path of the database, Turkish by ICU": {
+	"odd settings of role, database and URL; Turkish by ICU": {
 		create: `LOCALE_PROVIDER icu ICU_LOCALE 'tr-TR' TEMPLATE template0`,
+		query:  "sslmode=require&timezone=Asia/Kathmandu&datestyle=German&client_encoding=LATIN1",
 		statements: []string{
-			`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER DATABASE @DB SET search_path = elsewhere`,
+			`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `IN DB CREATE SCHEMA AUTHORIZATION @ROLE`,
+			`ALTER ROLE @ROLE SET search_path = elsewhere, public`, `ALTER ROLE @ROLE SET statement_timeout = '500ms'`,
+			`ALTER ROLE @ROLE SET synchronous_commit = off`,
+			`ALTER DATABASE @DB SET default_transaction_isolation = 'serializable'`,
 		},
+		migrated: []string{wantWaiting},
 	},
-	"settings in the URL; commits that do not wait, by the role": {
-		query:      "search_path=elsewhere&client_encoding=LATIN1&timezone=Asia/Kathmandu&datestyle=German",
-		statements: []string{`ALTER ROLE @ROLE SET synchronous_commit = off`}, migrated: []string{wantWaiting},
+	"settings of the database; commits that wait for the disk only": {
+		query: "search_path=elsewhere",
+		statements: []string{
+			`IN DB CREATE SCHEMA elsewhere AUTHORIZATION @ROLE`, `ALTER ROLE @ROLE SET client_encoding = 'LATIN1'`,
+			`ALTER DATABASE @DB SET synchronous_commit = local`,
+		},
+		migrated: []string{wantWaiting},
 	},
-	"TLS required; commits that wait for the disk only, by the database": {
-		tcp: true, query: "sslmode=require",
-		statements: []string{`ALTER DATABASE @DB SET synchronous_commit = local`}, migrated: []string{wantWaiting},
-	},
-	"pgbouncer in session mode": {tcp: true, pooled: "session"},
+	"pgbouncer in session mode": {pooled: "session"},
 	"tables in a schema of the role": {
 		statements: []string{
 			`IN DB ALTER SCHEMA public RENAME TO @ROLE`, `IN DB CREATE SCHEMA public AUTHORIZATION @ROLE`,
@@ -118,12 +112,9 @@ var variants = map[string]variant{
 		statements: []string{`ALTER ROLE @ROLE CONNECTION LIMIT 4`},
 		refused:    `novelgate: the database server has no connection left (too many connections for role "@ROLE"): ` + fullAdvice,
 	},
-	"TLS refused": {
-		tcp: true, query: "sslmode=disable",
-		refused: `no encryption (SQLSTATE 28000)`,
-	},
+	"TLS refused": {query: "sslmode=disable", refused: `no encryption (SQLSTATE 28000)`},
 	"pgbouncer in transaction mode": {
-		tcp: true, pooled: "transaction",
+		pooled:  "transaction",
 		refused: `novelgate: check the database: a pooler lets connections share sessions of the database server: set it to session mode, or connect directly`,
 	},
 }
@@ -132,11 +123,16 @@ var variants = map[string]variant{
 // message of one sentence.
 func TestServers(t *testing.T) {
 	t.Parallel()
-	h := startHost(t)
+	address := fmt.Sprint("127.0.0.1:", testdb.ReservePort(t))
+	h := startServer(t, map[string]string{
+		"fsync": "off", "listen_addresses": "127.0.0.1", "port": strings.TrimPrefix(address, "127.0.0.1:"),
+		"max_connections": "400", // for several services at a time
+	})
+	h.demandTLS(t)
 	for i, name := range slices.Sorted(maps.Keys(variants)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h.try(t, variants[name], fmt.Sprintf("v%d", i))
+			h.try(t, variants[name], fmt.Sprintf("v%d", i), address)
 		})
 	}
 	t.Run("no connection left", func(t *testing.T) {
@@ -147,66 +143,55 @@ func TestServers(t *testing.T) {
 		testdb.Eventually(t, "earlier connections are closed", func() bool {
 			return len(backends(t, superuser, `datid IS NOT NULL`)) == 0
 		})
-		plain := inDatabase(t, full.url(), "novelgate", "plain")
+		plain := inDatabase(t, full.url(), "novelgate", "plain").String()
 		for range 2 { // as another replica holds; of the other four three are for superusers only
 			testdb.Connect(t, plain)
 		}
-		wantOneSentence(t, plain, "novelgate: the database server has no connection left (remaining connection slots are "+
-			"reserved for non-replication superuser connections): "+fullAdvice)
-		if out := RunCLI(t, plain, "doctor"); out.Code != 1 || !strings.Contains(out.Stdout, fullAdvice) {
-			t.Errorf("doctor: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
-		}
-		if out := RunCLI(t, full.url(), "doctor"); !strings.Contains(out.Stdout, "of 6 are used") {
-			t.Errorf("doctor as a superuser: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
+		wantRefusedStart(t, []string{"novelgate: the database server has no connection left (remaining connection slots " +
+			"are reserved for non-replication superuser connections): " + fullAdvice},
+			append(unsafe[:1:1], "--database-url", plain)...)
+		for url, says := range map[string]string{slowly(plain): fullAdvice, slowly(full.url()): "of 6 are used"} {
+			if out := RunCLI(t, url, "doctor"); !strings.Contains(out.Stdout, says) {
+				t.Errorf("doctor: %d\n%s%s", out.Code, out.Stdout, out.Stderr)
+			}
 		}
 	})
 }
 
-func startHost(t *testing.T) *host {
+// demandTLS lets the server refuse connections by TCP without TLS.
+func (s *server) demandTLS(t *testing.T) {
 	t.Helper()
-	address := freeAddress(t)
-	h := &host{
-		address: address,
-		server: startServer(t, map[string]string{
-			"fsync": "off", "listen_addresses": "127.0.0.1", "port": strings.TrimPrefix(address, "127.0.0.1:"),
-			"max_connections": "400", // for several services at a time
-		}),
-	}
-	clusters, err := filepath.Glob(filepath.Join(h.dir, "pg*", "PG_VERSION"))
-	if err != nil || len(clusters) != 1 {
-		t.Fatal(clusters, err)
-	}
-	cluster := filepath.Dir(clusters[0])
-	certificate, key := selfSigned(t)
-	for name, content := range map[string]string{
-		"server.crt": certificate, "server.key": key,
-		"pg_hba.conf": "local all all trust\nhostssl all all 127.0.0.1/32 trust\n",
+	owner := testdb.Must(os.Stat(filepath.Join(s.cluster(t), "PG_VERSION")))(t).Sys().(*syscall.Stat_t)
+	private := testdb.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	signed := testdb.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
+	stored := testdb.Must(x509.MarshalPKCS8PrivateKey(private))(t)
+	for name, content := range map[string][]byte{
+		"server.crt":  pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed}),
+		"server.key":  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: stored}),
+		"pg_hba.conf": []byte("local all all trust\nhostssl all all 127.0.0.1/32 trust\n"),
 	} {
-		if err := os.WriteFile(filepath.Join(cluster, name), []byte(content), 0o600); err != nil {
+		path := filepath.Join(s.cluster(t), name)
+		err := os.WriteFile(path, content, 0o600)
+		if err = errors.Join(err, os.Chown(path, int(owner.Uid), int(owner.Gid))); err != nil {
 			t.Fatal(err)
 		}
 	}
-	handOver(t, cluster, clusters[0])
-	execute(t, h.url(), `ALTER SYSTEM SET ssl = on`, `SELECT pg_reload_conf()`)
-	testdb.Eventually(t, "the server speaks TLS",
-		func() bool { return value[string](t, h.url(), `SHOW ssl`) == "on" })
-	return h
+	execute(t, s.url(), `ALTER SYSTEM SET ssl = on`, `SELECT pg_reload_conf()`)
+	testdb.Eventually(t, "the server speaks TLS", func() bool { return value[string](t, s.url(), `SHOW ssl`) == "on" })
 }
 
-// try sets a variant up and tests a service on it.
-func (h *host) try(t *testing.T, v variant, name string) {
+// try sets a variant up and tests a service on it, which connects to an address.
+func (s *server) try(t *testing.T, v variant, name, address string) {
 	t.Helper()
 	role := name + "_role"
 	fill := strings.NewReplacer("@ROLE", role, "@DB", name).Replace
-	owner := v.owner
-	if owner == "" {
-		owner = role
-	}
-	execute(t, h.url(), `CREATE ROLE `+role+` LOGIN`, `CREATE DATABASE `+name+` OWNER `+owner+` `+v.create)
-	within := inDatabase(t, h.url(), name, "")
+	execute(t, s.url(), `CREATE ROLE `+role+` LOGIN`,
+		`CREATE DATABASE `+name+` OWNER `+cmp.Or(v.owner, role)+` `+v.create)
+	within := inDatabase(t, s.url(), name, "").String()
 	set := func(statements []string) {
 		for _, statement := range statements {
-			where := h.url()
+			where := s.url()
 			statement, inside := strings.CutPrefix(statement, "IN DB ")
 			if inside {
 				where = within
@@ -214,13 +199,18 @@ func (h *host) try(t *testing.T, v variant, name string) {
 			execute(t, where, fill(statement))
 		}
 	}
-	service := h.urlFor(t, v, name, role)
-	if v.then != nil { // it has worked before
+	u := inDatabase(t, s.url(), name, role)
+	u.Host, u.RawQuery = address, v.query
+	if v.pooled != "" {
+		u.Host, u.RawQuery = startBouncer(t, v.pooled, address), "sslmode=disable"
+	}
+	service := slowly(u.String()) // a busy machine may take long to fork a process
+	if v.then != nil {            // it has worked before
 		MustCLI(t, service, "migrate")
 	}
 	set(v.statements)
 	if v.refused != "" {
-		wantOneSentence(t, service, fill(v.refused))
+		wantRefusedStart(t, []string{fill(v.refused)}, append(unsafe[:1:1], "--database-url", service)...)
 		if v.then == nil {
 			return
 		}
@@ -229,31 +219,8 @@ func (h *host) try(t *testing.T, v variant, name string) {
 	wantWorks(t, service, within, v)
 }
 
-// urlFor returns the URL of the service's database.
-func (h *host) urlFor(t *testing.T, v variant, name, role string) string {
-	t.Helper()
-	made := inDatabase(t, h.url(), name, role)
-	u := testdb.Must(url.Parse(made))(t)
-	query := u.Query()
-	if v.tcp {
-		query.Del("host")
-		query.Del("port")
-		u.Host = h.address
-	}
-	if v.pooled != "" {
-		u.Host = startBouncer(t, v.pooled, h.address)
-		query.Set("sslmode", "disable")
-	}
-	query.Set("connect_timeout", "10") // a busy machine may take long to fork a process
-	u.RawQuery = query.Encode()
-	if v.query != "" {
-		u.RawQuery += "&" + v.query
-	}
-	return u.String()
-}
-
 // inDatabase is the URL with another database and, unless it is empty, another role.
-func inDatabase(t *testing.T, server, name, role string) string {
+func inDatabase(t *testing.T, server, name, role string) *url.URL {
 	t.Helper()
 	u := testdb.Must(url.Parse(server))(t)
 	u.Path = "/" + name
@@ -263,22 +230,7 @@ func inDatabase(t *testing.T, server, name, role string) string {
 		query.Del("user")
 		u.RawQuery = query.Encode()
 	}
-	return u.String()
-}
-
-// wantOneSentence checks that a start is refused with exit code 1 and a message of one line that ends with the
-// sentence.
-func wantOneSentence(t *testing.T, databaseURL, sentence string) {
-	t.Helper()
-	p := launch(t, "serve", "--listen", "127.0.0.1:0", "--ops-listen", "127.0.0.1:0", "--allow-unsafe-durability",
-		"--data-dir", t.TempDir(), "--database-url", databaseURL)
-	if code := p.wait(t); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
-	said := strings.TrimSpace(lastLines(p.stderr.String(), 1))
-	if !strings.HasSuffix(said, sentence) || strings.HasPrefix(sentence, "novelgate: ") && said != sentence {
-		t.Errorf("refused with\n%s\nwant\n%s", p.stderr, sentence)
-	}
+	return u
 }
 
 // wantWorks imports a comment, shows it, projects it, rebuilds its projection and verifies everything. observer is a
@@ -288,40 +240,26 @@ func wantWorks(t *testing.T, databaseURL, observer string, v variant) {
 	const title, words = "Größe 漢字 ı İ", "Größe 漢字 ı İ: ß, 🂡"
 	MustCLI(t, databaseURL, "migrate")
 	execute(t, observer, v.migrated...)
-	partner := newPartner(t, databaseURL) // before the service has taken its connections
-	r := serve(t, databaseURL, "--allow-unsafe-durability", "--request-timeout", "20s")
-	for i := range 3 {
-		body := encode(comment(title, "reader-1", words))
-		if a := partner.send(t, r.URL, PostsPath, fmt.Sprintf("k-%d", i), body, false); a.status != 201 {
-			t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
+	p := newPartner(t, databaseURL) // before the service has taken its connections
+	r := serve(t, databaseURL, append(unsafe[:1:1], "--request-timeout", "20s")...)
+	for i, spelling := range []string{title, title, "GRÖSSE 漢字 ı i̇"} { // another case and composition
+		body := comment(spelling, "reader-1", words)
+		if a := r.send(t, p.Request(PostsPath, fmt.Sprintf("k-%d", i), body.JSON(t))); a.Status != 201 {
+			t.Fatalf("a comment: %d %v\n%s", a.Status, a.err, a.Body)
 		}
-	}
-	// The same title in other case and composition.
-	if a := partner.send(t, r.URL, PostsPath, "k-3", encode(comment("GRÖSSE 漢字 ı i̇", "reader-1", words)),
-		false); a.status != 201 {
-		t.Fatalf("a comment: %d %v\n%s", a.status, a.err, a.body)
 	}
 	r.awaitReady(t)
 	projected := func() bool {
-		return value[int](t, observer, `SELECT count(*) FROM analytics.posts WHERE content LIKE '% says ' || $1`, words) == 4 &&
-			value[int](t, observer, `SELECT count(*) FROM analytics.novels`) == 1
+		return value[string](t, observer, `SELECT coalesce(string_agg(title, ' | '), '') FROM analytics.novels`) == title &&
+			value[int](t, observer, `SELECT count(*) FROM analytics.posts WHERE content LIKE '% says ' || $1`, words) == 3
 	}
 	testdb.Eventually(t, "the comments and their novel are projected", projected)
-	if titles := value[string](t, observer, `SELECT string_agg(title, ' | ') FROM analytics.novels`); titles != title {
-		t.Errorf("the titles are %q, want %q", titles, title)
-	}
-	if tables := value[int](t, observer,
-		`SELECT count(*) FROM pg_class WHERE relname IN ('events', 'posts') AND relkind = 'r' AND relnamespace <> 'public'::regnamespace`); tables != 0 {
+	if tables := value[int](t, observer, `SELECT count(*) FROM pg_class WHERE relname IN ('events', 'posts')
+		AND relkind = 'r' AND relnamespace <> 'public'::regnamespace`); tables != 0 {
 		t.Errorf("%d tables are not in schema public", tables)
 	}
-	awaitSealed(t, observer)
+	awaitSigned(t, observer)
 	r.Stop(t)
-	if v.pooled == "" { // a pooler keeps its connections
-		superuser := testdb.Connect(t, observer)
-		testdb.Eventually(t, "the connections of the service are closed", func() bool { // the role may have few
-			return len(backends(t, superuser, `datname = current_database()`)) == 0
-		})
-	}
 	for _, args := range [][]string{{"projection", "rebuild", "posts"}, {"events", "verify"}} {
 		var out Output
 		testdb.Eventually(t, "the server or the pooler takes connections", func() bool {
@@ -344,7 +282,7 @@ func startBouncer(t *testing.T, mode, server string) string {
 	if err != nil {
 		t.Skip("pgbouncer is not installed: .ci/run installs it with apt-get")
 	}
-	address, dir := freeAddress(t), t.TempDir()
+	address, dir := fmt.Sprint("127.0.0.1:", testdb.ReservePort(t)), t.TempDir()
 	listen, listenPort, _ := net.SplitHostPort(address)
 	to, toPort, _ := net.SplitHostPort(server)
 	// The users are those of a file: pgbouncer trusts them as the server does.
@@ -368,23 +306,16 @@ func startBouncer(t *testing.T, mode, server string) string {
 		}
 		args = append([]string{"-u", "nobody"}, args...)
 	}
-	said := &Capture{}
-	ctx, cancel := context.WithCancel(context.Background())
-	stopped := make(chan struct{})
+	said := &testdb.Log{}
 	// Restarted when it ends, as service managers do: version 1.18 may end with "bad client state" after it has forwarded
 	// a cancel request.
-	go func() {
-		defer close(stopped)
+	testdb.Background(t, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			cmd := exec.CommandContext(ctx, program, args...)
 			cmd.Stdout, cmd.Stderr = said, said
 			_ = cmd.Run()
 			time.Sleep(100 * time.Millisecond)
 		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-stopped
 	})
 	testdb.Eventually(t, "pgbouncer listens", func() bool {
 		conn, err := net.Dial("tcp", address)
@@ -399,23 +330,4 @@ func startBouncer(t *testing.T, mode, server string) string {
 		}
 	})
 	return address
-}
-
-// freeAddress returns an address with a port of testdb.ReservePort.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprint("127.0.0.1:", testdb.ReservePort(t))
-}
-
-// selfSigned returns a certificate and its key.
-func selfSigned(t *testing.T) (certificate, key string) {
-	t.Helper()
-	private := testdb.Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	signed := testdb.Must(x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private))(t)
-	stored := testdb.Must(x509.MarshalPKCS8PrivateKey(private))(t)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: stored}))
 }

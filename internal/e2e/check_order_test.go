@@ -13,72 +13,52 @@ import (
 func TestCheckOrder(t *testing.T) {
 	t.Parallel()
 	s := Shared(t)
-	able, unable := s.NewPartner(t), s.NewPartnerWith(t, nil)
-	disabled := s.NewPartner(t)
-	s.Integration(t, "disable", disabled.IntegrationID)
+	able, unable, disabled := s.NewPartner(t), s.NewPartnerWith(t, nil), s.NewPartner(t)
+	s.MustCLI(t, "integration", "disable", disabled.IntegrationID)
 	testdb.Eventually(t, "the integration is disabled", func() bool {
 		return s.Send(t, disabled.Request(PostsPath, Key(), []byte("{}"))).Status == http.StatusForbidden
 	})
-	large := bytes.Repeat([]byte("x"), 40_000)
-
-	for name, test := range map[string]struct {
+	type change func(r *Request)
+	var (
+		path    change = func(r *Request) { r.Path += "/x" }
+		method  change = func(r *Request) { r.Method = http.MethodPut }
+		apiKey  change = func(r *Request) { r.Bearer = "wrong" }
+		media   change = func(r *Request) { r.ContentType = "text/plain" }
+		size    change = func(r *Request) { r.Body = bytes.Repeat([]byte("x"), 40_000) }
+		chunked change = func(r *Request) { r.Chunked = true }
+		key     change = func(r *Request) { r.Key = "" }
+		json    change = func(r *Request) { r.Body = []byte("{") }
+		fields  change = func(r *Request) { r.Body = []byte("{}") }
+	)
+	for _, test := range []struct {
 		partner *Partner
-		change  func(*Request)
+		changes []change // the first one has to win
 		status  int
 		code    string
 	}{
-		"path before API key": {
-			able, func(r *Request) { r.Path, r.Bearer = r.Path+"/x", "" }, 404, "not_found",
-		},
-		"method before API key": {
-			able, func(r *Request) { r.Method, r.Bearer = http.MethodPut, "" }, 405, "method_not_allowed",
-		},
-		"path before everything": {
-			able, func(r *Request) { *r = Request{Method: "POST", Path: "/nowhere", Body: large} }, 404,
-			"not_found",
-		},
-		"API key before media type": {
-			able, func(r *Request) { r.Bearer, r.ContentType = "wrong", "text/plain" }, 401, "unauthorized",
-		},
-		"API key before size": {
-			able, func(r *Request) { r.Bearer, r.Body = "wrong", large }, 401, "unauthorized",
-		},
-		"API key before key": {
-			able, func(r *Request) { r.Bearer, r.Key = "wrong", "" }, 401, "unauthorized",
-		},
-		"media type before size": {
-			able, func(r *Request) { r.ContentType, r.Body = "text/plain", large }, 415, "unsupported_media_type",
-		},
-		"media type before capability": {
-			unable, func(r *Request) { r.ContentType = "text/plain" }, 415, "unsupported_media_type",
-		},
-		"size before capability": {unable, func(r *Request) { r.Body = large }, 413, "payload_too_large"},
-		"chunked size before capability": {
-			unable, func(r *Request) { r.Body, r.Chunked = large, true }, 413, "payload_too_large",
-		},
-		"size before disabled": {disabled, func(r *Request) { r.Body = large }, 413, "payload_too_large"},
-		"size before key": {
-			able, func(r *Request) { r.Body, r.Key = large, "" }, 413, "payload_too_large",
-		},
-		"capability before key": {unable, func(r *Request) { r.Key = "" }, 403, "capability_disabled"},
-		"capability before body": {
-			unable, func(r *Request) { r.Body = []byte("{") }, 403, "capability_disabled",
-		},
-		"disabled before key": {disabled, func(r *Request) { r.Key = "" }, 403, "capability_disabled"},
-		"key before JSON": {
-			able, func(r *Request) { r.Key, r.Body = "", []byte("{") }, 400, "invalid_idempotency_key",
-		},
-		"key before fields": {
-			able, func(r *Request) { r.Key, r.Body = "a b", []byte("{}") }, 400, "invalid_idempotency_key",
-		},
+		{able, []change{path, apiKey, media, size, key}, 404, "not_found"},
+		{able, []change{method, apiKey}, 405, "method_not_allowed"},
+		{able, []change{apiKey, media}, 401, "unauthorized"},
+		{able, []change{apiKey, size}, 401, "unauthorized"},
+		{able, []change{apiKey, key}, 401, "unauthorized"},
+		{able, []change{media, size}, 415, "unsupported_media_type"},
+		{unable, []change{media}, 415, "unsupported_media_type"},
+		{unable, []change{size}, 413, "payload_too_large"},
+		{unable, []change{size, chunked}, 413, "payload_too_large"},
+		{disabled, []change{size}, 413, "payload_too_large"},
+		{able, []change{size, key}, 413, "payload_too_large"},
+		{unable, []change{key}, 403, "capability_disabled"},
+		{unable, []change{json}, 403, "capability_disabled"},
+		{disabled, []change{key}, 403, "capability_disabled"},
+		{able, []change{key, json}, 400, "invalid_idempotency_key"},
+		{able, []change{key, fields}, 400, "invalid_idempotency_key"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			for _, path := range []string{NovelsPath, PostsPath} {
-				request := test.partner.Request(path, Key(), []byte("{}"))
-				test.change(&request)
-				s.Send(t, request).WantProblem(t, test.status, test.code)
+		for _, operation := range []string{NovelsPath, PostsPath} {
+			request := test.partner.Request(operation, Key(), []byte("{}"))
+			for _, change := range test.changes {
+				change(&request)
 			}
-		})
+			s.Send(t, request).WantProblem(t, test.status, test.code)
+		}
 	}
 }

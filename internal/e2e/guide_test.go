@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	problems "novelgate/internal/problem"
+	"novelgate/internal/problem"
 	"novelgate/internal/testdb"
 )
 
@@ -41,7 +41,7 @@ func TestGuideForPartners(t *testing.T) {
 			t.Errorf("%v\n%s\n%s", err, text, out)
 		}
 	}
-	for _, code := range problems.All() {
+	for _, code := range problem.All() {
 		if !strings.Contains(guide, "\n| `"+string(code)+"` | ") {
 			t.Errorf("the table of errors lacks %s", code)
 		}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,79 +32,17 @@ import (
 
 // clusterProgram builds the program of make run-cluster.
 var clusterProgram = sync.OnceValues(func() (string, error) {
-	dir, err := binaries()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "cluster")
-	build := exec.CommandContext(context.Background(), "go", "build", "-o", path, "novelgate/internal/cluster/main")
-	out, err := build.CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("run go build: %w\n%s", err, out)
-	}
-	return path, nil
+	return build("novelgate/internal/cluster/main", "cluster", false)
 })
 
 // networkOfTest returns the first three numbers of loopback addresses that no other test process uses.
 func networkOfTest(number int) string { return fmt.Sprintf("127.%d.%d", 1+os.Getpid()%250, number) }
 
-// line is the network cable of a machine: TCP connections through a proxy. While it is cut nothing arrives, and no
-// connection is refused or closed.
-type line struct {
-	cut       sync.RWMutex // held for writing while the line is cut
-	listeners []net.Listener
-}
-
-// forward accepts connections at an address and forwards them to another.
-func (l *line) forward(t testing.TB, from, to string) {
-	t.Helper()
-	listener := testdb.Must(net.Listen("tcp", from))(t)
-	l.listeners = append(l.listeners, listener)
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			go func() {
-				l.cut.RLock()
-				server, err := net.Dial("tcp", to)
-				l.cut.RUnlock()
-				if err != nil {
-					_ = client.Close()
-					return
-				}
-				go l.copy(server, client)
-				l.copy(client, server)
-			}()
-		}
-	}()
-}
-
-// copy copies until an end closes; then it closes both.
-func (l *line) copy(to, from net.Conn) {
-	buffer := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buffer)
-		l.cut.RLock()
-		if n > 0 && err == nil {
-			_, err = to.Write(buffer[:n])
-		}
-		if err != nil {
-			_, _ = from.Close(), to.Close()
-		}
-		l.cut.RUnlock()
-		if err != nil {
-			return
-		}
-	}
-}
-
-// highlyAvailable is a running deploy/cluster with a line for each database machine.
+// highlyAvailable is a running deploy/cluster with a wire for each database machine: its network cable.
 type highlyAvailable struct {
 	*cluster.Cluster
 	t     testing.TB
-	lines map[string]*line
+	wires map[string]*wire
 	js    jetstream.JetStream
 }
 
@@ -116,21 +53,23 @@ func startCluster(t testing.TB, number int) *highlyAvailable {
 	if err := os.Chmod(dir, 0o711); err != nil { // the account of PostgreSQL must pass
 		t.Fatal(err)
 	}
-	h := &highlyAvailable{t: t, lines: map[string]*line{}}
+	h := &highlyAvailable{t: t, wires: map[string]*wire{}}
 	network := networkOfTest(number)
 	address := func(host int) string { return fmt.Sprint(network, ".", host) }
 	// Others reach the PostgreSQL and the Patroni of machine i at 100+i. Patroni there reaches etcd k at 100+10*i+k.
 	seen, env := map[string]string{}, map[string][]string{}
 	for i, machine := range cluster.Databases {
-		l := &line{}
-		h.lines[machine] = l
+		h.wires[machine] = &wire{}
+		forward := func(from, to string) {
+			h.wires[machine].forward(t, "tcp", from, func() (net.Conn, error) { return net.Dial("tcp", to) })
+		}
 		inside, outside := address(i+1), address(101+i)
-		l.forward(t, outside+":5432", inside+":5432")
-		l.forward(t, outside+":8008", inside+":8008")
+		forward(outside+":5432", inside+":5432")
+		forward(outside+":8008", inside+":8008")
 		var etcd []string
 		for k := range cluster.Databases {
 			way := address(111+10*i+k) + ":2379"
-			l.forward(t, way, address(k+1)+":2379")
+			forward(way, address(k+1)+":2379")
 			etcd = append(etcd, way)
 		}
 		seen[strings.ToUpper(machine)] = outside
@@ -148,7 +87,7 @@ func startCluster(t testing.TB, number int) *highlyAvailable {
 	defer cancel()
 	var err error
 	h.Cluster, err = cluster.Start(ctx, cluster.Config{
-		Dir: dir, Network: network, Novelgate: Binary(t), NATS: []string{built(t, clusterProgram), "nats"},
+		Dir: dir, Network: network, Novelgate: Binary(t), NATS: []string{testdb.Must(clusterProgram())(t), "nats"},
 		Env:     func(machine, name string) []string { return env[machine+name] },
 		HAProxy: seen, Log: func(said string) { t.Log(time.Now().Format(time.TimeOnly), said) },
 	})
@@ -165,10 +104,8 @@ func startCluster(t testing.TB, number int) *highlyAvailable {
 // end stops the cluster, and searches its logs for secrets.
 func (h *highlyAvailable) end(dir string) {
 	h.Stop()
-	for _, l := range h.lines {
-		for _, listener := range l.listeners {
-			_ = listener.Close()
-		}
+	for _, w := range h.wires {
+		w.Cut()
 	}
 	for _, file := range testdb.Must(filepath.Glob(filepath.Join(dir, "*.log")))(h.t) {
 		text := testdb.Must(os.ReadFile(file))(h.t)
@@ -270,9 +207,9 @@ func withDescendants(t testing.TB, pids []int) []int {
 
 // cutOff cuts a machine off: nothing reaches its PostgreSQL and its Patroni, and they do not reach etcd.
 func (h *highlyAvailable) cutOff(machine string) (mend func()) {
-	l := h.lines[machine]
-	l.cut.Lock()
-	mend = sync.OnceFunc(l.cut.Unlock)
+	w := h.wires[machine]
+	w.still.Lock()
+	mend = sync.OnceFunc(w.still.Unlock)
 	h.t.Cleanup(mend)
 	return mend
 }
@@ -316,22 +253,21 @@ type keptNotes struct {
 	texts []string
 }
 
-// fetch fetches the checkpoints of replicas continuously, until stop is called.
-func (k *keptNotes) fetch(t testing.TB, urls ...string) (stop func()) {
-	client := &http.Client{Timeout: 2 * time.Second}
-	return testdb.Background(t, func(ctx context.Context) {
-		for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
-			for _, url := range urls {
-				request := testdb.Must(http.NewRequestWithContext(ctx, http.MethodGet, url+"/ledger/checkpoint", http.NoBody))(t)
-				response, err := client.Do(request)
-				if err != nil {
-					continue
-				}
-				text, err := io.ReadAll(response.Body)
-				_ = response.Body.Close()
-				if err == nil && response.StatusCode == http.StatusOK {
-					k.keep(string(text))
-				}
+// fetch fetches the checkpoints of replicas continuously.
+func (k *keptNotes) fetch(t testing.TB, urls ...string) {
+	for _, url := range urls {
+		poll(t, url+"/ledger/checkpoint", 50*time.Millisecond, k.keep)
+	}
+}
+
+// poll gets a page continuously, until the test ends, and passes on what succeeds.
+func poll(t testing.TB, url string, pause time.Duration, take func(body string)) {
+	client := Attach(url)
+	client.http.Timeout = 2 * time.Second
+	testdb.Background(t, func(ctx context.Context) {
+		for ; ctx.Err() == nil; time.Sleep(pause) {
+			if response, err := client.do(ctx, Request{}); err == nil && response.Status == http.StatusOK {
+				take(string(response.Body))
 			}
 		}
 	})
@@ -395,7 +331,7 @@ func (s tiles) ReadTiles(wanted []tlog.Tile) (all [][]byte, err error) {
 // moderated is a partner whose novels staff reject, with a webhook that gets these changes.
 type moderated struct {
 	*Partner
-	staff    *Partner // with the key of a member of staff
+	staff    *Person
 	rejected int
 	hook     *httptest.Server
 
@@ -407,7 +343,7 @@ func newModerated(t testing.TB, h *highlyAvailable) *moderated {
 	t.Helper()
 	m := &moderated{Partner: newPartner(t, h.Postgres(cluster.Proxy)), took: map[string]string{}}
 	m.Service = h.service()
-	m.staff = &Partner{Service: m.Service, NewIntegration: NewIntegration{APIKey: m.Service.NewStaff(t).APIKey}}
+	m.staff = m.Service.NewStaff(t)
 	m.hook = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
@@ -428,29 +364,27 @@ func (m *moderated) work(t testing.TB) (stop func()) {
 	return testdb.Background(t, func(ctx context.Context) {
 		for ; ctx.Err() == nil; time.Sleep(200 * time.Millisecond) {
 			var made identifiers
-			body := encode(map[string]any{"novel": Unique("Moderated")})
-			novel := until(t, m.Partner, NovelsPath, body) //nolint:contextcheck // ends also when ctx has ended
-			if err := json.Unmarshal(novel.body, &made); err != nil {
-				t.Errorf("%v\n%s", err, novel.body)
+			novel := m.until(t, m.Request(NovelsPath, Key(), Fields{"novel": Unique("Moderated")}.JSON(t)))
+			if err := json.Unmarshal(novel.Body, &made); err != nil {
+				t.Errorf("%v\n%s", err, novel.Body)
 				return
 			}
 			path := "/api/admin/novels/" + made.NovelID.String() + "/reject"
-			until(t, m.staff, path, encode(map[string]any{"reason": "no"})) //nolint:contextcheck // likewise
+			m.until(t, m.staff.Request(path, Key(), Fields{"reason": "no"}.JSON(t)))
 			m.rejected++
 		}
 	})
 }
 
 // until repeats a command with its key until it is acknowledged.
-func until(t testing.TB, p *Partner, path string, body []byte) answer {
-	key := Key()
+func (m *moderated) until(t testing.TB, r Request) answer {
 	for {
-		a := p.send(t, p.Service.URL, path, key, body, false)
+		a := m.Service.send(t, r)
 		if a.succeeded() {
 			return a
 		}
 		if a.err == nil && !a.unavailable() && !a.fromGateway() {
-			t.Errorf("%s: %d\n%s", path, a.status, a.body)
+			t.Errorf("%s: %d\n%s", r.Path, a.Status, a.Body)
 			return a
 		}
 		time.Sleep(100 * time.Millisecond)
@@ -513,23 +447,9 @@ func (p *pulse) since() time.Duration {
 	return max(p.longest, time.Since(p.last)).Round(10 * time.Millisecond)
 }
 
-// read reads a page continuously, until stop is called.
-func (p *pulse) read(t testing.TB, url string) (stop func()) {
-	client := &http.Client{Timeout: 2 * time.Second}
-	return testdb.Background(t, func(ctx context.Context) {
-		for ; ctx.Err() == nil; time.Sleep(20 * time.Millisecond) {
-			request := testdb.Must(http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody))(t)
-			response, err := client.Do(request)
-			if err != nil {
-				continue
-			}
-			_, err = io.Copy(io.Discard, response.Body)
-			_ = response.Body.Close()
-			if err == nil && response.StatusCode == http.StatusOK {
-				p.beat()
-			}
-		}
-	})
+// read reads a page continuously.
+func (p *pulse) read(t testing.TB, url string) {
+	poll(t, url, 20*time.Millisecond, func(string) { p.beat() })
 }
 
 // between returns the sum of the stalls within a period.

@@ -6,13 +6,15 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/google/go-cmp/cmp"
+
+	"novelgate/internal/problem"
 )
 
 // The two operations.
@@ -31,6 +33,8 @@ type Request struct {
 	Header      http.Header // further headers, as they are
 	Body        []byte
 	Chunked     bool // send the body without a Content-Length
+	Once        bool // net/http must not repeat the request by itself
+	Closing     bool // use a connection only for this request
 }
 
 // Response is a complete answer.
@@ -53,23 +57,33 @@ func (s *Service) Send(t testing.TB, r Request) Response {
 // TrySend is Send for tests in which the connection may fail.
 func (s *Service) TrySend(t testing.TB, r Request) (Response, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	response, err := s.do(context.Background(), r)
+	if err == nil {
+		s.holdAgainstDescription(t, r, response)
+	}
+	return response, err
+}
+
+// do sends the request.
+func (s *Service) do(ctx context.Context, r Request) (response Response, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	request, err := s.httpRequest(ctx, r)
 	if err != nil {
-		t.Fatalf("make request %s %s: %v", r.Method, r.Path, err)
+		return response, err
 	}
 	answer, err := s.http.Do(request)
 	if err != nil {
-		return Response{}, fmt.Errorf("get an answer: %w", err)
+		return response, fmt.Errorf("get an answer: %w", err)
 	}
 	defer func() { _ = answer.Body.Close() }()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		return Response{}, fmt.Errorf("read the answer: %w", err)
+	response.Status, response.Header = answer.StatusCode, answer.Header
+	if response.Body, err = io.ReadAll(answer.Body); err != nil {
+		return response, fmt.Errorf("read the answer: %w", err)
 	}
-	response := Response{Status: answer.StatusCode, Header: answer.Header, Body: body}
-	s.holdAgainstDescription(t, r, response)
+	if s.heard != nil {
+		_, _ = fmt.Fprintf(s.heard, "%v\n%s\n", response.Header, response.Body)
+	}
 	return response, nil
 }
 
@@ -97,29 +111,22 @@ func (s *Service) httpRequest(ctx context.Context, r Request) (*http.Request, er
 	for name, values := range r.Header {
 		request.Header[http.CanonicalHeaderKey(name)] = values
 	}
+	request.Close = r.Closing
+	if r.Once {
+		request.GetBody = nil
+	}
 	return request, nil
 }
 
-// Get gets a URL that docs/openapi.yaml does not describe, over its own connection.
+// Get gets a URL, also one that docs/openapi.yaml does not describe, over its own connection.
 func Get(t testing.TB, url string) (status int, body string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		t.Fatalf("make request: %v", err)
-	}
-	request.Close = true // leaves no idle connection behind
-	response, err := http.DefaultClient.Do(request)
+	service := Attach(url)
+	response, err := service.do(context.Background(), Request{Closing: true})
 	if err != nil {
 		t.Fatalf("get %s: %v", url, err)
 	}
-	defer func() { _ = response.Body.Close() }()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatalf("read %s: %v", url, err)
-	}
-	return response.StatusCode, string(text)
+	return response.Status, string(response.Body)
 }
 
 // Novel is the body of a successful upsert.
@@ -143,21 +150,15 @@ type Post struct {
 
 // Problem is the body of every error.
 type Problem struct {
-	Type      string         `json:"type"`
-	Title     string         `json:"title"`
-	Status    int            `json:"status"`
-	Detail    string         `json:"detail"`
-	Code      string         `json:"code"`
-	RequestID string         `json:"requestId"`
-	Retryable bool           `json:"retryable"`
-	Field     string         `json:"field"`
-	Errors    []InvalidField `json:"errors"`
-}
-
-// InvalidField is one member at fault.
-type InvalidField struct {
-	Field   string `json:"field"`
-	Message string `json:"message"`
+	Type      string               `json:"type"`
+	Title     string               `json:"title"`
+	Status    int                  `json:"status"`
+	Detail    string               `json:"detail"`
+	Code      string               `json:"code"`
+	RequestID string               `json:"requestId"`
+	Retryable bool                 `json:"retryable"`
+	Field     string               `json:"field"`
+	Errors    []problem.FieldError `json:"errors"`
 }
 
 // WantNovel expects a successful upsert with the status.
@@ -207,17 +208,10 @@ func (r Response) WantInvalid(t testing.TB, field string) Problem {
 // WantReplayed expects the two headers of a replay, or their absence.
 func (r Response) WantReplayed(t testing.TB, replayed, mismatch bool) {
 	t.Helper()
-	type marks struct{ Replayed, Mismatch string }
-	got := marks{r.Header.Get("Idempotent-Replayed"), r.Header.Get("Idempotency-Mismatch")}
-	wanted := marks{}
-	if replayed {
-		wanted.Replayed = "true"
-	}
-	if mismatch {
-		wanted.Mismatch = "true"
-	}
-	if diff := cmp.Diff(wanted, got); diff != "" {
-		t.Errorf("headers of a replay (-want +got)\n%s", diff)
+	for name, want := range map[string]bool{"Idempotent-Replayed": replayed, "Idempotency-Mismatch": mismatch} {
+		if got := r.Header.Get(name); got != map[bool]string{true: "true"}[want] {
+			t.Errorf("%s is %q, want %v\n%d %s", name, got, want, r.Status, r.Body)
+		}
 	}
 }
 
@@ -252,6 +246,16 @@ func (r Route) String() string { return r.Method + " " + r.Path }
 func (r Route) NeedsKey() bool {
 	parameter := r.Operation.Parameters.GetByInAndName("header", "Idempotency-Key")
 	return parameter != nil && parameter.Required
+}
+
+// security returns the names of the kinds of key that the route accepts; "" for a public route.
+func (r Route) security() string {
+	var kinds []string
+	for _, requirement := range *r.Operation.Security {
+		kinds = slices.AppendSeq(kinds, maps.Keys(requirement))
+	}
+	slices.Sort(kinds)
+	return strings.Join(kinds, " ")
 }
 
 // Routes returns all operations of docs/openapi.yaml, sorted.

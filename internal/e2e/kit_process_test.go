@@ -13,20 +13,26 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"time"
+
+	"novelgate/internal/testdb"
 )
+
+const novelgate = "novelgate/cmd/novelgate"
 
 var (
 	binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "novelgate-e2e-") })
-	binary   = sync.OnceValues(func() (string, error) { return build("novelgate", raceDetector) })
-	plain    = sync.OnceValues(func() (string, error) { return build("plain/novelgate", false) })
+	binary   = sync.OnceValues(func() (string, error) { return build(novelgate, "novelgate", raceDetector) })
+	plain    = sync.OnceValues(func() (string, error) { return build(novelgate, "plain/novelgate", false) })
 )
 
 // Binary returns the path of cmd/novelgate, built once per test process. It has the race detector if the tests have it,
 // and writes coverage if GOCOVERDIR is set.
 func Binary(t testing.TB) string {
 	t.Helper()
-	return built(t, binary)
+	return testdb.Must(binary())(t)
 }
 
 // binaryFor returns the program for a command line: without the race detector, which dominates the time of short
@@ -37,16 +43,7 @@ func binaryFor(t testing.TB, args []string) string {
 	if !raceDetector || len(args) > 0 && slices.Contains(sideBySide, args[0]) {
 		return Binary(t)
 	}
-	return built(t, plain)
-}
-
-func built(t testing.TB, program func() (string, error)) string {
-	t.Helper()
-	path, err := program()
-	if err != nil {
-		t.Fatalf("build novelgate: %v", err)
-	}
-	return path
+	return testdb.Must(plain())(t)
 }
 
 // removeBinaries deletes what was built.
@@ -55,14 +52,11 @@ func removeBinaries() error {
 	if err == nil {
 		err = os.RemoveAll(dir)
 	}
-	if err != nil {
-		return fmt.Errorf("remove the built binaries: %w", err)
-	}
-	return nil
+	return err
 }
 
-// build builds cmd/novelgate.
-func build(name string, race bool) (path string, err error) {
+// build builds a program.
+func build(program, name string, race bool) (path string, err error) {
 	dir, err := binaries()
 	if err != nil {
 		return "", err
@@ -75,49 +69,117 @@ func build(name string, race bool) (path string, err error) {
 	if os.Getenv("GOCOVERDIR") != "" {
 		args = append(args, "-cover", "-coverpkg=novelgate/...")
 	}
-	args = append(args, "novelgate/cmd/novelgate")
-	out, err := exec.CommandContext(context.Background(), "go", args...).CombinedOutput()
+	out, err := exec.CommandContext(context.Background(), "go", append(args, program)...).CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("run go build: %w\n%s", err, out)
 	}
 	return path, nil
 }
 
-// Capture is an io.Writer that keeps what is written to it, or the newest Max bytes if Max is not 0. It is safe for
-// concurrent use.
-type Capture struct {
-	Max  int
-	mu   sync.Mutex
-	data bytes.Buffer
+// process is one run of the program.
+type process struct {
+	cmd            *exec.Cmd
+	stdout, stderr *testdb.Log
+	exited         chan struct{} // closed when the process has ended
+	killed         bool
 }
 
-// Write never fails.
-func (c *Capture) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n, err := c.data.Write(p)
-	if c.Max > 0 {
-		c.data.Next(max(0, c.data.Len()-c.Max))
+// launch starts novelgate like launchProgram.
+func launch(t testing.TB, args ...string) *process {
+	t.Helper()
+	return launchProgram(t, Binary(t), args...)
+}
+
+// launchProgram starts a program in an environment without settings of the service. When the test ends, the program is
+// killed, and its standard error must not contain a secret.
+func launchProgram(t testing.TB, program string, args ...string) *process {
+	t.Helper()
+	p := &process{
+		cmd:    exec.CommandContext(context.Background(), program, args...),
+		stdout: &testdb.Log{}, stderr: &testdb.Log{}, exited: make(chan struct{}),
 	}
-	return n, err
+	p.cmd.Env = slices.DeleteFunc(os.Environ(), func(setting string) bool {
+		return strings.HasPrefix(setting, "NOVELGATE_") || strings.HasPrefix(setting, "DATABASE_URL=")
+	})
+	p.cmd.Stdout, p.cmd.Stderr = p.stdout, p.stderr
+	if err := p.cmd.Start(); err != nil {
+		t.Fatalf("start novelgate %s: %v", strings.Join(args, " "), err)
+	}
+	go func() {
+		defer close(p.exited)
+		_ = p.cmd.Wait() // see ProcessState
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		said := p.stderr.String()
+		wantNoSecret(t, "standard error of novelgate "+args[0], []byte(said))
+		for _, disaster := range []string{"DATA RACE", "panic"} {
+			if at := strings.Index(said, disaster); at >= 0 {
+				t.Errorf("novelgate %s: %.4000s", args[0], said[max(0, at-200):])
+			}
+		}
+		if t.Failed() {
+			t.Logf("novelgate %s said at last:\n%s", strings.Join(args, " "), lastLines(said, 12))
+		}
+	})
+	return p
 }
 
-func (c *Capture) String() string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.data.String()
+// kill sends SIGKILL and waits for the end.
+func (p *process) kill() {
+	p.killed = true
+	_ = p.cmd.Process.Kill() // it may have ended already
+	<-p.exited
+}
+
+func (p *process) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(signal); err != nil {
+		t.Errorf("send %v: %v", signal, err)
+	}
+}
+
+// wait returns the exit code. It fails the test when the process does not end.
+func (p *process) wait(t testing.TB) int {
+	t.Helper()
+	select {
+	case <-p.exited:
+	case <-time.After(patience):
+		t.Fatalf("the process has not ended within %v\n%s", patience, lastLines(p.stderr.String(), 12))
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// line waits for a line on standard output that begins with prefix and returns the rest of it.
+func (p *process) line(t testing.TB, prefix string) (rest string) {
+	t.Helper()
+	testdb.Eventually(t, "the process says "+prefix, func() bool {
+		select {
+		case <-p.exited:
+			t.Fatalf("the process ended with %d before it said %q\n%s", p.cmd.ProcessState.ExitCode(), prefix, p.stderr)
+		default:
+		}
+		for text := range strings.Lines(p.stdout.String()) {
+			var found bool
+			if rest, found = strings.CutPrefix(text, prefix); found && strings.HasSuffix(rest, "\n") {
+				rest = strings.TrimSpace(rest)
+				return true
+			}
+		}
+		return false
+	})
+	return rest
+}
+
+func lastLines(text string, n int) string {
+	lines := strings.SplitAfter(text, "\n")
+	return strings.Join(lines[max(0, len(lines)-n-1):], "")
 }
 
 // Output is the result of a finished command.
 type Output struct {
 	Code           int // exit code
 	Stdout, Stderr string
-}
-
-// CLI runs `novelgate` on the service's database and returns the result.
-func (s *Service) CLI(t testing.TB, args ...string) Output {
-	t.Helper()
-	return RunCLI(t, s.DatabaseURL, args...)
 }
 
 // RunCLI runs `novelgate` on the database and returns the result.
@@ -138,16 +200,26 @@ func RunCLI(t testing.TB, databaseURL string, args ...string) Output {
 	return Output{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
 }
 
-// MustCLI is CLI for a command that must succeed.
-func (s *Service) MustCLI(t testing.TB, args ...string) Output {
-	t.Helper()
-	return MustCLI(t, s.DatabaseURL, args...)
-}
-
 // MustCLI is RunCLI for a command that must succeed.
 func MustCLI(t testing.TB, databaseURL string, args ...string) Output {
 	t.Helper()
-	out := RunCLI(t, databaseURL, args...)
+	return (&Service{DatabaseURL: databaseURL}).MustCLI(t, args...)
+}
+
+// CLI runs `novelgate` on the service's database and returns the result.
+func (s *Service) CLI(t testing.TB, args ...string) Output {
+	t.Helper()
+	out := RunCLI(t, s.DatabaseURL, args...)
+	if s.heard != nil {
+		_, _ = fmt.Fprintln(s.heard, out)
+	}
+	return out
+}
+
+// MustCLI is CLI for a command that must succeed.
+func (s *Service) MustCLI(t testing.TB, args ...string) Output {
+	t.Helper()
+	out := s.CLI(t, args...)
 	if out.Code != 0 {
 		t.Fatalf("novelgate %s ended with %d, want 0\n%s%s", strings.Join(args, " "), out.Code, out.Stdout, out.Stderr)
 	}
@@ -181,9 +253,5 @@ func scaled(t testing.TB, variable string, few int) int {
 	if text == "" {
 		return few
 	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("%s: %v", variable, err)
-	}
-	return n
+	return testdb.Must(strconv.Atoi(text))(t)
 }

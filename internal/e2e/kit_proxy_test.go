@@ -1,51 +1,135 @@
 package e2e_test
 
 import (
-	"context"
-	"io"
 	"net"
 	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"novelgate/internal/testdb"
 )
+
+// wire forwards connections.
+type wire struct {
+	still sync.RWMutex // held for writing while nothing passes, and nothing is closed or refused
+	all   sync.WaitGroup
+
+	mu        sync.Mutex
+	listeners []net.Listener
+	cut       bool              // accepts no connections
+	conns     map[net.Conn]bool // open connections of both sides
+}
+
+// forward accepts connections at an address, and forwards each to a server.
+func (w *wire) forward(t testing.TB, network, address string, dial func() (net.Conn, error)) {
+	t.Helper()
+	listener := testdb.Must(net.Listen(network, address))(t)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.listeners, w.cut = append(w.listeners, listener), false
+	if w.conns == nil {
+		w.conns = map[net.Conn]bool{}
+	}
+	w.all.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return // closed
+			}
+			w.all.Go(func() { w.serve(client, dial) })
+		}
+	})
+}
+
+func (w *wire) serve(client net.Conn, dial func() (net.Conn, error)) {
+	defer func() { _ = client.Close() }()
+	w.still.RLock()
+	server, err := dial()
+	w.still.RUnlock()
+	if err != nil {
+		return
+	}
+	defer func() { _ = server.Close() }()
+	w.mu.Lock()
+	cut := w.cut // while it connected to the server
+	if !cut {
+		w.conns[client], w.conns[server] = true, true
+	}
+	w.mu.Unlock()
+	if cut {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { w.copy(client, server) })
+	w.copy(server, client)
+	both.Wait()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.conns, client)
+	delete(w.conns, server)
+}
+
+// copy copies until an end closes; then it closes both.
+func (w *wire) copy(to, from net.Conn) {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		w.still.RLock()
+		if n > 0 {
+			if _, writing := to.Write(buffer[:n]); writing != nil {
+				err = writing
+			}
+		}
+		if err != nil {
+			_, _ = from.Close(), to.Close()
+		}
+		w.still.RUnlock()
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Cut closes every connection and accepts no new ones, as during an outage.
+func (w *wire) Cut() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.cut = true
+	for _, listener := range w.listeners {
+		_ = listener.Close()
+	}
+	for conn := range w.conns {
+		_ = conn.Close()
+	}
+}
 
 // Proxy is between a service and its database, to cut the database off from this service.
 type Proxy struct {
-	URL string // of the same database, through the proxy
+	wire
 
+	URL    string // of the same database, through the proxy
 	socket string // to which the service connects
 
-	mu              sync.Mutex
-	network, server string // address of the database
-	listener        net.Listener
-	cut             bool // accepts no connections
-	conns           map[net.Conn]struct{}
-	all             sync.WaitGroup
+	mu     sync.Mutex
+	target *url.URL
 }
 
 // NewProxy returns a proxy that forwards everything. It is closed when the test ends.
 func NewProxy(t testing.TB, databaseURL string) *Proxy {
 	t.Helper()
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatalf("parse database URL: %v", err)
-	}
-	dir, err := os.MkdirTemp("", "ng") // t.TempDir is too long for a socket
-	if err != nil {
-		t.Fatalf("make directory: %v", err)
-	}
+	dir := testdb.Must(os.MkdirTemp("", "ng"))(t) // t.TempDir is too long for a socket
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	p := &Proxy{conns: map[net.Conn]struct{}{}}
-	var port string
-	p.network, p.server, port = addressOf(u)
+	p := &Proxy{}
+	p.Point(t, databaseURL)
+	_, _, port := addressOf(p.target)
 	p.socket = filepath.Join(dir, ".s.PGSQL."+port)
-	query := u.Query()
+	through, query := *p.target, p.target.Query()
 	query.Set("host", dir)
 	query.Set("port", port)
-	u.Host, u.RawQuery = "", query.Encode()
-	p.URL = u.String()
+	through.Host, through.RawQuery = "", query.Encode()
+	p.URL = through.String()
 	p.Mend(t)
 	t.Cleanup(func() {
 		p.Cut()
@@ -72,77 +156,19 @@ func addressOf(u *url.URL) (network, address, port string) {
 // Point makes new connections go to a database of the same name on another server.
 func (p *Proxy) Point(t testing.TB, databaseURL string) {
 	t.Helper()
-	u, err := url.Parse(databaseURL)
-	if err != nil {
-		t.Fatalf("parse database URL: %v", err)
-	}
+	u := testdb.Must(url.Parse(databaseURL))(t)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.network, p.server, _ = addressOf(u)
+	p.target = u
 }
 
 // Mend accepts connections again.
 func (p *Proxy) Mend(t testing.TB) {
 	t.Helper()
-	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", p.socket)
-	if err != nil {
-		t.Fatalf("listen for the service: %v", err)
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.listener, p.cut = listener, false
-	p.all.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			p.all.Go(func() { p.serve(client) })
-		}
+	p.forward(t, "unix", p.socket, func() (net.Conn, error) {
+		p.mu.Lock()
+		network, address, _ := addressOf(p.target)
+		p.mu.Unlock()
+		return net.Dial(network, address)
 	})
-}
-
-// Cut closes every connection and accepts no new ones, as during an outage.
-func (p *Proxy) Cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = true
-	_ = p.listener.Close()
-	for conn := range p.conns {
-		_ = conn.Close()
-	}
-}
-
-func (p *Proxy) serve(client net.Conn) {
-	defer func() { _ = client.Close() }()
-	p.mu.Lock()
-	network, address := p.network, p.server
-	p.mu.Unlock()
-	server, err := (&net.Dialer{}).DialContext(context.Background(), network, address)
-	if err != nil {
-		return
-	}
-	defer func() { _ = server.Close() }()
-	p.mu.Lock()
-	cut := p.cut // while it connected to the database
-	if !cut {
-		p.conns[client], p.conns[server] = struct{}{}, struct{}{}
-	}
-	p.mu.Unlock()
-	if cut {
-		return
-	}
-	var both sync.WaitGroup
-	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
-		both.Go(func() {
-			_, _ = io.Copy(to, from)
-			_ = client.Close() // one side has closed, so close the other
-			_ = server.Close()
-		})
-	}
-	both.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, client)
-	delete(p.conns, server)
 }

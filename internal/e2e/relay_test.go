@@ -46,8 +46,7 @@ func TestRelay(t *testing.T) {
 	if !holds() {
 		t.Fatal("the words are not in the files before the erasure")
 	}
-	author := "/api/admin/integrations/" + p.IntegrationID + "/authors/" + strings.ReplaceAll(plantedUUID, "/", "%2F")
-	ada.Delete(t, author+"?reason=asked").WantJSON(t, 200, &struct{}{})
+	ada.Delete(t, p.authorPath(plantedUUID)+"?reason=asked").WantJSON(t, 200, &struct{}{})
 	_, js := nats.Connect()
 	testdb.Eventually(t, "consumers read of the erasure", func() bool {
 		stream, err := js.Stream(t.Context(), relayed.Stream)

@@ -24,8 +24,8 @@ func TestRunCluster(t *testing.T) {
 	}
 	start := func() (p *process, service string) {
 		t.Helper()
-		p = launchProgram(t, built(t, clusterProgram), "--binary", Binary(t), "--network", networkOfTest(250), "--data-dir",
-			filepath.Join(dir, "data"))
+		p = launchProgram(t, testdb.Must(clusterProgram())(t), "--binary", Binary(t), "--network", networkOfTest(250),
+			"--data-dir", filepath.Join(dir, "data"))
 		return p, strings.Fields(p.line(t, "service"))[0]
 	}
 	wantComment := func(service string) {

@@ -14,17 +14,12 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// nowhere begins addresses to which nothing is sent.
-const nowhere = "https://nowhere.invalid/"
+const webhooksPath = "/api/integrations/webhooks"
 
 // NewWebhook creates a webhook of a partner.
 func (p *Partner) NewWebhook(t testing.TB, url string) (made client.Webhook) {
 	t.Helper()
-	body := Fields{"url": url}.JSON(t)
-	p.Service.Send(t, Request{
-		Method: http.MethodPost, Path: "/api/integrations/webhooks", Bearer: p.APIKey, Body: body,
-		ContentType: "application/json",
-	}).WantJSON(t, http.StatusCreated, &made)
+	p.Post(t, webhooksPath, "", Fields{"url": url}).WantJSON(t, http.StatusCreated, &made)
 	return made
 }
 
@@ -46,13 +41,10 @@ func TestWebhook(t *testing.T) {
 	t.Cleanup(endpoint.Close)
 	s := Start(t, testdb.New(t), "--webhook-allow-cidr", "127.0.0.1/32")
 	ada, p := s.NewStaff(t), s.NewPartner(t)
-	p.Service.Send(t, Request{
-		Method: http.MethodPost, Path: "/api/integrations/webhooks", Bearer: p.APIKey, ContentType: "application/json",
-		Body: Fields{"url": "http://127.0.0.2/"}.JSON(t),
-	}).WantInvalid(t, "url")
+	p.Post(t, webhooksPath, "", Fields{"url": "http://127.0.0.2/"}).WantInvalid(t, "url")
 	hook := p.NewWebhook(t, endpoint.URL)
 	novel := p.Upsert(t, Key(), Fields{"novel": Unique("Hooked")}).WantNovel(t, 201)
-	ada.Post(t, "/api/admin/novels/"+novel.NovelID+"/reject", Key(), Fields{"reason": "no"}).WantJSON(t, 200, &struct{}{})
+	ada.Reject(t, novel.NovelID)
 	testdb.Eventually(t, "the change is sent", func() bool { return len(took) == 1 })
 
 	sent := <-took
@@ -74,7 +66,7 @@ func TestWebhook(t *testing.T) {
 	}
 	s.MustCLI(t, "webhook", "disable", hook.WebhookID, "--reason", "abuse")
 	var now client.Webhook
-	p.Inquire(t, "/api/integrations/webhooks/"+hook.WebhookID).WantJSON(t, http.StatusOK, &now)
+	p.Get(t, webhooksPath+"/"+hook.WebhookID).WantJSON(t, http.StatusOK, &now)
 	if now.Enabled || *now.DisabledReason != "abuse" {
 		t.Errorf("%+v", now)
 	}

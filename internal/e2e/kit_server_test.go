@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"net/url"
 	"os"
@@ -64,28 +63,26 @@ func startServer(t testing.TB, settings map[string]string) *server {
 // copyServer starts a copy of a stopped server, with its settings.
 func copyServer(t testing.TB, original *server) *server {
 	t.Helper()
-	clusters, err := filepath.Glob(filepath.Join(original.dir, "pg*", "PG_VERSION"))
-	if err != nil || len(clusters) != 1 {
-		t.Fatal(clusters, err)
-	}
 	s := &server{dir: dataDir(t), settings: original.settings}
-	carryOut(t, "cp", "-a", filepath.Dir(clusters[0]), s.dir)
-	s.start(t)
-	s.stopAtEnd(t)
+	carryOut(t, "cp", "-a", original.cluster(t), s.dir)
+	s.startUntilEnd(t)
 	return s
 }
 
-// startEmptyServer starts a server on an empty directory, with settings.
-func startEmptyServer(t testing.TB, settings map[string]string) *server {
+// cluster returns the directory of PostgreSQL.
+func (s *server) cluster(t testing.TB) string {
 	t.Helper()
-	s := &server{dir: dataDir(t), settings: settings}
-	s.start(t)
-	s.stopAtEnd(t)
-	return s
+	found := testdb.Must(filepath.Glob(filepath.Join(s.dir, "pg*", "PG_VERSION")))(t)
+	if len(found) != 1 {
+		t.Fatalf("clusters: %v", found)
+	}
+	return filepath.Dir(found[0])
 }
 
-// stopAtEnd stops the server when the test ends, and searches its log for secrets.
-func (s *server) stopAtEnd(t testing.TB) {
+// startUntilEnd starts the server. When the test ends it stops the server, and searches its log for secrets.
+func (s *server) startUntilEnd(t testing.TB) {
+	t.Helper()
+	s.start(t)
 	t.Cleanup(func() {
 		if err := s.ours.Stop(context.Background()); err != nil {
 			t.Errorf("stop PostgreSQL: %v", err)
@@ -94,15 +91,24 @@ func (s *server) stopAtEnd(t testing.TB) {
 	})
 }
 
+// wantPostgresLogClean searches the log of PostgreSQL for secrets.
+func wantPostgresLogClean(t testing.TB, dir string) {
+	t.Helper()
+	logs := testdb.Must(filepath.Glob(filepath.Join(dir, "pg*", "log", "*.log")))(t)
+	if len(logs) == 0 {
+		t.Errorf("PostgreSQL in %s has no log", dir)
+	}
+	for _, log := range logs {
+		wantNoSecret(t, log, testdb.Must(os.ReadFile(log))(t))
+	}
+}
+
 // dataDir returns a directory with a path short enough for a socket. It is deleted after the test, once the server of a
 // killed service has ended.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	testdb.SkipShort(t)
-	dir, err := testdb.DataDir()
-	if err != nil {
-		t.Fatalf("make data directory: %v", err)
-	}
+	dir := testdb.Must(testdb.DataDir())(t)
 	t.Cleanup(func() {
 		testdb.Eventually(t, "no PostgreSQL writes to the data directory", func() bool {
 			pid, _ := livingPostmaster(dir)
@@ -117,14 +123,9 @@ func dataDir(t testing.TB) string {
 
 func (s *server) start(t testing.TB) {
 	t.Helper()
-	var err error
-	if s.ours, err = pgserver.Start(t.Context(),
-		pgserver.Config{
-			DataDir: s.dir, Settings: s.settings, StopTimeout: patience,
-			Logger: slog.New(slog.DiscardHandler),
-		}); err != nil {
-		t.Fatalf("start PostgreSQL: %v", err)
-	}
+	s.ours = testdb.Must(pgserver.Start(t.Context(), pgserver.Config{
+		DataDir: s.dir, Settings: s.settings, StopTimeout: patience, Logger: slog.New(slog.DiscardHandler),
+	}))(t)
 }
 
 func (s *server) url() string { return s.ours.URL() }
@@ -132,14 +133,8 @@ func (s *server) url() string { return s.ours.URL() }
 // crash stops the server like pg_ctl -m immediate: without a checkpoint, so that the next start recovers.
 func (s *server) crash(t testing.TB) {
 	t.Helper()
-	if err := syscall.Kill(postmaster(t, s.dir), syscall.SIGQUIT); err != nil {
-		t.Fatalf("send SIGQUIT: %v", err)
-	}
-	select {
-	case <-s.ours.Done():
-	case <-time.After(patience):
-		t.Fatal("PostgreSQL has not stopped")
-	}
+	kill(t, postmaster(t, s.dir), syscall.SIGQUIT)
+	<-s.ours.Done()
 	if err := s.ours.Stop(context.Background()); err != nil {
 		t.Fatalf("free the data directory: %v", err)
 	}
@@ -161,6 +156,13 @@ func (s *server) freeze(t testing.TB) (thaw func()) {
 func processState(pid int) string {
 	state, _ := stat(pid)
 	return state
+}
+
+func kill(t testing.TB, pid int, signal syscall.Signal) {
+	t.Helper()
+	if err := syscall.Kill(pid, signal); pid == 0 || err != nil {
+		t.Fatalf("send %v to %d: %v", signal, pid, err)
+	}
 }
 
 // stat returns the state of a process and its parent.
@@ -275,11 +277,7 @@ func livingPostmaster(dir string) (pid int, ready bool) {
 
 func connect(t testing.TB, url string) *pgx.Conn {
 	t.Helper()
-	connection, err := pgx.Connect(context.Background(), url)
-	if err != nil {
-		t.Fatalf("connect to the database: %v", err)
-	}
-	return connection
+	return testdb.Must(pgx.Connect(context.Background(), url))(t)
 }
 
 // execute runs statements on the database, as its superuser.
@@ -314,34 +312,11 @@ func startStandby(t testing.TB, primary *server) *server {
 	t.Helper()
 	standby := &server{dir: dataDir(t)}
 	testdb.CopyServer(t, primary.ours, standby.dir)
-	standby.start(t)
-	standby.stopAtEnd(t)
+	standby.startUntilEnd(t)
 	testdb.Eventually(t, "the standby streams", func() bool {
 		return value[int](t, standby.url(), `SELECT count(*) FROM pg_stat_wal_receiver WHERE status = 'streaming'`) == 1
 	})
 	return standby
-}
-
-// handOver changes the owner of a directory, filled by root, to the owner of a file.
-func handOver(t testing.TB, dir, owned string) {
-	t.Helper()
-	info, err := os.Stat(owned)
-	if err != nil {
-		t.Fatalf("find the owner: %v", err)
-	}
-	owner, ok := info.Sys().(*syscall.Stat_t)
-	if !ok {
-		t.Fatal("files have no owners here")
-	}
-	err = filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Lchown(path, int(owner.Uid), int(owner.Gid))
-	})
-	if err != nil {
-		t.Fatalf("hand the data over: %v", err)
-	}
 }
 
 // awaitStandby waits until a standby has replayed everything that its primary has written.
@@ -387,34 +362,6 @@ func primaryOf(t testing.TB, servers ...*server) string {
 	u.RawQuery = fmt.Sprintf("host=%s&port=%s&target_session_attrs=read-write", strings.Join(hosts, ","),
 		strings.Join(ports, ","))
 	return u.String()
-}
-
-// dumpAndRestore copies a database into an empty one of another cluster, as an operator does. Without pg_dump the test
-// is skipped.
-func dumpAndRestore(t testing.TB, from, to *server) {
-	t.Helper()
-	dump, restore := tool(t, from, "pg_dump"), tool(t, to, "pg_restore")
-	if dump == "" || restore == "" {
-		t.Skip("this PostgreSQL has no pg_dump")
-	}
-	file := filepath.Join(t.TempDir(), "novelgate.dump")
-	execute(t, to.url(), `CREATE ROLE novelgate_analytics NOLOGIN`)
-	carryOut(t, dump, "--format=custom", "--file="+file, "--dbname="+from.url())
-	carryOut(t, restore, "--exit-on-error", "--dbname="+to.url(), file)
-}
-
-// tool finds a program beside those of a running server; "" when there is none.
-func tool(t testing.TB, s *server, name string) string {
-	t.Helper()
-	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", postmaster(t, s.dir)))
-	if err != nil {
-		t.Fatalf("find the programs of PostgreSQL: %v", err)
-	}
-	path := filepath.Join(filepath.Dir(program), name)
-	if _, err := os.Stat(path); err != nil {
-		return ""
-	}
-	return path
 }
 
 func carryOut(t testing.TB, program string, args ...string) {
