@@ -213,10 +213,3 @@ func TestTablesAreDescribed(t *testing.T) {
 		t.Errorf("no comment on %v", undescribed)
 	}
 }
-
-func TestHash(t *testing.T) {
-	t.Parallel()
-	if got := migrations.Hash(); !regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(got) || got != migrations.Hash() {
-		t.Errorf("got %q", got)
-	}
-}

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -227,7 +226,7 @@ func open(ctx context.Context, url string, o options) (*pgxpool.Pool, error) {
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, fmt.Errorf("open pool %s of %s connections: %w", o.settings[applicationName], strconv.Itoa(o.size), err)
+		return nil, fmt.Errorf("open pool %s of %d connections: %w", o.settings[applicationName], o.size, err)
 	}
 	return pool, nil
 }

@@ -3,6 +3,8 @@ package database
 import (
 	"context"
 	"net"
+	"runtime"
+	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -32,7 +34,12 @@ func noticeSilence(config *pgx.ConnConfig) {
 		if tcp, ok := conn.(*net.TCPConn); ok && err == nil {
 			// A kernel without one of these options has its own limits.
 			_ = tcp.SetKeepAliveConfig(keepAlive)
-			limitUnacknowledged(tcp, silenceLimit)
+			if raw, rawErr := tcp.SyscallConn(); rawErr == nil && runtime.GOOS == "linux" {
+				const userTimeout = 0x12 // TCP_USER_TIMEOUT, tcp(7)
+				_ = raw.Control(func(fd uintptr) {
+					_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, userTimeout, int(silenceLimit.Milliseconds()))
+				})
+			}
 		}
 		return conn, err
 	}

@@ -24,13 +24,10 @@ type timelines struct {
 	newest map[string]string // of eight hexadecimal digits, by system identifier
 }
 
-// TimelineSQL is an expression for the current timeline of a server, in eight hexadecimal digits. It fails on a
-// standby.
-const TimelineSQL = `pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8)`
-
 // timelineSQL reads the fields of server. The timeline of a standby is "", so that timelines ignores it; CheckServer
 // reports it.
-const timelineSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN '' ELSE ` + TimelineSQL + ` END
+const timelineSQL = `SELECT c.system_identifier, CASE WHEN pg_catalog.pg_is_in_recovery() THEN ''
+    ELSE pg_catalog.substr(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 1, 8) END
 FROM pg_catalog.pg_control_system() AS c`
 
 // server is a database server on one timeline.
