@@ -9,7 +9,6 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -318,31 +317,18 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// TestOneDirectoryForTwoLogs: two databases on a machine start their own origins with one directory, at the same time.
-// One of them makes the directory, and its files stay as they are.
+// TestOneDirectoryForTwoLogs: a second database on a machine starts its own origin with the same directory.
 func TestOneDirectoryForTwoLogs(t *testing.T) {
 	t.Parallel()
 	directory := newDirectory(t)
-	pools, ids := make([]*pgxpool.Pool, 2), make([]*ledger.Identity, 2)
-	var wg sync.WaitGroup
-	for i := range pools {
+	origins := map[string]bool{}
+	for range 2 {
 		url := testdb.NewEmpty(t) // databases of testdb.New share the log id of their template
 		testdb.Must(migrations.Apply(t.Context(), url))(t)
-		pools[i] = openPool(t, url)
-	}
-	for i := range pools {
-		wg.Go(func() {
-			var err error
-			config := ledger.IdentityConfig{OriginPrefix: "h/ledger", Directory: directory}
-			if ids[i], err = ledger.Identify(t.Context(), pools[i], config); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
-	origins := map[string]bool{}
-	for i, pool := range pools {
-		signer := testdb.Must(ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: ids[i]}))(t)
+		pool := openPool(t, url)
+		config := ledger.IdentityConfig{OriginPrefix: "h/ledger", Directory: directory}
+		id := testdb.Must(ledger.Identify(t.Context(), pool, config))(t)
+		signer := testdb.Must(ledger.NewSigner(ledger.SignerConfig{Pool: pool, Identity: id}))(t)
 		appendEvents(t, pool, 1)
 		startSealer(t, ledger.SealerConfig{Pool: pool})
 		awaitSealed(t, pool)
