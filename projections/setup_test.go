@@ -32,10 +32,7 @@ func run(t testing.TB, config projections.Config) (stop func()) {
 	if config.Logger == nil {
 		config.Logger = slog.New(slog.NewTextHandler(testWriter{t}, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	}
-	runner, err := projections.NewRunner(config)
-	if err != nil {
-		t.Fatalf("create runner: %v", err)
-	}
+	runner := testdb.Must(projections.NewRunner(config))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
@@ -61,9 +58,7 @@ func append1(t testing.TB, pool *pgxpool.Pool, recorded ...events.Recorded) {
 	t.Helper()
 	var batch pgx.Batch
 	eventlog.Lock(&batch)
-	if err := eventlog.Queue(&batch, recorded); err != nil {
-		t.Fatalf("queue events: %v", err)
-	}
+	testdb.NoError(t, eventlog.Queue(&batch, recorded))
 	eventlog.QueueNotification(&batch)
 	if err := pool.SendBatch(context.Background(), &batch).Close(); err != nil {
 		t.Fatalf("append %d events: %v", len(recorded), err)
@@ -121,10 +116,7 @@ func count(t testing.TB, pool *pgxpool.Pool, table string) int {
 // status returns the status of one projection.
 func status(t testing.TB, pool *pgxpool.Pool, name string) projections.Status {
 	t.Helper()
-	list, err := projections.List(context.Background(), pool)
-	if err != nil {
-		t.Fatalf("list projections: %v", err)
-	}
+	list := testdb.Must(projections.List(context.Background(), pool))(t)
 	for _, s := range list {
 		if s.Name == name {
 			return s
@@ -144,15 +136,9 @@ func caughtUp(t testing.TB, pool *pgxpool.Pool, name string) func() bool {
 // open opens a pool under an application name.
 func open(t testing.TB, url, application string) *pgxpool.Pool {
 	t.Helper()
-	config, err := pgxpool.ParseConfig(url)
-	if err != nil {
-		t.Fatalf("parse URL: %v", err)
-	}
+	config := testdb.Must(pgxpool.ParseConfig(url))(t)
 	config.ConnConfig.RuntimeParams["application_name"] = application
-	pool, err := pgxpool.NewWithConfig(context.Background(), config)
-	if err != nil {
-		t.Fatalf("open pool: %v", err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(context.Background(), config))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

@@ -79,20 +79,14 @@ func timeout(d time.Duration) func(*committer.Config) {
 // newPool opens a pool with the settings for appends, changed by options.
 func newPool(t testing.TB, url string, change ...func(*pgxpool.Config)) *pgxpool.Pool {
 	t.Helper()
-	pools, err := database.Open(t.Context(), url)
-	if err != nil {
-		t.Fatalf("open pools: %v", err)
-	}
+	pools := testdb.Must(database.Open(t.Context(), url))(t)
 	config := pools.Append.Config()
 	pools.Close()
 	config.MinConns = 0 // a test counts connections and round trips
 	for _, apply := range change {
 		apply(config)
 	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatalf("open pool: %v", err)
-	}
+	pool := testdb.Must(pgxpool.NewWithConfig(t.Context(), config))(t)
 	t.Cleanup(pool.Close)
 	return pool
 }

@@ -159,10 +159,7 @@ func kill(t *testing.T, pool *pgxpool.Pool, name string, until events.Position, 
 
 func status(t testing.TB, pool *pgxpool.Pool, name string) projections.Status {
 	t.Helper()
-	list, err := projections.List(context.Background(), pool)
-	if err != nil {
-		t.Fatalf("list projections: %v", err)
-	}
+	list := testdb.Must(projections.List(context.Background(), pool))(t)
 	for _, s := range list {
 		if s.Name == name {
 			return s

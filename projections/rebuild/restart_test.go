@@ -38,18 +38,14 @@ func newFragile(t *testing.T) *fragile {
 func (f *fragile) keep(t *testing.T) {
 	t.Helper()
 	testdb.Exec(t, f.pool, `CHECKPOINT`)
-	if err := syscall.Kill(f.writer, syscall.SIGSTOP); err != nil {
-		t.Fatalf("stop the WAL writer: %v", err)
-	}
+	testdb.NoError(t, syscall.Kill(f.writer, syscall.SIGSTOP))
 }
 
 // crash makes the server crash, and returns when it has recovered. Unlogged tables are empty then.
 func (f *fragile) crash(t *testing.T) {
 	t.Helper()
 	witness := testdb.Connect(t, f.pool.Config().ConnString())
-	if err := syscall.Kill(f.writer, syscall.SIGKILL); err != nil {
-		t.Fatalf("kill the WAL writer: %v", err)
-	}
+	testdb.NoError(t, syscall.Kill(f.writer, syscall.SIGKILL))
 	testdb.Eventually(t, "the crash", func() bool { return witness.Ping(context.Background()) != nil })
 	testdb.Eventually(t, "the recovery", func() bool { return f.pool.Ping(context.Background()) == nil })
 }

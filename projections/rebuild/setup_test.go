@@ -113,10 +113,7 @@ func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // follow runs asynchronous projections until the returned function is called.
 func follow(t testing.TB, pool *pgxpool.Pool, which ...projections.Projection) (stop func()) {
 	t.Helper()
-	runner, err := projections.NewRunner(projections.Config{Pool: pool, Projections: which, Logger: quiet()})
-	if err != nil {
-		t.Fatalf("create runner: %v", err)
-	}
+	runner := testdb.Must(projections.NewRunner(projections.Config{Pool: pool, Projections: which, Logger: quiet()}))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- runner.Run(ctx) }()
@@ -186,10 +183,7 @@ func mustRun(t testing.TB, config rebuild.Config) rebuild.Result {
 	if config.Logger == nil {
 		config.Logger = quiet()
 	}
-	result, err := rebuild.Run(context.Background(), config)
-	if err != nil {
-		t.Fatalf("rebuild: %v", err)
-	}
+	result := testdb.Must(rebuild.Run(context.Background(), config))(t)
 	return result
 }
 

@@ -167,9 +167,7 @@ func TestSwitchWaitsForReaders(t *testing.T) {
 		t.Errorf("a reader waited for %v", slowest)
 	}
 	testdb.NoError(t, long.Commit(t.Context()))
-	if err := <-ended; err != nil {
-		t.Fatalf("rebuild: %v", err)
-	}
+	testdb.NoError(t, <-ended)
 	wantRows(t, pool, "posts", 50)
 }
 

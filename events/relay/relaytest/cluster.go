@@ -173,10 +173,7 @@ func (c *Cluster) Connect(more ...nats.Option) (*nats.Conn, jetstream.JetStream)
 		c.t.Fatal(err)
 	}
 	c.t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout))
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	js := testdb.Must(jetstream.New(conn, jetstream.WithDefaultTimeout(requestTimeout)))(c.t)
 	return conn, js
 }
 

@@ -64,14 +64,8 @@ func (r *Reader) Next() (jetstream.Msg, uint64) {
 	if r.pending == 0 && !r.isBehind() {
 		return nil, 0
 	}
-	m, err := r.messages.Next(jetstream.NextContext(r.ctx))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	metadata, err := m.Metadata()
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	m := testdb.Must(r.messages.Next(jetstream.NextContext(r.ctx)))(r.t)
+	metadata := testdb.Must(m.Metadata())(r.t)
 	r.latest, r.at, r.pending = m, metadata.Sequence.Stream, metadata.NumPending
 	return m, r.at
 }
