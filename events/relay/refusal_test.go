@@ -139,7 +139,9 @@ func TestRefusesTamperedMessage(t *testing.T) {
 			forged.relayOnce()
 			testdb.NoError(t, forged.js.DeleteStream(t.Context(), name))
 			testdb.Must(forged.js.CreateStream(t.Context(), configOf(t, b.js, name)))(t)
-			for sequence, m := range ordered(b.messages(name)) {
+			list := b.messages(name)
+			for sequence := uint64(1); list[sequence] != nil; sequence++ {
+				m := list[sequence]
 				copied := &nats.Msg{Subject: m.Subject(), Data: m.Data(), Header: nats.Header{}}
 				copied.Header.Set(relay.LeafHeader, m.Headers().Get(relay.LeafHeader))
 				if sequence == 20 {
@@ -158,17 +160,6 @@ func configOf(t testing.TB, js jetstream.JetStream, name string) jetstream.Strea
 	config := found.CachedInfo().Config
 	config.Metadata = map[string]string{"novelgate-origin": config.Metadata["novelgate-origin"]}
 	return config
-}
-
-// ordered yields messages by sequence.
-func ordered(list map[uint64]jetstream.Msg) func(func(uint64, jetstream.Msg) bool) {
-	return func(yield func(uint64, jetstream.Msg) bool) {
-		for sequence := uint64(1); list[sequence] != nil; sequence++ {
-			if !yield(sequence, list[sequence]) {
-				return
-			}
-		}
-	}
 }
 
 // A stream that an operator or another ledger has made differently is left alone.
