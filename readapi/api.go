@@ -11,8 +11,8 @@ import (
 	"novelgate/internal/web"
 )
 
-// API serves novels, discussions and comments to the public as JSON, without a key. Kit.Problems must have the function
-// Problem of this package.
+// API serves novels, discussions and comments to the public as JSON, and the interface description, without a key.
+// Kit.Problems must have the function Problem of this package.
 type API struct {
 	*web.Kit
 
@@ -41,6 +41,11 @@ func (a *API) Register(router *mux.Router) {
 			return json.Marshal(body)
 		}, nil)).Methods(http.MethodGet, http.MethodHead)
 	}
+	router.Handle("/openapi.yaml", a.Public(func(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
+		h.Set("Content-Type", "application/yaml")
+		h.Set("Cache-Control", "public, max-age=300")
+		return docs.OpenAPI, nil
+	}, nil)).Methods(http.MethodGet, http.MethodHead)
 }
 
 // activity handles GET /api/activity.
@@ -86,13 +91,4 @@ func (a *API) post(ctx context.Context, r *http.Request, _ *web.Query) (any, err
 		return nil, ErrNotFound
 	}
 	return a.Reader.Post(ctx, id)
-}
-
-// RegisterOpenAPI adds the route of the interface description to router.
-func RegisterOpenAPI(router *mux.Router, kit *web.Kit) {
-	router.Handle("/openapi.yaml", kit.Public(func(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
-		h.Set("Content-Type", "application/yaml")
-		h.Set("Cache-Control", "public, max-age=300")
-		return docs.OpenAPI, nil
-	}, nil)).Methods(http.MethodGet, http.MethodHead)
 }

@@ -85,7 +85,6 @@ func routes(
 	}
 	reader.Addresses = addresses
 	(&readapi.API{Kit: kit, Reader: reader}).Register(router)
-	readapi.RegisterOpenAPI(router, kit)
 	p := &pages.Pages{Kit: kit, Reader: reader, Addresses: addresses}
 	if len(site) > 0 {
 		p.Site = site[0]

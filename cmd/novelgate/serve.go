@@ -163,7 +163,6 @@ func (c *serveCommand) run(ctx context.Context, env *environment) error {
 		&readapi.API{Kit: s.kit, Reader: reader},
 		// The readers' pool, so that clients that fetch proofs do not take the sealer's connections.
 		&readapi.Ledger{Kit: s.kit, Store: ledger.NewStore(s.pools.Read)})
-	readapi.RegisterOpenAPI(router, s.kit)
 
 	parts = append(parts,
 		s.operations(opsListener, health),

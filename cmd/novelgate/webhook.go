@@ -27,7 +27,7 @@ type webhookFeed struct{ *changes.Feed }
 func (f webhookFeed) Read(
 	ctx context.Context, integration uuid.UUID, from events.Position, limit int,
 ) ([]webhooks.Message, error) {
-	page, err := f.Feed.Read(ctx, changes.Query{
+	page, err := f.Page(ctx, changes.Query{
 		Integration: integration, After: history.Cursor{Position: from}, Limit: limit,
 	})
 	if err != nil {

@@ -47,7 +47,7 @@ type feed struct{ *changes.Feed }
 func (f feed) Read(
 	ctx context.Context, of uuid.UUID, from events.Position, limit int,
 ) (list []webhooks.Message, err error) {
-	page, err := f.Feed.Read(ctx, changes.Query{Integration: of, After: history.Cursor{Position: from}, Limit: limit})
+	page, err := f.Page(ctx, changes.Query{Integration: of, After: history.Cursor{Position: from}, Limit: limit})
 	for _, c := range page.Changes {
 		body, err := json.Marshal(c)
 		if err != nil {

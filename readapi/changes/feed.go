@@ -67,17 +67,13 @@ var (
 const pageBytes = 512 << 10
 
 // Page reads a page in one round trip, and returns changes when the synchronous standby has them. It fails with
-// history.ErrCursorMismatch when the cursor is of another log or of a lost part of this one.
+// history.ErrCursorMismatch when the cursor is of another log or of a lost part of this one. It does not check a cursor
+// without a batch, which is a position that is stored in the database.
 func (f *Feed) Page(ctx context.Context, q Query) (Page, error) {
 	var batch pgx.Batch
-	q.After.QueueCheck(&batch)
-	return f.read(ctx, &batch, q)
-}
-
-// Read is Page without the check of the cursor, for a position that is stored in the database. q.After needs no batch.
-func (f *Feed) Read(ctx context.Context, q Query) (Page, error) { return f.read(ctx, &pgx.Batch{}, q) }
-
-func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error) {
+	if q.After.Batch != uuid.Nil {
+		q.After.QueueCheck(&batch)
+	}
 	page := Page{Changes: []Change{}, Next: q.After}
 	batch.Queue(feedSQL, q.Integration, q.After.Position, q.Types, q.Limit+1).Query(
 		func(rows pgx.Rows) error {
@@ -100,7 +96,7 @@ func (f *Feed) read(ctx context.Context, batch *pgx.Batch, q Query) (Page, error
 			rows.Close()
 			return rows.Err()
 		})
-	if err := f.DB.SendBatch(ctx, batch).Close(); err != nil {
+	if err := f.DB.SendBatch(ctx, &batch).Close(); err != nil {
 		return Page{}, fmt.Errorf("read changes: %w", err)
 	}
 	return page, nil
