@@ -1,6 +1,7 @@
 package readapi
 
 import (
+	"bytes"
 	"context"
 	"net/http"
 
@@ -41,10 +42,11 @@ func (a *API) Register(router *mux.Router) {
 			return json.Marshal(body)
 		}, nil)).Methods(http.MethodGet, http.MethodHead)
 	}
+	description := bytes.Replace(docs.OpenAPI, []byte("http://127.0.0.1:8080"), []byte(a.Reader.Addresses.Public()), 1)
 	router.Handle("/openapi.yaml", a.Public(func(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
 		h.Set("Content-Type", "application/yaml")
 		h.Set("Cache-Control", "public, max-age=300")
-		return docs.OpenAPI, nil
+		return description, nil
 	}, nil)).Methods(http.MethodGet, http.MethodHead)
 }
 

@@ -420,3 +420,10 @@ func TestReference(t *testing.T) {
 		t.Errorf("%d scripts, %d descriptions, %d licences\n%s", scripts, descriptions, licenses, page.Body)
 	}
 }
+
+func TestDescriptionNamesTheAddress(t *testing.T) {
+	t.Parallel()
+	if got := newWorld(t).get(t, "/openapi.yaml").Body.String(); !strings.Contains(got, "default: "+public+"\n") {
+		t.Errorf("openapi.yaml does not name %s", public)
+	}
+}

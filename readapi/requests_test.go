@@ -44,10 +44,10 @@ func TestNothingAtAnAddress(t *testing.T) {
 		{http.MethodGet, "/novels/unknown", program, 404, true},
 		{http.MethodGet, "/novels/<script>/b", browser, 404, true},
 		{http.MethodPost, "/novels/a/b/c", browser, 404, false},
-		{http.MethodGet, "/novelsx", browser, 404, false},
+		{http.MethodGet, "/novelsx", browser, 404, true},
+		{http.MethodGet, "/nothing", program, 404, false},
+		{http.MethodPost, "/nothing", browser, 404, false},
 		{http.MethodGet, "/api/novels/a/b/c", browser, 404, false},
-		{http.MethodGet, "/api", browser, 404, false},
-		{http.MethodGet, "/nothing", browser, 404, false},
 	} {
 		r := httptest.NewRequestWithContext(t.Context(), c.method, c.path, http.NoBody)
 		if c.accept != "" {
@@ -68,10 +68,15 @@ func TestNothingAtAnAddress(t *testing.T) {
 			t.Errorf("%s %s for %q: %d %v", c.method, c.path, c.accept, got.Code, h)
 		}
 		var problem struct {
-			Code string `json:"code"`
+			Code   string `json:"code"`
+			Detail string `json:"detail"`
 		}
-		if !c.page && (json.Unmarshal(got.Body.Bytes(), &problem) != nil || problem.Code != "not_found") {
+		if !c.page && (json.Unmarshal(got.Body.Bytes(), &problem) != nil || problem.Code != "not_found" ||
+			strings.HasPrefix(c.path, "/api/") != strings.HasSuffix(problem.Detail, public+"/docs")) {
 			t.Errorf("%s %s: %s", c.method, c.path, got.Body)
+		}
+		if c.page && c.method == http.MethodGet && !strings.Contains(got.Body.String(), `role="search"`) {
+			t.Errorf("%s %s has no search: %s", c.method, c.path, got.Body)
 		}
 		if c.method == http.MethodHead && got.Body.Len() > 0 || strings.Contains(got.Body.String(), "<script") {
 			t.Errorf("%s %s: %s", c.method, c.path, got.Body)

@@ -115,7 +115,7 @@ func (s *shared) operations(listener net.Listener, health *readapi.Health) part 
 	withProjections.Register(router)
 	router.Handle("/metrics",
 		promhttp.HandlerFor(s.metrics, promhttp.HandlerOpts{Registry: s.metrics, EnableOpenMetrics: true}))
-	router.HandleFunc("/debug/pprof/cmdline", pprof.Cmdline)
+	// Without cmdline: a command line may have the password of the database.
 	router.HandleFunc("/debug/pprof/profile", pprof.Profile)
 	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	router.HandleFunc("/debug/pprof/trace", pprof.Trace)

@@ -89,8 +89,10 @@ func TestBothListeners(t *testing.T) {
 	if !strings.Contains(s.metrics(t), "go_goroutines") {
 		t.Error("/metrics lacks those of the Go runtime")
 	}
-	if status, _ := Get(t, s.OpsURL+"/debug/pprof/"); status != http.StatusOK {
-		t.Errorf("/debug/pprof/ is %d, want 200", status)
+	for path, want := range map[string]int{"": http.StatusOK, "cmdline": http.StatusNotFound} {
+		if status, _ := Get(t, s.OpsURL+"/debug/pprof/"+path); status != want {
+			t.Errorf("/debug/pprof/%s is %d, want %d", path, status, want)
+		}
 	}
 }
 

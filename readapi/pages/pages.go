@@ -150,17 +150,22 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Missing handles unknown addresses. It sends an error page below /novels/, otherwise a problem body.
+// Missing handles unknown addresses. It sends an error page below /novels/ and to browsers, otherwise a problem body.
 func (p *Pages) Missing() http.Handler {
 	page := p.Public(func(context.Context, http.Header, *http.Request) ([]byte, error) {
 		return nil, readapi.ErrNotFound
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/novels/") && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/api/"):
+			p.Fail(w, r, problem.ErrNotFound.WithDetail(
+				"There is nothing at this address. The interface is described at "+p.Addresses.Public()+"/docs"))
+		case isRead && (strings.HasPrefix(r.URL.Path, "/novels/") || strings.Contains(r.Header.Get("Accept"), "text/html")):
 			page.ServeHTTP(w, r)
-			return
+		default:
+			p.NotFound(w, r)
 		}
-		p.NotFound(w, r)
 	})
 }
 
