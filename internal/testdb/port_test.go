@@ -32,7 +32,11 @@ func TestReservePort(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if _, err := dial(); !errors.Is(err, syscall.ECONNREFUSED) {
-		t.Errorf("after the server: %v", err)
-	}
+	testdb.Eventually(t, "nothing listens after the server", func() bool {
+		client, err := dial()
+		if err == nil {
+			testdb.NoError(t, client.Close())
+		}
+		return errors.Is(err, syscall.ECONNREFUSED)
+	})
 }
