@@ -20,6 +20,7 @@ type importCommand struct {
 	DryRun    bool             `help:"Check all lines with the rules of the service, and send nothing."`
 	Report    string           `placeholder:"FILE" help:"Write the lines that failed to this file; rows of CSV with a column error."`
 	Operation client.Operation `enum:"posts,novels" default:"posts" placeholder:"posts|novels" help:"Operation of the rows of CSV (default: ${default})."`
+	Delimiter string           `placeholder:"CHARACTER" help:"Delimiter of CSV: a character, or tab (default: comma, semicolon or tab, as the heading has)."`
 	Encoding  string           `default:"utf-8" placeholder:"NAME" help:"Encoding of CSV: utf-8 or a code page such as windows-1252 (default: ${default})."`
 }
 
@@ -46,7 +47,7 @@ type importResult struct {
 
 // run imports the files, or checks them. It fails when a line failed.
 func (c *importCommand) run(ctx context.Context, env *environment) error {
-	read, err := archive.Read(ctx, c.Files, archive.Options{Operation: c.Operation, Encoding: c.Encoding}, env.now(),
+	read, err := archive.Read(ctx, c.Files, archive.Options{Operation: c.Operation, Encoding: c.Encoding, Delimiter: c.Delimiter}, env.now(),
 		env.progress("read", "bytes"))
 	if err != nil {
 		return err

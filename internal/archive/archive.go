@@ -30,10 +30,11 @@ type Archive struct {
 	// Warnings are possible mistakes in lines that do not fail.
 	Warnings Remarks
 
-	files []*file
-	lines []line
-	seed  maphash.Seed
-	first map[uint64]written // by the hash of a key
+	files   []*file
+	lines   []line
+	seed    maphash.Seed
+	first   map[uint64]written // by the hash of a key
+	authors map[uint64]written // by title: the first upsert with an author
 }
 
 // line is a line of a file, or a row.
@@ -111,7 +112,7 @@ func (a *Archive) Len() int { return len(a.lines) }
 func Read(
 	ctx context.Context, names []string, options Options, now time.Time, progress func(done, total int64),
 ) (_ *Archive, err error) {
-	a := &Archive{seed: maphash.MakeSeed(), first: map[uint64]written{}}
+	a := &Archive{seed: maphash.MakeSeed(), first: map[uint64]written{}, authors: map[uint64]written{}}
 	defer func() {
 		if err != nil {
 			a.Close()
@@ -156,10 +157,10 @@ func (a *Archive) Close() {
 	}
 }
 
-// written is what the first line of a key says.
+// written is what the first line of a key, or the first upsert of a title, says.
 type written struct {
 	line int
-	hash uint64 // of the command
+	hash uint64 // of the command, or of the author
 }
 
 func (a *Archive) hash(operation ratelimit.Operation, key string) uint64 {
@@ -210,6 +211,16 @@ func (a *Archive) check(i int, r record, now time.Time) {
 	} else if first.hash != command.hash {
 		a.Fail(i, Mismatch, "idempotencyKey", fmt.Sprintf("The key %s is that of %s, which is another command%s.",
 			parsed.Key, a.place(first.line), spreadsheet(parsed.Key)))
+		return
+	}
+	if l.upsert && parsed.Novel.Author != nil {
+		title, author := a.hash("", parsed.Novel.FoldedTitle), written{i, maphash.String(a.seed, *parsed.Novel.Author)}
+		if first, ok := a.authors[title]; !ok {
+			a.authors[title] = author
+		} else if first.hash != author.hash {
+			a.Warn(i, "another_author", "", fmt.Sprintf("%q has another author in %s: the last one counts.",
+				parsed.Novel.Title, a.place(first.line)))
+		}
 	}
 }
 

@@ -85,9 +85,12 @@ func TestRows(t *testing.T) {
 		text   string
 		change func(*archive.Options)
 	}{
-		"comma":             {text, nil},
-		"semicolon":         {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
-		"tab":               {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
+		"comma":     {text, nil},
+		"semicolon": {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", ";"), nil},
+		"tab":       {strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "\t"), nil},
+		"another delimiter": {
+			strings.ReplaceAll(replaced("lines, a comma; ", "#"), ",", "|"), func(o *archive.Options) { o.Delimiter = "|" },
+		},
 		"byte order mark":   {"\ufeff" + text, nil},
 		"a mark wins":       {"\ufeff" + text, func(o *archive.Options) { o.Encoding = "windows-1252" }},
 		"a mark and quotes": {"\ufeff" + replaced("key,", `"key",`), nil},
@@ -223,7 +226,8 @@ func TestKeysOfTwoCommands(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	a := mustRead(t, "lines.ndjson", post("a", "c", parent("b"), `,"parentUuid":"x"`)+post("b", "c")+
 		post("c", "c", parent("nowhere"))+post("d", "c", parent("d"))+post("e", "", parent(""))+post("f", "c", parent("e"))+
-		novel("1", "Same", `,"size":1`), csv)
+		novel("1", "Same", `,"size":1,"author":"A"`)+novel("2", "SAME", `,"author":"A"`)+novel("3", "same", "")+
+		novel("4", " same ", `,"author":"B"`), csv)
 	if diff := cmp.Diff([]string{"lines.ndjson:5 invalid_request content content: must have 1 to 20,000 characters, " +
 		"got an empty or blank string."}, remarks(a.Problems)); diff != "" {
 		t.Errorf("problems (-want +got)\n%s", diff)
@@ -234,6 +238,7 @@ func TestWarnings(t *testing.T) {
 	want := []string{
 		`lines.ndjson:1 unknown_member parentUuid "parentUuid" is no member and is ignored.`,
 		`lines.ndjson:7 unknown_member size "size" is no member and is ignored.`,
+		`lines.ndjson:10 another_author  "same" has another author in lines.ndjson:7: the last one counts.`,
 		"lines.ndjson:3 " + missing, "lines.ndjson:4 " + missing, "lines.ndjson:6 " + missing,
 	}
 	if diff := cmp.Diff(want, remarks(a.Warnings)); diff != "" {

@@ -26,6 +26,7 @@ import (
 type Options struct {
 	Operation client.Operation // of all rows
 	Encoding  string           // utf-8, or the name of a code page such as windows-1252
+	Delimiter string           // a character, or tab; "" is what the heading has: comma, semicolon or tab
 }
 
 // file is an open file. Its form is CSV if its name ends with .csv, otherwise NDJSON.
@@ -68,7 +69,7 @@ func open(name string, options Options) (*file, error) {
 	if err == nil {
 		f.size = info.Size()
 		if f.isCSV {
-			err = f.readHeading(options.Encoding)
+			err = f.readHeading(options)
 		}
 	}
 	if err != nil {
@@ -79,18 +80,26 @@ func open(name string, options Options) (*file, error) {
 }
 
 // readHeading finds out the form of a file of CSV by its first row.
-func (f *file) readHeading(encoding string) (err error) {
+func (f *file) readHeading(options Options) (err error) {
+	commas := []rune{',', ';', '\t'}
+	if options.Delimiter == "tab" {
+		commas = commas[2:]
+	} else if options.Delimiter != "" {
+		if commas = []rune(options.Delimiter); len(commas) > 1 || strings.ContainsRune("\"\r\n\ufffd", commas[0]) {
+			return fmt.Errorf("the delimiter must be one character or tab, not %q", options.Delimiter)
+		}
+	}
 	start := make([]byte, len(byteOrderMark))
 	if n, _ := f.ReadAt(start, 0); bytes.Equal(start[:n], byteOrderMark) { // an error comes again below
 		f.begin = int64(n)
-	} else if encoding != "utf-8" {
-		if f.page, err = codePage(encoding); err != nil {
+	} else if options.Encoding != "utf-8" {
+		if f.page, err = codePage(options.Encoding); err != nil {
 			return err
 		}
 	}
 	var comma rune // the one with most cells
 	var invalid error
-	for _, f.comma = range []rune{',', ';', '\t'} {
+	for _, f.comma = range commas {
 		cells, err := f.reader(io.NewSectionReader(f, f.begin, 1<<20)).Read()
 		if errors.Is(err, io.EOF) {
 			return errors.New("has no lines")
