@@ -105,7 +105,7 @@ func TestOldPrimary(t *testing.T) {
 			}
 			const count = `SELECT count(*) FROM events`
 			old := value[int](t, primary.url(), count)
-			for round := range 2 {
+			for round := range 4 {
 				for i := range titles {
 					if crashes {
 						disconnect(standby, "ALL")
@@ -117,7 +117,7 @@ func TestOldPrimary(t *testing.T) {
 				t.Errorf("the old primary got %d events", n-old)
 			}
 			for what, query := range map[string]string{
-				"accepted comments are not there": `SELECT 16 - count(*) FROM events
+				"accepted comments are not there": `SELECT 32 - count(*) FROM events
 					WHERE event_type = 'post.imported.v1' AND event_id LIKE 'after-%'`,
 				"comments are on novels that are not there": `SELECT count(*) FROM events AS p
 					WHERE event_type = 'post.imported.v1' AND NOT EXISTS (SELECT FROM events AS n
