@@ -19,14 +19,17 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestDescription: docs/openapi.yaml is valid, the service serves it, and it lists every kind of change.
+// TestDescription: docs/openapi.yaml is valid, the service serves it with its address, and it lists
+// every kind of change.
 func TestDescription(t *testing.T) {
 	t.Parallel()
 	doc := testdb.Must(openapi3.NewLoader().LoadFromData(docs.OpenAPI))(t)
 	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil || !doc.IsOpenAPI31OrLater() {
 		t.Errorf("validate docs/openapi.yaml, version %s: %v", doc.OpenAPI, err)
 	}
-	if served := Shared(t).Send(t, Request{Path: "/openapi.yaml"}); !bytes.Equal(served.Body, docs.OpenAPI) {
+	s := Shared(t)
+	want := bytes.Replace(docs.OpenAPI, []byte("http://127.0.0.1:8080"), []byte(s.URL), 1)
+	if served := s.Send(t, Request{Path: "/openapi.yaml"}); !bytes.Equal(served.Body, want) {
 		t.Errorf("the service serves another description: %d %.500s", served.Status, served.Body)
 	}
 	var listed []string
