@@ -47,8 +47,8 @@ type importResult struct {
 
 // run imports the files, or checks them. It fails when a line failed.
 func (c *importCommand) run(ctx context.Context, env *environment) error {
-	read, err := archive.Read(ctx, c.Files, archive.Options{Operation: c.Operation, Encoding: c.Encoding, Delimiter: c.Delimiter}, env.now(),
-		env.progress("read", "bytes"))
+	options := archive.Options{Operation: c.Operation, Encoding: c.Encoding, Delimiter: c.Delimiter}
+	read, err := archive.Read(ctx, c.Files, options, env.now(), env.progress("read", "bytes"))
 	if err != nil {
 		return err
 	}

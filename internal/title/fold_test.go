@@ -185,7 +185,9 @@ func TestHasVisible(t *testing.T) {
 			t.Errorf("HasVisible(%+q) = true", s)
 		}
 	}
-	for _, s := range []string{"a", " .", "\u200b\u4e2d", "\u0301", "\U0001f469\u200d\U0001f4bb", "\u0600", "\ufffd", "\u2801"} {
+	for _, s := range []string{
+		"a", " .", "\u200b\u4e2d", "\u0301", "\U0001f469\u200d\U0001f4bb", "\u0600", "\ufffd", "\u2801",
+	} {
 		if !title.HasVisible(s) {
 			t.Errorf("HasVisible(%+q) = false", s)
 		}
