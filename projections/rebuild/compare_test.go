@@ -19,7 +19,7 @@ import (
 	"novelgate/projections/rebuild"
 )
 
-// everyKind returns a history that fills every table of the inline projections, with novels.
+// everyKind returns a history that fills every table that the novels and comments of inUse do not fill.
 func everyKind() (recorded []events.Recorded) {
 	add := func(streamType string, stream uuid.UUID, list ...events.Event) {
 		for i, event := range list {
