@@ -24,8 +24,9 @@ func TestRestoredElsewhere(t *testing.T) {
 		},
 		"from a copy of the files": func(t *testing.T, old *server) *server {
 			t.Helper()
-			// Projections do not wait for the disk. This commit does, so all before it is there, too.
-			execute(t, old.url(), `SELECT pg_current_xact_id()`)
+			// Projections do not wait for the disk. The commit of a transaction that has written does, so all before it is
+			// there, too.
+			execute(t, old.url(), `SELECT pg_logical_emit_message(true, 'flush', '')`)
 			old.crash(t)
 			now := copyServer(t, old)
 			old.start(t)
