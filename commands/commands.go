@@ -3,7 +3,6 @@ package commands
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -35,7 +34,6 @@ type Warning struct {
 func unknownMembers(names []string) []Warning {
 	var list []Warning
 	for _, name := range names {
-		name = strings.ToValidUTF8(name, "\uFFFD")
 		list = append(list, Warning{"unknown_member", name, "is no member of this command, and was ignored"})
 	}
 	return list

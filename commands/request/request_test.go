@@ -172,8 +172,6 @@ func TestDecodePostRefusesFields(t *testing.T) {
 // TestInvisible: what readers see in place of a name or a text must not be nothing.
 func TestInvisible(t *testing.T) {
 	t.Parallel()
-	decodePost := func(body []byte) error { _, err := request.DecodePost(body, received); return err }
-	decodeNovel := func(body []byte) error { _, err := request.DecodeNovel(body); return err }
 	for _, text := range []string{`\u200b`, `\ufeff\u00ad`, `\u202e \u202c`, `\u3164`, `\u2800\u2800`, `\u115f`, `\ufe0f`} {
 		for _, field := range []string{"username", "novel", "content"} {
 			body := post(`"` + field + `":"` + text + `"`)

@@ -161,7 +161,7 @@ func (p *Pages) Missing() http.Handler {
 		case strings.HasPrefix(r.URL.Path, "/api/"):
 			p.Fail(w, r, problem.ErrNotFound.WithDetail(
 				"There is nothing at this address. The interface is described at "+p.Addresses.Public()+"/docs"))
-		case isRead && (strings.HasPrefix(r.URL.Path, "/novels/") || strings.Contains(r.Header.Get("Accept"), "text/html")):
+		case isRead && (strings.HasPrefix(r.URL.Path, "/novels/") || web.AcceptsByName(r, "text/html")):
 			page.ServeHTTP(w, r)
 		default:
 			p.NotFound(w, r)
