@@ -47,7 +47,6 @@ type program struct {
 	Projection  projectionCommand  `cmd:"" help:"Manage the asynchronous projections."`
 	Analytics   analyticsCommand   `cmd:"" help:"List and export the views for analysts."`
 	Ledger      ledgerCommand      `cmd:"" help:"Manage the ledger, which makes the event history tamper-evident."`
-	Relay       relayCommand       `cmd:"" help:"Publish the event log to NATS JetStream, or show its lag."`
 	Events      eventsCommand      `cmd:"" help:"Read the event history; every access is recorded."`
 	Doctor      doctorCommand      `cmd:"" help:"Check the database server (exit code 1 if a check fails)."`
 

@@ -20,19 +20,17 @@ type Connection struct {
 	CA string
 	// Certificate and Key are files with the client certificate and its private key. Default: none.
 	Certificate, Key string
-	// Once makes Connect fail if no server answers. Otherwise the connection keeps trying.
-	Once bool
 	// Logger gets lost connections and other errors of NATS. Default: slog.Default.
 	Logger *slog.Logger
 }
 
-// Connect opens a connection. ctx is only for logging.
+// Connect opens a connection, which keeps trying while no server answers. ctx is only for logging.
 func Connect(ctx context.Context, c Connection) (*nats.Conn, error) {
 	logger := cmp.Or(c.Logger, slog.Default())
 	const reconnectWait = 500 * time.Millisecond
 	options := []nats.Option{
 		nats.Name("novelgate relay"), nats.MaxReconnects(-1), nats.ReconnectWait(reconnectWait),
-		nats.RetryOnFailedConnect(!c.Once),
+		nats.RetryOnFailedConnect(true),
 		// No buffer: the relay reads unsent events from the log again. A failover could lose a buffered event from the log
 		// before it is sent.
 		nats.ReconnectBufSize(-1),

@@ -211,9 +211,10 @@ func (r *Relay) begin(ctx context.Context) (*turn, error) {
 	return t, t.eraseUpTo(ctx, t.main.logIndex())
 }
 
-// confirmSQL reads the origins of the ledger, and whether the log has a position $1 after a batch $2. It waits for the
-// synchronous standby.
-var confirmSQL = originsSQL + `, ` + eventlog.HasMarkSQL("$1::bigint", "$2::uuid") + `, ` + eventlog.ReplicatedSQL
+// confirmSQL reads the origins of the ledger, the current one first, and whether the log has a position $1 after a
+// batch $2. It waits for the synchronous standby.
+var confirmSQL = `SELECT ARRAY (SELECT origin FROM ledger_origins ORDER BY ordinal DESC), ` +
+	eventlog.HasMarkSQL("$1::bigint", "$2::uuid") + `, ` + eventlog.ReplicatedSQL
 
 // confirm returns the origins of the ledger, the current one first, when the log up to a mark survives a failover to a
 // synchronous standby. It fails with eventlog.ErrOtherLog if the log does not have the mark, for instance because the

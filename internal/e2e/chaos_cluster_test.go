@@ -13,6 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"novelgate/events/relay"
 	"novelgate/events/relay/relaytest"
 	"novelgate/internal/cluster"
 	"novelgate/internal/database"
@@ -171,8 +172,9 @@ func (h *highlyAvailable) wantSound(l *load, m *moderated, audit *keptNotes) {
 	pool := testdb.Must(database.OpenHistory(h.t.Context(), url))(h.t)
 	defer pool.Close()
 	testdb.Eventually(h.t, "everything is relayed", func() bool {
-		out := RunCLI(h.t, url, "relay", "status", "--relay", h.NATSURL(), "--json")
-		return out.Code == 0 && strings.Contains(strings.ReplaceAll(out.Stdout, " ", ""), fmt.Sprintf(`"relayed":%d,`, count))
+		stream, err := h.js.Stream(h.t.Context(), relay.StreamName(
+			value[string](h.t, url, `SELECT origin FROM ledger_origins ORDER BY ordinal DESC LIMIT 1`)))
+		return err == nil && stream.CachedInfo().State.LastSeq == uint64(count) //nolint:gosec // a count
 	})
 	relaytest.WantLog(h.t, h.js, pool)
 	audit.wantOneLog(h.t, service.URL)

@@ -12,10 +12,10 @@ import (
 	"novelgate/internal/testdb"
 )
 
-// TestRelayKilled posts comments while relays are killed one after the other, PostgreSQL is killed, an author is erased
-// while a server of NATS is away, and the leader of the stream is away, or the quorum. At the end the streams have the
-// events of the log in their order, with the root that was signed, and neither they nor the log have the author's
-// words.
+// TestRelayKilled posts comments while replicas that relay are killed one after the other, PostgreSQL is killed, an
+// author is erased while a server of NATS is away, and the leader of the stream is away, or the quorum. At the end the
+// streams have the events of the log in their order, with the root that was signed, and neither they nor the log have
+// the author's words.
 func TestRelayKilled(t *testing.T) {
 	t.Parallel()
 	testdb.SkipShort(t)
@@ -27,10 +27,8 @@ func TestRelayKilled(t *testing.T) {
 	primary, service, load, _ := underLoad(t, pause)
 	servers := relaytest.New(t, 3)
 	_, js := servers.Connect()
-	startRelay := func() *process {
-		return launch(t, "relay", "--relay", servers.URL(), "--database-url", primary.url())
-	}
-	relays := []*process{startRelay(), startRelay()}
+	startRelay := func() *Service { return serve(t, primary.url(), "--relay", servers.URL()) }
+	relays := []*Service{startRelay(), startRelay()}
 	p, title := newPartner(t, primary.url()), Unique("Erased")
 	p.Service = service
 	for range 30 {
