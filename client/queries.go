@@ -22,10 +22,9 @@ type Integration struct {
 		ExpiresAt *time.Time `json:"expiresAt"` // nil: never
 	} `json:"key"` // the API key of the client
 	Limits struct {
-		Posts        Limit  `json:"posts"`
-		Novels       Limit  `json:"novels"`       // new ones
-		NovelUpdates *Limit `json:"novelUpdates"` // nil: no limit
-		Lines        Limit  `json:"lines"`        // of bulk imports
+		Posts  Limit `json:"posts"`
+		Novels Limit `json:"novels"` // new ones
+		Lines  Limit `json:"lines"`  // of bulk imports
 	} `json:"limits"`
 }
 

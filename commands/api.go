@@ -67,7 +67,7 @@ func (a *API) Register(router *mux.Router) {
 			Headers: func(h http.Header, caller *auth.Integration) { a.Limits.setHeaders(h, caller, limits...) },
 		}, a.command(limits[0], execute))
 	}
-	command("/novels", MayCreateNovels, a.upsertNovel, ratelimit.Novels, ratelimit.NovelUpdates)
+	command("/novels", MayCreateNovels, a.upsertNovel, ratelimit.Novels)
 	command("/posts", MayPost, a.importPost, ratelimit.Posts)
 	add(http.MethodGet, "/me", route{}, a.me)
 	add(http.MethodPost, "/deliveries/reconcile", route{MaxBody: maxReconcileBody}, a.reconcile)
@@ -104,8 +104,7 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 			return execute(ctx, c, committer.Caller{
 				IntegrationID: i.IntegrationID, KeyID: i.KeyID, CanCreateNovels: i.CanCreateNovels, Review: i.Review,
 				PostsPerMinute: i.PostsPerMinute, NovelsPerMinute: i.NovelsPerMinute,
-				NovelUpdatesPerMinute: i.NovelUpdatesPerMinute, RequestID: web.RequestID(ctx),
-				TraceParent: traceParent(c.Request.Header),
+				RequestID: web.RequestID(ctx), TraceParent: traceParent(c.Request.Header),
 			})
 		})
 		web.SetReplayed(c.Writer.Header(), result.Replayed, result.Mismatch)

@@ -22,7 +22,7 @@ type Limits struct {
 
 // SetHeaders sets the headers of answers to queries: all limits of the integration.
 func (l Limits) SetHeaders(h http.Header, caller *auth.Integration) {
-	l.setHeaders(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.NovelUpdates, ratelimit.Lines)
+	l.setHeaders(h, caller, ratelimit.Posts, ratelimit.Novels, ratelimit.Lines)
 }
 
 // setHeaders sets RateLimit-Policy and RateLimit (draft-ietf-httpapi-ratelimit-headers): q is the limit, w the window
@@ -31,9 +31,6 @@ func (l Limits) setHeaders(h http.Header, caller *auth.Integration, operations .
 	var policy, current strings.Builder
 	for _, operation := range operations {
 		found := l.of(caller, operation)
-		if found == nil {
-			continue
-		}
 		if policy.Len() > 0 {
 			policy.WriteString(", ")
 			current.WriteString(", ")
@@ -54,8 +51,8 @@ type limitResponse struct {
 	ResetSeconds int `json:"resetSeconds"` // until all permits are available again, rounded up
 }
 
-// of returns the limit of an operation, nil when there is none.
-func (l Limits) of(caller *auth.Integration, operation ratelimit.Operation) *limitResponse {
+// of returns the limit of an operation.
+func (l Limits) of(caller *auth.Integration, operation ratelimit.Operation) limitResponse {
 	var limit int
 	switch operation {
 	case ratelimit.Posts:
@@ -64,14 +61,9 @@ func (l Limits) of(caller *auth.Integration, operation ratelimit.Operation) *lim
 		limit = caller.NovelsPerMinute
 	case ratelimit.Lines:
 		limit = caller.LinesPerMinute
-	case ratelimit.NovelUpdates:
-		if caller.NovelUpdatesPerMinute == nil {
-			return nil
-		}
-		limit = *caller.NovelUpdatesPerMinute
 	}
 	status := l.Limiter.Status(ratelimit.Key{Integration: caller.IntegrationID, Operation: operation}, limit)
-	return &limitResponse{limit, status.Remaining, int((status.Reset + time.Second - 1) / time.Second)}
+	return limitResponse{limit, status.Remaining, int((status.Reset + time.Second - 1) / time.Second)}
 }
 
 // meResponse is the response with the settings and limits of an integration.
@@ -86,10 +78,9 @@ type meResponse struct {
 		ExpiresAt *time.Time `json:"expiresAt"` // nil: never
 	} `json:"key"` // of this request
 	Limits struct {
-		Posts        *limitResponse `json:"posts"`
-		Novels       *limitResponse `json:"novels"`
-		NovelUpdates *limitResponse `json:"novelUpdates"` // nil: no limit
-		Lines        *limitResponse `json:"lines"`        // of bulk requests
+		Posts  limitResponse `json:"posts"`
+		Novels limitResponse `json:"novels"`
+		Lines  limitResponse `json:"lines"` // of bulk requests
 	} `json:"limits"`
 }
 
@@ -110,6 +101,6 @@ func (a *API) me(_ context.Context, c *call) (*answer, error) {
 		body.Capabilities = append(body.Capabilities, "import")
 	}
 	body.Limits.Posts, body.Limits.Novels = a.Limits.of(i, ratelimit.Posts), a.Limits.of(i, ratelimit.Novels)
-	body.Limits.NovelUpdates, body.Limits.Lines = a.Limits.of(i, ratelimit.NovelUpdates), a.Limits.of(i, ratelimit.Lines)
+	body.Limits.Lines = a.Limits.of(i, ratelimit.Lines)
 	return &answer{Body: body}, nil
 }

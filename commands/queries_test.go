@@ -64,8 +64,8 @@ func TestMe(t *testing.T) {
 			tc.want["key"] = key
 			tc.want["limits"] = map[string]any{
 				"posts":  map[string]any{"perMinute": 60., "remaining": 3., "resetSeconds": 2.},
-				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.}, "novelUpdates": nil,
-				"lines": map[string]any{"perMinute": 70., "remaining": 3., "resetSeconds": 2.},
+				"novels": map[string]any{"perMinute": 5., "remaining": 3., "resetSeconds": 2.},
+				"lines":  map[string]any{"perMinute": 70., "remaining": 3., "resetSeconds": 2.},
 			}
 			handler := routes(newAPI(f, time.Minute, time.Now))
 			got := send(t, handler, http.MethodGet, mePath, "", "Content-Type", "")

@@ -34,14 +34,6 @@ func TestStoredForms(t *testing.T) {
 		`{"title":"T","slug":"t","author":"A","state":"published"}`: events.NovelCreated{
 			Title: "T", Slug: "t", Author: "A", State: "published",
 		},
-		// The limit of updates is a member: older versions ignore it and read the limit of "novels".
-		`{"operation":"novels","perMinute":60}`: events.RateLimitSet{Operation: "novels", PerMinute: 60},
-		`{"operation":"novels","perMinute":60,"updates":{"perMinute":10}}`: events.RateLimitSet{
-			Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)},
-		},
-		`{"operation":"novels","perMinute":60,"updates":{"perMinute":null}}`: events.RateLimitSet{
-			Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{},
-		},
 	} {
 		stored, err := events.Encode(event)
 		if err != nil || string(stored.Data) != want {

@@ -60,15 +60,8 @@ func (CapabilityDisabled) isEvent()     {}
 // RateLimitSet records a limit of an integration per minute: of creations ("novels"), of requests ("posts") or
 // of the lines of bulk imports ("lines").
 type RateLimitSet struct {
-	Operation string       `json:"operation"`
-	PerMinute int          `json:"perMinute"`
-	Updates   *UpdateLimit `json:"updates,omitzero"` // only with "novels"; nil leaves this limit unchanged
-}
-
-// UpdateLimit limits an integration's updates of its own novels per minute. It is a member of RateLimitSet instead of
-// an operation, because older versions of the program take an unknown operation for "novels".
-type UpdateLimit struct {
-	PerMinute *int `json:"perMinute"` // nil: no limit
+	Operation string `json:"operation"`
+	PerMinute int    `json:"perMinute"`
 }
 
 // Type implements Event.

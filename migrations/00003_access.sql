@@ -12,7 +12,6 @@ CREATE TABLE integrations (
     can_import               boolean     NOT NULL,
     posts_per_minute         integer     NOT NULL CHECK (posts_per_minute >= 0),
     novels_per_minute        integer     NOT NULL CHECK (novels_per_minute >= 0),
-    novel_updates_per_minute integer     CHECK (novel_updates_per_minute >= 0),
     lines_per_minute         integer     NOT NULL CHECK (lines_per_minute >= 0),
     review                   boolean     NOT NULL,
     stream_version           integer     NOT NULL CHECK (stream_version > 0),
@@ -22,7 +21,6 @@ CREATE TABLE integrations (
 COMMENT ON TABLE integrations IS 'Inline projection of integration streams: what an integration may do. Rebuildable from events.';
 COMMENT ON COLUMN integrations.folded_name IS 'The name, folded like a title: staff type names on the command line, so they are unique, ignoring case.';
 COMMENT ON COLUMN integrations.can_import IS 'Whether it may import lines in bulk.';
-COMMENT ON COLUMN integrations.novel_updates_per_minute IS 'Updates of its novels in any minute; NULL: any number.';
 COMMENT ON COLUMN integrations.lines_per_minute IS 'Lines of bulk imports in any minute.';
 
 CREATE TABLE api_keys (
@@ -76,7 +74,7 @@ CREATE TABLE rate_limits (
 ) WITH (autovacuum_vacuum_scale_factor = 0, autovacuum_vacuum_threshold = 1000);
 
 COMMENT ON TABLE rate_limits IS 'Permits granted in the last minute. Not part of the history.';
-COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels, novelUpdates, lines.';
+COMMENT ON COLUMN rate_limits.operation IS 'What is limited: posts, novels, lines.';
 COMMENT ON COLUMN rate_limits.granted_at IS 'When they were granted, on the clock of the database.';
 COMMENT ON COLUMN rate_limits.permits IS 'Number of permits.';
 COMMENT ON COLUMN rate_limits.total IS 'Running total of the permits of the integration and operation, with these.';

@@ -169,7 +169,7 @@ func TestRows(t *testing.T) {
 			events.CapabilityEnabled{Capability: "novels"},
 			events.CapabilityEnabled{Capability: "posts"},
 			events.RateLimitSet{Operation: "posts", PerMinute: 6000},
-			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{PerMinute: new(10)}},
+			events.RateLimitSet{Operation: "novels"},
 			events.ReviewModeSet{Review: true},
 			events.KeyIssued{KeyID: uuid.UUID{5}, Prefix: "ngp_AbC1", SHA256: key(1), IssuedAt: noon},
 			events.KeyIssued{
@@ -182,12 +182,6 @@ func TestRows(t *testing.T) {
 			events.ReviewModeSet{},
 			events.IntegrationRenamed{Name: "Another"},
 			events.RateLimitSet{Operation: "novels", PerMinute: 9}),
-		"updates switched off": history(events.IntegrationStream, partner, 1,
-			events.IntegrationRegistered{Name: "Partner", RegisteredAt: noon},
-			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{PerMinute: new(10)}},
-			events.IntegrationDisabled{},
-			events.IntegrationEnabled{},
-			events.RateLimitSet{Operation: "novels", Updates: &events.UpdateLimit{}}),
 		"person": history(events.PersonStream, events.PersonID("staff", "Ada"), 1,
 			events.PersonKeyIssued{
 				Name: "Ada", Role: "staff", KeyID: uuid.UUID{5}, Prefix: "ngs_AbC1", SHA256: key(1), IssuedAt: noon,

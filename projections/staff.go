@@ -35,8 +35,7 @@ const (
 SELECT $1, $2, $5, true, false, false, false, 60, 60, 60000, false, $3, $4
 WHERE NOT EXISTS (SELECT FROM integrations WHERE integration_id = $1)`
 
-	// NULL leaves a setting unchanged, except $11: if $10 is true, it becomes the limit of updates, NULL for none. $2:
-	// version.
+	// NULL leaves a setting unchanged. $2: version.
 	integrationUpdateSQL = `UPDATE integrations
 SET stream_version    = $2,
     enabled           = coalesce($3, enabled),
@@ -46,10 +45,9 @@ SET stream_version    = $2,
     novels_per_minute = coalesce($7, novels_per_minute),
     review            = coalesce($8, review),
     name              = coalesce($9, name),
-    novel_updates_per_minute = CASE WHEN $10 THEN $11 ELSE novel_updates_per_minute END,
-    can_import        = coalesce($12, can_import),
-    lines_per_minute  = coalesce($13, lines_per_minute),
-    folded_name       = coalesce($14, folded_name)
+    can_import        = coalesce($10, can_import),
+    lines_per_minute  = coalesce($11, lines_per_minute),
+    folded_name       = coalesce($12, folded_name)
 WHERE integration_id = $1 AND stream_version < $2`
 
 	keyInsertSQL = `INSERT INTO api_keys (key_id, key_hash, prefix, integration_id, issued_at, expires_at)
@@ -67,7 +65,6 @@ type settings struct {
 	enabled, review                                 *bool
 	novels, posts, imports                          *bool // capabilities
 	postsPerMinute, novelsPerMinute, linesPerMinute *int
-	updates                                         *events.UpdateLimit // of novels
 }
 
 // Apply implements Projection.
@@ -110,7 +107,6 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		default:
 			s.novelsPerMinute = &e.PerMinute
 		}
-		s.updates = e.Updates
 	case events.ReviewModeSet:
 		s.review = &e.Review
 	case events.KeyIssued:
@@ -127,13 +123,8 @@ func applyIntegration(ctx context.Context, tx database.Execer, recorded events.R
 		}
 	default: // does not change an integration
 	}
-	var updatesPerMinute *int
-	if s.updates != nil {
-		updatesPerMinute = s.updates.PerMinute
-	}
 	_, err := tx.Exec(ctx, integrationUpdateSQL, id, version, s.enabled, s.novels, s.posts, s.postsPerMinute,
-		s.novelsPerMinute, s.review, s.name, s.updates != nil, updatesPerMinute, s.imports, s.linesPerMinute,
-		s.foldedName)
+		s.novelsPerMinute, s.review, s.name, s.imports, s.linesPerMinute, s.foldedName)
 	return err
 }
 

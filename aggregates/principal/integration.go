@@ -28,10 +28,9 @@ func Capabilities() []Capability { return []Capability{Novels, Posts, Import} }
 
 // Operations with a limit, as events and LimitError name them.
 const (
-	posts        = string(Posts)
-	novels       = string(Novels)
-	novelUpdates = "novelUpdates" // only in LimitError: events name novels
-	lines        = "lines"        // of bulk imports
+	posts  = string(Posts)
+	novels = string(Novels)
+	lines  = "lines" // of bulk imports
 )
 
 // Default limits per minute (SPEC section 8, which leaves the creation limit open).
@@ -74,12 +73,10 @@ type Integration struct {
 	Capabilities    map[Capability]bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	// NovelUpdatesPerMinute limits the updates of the integration's own novels; nil: no limit.
-	NovelUpdatesPerMinute *int
-	LinesPerMinute        int // of bulk imports
-	Review                bool
-	Keys                  Keys
-	Version               int
+	LinesPerMinute  int // of bulk imports
+	Review          bool
+	Keys            Keys
+	Version         int
 }
 
 // Exists reports whether the integration was registered.
@@ -122,9 +119,6 @@ func (i *Integration) apply(event events.Event) {
 		default:
 			i.NovelsPerMinute = e.PerMinute
 		}
-		if e.Updates != nil {
-			i.NovelUpdatesPerMinute = e.Updates.PerMinute
-		}
 	case events.ReviewModeSet:
 		i.Review = e.Review
 	case events.KeyIssued:
@@ -160,7 +154,6 @@ type Change struct {
 	Capabilities    map[Capability]bool // to switch on (true) or off (false)
 	PostsPerMinute  *int
 	NovelsPerMinute *int
-	NovelUpdates    *events.UpdateLimit
 	LinesPerMinute  *int
 }
 
@@ -217,40 +210,26 @@ func (i Integration) Change(c Change) ([]events.Event, error) {
 
 // changeLimits returns the events that change limits. It refuses limits out of range with a *LimitError.
 func (i Integration) changeLimits(c Change) (decided []events.Event, err error) {
-	updates := events.UpdateLimit{PerMinute: i.NovelUpdatesPerMinute}
-	if c.NovelUpdates != nil {
-		updates = *c.NovelUpdates
-	}
 	var outOfRange []string
 	for _, limit := range []struct {
-		operation string
-		perMinute *int
+		operation   string
+		was, wanted *int
 	}{
-		{posts, c.PostsPerMinute}, {novels, c.NovelsPerMinute}, {novelUpdates, updates.PerMinute}, {lines, c.LinesPerMinute},
+		{posts, &i.PostsPerMinute, c.PostsPerMinute},
+		{novels, &i.NovelsPerMinute, c.NovelsPerMinute},
+		{lines, &i.LinesPerMinute, c.LinesPerMinute},
 	} {
-		if limit.perMinute != nil && (*limit.perMinute < 0 || *limit.perMinute > MaxPerMinute) {
+		switch {
+		case limit.wanted == nil || *limit.wanted == *limit.was:
+		case *limit.wanted < 0 || *limit.wanted > MaxPerMinute:
 			outOfRange = append(outOfRange, limit.operation)
+		default:
+			decided = append(decided, events.RateLimitSet{Operation: limit.operation, PerMinute: *limit.wanted})
 		}
 	}
 	if outOfRange != nil {
 		return nil, &LimitError{outOfRange}
 	}
-	// set also changes i, a copy, so that the event about updates below has the new creation limit.
-	set := func(operation string, perMinute *int, wanted *int) {
-		if wanted != nil && *wanted != *perMinute {
-			*perMinute = *wanted
-			decided = append(decided, events.RateLimitSet{Operation: operation, PerMinute: *wanted})
-		}
-	}
-	set(posts, &i.PostsPerMinute, c.PostsPerMinute)
-	set(novels, &i.NovelsPerMinute, c.NovelsPerMinute)
-	was, wanted := i.NovelUpdatesPerMinute, updates.PerMinute
-	if (wanted == nil) != (was == nil) || wanted != nil && *wanted != *was {
-		decided = append(decided, events.RateLimitSet{
-			Operation: novels, PerMinute: i.NovelsPerMinute, Updates: &updates,
-		})
-	}
-	set(lines, &i.LinesPerMinute, c.LinesPerMinute)
 	return decided, nil
 }
 

@@ -155,37 +155,6 @@ func TestChange(t *testing.T) {
 				events.RateLimitSet{Operation: "lines", PerMinute: 1},
 			},
 		},
-		"updates": {
-			when: principal.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(10)}},
-			then: []events.Event{
-				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
-			},
-		},
-		"updates and creations": {
-			when: principal.Change{NovelsPerMinute: new(5), NovelUpdates: &events.UpdateLimit{PerMinute: new(0)}},
-			then: []events.Event{
-				events.RateLimitSet{Operation: "novels", PerMinute: 5},
-				events.RateLimitSet{Operation: "novels", PerMinute: 5, Updates: &events.UpdateLimit{PerMinute: new(0)}},
-			},
-		},
-		"updates as before": {
-			given: []events.Event{
-				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
-				events.RateLimitSet{Operation: "novels", PerMinute: 7},
-			},
-			when: principal.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(10)}},
-		},
-		"updates off": {
-			given: []events.Event{
-				events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{PerMinute: new(10)}},
-			},
-			when: principal.Change{NovelUpdates: &events.UpdateLimit{}},
-			then: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 60, Updates: &events.UpdateLimit{}}},
-		},
-		"updates off as before": {when: principal.Change{NovelUpdates: &events.UpdateLimit{}}},
-		"negative updates": {
-			when: principal.Change{NovelUpdates: &events.UpdateLimit{PerMinute: new(-1)}}, refusal: principal.ErrLimit,
-		},
 		"limit as set before": {
 			given: []events.Event{events.RateLimitSet{Operation: "novels", PerMinute: 5}},
 			when:  principal.Change{NovelsPerMinute: new(5)},

@@ -5,14 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
-	"novelgate/events"
 )
 
 type integrationCommand struct {
@@ -47,35 +45,16 @@ type IntegrationArg struct {
 
 // LimitFlags are the limits of an integration.
 type LimitFlags struct {
-	PostsPerMinute  *int        `placeholder:"N" help:"Comments per minute, including retries (60 unless set)."`
-	NovelsPerMinute *int        `placeholder:"N" help:"Novel creations per minute, including those by comments (60 unless set)."`
-	NovelUpdates    updateLimit `name:"novel-updates-per-minute" placeholder:"N|off" help:"Updates of its own novels per minute, including those without changes, excluding retries (off unless set)."`
-	LinesPerMinute  *int        `placeholder:"N" help:"Lines of bulk imports per minute (60000 unless set)."`
+	PostsPerMinute  *int `placeholder:"N" help:"Comments per minute, including retries (60 unless set)."`
+	NovelsPerMinute *int `placeholder:"N" help:"Novel creations per minute, including those by comments (60 unless set)."`
+	LinesPerMinute  *int `placeholder:"N" help:"Lines of bulk imports per minute (60000 unless set)."`
 }
 
 // change returns the change of the limits that were given.
 func (f LimitFlags) change() principal.Change {
 	return principal.Change{
-		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, NovelUpdates: f.NovelUpdates.UpdateLimit,
-		LinesPerMinute: f.LinesPerMinute,
+		PostsPerMinute: f.PostsPerMinute, NovelsPerMinute: f.NovelsPerMinute, LinesPerMinute: f.LinesPerMinute,
 	}
-}
-
-// updateLimit is the value of --novel-updates-per-minute; nil when it was not given.
-type updateLimit struct{ *events.UpdateLimit }
-
-// UnmarshalText reads a number, or off.
-func (l *updateLimit) UnmarshalText(text []byte) error {
-	l.UpdateLimit = &events.UpdateLimit{}
-	if string(text) == "off" {
-		return nil
-	}
-	n, err := strconv.Atoi(string(text))
-	if err != nil {
-		return fmt.Errorf("%q is neither a whole number nor off", text)
-	}
-	l.PerMinute = &n
-	return nil
 }
 
 type integrationLimit struct {
@@ -85,10 +64,8 @@ type integrationLimit struct {
 
 // Validate refuses a command without changes; kong calls it.
 func (c *integrationLimit) Validate() error {
-	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.NovelUpdates.UpdateLimit == nil &&
-		c.LinesPerMinute == nil {
-		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute, --novel-updates-per-minute or " +
-			"--lines-per-minute")
+	if c.PostsPerMinute == nil && c.NovelsPerMinute == nil && c.LinesPerMinute == nil {
+		return errors.New("nothing to change: give --posts-per-minute, --novels-per-minute or --lines-per-minute")
 	}
 	return nil
 }
@@ -126,16 +103,11 @@ func capabilities(on, off []string) map[principal.Capability]bool {
 
 var integrationColumns = columns[staff.Integration]{
 	[]any{
-		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "UPDATES/MIN", "LINES/MIN", "REVIEW",
-		"CREATED",
+		"INTEGRATION", "NAME", "ENABLED", "CAPABILITIES", "POSTS/MIN", "NOVELS/MIN", "LINES/MIN", "REVIEW", "CREATED",
 	},
 	func(i staff.Integration) []any {
-		updates := "off"
-		if i.NovelUpdatesPerMinute != nil {
-			updates = strconv.Itoa(*i.NovelUpdatesPerMinute)
-		}
 		return []any{
-			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute, updates,
+			i.ID, i.Name, yesNo(i.Enabled), strings.Join(i.Capabilities, ","), i.PostsPerMinute, i.NovelsPerMinute,
 			i.LinesPerMinute, yesNo(i.Review), formatTime(&i.CreatedAt),
 		}
 	},

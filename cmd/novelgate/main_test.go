@@ -90,7 +90,7 @@ func TestWrongUsage(t *testing.T) {
 
 		{
 			"integration limit Acme",
-			"nothing to change: give --posts-per-minute, --novels-per-minute, --novel-updates-per-minute or --lines-per-minute",
+			"nothing to change: give --posts-per-minute, --novels-per-minute or --lines-per-minute",
 		},
 		{"integration capability Acme", "nothing to change: give --enable or --disable"},
 		{

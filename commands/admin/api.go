@@ -56,13 +56,10 @@ func (a *API) Register(router *mux.Router) {
 	// The subrouter has no PathPrefix: with one, mux would answer a wrong method with 404 instead of 405.
 	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, r := range []route{
-		{
-			http.MethodPost, "/api/admin/integrations", withBody(createIntegration, "novelUpdatesPerMinute"),
-			"integrations", nil,
-		},
+		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration), "integrations", nil},
 		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
 		{http.MethodGet, integrationPath, showIntegration, "", nil},
-		{http.MethodPatch, integrationPath, withBody(changeIntegration, "novelUpdatesPerMinute"), "", nil},
+		{http.MethodPatch, integrationPath, withBody(changeIntegration), "", nil},
 		{http.MethodPost, integrationPath + "/keys", withBody(issueKey), "integrations/*/keys", nil},
 		{http.MethodGet, integrationPath + "/keys", listKeys, "", []string{"limit", "cursor"}},
 		{http.MethodDelete, keyPath, revokeKey, "", []string{"reason"}},

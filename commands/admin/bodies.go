@@ -11,14 +11,12 @@ import (
 	"novelgate/internal/web"
 )
 
-// withBody returns an operation whose body is decoded strictly. null is refused, except for the nullable members,
-// because it would count as omitted, which is not what the client means.
-func withBody[B any](
-	execute func(ctx context.Context, c *call, body B) (*web.Answer, error), nullable ...string,
-) operation {
+// withBody returns an operation whose body is decoded strictly. null is refused, because it would count as omitted,
+// which is not what the client means.
+func withBody[B any](execute func(ctx context.Context, c *call, body B) (*web.Answer, error)) operation {
 	return func(ctx context.Context, c *call) (*web.Answer, error) {
 		var body B
-		if err := web.Decode(c.Body, &body, nullable...); err != nil {
+		if err := web.Decode(c.Body, &body); err != nil {
 			return nil, err
 		}
 		return execute(ctx, c, body)

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"novelgate/aggregates/principal"
@@ -21,30 +19,19 @@ import (
 
 // settings is the body of POST and PATCH on integrations. PATCH changes only the members in the body.
 type settings struct {
-	Name            *string       `json:"name"`
-	Enabled         *bool         `json:"enabled"`
-	Capabilities    *[]string     `json:"capabilities"` // the complete list
-	PostsPerMinute  *int          `json:"postsPerMinute"`
-	NovelsPerMinute *int          `json:"novelsPerMinute"`
-	NovelUpdates    optionalLimit `json:"novelUpdatesPerMinute"`
-	LinesPerMinute  *int          `json:"linesPerMinute"`
-	Review          *bool         `json:"review"`
-}
-
-// optionalLimit is a limit that null switches off. The zero value means that the member was omitted.
-type optionalLimit struct{ *events.UpdateLimit }
-
-// UnmarshalJSONFrom implements json.UnmarshalerFrom.
-func (l *optionalLimit) UnmarshalJSONFrom(decoder *jsontext.Decoder) error {
-	l.UpdateLimit = &events.UpdateLimit{}
-	return json.UnmarshalDecode(decoder, &l.PerMinute)
+	Name            *string   `json:"name"`
+	Enabled         *bool     `json:"enabled"`
+	Capabilities    *[]string `json:"capabilities"` // the complete list
+	PostsPerMinute  *int      `json:"postsPerMinute"`
+	NovelsPerMinute *int      `json:"novelsPerMinute"`
+	LinesPerMinute  *int      `json:"linesPerMinute"`
+	Review          *bool     `json:"review"`
 }
 
 func (s settings) change() principal.Change {
 	c := principal.Change{
 		Name: s.Name, Enabled: s.Enabled, Review: s.Review,
-		PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute, NovelUpdates: s.NovelUpdates.UpdateLimit,
-		LinesPerMinute: s.LinesPerMinute,
+		PostsPerMinute: s.PostsPerMinute, NovelsPerMinute: s.NovelsPerMinute, LinesPerMinute: s.LinesPerMinute,
 	}
 	if s.Capabilities == nil {
 		return c

@@ -34,23 +34,6 @@ func TestIntegrationLife(t *testing.T) {
 		a.body["novelsPerMinute"] != 3.0 {
 		t.Errorf("change: %d %s", a.status, a.text)
 	}
-	if updates, known := made.body["novelUpdatesPerMinute"]; updates != nil || !known {
-		t.Errorf("updates are limited from the start: %s", made.text)
-	}
-	for _, c := range []struct {
-		body string
-		want any
-	}{
-		{`{"novelUpdatesPerMinute":4}`, 4.0},
-		{`{"novelsPerMinute":3}`, 4.0},
-		{`{"novelUpdatesPerMinute":0}`, 0.0},
-		{`{"novelUpdatesPerMinute":null}`, nil},
-	} {
-		if a := d.send(t, d.ada, http.MethodPatch, path+"/"+id, "", c.body); a.status != http.StatusOK ||
-			a.body["novelUpdatesPerMinute"] != c.want || a.body["novelsPerMinute"] != 3.0 {
-			t.Errorf("%s: %d %s", c.body, a.status, a.text)
-		}
-	}
 	if a := d.get(t, path+"/"+id); a.status != http.StatusOK ||
 		a.body["enabled"] != false {
 		t.Errorf("show: %d %s", a.status, a.text)
@@ -149,7 +132,6 @@ func TestRefusals(t *testing.T) {
 		{patch, integration, "", `{"postsPerMinute":"7"}`, invalid, "postsPerMinute"},
 		{patch, integration, "", `{"postsPerMinute":7.5}`, invalid, "postsPerMinute"},
 		{patch, integration, "", `{"postsPerMinute":99999999999999999999}`, invalid, "postsPerMinute"},
-		{patch, integration, "", `{"novelUpdatesPerMinute":"off"}`, invalid, "novelUpdatesPerMinute"},
 		{patch, integration, "", `{"enabled":"yes"}`, invalid, "enabled"},
 		{patch, integration, "", `{"capabilities":["posts",7]}`, invalid, "capabilities[1]"},
 		{patch, integration, "", `{"capabilities":null}`, invalid, "capabilities"},

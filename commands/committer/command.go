@@ -41,11 +41,9 @@ type Caller struct {
 	Review          bool // new novels of the integration wait for staff
 	PostsPerMinute  int  // limit of comments
 	NovelsPerMinute int  // limit of creations of novels
-	// NovelUpdatesPerMinute is the limit of updates; nil: no limit.
-	NovelUpdatesPerMinute *int
-	LinesPerMinute        int // limit of lines of bulk requests
-	RequestID             string
-	TraceParent           string // W3C trace context; "" for none
+	LinesPerMinute  int  // limit of lines of bulk requests
+	RequestID       string
+	TraceParent     string // W3C trace context; "" for none
 }
 
 // Command is the upsert of a novel or the import of a comment: exactly one of Fields and Comment is set.

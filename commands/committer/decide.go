@@ -109,11 +109,6 @@ func (b *batch) decideNovel(st *state, j *job) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if outcome == novel.Updated {
-		if err := st.spend(j, ratelimit.NovelUpdates); err != nil {
-			return Result{}, err
-		}
-	}
 	if event != nil {
 		*n = n.Apply(event)
 		st.append(j, events.NovelStream, n.ID, n.Version, j.key.source, event)

@@ -16,8 +16,7 @@ type RateLimitedError struct {
 
 func (e *RateLimitedError) Error() string {
 	what := map[ratelimit.Operation]string{
-		ratelimit.Posts: "comments", ratelimit.Novels: "novel creations", ratelimit.NovelUpdates: "novel updates",
-		ratelimit.Lines: "lines",
+		ratelimit.Posts: "comments", ratelimit.Novels: "novel creations", ratelimit.Lines: "lines",
 	}[e.Operation]
 	return fmt.Sprintf("the limit of %d %s per minute is reached", e.Limit, what)
 }
@@ -47,8 +46,6 @@ func (c *Command) limited(operation ratelimit.Operation) (k ratelimit.Key, limit
 		return k, c.Caller.NovelsPerMinute, true
 	case operation == ratelimit.Lines:
 		return k, c.Caller.LinesPerMinute, true
-	case operation == ratelimit.NovelUpdates && c.Caller.NovelUpdatesPerMinute != nil:
-		return k, *c.Caller.NovelUpdatesPerMinute, true
 	default:
 		return k, 0, false
 	}
@@ -59,9 +56,6 @@ func (b *batch) wantPermits(st *state, jobs []*job) {
 	st.grants = b.config.Limiter.NewGrants()
 	for _, j := range jobs {
 		operations := []ratelimit.Operation{j.request()}
-		if !j.isComment() {
-			operations = append(operations, ratelimit.NovelUpdates)
-		}
 		if !st.isFast && j.mayCreate() {
 			operations = append(operations, ratelimit.Novels)
 		}

@@ -143,30 +143,6 @@ func TestWhatCountsAsAComment(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreLimited: an update without changes counts; a retry and another integration's novel do not.
-func TestUpdatesAreLimited(t *testing.T) {
-	t.Parallel()
-	r, p := setup(t)
-	other := newPartner()
-	p.NovelUpdatesPerMinute = new(2)
-	r.must(t, other.novel("theirs", "Theirs", novel.Fields{}))
-	update := func(key, synopsis string) *committer.Command {
-		return p.novel(key, "Title", novel.Fields{Synopsis: &synopsis})
-	}
-	const limited = "error: the limit of 2 novel updates per minute is reached"
-	got := r.together(t, update("0", "a"), update("1", "b"), p.novel("foreign", "Theirs", novel.Fields{}),
-		update("2", "b"), update("1", "b"), p.post("p", "Title"), other.novel("without a limit", "Theirs", novel.Fields{}))
-	wantAnswers(t, got, "created", "updated", "foreign", "updated", "updated replayed", "post", "updated")
-	r.wantCharged(t, 4) // two creations and two updates
-	got = r.together(t, update("3", "c"), update("2", "b"))
-	wantAnswers(t, got, limited, "updated replayed")
-	wantLimited(t, got[0], ratelimit.NovelUpdates, 2)
-	r.want(t, "updated replayed", update("2", "b"))
-	p.NovelUpdatesPerMinute = new(3)
-	r.want(t, "updated", update("3", "c")) // its key was not used
-	r.wantCharged(t, 5)
-}
-
 // newCountingPool returns a pool that counts its round trips.
 func newCountingPool(t *testing.T, url string) (*pgxpool.Pool, *atomic.Int64) {
 	t.Helper()

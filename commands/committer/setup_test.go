@@ -144,11 +144,11 @@ func deref(s *string) string {
 	return *s
 }
 
-// wantCharged checks how many creations and updates of novels are charged.
+// wantCharged checks how many creations of novels are charged.
 func (r *replica) wantCharged(t testing.TB, want int) {
 	t.Helper()
-	if used := r.charged(t, ratelimit.Novels, ratelimit.NovelUpdates); used != want {
-		t.Errorf("%d creations and updates are charged, want %d", used, want)
+	if used := r.charged(t, ratelimit.Novels); used != want {
+		t.Errorf("%d creations are charged, want %d", used, want)
 	}
 }
 

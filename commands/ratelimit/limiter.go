@@ -22,9 +22,7 @@ type Operation string
 const (
 	Posts  Operation = "posts"  // requests to import a comment
 	Novels Operation = "novels" // creations of a novel, by an upsert or by a comment
-	// NovelUpdates are updates of the integration's own novels, also those without changes. The limit is optional.
-	NovelUpdates Operation = "novelUpdates"
-	Lines        Operation = "lines" // lines of bulk imports
+	Lines  Operation = "lines"  // lines of bulk imports
 )
 
 // Key identifies a window.

@@ -95,7 +95,7 @@ func TestWindowsAreApart(t *testing.T) {
 		{Integration: f.key.Integration, Operation: ratelimit.Posts}:  1,
 		{Integration: f.key.Integration, Operation: ratelimit.Novels}: 2,
 		{Integration: uuid.New(), Operation: ratelimit.Posts}:         3,
-		{Integration: uuid.New(), Operation: ratelimit.NovelUpdates}:  0,
+		{Integration: uuid.New(), Operation: ratelimit.Lines}:         0,
 	}
 	for round := range 2 {
 		f.transaction(t, 0, true, func(grants *ratelimit.Grants) {

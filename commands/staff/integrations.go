@@ -20,16 +20,15 @@ var ErrNameTaken = errors.New("an integration of this name exists already")
 
 // Integration is an integration as staff see it.
 type Integration struct {
-	ID                    uuid.UUID `json:"integrationId"`
-	Name                  string    `json:"name"`
-	Enabled               bool      `json:"enabled"`
-	Capabilities          []string  `json:"capabilities"`
-	PostsPerMinute        int       `json:"postsPerMinute"`
-	NovelsPerMinute       int       `json:"novelsPerMinute"`
-	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: no limit
-	LinesPerMinute        int       `json:"linesPerMinute"`        // of bulk imports
-	Review                bool      `json:"review"`
-	CreatedAt             time.Time `json:"createdAt"`
+	ID              uuid.UUID `json:"integrationId"`
+	Name            string    `json:"name"`
+	Enabled         bool      `json:"enabled"`
+	Capabilities    []string  `json:"capabilities"`
+	PostsPerMinute  int       `json:"postsPerMinute"`
+	NovelsPerMinute int       `json:"novelsPerMinute"`
+	LinesPerMinute  int       `json:"linesPerMinute"` // of bulk imports
+	Review          bool      `json:"review"`
+	CreatedAt       time.Time `json:"createdAt"`
 }
 
 // CreateIntegration registers an integration with the settings in change. It ignores change.Name.
@@ -66,7 +65,7 @@ func (s *Staff) decideIntegration(
 const integrationColumns = `SELECT integration_id, name, enabled,
     array_remove(ARRAY[CASE WHEN can_create_novels THEN 'novels' END, CASE WHEN can_post THEN 'posts' END,
         CASE WHEN can_import THEN 'import' END], NULL),
-    posts_per_minute, novels_per_minute, novel_updates_per_minute, lines_per_minute, review, registered_at
+    posts_per_minute, novels_per_minute, lines_per_minute, review, registered_at
 FROM integrations`
 
 // Integration finds an integration by its id or its name; principal.ErrNotFound when there is none.

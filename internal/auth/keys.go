@@ -39,11 +39,9 @@ type Integration struct {
 	CanPost         bool
 	PostsPerMinute  int
 	NovelsPerMinute int
-	// NovelUpdatesPerMinute is nil for no limit.
-	NovelUpdatesPerMinute *int
-	CanImport             bool
-	LinesPerMinute        int
-	Review                bool
+	CanImport       bool
+	LinesPerMinute  int
+	Review          bool
 }
 
 // StaffUser is the member of staff or the auditor whom an API key authenticates.
@@ -182,14 +180,14 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool)
 }
 
 const integrationSQL = `SELECT k.key_id, k.expires_at, i.integration_id, i.name, i.enabled, i.can_create_novels, i.can_post,
-       i.posts_per_minute, i.novels_per_minute, i.novel_updates_per_minute, i.can_import, i.lines_per_minute, i.review
+       i.posts_per_minute, i.novels_per_minute, i.can_import, i.lines_per_minute, i.review
 FROM api_keys k JOIN integrations i USING (integration_id)
 WHERE k.key_hash = $1 AND k.revoked_at IS NULL`
 
 func (k *Keys) readIntegration(ctx context.Context, hash []byte) (e entry, err error) {
 	i := &Integration{}
 	err = k.pool.QueryRow(ctx, integrationSQL, hash).Scan(&i.KeyID, &i.KeyExpiresAt, &i.IntegrationID, &i.Name,
-		&i.Enabled, &i.CanCreateNovels, &i.CanPost, &i.PostsPerMinute, &i.NovelsPerMinute, &i.NovelUpdatesPerMinute,
+		&i.Enabled, &i.CanCreateNovels, &i.CanPost, &i.PostsPerMinute, &i.NovelsPerMinute,
 		&i.CanImport, &i.LinesPerMinute, &i.Review)
 	return entry{integration: i, keyID: i.KeyID, expiresAt: i.KeyExpiresAt}, err
 }

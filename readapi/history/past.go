@@ -132,16 +132,15 @@ func ThreadOf(novelID uuid.UUID, history []events.Recorded) Thread {
 
 // Integration is the past state of an integration.
 type Integration struct {
-	IntegrationID         uuid.UUID `json:"integrationId"`
-	Name                  string    `json:"name"`
-	Enabled               bool      `json:"enabled"`
-	Capabilities          []string  `json:"capabilities"`
-	PostsPerMinute        int       `json:"postsPerMinute"`
-	NovelsPerMinute       int       `json:"novelsPerMinute"`
-	NovelUpdatesPerMinute *int      `json:"novelUpdatesPerMinute"` // nil: no limit
-	LinesPerMinute        int       `json:"linesPerMinute"`        // of bulk imports
-	Review                bool      `json:"review"`
-	Keys                  []Key     `json:"keys"`
+	IntegrationID   uuid.UUID `json:"integrationId"`
+	Name            string    `json:"name"`
+	Enabled         bool      `json:"enabled"`
+	Capabilities    []string  `json:"capabilities"`
+	PostsPerMinute  int       `json:"postsPerMinute"`
+	NovelsPerMinute int       `json:"novelsPerMinute"`
+	LinesPerMinute  int       `json:"linesPerMinute"` // of bulk imports
+	Review          bool      `json:"review"`
+	Keys            []Key     `json:"keys"`
 	Trace
 }
 
@@ -157,8 +156,7 @@ func IntegrationOf(id uuid.UUID, history []events.Recorded) Integration {
 	i := principal.FoldIntegration(id, history)
 	shown := Integration{
 		IntegrationID: id, Name: i.Name, Enabled: i.Enabled, Capabilities: []string{}, PostsPerMinute: i.PostsPerMinute,
-		NovelsPerMinute: i.NovelsPerMinute, NovelUpdatesPerMinute: i.NovelUpdatesPerMinute,
-		LinesPerMinute: i.LinesPerMinute, Review: i.Review, Keys: []Key{},
+		NovelsPerMinute: i.NovelsPerMinute, LinesPerMinute: i.LinesPerMinute, Review: i.Review, Keys: []Key{},
 	}
 	for capability := range i.Capabilities {
 		shown.Capabilities = append(shown.Capabilities, string(capability))
