@@ -8,8 +8,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/commands/staff"
+	"novelgate/events/eventlog"
 )
 
 type authorCommand struct {
@@ -50,11 +54,13 @@ type authorDecision struct {
 type authorErase struct {
 	AuthorArg
 	RequiredReason
-	Vacuum bool `help:"Also remove the erased data from the files and statistics of the tables (VACUUM), after the projections have applied the erasure. This is slow for large tables."`
+	Rewrite bool `help:"Also remove the erased data from the files of the database, after the projections have applied the erasure: rewrite the tables that held it (VACUUM FULL). Each table is locked while it is rewritten, the log for longest: commands and readers wait, or get 503."`
 }
 
 func (*authorErase) Help() string {
-	return "This cannot be undone. Repeat it to erase later comments."
+	return "This cannot be undone. Repeat it to erase later comments. Without --rewrite, queries find nothing any more, " +
+		"but the files of the database keep the text until PostgreSQL happens to overwrite it. WAL, backups and exports " +
+		"keep it in any case, until they expire."
 }
 
 var authorColumns = columns[staff.Author]{
@@ -154,15 +160,15 @@ func (c *authorErase) erase(ctx context.Context, env *environment, s *staff.Staf
 			[]any{"decisions", erased.Decisions},
 			[]any{"erased", formatTime(&erased.ErasedAt)},
 		)
-		if !c.Vacuum {
+		if !c.Rewrite {
 			fmt.Fprintln(env.stdout,
-				"The files and statistics of the tables keep the erased data until they are vacuumed: use --vacuum, or see "+
+				"The files of the database keep the erased data until their tables are rewritten: use --rewrite, or see "+
 					"docs/security.md.")
 		}
 	}}, nil
 }
 
-// finish warns of unfinished rebuilds and stopped projections, and vacuums if --vacuum is set.
+// finish warns of unfinished rebuilds and stopped projections, and rewrites tables if --rewrite is set.
 func (c *authorErase) finish(ctx context.Context, env *environment, s *staff.Staff, authorID uuid.UUID) error {
 	unfinished, err := s.UnfinishedRebuilds(ctx)
 	if err != nil {
@@ -182,37 +188,103 @@ func (c *authorErase) finish(ctx context.Context, env *environment, s *staff.Sta
 			"The projection %[1]s has stopped and shows what was erased until it goes on: `novelgate projection list` says "+
 				"why, `novelgate projection retry %[1]s` tries again.\n", name)
 	}
-	if c.Vacuum {
-		return vacuumErased(ctx, s, authorID)
+	if c.Rewrite {
+		if err := rewriteErased(ctx, env, s, authorID); err != nil {
+			return fmt.Errorf("its data is still in the files of the database: %w", err)
+		}
 	}
 	return nil
 }
 
-// applyTimeout is how long --vacuum waits for the projections.
-const applyTimeout = 30 * time.Second
+const (
+	applyTimeout = 30 * time.Second // how long --rewrite waits for the projections
+	olderTimeout = 5 * time.Second  // how long it waits for older transactions
+)
 
-// vacuumSQL removes dead rows and the values that ANALYZE sampled. INDEX_CLEANUP ON also cleans indexes with few dead
-// rows, because index entries have identifiers. ANALYZE samples the tables again. pg_statistic comes last, to remove
-// the old samples from it. A role without permission for pg_statistic gets a warning.
-const vacuumSQL = `VACUUM (INDEX_CLEANUP ON, ANALYZE)
-    events, posts, authors, author_decisions, pg_catalog.pg_statistic`
+// rewriteSQL rewrites the tables that held data of an author. VACUUM without FULL is not enough: it moves the rows of a
+// page together, and what was there before stays readable behind them. The samples of ANALYZE are deleted first,
+// because it keeps those of an empty table. While a statement waits for the lock of a table, every other session waits
+// behind it: therefore the short time-out. The checkpoint deletes the old files.
+var rewriteSQL = []string{
+	`SET lock_timeout = '10s'`,
+	`DELETE FROM pg_catalog.pg_statistic WHERE starelid IN (
+    SELECT unnest(ARRAY['posts', 'authors', 'author_decisions', 'events']::regclass[]))`,
+	`VACUUM (FULL, ANALYZE) posts, authors, author_decisions, events`,
+	`VACUUM (FULL) pg_catalog.pg_statistic`,
+	`CHECKPOINT`,
+}
 
-// vacuumErased removes an erased author's data from files and statistics. It first waits until the projections have
-// applied the erasure: vacuum removes only deleted rows.
-func vacuumErased(ctx context.Context, s *staff.Staff, authorID uuid.UUID) error {
+// olderSQL names what may still read rows that were deleted before the transaction $1: a rewrite copies these rows.
+const olderSQL = `SELECT coalesce(string_agg(name, ', '), '') FROM (
+    SELECT format('process %s (%s)', pid, application_name) AS name, backend_xmin AS xmin FROM pg_stat_activity
+    WHERE pid <> pg_backend_pid() AND (datname IS NULL OR datname = current_database())
+    UNION ALL SELECT format('replication slot %s', slot_name), xmin FROM pg_replication_slots
+    UNION ALL SELECT format('prepared transaction %s', gid), transaction FROM pg_prepared_xacts
+    WHERE database = current_database()
+) AS holders WHERE age(xmin) > age($1::text::xid)`
+
+// rewriteErased removes an erased author's data from the files of the database. It first waits until the projections
+// have applied the erasure, and until no transaction can read what was there before.
+func rewriteErased(ctx context.Context, env *environment, s *staff.Staff, authorID uuid.UUID) error {
 	waiting, cancel := context.WithTimeout(ctx, applyTimeout)
 	defer cancel()
 	err := s.AwaitErased(waiting, authorID)
 	if pending, ok := errors.AsType[*staff.NotAppliedError](err); ok {
-		return fmt.Errorf("the files were not freed, because these projections have not applied it yet: %s. "+
-			"Repeat the command with --vacuum once `novelgate projection list` shows them up to date",
-			strings.Join(pending.Projections, ", "))
-	}
-	if err == nil {
-		_, err = s.Pool.Exec(ctx, vacuumSQL)
+		return fmt.Errorf("these projections have not applied the erasure yet: %s. Repeat the command with --rewrite once "+
+			"`novelgate projection list` shows them up to date", strings.Join(pending.Projections, ", "))
 	}
 	if err != nil {
-		return fmt.Errorf("the files were not freed: %w", err)
+		return err
+	}
+	if err := awaitOlder(ctx, s.Pool); err != nil {
+		return err
+	}
+	config := s.Pool.Config().ConnConfig
+	config.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+		fmt.Fprintf(env.stderr, "%s: %s\n", notice.Severity, notice.Message)
+	}
+	session, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("connect: %w", err)
+	}
+	defer session.Close(ctx) //nolint:errcheck // the process ends
+	for _, statement := range rewriteSQL {
+		_, err := session.Exec(ctx, statement)
+		refused, _ := errors.AsType[*pgconn.PgError](err)
+		switch {
+		case refused != nil && refused.Code == insufficientPrivilege:
+			// The statistics and the checkpoint need rights of an administrator; the tables do not.
+			fmt.Fprintf(env.stderr, "%s: %s\n", refused.Severity, refused.Message)
+		case eventlog.IsLocked(err):
+			return fmt.Errorf("another session has held a table for 10 s: repeat the command with --rewrite: %w", err)
+		case err != nil:
+			return fmt.Errorf("rewrite the tables: %w", err)
+		}
 	}
 	return nil
+}
+
+// insufficientPrivilege is the SQLSTATE of a statement for which the role lacks the right.
+const insufficientPrivilege = "42501"
+
+// awaitOlder waits until nothing can read rows that are deleted now.
+func awaitOlder(ctx context.Context, pool *pgxpool.Pool) error {
+	var now, holders string
+	if err := pool.QueryRow(ctx, `SELECT pg_current_xact_id()::xid::text`).Scan(&now); err != nil {
+		return fmt.Errorf("look for older transactions: %w", err)
+	}
+	waiting, cancel := context.WithTimeout(ctx, olderTimeout)
+	defer cancel()
+	for {
+		if err := pool.QueryRow(ctx, olderSQL, now).Scan(&holders); err != nil {
+			return fmt.Errorf("look for older transactions: %w", err)
+		}
+		if holders == "" {
+			return nil
+		}
+		if !eventlog.Sleep(waiting, 100*time.Millisecond) {
+			return fmt.Errorf("older transactions may still read it: %s. Repeat the command with --rewrite once they have ended",
+				holders)
+		}
+	}
 }

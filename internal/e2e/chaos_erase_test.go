@@ -21,7 +21,7 @@ const (
 
 // TestKilledErasure kills the command line, or the service during the request, with SIGKILL while it erases one author
 // after another: at a random moment, and in a transaction that waits for a lock. Only whole transactions remain, and no
-// event is erased in part; a second call erases only the rest. With --vacuum, statistics have no erased data either.
+// event is erased in part; a second call erases only the rest. With --rewrite, statistics have no erased data either.
 func TestKilledErasure(t *testing.T) {
 	t.Parallel()
 	database := startServer(t, nil).url()
@@ -117,7 +117,7 @@ func TestKilledErasure(t *testing.T) {
 			t.Errorf("%d %s", n, what)
 		}
 	}
-	MustCLI(t, database, "author", "erase", p.Name, planted+"-0", "--reason", "asked", "--vacuum")
+	MustCLI(t, database, "author", "erase", p.Name, planted+"-0", "--reason", "asked", "--rewrite")
 	if held := testdb.FindWords(t, database, planted+"-"); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"novelgate/events/relay/relaytest"
+	"novelgate/internal/pgserver"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
@@ -134,9 +135,9 @@ func TestEraseBesideAnUnfinishedRebuild(t *testing.T) {
 	}
 }
 
-// TestVacuumAfterErasure: --vacuum waits for the projections, reports those that do not apply the erasure, and leaves
-// nothing in tables and statistics.
-func TestVacuumAfterErasure(t *testing.T) {
+// TestRewriteAfterErasure: --rewrite waits for the projections and older transactions, reports those that do not apply
+// the erasure, and leaves nothing in tables and statistics.
+func TestRewriteAfterErasure(t *testing.T) {
 	t.Parallel()
 	testdb.SkipShort(t)
 	s, p := writtenAndAnalysed(t, Fields{"uuid": "neighbour", "username": neighboursWord},
@@ -152,22 +153,22 @@ func TestVacuumAfterErasure(t *testing.T) {
 		t.Fatalf("before the erasure (-want +got)\n%s", diff)
 	}
 	erase := []string{"author", "erase", p.Name, plantedUUID, "--reason", "asked"}
-	vacuum := append(erase, "--vacuum")
+	rewrite := append(erase, "--rewrite")
 	execute(t, s.DatabaseURL,
 		`UPDATE projections SET state = 'failed', error = 'cannot', failed_log_index = position WHERE name = 'authors'`)
 	testdb.Eventually(t, "a projection that has failed is the only one that is behind", func() bool {
-		refused := s.Refused(t, vacuum...)
+		refused := s.Refused(t, rewrite...)
 		return strings.Contains(refused.Stderr,
-			"the author is erased, but the files were not freed, because these projections have not applied it "+
-				"yet: authors. ") &&
-			strings.Contains(refused.Stderr, "--vacuum once `novelgate projection list`") &&
+			"the author is erased, but its data is still in the files of the database: these projections have not "+
+				"applied the erasure yet: authors. ") &&
+			strings.Contains(refused.Stderr, "--rewrite once `novelgate projection list`") &&
 			strings.Contains(refused.Stderr, "`novelgate projection retry authors`")
 	})
 	if out := s.MustCLI(t, erase...); !strings.Contains(out.Stderr, "authors has stopped and shows what was erased") {
-		t.Errorf("without --vacuum: %+v", out)
+		t.Errorf("without --rewrite: %+v", out)
 	}
 	s.MustCLI(t, "projection", "retry", "authors")
-	testdb.Eventually(t, "the repetition frees what is left", func() bool { return s.CLI(t, vacuum...).Code == 0 })
+	testdb.Eventually(t, "the repetition removes what is left", func() bool { return s.CLI(t, rewrite...).Code == 0 })
 	if held := tables(); len(held) > 0 {
 		t.Errorf("what was erased is still in %v", held)
 	}
@@ -177,25 +178,57 @@ func TestVacuumAfterErasure(t *testing.T) {
 	}
 }
 
-// TestVacuumOfAnEmptyTable: PostgreSQL keeps the statistics of a table that an erasure has emptied. A rebuild creates a
-// table without them.
-func TestVacuumOfAnEmptyTable(t *testing.T) {
+// TestRewriteOfAnEmptyTable: ANALYZE keeps the statistics of a table that an erasure has emptied.
+func TestRewriteOfAnEmptyTable(t *testing.T) {
 	t.Parallel()
 	testdb.SkipShort(t)
 	another := plantedUUID + "-another"
 	s, p := writtenAndAnalysed(t, Fields{"uuid": another, "username": plantedName, "content": plantedWords})
-	for _, erase := range [][]string{{another}, {plantedUUID, "--vacuum"}} {
+	for _, erase := range [][]string{{another}, {plantedUUID, "--rewrite"}} {
 		testdb.Eventually(t, erase[0]+" is erased", func() bool {
 			return s.CLI(t, append([]string{"author", "erase", p.Name, "--reason", "asked"}, erase...)...).Code == 0
 		})
 	}
-	want := []string{"statistics of public.authors.display_name", "statistics of public.authors.external_uuid"}
-	if diff := cmp.Diff(want, testdb.FindWords(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords)); diff != "" {
-		t.Errorf("after the erasure (-want +got)\n%s", diff)
-	}
-	s.MustCLI(t, "projection", "rebuild", "authors")
 	if held := testdb.FindWords(t, s.DatabaseURL, plantedUUID, plantedName, plantedWords); len(held) > 0 {
-		t.Errorf("after the rebuild what was erased is still in %v", held)
+		t.Errorf("after the erasure what was erased is still in %v", held)
+	}
+}
+
+// TestFilesForget: after an erasure with --rewrite, only the WAL has what was erased. A transaction that can still read
+// it is named instead.
+func TestFilesForget(t *testing.T) {
+	t.Parallel()
+	testdb.SkipShort(t)
+	dir := dataDir(t)
+	s := serveEmbedded(t, dir, patient...)
+	p := demoPartner(t, s, dir)
+	planted := Fields{"uuid": plantedUUID, "username": plantedName, "content": plantedWords}
+	for range 50 {
+		p.importUntilAccepted(t, Key(), Comment("Erased").With(planted))
+		p.importUntilAccepted(t, Key(), Comment("Erased"))
+	}
+	MustCLI(t, "", "author", "link", "demo", plantedUUID, plantedMember, "--data-dir", dir)
+	database := testdb.Must(pgserver.Find(t.Context(), dir))(t)
+	awaitProjections(t, database)
+	execute(t, database, `ANALYZE`)
+	conn := testdb.Connect(t, database)
+	testdb.Exec(t, conn, `BEGIN ISOLATION LEVEL REPEATABLE READ`)
+	testdb.Exec(t, conn, `SELECT FROM events LIMIT 1`)
+	erase := []string{"author", "erase", "demo", plantedUUID, "--reason", "asked", "--rewrite", "--data-dir", dir}
+	out := RunCLI(t, "", erase...)
+	if out.Code != 1 || !strings.Contains(out.Stderr, "older transactions may still read it: process ") {
+		t.Errorf("beside an older transaction: %+v", out)
+	}
+	testdb.Exec(t, conn, `COMMIT`)
+	if out := MustCLI(t, "", erase...); out.Stderr != "" {
+		t.Errorf("standard error: %s", out.Stderr)
+	}
+	for _, word := range []string{plantedUUID, plantedName, plantedWords, plantedMember} {
+		for _, file := range relaytest.Holding(t, dir, word) {
+			if !strings.Contains(file, "/pg_wal/") {
+				t.Errorf("%s is in %s", word, file)
+			}
+		}
 	}
 }
 

@@ -143,7 +143,7 @@ func (c *Cluster) StoreDir(i int) string { return c.options[i].StoreDir }
 func Holding(t testing.TB, dir, text string) (found []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() {
+		if err == nil && entry.Type().IsRegular() {
 			var content []byte
 			content, err = os.ReadFile(path) //nolint:gosec // a directory of the test
 			if bytes.Contains(content, []byte(text)) {
