@@ -1,12 +1,11 @@
 package request
 
 import (
+	"encoding/binary"
 	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json"
 
 	"novelgate/internal/title"
 	"novelgate/internal/web"
@@ -104,21 +103,38 @@ func checkLength(s string, low, high int) string {
 // Canonical returns the normalised form of a command for fingerprints: the title folded, everything else as stored. The
 // bytes may change when title.TableHash changes.
 func (n Novel) Canonical() []byte {
-	return canonical("novel.v1", n.FoldedTitle, n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus, n.Genres)
+	c := appendFields([]byte("novel.v1"), &n.FoldedTitle, n.Author, n.Synopsis, n.CoverURL, n.Language, n.ReadingStatus)
+	if n.Genres == nil {
+		return c
+	}
+	for i := range *n.Genres {
+		c = appendFields(c, &(*n.Genres)[i])
+	}
+	return append(c, "genres"...) // keeps an empty list apart from an omitted one
 }
 
 // Canonical returns the normalised form of a command, like that of Novel. It omits a timestamp that was not sent, so
 // that a retry has the same bytes.
 func (p Post) Canonical() []byte {
-	var sent *time.Time
+	var sent *string
 	if p.TimestampGiven {
-		sent = &p.WrittenAt
+		at := p.WrittenAt.Format(time.RFC3339Nano)
+		sent = &at
 	}
-	return canonical("post.v1", p.AuthorUUID, p.Username, p.FoldedTitle, p.Content, p.Chapter, sent, p.ParentKey)
+	return appendFields([]byte("post.v1"), &p.AuthorUUID, &p.Username, &p.FoldedTitle, &p.Content, (*string)(p.Chapter),
+		sent, p.ParentKey)
 }
 
-// canonical returns a JSON array, which keeps apart what two fields hold, and an omitted one from an empty one.
-func canonical(values ...any) []byte {
-	encoded, _ := json.Marshal(values) // cannot fail: bodies are valid UTF-8
-	return encoded
+// appendFields appends texts with their lengths, which keep apart what two fields hold, and nil as a byte that begins
+// no text.
+func appendFields(b []byte, fields ...*string) []byte {
+	for _, field := range fields {
+		if field == nil {
+			b = append(b, 0)
+			continue
+		}
+		b = binary.AppendUvarint(append(b, 1), uint64(len(*field)))
+		b = append(b, *field...)
+	}
+	return b
 }

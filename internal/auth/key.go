@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"regexp"
+	"strings"
 )
 
 // Kind is the kind of a key's owner, with which the key begins.
@@ -62,7 +63,12 @@ func NewKey(k Kind) Secret {
 
 // ParseKey checks the form of a key. The error is ErrMalformed, without any part of s.
 func ParseKey(s string) (Secret, error) {
-	if len(s) != keyLen || !keyPattern.MatchString(s) { // the pattern matches exactly this number of bytes
+	if len(s) != keyLen || s[kindLen] != '_' || strings.Trim(s[headLen:], alphabet) != "" {
+		return Secret{}, ErrMalformed
+	}
+	switch Kind(s[:kindLen]) {
+	case PartnerKey, StaffKey, AuditorKey, SandboxKey:
+	default:
 		return Secret{}, ErrMalformed
 	}
 	const body = keyLen - checksumLen

@@ -26,6 +26,9 @@ import (
 // Fold returns the folded title, under which a title is looked up: without default-ignorable characters, Clean, NFD,
 // full case folding, NFC. Fold(Fold(s)) equals Fold(s). Invalid UTF-8 becomes U+FFFD.
 func Fold(s string) string {
+	if isASCII(s) { // most titles; the same result
+		return strings.ToLower(Clean(s))
+	}
 	// White space around an ignorable character is one run, so it is cleaned afterwards.
 	s = Clean(strings.Map(dropIgnorable, strings.ToValidUTF8(s, "\uFFFD")))
 	decomposed := norm.NFD.AppendString(make([]byte, 0, 2*len(s)), s)
@@ -36,6 +39,10 @@ func Fold(s string) string {
 		return norm.NFC.String(s)
 	}
 	return string(norm.NFC.Bytes(folded))
+}
+
+func isASCII(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) < 0
 }
 
 // swap is a range of code points that cases.Fold changes although CaseFolding.txt does not list them. patch replaces

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -30,9 +31,9 @@ type Object struct {
 	// Strict refuses unknown members. Otherwise they are ignored.
 	Strict bool
 
-	names   []string          // of the known members
-	members map[string]member // by the known name
-	unknown []string          // the first maxErrors unknown members, which are ignored
+	names   []string // of the known members
+	members []member // parallel to names
+	unknown []string // the first maxErrors unknown members, which are ignored
 	errs    []problem.FieldError
 }
 
@@ -43,11 +44,15 @@ type member struct {
 	miscased string // a name that differs from the known one only in case
 }
 
+var decoders = sync.Pool{New: func() any { return new(jsontext.Decoder) }}
+
 // Parse finds the members with the given names in a body. It fails if the body is not a JSON object, or one with
 // duplicate members.
 func (o *Object) Parse(body []byte, names []string) error {
-	o.names, o.members = names, make(map[string]member, len(names))
-	dec := jsontext.NewDecoder(bytes.NewBuffer(body)) // reads a buffer in place
+	o.names, o.members = names, make([]member, len(names))
+	dec, _ := decoders.Get().(*jsontext.Decoder)
+	defer decoders.Put(dec)
+	dec.Reset(bytes.NewBuffer(body)) // reads a buffer in place
 	if err := o.readOpeningBrace(dec, body); err != nil {
 		return err
 	}
@@ -70,7 +75,7 @@ func (o *Object) Parse(body []byte, names []string) error {
 			}
 			continue
 		}
-		m := o.members[names[i]]
+		m := &o.members[i]
 		switch {
 		case sent != names[i]:
 			m.miscased = sent
@@ -81,7 +86,6 @@ func (o *Object) Parse(body []byte, names []string) error {
 			end := int(dec.InputOffset())
 			m.raw = body[end-len(value) : end]
 		}
-		o.members[names[i]] = m
 	}
 	if _, err := dec.ReadToken(); err != nil {
 		return o.malformed(err)
@@ -155,12 +159,14 @@ func (o *Object) Err() error {
 func (o *Object) Unknown() []string { return o.unknown }
 
 // Given reports whether a member is present and not null.
-func (o *Object) Given(name string) bool { return o.members[name].raw != nil }
+func (o *Object) Given(name string) bool { return o.member(name).raw != nil }
+
+func (o *Object) member(name string) *member { return &o.members[slices.Index(o.names, name)] }
 
 // value returns the value of a member if it is present, not null and of the kind; want names the kind in messages.
 // Otherwise it records an error, unless the member is optional and omitted.
 func (o *Object) value(name string, kind jsontext.Kind, want string, required bool) (jsontext.Value, bool) {
-	m := o.members[name]
+	m := o.member(name)
 	o.failMiscased(name)
 	switch raw := m.raw; {
 	case raw != nil && raw.Kind() == kind:
@@ -176,7 +182,7 @@ func (o *Object) value(name string, kind jsontext.Kind, want string, required bo
 }
 
 func (o *Object) failMiscased(name string) {
-	if sent := o.members[name].miscased; sent != "" {
+	if sent := o.member(name).miscased; sent != "" {
 		o.Fail(sent, "unknown member: the name is %q, and case matters", name)
 	}
 }
@@ -253,7 +259,7 @@ func Decode(body []byte, into any, nullable ...string) error {
 	}
 	for _, name := range names {
 		o.failMiscased(name)
-		if o.members[name].null && !slices.Contains(nullable, name) {
+		if o.member(name).null && !slices.Contains(nullable, name) {
 			o.Fail(name, "must not be null")
 		}
 	}

@@ -111,7 +111,9 @@ func (k *Kit) Handler(router *mux.Router, missing http.Handler) http.Handler {
 		switch {
 		case router.Match(r, &match):
 			if template, err := match.Route.GetPathTemplate(); err == nil {
-				in.route = pattern.ReplaceAllString(template, "}")
+				if in.route = template; strings.Contains(template, ":") {
+					in.route = pattern.ReplaceAllString(template, "}")
+				}
 			}
 			if len(match.Vars) > 0 {
 				r = mux.SetURLVars(r, match.Vars)
