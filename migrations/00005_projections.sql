@@ -52,7 +52,6 @@ CREATE TABLE posts (
     log_index         bigint      NOT NULL,
     content_bytes     integer,
     depth             integer     NOT NULL DEFAULT 0,
-    moderated_version integer,
     post_id           uuid        NOT NULL,
     thread_id         uuid        NOT NULL,
     novel_id          uuid        NOT NULL,
@@ -73,7 +72,6 @@ COMMENT ON COLUMN posts.log_index IS 'Place of the comment in the log: the order
 COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
 COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
 COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment individually; NULL if never.';
-COMMENT ON COLUMN posts.moderated_version IS 'Version of the post''s stream that hidden and moderated_at reflect; NULL without a decision.';
 COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';
 COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment: 0 for a top-level comment, 1 for a direct reply.';
 
@@ -165,7 +163,7 @@ COMMENT ON COLUMN novels.owner_id IS 'Integration that owns the novel now; NULL 
 COMMENT ON COLUMN novels.created_by IS 'Integration that created the novel; NULL when the host platform did.';
 COMMENT ON COLUMN novels.updates IS 'Number of updates, including those without changes.';
 COMMENT ON COLUMN novels.moderations IS 'Number of approvals, rejections and publications by staff after its creation.';
-COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects: earlier events are not applied again.';
+COMMENT ON COLUMN novels.stream_version IS 'Version of the novel''s stream that this row reflects.';
 
 -- The order of the catalogue by title. Accents and punctuation do not count.
 CREATE INDEX novels_by_title ON novels (split_part(search, E'\n', 1) COLLATE "C", novel_id);
@@ -196,15 +194,6 @@ COMMENT ON FUNCTION novels_with_facets IS 'The novels with all facets of novel_f
 
 -- The counters below are one projection, activity: the same events change all of them, so the events are read once, and the counters
 -- always agree. A row is updated in place while its page has room (HOT), because no index has a counter.
-CREATE TABLE activity_applied (
-    one_row  boolean NOT NULL DEFAULT true CHECK (one_row),
-    position bigint  NOT NULL,
-    CONSTRAINT activity_applied_pkey PRIMARY KEY (one_row)
-) WITH (fillfactor = 10);
-
-COMMENT ON TABLE activity_applied IS 'Projection activity: how far its tables have counted the log.';
-COMMENT ON COLUMN activity_applied.position IS 'Events with a smaller log_index are not counted again.';
-
 CREATE TABLE daily_facts (
     day            date    NOT NULL,
     integration_id uuid    NOT NULL,
@@ -272,6 +261,6 @@ COMMENT ON TABLE chapter_activity IS 'Projection activity: counts of imports per
 COMMENT ON COLUMN chapter_activity.chapter_number IS '-1 for the novel as a whole.';
 
 -- +goose Down
-DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, activity_applied, novels, authors;
+DROP TABLE chapter_activity, novel_activity, integration_activity, thread_activity, daily_facts, novels, authors;
 DROP FUNCTION post_is_hidden, posts_of_authors, novels_with_facets, novel_facets;
 DROP TABLE posts, projection_rebuilds, projections;

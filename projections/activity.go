@@ -28,8 +28,7 @@ var activitySQL string
 //
 // The tables are one projection because they derive from the same events: reading and decoding the log costs more than
 // counting. They stop together, so they always agree. Go code adds up each batch, so that the database adds one row per
-// thread and day rather than one per comment. A count does not show which events it includes; activity_applied stores
-// the position up to which all are included.
+// thread and day rather than one per comment.
 type Activity struct{}
 
 // Name implements Projection.
@@ -42,15 +41,14 @@ func (Activity) Generation() int { return 4 }
 // Tables implements Projection.
 func (Activity) Tables() []string {
 	return []string{
-		"activity_applied", "daily_facts", "thread_activity", "chapter_activity", "integration_activity", "novel_activity",
+		"daily_facts", "thread_activity", "chapter_activity", "integration_activity", "novel_activity",
 	}
 }
 
 // Streams implements Projection.
 func (Activity) Streams() []string { return []string{events.NovelStream, events.PostStream} }
 
-// Apply implements Projection. It counts nothing of a batch that was counted before, and fails for a batch that was
-// counted in part.
+// Apply implements Projection.
 func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	counted := activityCount{
 		days: map[dayOfNovel]*dayCount{}, threads: map[uuid.UUID]*threadCount{},
@@ -60,7 +58,7 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 	for i := range batch {
 		counted.add(&batch[i])
 	}
-	if counted.end == 0 {
+	if len(counted.novels)+len(counted.integrations) == 0 {
 		return nil
 	}
 	if _, err := tx.Exec(ctx, activitySQL, counted.arguments()...); err != nil {
@@ -71,8 +69,6 @@ func (Activity) Apply(ctx context.Context, tx database.Execer, batch []events.Re
 
 // activityCount has the counts of a batch of events.
 type activityCount struct {
-	first        int64           // log index of the first counted event
-	end          events.Position // after the last one; zero when there is none
 	days         map[dayOfNovel]*dayCount
 	threads      map[uuid.UUID]*threadCount
 	chapters     map[chapterOfThread]*chapterCount
@@ -117,18 +113,12 @@ func (c *activityCount) add(recorded *events.Recorded) {
 		}
 	case events.NovelUpdated:
 		integration, day := c.integrationAndDay(recorded)
-		if integration == nil {
-			return
+		if integration != nil {
+			integration.updated++
+			day.updated++
 		}
-		integration.updated++
-		day.updated++
 	default: // not counted
-		return
 	}
-	if c.end == 0 {
-		c.first = recorded.LogIndex
-	}
-	c.end = recorded.End()
 }
 
 // integrationAndDay returns the two counts to which an event of a novel adds; nil for an action of staff.
@@ -219,8 +209,8 @@ func latest(a, b time.Time) time.Time {
 // arguments returns the parameters of activitySQL. Rows are in the order of their keys, so that neighbours in an index
 // are updated together.
 func (c *activityCount) arguments() []any {
-	return slices.Concat([]any{c.first, c.end},
-		c.dayArguments(), c.threadArguments(), c.integrationArguments(), c.chapterArguments(), c.novelArguments())
+	return slices.Concat(c.dayArguments(), c.threadArguments(), c.integrationArguments(), c.chapterArguments(),
+		c.novelArguments())
 }
 
 func (c *activityCount) dayArguments() []any {

@@ -12,4 +12,3 @@ CROSS JOIN LATERAL (
         ORDER BY e.stream_version LIMIT 1)) AS integration_id
 ) AS o
 WHERE o.integration_id IS NOT NULL
-ON CONFLICT (integration_id, log_index) DO NOTHING

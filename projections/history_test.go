@@ -254,7 +254,7 @@ func (w *world) decideAuthor(t *rapid.T, integrationID uuid.UUID) {
 	w.authors[id] = past
 }
 
-// TestInlineFollowsAnyHistory: for any history, however it is cut into transactions and redelivered, the inline
+// TestInlineFollowsAnyHistory: for any history, however it is cut into transactions, the inline
 // projections give the rows of a replay, one event at a time.
 func TestInlineFollowsAnyHistory(t *testing.T) {
 	t.Parallel()
@@ -270,12 +270,6 @@ func TestInlineFollowsAnyHistory(t *testing.T) {
 			}
 			testdb.NoError(r, projections.Append(t.Context(), pool, w.log[from:]...))
 			from = len(w.log)
-		}
-		for again := rapid.IntRange(0, 2).Draw(r, "deliveries again"); again > 0 && from > 0; again-- {
-			behind := rapid.IntRange(0, from-1).Draw(r, "from")
-			for _, p := range projections.Inline() {
-				applyBatch(t, pool, p, w.log[behind:])
-			}
 		}
 		if diff := modelsDiff(t, pool, w.log, projections.Inline()...); diff != "" {
 			r.Fatal(diff)

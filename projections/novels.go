@@ -100,7 +100,7 @@ func (c *novelChange) add(recorded *events.Recorded) {
 		c.CoverURL, c.Genres = cmp.Or(e.CoverURL, c.CoverURL), cmp.Or(e.Genres, c.Genres)
 		c.Language, c.ReadingStatus = cmp.Or(e.Language, c.Language), cmp.Or(e.ReadingStatus, c.ReadingStatus)
 		c.UpdatedAt = &recorded.RecordedAt
-		c.Updates = append(c.Updates, recorded.StreamVersion)
+		c.Updates++
 	case events.NovelPublished:
 		c.moderate(recorded, "published")
 		c.ToHost = true
@@ -115,7 +115,7 @@ func (c *novelChange) add(recorded *events.Recorded) {
 
 func (c *novelChange) moderate(recorded *events.Recorded, state string) {
 	c.State, c.ModeratedAt = &state, &recorded.RecordedAt
-	c.Moderations = append(c.Moderations, recorded.StreamVersion)
+	c.Moderations++
 }
 
 // novelRow is a row of novels_insert.sql or novels_update.sql, as JSON. In an update, null leaves a column unchanged.
@@ -135,8 +135,8 @@ type novelRow struct {
 	ToHost        bool       `json:"to_host"`
 	UpdatedAt     *time.Time `json:"updated_at"`
 	ModeratedAt   *time.Time `json:"moderated_at"`
-	Updates       []int      `json:"updates"` // versions of the updates
-	Moderations   []int      `json:"moderations"`
+	Updates       int        `json:"updates"`
+	Moderations   int        `json:"moderations"`
 	StreamVersion int        `json:"stream_version"`
 
 	// What searches and filters compare. SQL cannot make it: lower depends on the locale of the database.

@@ -1,5 +1,4 @@
--- Adds the novels that a batch created, in their first state. $1: rows, each as JSON, in the order of their keys. Redelivery inserts
--- nothing. Table names are unqualified: search_path selects the live tables or those of a rebuild.
+-- Adds the novels that a batch created, in their first state. $1: rows, each as JSON, in the order of their keys. Table names are unqualified: search_path selects the live tables or those of a rebuild.
 INSERT INTO novels (novel_id, title, slug, author, synopsis, cover_url, genres, language, reading_status, search,
                     folded_language, state, owner_id, created_by, created_at, stream_version)
 SELECT c.novel_id, c.title, c.slug, c.author, c.synopsis, c.cover_url, ARRAY(SELECT json_array_elements_text(c.genres)), c.language,
@@ -8,4 +7,3 @@ FROM unnest($1::json[]) AS r (row)
 CROSS JOIN LATERAL json_to_record(r.row)
      AS c (novel_id uuid, title text, slug text, author text, synopsis text, cover_url text, genres json, language text, reading_status text,
            title_search text, author_search text, folded_language text, state text, owner_id uuid, created_at timestamptz, stream_version integer)
-ON CONFLICT (novel_id) DO NOTHING

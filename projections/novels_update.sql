@@ -1,6 +1,5 @@
--- Applies the changes of novels in a batch. $1: rows, each as JSON, in the order of their keys; null leaves a column unchanged.
--- updates and moderations are stream versions. Only versions above that of the row count, because batches may overlap. $1 is an array of
--- JSON because the planner estimates ten rows for an array, which leads to index probes, and a hundred for a JSON document.
+-- Applies the changes of novels in a batch. $1: rows, each as JSON, in the order of their keys; null leaves a column unchanged;
+-- updates and moderations are counts. $1 is an array of JSON because the planner estimates ten rows for an array, which leads to index probes, and a hundred for a JSON document.
 UPDATE novels AS n
 SET author         = coalesce(c.author, n.author),
     synopsis       = coalesce(c.synopsis, n.synopsis),
@@ -13,13 +12,13 @@ SET author         = coalesce(c.author, n.author),
     state          = coalesce(c.state, n.state),
     owner_id       = CASE WHEN c.to_host THEN NULL ELSE n.owner_id END,
     updated_at     = coalesce(c.updated_at, n.updated_at),
-    updates        = n.updates + (SELECT count(*) FROM unnest(c.updates) AS v (version) WHERE v.version > n.stream_version),
+    updates        = n.updates + c.updates,
     moderated_at   = coalesce(c.moderated_at, n.moderated_at),
-    moderations    = n.moderations + (SELECT count(*) FROM unnest(c.moderations) AS v (version) WHERE v.version > n.stream_version),
+    moderations    = n.moderations + c.moderations,
     stream_version = c.stream_version
 FROM unnest($1::json[]) AS r (row)
 CROSS JOIN LATERAL json_to_record(r.row)
      AS c (novel_id uuid, author text, synopsis text, cover_url text, genres json, language text, reading_status text, author_search text,
            folded_language text, state text,
-           to_host boolean, updated_at timestamptz, updates integer[], moderated_at timestamptz, moderations integer[], stream_version integer)
-WHERE n.novel_id = c.novel_id AND n.stream_version < c.stream_version
+           to_host boolean, updated_at timestamptz, updates integer, moderated_at timestamptz, moderations integer, stream_version integer)
+WHERE n.novel_id = c.novel_id

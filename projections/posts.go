@@ -94,18 +94,17 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 		return nil
 	}
 	var (
-		posts    uuidColumn
-		hidden   []bool
-		at       timeColumn
-		versions []int32
+		posts  uuidColumn
+		hidden []bool
+		at     timeColumn
 	)
 	for _, id := range slices.SortedFunc(maps.Keys(latest), compareIDs) {
 		recorded := latest[id]
 		_, hides := recorded.Event.(events.PostHidden)
 		posts, hidden = append(posts, pgUUID(id)), append(hidden, hides)
-		at, versions = append(at, recorded.RecordedAt), append(versions, int32(recorded.StreamVersion)) //nolint:gosec // an integer of the database
+		at = append(at, recorded.RecordedAt)
 	}
-	if _, err := tx.Exec(ctx, postsModerateSQL, posts, hidden, at, versions); err != nil {
+	if _, err := tx.Exec(ctx, postsModerateSQL, posts, hidden, at); err != nil {
 		return fmt.Errorf("moderate posts: %w", err)
 	}
 	return nil

@@ -1,5 +1,4 @@
--- Adds comments. A comment is imported once, so a conflict is a redelivery, which only changes a comment that was erased meanwhile.
--- Table names are unqualified: search_path selects the live tables or those of a rebuild. $11, $12, $13: place of each comment in its
+-- Adds comments. Table names are unqualified: search_path selects the live tables or those of a rebuild. $11, $12, $13: place of each comment in its
 -- discussion, as far as the batch shows it (type place): its highest ancestor in the batch, the parent of this ancestor, and the number
 -- of steps below this ancestor.
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
@@ -13,5 +12,5 @@ FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid
            written_at, recorded_at, top_id, anchor_id, steps, log_index)
 -- The LIMIT forces one index probe per row instead of a join that reads the table.
 LEFT JOIN LATERAL (SELECT q.post_id, q.root_post_id, q.depth FROM posts q WHERE q.post_id = p.anchor_id LIMIT 1) AS a ON true
-ON CONFLICT (post_id) DO UPDATE SET author_id = NULL, content_bytes = NULL
-WHERE EXCLUDED.author_id IS NULL AND posts.author_id IS NOT NULL
+-- Neighbours in the indexes of discussions are added together, while their pages are at hand.
+ORDER BY p.thread_id

@@ -37,9 +37,9 @@ type Projection interface {
 	// other types, and do not stop when those cannot be decoded; an append passes all its events. A change of this list
 	// needs a new generation.
 	Streams() []string
-	// Apply writes the effects of events, given in log order. Applying a batch again changes nothing. Apply may refuse a
-	// batch of which only a first part was applied before; the runner never passes one. tx is a transaction, or a queue of
-	// statements that are sent together: Apply must not use the returned tag, because a queue does not know it yet.
+	// Apply writes the effects of events, given in log order, each once: the transaction also moves the position of the
+	// projection, or appends the events. tx is a transaction, or a queue of statements that are sent together: Apply must
+	// not use the returned tag, because a queue does not know it yet.
 	Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error
 }
 

@@ -167,10 +167,8 @@ func updateTitles(ctx context.Context, tx database.Execer, rows []*titleRow) err
 		versions                []int32
 	)
 	for _, r := range rows {
-		// A row that was just inserted is up to date. But if an earlier delivery inserted it, this batch may have later
-		// events of the novel.
-		if r.opened && r.version == 1 {
-			continue
+		if r.opened {
+			continue // the new row is up to date
 		}
 		patch, err := json.Marshal(r.details)
 		if err != nil {

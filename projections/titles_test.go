@@ -44,7 +44,7 @@ func constraint(err error) string {
 	return ""
 }
 
-// TestInlineConflicts: what a unique index refuses is no redelivery. The command behind it has to be decided again.
+// TestInlineConflicts: a unique index refuses a second row. The command behind it has to be decided again.
 func TestInlineConflicts(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)

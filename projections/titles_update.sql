@@ -8,4 +8,4 @@ SET title          = coalesce(nullif(c.title, ''), t.title),
     details        = t.details || c.patch::jsonb
 FROM unnest($1::uuid[], $2::text[], $3::text[], $4::uuid[], $5::boolean[], $6::integer[], $7::text[])
      AS c (novel_id, title, state, owner_id, to_host, stream_version, patch)
-WHERE t.novel_id = c.novel_id AND t.stream_version < c.stream_version
+WHERE t.novel_id = c.novel_id

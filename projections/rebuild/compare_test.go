@@ -142,7 +142,6 @@ func TestCompareLocatesTampering(t *testing.T) {
 			"gen_random_uuid() AS author_id, 'm' || gen_random_uuid() AS external_uuid",
 		},
 		{"novels", "novels", "novel_id", "genres = '{\"a,b\"}'", "genres", "gen_random_uuid() AS novel_id"},
-		{"activity", "activity_applied", "one_row", "position = position + 1", "position", ""},
 		{"activity", "daily_facts", "day integration_id novel_id", "posts = posts + 1", "posts", "day + 1000 AS day"},
 		{
 			"activity", "thread_activity", "thread_id", "replies = replies - 1", "replies",
