@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"novelgate/events"
+	"novelgate/internal/title"
 	"novelgate/internal/web"
 	"novelgate/readapi/history"
 )
@@ -112,8 +113,7 @@ var threadColumns = columns[history.Post]{
 	[]any{"POST", "REPLY TO", "WRITTEN", "LAST EVENT", "BY", "CONTENT"},
 	func(p history.Post) []any {
 		return []any{
-			p.PostID, orDash(p.ParentPostID), formatTime(&p.WrittenAt), p.LastEvent, p.Username,
-			fmt.Sprintf("%.60s", p.Content),
+			p.PostID, orDash(p.ParentPostID), formatTime(&p.WrittenAt), p.LastEvent, p.Username, title.Clip(p.Content, 60),
 		}
 	},
 }

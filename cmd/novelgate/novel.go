@@ -12,6 +12,7 @@ import (
 	"novelgate/commands/request"
 	"novelgate/commands/staff"
 	"novelgate/internal/problem"
+	"novelgate/internal/title"
 )
 
 type novelCommand struct {
@@ -143,7 +144,7 @@ func shownNovel(n staff.Novel, err error) (result, error) {
 			[]any{"status", n.ReadingStatus},
 			[]any{"genres", strings.Join(n.Genres, ", ")},
 			[]any{"cover", n.CoverURL},
-			[]any{"synopsis", fmt.Sprintf("%.200s", n.Synopsis)},
+			[]any{"synopsis", title.Clip(n.Synopsis, 200)},
 		)
 	}}, err
 }

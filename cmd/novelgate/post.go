@@ -8,6 +8,7 @@ import (
 
 	"novelgate/aggregates/post"
 	"novelgate/commands/staff"
+	"novelgate/internal/title"
 )
 
 type postCommand struct {
@@ -58,7 +59,7 @@ func printPost(env *environment, p staff.Post) {
 	if p.Author != nil {
 		rows = append(rows, []any{"author", p.Author.ExternalUUID}, []any{"username", p.Author.Username},
 			[]any{"member", orDash(p.Author.MemberID)},
-			[]any{"blocked", yesNo(p.Author.Blocked)}, []any{"content", fmt.Sprintf("%.200s", *p.Content)})
+			[]any{"blocked", yesNo(p.Author.Blocked)}, []any{"content", title.Clip(*p.Content, 200)})
 	} else {
 		rows = append(rows, []any{"author", "erased"})
 	}

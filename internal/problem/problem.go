@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"novelgate/internal/title"
 )
 
 // Code is the stable, machine-readable name of an error. Clients branch on it; metrics use it as a label.
@@ -162,7 +164,8 @@ func UnsupportedMediaType(want, got string) *Error {
 		return &Error{Code: CodeUnsupportedMediaType, Detail: "The Content-Type must be " + want + "; the request has none."}
 	}
 	return &Error{
-		Code: CodeUnsupportedMediaType, Detail: fmt.Sprintf("The Content-Type must be %s, got %q.", want, Clip(got, 100)),
+		Code:   CodeUnsupportedMediaType,
+		Detail: fmt.Sprintf("The Content-Type must be %s, got %q.", want, title.Clip(got, 100)),
 	}
 }
 
@@ -247,17 +250,6 @@ func (e *Error) Unwrap() error { return e.cause }
 func (e *Error) Is(target error) bool {
 	t, ok := target.(*Error)
 	return ok && t != nil && t.Code == e.Code
-}
-
-// Clip shortens s to limit characters and an ellipsis.
-func Clip(s string, limit int) string {
-	n := 0
-	for i := range s {
-		if n++; n > limit {
-			return s[:i] + "…"
-		}
-	}
-	return s
 }
 
 // ContentType is the media type of a rendered Error.

@@ -15,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"novelgate/internal/problem"
+	"novelgate/internal/title"
 )
 
 // maxErrors limits the reported errors of unknown members, and of the elements of an array.
@@ -347,7 +348,7 @@ func describe(kind jsontext.Kind) string {
 }
 
 // Clip shortens text of a request for a message, to 40 characters.
-func Clip(s string) string { return problem.Clip(s, 40) }
+func Clip(s string) string { return title.Clip(s, 40) }
 
 // Thousands formats n with separators: 20,000.
 func Thousands(n int) string {
