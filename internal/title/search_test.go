@@ -14,6 +14,7 @@ func TestSearch(t *testing.T) {
 		"\u300a\u7d05\u6a13\u5922\u300b": "\u7d05\u6a13\u5922",
 		"\uac00\uad6c":                   "\uac00\uad6c", "\u304c\u30d1": "\u304c\u30d1",
 		"Re:Zero \u2013 II": "re zero ii", "C++ & $": "c++ $", "???": "???", "\u0301": "\u0301", "": "",
+		"\u0141\u00f3d\u017a \u00d8 \u00c6sir": "lodz o aesir", "\uff32\uff45\uff1a\uff11": "re 1", "\u0130\u0131": "ii",
 	} {
 		got := title.Search(text)
 		if got != want || title.Search(got) != got {
