@@ -77,8 +77,9 @@ COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment:
 
 -- A discussion is paged by its top-level comments in the order of writing, and so are the replies to each. Comments written at the same
 -- instant follow their place in the log, where a parent precedes its replies. No chapter is -1, because an index cannot provide an order
--- that starts with chapter_number IS NULL.
-CREATE INDEX posts_top_level ON posts (thread_id, written_at, log_index) WHERE root_post_id IS NULL;
+-- that starts with chapter_number IS NULL. The first index has the chapter
+-- so that a page up to an early chapter skips comments on later ones without reading them; there, no chapter is 0, which is up to any.
+CREATE INDEX posts_top_level ON posts (thread_id, written_at, log_index, (coalesce(chapter_number, 0))) WHERE root_post_id IS NULL;
 CREATE INDEX posts_top_level_by_chapter ON posts (thread_id, (coalesce(chapter_number, -1)), written_at, log_index) WHERE root_post_id IS NULL;
 CREATE INDEX posts_replies ON posts (root_post_id, written_at, log_index) WHERE root_post_id IS NOT NULL;
 -- The comments of an author are searched rarely and added all the time. A GIN index appends new rows to a list and sorts them in by

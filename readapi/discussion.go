@@ -34,21 +34,22 @@ type DiscussionParams struct {
 	Slug    string        // may be any text
 	Newest  bool          // newest comments first
 	Chapter string        // top-level comments on a chapter, an exact decimal, or NoChapter; "" for all
+	UpTo    string        // comments on chapters up to this one, and on the novel as a whole, an exact decimal; "" for all
 	Cursor  string        // of another page with the same parameters
 	Limit   int           // number of top-level comments; with Under: of replies
 	Under   uuid.NullUUID // the replies of this top-level comment
-	Post    uuid.NullUUID // the page with this comment, regardless of Chapter
+	Post    uuid.NullUUID // the page with this comment, regardless of Chapter, and of UpTo if its chapter is a later one
 }
 
 // defaultReplies is the size of a page of replies.
 const defaultReplies = 50
 
-// ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, cursor, limit, under, post.
-// The error is a *problem.Error that names every invalid parameter.
+// ParseDiscussion parses the parameters of a discussion: sort (default: newest), chapter, upTo, cursor, limit, under,
+// post. The error is a *problem.Error that names every invalid parameter.
 func ParseDiscussion(slug string, q *web.Query) (DiscussionParams, error) {
 	params := DiscussionParams{
 		Slug: slug, Newest: q.OneOf("sort", "newest", "oldest") != "oldest", Chapter: q.Text("chapter"),
-		Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"),
+		UpTo: q.Text("upTo"), Cursor: q.Text("cursor"), Under: q.ID("under"), Post: q.ID("post"),
 	}
 	limit := defaultLimit
 	if params.Under.Valid {
@@ -57,6 +58,9 @@ func ParseDiscussion(slug string, q *web.Query) (DiscussionParams, error) {
 	params.Limit = q.Limit(limit, maxLimit)
 	if params.Chapter != "" && params.Chapter != NoChapter && !decimal.MatchString(params.Chapter) {
 		q.Refuse("chapter", fmt.Sprintf("must be a decimal number or %s", NoChapter))
+	}
+	if params.UpTo != "" && !decimal.MatchString(params.UpTo) {
+		q.Refuse("upTo", "must be a decimal number")
 	}
 	switch {
 	case !params.Post.Valid:
@@ -80,10 +84,11 @@ type Page struct {
 	Previous         Text              `json:"previousCursor"` // Cursor of the previous page; "" on the first page
 	Next             Text              `json:"nextCursor"`     // Cursor of the next page; "" on the last page
 	Counts           Counts            `json:"counts"`
+	UpTo             string            `json:"-"` // of DiscussionParams; "" if the page has a comment on a later chapter
 }
 
-// Counts are of the discussion or of the chapter, hidden and erased comments included. They come from the projection
-// activity, so they may be milliseconds behind the comments or ahead of them.
+// Counts are of the discussion or of the selected chapters, hidden and erased comments included. They come from the
+// projection activity, so they may be milliseconds behind the comments or ahead of them.
 type Counts struct {
 	TopLevel int           `json:"comments"`
 	Replies  int           `json:"replies"`
@@ -183,7 +188,7 @@ func (r *Reader) Discussion(ctx context.Context, params DiscussionParams) (*Page
 		return nil, ErrCursor
 	}
 	if id := q.Under; id.Valid {
-		found, err := r.locate(ctx, q.Slug, id.UUID)
+		found, err := r.locate(ctx, &q, id.UUID)
 		if err != nil {
 			return nil, err
 		}
@@ -192,7 +197,7 @@ func (r *Reader) Discussion(ctx context.Context, params DiscussionParams) (*Page
 		}
 		q.start, q.replies, q.repliesOf, q.Chapter, q.Limit, q.single = found.start, q.Limit, id.UUID, "", 1, true
 	} else if q.Post.Valid && kind == 0 {
-		found, err := r.locate(ctx, q.Slug, q.Post.UUID)
+		found, err := r.locate(ctx, &q, q.Post.UUID)
 		if err != nil {
 			return nil, err
 		}
@@ -216,17 +221,23 @@ type located struct {
 	older, newer bool // there are top-level comments older and newer than root
 }
 
-// locate finds a comment in the discussion of a novel. It fails with ErrNotFound, ErrGone or ErrNotYet.
-func (r *Reader) locate(ctx context.Context, slug string, id uuid.UUID) (located, error) {
+// locate finds a comment in the discussion of a novel. If the comment or its top-level comment is on a later chapter
+// than q.UpTo, it clears q.UpTo. It fails with ErrNotFound, ErrGone or ErrNotYet.
+func (r *Reader) locate(ctx context.Context, q *pageQuery, id uuid.UUID) (located, error) {
 	var state novel.State
+	var later bool
 	found, err := queryOne(ctx, r.DB, func(row pgx.CollectableRow) (l located, err error) {
-		err = row.Scan(&state, &l.root, &l.start.at, &l.start.index, &l.at.at, &l.at.index, &l.beyond, &l.older, &l.newer)
+		err = row.Scan(&state, &l.root, &l.start.at, &l.start.index, &l.at.at, &l.at.index, &later, &l.beyond, &l.older,
+			&l.newer)
 		return l, err
-	}, locateSQL, slug, id, firstReplies)
+	}, locateSQL, q.Slug, id, firstReplies, q.upTo())
+	if later {
+		q.UpTo = ""
+	}
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
 		// The novel decides first: everything below the address of a rejected one is gone.
-		n, err := r.Novel(ctx, slug)
+		n, err := r.Novel(ctx, q.Slug)
 		if err != nil {
 			return located{}, err
 		}
@@ -240,22 +251,29 @@ func (r *Reader) locate(ctx context.Context, slug string, id uuid.UUID) (located
 //go:embed discussion.sql
 var discussionSQL string
 
-// statements are the variants of discussionSQL, by [descending, of one chapter].
+// statements are the variants of discussionSQL, by [descending, of one chapter, up to a chapter].
 var statements = discussionStatements()
 
 // discussionStatements completes discussionSQL as the comment in the file says.
-func discussionStatements() map[[2]bool]string {
+func discussionStatements() map[[3]bool]string {
 	_, template, _ := strings.Cut(discussionSQL, "\nSELECT") // drops the comment above the statement
 	template = "SELECT" + template
-	all := regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(strings.ReplaceAll(template, ":counts", "w"), "")
-	chapter := strings.NewReplacer("{", "", "}", "", ":counts", "v").Replace(template)
+	without := func(sql, brackets string) string { return regexp.MustCompile(brackets).ReplaceAllString(sql, "") }
+	keep := strings.NewReplacer("{", "", "}", "", "[", "", "]", "", ":counts", "v")
+	chapter := keep.Replace(template)
+	several := keep.Replace(without(template, `\{[^}]*\}`))
+	all := without(without(strings.ReplaceAll(template, ":counts", "w"), `\{[^}]*\}`), `\[[^]]*\]`)
 	ascending := strings.NewReplacer(":compare", ">=", ":opposite", "<=", ":direction", "ASC")
 	descending := strings.NewReplacer(":compare", "<=", ":opposite", ">=", ":direction", "DESC")
-	return map[[2]bool]string{
-		{false, false}: ascending.Replace(all), {true, false}: descending.Replace(all),
-		{false, true}: ascending.Replace(chapter), {true, true}: descending.Replace(chapter),
+	return map[[3]bool]string{
+		{false, false, false}: ascending.Replace(all), {true, false, false}: descending.Replace(all),
+		{false, true, false}: ascending.Replace(chapter), {true, true, false}: descending.Replace(chapter),
+		{false, false, true}: ascending.Replace(several), {true, false, true}: descending.Replace(several),
 	}
 }
+
+// upTo returns UpTo as the statements take it.
+func (q *pageQuery) upTo() string { return cmp.Or(q.UpTo, "Infinity") }
 
 // PageBytes limits the text on a page of a discussion. A top-level comment with its first replies always fits, because
 // a request of a partner has at most 32 KB.
@@ -266,7 +284,7 @@ const PageBytes = 512 << 10
 func (q *pageQuery) statement() (sql string, args []any) {
 	args = []any{
 		q.Slug, q.start.at, q.start.index, q.Limit + 1, q.replies + 1, q.repliesOf, q.repliesFrom.at, q.repliesFrom.index,
-		PageBytes,
+		PageBytes, q.upTo(),
 	}
 	if q.single {
 		args[3] = 1
@@ -278,7 +296,7 @@ func (q *pageQuery) statement() (sql string, args []any) {
 	default:
 		args = append(args, q.Chapter)
 	}
-	return statements[[2]bool{q.descending, q.Chapter != ""}], args
+	return statements[[3]bool{q.descending, q.Chapter != "", q.Chapter == "" && q.UpTo != ""}], args
 }
 
 // readPage reads and arranges a page.
@@ -334,6 +352,7 @@ func (r *Reader) readPage(ctx context.Context, q pageQuery) (*Page, error) {
 	if err := checkPublic(n.state); err != nil {
 		return nil, err
 	}
+	page.UpTo = q.UpTo
 	n.URL, page.Counts.TopLevel = r.Addresses.Novel(n.Slug), total-page.Counts.Replies
 	q.arrange(page, posts)
 	return page, nil

@@ -6,11 +6,13 @@
 -- $5        maximum number of replies to each
 -- $6        top-level comment whose replies start at $7, $8: written_at, log_index
 -- $9        maximum bytes of text. The comment that exceeds it and all later top-level comments come without text ("cut").
--- $10       chapter, only on a page of one chapter
+-- $10       last chapter of the comments, Infinity for all
+-- $11       chapter, only on a page of one chapter
 --
 -- Go code completes the statement:
 -- {…}                              SQL only for a page of one chapter
--- :counts                          the table with the counts: v for one chapter, otherwise w
+-- […]                              SQL only for a page of one chapter, or up to a chapter
+-- :counts                          the table with the counts: v for a selection of chapters, otherwise w
 -- :compare, :opposite, :direction  >=, <=, ASC for oldest first; <=, >=, DESC for newest first
 --
 -- The chapter is compared as a range, because with = the planner may choose the index over all chapters.
@@ -32,14 +34,18 @@ FROM (
 ) AS n
 LEFT JOIN threads t ON t.novel_id = n.novel_id
 LEFT JOIN thread_activity w ON w.thread_id = t.thread_id
-{LEFT JOIN chapter_activity v ON v.thread_id = t.thread_id AND v.chapter_number = $10::text::numeric}
+[LEFT JOIN LATERAL (
+    SELECT sum(x.posts)::bigint AS posts, sum(x.replies)::bigint AS replies FROM chapter_activity x
+    WHERE x.thread_id = t.thread_id AND x.chapter_number <= $10::text::numeric{ AND x.chapter_number = $11::text::numeric}
+) AS v ON true]
 LEFT JOIN LATERAL (
     SELECT p.post_id, p.parent_post_id, p.root_post_id, p.depth, p.chapter_number, p.written_at, p.recorded_at, p.log_index, p.author_id,
            p.hidden, p.moderated_at, p.content_bytes, p.integration_id
     FROM posts p
     WHERE p.thread_id = t.thread_id AND p.root_post_id IS NULL
-      AND ({coalesce(p.chapter_number, -1), }p.written_at, p.log_index) :compare ({$10::text::numeric, }$2::timestamptz, $3::bigint)
-      {AND coalesce(p.chapter_number, -1) :opposite $10::text::numeric}
+      AND ({coalesce(p.chapter_number, -1), }p.written_at, p.log_index) :compare ({$11::text::numeric, }$2::timestamptz, $3::bigint)
+      {AND coalesce(p.chapter_number, -1) :opposite $11::text::numeric}
+      AND coalesce(p.chapter_number, 0) <= $10::text::numeric
     ORDER BY {coalesce(p.chapter_number, -1) :direction, }p.written_at :direction, p.log_index :direction LIMIT $4
 ) AS r ON true
 LEFT JOIN LATERAL (
@@ -49,7 +55,7 @@ LEFT JOIN LATERAL (
     (SELECT q.post_id, q.parent_post_id, q.root_post_id, q.depth, q.chapter_number, q.written_at, q.recorded_at, q.log_index, q.author_id,
             q.hidden, q.moderated_at, q.content_bytes, q.integration_id
      FROM posts q
-     WHERE q.root_post_id = r.post_id
+     WHERE q.root_post_id = r.post_id AND coalesce(q.chapter_number, 0) <= $10::text::numeric
        AND (q.written_at, q.log_index) >= (CASE WHEN r.post_id = $6 THEN $7 ELSE timestamptz '-infinity' END,
                                            CASE WHEN r.post_id = $6 THEN $8::bigint ELSE 0 END)
      ORDER BY q.written_at, q.log_index LIMIT $5)

@@ -172,6 +172,89 @@ func TestChapterFilter(t *testing.T) {
 	}
 }
 
+// TestUpToAChapter: neither comments nor replies on later chapters are read, and links of the page keep the filter.
+// Those without a chapter stay. A link to a comment on a later chapter shows all.
+func TestUpToAChapter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	novel := w.novel(t, "A", nil)
+	on := map[string]uuid.UUID{}
+	for _, c := range []struct{ name, chapter, parent string }{
+		{"later", "12", ""},
+		{"prologue", "0", ""},
+		{"two", "2", ""},
+		{"none", "", ""},
+		{"half", "2.5", ""},
+		{"last", "13", ""},
+		{"spoiler", "3", "two"},
+		{"answer", "", "two"},
+		{"reply to later", "", "later"},
+	} {
+		var e events.PostImported
+		if c.parent != "" {
+			e = reply(on[c.parent])
+		}
+		if c.chapter != "" {
+			e.ChapterNumber = []byte(c.chapter)
+		}
+		on[c.name] = w.comment(t, novel, e)
+	}
+	for range 12 { // more than a page has of one comment
+		w.comment(t, novel, events.PostImported{ParentPostID: new(on["two"]), ChapterNumber: []byte("4")})
+	}
+	w.project(t)
+	names := map[uuid.UUID]string{}
+	for name, id := range on {
+		names[id] = name
+	}
+	for query, want := range map[string]string{
+		"upTo=2.50": "prologue two none half answer", "upTo=2.5&sort=oldest": "prologue two none half answer",
+		"upTo=0": "prologue none", "upTo=2&chapter=2": "two answer", "upTo=2&chapter=12": "", "upTo=2&chapter=none": "none",
+	} {
+		for _, limit := range []string{"1", "100"} {
+			parameters := testdb.Must(url.ParseQuery(query + "&limit=" + limit))(t)
+			_, all := walk(t, w, parameters)
+			got := []string{}
+			for id := range all {
+				got = append(got, names[id])
+			}
+			wanted := strings.Fields(want)
+			slices.Sort(got)
+			slices.Sort(wanted)
+			if diff := cmp.Diff(wanted, got); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", query, diff)
+			}
+		}
+	}
+	address := "/novels/a/discussion?upTo=2&post="
+	first := read[discussionAnswer](t, w, "/api"+address+on["none"].String())
+	if first.PreviousCursor != nil || len(first.Items) != 3 {
+		t.Errorf("a link to the newest comment up to chapter 2: %+v", first)
+	}
+	if page := read[discussionAnswer](t, w, "/api"+address+on["spoiler"].String()); len(page.Items) != 3 {
+		t.Errorf("a link to a comment on a later chapter shows %d of 3 comments", len(page.Items))
+	}
+	links, counted := 0, false
+	for _, e := range checkPage(t, w, "/novels/a/discussion?upTo=2&sort=oldest&limit=1") {
+		href := e.attributes["href"]
+		if counted = counted || e.Data == "h2" && text(e.Node) == "3 comments, with 2 replies"; e.Data != "a" ||
+			!strings.Contains(href, "/discussion") || strings.HasPrefix(e.attributes["aria-label"], "Remove") {
+			continue
+		}
+		if links++; !strings.Contains(href, "upTo=2") || strings.Contains(href, on["last"].String()) {
+			t.Errorf("a page up to chapter 2 links to %s", href)
+		}
+	}
+	if links < 4 || !counted {
+		t.Errorf("%d links, counted: %v", links, counted)
+	}
+	for _, e := range checkPage(t, w, address+on["later"].String()) {
+		if strings.Contains(e.attributes["href"], "upTo") {
+			t.Errorf("a page with later chapters has a link %s", e.attributes["href"])
+		}
+	}
+}
+
 // naivePost is a comment in a fold of the log.
 type naivePost struct {
 	id        uuid.UUID

@@ -18,7 +18,8 @@ import (
 type discussionBody struct {
 	Title, Lang, NovelPath, Path string
 	Chapter                      string // as requested: a number, "none" or ""
-	ChapterName                  string
+	UpTo                         string // as requested: a number or ""
+	Filters                      []choice
 	IsNewestFirst                bool
 	FirstPage                    string // its path; "" on the first page
 	OldestFirstLink              string // path of the same comments, oldest first
@@ -41,12 +42,18 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (
 		return nil, err
 	}
 	n := &page.Novel
-	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query())
+	links := newLinks(p.Addresses.DiscussionPath(n.Slug), r.URL.Query(), page.UpTo)
 	body := discussionBody{
 		Title: n.Title, Lang: lang(n.Language), NovelPath: p.Addresses.NovelPath(n.Slug), Path: links.path,
-		Chapter: params.Chapter, ChapterName: chapterName(params.Chapter),
+		Chapter: params.Chapter, UpTo: page.UpTo,
 		IsNewestFirst: params.Newest, Single: params.Under.Valid,
 		OldestFirstLink: links.with("sort", "oldest"), NewestFirstLink: links.with("sort", "newest"),
+	}
+	if params.Chapter != "" {
+		body.Filters = append(body.Filters, choice{Name: chapterName(params.Chapter), Path: links.with("chapter", "")})
+	}
+	if page.UpTo != "" {
+		body.Filters = append(body.Filters, choice{Name: "Up to chapter " + page.UpTo, Path: links.with("upTo", "")})
 	}
 	if params.Cursor != "" || params.Post.Valid || body.Single {
 		body.FirstPage = links.with("cursor", "")
@@ -60,7 +67,7 @@ func (p *Pages) discussion(ctx context.Context, r *http.Request, q *web.Query) (
 	if page.Next != "" {
 		body.Next = links.with("cursor", string(page.Next))
 	}
-	if page.Counts.LastPost.Valid {
+	if page.Counts.LastPost.Valid && page.UpTo == "" { // it may be on a later chapter
 		body.LastCommentLink = links.post(page.Counts.LastPost.UUID.String())
 	}
 	if top := page.Counts.TopLevel; top > 0 && !body.Single {
@@ -208,12 +215,15 @@ func newThread(t *readapi.TopLevelComment, links links, now time.Time, unfold bo
 // links makes the links of a discussion page to other parts of the discussion.
 type links struct {
 	path string
-	kept url.Values // parameters of the page that links may keep: sort, chapter, limit, under
+	kept url.Values // parameters of the page that links may keep: sort, chapter, upTo, limit, under
 }
 
-func newLinks(path string, query url.Values) links {
+func newLinks(path string, query url.Values, upTo string) links {
 	l := links{path, url.Values{}}
 	copyParameters(l.kept, query, "sort", "chapter", "limit", "under")
+	if upTo != "" {
+		l.kept.Set("upTo", upTo)
+	}
 	if l.kept.Has("under") {
 		l.kept.Del("chapter") // a page of replies has replies on all chapters
 	}
@@ -230,12 +240,16 @@ func (l links) with(name, value string) string {
 	return withParameter(l.path, query, name, value)
 }
 
-// post returns the address of a comment.
-func (l links) post(id string) string { return l.path + "?post=" + id + "#post-" + id }
+// post returns the address of a comment, on a page up to the same chapter.
+func (l links) post(id string) string {
+	query := url.Values{"post": {id}}
+	copyParameters(query, l.kept, "upTo")
+	return address(l.path, query) + "#post-" + id
+}
 
 // repliesTo returns the address of the replies to a top-level comment, starting at a cursor; "" is the first reply.
 func (l links) repliesTo(id, cursor string) string {
 	query := url.Values{"under": {id}}
-	copyParameters(query, l.kept, "sort")
+	copyParameters(query, l.kept, "sort", "upTo")
 	return withParameter(l.path, query, "cursor", cursor)
 }
