@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/events"
 	"novelgate/internal/database"
 	"novelgate/internal/testdb"
 	"novelgate/internal/web"
@@ -80,6 +82,47 @@ func TestNothingAtAnAddress(t *testing.T) {
 		}
 		if c.method == http.MethodHead && got.Body.Len() > 0 || strings.Contains(got.Body.String(), "<script") {
 			t.Errorf("%s %s: %s", c.method, c.path, got.Body)
+		}
+	}
+}
+
+// TestNearAnAddress: a page for a missing address searches for its words, and otherwise shows the newest novels.
+func TestNearAnAddress(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.novel(t, "The Clockmaker's Apprentice", nil)
+	w.append(t, events.NovelStream, w.novel(t, "Clockmaker Tales", nil), events.NovelRejected{Reason: "no"})
+	w.flush(t)
+	w.novel(t, "Zebra", nil)
+	w.project(t)
+	const found = "Novels with words of this address"
+	clock, newest := []string{"The Clockmaker's Apprentice"}, []string{"Zebra", "The Clockmaker's Apprentice"}
+	for _, c := range []struct {
+		path, words, heading string
+		novels               []string
+	}{
+		{"/novels/clockmakers", "clockmakers", found, clock},
+		{"/novels/clockmaker-tales", "clockmaker tales", found, clock},
+		{"/novels/clockmakers_aprentice/discussion/x", "clockmakers aprentice", found, clock},
+		{"/novels/%ff%00", "", "Newest novels", newest},
+		{"/novels/Moby-Dick/discussion", "Moby Dick", "Newest novels", newest},
+		{"/nothing", "", "Newest novels", newest},
+	} {
+		got := w.get(t, c.path, "Accept", "text/html")
+		words, heading, novels := "", "", []string{}
+		for _, e := range elements(t, got.Body.String()) {
+			switch href := e.attributes["href"]; {
+			case e.Data == "input":
+				words = e.attributes["value"]
+			case e.Data == "h2":
+				heading = text(e.Node)
+			case e.Data == "a" && strings.HasPrefix(href, "/books/novels/"):
+				novels = append(novels, text(e.Node))
+			}
+		}
+		if words != c.words || heading != c.heading || !slices.Equal(novels, c.novels) ||
+			got.Code != http.StatusNotFound && got.Code != http.StatusGone {
+			t.Errorf("%s: %d, %q in the search box, %q: %q", c.path, got.Code, words, heading, novels)
 		}
 	}
 }

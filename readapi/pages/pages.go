@@ -11,15 +11,18 @@ import (
 	"cmp"
 	"context"
 	"embed"
+	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
 	"strings"
+	"unicode"
 
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/problem"
+	"novelgate/internal/title"
 	"novelgate/internal/web"
 	"novelgate/readapi"
 )
@@ -110,10 +113,60 @@ func (p *Pages) page(read func(context.Context, http.Header, *http.Request) (*do
 		h.Set("Content-Type", htmlType)
 		d, err := read(ctx, h, r)
 		if err != nil {
-			return nil, err
+			return nil, p.addNear(ctx, r, err)
 		}
 		return p.render(d)
 	}
+}
+
+// missing is an error at an address without a page, with novels to show in its place.
+type missing struct {
+	error
+
+	words  string // of the address of a novel
+	novels []novelView
+	newest bool // the novels have none of the words
+}
+
+func (m *missing) Unwrap() error { return m.error }
+
+// addNear adds to the error of an address without a page the novels with the words of the address, or else with the
+// longest of them, or else the newest novels. It returns any other error unchanged.
+func (p *Pages) addNear(ctx context.Context, r *http.Request, err error) error {
+	if !errors.Is(err, readapi.ErrNotFound) && !errors.Is(err, readapi.ErrGone) {
+		return err
+	}
+	const shown, examined = 4, 1000
+	slug, _ := strings.CutPrefix(r.URL.Path, "/novels/")
+	if slug == r.URL.Path {
+		slug = ""
+	}
+	slug, _, _ = strings.Cut(slug, "/")
+	words := strings.FieldsFunc(slug, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+	m := &missing{error: err, words: title.Begin(strings.Join(words, " "), title.MaxLen)}
+	longest := ""
+	for _, word := range words {
+		if len(word) > len(longest) {
+			longest = word
+		}
+	}
+	for _, text := range []string{m.words, longest, ""} {
+		params := readapi.CatalogueParams{Sort: readapi.ByTitle, Text: text, Limit: shown, MaxExamined: examined}
+		if m.newest = text == ""; m.newest {
+			params.Sort = readapi.ByNewest
+		}
+		found, err := p.Reader.Novels(ctx, params)
+		if err != nil {
+			return m // with an error page that has no novels
+		}
+		for i := range found.Novels {
+			m.novels = append(m.novels, p.view(&found.Novels[i]))
+		}
+		if len(m.novels) > 0 {
+			break
+		}
+	}
+	return m
 }
 
 // refuse sends an error page.
@@ -128,9 +181,14 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if strings.Contains(detail, "Retry-After") {
 		detail = "The service cannot answer now. Please try again."
 	}
-	body, err := p.render(&document{Template: "problem", Title: heading, NoIndex: true, Body: map[string]any{
-		"Heading": heading, "Detail": detail, "RequestID": requestID, "Status": refused.Code.Status(),
-	}})
+	near := new(missing)
+	errors.As(err, &near)
+	body, err := p.render(&document{
+		Template: "problem", Title: heading, NoIndex: true, Search: near.words, Body: map[string]any{
+			"Heading": heading, "Detail": detail, "RequestID": requestID, "Status": refused.Code.Status(),
+			"Novels": near.novels, "Newest": near.newest,
+		},
+	})
 	if err != nil {
 		problem.Write(w, requestID, fmt.Errorf("render error page: %w", err))
 		return
@@ -152,8 +210,8 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 
 // Missing handles unknown addresses. It sends an error page below /novels/ and to browsers, otherwise a problem body.
 func (p *Pages) Missing() http.Handler {
-	page := p.Public(func(context.Context, http.Header, *http.Request) ([]byte, error) {
-		return nil, readapi.ErrNotFound
+	page := p.Public(func(ctx context.Context, _ http.Header, r *http.Request) ([]byte, error) {
+		return nil, p.addNear(ctx, r, readapi.ErrNotFound)
 	}, p.refuse)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
@@ -186,6 +244,7 @@ type document struct {
 	Image       string // address of the picture for link previews; "" for that of the platform
 	Feed        string // path of the Atom feed; "" for none
 	NoIndex     bool   // search engines must not index it
+	Search      string // text in the search box
 	Site        Site
 	Body        any
 }
