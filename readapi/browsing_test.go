@@ -64,6 +64,23 @@ func TestNovelsAreSortedAndFiltered(t *testing.T) {
 	checkPage(t, w, "/novels?sort=title&owner=fan+site&q=il&genre=fantasy")
 }
 
+// TestTitlesAreSortedAsReadersExpect: letters that only Latin alphabets of one language have are not behind Z.
+func TestTitlesAreSortedAsReadersExpect(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	want := []string{
+		"Ærlighed", "A\u030angstr\u00f6m", "Đorđe", "E\u0301clair", "Łódź", "Lz", "Ørsted", "Oslo", "Ｐlain", "Straße",
+		"Streets", "Zebra", "Ωmega",
+	}
+	for _, title := range want {
+		w.novel(t, title, nil)
+	}
+	w.project(t)
+	if diff := cmp.Diff(want, allTitles(t, w, "sort=title", 5)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 func TestDiscussionsAreCounted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -301,6 +318,90 @@ func TestFewComments(t *testing.T) {
 		page := w.get(t, want.path).Body.String()
 		if !strings.Contains(page, want.has) || strings.Contains(page, want.lacks) {
 			t.Errorf("%s lacks %q or has %q:\n%s", want.path, want.has, want.lacks, page)
+		}
+	}
+}
+
+// TestTeasers: one link to the comment says who wrote it, on which chapter and when. The text is cut between characters
+// as readers see them, and a character with thousands of marks is no reason for a long page.
+func TestTeasers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, c := range []struct{ chapter, content, teaser, said string }{
+		{"", strings.Repeat("e\u0301", 300), strings.Repeat("e\u0301", 200) + "…", "n · just now"},
+		{"0", strings.Repeat("👩‍👩‍👧‍👦", 201), strings.Repeat("👩‍👩‍👧‍👦", 200) + "…", "n · Prologue · just now"},
+		{"12.5", "So " + strings.Repeat("🇳🇴", 300), "So " + strings.Repeat("🇳🇴", 197) + "…", "n · Chapter 12.5 · just now"},
+		{"7", "Zalgo Z" + strings.Repeat("\u0335\u0327", 5000), "Zalgo…", "n · Chapter 7 · just now"},
+		{
+			"8", "Z" + strings.Repeat("\u0335\u0327", 5000), "Z" + strings.Repeat("\u0335\u0327", 1599) + "\u0335…",
+			"n · Chapter 8 · just now",
+		},
+	} {
+		novel := w.novel(t, fmt.Sprint("A", i), nil)
+		e := events.PostImported{
+			WrittenAt: w.now, Comment: &events.Comment{ExternalUUID: "u", Username: "n", Content: c.content},
+		}
+		on := ""
+		if c.chapter != "" {
+			e.ChapterNumber = []byte(c.chapter)
+			on = "," + strings.Trim(strings.TrimPrefix(c.said, "n ·"), "·")
+			on = strings.TrimSuffix(on, " · just now")
+		}
+		id := w.comment(t, novel, e).String()
+		w.project(t)
+		for _, path := range []string{"/", "/novels/a" + strconv.Itoa(i)} {
+			links, texts := []string{}, []string{}
+			for _, e := range checkPage(t, w, path) {
+				switch {
+				case e.Data == "a" && strings.HasSuffix(e.attributes["href"], "#post-"+id):
+					links = append(links, text(e.Node))
+				case e.attributes["class"] == "teaser":
+					texts = append(texts, text(e.Node))
+				}
+			}
+			if !slices.Equal(links, []string{c.said}) || !slices.Contains(texts, c.teaser) {
+				t.Errorf("%s, %s: links %q, teasers %.300q", path, c.said, links, texts)
+			}
+		}
+		feed := w.get(t, fmt.Sprint("/novels/a", i, "/feed.atom")).Body.String()
+		if want := fmt.Sprint("<title>n on A", i, on, "</title>"); !strings.Contains(feed, want) {
+			t.Errorf("the feed lacks %s:\n%.1000s", want, feed)
+		}
+	}
+}
+
+// TestCoverLetters: the letter of a novel without a cover is the first one after an article.
+func TestCoverLetters(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for i, c := range []struct{ title, language, letter string }{
+		{"The Clockmaker", "", "C"},
+		{"the clockmaker", "zh", "C"},
+		{"A Boy", "en", "B"},
+		{"“An Owl", "", "O"},
+		{"The", "", "T"},
+		{"A", "", "A"},
+		{"The …", "en", "T"},
+		{"Thea", "", "T"},
+		{"An", "en", "A"},
+		{"L'E\u0301tranger", "fr", "E\u0301"},
+		{"L\u2019\u00e9tranger", "fr-CA", "\u00c9"},
+		{"L'Amour", "", "L"},
+		{"Die Blechtrommel", "de", "B"},
+		{"Die Another Day", "en", "D"},
+		{"El jardín", "spa", "J"},
+		{"La", "fr", "L"},
+		{"Les Misérables", "fr", "M"},
+		{"紅樓夢", "zh", "紅"},
+		{"1984", "", "1"},
+		{"!?", "", ""},
+	} {
+		slug := fmt.Sprint("n", i)
+		w.novel(t, c.title, func(e *events.NovelCreated) { e.Slug, e.Language = slug, c.language })
+		for _, e := range checkPage(t, w, "/novels/"+slug) {
+			if e.Data == "span" && e.attributes["aria-hidden"] == "true" && text(e.Node) != c.letter {
+				t.Errorf("%q in %q has the letter %q, want %q", c.title, c.language, text(e.Node), c.letter)
+			}
 		}
 	}
 }

@@ -1,5 +1,5 @@
 // node look.mjs CHROMIUM PICTURES URL…: opens pages in windows of three sizes, light and dark, and checks them with axe.
-// No page is wider than its window, and the comment that an address names is in its upper half. Saves a picture of each
+// No page is wider than its window, teasers and covers are links, and the comment that an address names is in its upper half. Saves a picture of each
 // in the directory PICTURES; "" for none.
 import { createRequire } from "node:module";
 import puppeteer from "puppeteer-core";
@@ -29,6 +29,12 @@ for (const [number, url] of urls.entries()) {
         }).length,
         top: (document.querySelector(":target") || document.body).getBoundingClientRect().top,
       }));
+      const beside = await page.evaluate(() => [...document.querySelectorAll(".remark .teaser, .book .teaser, .covers .cover")].filter((e) => {
+        e.scrollIntoView();
+        const r = e.getBoundingClientRect();
+        return !document.elementFromPoint(r.x + r.width / 2, r.y + r.height / 2)?.closest("a");
+      }).length);
+      if (beside > 0) fail(`${url} ${width}: ${beside} teasers and covers lead nowhere`);
       if (wide > 0 || spilled > 0) fail(`${url} ${width}: ${wide} pixels too wide, ${spilled} elements reach out`);
       if (url.includes("#") && (top < 0 || top > height / 2)) fail(`${url} ${width}: the comment begins at ${top}`);
       await page.addScriptTag({ path: createRequire(import.meta.url).resolve("axe-core/axe.min.js") });

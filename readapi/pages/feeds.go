@@ -54,8 +54,12 @@ func (p *Pages) feed(title, page, self string, latest []readapi.PostOnNovel) ato
 	}
 	for i := range latest {
 		slug, post := latest[i].Novel.Slug, &latest[i].Post
+		on := latest[i].Novel.Title
+		if post.Chapter != "" {
+			on += ", " + chapterName(string(post.Chapter))
+		}
 		f.Entries = append(f.Entries, atomEntry{
-			ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + latest[i].Novel.Title),
+			ID: "urn:uuid:" + post.ID.String(), Title: withoutBidi(nameOf(post) + " on " + on),
 			Updated: post.WrittenAt.UTC().Format(time.RFC3339), Author: nameOf(post), Content: string(post.Content),
 			Link: atomLink{"alternate", p.Addresses.Post(slug, post.ID)},
 		})

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/text/language/display"
 
 	"novelgate/aggregates/novel"
+	"novelgate/internal/title"
 	"novelgate/internal/web"
 	"novelgate/readapi"
 )
@@ -52,7 +54,7 @@ func (p *Pages) view(n *readapi.Novel) novelView {
 		LanguagePath: withParameter(list, nil, "language", n.Language),
 		OwnerPath:    withParameter(list, nil, "owner", cmp.Or(string(n.Platform), readapi.Host)),
 		Status:       statuses[n.ReadingStatus], Count: count(n.Posts, "comment"),
-		Cover: cover{Image: p.coverOf(n.CoverURL), Letter: firstLetter(n.Title), Hue: int(n.ID[0]) % 8},
+		Cover: cover{Image: p.coverOf(n.CoverURL), Letter: coverLetter(n.Title, n.Language), Hue: int(n.ID[0]) % 8},
 	}
 	if n.Author != novel.DefaultAuthor {
 		v.By = n.Author
@@ -74,19 +76,35 @@ func (p *Pages) coverOf(address string) string {
 	return address
 }
 
-// firstLetter returns the letter or digit that stands for a novel without a cover; "" if its title has none.
-func firstLetter(title string) string {
-	for _, r := range title {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			return string(unicode.ToUpper(r))
+// articles are the words that coverLetter skips, by the language of the novel. English ones are skipped in every
+// language, because many titles are translations.
+var articles = map[string][]string{
+	"en": {"the ", "a ", "an "},
+	"de": {"der ", "die ", "das ", "ein ", "eine "},
+	"es": {"el ", "la ", "los ", "las ", "un ", "una "},
+	"fr": {"le ", "la ", "les ", "l'", "l\u2019", "un ", "une "},
+}
+
+// coverLetter returns the letter or digit that stands for a novel without a cover: the first one after an article; ""
+// if the title has none.
+func coverLetter(name, original string) string {
+	isOther := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }
+	begin := strings.TrimLeftFunc(name, isOther)
+	tag, _ := language.Parse(original) // the tag of an unknown language has no articles
+	base, _ := tag.Base()
+	for _, article := range slices.Concat(articles["en"], articles[base.String()]) {
+		if n := len(article); n < len(begin) && strings.EqualFold(begin[:n], article) {
+			begin = cmp.Or(strings.TrimLeftFunc(begin[n:], isOther), begin)
+			break
 		}
 	}
-	return ""
+	return strings.ToUpper(title.Begin(begin, 1))
 }
 
 // remark is the beginning of a comment, for lists outside of its discussion.
 type remark struct {
 	Author, Text, Path string
+	Chapter            string // "" for the novel as a whole
 	Title, NovelPath   string // "" on the page of the novel
 	When               moment
 }
@@ -94,7 +112,8 @@ type remark struct {
 func (p *Pages) remark(s *readapi.PostOnNovel) remark {
 	id := s.ID.String()
 	return remark{
-		Author: nameOf(&s.Post), Text: excerpt(string(s.Content)), When: momentAt(s.WrittenAt, p.Now()),
+		Author: nameOf(&s.Post), Text: excerpt(string(s.Content)), Chapter: chapterName(string(s.Chapter)),
+		When: momentAt(s.WrittenAt, p.Now()),
 		Path: p.Addresses.DiscussionPath(s.Novel.Slug) + "?post=" + id + "#post-" + id,
 	}
 }
@@ -134,19 +153,15 @@ const excerptLength = 200
 // without spaces.
 func excerpt(text string) string {
 	const spaces = " \n"
-	n := 0
-	for i := range text {
-		if n == excerptLength {
-			begin := text[:i]
-			inWord := strings.IndexByte(spaces, text[i]) < 0
-			if space := strings.LastIndexAny(begin, spaces); inWord && space > len(begin)*3/4 {
-				begin = begin[:space]
-			}
-			return strings.TrimRight(begin, spaces+".,") + "…"
-		}
-		n++
+	begin := title.Begin(text, excerptLength)
+	if begin == text {
+		return text
 	}
-	return text
+	inWord := strings.IndexByte(spaces, text[len(begin)]) < 0
+	if space := strings.LastIndexAny(begin, spaces); inWord && space > len(begin)*3/4 {
+		begin = begin[:space]
+	}
+	return strings.TrimRight(begin, spaces+".,") + "…"
 }
 
 // moment is a time for a template.
