@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -81,15 +80,10 @@ func (t *testbed) newPeer(ctx context.Context, pool int) (*contestant, error) {
 	}, createPeerTables(ctx, url)
 }
 
-// whileRunning starts the contestant, calls use, and stops it. A paused service does not run its asynchronous
-// projections.
-func (c *contestant) whileRunning(ctx context.Context, paused bool, use func() error) (err error) {
+// whileRunning starts the contestant, calls use, and stops it.
+func (c *contestant) whileRunning(ctx context.Context, use func() error) (err error) {
 	isService := c.command[0] != c.self
-	args := slices.Clone(c.command[1:])
-	if isService && paused {
-		args = append(args, "--pause-projections")
-	}
-	cmd := command(ctx, c.command[0], args...)
+	cmd := command(ctx, c.command[0], c.command[1:]...)
 	cmd.SysProcAttr = system.ChildAttributes(syscall.SIGTERM) // main is locked to the thread that starts it
 	stdout, err := cmd.StdoutPipe()
 	if err != nil {
@@ -113,7 +107,7 @@ func (c *contestant) whileRunning(ctx context.Context, paused bool, use func() e
 		}
 		return lines.Text()[strings.LastIndexByte(lines.Text(), ' ')+1:]
 	}
-	c.pid, c.projecting, c.url = cmd.Process.Pid, isService && !paused, address()
+	c.pid, c.projecting, c.url = cmd.Process.Pid, isService, address()
 	if isService {
 		c.opsURL = address()
 	}

@@ -25,7 +25,7 @@ const footprintSQL = `SELECT pg_database_size(current_database()), pg_table_size
 
 // Run prints the cost of comments while the database grows, and then verifies the log.
 func (c *growthCommand) Run(ctx context.Context) error {
-	return c.withService(ctx, false, c.Settings, func(s *contestant) error {
+	return c.withService(ctx, c.Settings, func(s *contestant) error {
 		footprint := func() (f [7]float64, err error) {
 			if err = s.conn.QueryRow(ctx, footprintSQL).Scan(&f[0], &f[1], &f[2], &f[3], &f[4], &f[5], &f[6]); err != nil {
 				err = fmt.Errorf("measure the database: %w", err)

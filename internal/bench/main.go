@@ -2,7 +2,7 @@
 // with another build of itself.
 //
 //	go run ./internal/bench                                  # compare at 1, 64 and 256 connections
-//	go run ./internal/bench --pairs 3 --connections 256 --no-paused
+//	go run ./internal/bench --pairs 3 --connections 256
 //	go run ./internal/bench --against ./bin/before           # two builds, each on a database of its own
 //	go run ./internal/bench growth --events 10000000         # what a comment costs while the database grows
 //	go run ./internal/bench profile --output cpu.pprof       # where the service's time goes
@@ -58,8 +58,6 @@ type compareCommand struct {
 	Connections  []int         `default:"1,64,256" help:"Numbers of keep-alive connections to measure at."`
 	Pairs        int           `default:"9" help:"Pairs of rounds at each number of connections."`
 	Duration     time.Duration `default:"2s" help:"Length of a round."`
-	Running      bool          `negatable:"" default:"true" help:"Measure with projections running."`
-	Paused       bool          `negatable:"" default:"true" help:"Measure with paused projections: the peer has none."`
 	Pool         int           `default:"32" help:"Database connections of the peer; 32 is the best of 8 to 56 on two processors."`
 	Against      string        `type:"existingfile" placeholder:"FILE" help:"Measure against another build of novelgate instead of the peer."`
 	AgainstFlags []string      `name:"against-flag" sep:"none" placeholder:"FLAG" help:"Measure against a novelgate with these flags of serve instead of the peer."`
@@ -81,22 +79,14 @@ func (c *compareCommand) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		for _, paused := range []bool{false, true} {
-			if paused && c.Paused || !paused && c.Running {
-				if err := c.measure(ctx, first, second, paused); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
+		return c.measure(ctx, first, second)
 	})
 }
 
 // measure measures the two at each number of connections.
-func (c *compareCommand) measure(ctx context.Context, first, second *contestant, paused bool) error {
-	fmt.Println("\nAsynchronous projections", map[bool]string{false: "running", true: "paused"}[paused])
-	return first.whileRunning(ctx, paused, func() error {
-		return second.whileRunning(ctx, paused, func() error {
+func (c *compareCommand) measure(ctx context.Context, first, second *contestant) error {
+	return first.whileRunning(ctx, func() error {
+		return second.whileRunning(ctx, func() error {
 			for _, connections := range c.Connections {
 				all := map[*contestant][]figures{}
 				for round := range c.Pairs + 1 {

@@ -20,7 +20,6 @@ type profileCommand struct {
 	Connections int           `default:"256" help:"Keep-alive connections."`
 	Duration    time.Duration `default:"20s" help:"Length of the profile."`
 	Output      string        `default:"cpu.pprof" placeholder:"FILE" help:"File for the profile; read it with go tool pprof."`
-	Paused      bool          `help:"Pause the projections."`
 }
 
 const statementsSQL = `SELECT query, calls, total_exec_time + total_plan_time, rows, wal_bytes::float8, shared_blks_hit + shared_blks_read
@@ -34,7 +33,7 @@ func (c *profileCommand) Run(ctx context.Context) error {
 		"shared_preload_libraries": "pg_stat_statements", "pg_stat_statements.track_planning": "on",
 		"pg_stat_statements.track": "all",
 	}
-	return c.withService(ctx, c.Paused, settings, func(s *contestant) error {
+	return c.withService(ctx, settings, func(s *contestant) error {
 		if _, err := s.round(ctx, c.Connections, 2*time.Second, 0); err != nil { // warm-up
 			return err
 		}

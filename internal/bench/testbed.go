@@ -82,14 +82,14 @@ func (f testbedFlags) withTestbed(
 
 // withService runs a database server and a service, calls use, and stops both.
 func (f testbedFlags) withService(
-	ctx context.Context, paused bool, settings map[string]string, use func(c *contestant) error,
+	ctx context.Context, settings map[string]string, use func(c *contestant) error,
 ) error {
 	return f.withTestbed(ctx, settings, func(t *testbed) error {
 		c, err := t.newService(ctx, "novelgate", t.Binary, t.ServeFlags)
 		if err != nil {
 			return err
 		}
-		return c.whileRunning(ctx, paused, func() error { return use(c) })
+		return c.whileRunning(ctx, func() error { return use(c) })
 	})
 }
 
