@@ -215,14 +215,14 @@ func printEvent(env *environment, e *history.Event, first bool) error {
 
 type eventsShow struct {
 	CommonFlags
-	Event string `arg:"" help:"Log index, or STREAM-ID/VERSION."`
+	Event int64 `arg:"" name:"log-index" help:"Log index."`
 }
 
 func (c *eventsShow) run(ctx context.Context, env *environment) error {
-	return env.withAccessLog(ctx, map[string]string{"event": c.Event}, func(pool *pgxpool.Pool) (int64, error) {
-		found, err := c.find(ctx, pool)
+	return env.withAccessLog(ctx, map[string]string{"event": textOf(&c.Event)}, func(pool *pgxpool.Pool) (int64, error) {
+		found, err := history.At(ctx, pool, c.Event)
 		if err != nil {
-			return 0, fmt.Errorf("event %s: %w", c.Event, err)
+			return 0, fmt.Errorf("event %d: %w", c.Event, err)
 		}
 		text, err := history.AppendCloudEvent(nil, &found)
 		if err != nil {
@@ -236,26 +236,6 @@ func (c *eventsShow) run(ctx context.Context, env *environment) error {
 		fmt.Fprintf(env.stdout, "%s\n", text)
 		return 1, nil
 	})
-}
-
-func (c *eventsShow) find(ctx context.Context, pool *pgxpool.Pool) (history.Event, error) {
-	stream, version, isVersion := strings.Cut(c.Event, "/")
-	if !isVersion {
-		index, err := strconv.ParseInt(c.Event, 10, 64)
-		if err != nil {
-			return history.Event{}, errors.New("must be a log index or STREAM-ID/VERSION")
-		}
-		return history.At(ctx, pool, index)
-	}
-	id, err := uuid.Parse(stream)
-	if err != nil {
-		return history.Event{}, fmt.Errorf("stream: %w", err)
-	}
-	n, err := strconv.ParseInt(version, 10, 32)
-	if err != nil {
-		return history.Event{}, fmt.Errorf("version: %w", err)
-	}
-	return history.Version(ctx, pool, id, int(n))
 }
 
 type eventsAccessLog struct {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"novelgate/events"
-	"novelgate/events/cloudevent"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 )
@@ -54,7 +53,7 @@ func leafOf(row *eventlog.Row) (string, error) {
 func (m *message) erases() bool { return strings.HasPrefix(m.row.Type, erasedPrefix) }
 
 func (m *message) mainPart() *nats.Msg {
-	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {cloudevent.MediaType}}}
+	return &nats.Msg{Data: m.event, Header: nats.Header{"Content-Type": {eventlog.CloudEventType}}}
 }
 
 func (m *message) personalPart() *nats.Msg {
@@ -78,7 +77,7 @@ func (r *Relay) messages(ctx context.Context, rows []eventlog.Row) ([]message, e
 		if m.leaf, err = leafOf(row); err != nil {
 			return nil, err
 		}
-		if m.event, err = cloudevent.Append(nil, row, cloudevent.Attributes{}); err != nil {
+		if m.event, err = eventlog.AppendCloudEvent(nil, row, "", nil); err != nil {
 			return nil, err
 		}
 	}

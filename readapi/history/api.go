@@ -41,7 +41,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/gorilla/mux"
 
-	"novelgate/events/cloudevent"
 	"novelgate/events/eventlog"
 	"novelgate/internal/auth"
 	"novelgate/internal/database"
@@ -262,7 +261,7 @@ func (a *API) event(w http.ResponseWriter, rd *readRequest) error {
 	if err != nil || index < 0 {
 		return problem.ErrNotFound
 	}
-	return a.sendRecorded(w, rd, cloudevent.MediaType, func(ctx context.Context) ([]byte, int64, error) {
+	return a.sendRecorded(w, rd, eventlog.CloudEventType, func(ctx context.Context) ([]byte, int64, error) {
 		found, err := At(ctx, a.DB, index)
 		if err != nil {
 			return nil, 0, err

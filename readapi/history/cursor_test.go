@@ -122,18 +122,11 @@ func TestParseCursor(t *testing.T) {
 func TestSingleEvents(t *testing.T) {
 	t.Parallel()
 	pool := open(t)
-	stored := post("0")
-	store(t, pool, stored)
+	store(t, pool, post("0"))
 	if _, err := history.At(t.Context(), pool, 1); !errors.Is(err, history.ErrNotFound) {
 		t.Errorf("no such event: %v", err)
 	}
 	if e, err := history.At(t.Context(), pool, 0); err != nil || e.ID != "0" || e.LogIndex != 0 {
 		t.Errorf("%+v, %v", e, err)
-	}
-	if e, err := history.Version(t.Context(), pool, stored.stream, 1); err != nil || e.ID != "0" {
-		t.Errorf("%+v, %v", e, err)
-	}
-	if _, err := history.Version(t.Context(), pool, stored.stream, 2); !errors.Is(err, history.ErrNotFound) {
-		t.Errorf("no such version: %v", err)
 	}
 }

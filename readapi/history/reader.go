@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"novelgate/events"
-	"novelgate/events/cloudevent"
 	"novelgate/events/eventlog"
 	"novelgate/internal/database"
 )
@@ -253,10 +252,23 @@ func (e *Event) Cursor() Cursor {
 
 const atSQL = "SELECT " + eventlog.Columns + "\nFROM events WHERE log_index = $1"
 
-// At returns the event with a log index; ErrNotFound when there is none. Like Version and Page it waits for the
+// At returns the event with a log index; ErrNotFound when there is none. Like Page it waits for the
 // synchronous standby.
 func At(ctx context.Context, db database.DB, index int64) (Event, error) {
-	return readEvent(ctx, db, atSQL, index)
+	var found []Event
+	var batch pgx.Batch
+	batch.Queue(atSQL, index).Query(func(rows pgx.Rows) (err error) {
+		found, _, err = collect(rows)
+		return err
+	})
+	eventlog.QueueReplicated(&batch)
+	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
+		return Event{}, fmt.Errorf("read event: %w", err)
+	}
+	if len(found) == 0 {
+		return Event{}, ErrNotFound
+	}
+	return found[0], nil
 }
 
 const streamTypeSQL = `SELECT stream_type FROM events WHERE stream_id = $1 AND stream_version = 1`
@@ -274,34 +286,10 @@ func StreamType(ctx context.Context, db database.DB, stream uuid.UUID) (string, 
 	return kind, nil
 }
 
-const versionSQL = "SELECT " + eventlog.Columns + "\nFROM events WHERE stream_id = $1 AND stream_version = $2"
-
-// Version returns one version of a stream; ErrNotFound when there is none.
-func Version(ctx context.Context, db database.DB, stream uuid.UUID, version int) (Event, error) {
-	return readEvent(ctx, db, versionSQL, stream, version)
-}
-
-func readEvent(ctx context.Context, db database.DB, sql string, args ...any) (Event, error) {
-	var found []Event
-	var batch pgx.Batch
-	batch.Queue(sql, args...).Query(func(rows pgx.Rows) (err error) {
-		found, _, err = collect(rows)
-		return err
-	})
-	eventlog.QueueReplicated(&batch)
-	if err := db.SendBatch(ctx, &batch).Close(); err != nil {
-		return Event{}, fmt.Errorf("read event: %w", err)
-	}
-	if len(found) == 0 {
-		return Event{}, ErrNotFound
-	}
-	return found[0], nil
-}
-
 // AppendCloudEvent appends an event to a buffer as a CloudEvent with its cursor, and its personal data unless that was
-// erased; see cloudevent.Append.
+// erased; see eventlog.AppendCloudEvent.
 func AppendCloudEvent(buffer []byte, e *Event) ([]byte, error) {
-	return cloudevent.Append(buffer, &e.Row, cloudevent.Attributes{Cursor: e.Cursor().String(), Personal: e.Personal})
+	return eventlog.AppendCloudEvent(buffer, &e.Row, e.Cursor().String(), e.Personal)
 }
 
 const (

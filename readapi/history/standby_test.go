@@ -52,14 +52,9 @@ func TestReadsWaitForTheSynchronousStandby(t *testing.T) {
 			e, err := history.At(t.Context(), pool, 1)
 			return []string{e.ID}, err
 		},
-		"a version": func(pool *pgxpool.Pool) ([]string, error) {
-			e, err := history.Version(t.Context(), pool, lost.stream, 1)
-			return []string{e.ID}, err
-		},
 	}
 	want := map[string][]string{
 		"a page": {"a", "lost"}, "a page without a match, but with a cursor": {}, "a log index": {"lost"},
-		"a version": {"lost"},
 	}
 	answers := make(chan answer, len(reads))
 	for name, read := range reads {

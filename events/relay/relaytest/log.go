@@ -11,7 +11,6 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"golang.org/x/mod/sumdb/tlog"
 
-	"novelgate/events/cloudevent"
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger"
 	"novelgate/events/relay"
@@ -142,7 +141,7 @@ func wantMessage(t testing.TB, row *eventlog.Row, main, personal jetstream.Msg) 
 	if main == nil {
 		t.Fatalf("the stream does not have log index %d", row.LogIndex)
 	}
-	want := testdb.Must(cloudevent.Append(nil, row, cloudevent.Attributes{}))(t)
+	want := testdb.Must(eventlog.AppendCloudEvent(nil, row, "", nil))(t)
 	if got := string(main.Data()); got != string(want) {
 		t.Fatalf("log index %d is\n%s\ninstead of\n%s", row.LogIndex, got, want)
 	}

@@ -1,5 +1,4 @@
-// Package cloudevent renders events of the log as CloudEvents 1.0.
-package cloudevent
+package eventlog
 
 import (
 	"bytes"
@@ -9,28 +8,21 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-
-	"novelgate/events/eventlog"
 )
 
-// MediaType is the media type of a single event (CloudEvents 1.0, JSON format, structured mode).
-const MediaType = "application/cloudevents+json"
+// CloudEventType is the media type of a single event (CloudEvents 1.0, JSON format, structured mode).
+const CloudEventType = "application/cloudevents+json"
 
 // timeFormat has the precision of the database.
 const timeFormat = "2006-01-02T15:04:05.999999Z07:00"
 
-// Attributes are the attributes of a CloudEvent that depend on its reader. Those without a value are left out.
-type Attributes struct {
-	Cursor   string // where a reader of the history continues
-	Personal []byte // stored JSON of the personal data
-}
-
-// Append appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. Its data are the bytes in the log, with
-// spaces for line ends.
+// AppendCloudEvent appends an event to a buffer as a CloudEvent 1.0 in JSON, on one line. Its data are the bytes in the
+// log, with spaces for line ends. cursor is where a reader of the history continues, and personal the stored JSON of
+// the personal data; a reader who gets neither passes nothing.
 //
-// The attribute personal is a string with the stored JSON of the personal data, because extension attributes cannot be
-// objects. The log index is a string too, because integers of CloudEvents have 32 bits.
-func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
+// The attribute personal is a string, because extension attributes cannot be objects. The log index is a string too,
+// because integers of CloudEvents have 32 bits.
+func AppendCloudEvent(buffer []byte, e *Row, cursor string, personal []byte) ([]byte, error) {
 	w := objectWriter{buffer: append(buffer, '{')}
 	w.text("specversion", "1.0")
 	w.text("id", e.ID)
@@ -44,14 +36,14 @@ func Append(buffer []byte, e *eventlog.Row, more Attributes) ([]byte, error) {
 	w.raw("streamversion", strconv.AppendInt(nil, int64(e.StreamVersion), 10))
 	w.text("logindex", strconv.FormatInt(e.LogIndex, 10))
 	for _, attribute := range []struct{ name, value string }{
-		{"cursor", more.Cursor},
+		{"cursor", cursor},
 		{"actor", e.Metadata.Actor},
 		{"requestid", e.Metadata.RequestID},
 		// the same for all events of one operation
 		{"correlation", cmp.Or(e.Metadata.Correlation, e.Metadata.RequestID)},
 		{"causation", e.Metadata.Causation},
 		{"traceparent", e.Metadata.TraceParent},
-		{"personal", string(more.Personal)},
+		{"personal", string(personal)},
 	} {
 		if attribute.value != "" { // CloudEvents has no empty attributes
 			w.text(attribute.name, attribute.value)
