@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -21,46 +22,6 @@ import (
 
 	"novelgate/internal/testdb"
 )
-
-// Options returns the options of servers n0, n1, …: one server for each port, at which it serves clients. Several
-// servers form a cluster; each listens at its port of routes for the others. Each stores its data in a directory below
-// dir. They log nothing and handle no signals.
-func Options(dir string, ports, routes []int) []*server.Options {
-	all := make([]*server.Options, len(ports))
-	for i, port := range ports {
-		name := fmt.Sprint("n", i)
-		all[i] = &server.Options{
-			ServerName: name, Host: "127.0.0.1", Port: port, NoLog: true, NoSigs: true,
-			JetStream: true, StoreDir: filepath.Join(dir, name), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
-		}
-		if len(ports) == 1 {
-			continue
-		}
-		all[i].Cluster = server.ClusterOpts{Name: "novelgate", Host: "127.0.0.1", Port: routes[i]}
-		for j, route := range routes {
-			if j != i { // a server derives the size of the cluster from the number of its routes
-				all[i].Routes = append(all[i].Routes, &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", route)})
-			}
-		}
-	}
-	return all
-}
-
-// Serve starts a server with the data in its directory, and waits until it accepts connections.
-func Serve(options *server.Options) (*server.Server, error) {
-	s, err := server.NewServer(options.Clone())
-	if err != nil {
-		return nil, fmt.Errorf("start NATS server: %w", err)
-	}
-	if !options.NoLog {
-		s.ConfigureLogger()
-	}
-	s.Start()
-	if !s.ReadyForConnections(testdb.Patience) {
-		return nil, errors.New("the NATS server does not accept connections")
-	}
-	return s, nil
-}
 
 // Cluster is NATS servers on loopback addresses. Each has a directory of its own.
 type Cluster struct {
@@ -74,15 +35,27 @@ type Cluster struct {
 func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	t.Helper()
 	c := &Cluster{t: t, servers: make([]*server.Server, n)}
-	ports := make([]int, 2*n)
-	for i := range ports {
-		ports[i] = testdb.ReservePort(t)
+	dir, routes := t.TempDir(), make([]*url.URL, n)
+	for i := range routes {
+		routes[i] = &url.URL{Scheme: "nats", Host: fmt.Sprint("127.0.0.1:", testdb.ReservePort(t))}
 	}
-	c.options = Options(t.TempDir(), ports[:n], ports[n:])
-	for _, options := range c.options {
+	for i := range n {
+		name := fmt.Sprint("n", i)
+		options := &server.Options{
+			ServerName: name, Host: "127.0.0.1", Port: testdb.ReservePort(t), NoLog: true, NoSigs: true,
+			JetStream: true, StoreDir: filepath.Join(dir, name), JetStreamMaxMemory: 64 << 20, JetStreamMaxStore: 8 << 30,
+		}
+		if n > 1 {
+			port, err := strconv.Atoi(routes[i].Port())
+			testdb.NoError(t, err)
+			options.Cluster = server.ClusterOpts{Name: "novelgate", Host: "127.0.0.1", Port: port}
+			// A server derives the size of the cluster from the number of its routes.
+			options.Routes = append(slices.Clone(routes[:i]), routes[i+1:]...)
+		}
 		for _, adapt := range change {
 			adapt(options)
 		}
+		c.options = append(c.options, options)
 	}
 	t.Cleanup(c.StopAll)
 	for i := range n {
@@ -92,13 +65,18 @@ func New(t testing.TB, n int, change ...func(*server.Options)) *Cluster {
 	return c
 }
 
-// Start starts server i with the data that it has stored.
+// Start starts server i with the data that it has stored, and waits until it accepts connections.
 func (c *Cluster) Start(i int) {
 	c.t.Helper()
-	var err error
-	if c.servers[i], err = Serve(c.options[i]); err != nil {
+	s, err := server.NewServer(c.options[i].Clone())
+	if err != nil {
 		c.t.Fatalf("server %d: %v", i, err)
 	}
+	s.Start()
+	if !s.ReadyForConnections(testdb.Patience) {
+		c.t.Fatalf("server %d does not accept connections", i)
+	}
+	c.servers[i] = s
 }
 
 // Stop stops server i.
