@@ -46,6 +46,10 @@ CREATE INDEX events_decisions ON events (log_index)
     WHERE stream_type = 'novel' AND event_type NOT IN ('novel.created.v1', 'novel.updated.v1');
 COMMENT ON INDEX events_decisions IS 'Decisions about novels, in log order.';
 
+-- For copies of the views, which forget erased authors.
+CREATE INDEX events_erasures ON events (log_index) WHERE event_type = 'author.erased.v1';
+COMMENT ON INDEX events_erasures IS 'Erasures of authors, in log order.';
+
 -- +goose StatementBegin
 CREATE FUNCTION refuse_memory() RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
@@ -80,7 +84,7 @@ COMMENT ON COLUMN events.actor IS 'Actor, such as staff:ada; NULL for the integr
 COMMENT ON COLUMN events.correlation IS 'Common to all events of one operation; NULL when it is the request_id.';
 COMMENT ON COLUMN events.causation IS 'On side effects: source of the command''s own event.';
 COMMENT ON COLUMN events.traceparent IS 'W3C trace context of the request.';
-COMMENT ON COLUMN events.recorded_at IS 'Start of the inserting statement, on the clock of the database.';
+COMMENT ON COLUMN events.recorded_at IS 'Start of the inserting statement, on the clock of the database; if that was set back, a microsecond after the previous append.';
 
 CREATE VIEW event_log AS
 SELECT log_index, stream_type, stream_id, stream_version, event_id,

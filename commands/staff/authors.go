@@ -70,15 +70,17 @@ func (s *Staff) UnblockAuthor(ctx context.Context, name AuthorName, reason strin
 
 // HideAuthorPosts hides all posts of an author received up to now, with one event.
 func (s *Staff) HideAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {
-	// The clock of the database also sets recorded_at. It is read here, because under the lock of the log a command has
-	// one connection.
+	// The clock of the database also sets recorded_at, unless it was set back: then the log is ahead of it. It is read
+	// here, because under the lock of the log a command has one connection.
 	var now time.Time
-	if err := s.Pool.QueryRow(ctx, `SELECT statement_timestamp()`).Scan(&now); err != nil {
+	if err := s.Pool.QueryRow(ctx, nowSQL).Scan(&now); err != nil {
 		return Author{}, fmt.Errorf("read the clock of the database: %w", err)
 	}
 	return s.decideAuthor(ctx, name, requireReason(reason),
 		func(a author.Author) ([]events.Event, error) { return a.HidePosts(reason, now) })
 }
+
+const nowSQL = `SELECT greatest(statement_timestamp(), (SELECT recorded_at FROM events ORDER BY log_index DESC LIMIT 1))`
 
 // RestoreAuthorPosts undoes HideAuthorPosts. Posts hidden individually stay hidden.
 func (s *Staff) RestoreAuthorPosts(ctx context.Context, name AuthorName, reason string) (Author, error) {

@@ -63,6 +63,11 @@ func TestPostLife(t *testing.T) {
 	s := setup(t)
 	id := newIntegration(t, s, "Partner")
 	who := staff.AuthorName{IntegrationID: id, ExternalUUID: "u"}
+	// The clock was set back since: decisions follow the order of the log all the same.
+	testdb.Exec(t, s.Pool, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source,
+		event_type, data, actor, batch_id, recorded_at)
+		SELECT max(log_index) + 1, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', 'a', gen_random_uuid(),
+			now() + interval '1 hour' FROM events`)
 	appendAll(t, s, comment(id, "u", "k"))
 	postID := events.PostID(id, "k")
 	type act func(context.Context, uuid.UUID, string) error

@@ -79,6 +79,22 @@ func approval(stream byte, version int) events.Recorded {
 	}
 }
 
+// TestRecordedAtIncreases: each append is recorded later than the one before, although the clock was set back.
+func TestRecordedAtIncreases(t *testing.T) {
+	t.Parallel()
+	log := setupLog(t)
+	testdb.Exec(t, log.pool, `INSERT INTO events (log_index, stream_type, stream_id, stream_version, event_id, event_source,
+		event_type, data, actor, batch_id, recorded_at)
+		VALUES (0, 'novel', gen_random_uuid(), 1, 'k', 's', 'novel.approved.v1', '{}', 'a', gen_random_uuid(), now() + interval '1 hour')`)
+	log.append(t, approval(1, 1), approval(1, 2))
+	log.append(t, approval(2, 1))
+	got := testdb.Values[int](t, log.pool,
+		`SELECT extract(microseconds FROM recorded_at - min(recorded_at) OVER ())::integer FROM events ORDER BY log_index`)
+	if diff := gocmp.Diff([]int{0, 1, 1, 2}, got); diff != "" {
+		t.Errorf("microseconds after the first event (-want +got):\n%s", diff)
+	}
+}
+
 func TestAppendStoresTheExactBytes(t *testing.T) {
 	t.Parallel()
 	log := setupLog(t)
