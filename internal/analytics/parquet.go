@@ -93,19 +93,21 @@ func (g orderedGroup) Fields() []parquet.Field {
 // decimalOID marks a column of type DECIMAL in Parquet. The server sends its values as integers in millionths.
 const decimalOID = 1
 
-// withDecimals returns the view with a column x_decimal after each numeric column x. Its type is DECIMAL(18,6), rounded
-// to six places; it is NULL for a number with more than twelve digits before the point.
+// withDecimals returns the view with each numeric column x as DECIMAL(18,6), rounded to six places, NULL for a number
+// with more than twelve digits before the point; and after it a column x_exact with the digits as text. Parquet has no
+// type for any decimal, and what has the name of a number must compare and add up as one.
 func (v View) withDecimals() View {
 	columns := make([]Column, 0, len(v.Columns))
 	for _, c := range v.Columns {
-		columns = append(columns, c)
-		if c.oid == pgtype.NumericOID {
-			name := pgx.Identifier{c.Name}.Sanitize()
-			columns = append(columns, Column{
-				Name: c.Name + "_decimal", oid: decimalOID,
-				expression: "CASE WHEN abs(round(" + name + ", 6)) < 1e12 THEN (round(" + name + ", 6) * 1000000)::bigint END",
-			})
+		if c.oid != pgtype.NumericOID {
+			columns = append(columns, c)
+			continue
 		}
+		name := pgx.Identifier{c.Name}.Sanitize()
+		columns = append(columns, Column{
+			Name: c.Name, oid: decimalOID,
+			expression: "CASE WHEN abs(round(" + name + ", 6)) < 1e12 THEN (round(" + name + ", 6) * 1000000)::bigint END",
+		}, Column{Name: c.Name + "_exact", oid: pgtype.NumericOID, expression: name})
 	}
 	v.Columns = columns
 	return v
@@ -127,7 +129,7 @@ var parquetTypes = map[uint32]parquetType{
 	pgtype.DateOID:        {parquet.Date(), date},
 	pgtype.TextOID:        {parquet.String(), text},
 	pgtype.TextArrayOID:   {parquet.List(parquet.String()), nil},
-	pgtype.NumericOID:     {parquet.String(), text}, // exact; withDecimals adds a column for computations
+	pgtype.NumericOID:     {parquet.String(), text}, // of the columns x_exact; see withDecimals
 	decimalOID:            {parquet.Decimal(6, 18, parquet.Int64Type), bigint},
 	pgtype.Int4OID:        {parquet.Leaf(parquet.Int32Type), integer},
 	pgtype.Int8OID:        {parquet.Leaf(parquet.Int64Type), bigint},

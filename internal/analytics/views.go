@@ -31,7 +31,7 @@ type Column struct {
 	Description string `json:"description"`
 
 	oid        uint32 // of the type
-	expression string // SQL of an additional column that is not in the view
+	expression string // SQL of the value, if it is not that of the view's column
 }
 
 //go:embed views.sql
