@@ -7,7 +7,7 @@ SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.pare
        CASE WHEN p.author_id IS NOT NULL AND NOT post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until)
             THEN e.personal ->> 'content' END AS content,
        p.written_at, p.recorded_at AS received_at, e.event_id AS idempotency_key,
-       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth
+       post_is_hidden(p.hidden, p.moderated_at, p.recorded_at, d.posts_hidden_until) AS hidden, d.member_id, p.depth, p.changed_at
 FROM posts p
 LEFT JOIN author_decisions d ON d.author_id = p.author_id
 LEFT JOIN events e ON e.log_index = p.log_index;
@@ -27,10 +27,11 @@ COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered; NULL whil
 COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment, by itself or with all of its author.';
 COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom staff linked the author, now; NULL when not linked.';
 COMMENT ON COLUMN analytics.posts.depth IS '0 for a top-level comment, 1 for an answer to it, and so on.';
+COMMENT ON COLUMN analytics.posts.changed_at IS 'When the last event was recorded that changed this row: import, hidden, restored, link or erasure. After an erasure, all erased comments of the partner have its time.';
 
 CREATE VIEW analytics.authors AS
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,
-       d.member_id, coalesce(d.blocked, false) AS blocked
+       d.member_id, coalesce(d.blocked, false) AS blocked, a.changed_at
 FROM authors a
 LEFT JOIN author_decisions d ON d.author_id = a.author_id;
 
@@ -43,11 +44,22 @@ COMMENT ON COLUMN analytics.authors.display_name_at IS 'When that comment was wr
 COMMENT ON COLUMN analytics.authors.first_seen_at IS 'When the first comment of the author was received.';
 COMMENT ON COLUMN analytics.authors.member_id IS 'Member of the host platform to whom staff linked the author; NULL when not linked.';
 COMMENT ON COLUMN analytics.authors.blocked IS 'Whether comments of the author are refused.';
+COMMENT ON COLUMN analytics.authors.changed_at IS 'When the last event was recorded that changed this row: a comment with the name, a link or a block.';
+
+CREATE VIEW analytics.erased AS
+SELECT stream_id AS author_id, (data ->> 'integrationId')::uuid AS integration_id, recorded_at AS erased_at
+FROM events WHERE event_type = 'author.erased.v1';
+
+COMMENT ON VIEW analytics.erased IS 'One row per erasure of an author, whose row in authors is gone unless the author commented again. Always current: written together with the events.';
+COMMENT ON COLUMN analytics.erased.author_id IS 'The author, as analytics.authors.author_id was.';
+COMMENT ON COLUMN analytics.erased.integration_id IS 'Partner integration whose user the author is.';
+COMMENT ON COLUMN analytics.erased.erased_at IS 'When the erasure was recorded. What was received before is erased.';
 
 CREATE VIEW analytics.novels AS
 SELECT novel_id, title, slug, author, nullif(synopsis, '') AS synopsis, nullif(cover_url, '') AS cover_url, genres,
        nullif(language, '') AS language, nullif(reading_status, '') AS reading_status, state, owner_id, created_by,
-       created_at, updated_at, updates, moderated_at, moderations, stream_version AS version
+       created_at, updated_at, updates, moderated_at, moderations, stream_version AS version,
+       greatest(created_at, updated_at, moderated_at) AS changed_at
 FROM novels;
 
 COMMENT ON VIEW analytics.novels IS 'One row per novel with its current state and a summary of its history. Projection: novels.';
@@ -69,6 +81,7 @@ COMMENT ON COLUMN analytics.novels.updates IS 'Number of updates, also without c
 COMMENT ON COLUMN analytics.novels.moderated_at IS 'When staff last approved, rejected or published it; NULL if never.';
 COMMENT ON COLUMN analytics.novels.moderations IS 'Number of these decisions since its creation.';
 COMMENT ON COLUMN analytics.novels.version IS 'Number of events in the history of its title.';
+COMMENT ON COLUMN analytics.novels.changed_at IS 'The latest of created_at, updated_at and moderated_at.';
 
 -- Distinct authors are counted at query time: maintaining the counts took as much processor time as maintaining the table posts. Each
 -- subquery returns at most one row per row of its view, so the planner removes it from queries that do not select it.
@@ -168,4 +181,4 @@ COMMENT ON COLUMN analytics.freshness.as_of IS 'Everything committed before this
 
 -- +goose Down
 DROP VIEW analytics.freshness, analytics.integrations, analytics.daily_facts, analytics.daily_authors, analytics.integration_activity,
-          analytics.thread_activity, analytics.novels, analytics.authors, analytics.posts;
+          analytics.thread_activity, analytics.novels, analytics.erased, analytics.authors, analytics.posts;

@@ -37,23 +37,31 @@ func (Authors) Tables() []string { return []string{"authors"} }
 // Streams implements Projection.
 func (Authors) Streams() []string { return []string{events.PostStream, events.AuthorStream} }
 
-// Apply implements Projection. It applies the events between two erasures together.
+// Apply implements Projection. It applies the comments between two decisions about authors together.
 func (Authors) Apply(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	begin := 0
 	for i := range batch {
-		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
+		sql, args := touchAuthorSQL, []any{batch[i].StreamID, batch[i].RecordedAt}
+		switch batch[i].Event.(type) {
+		case events.AuthorLinked, events.AuthorUnlinked, events.AuthorBlocked, events.AuthorUnblocked:
+		case events.AuthorErased:
+			sql, args = eraseAuthorSQL, []any{batch[i].StreamID, batch[i].LogIndex}
+		default: // a comment, or nothing that the view of analysts shows
 			continue
 		}
 		if err := upsertAuthors(ctx, tx, batch[begin:i]); err != nil {
 			return err
 		}
-		if _, err := tx.Exec(ctx, eraseAuthorSQL, batch[i].StreamID, batch[i].LogIndex); err != nil {
-			return fmt.Errorf("erase author: %w", err)
+		if _, err := tx.Exec(ctx, sql, args...); err != nil {
+			return fmt.Errorf("apply %s to an author: %w", batch[i].Event.Type(), err)
 		}
 		begin = i + 1
 	}
 	return upsertAuthors(ctx, tx, batch[begin:])
 }
+
+// touchAuthorSQL moves changed_at. $1: author; $2: recorded_at of a decision of staff that the view of analysts shows.
+const touchAuthorSQL = `UPDATE authors SET changed_at = $2 WHERE author_id = $1`
 
 // eraseAuthorSQL keeps the row of an author who commented after the erasure. $1: author; $2: log index of the erasure.
 const eraseAuthorSQL = `DELETE FROM authors WHERE author_id = $1 AND display_name_log_index < $2`
@@ -67,16 +75,17 @@ func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recor
 		ids, integrations = make(uuidColumn, len(authors)), make(uuidColumn, len(authors))
 		external, names   = make([]string, len(authors)), make([]string, len(authors))
 		writtenAt, seenAt = make(timeColumn, len(authors)), make(timeColumn, len(authors))
+		changedAt         = make(timeColumn, len(authors))
 		indexes           = make([]int64, len(authors))
 	)
 	for i, a := range authors {
 		ids[i], integrations[i] = pgUUID(a.id), pgUUID(a.integrationID)
 		external[i], names[i] = a.comment.ExternalUUID, a.comment.Username
-		writtenAt[i], seenAt[i] = a.writtenAt, a.firstSeenAt
+		writtenAt[i], seenAt[i], changedAt[i] = a.writtenAt, a.firstSeenAt, a.recordedAt
 		indexes[i] = a.logIndex
 	}
 	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, indexes,
-		seenAt); err != nil {
+		seenAt, changedAt); err != nil {
 		return fmt.Errorf("upsert authors: %w", err)
 	}
 	return nil
@@ -89,6 +98,7 @@ type author struct {
 	comment       *events.Comment // the latest by writtenAt
 	writtenAt     time.Time       // of comment
 	logIndex      int64           // of comment
+	recordedAt    time.Time       // of comment
 	firstSeenAt   time.Time
 }
 
@@ -111,7 +121,8 @@ func foldAuthors(batch []events.Recorded) []*author {
 			authors = append(authors, a)
 		}
 		if !known || cmp.Or(e.WrittenAt.Compare(a.writtenAt), cmp.Compare(recorded.LogIndex, a.logIndex)) > 0 {
-			a.comment, a.writtenAt, a.logIndex = e.Comment, e.WrittenAt, recorded.LogIndex
+			a.comment, a.writtenAt = e.Comment, e.WrittenAt
+			a.logIndex, a.recordedAt = recorded.LogIndex, recorded.RecordedAt
 		}
 	}
 	slices.SortFunc(authors, func(a, b *author) int { return compareIDs(a.id, b.id) })

@@ -20,8 +20,12 @@ var (
 	postsSQL string
 	//go:embed posts_moderate.sql
 	postsModerateSQL string
+	//go:embed posts_touch.sql
+	postsTouchSQL string
 	//go:embed posts_erase.sql
 	postsEraseSQL string
+	//go:embed posts_erased_again.sql
+	postsErasedAgainSQL string
 )
 
 // Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. An
@@ -64,17 +68,27 @@ func (Posts) Apply(ctx context.Context, tx database.Execer, batch []events.Recor
 	if err := moderatePosts(ctx, tx, batch); err != nil {
 		return err
 	}
-	return erasePosts(ctx, tx, batch)
+	return decideAboutAuthors(ctx, tx, batch)
 }
 
-// erasePosts clears the posts of erased authors.
-func erasePosts(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
+// decideAboutAuthors clears the posts of erased authors, and moves changed_at of posts that analysts see with another
+// member or visibility.
+func decideAboutAuthors(ctx context.Context, tx database.Execer, batch []events.Recorded) error {
 	for i := range batch {
-		if _, ok := batch[i].Event.(events.AuthorErased); !ok {
-			continue
+		recorded := &batch[i]
+		var err error
+		switch e := recorded.Event.(type) {
+		case events.AuthorLinked, events.AuthorUnlinked, events.AuthorPostsHidden, events.AuthorPostsRestored:
+			_, err = tx.Exec(ctx, postsTouchSQL, recorded.StreamID, recorded.LogIndex, recorded.RecordedAt)
+		case events.AuthorErased:
+			_, err = tx.Exec(ctx, postsEraseSQL, recorded.StreamID, recorded.LogIndex, recorded.RecordedAt)
+			if err == nil {
+				_, err = tx.Exec(ctx, postsErasedAgainSQL, e.IntegrationID, recorded.LogIndex, recorded.RecordedAt)
+			}
+		default: // analysts see the posts as before
 		}
-		if _, err := tx.Exec(ctx, postsEraseSQL, batch[i].StreamID, batch[i].LogIndex); err != nil {
-			return fmt.Errorf("erase posts of an author: %w", err)
+		if err != nil {
+			return fmt.Errorf("apply %s to the posts of an author: %w", recorded.Event.Type(), err)
 		}
 	}
 	return nil

@@ -2,9 +2,9 @@
 -- discussion, as far as the batch shows it (type place): its highest ancestor in the batch, the parent of this ancestor, and the number
 -- of steps below this ancestor.
 INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, parent_post_id, chapter_number, content_bytes,
-                   written_at, recorded_at, log_index, root_post_id, depth)
+                   written_at, recorded_at, changed_at, log_index, root_post_id, depth)
 SELECT p.post_id, p.thread_id, p.novel_id, p.integration_id, p.author_id, p.parent_post_id, p.chapter_number::numeric, p.content_bytes,
-       p.written_at, p.recorded_at, p.log_index,
+       p.written_at, p.recorded_at, p.recorded_at, p.log_index,
        coalesce(a.root_post_id, a.post_id, CASE WHEN p.steps > 0 THEN p.top_id END), p.steps + coalesce(a.depth + 1, 0)
 FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::uuid[], $5::uuid[], $6::uuid[], $7::text[], $8::integer[],
             $9::timestamptz[], $10::timestamptz[], $11::uuid[], $12::uuid[], $13::integer[], $14::bigint[])

@@ -35,10 +35,10 @@ func fillLarge(t *testing.T, w *world, tops, replies int) {
 			FROM numbered
 		)
 		INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, written_at, recorded_at,
-			log_index, parent_post_id, root_post_id, depth)
+			changed_at, log_index, parent_post_id, root_post_id, depth)
 		SELECT id, t.thread_id, t.novel_id, $1, md5('author')::uuid, 31000,
 			timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second',
-			timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second', log_index,
+			timestamptz '2025-01-01' + n * interval '1 minute' + r * interval '1 second', now(), log_index,
 			top_id, top_id, CASE WHEN r > 0 THEN 1 ELSE 0 END
 		FROM threads t, numbered WHERE t.novel_id = (SELECT novel_id FROM title_lookup WHERE slug = 'a')`, w.platform, tops, replies)
 }

@@ -119,10 +119,10 @@ func TestReadersProbeIndexes(t *testing.T) {
 		}
 	}
 	check("empty", 0)
-	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, chapter_number, written_at, recorded_at, log_index, root_post_id, depth)
+	w.exec(t, `INSERT INTO posts (post_id, thread_id, novel_id, integration_id, author_id, content_bytes, chapter_number, written_at, recorded_at, changed_at, log_index, root_post_id, depth)
 		SELECT md5(n::text)::uuid, t.thread_id, t.novel_id, $1, md5('a' || n % 99)::uuid, 4, CASE WHEN n % 2 = 0
 		    THEN 7 END,
-			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute', n,
+			timestamptz '2025-01-01' + n * interval '1 minute', timestamptz '2025-01-01' + n * interval '1 minute', now(), n,
 			CASE WHEN n % 5 = 0 THEN md5('1')::uuid END, CASE WHEN n % 5 = 0 THEN 1 ELSE 0 END
 		FROM threads t, generate_series(1, 20000) n`, w.platform)
 	w.shelf(t, "title ", 299, nil)
