@@ -15,7 +15,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strings"
 	"sync"
 	"time"
 
@@ -107,9 +106,10 @@ func (a *API) serve(_ context.Context, c *auth.Call[*auth.Integration]) (*web.An
 
 // admit checks a request before its body arrives, and reserves its place and memory until release is called.
 func (a *API) admit(r *http.Request, caller *auth.Integration) (release func(), err error) {
-	switch coding := r.Header.Get("Content-Encoding"); {
-	case coding != "" && !isGzip(r):
-		return nil, problem.UnsupportedMediaType("", coding).WithDetail("The Content-Encoding must be gzip, or absent.")
+	coding, err := web.ContentCoding(r.Header, "gzip")
+	switch {
+	case err != nil:
+		return nil, err
 	case coding == "" && r.ContentLength > maxBytes:
 		return nil, errTooLarge
 	}
@@ -118,7 +118,7 @@ func (a *API) admit(r *http.Request, caller *auth.Integration) (release func(), 
 			"progress. Send this one when it is answered.")
 	}
 	size := int64(maxBytes + overhead)
-	if r.ContentLength >= 0 && !isGzip(r) {
+	if r.ContentLength >= 0 && coding == "" {
 		size = r.ContentLength + overhead
 	}
 	if !a.memory.TryAcquire(size) {
@@ -132,8 +132,6 @@ func (a *API) admit(r *http.Request, caller *auth.Integration) (release func(), 
 	}, nil
 }
 
-func isGzip(r *http.Request) bool { return strings.EqualFold(r.Header.Get("Content-Encoding"), "gzip") }
-
 var errTooLarge = problem.PayloadTooLarge(maxBytes).WithDetail(fmt.Sprintf(
 	"A bulk request has at most %d lines and %d bytes, unpacked. Nothing of it was executed: send it in parts.",
 	maxLines, maxBytes))
@@ -141,7 +139,8 @@ var errTooLarge = problem.PayloadTooLarge(maxBytes).WithDetail(fmt.Sprintf(
 // receive reads the lines of a request.
 func (a *API) receive(r *http.Request, caller *auth.Integration) (lines []*line, err error) {
 	var unpacked io.Reader = r.Body
-	if isGzip(r) {
+	coding, _ := web.ContentCoding(r.Header, "gzip") // admit has refused any other
+	if coding != "" {
 		unpacked, err = gzip.NewReader(r.Body)
 	}
 	if err == nil {
@@ -153,7 +152,7 @@ func (a *API) receive(r *http.Request, caller *auth.Integration) (lines []*line,
 		return lines, nil
 	case isTooLarge, errors.Is(err, errTooLarge):
 		return nil, errTooLarge
-	case isGzip(r) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrDeadlineExceeded):
+	case coding != "" && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, os.ErrDeadlineExceeded):
 		return nil, problem.MalformedBody("The request body is not valid gzip.").WithCause(err)
 	default:
 		return nil, web.BrokenBody(err)

@@ -117,12 +117,16 @@ func TestRefusedRequests(t *testing.T) {
 		"half gzip":             {string(packed[:len(packed)/2]), []string{gz, "gzip"}, 400},
 		"nothing packed":        {"", []string{gz, "gzip"}, 400},
 		"unknown coding":        {line, []string{gz, "zstd"}, 415},
+		"packed twice":          {line, []string{gz, "gzip, gzip"}, 415},
 		"JSON":                  {line, []string{"Content-Type", "application/json"}, 415},
 	} {
 		response := f.post(t.Context(), t, strings.NewReader(tc.body), tc.header...)
 		text := testdb.Must(io.ReadAll(response.body))(t)
 		if response.status != tc.status || response.header.Get("Content-Type") != "application/problem+json" {
 			t.Errorf("%s: %d %s, want %d", name, response.status, text, tc.status)
+		}
+		if name == "unknown coding" && !strings.Contains(string(text), `got \"zstd\"`) {
+			t.Errorf("the coding has no name in %s", text)
 		}
 	}
 	f.integration.CanImport = false

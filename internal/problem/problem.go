@@ -169,6 +169,12 @@ func UnsupportedMediaType(want, got string) *Error {
 	}
 }
 
+// UnsupportedCoding means that the Content-Encoding got is none of those that the route takes.
+func UnsupportedCoding(got string, taken ...string) *Error {
+	return New(CodeUnsupportedMediaType, fmt.Sprintf("The Content-Encoding must be %s, got %q.",
+		strings.Join(append(taken, "absent"), " or "), title.Clip(got, 100)))
+}
+
 // RateLimited means that the integration has reached a limit of commands. The detail is about the limit per minute.
 func RateLimited(retryAfter time.Duration) *Error {
 	const detail = "The limit of requests per minute is reached. Repeat the request with the same Idempotency-Key after " +

@@ -34,6 +34,31 @@ func TestMediaTypes(t *testing.T) {
 	}
 }
 
+// TestContentCodings: a body that is packed in a way that the route does not take is refused by the name of the coding.
+func TestContentCodings(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		sent []string
+		want string // "": taken
+	}{
+		{nil, ""},
+		{[]string{""}, ""},
+		{[]string{"Identity"}, ""},
+		{[]string{"gzip"}, `The Content-Encoding must be absent, got "gzip".`},
+		{[]string{"br, gzip"}, `The Content-Encoding must be absent, got "br, gzip".`},
+		{[]string{"identity", "zstd"}, `The Content-Encoding must be absent, got "identity, zstd".`},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader("{}"))
+		r.Header = http.Header{"Content-Type": {"application/json"}, "Content-Encoding": c.sent}
+		_, err := web.ReadJSON(httptest.NewRecorder(), r, 100)
+		refused, _ := errors.AsType[*problem.Error](err)
+		if c.want == "" && err != nil || c.want != "" && (refused == nil || refused.Detail != c.want ||
+			refused.Code != problem.CodeUnsupportedMediaType) {
+			t.Errorf("%q: %v, want %q", c.sent, err, c.want)
+		}
+	}
+}
+
 func TestAcceptsByName(t *testing.T) {
 	t.Parallel()
 	const lines = "application/x-ndjson"

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"novelgate/internal/problem"
@@ -26,12 +27,15 @@ func Bearer(h http.Header) (string, error) {
 	return strings.Trim(key, " "), nil
 }
 
-// ReadJSON reads a body of at most limit bytes with the media type application/json and any parameters. The error is a
-// *problem.Error.
+// ReadJSON reads a body of at most limit bytes with the media type application/json and any parameters, and without a
+// Content-Encoding. The error is a *problem.Error.
 func ReadJSON(w http.ResponseWriter, r *http.Request, limit int64) (body []byte, err error) {
 	const mediaType = "application/json"
 	if sent := r.Header.Get("Content-Type"); !IsMediaType(sent, mediaType) {
 		return nil, problem.UnsupportedMediaType(mediaType, sent)
+	}
+	if _, err := ContentCoding(r.Header); err != nil {
+		return nil, err
 	}
 	switch {
 	case r.ContentLength > limit:
@@ -58,6 +62,19 @@ func IsMediaType(sent, want string) bool {
 	}
 	got, _, err := mime.ParseMediaType(sent)
 	return (err == nil || errors.Is(err, mime.ErrInvalidMediaParameter)) && got == want
+}
+
+// ContentCoding returns how a body is packed (Content-Encoding): "" or one of taken. The error is a *problem.Error.
+func ContentCoding(h http.Header, taken ...string) (string, error) {
+	sent := strings.Join(h.Values("Content-Encoding"), ", ") // several lines are one list
+	coding := strings.ToLower(sent)
+	if coding == "" || coding == "identity" {
+		return "", nil
+	}
+	if !slices.Contains(taken, coding) {
+		return "", problem.UnsupportedCoding(sent, taken...)
+	}
+	return coding, nil
 }
 
 // BrokenBody returns the problem for a body that could not be read: 408 if it arrives too slowly, otherwise 400. In the
