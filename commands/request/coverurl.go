@@ -1,6 +1,7 @@
 package request
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -43,11 +44,22 @@ func checkCoverURL(s string) string {
 	if u.User != nil {
 		return "must not contain a user name or password"
 	}
+	return cmp.Or(CheckPort(u), CheckPublicHost(u))
+}
+
+// CheckPort returns the error text for the port of a URL, "" for a valid one or none.
+func CheckPort(u *url.URL) string {
 	if port := u.Port(); port != "" {
 		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return wantURL
+			return "must have a port from 1 to 65,535, or none"
 		}
 	}
+	return ""
+}
+
+// CheckPublicHost returns the error text for the host of a URL, "" for one that is public by the rules of
+// checkCoverURL.
+func CheckPublicHost(u *url.URL) string {
 	return checkHost(u.Hostname(), strings.HasPrefix(u.Host, "["))
 }
 

@@ -81,6 +81,11 @@ func TestCoverURL(t *testing.T) {
 			t.Errorf("%q: %v", url, err)
 		}
 	}
+	for _, port := range []string{"0", "65536", "99999999999999999999"} {
+		if err := check("https://covers.example.com:" + port); err == nil || !strings.Contains(err.Error(), "65,535") {
+			t.Errorf("port %s: %v", port, err)
+		}
+	}
 }
 
 // jsonString quotes s; the tests have no character that Go and JSON quote differently

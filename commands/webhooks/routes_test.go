@@ -67,12 +67,19 @@ func TestNoRequestWithin(t *testing.T) {
 	}
 	d.api.Sender = webhooks.NewSender(nil, time.Now)
 	for _, url := range []string{
-		"http://a.example", "ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/#f", "a.example", "",
+		"https://localhost", "https://localhost.:8443", "https://a.localhost", "https://hooks", "https://hooks.internal",
+		"https://127.1", "https://2130706433", "https://10.1.2.3", "https://[::1]", "https://a.example:0",
+		"https://a.example:65536", "https://a.example:99999999999999999999", "http://a.example",
+		"ftp://a.example", "https://", "https://u:p@a.example", "https://a.example/#f", "a.example", "",
 		"https://a.example/" + strings.Repeat("x", 2000),
 		"https://a.example/" + words(1900), // more bytes than an index takes
 	} {
-		if status := d.send(t, acme, http.MethodPost, "", fmt.Sprintf(`{"url":%q}`, url), nil); status != http.StatusBadRequest {
-			t.Errorf("%q: status %d", url, status)
+		var refused struct {
+			Field string `json:"field"`
+		}
+		if status := d.send(t, acme, http.MethodPost, "", fmt.Sprintf(`{"url":%q}`, url), &refused); status !=
+			http.StatusBadRequest || refused.Field != "url" {
+			t.Errorf("%.60q: status %d, field %q", url, status, refused.Field)
 		}
 	}
 }
@@ -101,7 +108,9 @@ func TestAddressesThatAreRefused(t *testing.T) {
 		"https://[::ffff:10.0.0.1]/": false, "https://[fe80::1%25eth0]/": false, "https://0.0.0.0": false,
 		"https://[64:ff9b::a00:1]": false, "http://10.0.0.1": false, "http://93.184.215.14": false, "https://10.1.2.3": true,
 		"https://[::ffff:10.1.2.3]": true, "http://10.1.2.3": true, "http://[fd00::1]": true, "https://[fd01::1]": false,
-		"https://93.184.215.14": true, "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]": true, "https://localhost": true,
+		"https://93.184.215.14": true, "https://[2606:2800:21f:cb07:6820:80da:af6b:8b2c]": true,
+		"https://localhost": false, "http://Localhost.": false, "https://a.localhost": false,
+		"https://hooks.internal": true, "http://hooks": true, // perhaps in an allowed net
 	} {
 		for _, try := range []struct {
 			method, path string

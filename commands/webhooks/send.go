@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -21,6 +22,8 @@ import (
 
 	"code.dny.dev/ssrf"
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"novelgate/commands/request"
 )
 
 // attemptTime is the longest time of a request to an endpoint.
@@ -32,6 +35,7 @@ type Sender struct {
 	https, http *ssrf.Guardian // which addresses may be used, in a URL and for a connection
 	allowHTTP   bool           // http addresses are allowed
 	now         func() time.Time
+	timeout     time.Duration // of an attempt
 }
 
 // NewSender returns a Sender to public addresses by https, and to addresses in allowed by https or http.
@@ -54,14 +58,14 @@ func newSender(allowed []netip.Prefix, now func() time.Time, roots *x509.CertPoo
 			ssrf.WithAllowedV6Prefixes(v6...))...)
 	}
 	s := &Sender{
-		https: guard(), allowHTTP: len(allowed) > 0, now: now,
+		https: guard(), allowHTTP: len(allowed) > 0, now: now, timeout: timeout,
 		http: guard(ssrf.WithDeniedV4Prefixes(netip.MustParsePrefix("0.0.0.0/0")),
 			ssrf.WithDeniedV6Prefixes(netip.MustParsePrefix("::/0"))),
 	}
 	transport := newTransport(s.https, roots, timeout)
 	transport.RegisterProtocol("http", newTransport(s.http, roots, timeout))
 	s.client = &http.Client{
-		Timeout: timeout, Transport: transport,
+		Transport:     transport,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s
@@ -86,27 +90,44 @@ func newTransport(guard *ssrf.Guardian, roots *x509.CertPool, timeout time.Durat
 // checked when a connection is made.
 func (s *Sender) checkURL(text string) string {
 	const maxURL = 2000 // bytes, because an index takes at most 2,704
+	within := ""
+	if s.allowHTTP {
+		within = ", or an address that the host platform allows within its network"
+	}
 	u, err := url.Parse(text)
-	wrong := ""
 	switch {
 	case len(text) > maxURL:
 		return fmt.Sprintf("must have at most %d bytes", maxURL)
 	case err != nil || u.Scheme != "https" && (u.Scheme != "http" || !s.allowHTTP) || u.Hostname() == "" ||
 		u.User != nil || u.Fragment != "":
-		wrong = "must be an https address with a host, without user information and fragment"
-	default:
-		guard := s.https
-		if u.Scheme == "http" {
-			guard = s.http
-		}
-		if address, err := netip.ParseAddr(u.Hostname()); err == nil && guard.SafeAddr(address.Unmap()) != nil {
-			wrong = "must be a public address by https"
-		}
+		return "must be an https address with a host, without user information and fragment" + within
+	case request.CheckPort(u) != "":
+		return request.CheckPort(u)
+	case !s.allowsHost(u):
+		return "must be a public address by https" + within +
+			"; localhost, other private addresses and names of private networks are refused"
 	}
-	if wrong != "" && s.allowHTTP {
-		wrong += ", or an address that the host platform allows within its network"
+	return ""
+}
+
+// allowsHost reports whether the host of a URL is public, or may have an address that the operator allows.
+func (s *Sender) allowsHost(u *url.URL) bool {
+	guard := s.http
+	if u.Scheme == "https" {
+		if request.CheckPublicHost(u) == "" {
+			return true
+		}
+		guard = s.https
 	}
-	return wrong
+	if !s.allowHTTP {
+		return false
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".")
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761: always a loopback address
+		return guard.SafeAddr(netip.AddrFrom4([4]byte{127, 0, 0, 1})) == nil || guard.SafeAddr(netip.IPv6Loopback()) == nil
+	}
+	address, err := netip.ParseAddr(host)
+	return err != nil || guard.SafeAddr(address.Unmap()) == nil
 }
 
 // newSecret returns a new secret and its text form for the partner.
@@ -139,7 +160,7 @@ func (s *Sender) send(ctx context.Context, address, id string, body []byte, secr
 	}
 	o.Delivered = err == nil && status >= http.StatusOK && status < http.StatusMultipleChoices
 	if !o.Delivered {
-		o.Error = new(failure(status, err, s.client.Timeout))
+		o.Error = new(failure(status, err, s.timeout))
 	}
 	return o
 }
@@ -147,7 +168,12 @@ func (s *Sender) send(ctx context.Context, address, id string, body []byte, secr
 func (s *Sender) post(
 	ctx context.Context, address, id string, body []byte, secrets [][]byte,
 ) (status int, retryAfter time.Duration, err error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	var reused bool // by the last request
+	r, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(info httptrace.GotConnInfo) { reused = info.Reused },
+	}), http.MethodPost, address, bytes.NewReader(body))
 	if err != nil {
 		return 0, 0, fmt.Errorf("make request: %w", err)
 	}
@@ -167,11 +193,15 @@ func (s *Sender) post(
 	r.Header = http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {"Novelgate"}, "Webhook-Id": {id},
 		"Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {strings.Join(signatures, " ")},
-		// Not sent. It makes net/http repeat the request at once on another connection if the endpoint has just closed this
-		// one, which was idle. The webhook-id makes that safe.
-		"Idempotency-Key": {},
 	}
-	response, err := s.client.Do(r)
+	var response *http.Response
+	// An endpoint may close an idle connection while a request arrives on it. So the request is repeated at once until a
+	// new connection has failed; the webhook-id makes that safe. net/http does it only for some of the errors.
+	for again := true; again; again = err != nil && reused && ctx.Err() == nil {
+		reused = false
+		r.Body, _ = r.GetBody() // never fails
+		response, err = s.client.Do(r)
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("send: %w", err)
 	}
@@ -183,43 +213,62 @@ func (s *Sender) post(
 	return response.StatusCode, s.retryAfter(response.Header.Get("Retry-After")), nil
 }
 
-// retryAfter parses the header Retry-After: seconds or a date, at most a day.
+// retryAfter parses the header Retry-After: seconds or a date, at most a day. Seconds that no integer holds are more.
 func (s *Sender) retryAfter(text string) time.Duration {
-	seconds, err := strconv.ParseInt(text, 10, 32)
-	wait := time.Duration(seconds) * time.Second
-	if err != nil {
-		date, err := http.ParseTime(text)
-		if err != nil {
-			return 0
-		}
-		wait = date.Sub(s.now())
+	const day = 24 * time.Hour
+	seconds, err := strconv.ParseInt(text, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) {
+		return time.Duration(min(max(seconds, 0), int64(day/time.Second))) * time.Second
 	}
-	return min(max(wait, 0), 24*time.Hour)
+	date, err := http.ParseTime(text)
+	if err != nil {
+		return 0
+	}
+	return min(max(date.Sub(s.now()), 0), day)
 }
 
 // failure returns the error text of an attempt, without internals of the host platform's network: addresses, names,
-// answers.
+// answers. It does not tell a name without an address from one with a private address, because the name may be one of
+// that network.
 func failure(status int, err error, limit time.Duration) string {
 	var unresolved *net.DNSError
-	var certificate *tls.CertificateVerificationError
-	var record tls.RecordHeaderError
 	var timeout net.Error
 	switch {
 	case err == nil && status >= http.StatusMultipleChoices && status < http.StatusBadRequest:
 		return "redirects are not followed"
 	case err == nil:
 		return cmp.Or(http.StatusText(status), "unknown status")
-	case errors.Is(err, ssrf.ErrProhibitedIP):
-		return "the address must be public, and used by https"
+	case errors.Is(err, ssrf.ErrProhibitedIP), errors.As(err, &unresolved):
+		return "the host has no address that is public and used by https"
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return fmt.Sprintf("no answer within %d seconds", int(limit.Seconds()))
-	case errors.As(err, &unresolved):
-		return "the name cannot be resolved"
+	default:
+		return cmp.Or(tlsFailure(err), "the connection failed")
+	}
+}
+
+// tlsFailure returns why no TLS connection was made, "" if err has another reason.
+func tlsFailure(err error) string {
+	var invalid x509.CertificateInvalidError
+	var host x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var certificate *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert *net.OpError
+	switch {
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "the certificate has expired or is not valid yet"
+	case errors.As(err, &host):
+		return "the certificate is for another host name"
+	case errors.As(err, &authority):
+		return "the certificate is of an unknown authority, or its chain is not complete"
 	case errors.As(err, &certificate):
 		return "the certificate is not valid"
-	case errors.As(err, &record), errors.Is(err, http.ErrSchemeMismatch):
-		return "the answer is not TLS"
+	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
+		return "the answer is not TLS, but plain HTTP or another protocol"
+	case errors.As(err, &alert) && (alert.Op == "remote error" || alert.Op == "local error"): // as crypto/tls names them
+		return "the TLS handshake failed; it needs TLS 1.2 or newer"
 	default:
-		return "the connection failed"
+		return ""
 	}
 }

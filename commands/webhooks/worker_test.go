@@ -150,6 +150,8 @@ func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]time.Duration{
 		"3600": time.Hour, "864000": 24 * time.Hour, "-9": time.Second, "soon": time.Second,
+		"2147483648": 24 * time.Hour, "99999999999999999999": 24 * time.Hour,
+		"Fri, 31 Dec 9999 23:59:59 GMT":                             24 * time.Hour,
 		time.Now().Add(2 * time.Hour).UTC().Format(http.TimeFormat): 2 * time.Hour,
 	} {
 		t.Run(strings.ReplaceAll(value, " ", ""), func(t *testing.T) {
