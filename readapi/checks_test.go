@@ -49,7 +49,7 @@ func TestChecks(t *testing.T) {
 	w.project(t)
 	w.exec(t, `UPDATE posts SET hidden = true WHERE post_id = $1`, all[31])
 	made := testdb.Must(pages.NewLogo([]byte(logo)))(t)
-	site := pages.Site{Name: "Tales", Logo: made, Accent: "#206040", NoCovers: true}
+	site := pages.Site{Name: "Tales", Logo: made, NoCovers: true}
 	home := serve(t, w, site)
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS("checks")); err != nil {

@@ -105,7 +105,7 @@ func TestSite(t *testing.T) {
 	w.project(t)
 	for kind, content := range map[string]string{"image/svg+xml": logo, "image/png": "\x89PNG\x0d\x0a\x1a\x0a"} {
 		made := testdb.Must(pages.NewLogo([]byte(content)))(t)
-		site := w.site(t, pages.Site{Name: "Tales", Logo: made, Accent: "#206040", NoCovers: true})
+		site := w.site(t, pages.Site{Name: "Tales", Logo: made, NoCovers: true})
 		src, preview := "", ""
 		page := site.get(t, "/novels/a")
 		for _, e := range elements(t, page.Body.String()) {
@@ -132,9 +132,6 @@ func TestSite(t *testing.T) {
 		if other := site.get(t, "/assets/logo.000000000000.gif"); other.Code != http.StatusOK ||
 			other.Header().Get("Content-Type") != kind || other.Header().Get("Cache-Control") != "no-cache" {
 			t.Errorf("%s at another address: %d, %v", kind, other.Code, other.Header())
-		}
-		if accent := site.get(t, "/accent.css").Body.String(); accent != ":root { --accent: #206040; }\n" {
-			t.Error(accent)
 		}
 	}
 	for name, content := range map[string]string{

@@ -53,7 +53,6 @@ type serveCommand struct {
 	Webhooks       webhookFlags  `embed:"" prefix:"webhook-" envprefix:"NOVELGATE_WEBHOOK_"`
 
 	AllowUnsafeDurability bool `env:"NOVELGATE_ALLOW_UNSAFE_DURABILITY" help:"Start on a database with fsync, synchronous_commit or full_page_writes off. A crash may lose acknowledged commands."`
-	PauseProjections      bool `env:"NOVELGATE_PAUSE_PROJECTIONS" help:"Run no asynchronous projections in this process, and do not seal or sign the ledger."`
 
 	Ledger   LedgerFlags `embed:"" prefix:"ledger-" envprefix:"NOVELGATE_LEDGER_"`
 	Relay    RelayFlags  `embed:""`
@@ -191,29 +190,26 @@ func (c *serveCommand) primary(ctx context.Context, s *shared, router *mux.Route
 		{"keys", always(func(ctx context.Context) { s.saveUsage(ctx, keys) })},
 		{"notifications of appends", always(func(ctx context.Context) { s.wake.Notify(ctx, pool, s.logger) })},
 	}
-	var tail *eventlog.Tail // nil: the relay reads the log on its own
-	if !c.PauseProjections {
-		tail = eventlog.NewTail(pool.Config().ConnConfig, 0)
-		runner, err := projections.NewRunner(projections.Config{Pool: pool, Tail: tail, Wake: s.wake, Logger: s.logger})
-		if err != nil {
-			return nil, nil, err
-		}
-		// Tables of an older generation are there after an upgrade, and after a failover or a restore.
-		upgrade := rebuild.UpgradeConfig{Pool: pool, Now: s.now, Logger: s.logger}
-		parts = append(parts, part{"projections", runner.Run}, part{"rebuilds", always(func(ctx context.Context) {
-			for more := true; more; more = eventlog.Sleep(ctx, upgradeInterval) {
-				rebuild.Upgrade(ctx, upgrade)
-			}
-		})})
-		signing, err := c.Ledger.parts(ctx, ledger.SealerConfig{
-			Pool: pool, Tail: tail, Wake: s.wake, Metrics: registered(s.metrics, ledger.NewMetrics()), Clock: s.now,
-			Logger: s.logger,
-		}, c.DataDir, prefix)
-		if err != nil {
-			return nil, nil, fmt.Errorf("start the ledger: %w", err)
-		}
-		parts = append(parts, signing...)
+	tail := eventlog.NewTail(pool.Config().ConnConfig, 0)
+	runner, err := projections.NewRunner(projections.Config{Pool: pool, Tail: tail, Wake: s.wake, Logger: s.logger})
+	if err != nil {
+		return nil, nil, err
 	}
+	// Tables of an older generation are there after an upgrade, and after a failover or a restore.
+	upgrade := rebuild.UpgradeConfig{Pool: pool, Now: s.now, Logger: s.logger}
+	parts = append(parts, part{"projections", runner.Run}, part{"rebuilds", always(func(ctx context.Context) {
+		for more := true; more; more = eventlog.Sleep(ctx, upgradeInterval) {
+			rebuild.Upgrade(ctx, upgrade)
+		}
+	})})
+	signing, err := c.Ledger.parts(ctx, ledger.SealerConfig{
+		Pool: pool, Tail: tail, Wake: s.wake, Metrics: registered(s.metrics, ledger.NewMetrics()), Clock: s.now,
+		Logger: s.logger,
+	}, c.DataDir, prefix)
+	if err != nil {
+		return nil, nil, fmt.Errorf("start the ledger: %w", err)
+	}
+	parts = append(parts, signing...)
 	if c.Relay.URL != "" {
 		metrics := registered(s.metrics, relay.NewMetrics())
 		metrics.AddLag(pool, s.now) //nolint:contextcheck // a scrape has no context

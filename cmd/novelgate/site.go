@@ -1,11 +1,9 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 
 	"novelgate/readapi/pages"
 )
@@ -14,7 +12,6 @@ import (
 type siteFlags struct {
 	Name    string `name:"site-name" env:"NOVELGATE_SITE_NAME" default:"Novelgate" placeholder:"NAME" help:"Name of the platform on its pages (default: ${default})."`
 	Logo    string `name:"site-logo" env:"NOVELGATE_SITE_LOGO" type:"existingfile" placeholder:"FILE" help:"Picture in the header of the pages, in place of the name: SVG or PNG, at most 256 KiB."`
-	Accent  string `name:"site-accent" env:"NOVELGATE_SITE_ACCENT" placeholder:"COLOUR" help:"Colour of the line at the top of the pages, such as #1a4fc4."`
 	Imprint string `name:"site-imprint" env:"NOVELGATE_SITE_IMPRINT" placeholder:"URL" help:"Address of the imprint, for the foot of the pages."`
 	Terms   string `name:"site-terms" env:"NOVELGATE_SITE_TERMS" placeholder:"URL" help:"Address of the terms of use, for the foot of the pages."`
 	Covers  string `env:"NOVELGATE_COVERS" default:"direct" enum:"direct,none" placeholder:"HOW" help:"direct: browsers load covers from the hosts of partners; none: pages show the first letter of the title (default: ${default})."`
@@ -22,12 +19,7 @@ type siteFlags struct {
 	logo *pages.Logo // from the file of --site-logo; set by validate
 }
 
-var colour = regexp.MustCompile(`^#[0-9a-fA-F]{6}$`)
-
 func (f *siteFlags) validate() error {
-	if f.Accent != "" && !colour.MatchString(f.Accent) {
-		return errors.New("--site-accent must be a colour such as #1a4fc4")
-	}
 	for flag, address := range map[string]string{"--site-imprint": f.Imprint, "--site-terms": f.Terms} {
 		if _, err := parseHTTP(flag, address); address != "" && err != nil {
 			return err
@@ -58,7 +50,6 @@ func (f *siteFlags) readLogo() error {
 
 func (f *siteFlags) site(sandbox bool) pages.Site {
 	return pages.Site{
-		Name: f.Name, Logo: f.logo, Accent: f.Accent, Imprint: f.Imprint, Terms: f.Terms, NoCovers: f.Covers == "none",
-		Sandbox: sandbox,
+		Name: f.Name, Logo: f.logo, Imprint: f.Imprint, Terms: f.Terms, NoCovers: f.Covers == "none", Sandbox: sandbox,
 	}
 }

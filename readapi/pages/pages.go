@@ -40,7 +40,6 @@ type Pages struct {
 type Site struct {
 	Name           string // of the platform; "" for Novelgate
 	Logo           *Logo  // in the header, in place of the name; nil for none
-	Accent         string // colour of the line at the top, such as #1a4fc4; "" for none
 	Imprint, Terms string // addresses; "" for none
 	NoCovers       bool   // show the first letter of the title in place of covers, which are on hosts of partners
 	Sandbox        bool   // a banner says so, and search engines are told to ignore all pages
@@ -57,7 +56,6 @@ func (p *Pages) Register(router *mux.Router) {
 		"/sitemap.xml":             xmlOf(xmlType, p.sitemaps),
 		"/sitemaps/{part}":         xmlOf(xmlType, p.sitemap),
 		"/robots.txt":              p.robots,
-		"/accent.css":              p.accent,
 		"/assets/{name}":           p.asset,
 	} {
 		router.Handle(path, p.Public(read, p.refuse)).Methods(http.MethodGet, http.MethodHead)
@@ -236,7 +234,6 @@ type document struct {
 	Base        string // path of the public URL, the prefix of links
 	Style, Icon string // paths
 	Logo        string // path; "" for none
-	Accent      string // path of a style sheet; "" for none
 	Title       string
 	Description string // for link previews and search engines
 	Canonical   string // "" on pages without a canonical address
@@ -266,9 +263,6 @@ func (p *Pages) render(d *document) ([]byte, error) {
 	d.Site.Name = p.siteName()
 	d.NoIndex = d.NoIndex || p.Site.Sandbox
 	d.Base, d.Style, d.Icon = p.Addresses.Base(), p.assetPath("style.css"), p.assetPath("icon.svg")
-	if p.Site.Accent != "" {
-		d.Accent = d.Base + "/accent.css?" + strings.TrimPrefix(p.Site.Accent, "#")
-	}
 	if p.Site.Logo != nil {
 		d.Logo = d.Base + "/assets/" + p.Site.Logo.asset.name
 	}
@@ -283,12 +277,3 @@ func (p *Pages) render(d *document) ([]byte, error) {
 }
 
 func (p *Pages) siteName() string { return cmp.Or(p.Site.Name, "Novelgate") }
-
-// accent handles GET /accent.css, the operator's colour.
-func (p *Pages) accent(_ context.Context, h http.Header, _ *http.Request) ([]byte, error) {
-	h.Set("Content-Type", "text/css; charset=utf-8")
-	if p.Site.Accent == "" {
-		return nil, nil
-	}
-	return []byte(":root { --accent: " + p.Site.Accent + "; }\n"), nil
-}
