@@ -2,9 +2,6 @@ package ledger
 
 import (
 	"time"
-
-	"github.com/google/uuid"
-	"golang.org/x/mod/sumdb/tlog"
 )
 
 // EventsSQL is the statement of Store.Events.
@@ -26,20 +23,3 @@ func LoggedFailures(outcomes []error) (logged []int) {
 
 // SetPoll changes the longest time between two reads of the log.
 func (s *Sealer) SetPoll(poll time.Duration) { s.follow.Poll = poll }
-
-// Facts are the inputs of a signer's decision.
-type Facts struct {
-	Directory   uuid.UUID
-	Signer      uuid.NullUUID
-	Noted, Last *tlog.Tree
-	Tree        tlog.Tree
-	Unsealed    bool
-}
-
-// Decide reports whether to sign.
-func (f Facts) Decide(extends func(older tlog.Tree) error) (sign bool, err error) {
-	all := facts{
-		directory: f.Directory, signer: f.Signer, noted: f.Noted, last: f.Last, tree: f.Tree, unsealed: f.Unsealed,
-	}
-	return all.decide(extends)
-}
