@@ -376,7 +376,7 @@ func TestCoverLetters(t *testing.T) {
 	w := newWorld(t)
 	for i, c := range []struct{ title, language, letter string }{
 		{"The Clockmaker", "", "C"},
-		{"the clockmaker", "zh", "C"},
+		{"the lamplighter", "zh", "L"},
 		{"A Boy", "en", "B"},
 		{"“An Owl", "", "O"},
 		{"The", "", "T"},
