@@ -72,12 +72,21 @@ func TestTitlesAreSortedAsReadersExpect(t *testing.T) {
 		"Ærlighed", "A\u030angstr\u00f6m", "Đorđe", "E\u0301clair", "Łódź", "Lz", "Ørsted", "Oslo", "Ｐlain", "Straße",
 		"Streets", "Zebra", "Ωmega",
 	}
-	for _, title := range want {
-		w.novel(t, title, nil)
+	for i, title := range want {
+		novel := w.novel(t, title, nil)
+		if i < 5 { // as many as the list of the most discussed ones has
+			w.comment(t, novel, events.PostImported{WrittenAt: w.now})
+		}
 	}
 	w.project(t)
 	if diff := cmp.Diff(want, allTitles(t, w, "sort=title", 5)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+	discussed := read[struct {
+		Discussed []novelAnswer `json:"discussed"`
+	}](t, w, "/api/activity").Discussed
+	if diff := cmp.Diff(want[:5], titles(listAnswer{Items: discussed})); diff != "" {
+		t.Errorf("equally discussed (-want +got):\n%s", diff)
 	}
 }
 

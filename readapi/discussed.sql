@@ -10,5 +10,6 @@ FROM (
     GROUP BY k.novel_id
 ) AS s
 JOIN title_lookup n ON n.novel_id = s.novel_id
+JOIN novels x ON x.novel_id = s.novel_id
 WHERE n.state IN ('approved', 'published') AND s.posts > 0
-ORDER BY s.posts DESC, n.folded_title LIMIT $3
+ORDER BY s.posts DESC, x.search, n.novel_id LIMIT $3
