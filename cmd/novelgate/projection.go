@@ -10,6 +10,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"novelgate/commands/staff"
+	"novelgate/internal/auth"
 	"novelgate/projections"
 	"novelgate/projections/rebuild"
 )
@@ -97,6 +99,9 @@ func (c *projectionCommand) run(ctx context.Context, env *environment) error {
 		err := projections.Retry(ctx, pool, c.Retry.Name)
 		return env.show(said(map[string]string{"name": c.Retry.Name}, err, "%s tries again", c.Retry.Name))
 	default: // skip
+		if auth.HasKey(c.Skip.Reason) {
+			return staff.ErrHasKey
+		}
 		skipped, err := projections.Skip(ctx, pool, c.Skip.Name, actor(), c.Skip.Reason)
 		return env.show(said(skipped, err, "%s goes on without event %d (%s, id %s of %s)", c.Skip.Name, skipped.LogIndex,
 			skipped.EventType, printable(skipped.EventID), printable(skipped.EventSource)))

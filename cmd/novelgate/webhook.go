@@ -12,6 +12,7 @@ import (
 	"novelgate/commands/webhooks"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/readapi/changes"
 	"novelgate/readapi/history"
 )
@@ -82,6 +83,9 @@ func (c *webhookCommand) run(ctx context.Context, env *environment) error {
 		store := &webhooks.Store{Pool: s.Pool}
 		switch env.verb {
 		case "disable":
+			if auth.HasKey(c.Disable.Reason) { // the partner reads it
+				return result{}, staff.ErrHasKey
+			}
 			return webhookColumns.one(store.Switch(ctx, c.Disable.WebhookID, false, s.Actor, c.Disable.Reason))
 		case "enable":
 			return webhookColumns.one(store.Switch(ctx, c.Enable.WebhookID, true, s.Actor, ""))

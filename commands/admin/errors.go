@@ -51,6 +51,8 @@ func Problem(err error) *problem.Error {
 		return invalid("reason", err)
 	case errors.Is(err, staff.ErrTitleInvalid):
 		return invalid("novel", err) // the member with the title
+	case errors.Is(err, staff.ErrHasKey):
+		return problem.New(problem.CodeInvalidRequest, problem.Sentence(err))
 	case errors.Is(err, staff.ErrBusy): // an erasure that continues when it is repeated
 		return problem.Unavailable(time.Second).WithCause(err)
 	default:

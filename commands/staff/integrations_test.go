@@ -3,6 +3,7 @@ package staff_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 
@@ -10,10 +11,12 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/aggregates/novel"
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
 )
@@ -145,5 +148,29 @@ func TestDecisionsAreTakenInTurn(t *testing.T) {
 	}
 	if found, err := b.staff.Integration(t.Context(), "Three"); err != nil || found.ID != b.ids[0] {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestPastedKeysAreRefused: the log would keep a key that was pasted instead of a name or a reason.
+func TestPastedKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	key := auth.NewKey(auth.PartnerKey).Reveal()
+	id := newIntegration(t, s, "Fan Site")
+	author := staff.AuthorName{IntegrationID: id, ExternalUUID: "u"}
+	_, _, err := s.IssueUserKey(t.Context(), principal.Staff, key, 0)
+	for name, err := range map[string]error{
+		"staff user":       err,
+		"integration":      second(s.CreateIntegration(t.Context(), "My "+key, principal.Change{})),
+		"new name":         second(s.ChangeIntegration(t.Context(), id, principal.Change{Name: &key})),
+		"reason":           second(s.BlockAuthor(t.Context(), author, "has sent "+key)),
+		"title of a novel": second(s.PublishNovel(t.Context(), key, novel.Fields{}, "r")),
+	} {
+		if !errors.Is(err, staff.ErrHasKey) || strings.Contains(err.Error(), key) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if held := testdb.FindWords(t, s.Pool.Config().ConnString(), key); len(held) > 0 {
+		t.Errorf("the key is in %v", held)
 	}
 }

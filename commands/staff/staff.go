@@ -18,6 +18,7 @@ import (
 
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/projections"
 )
@@ -71,6 +72,23 @@ func requireReason(reason string) error {
 	return checkReason(reason)
 }
 
+// ErrHasKey refuses a name or a reason with an API key, without repeating it.
+var ErrHasKey = errors.New("a name or a reason has an API key in it, and the log would keep it for good")
+
+// refuseKeys fails with ErrHasKey if what cannot be erased of an event has an API key, perhaps pasted as a name.
+func refuseKeys(decided []events.Event) error {
+	for _, event := range decided {
+		stored, err := events.Encode(event)
+		if err != nil {
+			return err
+		}
+		if auth.HasKey(string(stored.Data)) {
+			return ErrHasKey
+		}
+	}
+	return nil
+}
+
 // stream is the stream of an aggregate.
 type stream struct {
 	kind string
@@ -108,6 +126,9 @@ func (s *Staff) execute(ctx context.Context, st stream, decide decision, then fu
 		}
 		version, decided, err := decide(tx)
 		if err != nil || len(decided) == 0 {
+			return err
+		}
+		if err := refuseKeys(decided); err != nil {
 			return err
 		}
 		if err := s.append(ctx, tx, s.record(st, version, commandID, decided)); err != nil || then == nil {

@@ -35,6 +35,9 @@ const KeyPattern = `\bng[psat]_[0-9A-Za-z]{36}\b`
 
 var keyPattern = regexp.MustCompile(KeyPattern)
 
+// HasKey reports whether a text has a match of KeyPattern.
+func HasKey(text string) bool { return keyPattern.MatchString(text) }
+
 // Redact shortens every match of KeyPattern in text to its first 8 characters and an ellipsis. It ignores the checksum,
 // because a mistyped key reveals most of the right one.
 func Redact(text string) string {
