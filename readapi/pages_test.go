@@ -232,7 +232,7 @@ func checkPage(t testing.TB, w *world, path string) []element {
 	const policy = "default-src 'none'; style-src 'self'; img-src 'self' https:; form-action 'self'; base-uri 'none'; " +
 		"frame-ancestors 'none'"
 	for name, want := range map[string]string{
-		"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff",
+		"Content-Type": "text/html; charset=utf-8", "Content-Security-Policy": policy,
 		"Referrer-Policy": "strict-origin-when-cross-origin",
 	} {
 		if got.Header().Get(name) != want {
@@ -378,7 +378,7 @@ func TestReference(t *testing.T) {
 	const policy = "default-src 'none'; script-src 'self'; style-src 'unsafe-inline'; img-src 'self' data:; " +
 		"connect-src 'self'; worker-src blob:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'"
 	if h := page.Header(); page.Code != http.StatusOK || h.Get("Content-Security-Policy") != policy ||
-		h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" {
+		h.Get("Content-Type") != "text/html; charset=utf-8" {
 		t.Errorf("%d %v", page.Code, h)
 	}
 	scripts, descriptions, licenses := 0, 0, 0

@@ -44,10 +44,14 @@ const (
 	lastRequestsTime = 200 * time.Millisecond
 )
 
-// newServer returns an HTTP server with a limit on headers, and time-outs against slow clients.
+// newServer returns an HTTP server with a limit on headers, and time-outs against slow clients. Browsers must not guess
+// the type of any answer.
 func newServer(handler http.Handler, logger *slog.Logger, writeTimeout time.Duration) *http.Server {
 	return &http.Server{
-		Handler:           handler,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("X-Content-Type-Options", "nosniff")
+			handler.ServeHTTP(w, r)
+		}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       readTimeout,
 		WriteTimeout:      writeTimeout,

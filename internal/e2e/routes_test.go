@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"novelgate/internal/auth"
+	"novelgate/internal/testdb"
 )
 
 // refusal is the status and code of an error; zero: the request is not refused for its key.
@@ -77,6 +78,9 @@ func TestEveryRoute(t *testing.T) {
 			request := route.attempt()
 			request.Bearer = key
 			response := s.Send(t, request)
+			if response.Header.Get("X-Content-Type-Options") != "nosniff" {
+				t.Errorf("%s: browsers may guess the type of a %d", route, response.Status)
+			}
 			got := admitted
 			if response.Status == http.StatusUnauthorized || response.Status == http.StatusForbidden {
 				got = refusal{response.Status, response.WantProblem(t, response.Status, want.code).Code}
@@ -84,6 +88,14 @@ func TestEveryRoute(t *testing.T) {
 			if got != want {
 				t.Errorf("%s with the key %.8s…: %+v, want %+v\n%s", route, key, got, want, response.Body)
 			}
+		}
+	}
+	for _, url := range []string{
+		s.URL + "/nowhere", s.URL + "/novels", s.URL + "/docs", s.OpsURL + "/metrics", s.OpsURL + "/nowhere",
+	} {
+		response := testdb.Must(Attach(url).do(t.Context(), Request{Closing: true}))(t)
+		if response.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: browsers may guess the type of a %d", url, response.Status)
 		}
 	}
 	_, metrics := Get(t, s.OpsURL+"/metrics")

@@ -307,7 +307,6 @@ func Write(w http.ResponseWriter, requestID string, err error) {
 	h.Set("Content-Type", ContentType)
 	h.Set("Content-Length", strconv.Itoa(len(encoded)))
 	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
 	if status == http.StatusUnauthorized {
 		h.Set("WWW-Authenticate", "Bearer")
 	}

@@ -151,7 +151,6 @@ func (k *Kit) Public(
 		if h.Get("Cache-Control") == "" {
 			h.Set("Cache-Control", caching)
 		}
-		h.Set("X-Content-Type-Options", "nosniff")
 		if unchanged {
 			h.Del("Content-Type")
 			w.WriteHeader(http.StatusNotModified)

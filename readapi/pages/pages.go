@@ -195,7 +195,6 @@ func (p *Pages) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Content-Type", htmlType)
 	h.Set("Cache-Control", "no-store")
 	h.Del("Link")
-	h.Set("X-Content-Type-Options", "nosniff")
 	p.setPolicies(h)
 	if refused.Code.Retryable() {
 		h.Set("Retry-After", "1")
