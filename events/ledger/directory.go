@@ -28,8 +28,8 @@ import (
 // Replicas may share it. A copy of it must not sign: the copy does not know what the original signs.
 type Directory string
 
-// ErrDirectory is returned for a signer directory that must not sign: it is damaged, is not the one of the origin, or
-// lacks a signed note.
+// ErrDirectory is returned for a signer directory that must not sign: it is damaged, is not the one of the origin, may
+// have the keys of another user, or lacks a signed note.
 var ErrDirectory = errors.New("the signer directory must not sign")
 
 // ErrLocked means that another process signs with the directory.
@@ -203,9 +203,34 @@ func (d Directory) appendKey(origin string) (verifierKey string, err error) {
 	return verifierKey, nil
 }
 
+// checkOwner fails with ErrDirectory if another user than this process's own or root owns the directory or its keys, or
+// if every user can write to them: whose keys they are is then unknown. A directory below /tmp may have been there
+// first.
+func (d Directory) checkOwner() error {
+	const others = 0o002
+	for _, path := range []string{string(d), d.KeyFile()} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return fmt.Errorf("find the owner of the signer directory: %w", err)
+		}
+		owner, ok := info.Sys().(*syscall.Stat_t)
+		if ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
+			return fmt.Errorf("%w: %s belongs to the user %d, and this process runs as %d", ErrDirectory, path, owner.Uid,
+				os.Geteuid())
+		}
+		if info.Mode().Perm()&others != 0 {
+			return fmt.Errorf("%w: every user can write to %s", ErrDirectory, path)
+		}
+	}
+	return nil
+}
+
 // keys reads the private keys: one in the form of C2SP signed-note on each line; empty lines and those that begin with
-// # are skipped. It fails with ErrKeyFile for an invalid line or without any key.
+// # are skipped. It fails with ErrKeyFile for an invalid line or without any key, and as checkOwner does.
 func (d Directory) keys() (keys []key, err error) {
+	if err := d.checkOwner(); err != nil {
+		return nil, err
+	}
 	text, err := os.ReadFile(d.KeyFile())
 	if err != nil {
 		return nil, fmt.Errorf("read ledger keys: %w", err)

@@ -51,6 +51,29 @@ func TestNothingIsSignedWithoutTheDirectory(t *testing.T) {
 	}
 }
 
+// TestPlantedKeysDoNotSign: a directory of another user, or one to which every user can write, starts no origin.
+func TestPlantedKeysDoNotSign(t *testing.T) {
+	t.Parallel()
+	for name, plant := range map[string]func(dir string) error{
+		"directory of another user":    func(dir string) error { return os.Chown(dir, 65534, 65534) },
+		"keys of another user":         func(dir string) error { return os.Chown(filepath.Join(dir, "key"), 65534, 65534) },
+		"directory that all may write": func(dir string) error { return os.Chmod(dir, 0o777) },
+		"keys that all may write":      func(dir string) error { return os.Chmod(filepath.Join(dir, "key"), 0o666) },
+	} {
+		if os.Geteuid() != 0 && strings.HasSuffix(name, "of another user") {
+			continue // only root can make one
+		}
+		dir := filepath.Join(t.TempDir(), "signer")
+		config := ledger.IdentityConfig{Origin: testOrigin, Directory: ledger.Directory(dir)}
+		testdb.Must(ledger.Identify(t.Context(), newPool(t), config))(t)
+		testdb.NoError(t, plant(dir))
+		id := testdb.Must(ledger.Identify(t.Context(), newPool(t), config))(t)
+		if id.Started || len(id.VerifierKeys) > 0 || !errors.Is(id.Reason, ledger.ErrDirectory) {
+			t.Errorf("%s: %+v", name, id)
+		}
+	}
+}
+
 // noted returns the newest note of testOrigin in a directory; empty if there is none.
 func noted(t testing.TB, dir ledger.Directory) string {
 	t.Helper()
