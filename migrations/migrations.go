@@ -43,7 +43,8 @@ const raised = "00000"
 type Result struct {
 	Version int64    `json:"version"` // schema version now in force
 	Applied []string `json:"applied"` // names of the steps that this call applied, in order; empty when none was due
-	// Notices say what a step could not do because the role lacks a right, and what to do about it.
+	// Notices say what a step could not do because the role lacks a right, and what to do about it, or that the schema is
+	// that of a newer version.
 	Notices []string `json:"notices,omitempty"`
 }
 
@@ -89,7 +90,12 @@ func Apply(ctx context.Context, databaseURL string) (result Result, err error) {
 	if result.Version, err = provider.GetDBVersion(ctx); err != nil {
 		return Result{}, fmt.Errorf("read schema version: %w", err)
 	}
-	return result, nil
+	known, err := newest()
+	if result.Version > known {
+		result.Notices = append(result.Notices, fmt.Sprintf("The schema has version %d and was made by a newer version of "+
+			"novelgate; this program knows version %d: update it once the rollout is complete.", result.Version, known))
+	}
+	return result, err
 }
 
 // check refuses a database on which no step may be tried.

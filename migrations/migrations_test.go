@@ -56,6 +56,18 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestOlderProgram: a program that is older than the schema says so.
+func TestOlderProgram(t *testing.T) {
+	t.Parallel()
+	url := testdb.New(t)
+	testdb.Exec(t, testdb.Pool(t, url), `INSERT INTO goose_db_version (version_id, is_applied) VALUES (1000, true)`)
+	got := testdb.Must(migrations.Apply(t.Context(), url))(t)
+	if len(got.Notices) != 1 || !strings.Contains(got.Notices[0], "newer version of novelgate") ||
+		got.Version != 1000 || len(got.Applied) > 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestReplicasStartTogether: one of them migrates; the others find nothing to do.
 func TestReplicasStartTogether(t *testing.T) {
 	t.Parallel()

@@ -85,7 +85,7 @@ func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error
 		return fmt.Errorf("migrate: %w", err)
 	}
 	for _, notice := range migrated.Notices {
-		db.logger.WarnContext(ctx, "a migration skipped a step", slog.String("notice", notice))
+		db.logger.WarnContext(ctx, "a notice of the migrations", slog.String("notice", notice))
 	}
 	if err := database.Claim(ctx, db.pools.General, db.isSandbox); err != nil {
 		return err
