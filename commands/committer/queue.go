@@ -41,13 +41,13 @@ func (c *Committer) enqueue(ctx context.Context, j *job) error {
 }
 
 // leastRoom is the number of lines of bulk requests that a batch may have beside live commands.
-const leastRoom = 16
+const leastRoom = 4
 
 // gather returns the next batch: all live commands that wait, then lines of bulk requests. It waits for the first one.
 // The batch is empty when both queues are closed and empty.
 //
 // Live commands that arrive during a batch wait for its end. So the room for lines falls to leastRoom with each live
-// command, and doubles with each batch that has none.
+// command, and grows by as much with each batch that has none.
 func (c *Committer) gather(jobs []*job) []*job {
 	if len(c.live.jobs) == 0 {
 		first, ok := c.first()
@@ -59,7 +59,7 @@ func (c *Committer) gather(jobs []*job) []*job {
 	// Let requests that are about to submit do so first.
 	runtime.Gosched()
 	jobs = c.live.drain(jobs, c.config.MaxBatch)
-	c.bulkRoom = min(2*c.bulkRoom, c.config.MaxBatch)
+	c.bulkRoom = min(c.bulkRoom+leastRoom, c.config.MaxBatch)
 	for _, j := range jobs {
 		if !j.Bulk {
 			c.bulkRoom = leastRoom
