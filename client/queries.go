@@ -17,6 +17,7 @@ type Integration struct {
 	Enabled       bool     `json:"enabled"`      // always true: the service refuses a disabled integration
 	Capabilities  []string `json:"capabilities"` // novels, posts, import
 	Review        bool     `json:"review"`       // your new novels wait for approval by staff
+	AuthorKey     string   `json:"authorKey"`    // derives the authorId in changes from your identifier of an author
 	Key           struct {
 		KeyID     string     `json:"keyId"`
 		ExpiresAt *time.Time `json:"expiresAt"` // nil: never

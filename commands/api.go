@@ -103,7 +103,7 @@ func (a *API) command(operation ratelimit.Operation, execute execute) auth.Opera
 		found, result, err := a.run(c, operation, func() (*answer, committer.Result, error) {
 			return execute(ctx, c, committer.Caller{
 				IntegrationID: i.IntegrationID, KeyID: i.KeyID, CanCreateNovels: i.CanCreateNovels, Review: i.Review,
-				PostsPerMinute: i.PostsPerMinute, NovelsPerMinute: i.NovelsPerMinute,
+				PostsPerMinute: i.PostsPerMinute, NovelsPerMinute: i.NovelsPerMinute, AuthorKey: i.AuthorKey,
 				RequestID: web.RequestID(ctx), TraceParent: traceParent(c.Request.Header),
 			})
 		})

@@ -339,7 +339,7 @@ func TestCaller(t *testing.T) {
 	send(t, handler, http.MethodPost, postPath, postBody, "X-Request-Id", "r")
 	want := committer.Caller{
 		IntegrationID: f.integration.IntegrationID, KeyID: f.integration.KeyID, Review: true, PostsPerMinute: 60,
-		NovelsPerMinute: 5, RequestID: "r",
+		NovelsPerMinute: 5, AuthorKey: f.integration.AuthorKey, RequestID: "r",
 	}
 	if told != want {
 		t.Errorf("caller %+v, want %+v", told, want)

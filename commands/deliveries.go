@@ -18,6 +18,7 @@ import (
 	"novelgate/commands/ratelimit"
 	"novelgate/events"
 	"novelgate/events/eventlog"
+	"novelgate/internal/auth"
 	"novelgate/internal/database"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -100,7 +101,7 @@ func (a *API) showDelivery(ctx context.Context, c *call) (*answer, error) {
 	if err := a.addNovel(ctx, &shown); err != nil {
 		return nil, err
 	}
-	visibility, err := a.postVisibility(ctx, streamID)
+	visibility, err := a.postVisibility(ctx, c.Caller, streamID)
 	if err != nil {
 		return nil, err
 	}
@@ -124,16 +125,16 @@ func parseOperation(name string) (ratelimit.Operation, bool) {
 const operationWanted = "must be novels or posts"
 
 // postVisibility returns whether readers see a post, and why not. It reads the log, so it has no lag.
-func (a *API) postVisibility(ctx context.Context, id uuid.UUID) (post.Visibility, error) {
+func (a *API) postVisibility(ctx context.Context, caller *auth.Integration, id uuid.UUID) (post.Visibility, error) {
 	history, err := eventlog.ReadStream(ctx, a.DB, events.PostStream, id, 0)
 	if err != nil {
 		return post.Visibility{}, err
 	}
 	p := post.Fold(history)
-	authorID, ok := p.AuthorID()
-	if !ok {
+	if p.Imported.Comment == nil {
 		return p.Visibility(author.Author{}), nil
 	}
+	authorID := events.AuthorID(caller.AuthorKey, p.Imported.Comment.ExternalUUID)
 	if history, err = eventlog.ReadStream(ctx, a.DB, events.AuthorStream, authorID, 0); err != nil {
 		return post.Visibility{}, err
 	}

@@ -73,6 +73,7 @@ type meResponse struct {
 	Enabled       bool      `json:"enabled"`      // always true: a disabled integration gets 403
 	Capabilities  []string  `json:"capabilities"` // novels, posts, import, in this order
 	Review        bool      `json:"review"`
+	AuthorKey     string    `json:"authorKey"` // for events.AuthorID
 	Key           struct {
 		KeyID     uuid.UUID  `json:"keyId"`
 		ExpiresAt *time.Time `json:"expiresAt"` // nil: never
@@ -88,7 +89,8 @@ type meResponse struct {
 func (a *API) me(_ context.Context, c *call) (*answer, error) {
 	i := c.Caller
 	body := meResponse{
-		IntegrationID: i.IntegrationID, Name: i.Name, Enabled: i.Enabled, Review: i.Review, Capabilities: []string{},
+		IntegrationID: i.IntegrationID, Name: i.Name, Enabled: i.Enabled, Review: i.Review, AuthorKey: i.AuthorKey,
+		Capabilities: []string{},
 	}
 	body.Key.KeyID, body.Key.ExpiresAt = i.KeyID, i.KeyExpiresAt
 	if i.CanCreateNovels {

@@ -53,10 +53,11 @@ func TestMe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			f := newFake()
-			f.integration.Name = "Partner"
+			f.integration.Name, f.integration.AuthorKey = "Partner", "author key"
 			f.status = ratelimit.Decision{Remaining: 3, Reset: 1500 * time.Millisecond}
 			tc.change(&f.integration)
 			tc.want["integrationId"], tc.want["name"] = f.integration.IntegrationID.String(), "Partner"
+			tc.want["authorKey"] = "author key"
 			key := map[string]any{"keyId": f.integration.KeyID.String(), "expiresAt": nil}
 			if at := f.integration.KeyExpiresAt; at != nil {
 				key["expiresAt"] = at.Format(time.RFC3339)

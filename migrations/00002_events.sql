@@ -185,11 +185,26 @@ CREATE TABLE settings (
     value text NOT NULL
 );
 
-INSERT INTO settings (name, value) VALUES ('log_id', gen_random_uuid()), ('inline_generation', '0');
+-- The author_secret has 244 random bits.
+INSERT INTO settings (name, value) VALUES ('log_id', gen_random_uuid()), ('inline_generation', '0'),
+    ('author_secret', gen_random_uuid()::text || gen_random_uuid());
 
 COMMENT ON TABLE settings IS 'Facts about this database, such as the hash of the fold table that title_lookup was built with.';
 
+-- These two are simple enough to be inlined, because projections call them for each comment.
+CREATE FUNCTION author_key(p_secret text, p_integration_id uuid) RETURNS text LANGUAGE sql STABLE AS $$
+    SELECT encode(sha256(convert_to(p_secret || p_integration_id::text, 'UTF8')), 'hex')
+$$;
+COMMENT ON FUNCTION author_key IS 'The key of the identifiers of an integration''s authors, from the setting author_secret. Only this integration is told.';
+
+CREATE FUNCTION author_id(p_author_key text, p_external_uuid text) RETURNS uuid LANGUAGE sql STABLE AS $$
+    SELECT encode(set_byte(set_byte(substring(sha256(convert_to(p_author_key || p_external_uuid, 'UTF8')) FOR 16), 6, 128), 8, 160),
+        'hex')::uuid
+$$;
+COMMENT ON FUNCTION author_id IS 'The identifier of an author: UUID version 8 of SHA-256. Without the key, nobody can test guesses of erased identifiers against it.';
+
 -- +goose Down
+DROP FUNCTION author_id, author_key;
 DROP TABLE settings;
 DROP FUNCTION erase_author_events;
 DROP VIEW event_log;

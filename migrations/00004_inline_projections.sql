@@ -52,7 +52,7 @@ CREATE INDEX author_decisions_blocked_idx ON author_decisions (author_id) WHERE 
 CREATE INDEX author_decisions_external_idx ON author_decisions (integration_id, external_uuid COLLATE "C");
 
 COMMENT ON TABLE author_decisions IS 'Inline projection: authors with decisions of staff, with or without comments. Rebuildable from events.';
-COMMENT ON COLUMN author_decisions.author_id IS 'The author, as in authors; derived from integration_id and external_uuid.';
+COMMENT ON COLUMN author_decisions.author_id IS 'The author, as in authors.';
 COMMENT ON COLUMN author_decisions.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN author_decisions.external_uuid IS 'The partner''s identifier of the user; NULL after erasure, until a new decision.';
 COMMENT ON COLUMN author_decisions.member_id IS 'Member of the host platform to whom the author''s comments are attributed; NULL: the partner platform.';

@@ -36,7 +36,7 @@ FROM authors a
 LEFT JOIN author_decisions d ON d.author_id = a.author_id;
 
 COMMENT ON VIEW analytics.authors IS 'One row per partner''s user who has commented. Projection: authors.';
-COMMENT ON COLUMN analytics.authors.author_id IS 'The author; derived from integration_id and external_uuid.';
+COMMENT ON COLUMN analytics.authors.author_id IS 'The author; derived from integration_id, external_uuid and a secret.';
 COMMENT ON COLUMN analytics.authors.integration_id IS 'Partner integration whose user the author is.';
 COMMENT ON COLUMN analytics.authors.external_uuid IS 'The partner''s identifier of the user (uuid).';
 COMMENT ON COLUMN analytics.authors.display_name IS 'User name on the comment that was written last.';

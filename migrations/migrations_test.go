@@ -54,6 +54,11 @@ func TestApply(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	}
+	// Each database has a secret of its own: two random UUIDs.
+	if n := testdb.Value[int](t, testdb.Pool(t, url),
+		`SELECT length(value) FROM settings WHERE name = 'author_secret'`); n != 72 {
+		t.Errorf("the secret has %d characters", n)
+	}
 }
 
 // TestOlderProgram: a program that is older than the schema says so.

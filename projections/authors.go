@@ -5,7 +5,6 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,20 +71,20 @@ func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recor
 		return nil
 	}
 	var (
-		ids, integrations = make(uuidColumn, len(authors)), make(uuidColumn, len(authors))
+		integrations      = make(uuidColumn, len(authors))
 		external, names   = make([]string, len(authors)), make([]string, len(authors))
 		writtenAt, seenAt = make(timeColumn, len(authors)), make(timeColumn, len(authors))
 		changedAt         = make(timeColumn, len(authors))
 		indexes           = make([]int64, len(authors))
 	)
 	for i, a := range authors {
-		ids[i], integrations[i] = pgUUID(a.id), pgUUID(a.integrationID)
+		integrations[i] = pgUUID(a.integrationID)
 		external[i], names[i] = a.comment.ExternalUUID, a.comment.Username
 		writtenAt[i], seenAt[i], changedAt[i] = a.writtenAt, a.firstSeenAt, a.recordedAt
 		indexes[i] = a.logIndex
 	}
-	if _, err := tx.Exec(ctx, authorsSQL, ids, integrations, external, names, writtenAt, indexes,
-		seenAt, changedAt); err != nil {
+	if _, err := tx.Exec(ctx, authorsSQL, integrations, external, names, writtenAt, indexes, seenAt,
+		changedAt); err != nil {
 		return fmt.Errorf("upsert authors: %w", err)
 	}
 	return nil
@@ -93,7 +92,6 @@ func upsertAuthors(ctx context.Context, tx database.Execer, batch []events.Recor
 
 // author has the data about an author in a batch of comments.
 type author struct {
-	id            uuid.UUID
 	integrationID uuid.UUID
 	comment       *events.Comment // the latest by writtenAt
 	writtenAt     time.Time       // of comment
@@ -102,10 +100,13 @@ type author struct {
 	firstSeenAt   time.Time
 }
 
-// foldAuthors returns the authors of a batch, one entry each, in the order of their identifiers, so that neighbours in
-// the index are updated together.
+// foldAuthors returns the authors of a batch, one entry each.
 func foldAuthors(batch []events.Recorded) []*author {
-	byID := make(map[uuid.UUID]*author, len(batch))
+	type name struct {
+		integrationID uuid.UUID
+		externalUUID  string
+	}
+	known := make(map[name]*author, len(batch))
 	authors := make([]*author, 0, len(batch))
 	for i := range batch {
 		recorded := &batch[i]
@@ -113,19 +114,19 @@ func foldAuthors(batch []events.Recorded) []*author {
 		if !ok || e.Comment == nil {
 			continue
 		}
-		id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)
-		a, known := byID[id]
-		if !known {
-			a = &author{id: id, integrationID: e.IntegrationID, firstSeenAt: recorded.RecordedAt}
-			byID[id] = a
+		by := name{e.IntegrationID, e.Comment.ExternalUUID}
+		a := known[by]
+		isNew := a == nil
+		if isNew {
+			a = &author{integrationID: e.IntegrationID, firstSeenAt: recorded.RecordedAt}
+			known[by] = a
 			authors = append(authors, a)
 		}
-		if !known || cmp.Or(e.WrittenAt.Compare(a.writtenAt), cmp.Compare(recorded.LogIndex, a.logIndex)) > 0 {
+		if isNew || cmp.Or(e.WrittenAt.Compare(a.writtenAt), cmp.Compare(recorded.LogIndex, a.logIndex)) > 0 {
 			a.comment, a.writtenAt = e.Comment, e.WrittenAt
 			a.logIndex, a.recordedAt = recorded.LogIndex, recorded.RecordedAt
 		}
 	}
-	slices.SortFunc(authors, func(a, b *author) int { return compareIDs(a.id, b.id) })
 	return authors
 }
 

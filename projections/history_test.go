@@ -138,7 +138,7 @@ func (w *world) step(t *rapid.T) {
 	case "author":
 		w.decideAuthor(t, partner)
 	case "erase":
-		id := events.AuthorID(partner, rapid.SampledFrom(externals).Draw(t, "uuid"))
+		id := testdb.AuthorID(partner, rapid.SampledFrom(externals).Draw(t, "uuid"))
 		w.authors[id] = append(w.authors[id], w.record("staff/authors", events.AuthorStream, id, len(w.authors[id])+1,
 			events.AuthorErased{IntegrationID: partner}))
 	case "comment":
@@ -226,7 +226,7 @@ func (w *world) comment(t *rapid.T, partner, novelID uuid.UUID) {
 // decideAuthor is a random decision of staff about one of a few authors, whose events may be erased later.
 func (w *world) decideAuthor(t *rapid.T, integrationID uuid.UUID) {
 	ref := testdb.Must(author.Ref(integrationID, rapid.SampledFrom(externals).Draw(t, "uuid")))(t)
-	id := events.AuthorID(integrationID, ref.Author.ExternalUUID)
+	id := testdb.AuthorID(integrationID, ref.Author.ExternalUUID)
 	past := w.authors[id]
 	a := author.Fold(ref, past)
 	var decided []events.Event

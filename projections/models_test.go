@@ -100,7 +100,7 @@ func distinctAuthors(log []events.Recorded) map[string][]int {
 					sets[of] = map[uuid.UUID]bool{}
 				}
 				if e.Comment != nil {
-					sets[of][events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)] = true
+					sets[of][testdb.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)] = true
 				}
 			}
 		case events.AuthorErased:
@@ -132,7 +132,7 @@ func withoutErased(log []events.Recorded) []events.Recorded {
 		case events.AuthorErased:
 			erased[read[i].StreamID] = true
 		case events.PostImported:
-			if e.Comment != nil && erased[events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)] {
+			if e.Comment != nil && erased[testdb.AuthorID(e.IntegrationID, e.Comment.ExternalUUID)] {
 				e.Comment = nil
 				read[i].Event = e
 			}

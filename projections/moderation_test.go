@@ -71,7 +71,7 @@ func TestAuthorsPostsInAnalytics(t *testing.T) {
 	append1(t, pool, log...)
 	applyAsync(t, pool, log)
 	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "u"}}
-	applyBatch(t, pool, projections.AuthorDecisions{}, history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+	applyBatch(t, pool, projections.AuthorDecisions{}, history(events.AuthorStream, testdb.AuthorID(integrationID, "u"), 1,
 		events.AuthorLinked{IntegrationID: integrationID, Link: &events.AuthorLink{ExternalUUID: "u", MemberID: "m"}},
 		events.AuthorBlocked{AuthorRef: ref}, events.AuthorPostsHidden{AuthorRef: ref, Until: at.Add(time.Minute)}))
 

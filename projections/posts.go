@@ -126,11 +126,11 @@ func moderatePosts(ctx context.Context, tx database.Execer, batch []events.Recor
 
 // postRow has the values of a comment.
 type postRow struct {
-	post, thread, novel, integration, author, parent pgtype.UUID
-	chapter                                          pgtype.Text
-	length                                           pgtype.Int4 // of the text, in bytes
-	written, recorded                                time.Time
-	index                                            int64 // in the log
+	post, thread, novel, integration, parent pgtype.UUID
+	author, chapter                          pgtype.Text
+	length                                   pgtype.Int4 // of the text, in bytes
+	written, recorded                        time.Time
+	index                                    int64 // in the log
 }
 
 func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
@@ -144,7 +144,7 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 		row.parent = pgUUID(*e.ParentPostID)
 	}
 	if e.Comment != nil {
-		row.author = pgUUID(events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID))
+		row.author = pgtype.Text{String: e.Comment.ExternalUUID, Valid: true}
 		row.length = pgtype.Int4{Int32: int32(len(e.Comment.Content)), Valid: true} //nolint:gosec // a request has 32 KB
 	}
 	return row
@@ -152,21 +152,22 @@ func newPostRow(recorded *events.Recorded, e *events.PostImported) postRow {
 
 // postRows are the parameters of postsSQL, one slice per column.
 type postRows struct {
-	posts, threads, novels, integrations, authors, parents uuidColumn
-	chapters                                               pgtype.FlatArray[pgtype.Text]
-	lengths                                                pgtype.FlatArray[pgtype.Int4]
-	written, recorded                                      timeColumn
-	tops, anchors                                          uuidColumn
-	steps                                                  []int32
-	indexes                                                []int64
+	posts, threads, novels, integrations, parents uuidColumn
+	authors, chapters                             pgtype.FlatArray[pgtype.Text]
+	lengths                                       pgtype.FlatArray[pgtype.Int4]
+	written, recorded                             timeColumn
+	tops, anchors                                 uuidColumn
+	steps                                         []int32
+	indexes                                       []int64
 }
 
 func newPostRows(capacity int) *postRows {
 	ids := func() uuidColumn { return make(uuidColumn, 0, capacity) }
 	times := func() timeColumn { return make(timeColumn, 0, capacity) }
 	return &postRows{
-		posts: ids(), threads: ids(), novels: ids(), integrations: ids(), authors: ids(), parents: ids(),
-		chapters: make(pgtype.FlatArray[pgtype.Text], 0, capacity), lengths: make(pgtype.FlatArray[pgtype.Int4], 0, capacity),
+		posts: ids(), threads: ids(), novels: ids(), integrations: ids(), parents: ids(),
+		authors: make(pgtype.FlatArray[pgtype.Text], 0, capacity), chapters: make(pgtype.FlatArray[pgtype.Text], 0, capacity),
+		lengths: make(pgtype.FlatArray[pgtype.Int4], 0, capacity),
 		written: times(), recorded: times(), tops: ids(), anchors: ids(), steps: make([]int32, 0, capacity),
 		indexes: make([]int64, 0, capacity),
 	}

@@ -29,13 +29,13 @@ func TestPostsOfAuthors(t *testing.T) {
 	log := longHistory(3)
 	testdb.NoError(t, (projections.Posts{}).Apply(t.Context(), pools.General, log))
 	asked := []uuid.UUID{
-		events.AuthorID(partnersOf("world 0")[0], "a"), events.AuthorID(partnersOf("world 1")[1], "c"),
-		events.AuthorID(partnersOf("world 0")[0], "nobody"),
+		testdb.AuthorID(partnersOf("world 0")[0], "a"), testdb.AuthorID(partnersOf("world 1")[1], "c"),
+		testdb.AuthorID(partnersOf("world 0")[0], "nobody"),
 	}
 	want := map[uuid.UUID]uuid.UUID{}
 	for _, recorded := range withoutErased(log) {
 		if e, ok := recorded.Event.(events.PostImported); ok && e.Comment != nil {
-			if id := events.AuthorID(e.IntegrationID, e.Comment.ExternalUUID); id == asked[0] || id == asked[1] {
+			if id := testdb.AuthorID(e.IntegrationID, e.Comment.ExternalUUID); id == asked[0] || id == asked[1] {
 				want[recorded.StreamID] = id
 			}
 		}
@@ -75,7 +75,7 @@ func TestPostsOfAuthors(t *testing.T) {
 func TestPostsOfAuthorsAfterAnExchange(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t)
-	asked := []uuid.UUID{events.AuthorID(partnersOf("world 0")[0], "a")}
+	asked := []uuid.UUID{testdb.AuthorID(partnersOf("world 0")[0], "a")}
 	exchange := testdb.Begin(t, pool)
 	testdb.Exec(t, exchange, `LOCK TABLE posts IN ACCESS EXCLUSIVE MODE`)
 	found := make(chan int, 1)

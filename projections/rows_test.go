@@ -191,13 +191,13 @@ func TestRows(t *testing.T) {
 				ExpiresAt: new(noon.Add(time.Hour)),
 			},
 			events.PersonKeyRevoked{KeyID: uuid.UUID{5}, RevokedAt: noon.Add(time.Minute)}),
-		"author, linked": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+		"author, linked": history(events.AuthorStream, testdb.AuthorID(integrationID, "u"), 1,
 			events.AuthorBlocked{AuthorRef: ref, Reason: "r"}, link("m"), events.AuthorPostsHidden{AuthorRef: ref, Until: noon},
 			events.AuthorUnblocked{AuthorRef: ref}, link("n")),
-		"author, unlinked": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+		"author, unlinked": history(events.AuthorStream, testdb.AuthorID(integrationID, "u"), 1,
 			link("m"), events.AuthorPostsHidden{AuthorRef: ref, Until: noon}, events.AuthorPostsRestored{AuthorRef: ref},
 			events.AuthorUnlinked{AuthorRef: ref}, events.AuthorLinked{IntegrationID: integrationID}), // erased: to nobody
-		"author, erased": history(events.AuthorStream, events.AuthorID(integrationID, "u"), 1,
+		"author, erased": history(events.AuthorStream, testdb.AuthorID(integrationID, "u"), 1,
 			link("m"), events.AuthorBlocked{AuthorRef: ref}, events.AuthorErased{IntegrationID: integrationID}),
 		"novel of a partner, by its own commands": {
 			by(events.NovelsSource(partner), uuid.UUID{7}, 1, created),
@@ -221,7 +221,7 @@ func TestRows(t *testing.T) {
 		},
 		"comments of an erased author, who comes back": slices.Concat(
 			[]events.Recorded{said("a", "u", "U", 0, "", ""), said("b", "v", "V", 0, "a", "")},
-			history(events.AuthorStream, events.AuthorID(partner, "u"), 1, events.AuthorErased{IntegrationID: partner}),
+			history(events.AuthorStream, testdb.AuthorID(partner, "u"), 1, events.AuthorErased{IntegrationID: partner}),
 			[]events.Recorded{said("c", "u", "Again", 1, "", "")}),
 	}
 	var golden strings.Builder

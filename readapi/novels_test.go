@@ -204,7 +204,7 @@ func spam(t testing.TB) (w *world, author, id, child uuid.UUID) {
 	id = w.comment(t, novel,
 		events.PostImported{Comment: &events.Comment{ExternalUUID: "spammer", Username: "Spammer", Content: "Spam"}})
 	child = w.comment(t, novel, reply(id))
-	return w, events.AuthorID(w.platform, "spammer"), id, child
+	return w, testdb.AuthorID(w.platform, "spammer"), id, child
 }
 
 const decide = `INSERT INTO author_decisions (author_id, integration_id, member_id, posts_hidden_until, stream_version) VALUES ($1, $2, $3, $4, 1)`

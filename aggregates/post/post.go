@@ -126,14 +126,6 @@ func Fold(history []events.Recorded) Post {
 // Exists reports whether the comment was ever imported.
 func (p Post) Exists() bool { return p.exists }
 
-// AuthorID returns the author of the post, and false after the comment is erased.
-func (p Post) AuthorID() (uuid.UUID, bool) {
-	if p.Imported.Comment == nil {
-		return uuid.Nil, false
-	}
-	return events.AuthorID(p.Imported.IntegrationID, p.Imported.Comment.ExternalUUID), true
-}
-
 // Visibility is whether readers see a post, and why not.
 type Visibility struct {
 	State  State

@@ -16,7 +16,6 @@ import (
 
 	"novelgate/aggregates/principal"
 	"novelgate/commands/staff"
-	"novelgate/events"
 	"novelgate/internal/auth"
 	"novelgate/internal/problem"
 	"novelgate/internal/web"
@@ -144,7 +143,7 @@ func (a *API) handler(rt route) http.Handler {
 		if err := c.readPath(); err != nil {
 			return nil, err
 		}
-		if c.staff.Delivery, err = c.delivery(rt.source); err != nil {
+		if c.staff.Delivery, err = c.delivery(ctx, rt.source); err != nil {
 			return nil, err
 		}
 		return rt.handle(ctx, c)
@@ -170,7 +169,7 @@ func (c *call) readPath() (err error) {
 
 // delivery returns the delivery that makes a command idempotent; nil for a route without a source. The scope of an
 // Idempotency-Key is the staff user, the operation and its object.
-func (c *call) delivery(source string) (*staff.Delivery, error) {
+func (c *call) delivery(ctx context.Context, source string) (*staff.Delivery, error) {
 	if source == "" {
 		return nil, nil
 	}
@@ -182,7 +181,9 @@ func (c *call) delivery(source string) (*staff.Delivery, error) {
 	if strings.HasPrefix(source, "authors/") {
 		// A source cannot be erased, so it contains the derived id instead of the partner's identifier, which is personal
 		// data.
-		object = events.AuthorID(c.author.IntegrationID, c.author.ExternalUUID)
+		if object, err = c.author.ID(ctx, c.staff.Pool); err != nil {
+			return nil, err
+		}
 	}
 	canonical := jsontext.Value(bytes.Clone(c.Body))
 	_ = canonical.Canonicalize() // the operation refuses an invalid body

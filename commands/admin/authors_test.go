@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
-	"novelgate/events"
+	"novelgate/internal/testdb"
 )
 
 func (d *fixture) authors() string { return "/api/admin/integrations/" + d.integrationID + "/authors" }
@@ -114,7 +114,7 @@ func TestAuthorAddresses(t *testing.T) {
 			t.Errorf("%q: %d %s", name, put.status, put.text)
 			continue
 		}
-		if put.str("authorId") != events.AuthorID(uuid.MustParse(d.integrationID), name).String() {
+		if put.str("authorId") != testdb.AuthorID(uuid.MustParse(d.integrationID), name).String() {
 			t.Errorf("%q: author %s", name, put.str("authorId"))
 		}
 	}

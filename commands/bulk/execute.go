@@ -187,7 +187,8 @@ func (e *execution) submit(ctx context.Context, l *line) (none committer.Submitt
 	}
 	caller := committer.Caller{
 		IntegrationID: from.IntegrationID, KeyID: from.KeyID, CanCreateNovels: from.CanCreateNovels,
-		Review: from.Review, LinesPerMinute: from.LinesPerMinute, RequestID: e.requestIDOf(l),
+		Review: from.Review, LinesPerMinute: from.LinesPerMinute, AuthorKey: from.AuthorKey,
+		RequestID: e.requestIDOf(l),
 	}
 	var cmd *committer.Command
 	if l.Novel != nil {

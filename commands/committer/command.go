@@ -37,11 +37,12 @@ var (
 type Caller struct {
 	IntegrationID   uuid.UUID
 	KeyID           uuid.UUID
-	CanCreateNovels bool // the integration has the Create novels capability
-	Review          bool // new novels of the integration wait for staff
-	PostsPerMinute  int  // limit of comments
-	NovelsPerMinute int  // limit of creations of novels
-	LinesPerMinute  int  // limit of lines of bulk requests
+	CanCreateNovels bool   // the integration has the Create novels capability
+	Review          bool   // new novels of the integration wait for staff
+	PostsPerMinute  int    // limit of comments
+	NovelsPerMinute int    // limit of creations of novels
+	LinesPerMinute  int    // limit of lines of bulk requests
+	AuthorKey       string // for events.AuthorID
 	RequestID       string
 	TraceParent     string // W3C trace context; "" for none
 }
@@ -129,7 +130,7 @@ func newJob(cmd *Command, q *queue) *job {
 	j := &job{Command: cmd, queue: q, key: deliveryKey{id: cmd.Key}, done: make(chan struct{})}
 	if j.isComment() {
 		j.key.source = events.PostsSource(cmd.Caller.IntegrationID)
-		j.author = events.AuthorID(cmd.Caller.IntegrationID, cmd.Comment.Comment.ExternalUUID)
+		j.author = events.AuthorID(cmd.Caller.AuthorKey, cmd.Comment.Comment.ExternalUUID)
 	} else {
 		j.key.source = events.NovelsSource(cmd.Caller.IntegrationID)
 	}

@@ -57,7 +57,7 @@ func block(t *testing.T, db writer, p partner, external string) {
 	t.Helper()
 	ref := events.AuthorRef{IntegrationID: p.IntegrationID, Author: &events.ExternalAuthor{ExternalUUID: external}}
 	record(t, db, events.Recorded{
-		StreamType: events.AuthorStream, StreamID: events.AuthorID(p.IntegrationID, external), StreamVersion: 1,
+		StreamType: events.AuthorStream, StreamID: testdb.AuthorID(p.IntegrationID, external), StreamVersion: 1,
 		ID: uuid.NewString(), Source: "staff/tests", Event: events.AuthorBlocked{AuthorRef: ref, Reason: "spam"},
 	})
 }

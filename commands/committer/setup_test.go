@@ -101,8 +101,9 @@ type batch = []*committer.Command
 type partner struct{ committer.Caller }
 
 func newPartner() partner {
+	id := uuid.New()
 	return partner{committer.Caller{
-		IntegrationID: uuid.New(), KeyID: uuid.New(), CanCreateNovels: true, RequestID: "request",
+		IntegrationID: id, AuthorKey: testdb.AuthorKey(id), KeyID: uuid.New(), CanCreateNovels: true, RequestID: "request",
 		PostsPerMinute: 1 << 20, NovelsPerMinute: 1 << 20, LinesPerMinute: 1 << 20,
 	}}
 }

@@ -26,7 +26,18 @@ type AuthorName struct {
 	ExternalUUID  string // the partner's identifier
 }
 
-func (n AuthorName) id() uuid.UUID { return events.AuthorID(n.IntegrationID, n.ExternalUUID) }
+// ID returns the identifier of the author, which the database derives: see events.AuthorID. It fails with
+// author.ErrUUIDInvalid if no author can have the name.
+func (n AuthorName) ID(ctx context.Context, db database.Querier) (id uuid.UUID, err error) {
+	if _, err := author.Ref(n.IntegrationID, n.ExternalUUID); err != nil {
+		return uuid.Nil, err
+	}
+	const sql = `SELECT author_id(author_key((SELECT value FROM settings WHERE name = 'author_secret'), $1), $2)`
+	if err := db.QueryRow(ctx, sql, n.IntegrationID, n.ExternalUUID).Scan(&id); err != nil {
+		return uuid.Nil, fmt.Errorf("derive the id of an author: %w", err)
+	}
+	return id, nil
+}
 
 // Author is an author as staff see them.
 type Author struct {
@@ -100,7 +111,11 @@ func (s *Staff) decideAuthor(
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Author{}, err
 	}
-	err = decideOn(ctx, s, stream{events.AuthorStream, name.id()},
+	id, err := name.ID(ctx, s.Pool)
+	if err != nil {
+		return Author{}, err
+	}
+	err = decideOn(ctx, s, stream{events.AuthorStream, id},
 		func(history []events.Recorded) author.Author { return author.Fold(ref, history) }, decide)
 	if err != nil {
 		return Author{}, err
@@ -110,12 +125,13 @@ func (s *Staff) decideAuthor(
 
 // Author finds an author; ErrNoSuchAuthor when there is none.
 func (s *Staff) Author(ctx context.Context, name AuthorName) (Author, error) {
-	if _, err := author.Ref(name.IntegrationID, name.ExternalUUID); err != nil {
+	id, err := name.ID(ctx, s.Pool)
+	if err != nil {
 		return Author{}, err
 	}
-	found, err := find(ctx, s, "author", ErrNoSuchAuthor, pgx.RowToStructByPos[Author], authorSQL, name.id())
+	found, err := find(ctx, s, "author", ErrNoSuchAuthor, pgx.RowToStructByPos[Author], authorSQL, id)
 	if err == nil {
-		found.ID, found.IntegrationID, found.ExternalUUID = name.id(), name.IntegrationID, name.ExternalUUID
+		found.ID, found.IntegrationID, found.ExternalUUID = id, name.IntegrationID, name.ExternalUUID
 	}
 	return found, err
 }
@@ -126,7 +142,7 @@ func (s *Staff) AuthorWithHistory(ctx context.Context, name AuthorName) (Author,
 	if err != nil {
 		return Author{}, err
 	}
-	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, name.id(), 0)
+	recorded, err := eventlog.ReadStream(ctx, s.Pool, events.AuthorStream, found.ID, 0)
 	found.History = historyOf(recorded)
 	return found, err
 }

@@ -147,7 +147,7 @@ func TestAuthorLife(t *testing.T) {
 		t.Errorf("before anything: %v", err)
 	}
 	linked := testdb.Must(s.LinkAuthor(t.Context(), who, "member-1", ""))(t)
-	want := staff.Author{ID: events.AuthorID(id, "u/1"), IntegrationID: id, ExternalUUID: "u/1", MemberID: new("member-1")}
+	want := staff.Author{ID: testdb.AuthorID(id, "u/1"), IntegrationID: id, ExternalUUID: "u/1", MemberID: new("member-1")}
 	if diff := cmp.Diff(want, linked); diff != "" {
 		t.Errorf("linked before a comment (-want +got):\n%s", diff)
 	}
@@ -231,7 +231,7 @@ func TestAuthorPages(t *testing.T) {
 				list := testdb.Must(s.ListAuthors(t.Context(),
 					staff.AuthorFilter{IntegrationID: id, Linked: c.linked, Blocked: c.blocked, After: after, Limit: size}))(t)
 				for _, a := range list {
-					if a.ID != events.AuthorID(id, a.ExternalUUID) || a.IntegrationID != id ||
+					if a.ID != testdb.AuthorID(id, a.ExternalUUID) || a.IntegrationID != id ||
 						a.PostsHidden != (a.ExternalUUID == "z") || a.Blocked != strings.Contains("aZ%", a.ExternalUUID) {
 						t.Errorf("%+v", a)
 					}
@@ -288,5 +288,21 @@ func TestDecisionsNeedOneConnection(t *testing.T) {
 		if err := decide(); err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// TestAuthorIDNeedsTheSecret: the id of an author outlives an erasure. It follows from the identifier only with the
+// secret of the database.
+func TestAuthorIDNeedsTheSecret(t *testing.T) {
+	t.Parallel()
+	s := setup(t)
+	name := staff.AuthorName{IntegrationID: uuid.New(), ExternalUUID: "ünï/1"}
+	before := testdb.Must(name.ID(t.Context(), s.Pool))(t)
+	if want := testdb.AuthorID(name.IntegrationID, name.ExternalUUID); before != want {
+		t.Errorf("the database derives %s, the program %s", before, want)
+	}
+	testdb.Exec(t, s.Pool, `UPDATE settings SET value = 'another' WHERE name = 'author_secret'`)
+	if after := testdb.Must(name.ID(t.Context(), s.Pool))(t); after == before {
+		t.Errorf("with another secret the id is still %s", after)
 	}
 }

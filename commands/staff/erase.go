@@ -46,13 +46,17 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 	if _, err := s.Integration(ctx, name.IntegrationID.String()); err != nil {
 		return Erasure{}, err
 	}
+	id, err := name.ID(ctx, s.Pool)
+	if err != nil {
+		return Erasure{}, err
+	}
 	// The log loses content before it has AuthorErased. Meanwhile the tables must not be compared with the log.
 	withdraw, err := projections.AnnounceErasure(ctx, s.Pool)
 	if err != nil {
 		return Erasure{}, err
 	}
 	defer withdraw()
-	e := eraser{s, name}
+	e := eraser{s, name, id}
 	found, err := e.find(ctx)
 	if err != nil {
 		return Erasure{}, err
@@ -61,7 +65,7 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 		if found.erasedAt.IsZero() {
 			return Erasure{}, ErrNoSuchAuthor
 		}
-		return Erasure{AuthorID: name.id(), ErasedAt: found.erasedAt}, nil // by an earlier erasure
+		return Erasure{AuthorID: id, ErasedAt: found.erasedAt}, nil // by an earlier erasure
 	}
 	// All comments that are found come first, in many transactions, because the projection posts clears their author when
 	// it applies AuthorErased. An interrupted erasure leaves no other trace: a repetition finds them in posts again.
@@ -77,13 +81,14 @@ func (s *Staff) EraseAuthor(ctx context.Context, name AuthorName, reason string)
 type eraser struct {
 	*Staff
 	name AuthorName
+	id   uuid.UUID
 }
 
 // record records AuthorErased, and erases in the same transaction the decisions about the author and the comments that
 // came since found. Under the lock no other comment can be appended before the event.
 func (e eraser) record(ctx context.Context, ref events.AuthorRef, reason string, found findings) (Erasure, error) {
-	done := Erasure{AuthorID: e.name.id(), Decisions: found.decisions}
-	st := stream{events.AuthorStream, e.name.id()}
+	done := Erasure{AuthorID: e.id, Decisions: found.decisions}
+	st := stream{events.AuthorStream, e.id}
 	var rest []uuid.UUID // comments since found
 	err := e.execute(ctx, st, func(db database.Querier) (_ int, _ []events.Event, err error) {
 		// If the log does not have the mark any more, other comments may be before its position now.
@@ -153,7 +158,7 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 			skipped = append(skipped, events.PostID(e.name.IntegrationID, delivery.ID))
 		}
 	}
-	f.comments, err = e.collect(ctx, e.Pool, eraseFindSQL, e.name.id(), skipped, e.name.ExternalUUID)
+	f.comments, err = e.collect(ctx, e.Pool, eraseFindSQL, e.id, skipped, e.name.ExternalUUID)
 	if err != nil {
 		return f, err
 	}
@@ -165,7 +170,7 @@ func (e eraser) find(ctx context.Context) (f findings, err error) {
 	f.comments = append(f.comments, rest...)
 	slices.SortFunc(f.comments, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
 	f.comments = slices.Compact(f.comments)
-	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.name.id(), 0)
+	history, err := eventlog.ReadStream(ctx, e.Pool, events.AuthorStream, e.id, 0)
 	for i := range history {
 		if events.Personal(history[i].Event) != nil {
 			f.decisions++

@@ -146,7 +146,7 @@ func TestAwaitErased(t *testing.T) {
 	l := setupLive(t)
 	appendAll(t, l.Staff, l.comments(l.name, "k", 3)...)
 	l.caughtUp(t)
-	id := events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID)
+	id := testdb.AuthorID(l.name.IntegrationID, l.name.ExternalUUID)
 	if err := l.AwaitErased(t.Context(), id); err != nil {
 		t.Errorf("no author is erased: %v", err)
 	}

@@ -56,7 +56,7 @@ func TestEraseAuthor(t *testing.T) {
 	entries := l.entries(t)
 
 	erased := testdb.Must(l.EraseAuthor(t.Context(), l.name, "asked for it"))(t)
-	if erased.AuthorID != events.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 ||
+	if erased.AuthorID != testdb.AuthorID(l.name.IntegrationID, l.name.ExternalUUID) || erased.Comments != 1201 ||
 		erased.Decisions != 3 || erased.ErasedAt.IsZero() {
 		t.Errorf("erased %+v", erased)
 	}

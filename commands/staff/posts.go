@@ -50,7 +50,7 @@ func (s *Staff) HidePost(ctx context.Context, id uuid.UUID, reason string) (Post
 // RestorePost makes a post visible again, also one that was hidden with all posts of its author.
 func (s *Staff) RestorePost(ctx context.Context, id uuid.UUID, reason string) (Post, error) {
 	return s.moderatePost(ctx, id, reason, func(db database.Querier, p post.Post) (events.Event, error) {
-		by, err := authorOf(ctx, db, p)
+		_, by, err := authorOf(ctx, db, p)
 		if err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if !p.Exists() {
 		return Post{}, post.ErrNotFound
 	}
-	by, err := authorOf(ctx, s.Pool, p)
+	authorID, by, err := authorOf(ctx, s.Pool, p)
 	if err != nil {
 		return Post{}, err
 	}
@@ -105,8 +105,7 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 	if visibility.State == post.Hidden {
 		found.HiddenBy, found.Reason = &visibility.By, &visibility.Reason
 	}
-	if authorID, ok := p.AuthorID(); ok {
-		comment := p.Imported.Comment
+	if comment := p.Imported.Comment; comment != nil {
 		found.Content = &comment.Content
 		found.Author = &PostAuthor{
 			ID: authorID, ExternalUUID: comment.ExternalUUID, Username: comment.Username, Blocked: by.Blocked,
@@ -119,14 +118,17 @@ func (s *Staff) Post(ctx context.Context, id uuid.UUID) (Post, error) {
 }
 
 // authorOf returns the author of a post with the staff decisions about them, or the zero Author after erasure.
-func authorOf(ctx context.Context, db database.Querier, p post.Post) (author.Author, error) {
-	id, ok := p.AuthorID()
-	if !ok {
-		return author.Author{}, nil
+func authorOf(ctx context.Context, db database.Querier, p post.Post) (id uuid.UUID, _ author.Author, err error) {
+	if p.Imported.Comment == nil {
+		return uuid.Nil, author.Author{}, nil
+	}
+	id, err = AuthorName{p.Imported.IntegrationID, p.Imported.Comment.ExternalUUID}.ID(ctx, db)
+	if err != nil {
+		return uuid.Nil, author.Author{}, err
 	}
 	history, err := eventlog.ReadStream(ctx, db, events.AuthorStream, id, 0)
 	if err != nil {
-		return author.Author{}, err
+		return uuid.Nil, author.Author{}, err
 	}
-	return author.Fold(events.AuthorRef{}, history), nil
+	return id, author.Fold(events.AuthorRef{}, history), nil
 }

@@ -21,7 +21,7 @@ const secret = "a secret that nobody may find"
 
 // record is the event that records an erasure.
 func record(author string) events.Recorded {
-	return staffEvent(events.AuthorStream, events.AuthorID(integrationID, author), 1,
+	return staffEvent(events.AuthorStream, testdb.AuthorID(integrationID, author), 1,
 		events.AuthorErased{IntegrationID: integrationID, Reason: "asked for"})
 }
 
@@ -44,7 +44,7 @@ func TestErases(t *testing.T) {
 	b := setup(t, 1)
 	first, late, other := comment("eve", secret+" 1"), comment("eve", secret+" 2"), comment("ada", "words that stay")
 	eve := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "eve"}}
-	blocked := staffEvent(events.AuthorStream, events.AuthorID(integrationID, "eve"), 1,
+	blocked := staffEvent(events.AuthorStream, testdb.AuthorID(integrationID, "eve"), 1,
 		events.AuthorBlocked{AuthorRef: eve, Reason: "r"})
 	blocked.Salt = uuid.NullUUID{UUID: uuid.New(), Valid: true}
 	b.append(comments(50)...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -54,8 +53,8 @@ func follow(ctx context.Context, js jetstream.JetStream, db *pgx.Conn, origin st
 		}
 		sequence = metadata.Sequence.Stream
 		var event struct {
-			Type, Source string
-			StreamID     uuid.UUID
+			Type     string
+			StreamID uuid.UUID
 		}
 		if err := json.Unmarshal(m.Data(), &event); err != nil {
 			return err
@@ -65,7 +64,7 @@ func follow(ctx context.Context, js jetstream.JetStream, db *pgx.Conn, origin st
 			switch event.Type {
 			case "post.imported.v1":
 				// The personal part is stored before the event, so a missing message means that it was erased.
-				var comment struct{ UUID, Content string }
+				var comment struct{ Content string }
 				found, err := personal.GetMsg(ctx, sequence)
 				if errors.Is(err, jetstream.ErrMsgNotFound) {
 					break
@@ -76,10 +75,8 @@ func follow(ctx context.Context, js jetstream.JetStream, db *pgx.Conn, origin st
 				if err != nil {
 					return err
 				}
-				// The id under which author.erased.v1 names the author.
-				authors := uuid.MustParse("0d3b6c1e-5c5f-5a0e-9a53-7c6d1f4b8e04")
-				integration := uuid.MustParse(strings.Split(event.Source, "/")[1]) // integrations/{id}/posts
-				author := uuid.NewSHA1(authors, append(integration[:], comment.UUID...))
+				// author.erased.v1 names the author by this id.
+				author := found.Header.Get("Novelgate-Author")
 				if _, err := tx.Exec(ctx, `INSERT INTO comments (post_id, author_id, content) VALUES ($1, $2, $3)`, event.StreamID,
 					author, comment.Content); err != nil {
 					return err

@@ -23,6 +23,8 @@ const (
 	LeafHeader = "Novelgate-Leaf"
 	// SaltHeader has the salt (UUID) of a personal part: the entry of the ledger has SHA-256(salt ‖ personal).
 	SaltHeader = "Novelgate-Salt"
+	// AuthorHeader has the id of the author of a comment, with its personal part: author.erased names the author by it.
+	AuthorHeader = "Novelgate-Author"
 )
 
 // Partitions is the number of partitions. Consumers can divide the novels among them by partition.
@@ -35,6 +37,7 @@ func partition(id uuid.UUID) int { return int(id[0]) % Partitions }
 type message struct {
 	row     *eventlog.Row
 	leaf    string
+	author  string // id of the author of a comment; "" without one
 	subject string // without the prefix of a stream
 	event   []byte // CloudEvent
 }
@@ -61,6 +64,9 @@ func (m *message) personalPart() *nats.Msg {
 	if m.row.Salt.Valid {
 		part.Header.Set(SaltHeader, m.row.Salt.UUID.String())
 	}
+	if m.author != "" {
+		part.Header.Set(AuthorHeader, m.author)
+	}
 	return part
 }
 
@@ -80,8 +86,33 @@ func (r *Relay) messages(ctx context.Context, rows []eventlog.Row) ([]message, e
 		if m.event, err = eventlog.AppendCloudEvent(nil, row, "", nil); err != nil {
 			return nil, err
 		}
+		if m.author, err = r.author(ctx, row); err != nil {
+			return nil, err
+		}
 	}
 	return list, nil
+}
+
+const authorKeySQL = `SELECT author_key((SELECT value FROM settings WHERE name = 'author_secret'), $1)`
+
+// author returns the id of the author of a comment; "" for an erased comment and for other events.
+func (r *Relay) author(ctx context.Context, row *eventlog.Row) (string, error) {
+	if row.StreamType != events.PostStream || row.StreamVersion > 1 || row.Personal == nil {
+		return "", nil
+	}
+	var comment events.Comment
+	if err := json.Unmarshal(row.Personal, &comment); err != nil {
+		return "", fmt.Errorf("find the author of event %d: %w", row.LogIndex, err)
+	}
+	integration, _ := events.SplitSource(row.Source)
+	key, known := r.authorKeys[integration.UUID]
+	if !known {
+		if err := r.db.QueryRow(ctx, authorKeySQL, integration.UUID).Scan(&key); err != nil {
+			return "", fmt.Errorf("read the author key of integration %s: %w", integration.UUID, err)
+		}
+		r.authorKeys[integration.UUID] = key
+	}
+	return events.AuthorID(key, comment.ExternalUUID).String(), nil
 }
 
 // novelsSQL finds the novels of threads and comments, which their first events name. $1: streams.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
@@ -52,7 +53,8 @@ type Relay struct {
 	follow eventlog.Follow
 	db     *pgx.Conn // nil: not connected
 
-	loggedRefusal string // text of the last refusal in the log
+	authorKeys    map[uuid.UUID]string // by integration, see events.AuthorID
+	loggedRefusal string               // text of the last refusal in the log
 }
 
 // New returns a relay; start it with Run.
@@ -64,7 +66,7 @@ func New(config Config) (*Relay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	return &Relay{config: config, js: js, follow: eventlog.Follow{
+	return &Relay{config: config, js: js, authorKeys: map[uuid.UUID]string{}, follow: eventlog.Follow{
 		Wake: config.Wake, Pace: pace, Logger: config.Logger.With(slog.String("of", "relay")),
 		// A constant, so that Follow takes a turn after each wait of a standby: the relay tries to get the lock, whatever
 		// the progress of the active one.

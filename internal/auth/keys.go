@@ -42,6 +42,7 @@ type Integration struct {
 	CanImport       bool
 	LinesPerMinute  int
 	Review          bool
+	AuthorKey       string // for events.AuthorID
 }
 
 // StaffUser is the member of staff or the auditor whom an API key authenticates.
@@ -180,7 +181,8 @@ func (k *Keys) lookUp(ctx context.Context, hash [sha256.Size]byte, isStaff bool)
 }
 
 const integrationSQL = `SELECT k.key_id, k.expires_at, i.integration_id, i.name, i.enabled, i.can_create_novels, i.can_post,
-       i.posts_per_minute, i.novels_per_minute, i.can_import, i.lines_per_minute, i.review
+       i.posts_per_minute, i.novels_per_minute, i.can_import, i.lines_per_minute, i.review,
+       author_key((SELECT value FROM settings WHERE name = 'author_secret'), i.integration_id)
 FROM api_keys k JOIN integrations i USING (integration_id)
 WHERE k.key_hash = $1 AND k.revoked_at IS NULL`
 
@@ -188,7 +190,7 @@ func (k *Keys) readIntegration(ctx context.Context, hash []byte) (e entry, err e
 	i := &Integration{}
 	err = k.pool.QueryRow(ctx, integrationSQL, hash).Scan(&i.KeyID, &i.KeyExpiresAt, &i.IntegrationID, &i.Name,
 		&i.Enabled, &i.CanCreateNovels, &i.CanPost, &i.PostsPerMinute, &i.NovelsPerMinute,
-		&i.CanImport, &i.LinesPerMinute, &i.Review)
+		&i.CanImport, &i.LinesPerMinute, &i.Review, &i.AuthorKey)
 	return entry{integration: i, keyID: i.KeyID, expiresAt: i.KeyExpiresAt}, err
 }
 

@@ -26,6 +26,7 @@ func TestAuthenticate(t *testing.T) {
 		KeyID: key.ID, KeyExpiresAt: key.ExpiresAt, IntegrationID: b.integration.ID, Name: "Partner", Enabled: true,
 		CanPost:        true,
 		PostsPerMinute: 7, NovelsPerMinute: 8, LinesPerMinute: 60_000, Review: true,
+		AuthorKey: testdb.AuthorKey(b.integration.ID),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"novelgate/commands/staff"
 	"novelgate/events"
 	"novelgate/internal/testdb"
 	"novelgate/projections"
@@ -31,6 +32,10 @@ func TestKilledErasure(t *testing.T) {
 	s, p := restart(), newPartner(t, database)
 	ada := s.NewStaff(t)
 	integration := uuid.MustParse(p.IntegrationID)
+	idOf := func(author string) uuid.UUID {
+		return testdb.Must(staff.AuthorName{IntegrationID: integration, ExternalUUID: author}.ID(
+			t.Context(), testdb.Pool(t, database)))(t)
+	}
 	write(t, database, integration, "neighbour", 20)
 	// erased counts the erased comments of an author, and fails for a comment that is erased in part.
 	erased := func(author string) int {
@@ -66,7 +71,7 @@ func TestKilledErasure(t *testing.T) {
 			connection := testdb.Connect(t, database)
 			testdb.Exec(t, connection, `BEGIN`)
 			testdb.Exec(t, connection, `SELECT FROM events WHERE stream_id = (SELECT post_id FROM posts WHERE author_id = $1
-				ORDER BY post_id OFFSET $2 LIMIT 1) FOR UPDATE`, events.AuthorID(integration, author), at)
+				ORDER BY post_id OFFSET $2 LIMIT 1) FOR UPDATE`, idOf(author), at)
 			kill := start()
 			testdb.Eventually(t, "the erasure waits for a lock", func() bool {
 				return value[int](t, database, `SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'
@@ -101,7 +106,7 @@ func TestKilledErasure(t *testing.T) {
 			t.Errorf("%d of %d comments are erased", got, ownComments)
 		}
 		if n := value[int](t, database, `SELECT count(*) FROM events WHERE stream_id = $1 AND personal IS NOT NULL`,
-			events.AuthorID(integration, author)); n != 0 {
+			idOf(author)); n != 0 {
 			t.Errorf("%d decisions about the author still name them", n)
 		}
 	}

@@ -3,6 +3,7 @@ package testdb
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -13,8 +14,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"novelgate/events"
 	"novelgate/migrations"
 )
 
@@ -79,6 +82,29 @@ func create(t testing.TB, template string) string {
 		}
 	})
 	return created
+}
+
+// authorSecret is the author_secret of all databases of New.
+const authorSecret = "secret"
+
+// AuthorKey returns the author key of an integration in the databases of New.
+func AuthorKey(integrationID uuid.UUID) string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(authorSecret+integrationID.String())))
+}
+
+// AuthorID returns the identifier of an author in the databases of New.
+func AuthorID(integrationID uuid.UUID, externalUUID string) uuid.UUID {
+	return events.AuthorID(AuthorKey(integrationID), externalUUID)
+}
+
+// shareAuthorSecret sets the author_secret of a database, which must lose all its connections again.
+func shareAuthorSecret(ctx context.Context, database string) error {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return fmt.Errorf("connect to the template: %w", err)
+	}
+	return errors.Join(
+		execute(ctx, conn, `UPDATE settings SET value = '`+authorSecret+`' WHERE name = 'author_secret'`), conn.Close(ctx))
 }
 
 const emptyTemplate = "template0"
@@ -196,6 +222,9 @@ var migratedTemplate = sync.OnceValues(func() (string, error) {
 		}
 		if _, err := migrations.Apply(ctx, own); err != nil {
 			return fmt.Errorf("migrate template: %w", err)
+		}
+		if err := shareAuthorSecret(ctx, own); err != nil {
+			return err
 		}
 		return errors.Join(createFrom(ctx, conn, unfinished, name), drop(ctx, conn, unfinished))
 	})

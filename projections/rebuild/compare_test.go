@@ -38,7 +38,7 @@ func everyKind() (recorded []events.Recorded) {
 		KeyID: uuid.UUID{3}, SHA256: make([]byte, 32), Prefix: "nga_a", Role: "auditor", Name: "Otto", IssuedAt: at,
 	})
 	ref := events.AuthorRef{IntegrationID: integrationID, Author: &events.ExternalAuthor{ExternalUUID: "user-1"}}
-	add(events.AuthorStream, events.AuthorID(integrationID, "user-1"),
+	add(events.AuthorStream, testdb.AuthorID(integrationID, "user-1"),
 		events.AuthorBlocked{AuthorRef: ref, Reason: "spam"})
 	return recorded
 }

@@ -219,7 +219,7 @@ func TestWhatPartnersAreTold(t *testing.T) {
 	d.caughtUp(t)
 	novel := fmt.Sprintf(`"novelId":"%s","novel":"genji","slug":"genji"`, genji)
 	comment := fmt.Sprintf(`"idempotencyKey":"evt-1","postId":"%s","threadId":"%s",%s`, post, thread, novel)
-	author := fmt.Sprintf(`"authorId":"%s"`, events.AuthorID(acme, "member-1"))
+	author := fmt.Sprintf(`"authorId":"%s"`, testdb.AuthorID(acme, "member-1"))
 	want := []string{
 		"thread.opened {" + novel + `,"threadId":"` + thread.String() + `"}`,
 		"novel.rejected {" + novel + `,"reason":"late"}`,
