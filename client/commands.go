@@ -46,12 +46,11 @@ func (n Novels) Upsert(ctx context.Context, key string, novel Novel) (UpsertedNo
 
 // Resolution is what an upsert would do now.
 type Resolution struct {
-	Rule        string   `json:"rule"`        // create, update, canonical, foreign, rejected or pending
-	FoldedTitle string   `json:"foldedTitle"` // the form in which titles are compared
-	NovelID     *string  `json:"novelId"`     // nil, like Slug and URL, if Upsert would create the novel
-	Slug        *string  `json:"slug"`
-	URL         *string  `json:"url"`
-	NearTitles  []string `json:"nearTitles"` // known titles with a similar spelling, if NovelID is nil
+	Rule        string  `json:"rule"`        // create, update, canonical, foreign, rejected or pending
+	FoldedTitle string  `json:"foldedTitle"` // the form in which titles are compared
+	NovelID     *string `json:"novelId"`     // nil, like Slug and URL, if Upsert would create the novel
+	Slug        *string `json:"slug"`
+	URL         *string `json:"url"`
 }
 
 // Resolve tells what Upsert would do with a novel now. It checks the novel as Upsert does, and changes nothing.

@@ -3,8 +3,6 @@ package commands_test
 import (
 	"fmt"
 	"net/http"
-	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,58 +184,18 @@ func TestResolve(t *testing.T) {
 			(got["url"] != nil) != tc.known {
 			t.Errorf("%s: %v", name, got)
 		}
-		if _, ok := got["nearTitles"].([]any); !ok || tc.title == "Straße" && got["foldedTitle"] != "strasse" {
+		if tc.title == "Straße" && got["foldedTitle"] != "strasse" {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 	if after := s.events(t); after != before {
 		t.Errorf("%d events were stored", after-before)
 	}
-	if near := p.resolve(t, "Freed")["nearTitles"].([]any); len(near) != 0 {
-		t.Errorf("a free title is near: %v", near)
-	}
 	// An upsert has the announced outcome.
 	for key, title := range map[string]string{"3": "Straße", "4": "Free"} {
 		if got := p.upsert(t, key, title); got["created"] != true {
 			t.Errorf("upsert: %v", got)
 		}
-	}
-}
-
-func TestNearTitles(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	p := s.partner(t, "Partner", principal.Change{NovelsPerMinute: new(1000)})
-	reviewed := s.partner(t, "Reviewed", principal.Change{Review: new(true)})
-	for i, title := range []string{
-		"The Clockmaker", "Clockmakers", "Clockmaker II", "Clock Maker", "Clockmoker", "Clockmaker!", "Clockwise", "Zebra",
-		"Clockmakes", "Ça", "C",
-	} {
-		p.upsert(t, fmt.Sprint(i), title)
-	}
-	reviewed.upsert(t, "1", "Clockmaket")
-	testdb.Must(s.staff.RejectNovel(t.Context(), "Clockmakes", "No."))(t)
-	for title, want := range map[string][]any{
-		"Clockmaker":      {"Clock Maker", "Clockmaker!", "Clockmakers", "Clockmoker", "Clockmaker II"},
-		"A Clockmoker":    {"Clockmoker", "Clock Maker", "Clockmaker!", "Clockmakers", "The Clockmaker"},
-		"Nothing like it": {},
-		"Çab":             {"Ça"},
-		"Zebrä":           {"Zebra"},
-		"Qebra":           {"Zebra"},
-		"ebra":            {"Zebra"},
-		"ZZebra":          {"Zebra"},
-		"Ézebra":          {"Zebra"},
-		"Qebru":           {},
-		"Xlockwise":       {"Clockwise"},
-	} {
-		got := p.resolve(t, title)
-		if diff := cmp.Diff(want, got["nearTitles"]); diff != "" {
-			t.Errorf("%s (-want +got)\n%s", title, diff)
-		}
-	}
-	got := p.resolve(t, "clockmoker")
-	if diff := cmp.Diff([]any{}, got["nearTitles"]); diff != "" {
-		t.Errorf("a known title (-want +got)\n%s", diff)
 	}
 }
 
@@ -262,36 +220,4 @@ func TestDeliveryOfHiddenPost(t *testing.T) {
 	check("hide by itself, too", "hidden", "rude")
 	testdb.Must(s.staff.RestorePost(t.Context(), id, "fine"))(t)
 	check("restore by itself", "visible", nil)
-}
-
-// TestNearTitlesProbeIndexes: among 10,000 titles, a search reads no more rows than its limits, with and without
-// planner statistics. It finds a title with a typing error in the first letter.
-func TestNearTitlesProbeIndexes(t *testing.T) {
-	t.Parallel()
-	s := newService(t)
-	p := s.partner(t, "Partner", principal.Change{})
-	const growSQL = `INSERT INTO title_lookup (folded_title, novel_id, slug, title, state, stream_version, details)
-		SELECT 'the ' || md5(n::text) || ' of the princess', gen_random_uuid(), 'slug-' || n, 'Title ' || n, 'approved', 1, '{}' FROM generate_series(1, 9999) n`
-	testdb.Exec(t, s.pool, growSQL)
-	p.upsert(t, "k", "Clock of the Princess")
-	sql := testdb.Must(os.ReadFile("near.sql"))(t)
-	for _, analyse := range []bool{false, true} {
-		if analyse {
-			testdb.Exec(t, s.pool, `ANALYZE title_lookup`)
-		}
-		plan := strings.Join(testdb.Values[string](t, s.pool, `EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) `+string(sql),
-			[]string{"dlock of the princess", "of the princess", "the dlock of the princess"}, []string{"d", "o", "t"}, 25),
-			"\n")
-		t.Logf("statistics %t:\n%s", analyse, plan)
-		if strings.Contains(plan, "Seq Scan") || strings.Count(plan, "Index Scan using title_lookup_pkey") != 1 ||
-			strings.Count(plan, "Index Scan Backward using title_lookup_pkey") != 1 ||
-			strings.Count(plan, "Index Scan using title_lookup_reversed") != 1 ||
-			strings.Count(plan, "Index Scan Backward using title_lookup_reversed") != 1 {
-			t.Errorf("statistics %t: not four probes of indexes:\n%s", analyse, plan)
-		}
-		if near, _ := p.resolve(t, "Dlock of the Princess")["nearTitles"].([]any); !slices.Contains(near,
-			any("Clock of the Princess")) {
-			t.Errorf("statistics %t: near titles %v", analyse, near)
-		}
-	}
 }

@@ -23,11 +23,6 @@ COMMENT ON COLUMN title_lookup.owner_id IS 'Integration that owns the novel; NUL
 COMMENT ON COLUMN title_lookup.stream_version IS 'Version of the novel''s stream that this row reflects.';
 COMMENT ON COLUMN title_lookup.details IS 'Current author, synopsis, coverUrl, genres, language, readingStatus, with which an update is compared.';
 
--- Near titles are also searched by their ends, to find those with a typing error in the first letters. Only the end, so that the
--- longest titles fit.
-CREATE INDEX title_lookup_reversed ON title_lookup (reverse(right(folded_title, 64)) COLLATE "C");
-COMMENT ON INDEX title_lookup_reversed IS 'Ends of titles in reverse, for near titles with another beginning.';
-
 CREATE TABLE threads (
     novel_id  uuid NOT NULL,
     thread_id uuid NOT NULL,
