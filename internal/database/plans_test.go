@@ -59,22 +59,10 @@ var statements = []statement{
 		indexes:   []string{"author_decisions_blocked_idx"},
 	},
 	{
-		file:       "projections/titles_insert.sql",
-		parameters: "text[], uuid[], text[], text[], text[], uuid[], integer[], text[]",
-		arguments: `ARRAY['new 1','new 2'], ARRAY[gen_random_uuid(),gen_random_uuid()], ARRAY['new-1','new-2'], ARRAY['New 1','New 2'],
-			ARRAY['approved','pending'], ARRAY[NULL,NULL]::uuid[], ARRAY[1,1], ARRAY['{}','{}']`,
-		indexes: []string{"title_lookup_novel_key"},
-	},
-	{
 		file: "projections/titles_update.sql", parameters: "uuid[], text[], text[], uuid[], boolean[], integer[], text[]",
 		arguments: "ARRAY[md5('1')::uuid,gen_random_uuid()], ARRAY['','Title'], ARRAY['rejected',''], " +
 			"ARRAY[NULL,NULL]::uuid[], ARRAY[false,false], ARRAY[2,2], ARRAY['{}','{}']",
 		indexes: []string{"title_lookup_novel_key"}, filters: true,
-	},
-	{
-		file: "projections/threads_insert.sql", parameters: "uuid[], uuid[]",
-		arguments: "ARRAY[gen_random_uuid(),gen_random_uuid()], ARRAY[gen_random_uuid(),gen_random_uuid()]",
-		indexes:   []string{"threads_thread_key"},
 	},
 }
 
