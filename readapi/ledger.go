@@ -36,10 +36,10 @@ func (l *Ledger) Register(router *mux.Router) {
 		mediaType, caching string
 		missing            string // detail of the answer for ledger.ErrNotFound
 	}{
-		"/checkpoint":     {l.checkpoint, text, oneSecond, unsigned},
-		"/key":            {l.key, text, oneSecond, unsigned},
-		"/proof":          {l.proof, text, oneSecond, "No checkpoint covers this log index yet."},
-		"/tile/{tile:.+}": {l.tile, bytes, forever, "The tree has no such tile yet."},
+		"/checkpoint":        {l.checkpoint, text, oneSecond, unsigned},
+		"/key":               {l.key, text, oneSecond, unsigned},
+		"/proof":             {l.proof, text, oneSecond, "No checkpoint covers this log index yet."},
+		"/tile/{tile:[^%]+}": {l.tile, bytes, forever, "The tree has no such tile yet."},
 	} {
 		router.Handle(ledgerPath+path, l.Public(func(ctx context.Context, h http.Header, r *http.Request) ([]byte, error) {
 			h.Set("Content-Type", route.mediaType)

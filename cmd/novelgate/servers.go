@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"novelgate/internal/web"
 	"novelgate/projections"
 	"novelgate/readapi"
 )
@@ -124,7 +125,7 @@ func (s *shared) operations(listener net.Listener, health *readapi.Health) part 
 	router.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
 	router.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	router.PathPrefix("/debug/pprof/").HandlerFunc(pprof.Index)
-	server := newServer(router, s.logger, opsTimeout)
+	server := newServer((&web.Kit{Logger: s.logger}).Handler(router, nil), s.logger, opsTimeout)
 	return part{"operations", func(ctx context.Context) error {
 		context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // nobody waits for an answer any more
 		if err := server.Serve(listener); !isClosed(err) {

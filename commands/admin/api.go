@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"net/http"
-	"net/url"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -45,15 +44,12 @@ const (
 	novelPath       = "/api/admin/novels/{novelId}"
 	postPath        = "/api/admin/posts/{postId}"
 	webhookPath     = "/api/admin/webhooks/{webhookId}"
-	// The uuid of an author is the partner's and may contain any character, so the router matches its percent-encoded
-	// form. The operation refuses an empty one.
+	// The uuid of an author is the partner's and may contain any character. The operation refuses an empty one.
 	authorPath = integrationPath + "/authors/{uuid:[^/]*}"
 )
 
 // Register adds the routes to router.
 func (a *API) Register(router *mux.Router) {
-	// The subrouter has no PathPrefix: with one, mux would answer a wrong method with 404 instead of 405.
-	encoded := router.NewRoute().Subrouter().UseEncodedPath()
 	for _, r := range []route{
 		{http.MethodPost, "/api/admin/integrations", withBody(createIntegration), "integrations", nil},
 		{http.MethodGet, "/api/admin/integrations", listIntegrations, "", []string{"limit", "cursor"}},
@@ -99,11 +95,7 @@ func (a *API) Register(router *mux.Router) {
 			"authors/*/restore-posts", nil,
 		},
 	} {
-		on := router
-		if strings.HasPrefix(r.path, integrationPath+"/authors") {
-			on = encoded
-		}
-		on.Handle(r.path, a.handler(r)).Methods(r.method)
+		router.Handle(r.path, a.handler(r)).Methods(r.method)
 	}
 }
 
@@ -154,9 +146,7 @@ func (a *API) handler(rt route) http.Handler {
 func (c *call) readPath() (err error) {
 	for name, value := range mux.Vars(c.Request) {
 		if name == "uuid" {
-			if c.author.ExternalUUID, err = url.PathUnescape(value); err != nil {
-				return problem.ErrNotFound // unreachable: the server has parsed the path
-			}
+			c.author.ExternalUUID = value
 			continue
 		}
 		if c.id, err = web.PathID(c.Request, name); err != nil {

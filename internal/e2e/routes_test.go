@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"fmt"
 	"net/http"
 	"regexp"
 	"slices"
@@ -199,6 +200,37 @@ func TestUnknownPathsAndMethods(t *testing.T) {
 			response.WantProblem(t, 405, "method_not_allowed")
 			if allow := strings.Split(response.Header.Get("Allow"), ", "); !slices.Contains(allow, allowed) {
 				t.Errorf("%s %s: Allow %q, want %s", method, path, allow, allowed)
+			}
+		}
+	}
+}
+
+// TestNoRouteHasAnotherSpelling: no path leads to a route if another byte takes the place of a slash, or a letter is
+// encoded, so that the rules of a proxy for paths hold.
+func TestNoRouteHasAnotherSpelling(t *testing.T) {
+	t.Parallel()
+	s := Shared(t)
+	ada := s.NewStaff(t)
+	routes := map[string]string{
+		"/metrics": s.OpsURL, "/healthz": s.OpsURL, "/readyz": s.OpsURL, "/debug/pprof/heap": s.OpsURL,
+	}
+	for _, route := range Routes(t) {
+		routes[route.attempt().Path] = s.URL
+	}
+	delete(routes, "/")
+	for path, address := range routes {
+		first, rest, _ := strings.Cut(path[1:], "/")
+		for _, odd := range []string{
+			"//" + path[1:], "/./" + path[1:], "/" + first + "//" + rest, "/" + first + "/./" + rest,
+			"/" + first + "%2f" + rest, "/" + first + "%5c" + rest,
+			fmt.Sprintf("/%%%x%s", path[1:2], path[min(2, len(path)):]),
+		} {
+			response, err := Attach(address).do(t.Context(), Request{Path: odd, Bearer: ada.APIKey, Closing: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if response.Status != http.StatusNotFound {
+				t.Errorf("%s: %d %.200s", odd, response.Status, response.Body)
 			}
 		}
 	}

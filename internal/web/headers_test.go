@@ -3,8 +3,10 @@ package web_test
 import (
 	"bytes"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"novelgate/internal/problem"
+	"novelgate/internal/testdb"
 	"novelgate/internal/web"
 )
 
@@ -117,5 +120,42 @@ func TestRequestID(t *testing.T) {
 			t.Errorf("request ID %q, want a UUID of version 7", id)
 		}
 		seen[id] = true
+	}
+}
+
+// TestPathsAsSent: the fixed part of a path is not decoded, so that a rule of a proxy for it holds. Variables are.
+func TestPathsAsSent(t *testing.T) {
+	t.Parallel()
+	router := mux.NewRouter().SkipClean(true)
+	for _, path := range []string{"/api/admin/{id}", "/keys/{key:(?s:.*)}"} {
+		router.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, mux.Vars(r)["id"]+mux.Vars(r)["key"])
+		}).Methods(http.MethodGet)
+	}
+	handler := new(web.Kit).Handler(router, nil)
+	const nothing = "There is nothing at this address."
+	const odd = nothing + " Separate the parts of its path"
+	for path, want := range map[string]string{
+		"/api/admin/a": "a", "/api/admin/a%2Fb": "a/b", "/api/admin/a%2fb|": "a/b|", "/api/admin/%E6%97%A5日": "日日",
+		"/api/admin/%252F": "%2F", "/keys/a%2Fb//../c%5C": `a/b//../c\`, "/keys/": "",
+		"/api%2Fadmin/a": odd, "/api%2fadmin/a": odd, "/api%2Fadmin/a|": odd, "/api%5Cadmin/a": odd, `/api\admin/a`: odd,
+		"//api/admin/a": odd, "/api//admin/a": odd, "/api/./admin/a": odd, "/api/%2e/admin/a": odd,
+		"/x/../api/admin/a": odd, "/api/admin//a": odd, "/api%252Fadmin/a": nothing, "/api/%61dmin/a": nothing,
+		"/api/%61dmin/a|": nothing, "/api/admin/a/": nothing,
+	} {
+		address := testdb.Must(url.ParseRequestURI(path))(t)
+		r := (&http.Request{Method: http.MethodGet, URL: address}).WithContext(t.Context())
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		if refused := strings.HasPrefix(want, nothing); refused != (w.Code == http.StatusNotFound) ||
+			refused && !strings.Contains(w.Body.String(), want) || !refused && w.Body.String() != want ||
+			want == nothing && strings.Contains(w.Body.String(), odd) {
+			t.Errorf("%s: %d %s", path, w.Code, w.Body)
+		}
+		r.Method = http.MethodPost
+		w = httptest.NewRecorder()
+		if handler.ServeHTTP(w, r); (w.Code == http.StatusNotFound) != strings.HasPrefix(want, nothing) {
+			t.Errorf("POST %s: %d %s", path, w.Code, w.Body)
+		}
 	}
 }

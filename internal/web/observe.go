@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"regexp"
 	"runtime/debug"
 	"strconv"
@@ -90,7 +91,7 @@ func (s *recorder) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 
 // Handler is the wrapper of all routes. It gives a request its id (the client's own X-Request-Id if that is 1 to 128
 // visible ASCII characters), finds the route, counts and times the request, and answers with 500 when an operation
-// panics. missing answers requests for unknown paths; nil: with a problem. A wrong method is 405 with the right ones.
+// panics. missing answers requests for unknown paths; nil: NotFound. A wrong method is 405 with the right ones.
 func (k *Kit) Handler(router *mux.Router, missing http.Handler) http.Handler {
 	if missing == nil {
 		missing = http.HandlerFunc(k.NotFound)
@@ -108,24 +109,46 @@ func (k *Kit) Handler(router *mux.Router, missing http.Handler) http.Handler {
 		defer k.end(answer, r, in, start)
 
 		var match mux.RouteMatch
+		sent := asSent(r)
 		switch {
-		case router.Match(r, &match):
+		case router.Match(sent, &match):
 			if template, err := match.Route.GetPathTemplate(); err == nil {
 				if in.route = template; strings.Contains(template, ":") {
 					in.route = pattern.ReplaceAllString(template, "}")
 				}
 			}
 			if len(match.Vars) > 0 {
+				for name, value := range match.Vars {
+					match.Vars[name], _ = url.PathUnescape(value) // cannot fail: the server has parsed the path
+				}
 				r = mux.SetURLVars(r, match.Vars)
 			}
 			match.Handler.ServeHTTP(answer, r)
 		case errors.Is(match.MatchErr, mux.ErrMethodMismatch):
-			k.Fail(answer, r, problem.MethodNotAllowed(methods(router, r)...))
+			k.Fail(answer, r, problem.MethodNotAllowed(methods(router, sent)...))
 		default:
 			missing.ServeHTTP(answer, r)
 		}
 	})
 }
+
+// asSent returns the request with the percent-encoding of its path, for the router. Only variables may be encoded, such
+// as an identifier with a slash. In the fixed part, an encoding that the router ignores would lead past the rules of a
+// proxy that compares paths as they are sent: /api%2Fadmin, /api/%61dmin.
+func asSent(r *http.Request) *http.Request {
+	path := sentPath(r)
+	if path == r.URL.Path {
+		return r
+	}
+	sent, address := r.WithContext(r.Context()), *r.URL
+	address.Path, address.RawPath = path, ""
+	sent.URL = &address
+	return sent
+}
+
+// sentPath returns the path of a request as it was sent. EscapedPath does not if the path has a character that should
+// be encoded: then it encodes the decoded path again.
+func sentPath(r *http.Request) string { return cmp.Or(r.URL.RawPath, r.URL.EscapedPath()) }
 
 // end counts a request whose handler has returned or panicked. A panic with http.ErrAbortHandler goes on: by it, a
 // handler aborts a stream, so that its client notices that the answer is incomplete.
@@ -161,7 +184,19 @@ func (k *Kit) end(answer *recorder, r *http.Request, in *info, start time.Time) 
 }
 
 // NotFound answers a request for an unknown path.
-func (k *Kit) NotFound(w http.ResponseWriter, r *http.Request) { k.Fail(w, r, problem.ErrNotFound) }
+func (k *Kit) NotFound(w http.ResponseWriter, r *http.Request) {
+	p := problem.ErrNotFound
+	if HasOddSeparator(r) {
+		p = p.WithDetail(`There is nothing at this address. Separate the parts of its path with a single /, not with //, /./, ` +
+			`/../, \, %2F or %5C.`)
+	}
+	k.Fail(w, r, p)
+}
+
+// HasOddSeparator reports whether the path of a request has what other programs, such as proxies, take for a slash.
+func HasOddSeparator(r *http.Request) bool { return oddSeparator.MatchString(sentPath(r)) }
+
+var oddSeparator = regexp.MustCompile(`(?i)%2f|%5c|\\|/(\.|%2e){0,2}/`)
 
 // methods returns the methods of a path.
 func methods(router *mux.Router, r *http.Request) (allowed []string) {

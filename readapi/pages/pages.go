@@ -213,7 +213,7 @@ func (p *Pages) Missing() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		isRead := r.Method == http.MethodGet || r.Method == http.MethodHead
 		switch {
-		case strings.HasPrefix(r.URL.Path, "/api/"):
+		case strings.HasPrefix(r.URL.Path, "/api/") && !web.HasOddSeparator(r):
 			p.Fail(w, r, problem.ErrNotFound.WithDetail(
 				"There is nothing at this address. The interface is described at "+p.Addresses.Public()+"/docs"))
 		case isRead && (strings.HasPrefix(r.URL.Path, "/novels/") || web.AcceptsByName(r, "text/html")):
