@@ -73,7 +73,7 @@ COMMENT ON COLUMN posts.log_index IS 'Place of the comment in the log: the order
 COMMENT ON COLUMN posts.recorded_at IS 'When the comment was received.';
 COMMENT ON COLUMN posts.hidden IS 'Whether staff hid this comment individually. For visibility to readers see post_is_hidden.';
 COMMENT ON COLUMN posts.moderated_at IS 'When staff last hid or restored this comment individually; NULL if never.';
-COMMENT ON COLUMN posts.changed_at IS 'When the last event was recorded that changed what analysts see of the comment.';
+COMMENT ON COLUMN posts.changed_at IS 'When the last event was recorded that changed what analysts see of the comment; of an erased one, only decisions about itself count.';
 COMMENT ON COLUMN posts.root_post_id IS 'Top-level comment of this direct or indirect reply; NULL when the comment is top-level itself.';
 COMMENT ON COLUMN posts.depth IS 'Number of replies up to the top-level comment: 0 for a top-level comment, 1 for a direct reply.';
 
@@ -92,8 +92,6 @@ CREATE INDEX posts_by_author ON posts USING gin ((ARRAY[author_id])) WHERE autho
 -- million rows the index has 40 kB. Other tables with changed_at are small, and before PostgreSQL 16 an index would keep their rows from
 -- being updated in place.
 CREATE INDEX posts_changed ON posts USING brin (changed_at) WITH (pages_per_range = 32, autosummarize = on);
--- For the next erasure (see posts_erase.sql).
-CREATE INDEX posts_erased ON posts (integration_id) WHERE author_id IS NULL;
 
 -- Only a bitmap scan reads such an index, and the sessions of readers have it switched off. A cached plan from when the table was
 -- small or never analysed would read the whole table. In the body, search_path selects the generation.

@@ -27,7 +27,7 @@ COMMENT ON COLUMN analytics.posts.content IS 'Plain text as delivered; NULL whil
 COMMENT ON COLUMN analytics.posts.hidden IS 'Whether staff hide the comment, by itself or with all of its author.';
 COMMENT ON COLUMN analytics.posts.member_id IS 'Member of the host platform to whom staff linked the author, now; NULL when not linked.';
 COMMENT ON COLUMN analytics.posts.depth IS '0 for a top-level comment, 1 for an answer to it, and so on.';
-COMMENT ON COLUMN analytics.posts.changed_at IS 'When the last event was recorded that changed this row: import, hidden, restored, link or erasure. After an erasure, all erased comments of the partner have its time.';
+COMMENT ON COLUMN analytics.posts.changed_at IS 'When the last event was recorded that changed this row: import, hidden, restored or link. An erasure is in analytics.erased instead.';
 
 CREATE VIEW analytics.authors AS
 SELECT a.author_id, a.integration_id, a.external_uuid, a.display_name, a.display_name_at, a.first_seen_at,

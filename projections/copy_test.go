@@ -2,6 +2,7 @@ package projections_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -83,8 +84,8 @@ type viewCopy struct {
 }
 
 type copiedRow struct {
-	JSON      string
-	ChangedAt time.Time
+	JSON, Author          string
+	ChangedAt, ReceivedAt time.Time // ReceivedAt only of comments
 }
 
 // refresh copies what has changed, as docs/analytics.md says.
@@ -96,15 +97,17 @@ func (c *viewCopy) refresh(t *testing.T, pool *pgxpool.Pool) {
 			c.latest = row.ChangedAt
 		}
 	}
-	if c.view != "authors" {
-		return
-	}
 	rows := testdb.Must(pool.Query(t.Context(), `SELECT author_id::text, erased_at FROM analytics.erased`))(t)
 	var author string
 	var erasedAt time.Time
 	_, err := pgx.ForEachRow(rows, []any{&author, &erasedAt}, func() error {
 		if row, copied := c.rows[author]; copied && !row.ChangedAt.After(erasedAt) {
 			delete(c.rows, author)
+		}
+		for id, row := range c.rows {
+			if c.view == "posts" && row.Author == author && row.ReceivedAt.Before(erasedAt) {
+				maps.Copy(c.rows, c.read(t, pool, fmt.Sprintf("WHERE post_id = '%s'", id)))
+			}
 		}
 		return nil
 	})
@@ -114,11 +117,12 @@ func (c *viewCopy) refresh(t *testing.T, pool *pgxpool.Pool) {
 func (c *viewCopy) read(t *testing.T, pool *pgxpool.Pool, where string) map[string]copiedRow {
 	t.Helper()
 	rows := testdb.Must(pool.Query(t.Context(), fmt.Sprintf(
-		`SELECT %s::text, row_to_json(v)::text, changed_at FROM analytics.%s AS v %s`, c.key, c.view, where)))(t)
+		`SELECT %s::text, row_to_json(v)::text, changed_at, coalesce(to_json(v) ->> 'author_id', ''),
+			coalesce((to_json(v) ->> 'received_at')::timestamptz, changed_at) FROM analytics.%s AS v %s`, c.key, c.view, where)))(t)
 	found := map[string]copiedRow{}
 	var id string
 	var row copiedRow
-	_, err := pgx.ForEachRow(rows, []any{&id, &row.JSON, &row.ChangedAt}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&id, &row.JSON, &row.ChangedAt, &row.Author, &row.ReceivedAt}, func() error {
 		found[id] = row
 		return nil
 	})

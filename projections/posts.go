@@ -24,8 +24,6 @@ var (
 	postsTouchSQL string
 	//go:embed posts_erase.sql
 	postsEraseSQL string
-	//go:embed posts_erased_again.sql
-	postsErasedAgainSQL string
 )
 
 // Posts is the projection posts: one row per imported comment, without its text, which readers take from the event. An
@@ -77,14 +75,11 @@ func decideAboutAuthors(ctx context.Context, tx database.Execer, batch []events.
 	for i := range batch {
 		recorded := &batch[i]
 		var err error
-		switch e := recorded.Event.(type) {
+		switch recorded.Event.(type) {
 		case events.AuthorLinked, events.AuthorUnlinked, events.AuthorPostsHidden, events.AuthorPostsRestored:
 			_, err = tx.Exec(ctx, postsTouchSQL, recorded.StreamID, recorded.LogIndex, recorded.RecordedAt)
 		case events.AuthorErased:
-			_, err = tx.Exec(ctx, postsEraseSQL, recorded.StreamID, recorded.LogIndex, recorded.RecordedAt)
-			if err == nil {
-				_, err = tx.Exec(ctx, postsErasedAgainSQL, e.IntegrationID, recorded.LogIndex, recorded.RecordedAt)
-			}
+			_, err = tx.Exec(ctx, postsEraseSQL, recorded.StreamID, recorded.LogIndex)
 		default: // analysts see the posts as before
 		}
 		if err != nil {

@@ -1,6 +1,6 @@
 -- Clears the posts of an erased author whose import precedes the erasure in the log: the table may already have later posts. $1: author;
--- $2: log index of the erasure; $3: its recorded_at. Table names are unqualified: search_path selects the live tables or those of a
--- rebuild.
+-- $2: log index of the erasure. In a replay an erased post does not name its author, so changed_at keeps no trace of decisions about the
+-- author. Table names are unqualified: search_path selects the live tables or those of a rebuild.
 UPDATE posts p
-SET author_id = NULL, content_bytes = NULL, changed_at = greatest(p.changed_at, $3::timestamptz)
+SET author_id = NULL, content_bytes = NULL, changed_at = greatest(p.recorded_at, p.moderated_at)
 WHERE p.post_id = ANY ((SELECT posts_of_authors(ARRAY[$1::uuid]))::uuid[]) AND p.log_index < $2::bigint
