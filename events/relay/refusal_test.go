@@ -4,16 +4,20 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"novelgate/events/eventlog"
 	"novelgate/events/ledger/ledgertest"
 	"novelgate/events/relay"
+	"novelgate/events/relay/relaytest"
 	"novelgate/internal/testdb"
 )
 
@@ -81,6 +85,54 @@ func TestRefusesPersonalStreamThatIsAhead(t *testing.T) {
 	testdb.NoError(t, b.js.DeleteStream(t.Context(), relay.StreamName(ledgertest.Origin)))
 	appendTo(t, restored, comments(30)...)
 	b.refuses(restored, "-personal and the log "+partAt(10))
+}
+
+// A message that is larger than the servers take stops the relay. The log says what to set.
+func TestRefusesEventLargerThanMaxPayload(t *testing.T) {
+	t.Parallel()
+	const limit = 4096
+	b := &bundle{t: t, Ledger: ledgertest.New(t), log: &testdb.Log{}}
+	var options *server.Options
+	b.nats = relaytest.New(t, 1, func(o *server.Options) { o.MaxPayload, options = limit, o })
+	_, b.js = b.nats.Connect()
+	b.append(comment("a", "small"))
+	b.relayOnce()
+	b.append(comment("a", "small"), comment("a", strings.Repeat("x", limit)))
+	b.refuses(b.Ledger, "-personal cannot take the event at log index 2: it is a message of ")
+	said := regexp.MustCompile(`of (\d+) bytes, and the NATS servers take 4096: set max_payload to (\d+) or more`).
+		FindStringSubmatch(b.log.String())
+	if said == nil || said[1] != said[2] {
+		t.Fatalf("the log says %s", b.log)
+	}
+	b.nats.Stop(0)
+	size := testdb.Must(strconv.ParseInt(said[1], 10, 32))(t)
+	options.MaxPayload = int32(size)
+	b.nats.Start(0)
+	b.relayOnce()
+	b.wantAll()
+}
+
+// A relay with nothing to publish notices that a stream was deleted, says so, and fills it again.
+func TestNoticesDeletedStreamsWhileIdle(t *testing.T) {
+	t.Parallel()
+	b := setup(t, 1)
+	b.append(comments(10)...)
+	wake := eventlog.NewWake()
+	conn, _ := b.nats.Connect()
+	r := testdb.Must(relay.New(relay.Config{
+		Database: b.Pool.Config().ConnConfig, Conn: conn, Replicas: 1, Wake: wake, Logger: b.log.Logger(),
+	}))(t)
+	testdb.Background(t, r.Run)
+	for _, name := range []string{relay.StreamName(ledgertest.Origin), relay.PersonalStreamName(ledgertest.Origin)} {
+		b.awaitRelayed()
+		testdb.NoError(t, b.js.DeleteStream(t.Context(), name))
+		testdb.Eventually(t, name+" is filled again", func() bool {
+			wake.Signal() // an idle read, without the wait of a second
+			return b.last(name) == 10
+		})
+		b.awaitLog("filling it again from the log\" stream=" + name)
+	}
+	b.wantAll()
 }
 
 // A relay notices also while it runs that its database is set back.

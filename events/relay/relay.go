@@ -23,6 +23,9 @@ const (
 	pace        = 100 * time.Millisecond // see eventlog.Follow
 	readTimeout = 30 * time.Second
 	natsTimeout = 10 * time.Second // for one request
+	// idleReads is the number of reads in a row without events, one a second, after which the relay looks at the streams:
+	// only then it notices that one was deleted while nothing is published.
+	idleReads = 30
 )
 
 // Config configures a Relay.
@@ -88,13 +91,17 @@ func (r *Relay) Run(ctx context.Context) {
 type RefusedError struct {
 	Stream   string
 	LogIndex int64 // of the first difference between stream and log; -1: the whole stream is refused
+	tooLarge bool  // the event is too large for the servers; otherwise stream and log differ
 	reason   string
 }
 
 // Error implements error.
 func (e *RefusedError) Error() string {
-	if e.LogIndex < 0 {
+	switch {
+	case e.LogIndex < 0:
 		return fmt.Sprintf("stream %s: %s", e.Stream, e.reason)
+	case e.tooLarge:
+		return fmt.Sprintf("stream %s cannot take the event at log index %d: %s", e.Stream, e.LogIndex, e.reason)
 	}
 	return fmt.Sprintf("stream %s and the log part at log index %d: %s", e.Stream, e.LogIndex, e.reason)
 }
@@ -107,6 +114,7 @@ var (
 	errStandby   = fmt.Errorf("%w: it relays", eventlog.ErrStandby)
 	errNewOrigin = errors.New("the ledger has another origin now")
 	errNoOrigin  = errors.New("the ledger has no origin yet: no replica that signs has started")
+	errLost      = errors.New("a stream was deleted, or has lost messages")
 )
 
 // turn relays from the current end of the streams until an error.
@@ -188,6 +196,7 @@ type turn struct {
 	main, personal *stream
 	at             eventlog.Mark  // after the last event that both streams have
 	erased         map[int64]bool // log indexes of deleted or empty personal messages
+	idle           int            // reads in a row that found no events
 }
 
 // begin opens the streams of the current origin and compares them with the log. It deletes the personal messages of all
@@ -252,8 +261,12 @@ func (t *turn) step(ctx context.Context) (eventlog.Span, error) {
 	case origins[0] != t.origin:
 		return eventlog.Span{}, errNewOrigin
 	case span.Read == 0:
-		return span, nil
+		if t.idle++; t.idle%idleReads == 0 {
+			err = errors.Join(t.look(ctx, t.main), t.look(ctx, t.personal))
+		}
+		return span, err
 	}
+	t.idle = 0
 	list, err := t.messages(ctx, rows)
 	if err != nil {
 		return eventlog.Span{}, err
@@ -264,6 +277,20 @@ func (t *turn) step(ctx context.Context) (eventlog.Span, error) {
 	t.at = span.End
 	t.config.Metrics.published(span.Read, t.main.logIndex())
 	return span, nil
+}
+
+// look fails with errLost if a stream does not end with the last message that the relay has stored.
+func (t *turn) look(ctx context.Context, s *stream) error {
+	info, err := s.Info(ctx)
+	switch {
+	case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && info.State.LastSeq < s.last:
+		t.config.Logger.WarnContext(ctx, "A stream was deleted, or has lost messages; filling it again from the log",
+			slog.String("stream", s.name), slog.Int64("events", s.logIndex()))
+		return fmt.Errorf("%w: %s", errLost, s.name)
+	case err != nil:
+		return fmt.Errorf("look at stream %s: %w", s.name, err)
+	}
+	return nil
 }
 
 // publish stores events in both streams: the personal parts first, so that a reader of the main stream finds them. It

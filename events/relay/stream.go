@@ -98,7 +98,7 @@ func differs(found, want *jetstream.StreamConfig) string {
 		len(found.Sources) > 0:
 		return "it takes other messages than those of " + want.Subjects[0]
 	case found.Retention != want.Retention, found.Storage != want.Storage, found.Sealed, found.MaxAge > 0,
-		found.MaxMsgs > 0, found.MaxBytes > 0, found.MaxMsgsPerSubject > 0:
+		found.MaxMsgs > 0, found.MaxBytes > 0, found.MaxMsgsPerSubject > 0, found.MaxMsgSize > 0:
 		return "it does not keep all messages in files"
 	case found.DenyDelete != want.DenyDelete, found.DenyPurge != want.DenyPurge, found.AllowDirect,
 		!found.AllowAtomicPublish:
@@ -140,6 +140,18 @@ func (r *Relay) retire(
 	return nil
 }
 
+// wireSize returns the size of a message as servers compare it with their max_payload.
+func wireSize(m *nats.Msg) int64 {
+	const ofBatch = 160 // upper limit of what PublishMsgBatch adds, with the line before the headers and that after them
+	size := len(m.Data) + ofBatch
+	for name, values := range m.Header {
+		for _, value := range values {
+			size += len(name) + len(": ") + len(value) + len("\r\n")
+		}
+	}
+	return int64(size)
+}
+
 var errAck = errors.New("the server stored a batch at other sequences than expected")
 
 // publish stores the events of list that the stream does not have yet, in atomic batches. The server refuses a batch
@@ -155,6 +167,12 @@ func (s *stream) publish(
 			batch[i] = part(&messages[i])
 			batch[i].Subject = s.prefix + messages[i].subject
 			batch[i].Header.Set(LeafHeader, messages[i].leaf)
+			if size, limit := wireSize(batch[i]), js.Conn().MaxPayload(); size > limit {
+				return &RefusedError{
+					Stream: s.name, LogIndex: messages[i].row.LogIndex, tooLarge: true, reason: fmt.Sprintf(
+						"it is a message of %d bytes, and the NATS servers take %d: set max_payload to %[1]d or more", size, limit),
+				}
+			}
 		}
 		batch[0].Header.Set(jetstream.ExpectedStreamHeader, s.name)
 		batch[0].Header.Set(jetstream.ExpectedLastSeqHeader, fmt.Sprint(s.last))
