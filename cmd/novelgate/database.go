@@ -27,7 +27,7 @@ func (c *migrateCommand) run(ctx context.Context, env *environment) error {
 	if err != nil {
 		return err
 	}
-	migrated, err := migrations.Apply(ctx, url)
+	migrated, err := migrations.Apply(ctx, url, env.logger(slog.LevelInfo))
 	return env.show(result{migrated, func(env *environment) {
 		for _, step := range migrated.Applied {
 			fmt.Fprintln(env.stdout, "applied", step)
@@ -80,7 +80,7 @@ func (db *databaseServer) open(ctx context.Context, allowUnsafe bool) (err error
 	if err != nil {
 		return fmt.Errorf("check the database: %w", err)
 	}
-	migrated, err := migrations.Apply(ctx, db.url)
+	migrated, err := migrations.Apply(ctx, db.url, db.logger)
 	if err != nil {
 		return fmt.Errorf("migrate: %w", err)
 	}
